@@ -1,0 +1,3 @@
+//! The `ringtap` command line.
+#![forbid(unsafe_code)]
+fn main() {}

@@ -1,0 +1,9 @@
+//! The only door to Linux: sockets, mapped rings, netlink, namespaces, privileges, owned fds.
+//!
+//! What it is: system calls made safe. Every fd is owned, every mapping has one owner, every error
+//! carries the call's name and the error number. What it is not: it knows no filter expression and
+//! no file format; filters come in as raw classic-BPF instructions.
+
+pub mod error;
+
+pub use error::{Error, Result};

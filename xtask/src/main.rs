@@ -1,0 +1,3 @@
+//! What CI and people call.
+#![forbid(unsafe_code)]
+fn main() {}
