@@ -4,6 +4,10 @@
 //! carries the call's name and the error number. What it is not: it knows no filter expression and
 //! no file format; filters come in as raw classic-BPF instructions.
 
+#[cfg(feature = "testing")]
+pub mod alloc_count;
 pub mod error;
+pub mod netlink;
+pub mod netns;
 
 pub use error::{Error, Result};

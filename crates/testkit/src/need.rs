@@ -1,0 +1,125 @@
+//! What a test needs of the machine, and how it is found out.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Something that a test needs and that a machine may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Need {
+    /// The effective capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN: namespaces, devices, captures.
+    Root,
+    /// To run without CAP_NET_ADMIN and CAP_NET_RAW, as an ordinary user.
+    NotRoot,
+    /// That a user namespace can be made.
+    UserNamespace,
+    /// The corpus of capture files ([`crate::corpus`]).
+    Corpus,
+    /// A program in the search path or in an `sbin` folder.
+    Tool(&'static str),
+    /// A C compiler and libpcap's headers, for the oracle ([`crate::libpcap`]).
+    LibpcapDev,
+    /// A kernel of this version (major, minor) or later.
+    Kernel(u32, u32),
+}
+
+/// Bit numbers of `CapEff` in `/proc/self/status` (linux/capability.h).
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_NET_RAW: u32 = 13;
+const CAP_SYS_ADMIN: u32 = 21;
+
+impl Need {
+    /// Nothing where the machine has it, else the reason for skipping, as in `needs tcpdump`.
+    #[must_use]
+    pub fn unmet(&self) -> Option<String> {
+        (!self.is_met()).then(|| format!("needs {self}"))
+    }
+
+    fn is_met(&self) -> bool {
+        match *self {
+            Self::Root => has_capability(CAP_NET_ADMIN) && has_capability(CAP_SYS_ADMIN),
+            Self::NotRoot => !has_capability(CAP_NET_ADMIN) && !has_capability(CAP_NET_RAW),
+            Self::UserNamespace => can_make_user_namespace(),
+            Self::Corpus => crate::corpus::folder().is_some(),
+            Self::Tool(name) => find_tool(name).is_some(),
+            Self::LibpcapDev => has_libpcap_headers(),
+            Self::Kernel(major, minor) => kernel_version() >= (major, minor),
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => f.write_str("root (CAP_NET_ADMIN and CAP_SYS_ADMIN)"),
+            Self::NotRoot => f.write_str("a user without CAP_NET_ADMIN and CAP_NET_RAW"),
+            Self::UserNamespace => f.write_str("user namespaces"),
+            Self::Corpus => f.write_str("the corpus (../shared/corpus or RINGTAP_CORPUS)"),
+            Self::Tool(name) => write!(f, "the program {name}"),
+            Self::LibpcapDev => f.write_str("a C compiler and libpcap's headers (libpcap-dev)"),
+            Self::Kernel(major, minor) => write!(f, "Linux {major}.{minor} or later"),
+        }
+    }
+}
+
+/// The path of an installed program; an ordinary user's search path often lacks `sbin`, where
+/// tcpdump and its kind may live, so these folders are searched as well.
+#[must_use]
+pub fn find_tool(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let sbin = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(sbin)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+/// The running kernel's version: major and minor; (0, 0) where it cannot be read.
+#[must_use]
+pub fn kernel_version() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|n| n.parse().unwrap_or_default());
+    (
+        numbers.next().unwrap_or_default(),
+        numbers.next().unwrap_or_default(),
+    )
+}
+
+fn has_capability(bit: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|value| u64::from_str_radix(value.trim(), 16).ok());
+    mask.unwrap_or_default() & (1 << bit) != 0
+}
+
+/// Asked of the system by making one: the switches that forbid it (`max_user_namespaces`,
+/// Debian's `unprivileged_userns_clone`, AppArmor's, a container's seccomp) are too many to read.
+fn can_make_user_namespace() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        succeeds(Command::new("unshare").args(["--user", "--map-root-user", "--net", "true"]))
+    })
+}
+
+fn has_libpcap_headers() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let include = ["-E", "-include", "pcap/pcap.h", "-x", "c", "/dev/null"];
+        find_tool("cc").is_some_and(|cc| succeeds(Command::new(cc).args(include)))
+    })
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}

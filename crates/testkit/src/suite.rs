@@ -1,0 +1,140 @@
+//! A test target's list of tests, run in parallel under the command line of libtest.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::Need;
+
+/// What a test body may return: nothing, or a result whose error fails the test.
+pub trait Outcome {
+    /// The failure's message, if it failed.
+    ///
+    /// # Errors
+    /// The message.
+    fn into_result(self) -> Result<(), String>;
+}
+
+impl Outcome for () {
+    fn into_result(self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl<E: Display> Outcome for Result<(), E> {
+    fn into_result(self) -> Result<(), String> {
+        self.map_err(|error| error.to_string())
+    }
+}
+
+type Body = Box<dyn FnOnce() -> Result<(), String> + Send>;
+
+/// One named test with its needs.
+pub struct Test {
+    name: String,
+    needs: Vec<Need>,
+    serial: bool,
+    body: Body,
+}
+
+/// A test that fails when `body` panics or returns an error, and that is skipped with its reason
+/// where one of `needs` is not met.
+pub fn test<R: Outcome>(
+    name: impl Into<String>,
+    needs: &[Need],
+    body: impl FnOnce() -> R + Send + 'static,
+) -> Test {
+    Test {
+        name: name.into(),
+        needs: needs.to_vec(),
+        serial: false,
+        body: Box::new(move || body().into_result()),
+    }
+}
+
+impl Test {
+    /// Runs while no other test of the suite does: for live tests that count losses, which a
+    /// neighbour on the same processor would disturb.
+    #[must_use]
+    pub fn serial(mut self) -> Self {
+        self.serial = true;
+        self
+    }
+
+    fn unmet(&self) -> Option<String> {
+        self.needs.iter().find_map(Need::unmet)
+    }
+}
+
+/// Runs the tests that the command line selects (the command line of `cargo test`: filters,
+/// `--exact`, `--skip`, `--ignored`, `--list`, `--test-threads`, …) and says which are skipped, one
+/// line each on standard error: `skipped: <suite>::<test>: needs …`.
+#[must_use]
+pub fn suite(tests: Vec<Test>) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let name = suite_name();
+    let turns = Arc::new(RwLock::new(()));
+    let trials = tests
+        .into_iter()
+        .map(|test| into_trial(test, &name, &arguments, &turns))
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn into_trial(test: Test, suite: &str, arguments: &Arguments, turns: &Arc<RwLock<()>>) -> Trial {
+    let unmet = test.unmet();
+    if let Some(reason) = &unmet
+        && !arguments.list
+        && is_selected(&test.name, arguments)
+    {
+        eprintln!("skipped: {suite}::{}: {reason}", test.name);
+    }
+    let ignored = unmet.is_some();
+    let turns = Arc::clone(turns);
+    let Test {
+        name, serial, body, ..
+    } = test;
+    Trial::test(name, move || {
+        // Reached for an ignored test only by `--ignored` or `--include-ignored`.
+        if let Some(reason) = unmet {
+            return Err(Failed::from(reason));
+        }
+        let result = if serial {
+            let _alone = turns.write().unwrap_or_else(PoisonError::into_inner);
+            body()
+        } else {
+            let _with_others = turns.read().unwrap_or_else(PoisonError::into_inner);
+            body()
+        };
+        result.map_err(Failed::from)
+    })
+    .with_ignored_flag(ignored)
+}
+
+/// Whether the filters of the command line let a test through, by libtest's rules.
+fn is_selected(name: &str, arguments: &Arguments) -> bool {
+    let matches = |filter: &String| {
+        if arguments.exact {
+            name == filter
+        } else {
+            name.contains(filter)
+        }
+    };
+    arguments.filter.as_ref().is_none_or(matches) && !arguments.skip.iter().any(matches)
+}
+
+/// `crate::target`, from what cargo tells a test and from the program's name, which ends in a hash.
+fn suite_name() -> String {
+    let program = std::env::current_exe().unwrap_or_default();
+    let stem = program.file_stem().unwrap_or_default().to_string_lossy();
+    let target = match stem.rsplit_once('-') {
+        Some((target, hash)) if hash.len() == 16 => target,
+        _ => &stem,
+    };
+    match std::env::var("CARGO_PKG_NAME") {
+        Ok(package) => format!("{package}::{target}"),
+        Err(_) => target.to_owned(),
+    }
+}

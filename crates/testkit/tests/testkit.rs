@@ -1,0 +1,137 @@
+//! The testkit's own tests: needs, suites, corpus.
+
+use std::process::{Command, ExitCode};
+
+use ringtap_testkit::{Need, corpus, suite, test};
+
+#[global_allocator]
+static ALLOCATOR: ringtap_testkit::alloc::Counting = ringtap_testkit::alloc::Counting;
+
+/// Set for the run of this program inside a test of its own behaviour.
+const INNER: &str = "RINGTAP_TESTKIT_INNER";
+
+fn main() -> ExitCode {
+    if std::env::var_os(INNER).is_some() {
+        return suite(inner_tests());
+    }
+    suite(vec![
+        test("a_met_need_runs_an_unmet_need_skips", &[], skips_are_named),
+        test("skips_follow_the_filters", &[], skips_follow_the_filters),
+        test(
+            "a_skipped_test_that_is_forced_fails",
+            &[],
+            forced_skips_fail,
+        ),
+        test("root_and_not_root_exclude_each_other", &[], root_or_not),
+        test(
+            "corpus_is_sorted_and_not_empty",
+            &[Need::Corpus],
+            corpus_is_sorted,
+        ),
+        test("allocations_are_counted", &[], allocations_are_counted).serial(),
+    ])
+}
+
+fn inner_tests() -> Vec<ringtap_testkit::Test> {
+    let missing = Need::Tool("a-program-that-nobody-has");
+    vec![
+        test("passes", &[Need::Tool("sh"), Need::Kernel(2, 6)], || ()),
+        test("skips", &[Need::Tool("sh"), missing], must_not_run),
+        test("skips_too", &[Need::Kernel(999, 0)], must_not_run),
+        test("serial_passes", &[], || Ok::<(), String>(())).serial(),
+    ]
+}
+
+fn must_not_run() {
+    panic!("a need that nobody meets was met");
+}
+
+struct Run {
+    success: bool,
+    stdout: String,
+    stderr: String,
+}
+
+fn run_inner(arguments: &[&str]) -> Run {
+    let program = std::env::current_exe().expect("the path of this program");
+    let output = Command::new(program)
+        .args(arguments)
+        .env(INNER, "1")
+        .output()
+        .expect("this program starts again");
+    Run {
+        success: output.status.success(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn skips_are_named() {
+    let run = run_inner(&[]);
+    assert!(run.success, "{}", run.stderr);
+    assert!(
+        run.stdout.contains("2 passed; 0 failed; 2 ignored"),
+        "{}",
+        run.stdout
+    );
+    let skips: Vec<_> = run
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("skipped: "))
+        .collect();
+    assert_eq!(skips.len(), 2, "{skips:?}");
+    assert!(
+        skips[0].ends_with("testkit::skips: needs the program a-program-that-nobody-has"),
+        "{}",
+        skips[0]
+    );
+    assert!(
+        skips[1].ends_with("testkit::skips_too: needs Linux 999.0 or later"),
+        "{}",
+        skips[1]
+    );
+}
+
+fn skips_follow_the_filters() {
+    assert_eq!(run_inner(&["--list"]).stderr, "");
+    assert_eq!(run_inner(&["serial"]).stderr, "");
+    assert_eq!(run_inner(&["--exact", "skips"]).stderr.lines().count(), 1);
+    assert_eq!(run_inner(&["--skip", "skips"]).stderr, "");
+}
+
+fn forced_skips_fail() {
+    let run = run_inner(&["--ignored", "--exact", "skips_too"]);
+    assert!(!run.success, "a test without its needs cannot pass");
+    assert!(run.stdout.contains("1 failed"), "{}", run.stdout);
+}
+
+fn root_or_not() {
+    assert!(Need::Root.unmet().is_some() || Need::NotRoot.unmet().is_some());
+}
+
+fn corpus_is_sorted() {
+    let files = corpus::files();
+    assert!(!files.is_empty());
+    assert!(files.is_sorted());
+    assert!(files.iter().all(|file| file.is_file()));
+    assert!(!corpus::name(&files[0]).starts_with('/'));
+}
+
+fn allocations_are_counted() {
+    let (boxed, counts) = ringtap_testkit::alloc::count(|| Box::new([1_u8; 1000]));
+    assert_eq!(boxed[999], 1);
+    assert_eq!(counts.allocations, 1);
+    assert_eq!(counts.bytes, 1000);
+    let (sum, counts) = ringtap_testkit::alloc::count(|| (0..100_u64).sum::<u64>());
+    assert_eq!(sum, 4950);
+    assert_eq!(counts.allocations, 0);
+    let held = ringtap_testkit::alloc::total();
+    let (grown, counts) = ringtap_testkit::alloc::count(|| {
+        let mut grown = Vec::with_capacity(8_usize);
+        grown.extend_from_slice(&[0_u8; 64]);
+        grown
+    });
+    assert_eq!(grown.len(), 64);
+    assert_eq!(counts.allocations, 2, "the second is the growth");
+    assert!(ringtap_testkit::alloc::total().allocations >= held.allocations + 2);
+}
