@@ -1,0 +1,522 @@
+//! Interfaces made, changed and removed.
+//!
+//! Every call needs `CAP_NET_ADMIN` over the network namespace that the socket belongs to.
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use super::message::{Request, read_u32};
+use super::name::{ALTNAME_MAX, NAME_MAX, Name, check};
+use super::socket::Socket;
+use super::{Error, Result};
+
+// Numbers that the libc crate lacks (include/uapi/linux/rtnetlink.h, veth.h, if_link.h, if_addr.h).
+const RTM_NEWLINKPROP: u16 = 108;
+const RTM_DELLINKPROP: u16 = 109;
+const VETH_INFO_PEER: u16 = 1;
+const IFLA_VLAN_ID: u16 = 1;
+const IFLA_VLAN_PROTOCOL: u16 = 5;
+const IFLA_MACVLAN_MODE: u16 = 1;
+const MACVLAN_MODE_BRIDGE: u32 = 4;
+const IFA_FLAGS: u16 = 8;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
+
+const CREATE: i32 = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+
+/// What an interface is given at its creation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkOptions {
+    /// MAC address; random where not given.
+    pub mac: Option<[u8; 6]>,
+    /// Largest payload of a frame, in bytes; the kind's default where not given.
+    pub mtu: Option<u32>,
+    /// How many receive queues; the kind's default where not given.
+    pub rx_queues: Option<u32>,
+    /// How many transmit queues; the kind's default where not given.
+    pub tx_queues: Option<u32>,
+}
+
+impl LinkOptions {
+    fn append(&self, request: &mut Request) {
+        if let Some(mac) = self.mac {
+            request.attribute(libc::IFLA_ADDRESS, &mac);
+        }
+        let numbers = [
+            (libc::IFLA_MTU, self.mtu),
+            (libc::IFLA_NUM_RX_QUEUES, self.rx_queues),
+            (libc::IFLA_NUM_TX_QUEUES, self.tx_queues),
+        ];
+        for (kind, value) in numbers {
+            if let Some(value) = value {
+                request.number(kind, value);
+            }
+        }
+    }
+}
+
+/// A pair of virtual Ethernet interfaces to be made: what is sent into one comes out of the other.
+#[derive(Clone, Debug)]
+pub struct Veth<'a> {
+    /// Name of the end in the namespace of the socket.
+    pub name: &'a [u8],
+    /// What that end is given.
+    pub options: LinkOptions,
+    /// Name of the other end.
+    pub peer_name: &'a [u8],
+    /// What the other end is given.
+    pub peer_options: LinkOptions,
+    /// The namespace of the other end; the socket's own where not given.
+    pub peer_namespace: Option<BorrowedFd<'a>>,
+}
+
+/// A client of rtnetlink for one network namespace: that of the thread which opened it, wherever
+/// it is used afterwards.
+#[derive(Debug)]
+pub struct Netlink {
+    pub(super) socket: Socket,
+}
+
+impl Netlink {
+    /// Opens a client for the network namespace of the calling thread. Needs no privilege.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub fn open() -> Result<Self> {
+        Ok(Self {
+            socket: Socket::open()?,
+        })
+    }
+
+    /// Makes a veth pair (rtnetlink `RTM_NEWLINK`, kind `veth`), both ends down.
+    ///
+    /// # Errors
+    /// A name is impossible or taken, or the kernel refuses.
+    pub fn create_veth(&mut self, veth: &Veth<'_>) -> Result<()> {
+        let name = check(veth.name, NAME_MAX)?;
+        let peer_name = check(veth.peer_name, NAME_MAX)?;
+        let mut request = new_link(name, &veth.options);
+        request.nested(libc::IFLA_LINKINFO, |info| {
+            info.attribute(libc::IFLA_INFO_KIND, b"veth");
+            info.nested(libc::IFLA_INFO_DATA, |data| {
+                data.nested(VETH_INFO_PEER, |peer| {
+                    peer.body(&link_body(0, 0, 0));
+                    peer.string(libc::IFLA_IFNAME, peer_name);
+                    veth.peer_options.append(peer);
+                    if let Some(namespace) = veth.peer_namespace {
+                        peer.attribute(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
+                    }
+                });
+            });
+        });
+        self.change(request)
+    }
+
+    /// Makes a VLAN sub-interface (kind `vlan`, IEEE 802.1Q, or 802.1ad where `service`) of
+    /// `parent` with the VLAN identifier `id`.
+    ///
+    /// # Errors
+    /// The parent does not exist, a name is impossible or taken, the kernel refuses or was built
+    /// without VLANs (`EOPNOTSUPP`).
+    pub fn create_vlan(
+        &mut self,
+        parent: impl AsRef<[u8]>,
+        name: impl AsRef<[u8]>,
+        id: u16,
+        service: bool,
+    ) -> Result<()> {
+        let parent = self.index(parent)?;
+        let name = check(name.as_ref(), NAME_MAX)?;
+        let protocol = if service {
+            ETHERTYPE_SERVICE_VLAN
+        } else {
+            ETHERTYPE_VLAN
+        };
+        let mut request = new_link(name, &LinkOptions::default());
+        request.number(libc::IFLA_LINK, parent);
+        request.nested(libc::IFLA_LINKINFO, |info| {
+            info.attribute(libc::IFLA_INFO_KIND, b"vlan");
+            info.nested(libc::IFLA_INFO_DATA, |data| {
+                data.attribute(IFLA_VLAN_ID, &id.to_ne_bytes());
+                data.attribute(IFLA_VLAN_PROTOCOL, &protocol.to_be_bytes());
+            });
+        });
+        self.change(request)
+    }
+
+    /// Makes a further interface with its own MAC address on `parent` (kind `macvlan`, bridge
+    /// mode).
+    ///
+    /// # Errors
+    /// As [`create_vlan`](Self::create_vlan).
+    pub fn create_macvlan(
+        &mut self,
+        parent: impl AsRef<[u8]>,
+        name: impl AsRef<[u8]>,
+        options: &LinkOptions,
+    ) -> Result<()> {
+        let parent = self.index(parent)?;
+        let name = check(name.as_ref(), NAME_MAX)?;
+        let mut request = new_link(name, options);
+        request.number(libc::IFLA_LINK, parent);
+        request.nested(libc::IFLA_LINKINFO, |info| {
+            info.attribute(libc::IFLA_INFO_KIND, b"macvlan");
+            info.nested(libc::IFLA_INFO_DATA, |data| {
+                data.number(IFLA_MACVLAN_MODE, MACVLAN_MODE_BRIDGE);
+            });
+        });
+        self.change(request)
+    }
+
+    /// Makes an interface of a kind that needs no parameters, such as `dummy` (swallows what is
+    /// sent) or `bridge`.
+    ///
+    /// # Errors
+    /// The name is impossible or taken, or the kernel refuses or lacks the kind (`EOPNOTSUPP`).
+    pub fn create(
+        &mut self,
+        kind: &str,
+        name: impl AsRef<[u8]>,
+        options: &LinkOptions,
+    ) -> Result<()> {
+        let name = check(name.as_ref(), NAME_MAX)?;
+        let kind = check(kind.as_bytes(), NAME_MAX)?;
+        let mut request = new_link(name, options);
+        request.nested(libc::IFLA_LINKINFO, |info| {
+            info.attribute(libc::IFLA_INFO_KIND, kind);
+        });
+        self.change(request)
+    }
+
+    /// Removes an interface; of a veth pair both ends go.
+    ///
+    /// # Errors
+    /// No such interface, or the kernel refuses.
+    pub fn delete(&mut self, name: impl AsRef<[u8]>) -> Result<()> {
+        let index = self.index(name.as_ref())?;
+        let request = Request::new(
+            (libc::RTM_DELLINK, "RTM_DELLINK"),
+            libc::NLM_F_ACK,
+            &link_body(index, 0, 0),
+            Name::new(name.as_ref()).to_string(),
+        );
+        self.change(request)
+    }
+
+    /// Sets an interface up or down. Returns before the carrier is known: see
+    /// [`wait_until_up`](Self::wait_until_up).
+    ///
+    /// # Errors
+    /// No such interface, or the kernel refuses.
+    pub fn set_up(&mut self, name: impl AsRef<[u8]>, up: bool) -> Result<()> {
+        self.set_flag(name.as_ref(), libc::IFF_UP.cast_unsigned(), up)
+    }
+
+    /// Has the interface hand up every frame, whoever it is addressed to, until taken back.
+    ///
+    /// # Errors
+    /// No such interface, or the kernel refuses.
+    pub fn set_promiscuous(&mut self, name: impl AsRef<[u8]>, on: bool) -> Result<()> {
+        self.set_flag(name.as_ref(), libc::IFF_PROMISC.cast_unsigned(), on)
+    }
+
+    fn set_flag(&mut self, name: &[u8], flag: u32, on: bool) -> Result<()> {
+        let index = self.index(name)?;
+        let flags = if on { flag } else { 0 };
+        let request = Request::new(
+            (libc::RTM_NEWLINK, "RTM_NEWLINK"),
+            libc::NLM_F_ACK,
+            &link_body(index, flags, flag),
+            Name::new(name).to_string(),
+        );
+        self.change(request)
+    }
+
+    /// Waits until the interface can carry frames (operational state up, or unknown as of
+    /// loopback); false when `limit` has passed.
+    ///
+    /// # Errors
+    /// No such interface, or the kernel refuses.
+    pub fn wait_until_up(&mut self, name: impl AsRef<[u8]>, limit: Duration) -> Result<bool> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let (_, flags) = self.index_and_flags(name.as_ref())?;
+            // Running includes carrier and the dormant state (include/uapi/linux/if.h).
+            if flags & libc::IFF_RUNNING.cast_unsigned() != 0 {
+                return Ok(true);
+            }
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sets the largest payload of a frame, in bytes.
+    ///
+    /// # Errors
+    /// No such interface, or the value is outside what it can do.
+    pub fn set_mtu(&mut self, name: impl AsRef<[u8]>, mtu: u32) -> Result<()> {
+        self.modify(name.as_ref(), |request| request.number(libc::IFLA_MTU, mtu))
+    }
+
+    /// Sets the MAC address.
+    ///
+    /// # Errors
+    /// No such interface, or the kernel refuses.
+    pub fn set_mac(&mut self, name: impl AsRef<[u8]>, mac: [u8; 6]) -> Result<()> {
+        self.modify(name.as_ref(), |request| {
+            request.attribute(libc::IFLA_ADDRESS, &mac);
+        })
+    }
+
+    /// Renames an interface.
+    ///
+    /// # Errors
+    /// No such interface, the new name is impossible or taken.
+    pub fn rename(&mut self, name: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
+        let to = check(to.as_ref(), NAME_MAX)?;
+        self.modify(name.as_ref(), |request| {
+            request.string(libc::IFLA_IFNAME, to);
+        })
+    }
+
+    /// Moves an interface to another network namespace.
+    ///
+    /// # Errors
+    /// No such interface, the name is taken there, or the interface cannot be moved (loopback).
+    pub fn move_to(&mut self, name: impl AsRef<[u8]>, namespace: BorrowedFd<'_>) -> Result<()> {
+        let fd = namespace.as_raw_fd().to_ne_bytes();
+        self.modify(name.as_ref(), |request| {
+            request.attribute(libc::IFLA_NET_NS_FD, &fd);
+        })
+    }
+
+    /// Gives an interface a further name (`RTM_NEWLINKPROP`, Linux ≥ 5.5), up to
+    /// [`ALTNAME_MAX`] bytes.
+    ///
+    /// # Errors
+    /// No such interface, the name is impossible or taken.
+    pub fn add_altname(&mut self, name: impl AsRef<[u8]>, altname: impl AsRef<[u8]>) -> Result<()> {
+        let kind = (RTM_NEWLINKPROP, "RTM_NEWLINKPROP");
+        self.altname(
+            kind,
+            CREATE | libc::NLM_F_APPEND,
+            name.as_ref(),
+            altname.as_ref(),
+        )
+    }
+
+    /// Takes a further name away (`RTM_DELLINKPROP`, Linux ≥ 5.5).
+    ///
+    /// # Errors
+    /// No such interface or name.
+    pub fn remove_altname(
+        &mut self,
+        name: impl AsRef<[u8]>,
+        altname: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let kind = (RTM_DELLINKPROP, "RTM_DELLINKPROP");
+        self.altname(kind, libc::NLM_F_ACK, name.as_ref(), altname.as_ref())
+    }
+
+    fn altname(
+        &mut self,
+        kind: (u16, &'static str),
+        flags: i32,
+        name: &[u8],
+        altname: &[u8],
+    ) -> Result<()> {
+        let index = self.index(name)?;
+        let altname = check(altname, ALTNAME_MAX)?;
+        let context = Name::new(name).to_string();
+        let mut request = Request::new(kind, flags, &link_body(index, 0, 0), context);
+        request.nested(libc::IFLA_PROP_LIST, |list| {
+            list.string(libc::IFLA_ALT_IFNAME, altname);
+        });
+        self.change(request)
+    }
+
+    /// Gives an interface an address, usable at once: an IPv6 address skips the search for
+    /// duplicates.
+    ///
+    /// # Errors
+    /// No such interface, the prefix is longer than the address, or the kernel refuses.
+    pub fn add_address(
+        &mut self,
+        name: impl AsRef<[u8]>,
+        address: IpAddr,
+        prefix: u8,
+    ) -> Result<()> {
+        let index = self.index(name.as_ref())?;
+        let body = address_body(address, prefix, index);
+        let context = format!("{address}/{prefix} on {}", Name::new(name.as_ref()));
+        let mut request = Request::new((libc::RTM_NEWADDR, "RTM_NEWADDR"), CREATE, &body, context);
+        with_octets(address, |octets| {
+            request.attribute(libc::IFA_LOCAL, octets);
+            request.attribute(libc::IFA_ADDRESS, octets);
+        });
+        if let IpAddr::V4(v4) = address
+            && prefix < 31
+        {
+            let broadcast = v4.to_bits() | u32::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
+            request.attribute(libc::IFA_BROADCAST, &broadcast.to_be_bytes());
+        }
+        request.number(IFA_FLAGS, libc::IFA_F_NODAD);
+        self.change(request)
+    }
+
+    /// Tells the interface the MAC address behind an IP address for good, so that nobody asks for
+    /// it on the wire.
+    ///
+    /// # Errors
+    /// No such interface, or the kernel refuses.
+    pub fn add_neighbour(
+        &mut self,
+        name: impl AsRef<[u8]>,
+        address: IpAddr,
+        mac: [u8; 6],
+    ) -> Result<()> {
+        let index = self.index(name.as_ref())?;
+        // struct ndmsg: family, padding, index, state, flags, type.
+        let mut body = [0; 12];
+        body[0] = family(address);
+        body[4..8].copy_from_slice(&index.to_ne_bytes());
+        body[8..10].copy_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
+        let context = format!("{address} on {}", Name::new(name.as_ref()));
+        let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        let mut request = Request::new((libc::RTM_NEWNEIGH, "RTM_NEWNEIGH"), flags, &body, context);
+        with_octets(address, |octets| request.attribute(libc::NDA_DST, octets));
+        request.attribute(libc::NDA_LLADDR, &mac);
+        self.change(request)
+    }
+
+    /// Adds a default route through a gateway that is reached by the interface.
+    ///
+    /// # Errors
+    /// No such interface, the gateway is out of reach, or the kernel refuses.
+    pub fn add_default_route(&mut self, name: impl AsRef<[u8]>, gateway: IpAddr) -> Result<()> {
+        let index = self.index(name.as_ref())?;
+        // struct rtmsg: family, destination and source prefix, TOS, table, protocol, scope, type,
+        // 32 bits of flags.
+        let mut body = [0; 12];
+        body[0] = family(gateway);
+        body[4] = libc::RT_TABLE_MAIN;
+        body[5] = libc::RTPROT_BOOT;
+        body[6] = libc::RT_SCOPE_UNIVERSE;
+        body[7] = libc::RTN_UNICAST;
+        let context = format!("default via {gateway} on {}", Name::new(name.as_ref()));
+        let mut request =
+            Request::new((libc::RTM_NEWROUTE, "RTM_NEWROUTE"), CREATE, &body, context);
+        with_octets(gateway, |octets| {
+            request.attribute(libc::RTA_GATEWAY, octets)
+        });
+        request.number(libc::RTA_OIF, index);
+        self.change(request)
+    }
+
+    /// The index of the interface with this name or alternative name.
+    ///
+    /// # Errors
+    /// No such interface, or the kernel refuses.
+    pub fn index(&mut self, name: impl AsRef<[u8]>) -> Result<u32> {
+        self.index_and_flags(name.as_ref()).map(|(index, _)| index)
+    }
+
+    fn index_and_flags(&mut self, name: &[u8]) -> Result<(u32, u32)> {
+        let name = check(name, ALTNAME_MAX)?;
+        let kind = if name.len() > NAME_MAX {
+            libc::IFLA_ALT_IFNAME
+        } else {
+            libc::IFLA_IFNAME
+        };
+        let mut request = Request::new(
+            (libc::RTM_GETLINK, "RTM_GETLINK"),
+            libc::NLM_F_ACK,
+            &link_body(0, 0, 0),
+            Name::new(name).to_string(),
+        );
+        request.string(kind, name);
+        let missing = || Error::NoLink {
+            name: Name::new(name),
+        };
+        let records = self
+            .socket
+            .execute(request)
+            .map_err(|error| match error.errno() {
+                Some(libc::ENODEV) => missing(),
+                _ => error,
+            })?;
+        let record = records.first().ok_or_else(missing)?;
+        let field = |at, what| {
+            read_u32(&record.payload, at).ok_or(Error::Malformed {
+                what,
+                offset: at,
+                expected: 4,
+                found: record.payload.len().saturating_sub(at),
+            })
+        };
+        Ok((field(4, "interface index")?, field(8, "interface flags")?))
+    }
+
+    fn modify(&mut self, name: &[u8], fill: impl FnOnce(&mut Request)) -> Result<()> {
+        let index = self.index(name)?;
+        let mut request = Request::new(
+            (libc::RTM_NEWLINK, "RTM_NEWLINK"),
+            libc::NLM_F_ACK,
+            &link_body(index, 0, 0),
+            Name::new(name).to_string(),
+        );
+        fill(&mut request);
+        self.change(request)
+    }
+
+    fn change(&mut self, request: Request) -> Result<()> {
+        self.socket.execute(request).map(drop)
+    }
+}
+
+fn new_link(name: &[u8], options: &LinkOptions) -> Request {
+    let context = Name::new(name).to_string();
+    let kind = (libc::RTM_NEWLINK, "RTM_NEWLINK");
+    let mut request = Request::new(kind, CREATE, &link_body(0, 0, 0), context);
+    request.string(libc::IFLA_IFNAME, name);
+    options.append(&mut request);
+    request
+}
+
+/// `struct ifinfomsg`: family, padding, device type, index, flags, mask of flags to change.
+pub(super) fn link_body(index: u32, flags: u32, change: u32) -> [u8; 16] {
+    let mut body = [0; 16];
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
+    body[8..12].copy_from_slice(&flags.to_ne_bytes());
+    body[12..16].copy_from_slice(&change.to_ne_bytes());
+    body
+}
+
+/// `struct ifaddrmsg`: family, prefix length, flags, scope, index.
+fn address_body(address: IpAddr, prefix: u8, index: u32) -> [u8; 8] {
+    let mut body = [0; 8];
+    body[0] = family(address);
+    body[1] = prefix;
+    body[3] = if address.is_loopback() {
+        libc::RT_SCOPE_HOST
+    } else {
+        libc::RT_SCOPE_UNIVERSE
+    };
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
+    body
+}
+
+fn family(address: IpAddr) -> u8 {
+    // AF_INET and AF_INET6, which netlink holds in a byte.
+    if address.is_ipv4() { 2 } else { 10 }
+}
+
+fn with_octets(address: IpAddr, mut take: impl FnMut(&[u8])) {
+    match address {
+        IpAddr::V4(v4) => take(&v4.octets()),
+        IpAddr::V6(v6) => take(&v6.octets()),
+    }
+}
