@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 pub mod corpus;
+pub mod libpcap;
 pub mod need;
+pub mod netns;
 mod suite;
 
 pub use need::Need;

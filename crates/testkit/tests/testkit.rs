@@ -2,6 +2,7 @@
 
 use std::process::{Command, ExitCode};
 
+use ringtap_testkit::libpcap::{self, Compile, Insn, Oracle, OracleError};
 use ringtap_testkit::{Need, corpus, suite, test};
 
 #[global_allocator]
@@ -29,6 +30,18 @@ fn main() -> ExitCode {
             corpus_is_sorted,
         ),
         test("allocations_are_counted", &[], allocations_are_counted).serial(),
+        test("oracle_compiles", &[Need::LibpcapDev], oracle_compiles),
+        test("oracle_filters", &[Need::LibpcapDev], oracle_filters),
+        test(
+            "oracle_reads",
+            &[Need::LibpcapDev, Need::Corpus],
+            oracle_reads,
+        ),
+        test(
+            "oracle_names_link_types",
+            &[Need::LibpcapDev],
+            oracle_names_link_types,
+        ),
     ])
 }
 
@@ -134,4 +147,133 @@ fn allocations_are_counted() {
     assert_eq!(grown.len(), 64);
     assert_eq!(counts.allocations, 2, "the second is the growth");
     assert!(ringtap_testkit::alloc::total().allocations >= held.allocations + 2);
+}
+
+/// `ip` on Ethernet: load the EtherType, compare, accept or reject.
+fn ip_program(snaplen: u32) -> Vec<Insn> {
+    vec![
+        Insn {
+            code: 0x28,
+            jt: 0,
+            jf: 0,
+            k: 12,
+        },
+        Insn {
+            code: 0x15,
+            jt: 0,
+            jf: 1,
+            k: 0x800,
+        },
+        Insn {
+            code: 0x06,
+            jt: 0,
+            jf: 0,
+            k: snaplen,
+        },
+        Insn {
+            code: 0x06,
+            jt: 0,
+            jf: 0,
+            k: 0,
+        },
+    ]
+}
+
+fn oracle_compiles() {
+    let how = Compile {
+        snaplen: 96,
+        ..Compile::default()
+    };
+    assert_eq!(
+        libpcap::compile("ip", how).expect("a program"),
+        ip_program(96)
+    );
+    let unoptimized = Compile {
+        optimize: false,
+        ..how
+    };
+    let long = libpcap::compile("ip and tcp", unoptimized).expect("a program");
+    let short = libpcap::compile("ip and tcp", how).expect("a program");
+    assert!(long.len() > short.len());
+    let refused = libpcap::compile("ip and and", how).expect_err("a syntax error");
+    assert!(
+        matches!(&refused, OracleError::Refused(text) if text.contains("syntax")),
+        "{refused}"
+    );
+    let broadcast = "ip broadcast";
+    assert!(libpcap::compile(broadcast, how).is_err(), "needs a netmask");
+    let masked = Compile {
+        netmask: Some(0xffff_ff00),
+        ..how
+    };
+    assert!(libpcap::compile(broadcast, masked).is_ok());
+}
+
+fn oracle_filters() {
+    let mut oracle = Oracle::start().expect("an oracle");
+    let mut ip = [0_u8; 60];
+    ip[12] = 8;
+    let arp = {
+        let mut frame = ip;
+        frame[13] = 6;
+        frame
+    };
+    oracle
+        .set_packets([(60, &ip[..]), (60, &arp[..]), (60, &ip[..10])])
+        .expect("packets");
+    assert_eq!(
+        oracle.verdicts(&ip_program(96)).expect("verdicts"),
+        [96, 0, 0]
+    );
+    let endless = [Insn {
+        code: 0x05,
+        jt: 0,
+        jf: 0,
+        k: 7,
+    }];
+    assert!(matches!(
+        oracle.verdicts(&endless),
+        Err(OracleError::Refused(_))
+    ));
+    assert_eq!(
+        oracle.filter(&ip_program(7), &ip, 1500).expect("a verdict"),
+        7
+    );
+}
+
+fn oracle_reads() {
+    let mut oracle = Oracle::start().expect("an oracle");
+    let mut opened = 0;
+    let mut packets = 0;
+    for file in corpus::files() {
+        match oracle.read(&file) {
+            Ok(capture) => {
+                opened += 1;
+                packets += capture.packets.len();
+                assert!(
+                    capture
+                        .packets
+                        .iter()
+                        .all(|packet| packet.nanos < 1_000_000_000)
+                );
+            }
+            Err(OracleError::Refused(_)) => {}
+            Err(error) => panic!("{}: {error}", corpus::name(&file)),
+        }
+    }
+    assert!(opened > 100, "{opened} files");
+    assert!(packets > 1000, "{packets} packets");
+}
+
+fn oracle_names_link_types() {
+    let mut oracle = Oracle::start().expect("an oracle");
+    let (name, description) = oracle.link_type(1).expect("Ethernet");
+    assert_eq!(
+        (name.as_str(), description.as_str()),
+        ("EN10MB", "Ethernet")
+    );
+    assert!(matches!(
+        oracle.link_type(999_999),
+        Err(OracleError::Refused(_))
+    ));
 }
