@@ -9,5 +9,8 @@ pub mod alloc_count;
 pub mod error;
 pub mod netlink;
 pub mod netns;
+pub mod privileges;
+pub mod resolve;
+pub mod sched;
 
 pub use error::{Error, Result};

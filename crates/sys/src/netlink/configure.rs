@@ -410,7 +410,7 @@ impl Netlink {
         let mut request =
             Request::new((libc::RTM_NEWROUTE, "RTM_NEWROUTE"), CREATE, &body, context);
         with_octets(gateway, |octets| {
-            request.attribute(libc::RTA_GATEWAY, octets)
+            request.attribute(libc::RTA_GATEWAY, octets);
         });
         request.number(libc::RTA_OIF, index);
         self.change(request)

@@ -1,0 +1,318 @@
+//! The system's names for a filter: hosts, networks, services, protocols, Ethernet addresses.
+//!
+//! What it is: names in, numbers out. What it is not: it knows no filter expression, and a number
+//! in place of a name is the caller's business. Hosts are asked of the C library (DNS, `/etc/hosts`
+//! and what else nsswitch.conf(5) names); the rest is read from the files of hosts(5)'s family,
+//! each time anew, and where a minimal system lacks `services` or `protocols`, a built-in table
+//! answers.
+//!
+//! Source: services(5), protocols(5), networks(5), ethers(5), getaddrinfo(3).
+
+mod builtin;
+mod database;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+use database::Line;
+
+/// Largest database that is read, in bytes; what lies behind is ignored.
+const DATABASE_MAX: u64 = 16 << 20;
+
+/// The system's names, as its files in a folder (`/etc`) and its C library give them.
+#[derive(Clone, Debug)]
+pub struct SystemNames {
+    folder: PathBuf,
+}
+
+/// A service: a port of a transport protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// The port.
+    pub port: u16,
+    /// The transport protocol's name in small letters: `tcp`, `udp`, `sctp`, `dccp`.
+    pub protocol: String,
+}
+
+impl Default for SystemNames {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SystemNames {
+    /// The names of this system.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::in_folder(Path::new("/etc"))
+    }
+
+    /// The names by the files of another folder than `/etc`; hosts are the system's all the same.
+    #[must_use]
+    pub fn in_folder(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// All addresses of a host, IPv4 and IPv6, in the order of the C library, each once.
+    ///
+    /// # Errors
+    /// The name is unknown, or nobody answers: the C library's reason is in the error.
+    pub fn host(&self, name: &str) -> Result<Vec<IpAddr>> {
+        let found = (name, 0)
+            .to_socket_addrs()
+            .map_err(|e| Error::new("getaddrinfo", name, e))?;
+        let mut addresses = Vec::new();
+        for address in found.map(|socket| socket.ip()) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        Ok(addresses)
+    }
+
+    /// The number of a network, as networks(5) and getnetbyname(3) have it: `127.0.0.0` is
+    /// 0x7f00_0000, and a shorter form is aligned right (`127` is 0x7f). `None` where the name is
+    /// unknown.
+    ///
+    /// # Errors
+    /// The file exists and cannot be read.
+    pub fn network(&self, name: &str) -> Result<Option<u32>> {
+        let Some(text) = self.read("networks")? else {
+            return Ok(None);
+        };
+        Ok(database::lines(&text)
+            .filter(|line| line.is_called(name))
+            .find_map(|line| database::network_number(line.value()?)))
+    }
+
+    /// The ports of a service, by its name or an alias, one for each transport protocol; empty
+    /// where the name is unknown.
+    ///
+    /// # Errors
+    /// The file exists and cannot be read.
+    pub fn service(&self, name: &str) -> Result<Vec<Service>> {
+        let text = self.read("services")?;
+        let text = text.as_deref().unwrap_or(builtin::SERVICES.as_bytes());
+        let mut services: Vec<Service> = Vec::new();
+        for line in database::lines(text).filter(|line| line.is_called(name)) {
+            let Some(service) = line.value().and_then(database::service) else {
+                continue;
+            };
+            // As getservbyname(3): the first line of a name and a protocol decides.
+            if services
+                .iter()
+                .all(|known| known.protocol != service.protocol)
+            {
+                services.push(service);
+            }
+        }
+        Ok(services)
+    }
+
+    /// The number of a protocol above IP, by its name or an alias; `None` where it is unknown.
+    ///
+    /// # Errors
+    /// The file exists and cannot be read.
+    pub fn protocol(&self, name: &str) -> Result<Option<u8>> {
+        let text = self.read("protocols")?;
+        let text = text.as_deref().unwrap_or(builtin::PROTOCOLS.as_bytes());
+        Ok(database::lines(text)
+            .filter(|line| line.is_called(name))
+            .find_map(|line| database::number(line.value()?)))
+    }
+
+    /// The Ethernet address of a host by ethers(5); `None` where it is unknown.
+    ///
+    /// # Errors
+    /// The file exists and cannot be read.
+    pub fn ether(&self, name: &str) -> Result<Option<[u8; 6]>> {
+        let Some(text) = self.read("ethers")? else {
+            return Ok(None);
+        };
+        Ok(database::lines(&text)
+            .filter(|line| line.value() == Some(name))
+            .find_map(|line: Line<'_>| database::ethernet_address(line.name()?)))
+    }
+
+    /// A database's text; `None` where the system has none.
+    fn read(&self, file: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.folder.join(file);
+        let mut text = Vec::new();
+        let read =
+            File::open(&path).and_then(|file| file.take(DATABASE_MAX).read_to_end(&mut text));
+        match read {
+            Ok(_) => Ok(Some(text)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::new("read", path.display().to_string(), error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A folder of databases that goes with the test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(test: &str, files: &[(&str, &[u8])]) -> Self {
+            let name = format!("ringtap-names-{}-{test}", std::process::id());
+            let folder = std::env::temp_dir().join(name);
+            fs::create_dir(&folder).expect("a folder of one's own");
+            for (file, text) in files {
+                fs::write(folder.join(file), text).expect("a file of one's own");
+            }
+            Self(folder)
+        }
+
+        fn names(&self) -> SystemNames {
+            SystemNames::in_folder(&self.0)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).expect("a folder of one's own");
+        }
+    }
+
+    fn service(port: u16, protocol: &str) -> Service {
+        Service {
+            port,
+            protocol: protocol.to_owned(),
+        }
+    }
+
+    #[test]
+    fn services_by_name_and_alias() {
+        let text = b"# comment\n\nhttp 80/tcp www web # the web\nhttp 81/tcp\n\
+            domain 53/tcp\ndomain\t53/udp\n";
+        let folder = Folder::new("services", &[("services", text)]);
+        let names = folder.names();
+        assert_eq!(names.service("www").expect("read"), [service(80, "tcp")]);
+        assert_eq!(names.service("http").expect("read"), [service(80, "tcp")]);
+        let both = [service(53, "tcp"), service(53, "udp")];
+        assert_eq!(names.service("domain").expect("read"), both);
+        for name in ["the", "comment", "#", "80/tcp", "80", "HTTP", "https", ""] {
+            assert_eq!(names.service(name).expect("read"), [], "{name}");
+        }
+    }
+
+    #[test]
+    fn odd_lines_are_passed_over() {
+        let text = b"a\nb 80\nb /tcp\nb 80/\nb 65536/tcp\nb -1/tcp\nb x/tcp\n\
+            \xff\xfe 1/tcp b\nb 7/tcp\r\nc 0x10/tcp\nd 9/udp";
+        let folder = Folder::new("odd", &[("services", text)]);
+        let names = folder.names();
+        assert_eq!(names.service("a").expect("read"), []);
+        assert_eq!(names.service("b").expect("read"), [service(1, "tcp")]);
+        assert_eq!(names.service("c").expect("read"), []);
+        assert_eq!(names.service("d").expect("read"), [service(9, "udp")]);
+    }
+
+    #[test]
+    fn tables_answer_where_files_are_missing() {
+        let folder = Folder::new("missing", &[]);
+        let names = folder.names();
+        let both = [service(53, "tcp"), service(53, "udp")];
+        assert_eq!(names.service("domain").expect("built in"), both);
+        assert_eq!(
+            names.service("https").expect("built in")[0],
+            service(443, "tcp")
+        );
+        assert_eq!(names.protocol("tcp").expect("built in"), Some(6));
+        assert_eq!(names.protocol("OSPF").expect("built in"), Some(89));
+        assert_eq!(names.protocol("nonsense").expect("built in"), None);
+        assert_eq!(names.network("loopback").expect("no file"), None);
+        assert_eq!(names.ether("router").expect("no file"), None);
+    }
+
+    #[test]
+    fn built_in_tables_hold_no_odd_line() {
+        let mut lines = 0;
+        for line in database::lines(builtin::SERVICES.as_bytes()) {
+            assert!(
+                line.value().and_then(database::service).is_some(),
+                "{line:?}"
+            );
+            lines += 1;
+        }
+        for line in database::lines(builtin::PROTOCOLS.as_bytes()) {
+            assert!(
+                line.value().and_then(database::number::<u8>).is_some(),
+                "{line:?}"
+            );
+            lines += 1;
+        }
+        assert!(lines > 100, "{lines}");
+    }
+
+    #[test]
+    fn protocols_networks_and_ethers() {
+        let folder = Folder::new(
+            "rest",
+            &[
+                ("protocols", b"ip 0 IP\nmptcp 262 MPTCP\nmine 250 MINE"),
+                (
+                    "networks",
+                    b"loopback 127.0.0.0\nshort 127\nbad 1.2.3.4.5\nodd 300.1\nnet 10.1 alias",
+                ),
+                (
+                    "ethers",
+                    b"08:00:20:00:61:CA pal\n8:0:2b:1:2:3 short\n08:00:20 bad\n",
+                ),
+            ],
+        );
+        let names = folder.names();
+        assert_eq!(names.protocol("MINE").expect("read"), Some(250));
+        assert_eq!(names.protocol("mptcp").expect("read"), None);
+        assert_eq!(names.network("loopback").expect("read"), Some(0x7f00_0000));
+        assert_eq!(names.network("short").expect("read"), Some(0x7f));
+        assert_eq!(names.network("alias").expect("read"), Some(0x0a01));
+        assert_eq!(names.network("bad").expect("read"), None);
+        assert_eq!(names.network("odd").expect("read"), None);
+        assert_eq!(
+            names.ether("pal").expect("read"),
+            Some([8, 0, 0x20, 0, 0x61, 0xca])
+        );
+        assert_eq!(
+            names.ether("short").expect("read"),
+            Some([8, 0, 0x2b, 1, 2, 3])
+        );
+        assert_eq!(names.ether("bad").expect("read"), None);
+    }
+
+    #[test]
+    fn an_unreadable_database_is_an_error() {
+        let folder = Folder::new("unreadable", &[]);
+        fs::create_dir(folder.0.join("services")).expect("a folder in place of the file");
+        let error = folder
+            .names()
+            .service("http")
+            .expect_err("a folder cannot be read");
+        assert!(error.to_string().contains("services"), "{error}");
+    }
+
+    #[test]
+    fn hosts_are_all_their_addresses() {
+        let names = SystemNames::new();
+        let addresses = names
+            .host("127.0.0.1")
+            .expect("a number is its own address");
+        assert_eq!(
+            addresses,
+            ["127.0.0.1".parse::<IpAddr>().expect("an address")]
+        );
+        let error = names
+            .host("no\0host")
+            .expect_err("no name holds a zero byte");
+        assert_eq!(error.call, "getaddrinfo");
+    }
+}

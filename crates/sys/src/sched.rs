@@ -1,0 +1,264 @@
+//! Where and how urgently a thread runs: processors and real-time priority.
+//!
+//! What it is: placement of the calling thread. What it is not: it changes no other thread; a
+//! thread started afterwards inherits the processors, and not the priority.
+//!
+//! Source: sched(7), cpuset(7) for the form of processor lists.
+
+use std::fs;
+use std::io;
+use std::mem::size_of;
+use std::str::FromStr;
+
+use crate::{Error, Result};
+
+/// More processors than this (numbers 0 to 8191) no Linux kernel supports (`CONFIG_NR_CPUS` on
+/// x86-64), so that a list cannot claim more memory than it deserves.
+pub const CPUS_MAX: usize = 8192;
+const ONLINE: &str = "/sys/devices/system/cpu/online";
+const MASK_BITS: usize = libc::c_ulong::BITS as usize;
+const MASK_WORDS: usize = CPUS_MAX / MASK_BITS;
+
+/// Processors by number, each once, ascending; parsed from the kernel's form `0-3,5`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct CpuList(Vec<usize>);
+
+/// Why a list of processors cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("processor list, character {position}: {reason}")]
+pub struct CpuListError {
+    /// Where it is, counted in bytes from 0.
+    pub position: usize,
+    /// What is wrong there.
+    pub reason: CpuListReason,
+}
+
+/// What is wrong in a list of processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CpuListReason {
+    /// Something else stands where a number must be.
+    #[error("a processor number is expected")]
+    NotANumber,
+    /// The number is too large.
+    #[error("processor numbers end at {}", CPUS_MAX - 1)]
+    TooLarge,
+    /// A range ends below its beginning.
+    #[error("the range ends before it begins")]
+    Reversed,
+}
+
+impl CpuList {
+    /// The numbers, ascending.
+    #[must_use]
+    pub fn as_slice(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl AsRef<[usize]> for CpuList {
+    fn as_ref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl FromStr for CpuList {
+    type Err = CpuListError;
+
+    fn from_str(text: &str) -> std::result::Result<Self, CpuListError> {
+        let mut cpus = Vec::new();
+        let mut position = 0;
+        for part in text.split(',') {
+            let (first, last) = parse_range(part, position)?;
+            cpus.extend(first..=last);
+            position += part.len() + 1;
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        Ok(Self(cpus))
+    }
+}
+
+fn parse_range(part: &str, position: usize) -> std::result::Result<(usize, usize), CpuListError> {
+    let (first, last) = match part.split_once('-') {
+        Some((first, last)) => (first, Some(last)),
+        None => (part, None),
+    };
+    let begin = parse_number(first, position)?;
+    let Some(last) = last else {
+        return Ok((begin, begin));
+    };
+    let end = parse_number(last, position + first.len() + 1)?;
+    if end < begin {
+        return Err(CpuListError {
+            position,
+            reason: CpuListReason::Reversed,
+        });
+    }
+    Ok((begin, end))
+}
+
+fn parse_number(text: &str, position: usize) -> std::result::Result<usize, CpuListError> {
+    let wrong = |reason| CpuListError { position, reason };
+    let text = text.trim_matches([' ', '\n']);
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong(CpuListReason::NotANumber));
+    }
+    let number = text
+        .parse()
+        .ok()
+        .filter(|&number: &usize| number < CPUS_MAX);
+    number.ok_or(wrong(CpuListReason::TooLarge))
+}
+
+/// The processors that are running (`/sys/devices/system/cpu/online`); where that cannot be read,
+/// those that the calling thread may use.
+///
+/// # Errors
+/// Neither can be found out.
+pub fn online_cpus() -> Result<CpuList> {
+    match fs::read_to_string(ONLINE)
+        .ok()
+        .and_then(|text| text.parse().ok())
+    {
+        Some(cpus) => Ok(cpus),
+        None => affinity(),
+    }
+}
+
+/// The processors that the calling thread may use (`sched_getaffinity(2)`).
+///
+/// # Errors
+/// The kernel knows more than [`CPUS_MAX`] processors.
+pub fn affinity() -> Result<CpuList> {
+    let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];
+    // SAFETY: the pointer and the length in bytes describe `mask`, which outlives the call; a set
+    // of processors is an array of unsigned longs of any length (sched_setaffinity(2)).
+    let result = unsafe { libc::sched_getaffinity(0, mask_bytes(), mask.as_mut_ptr().cast()) };
+    if result < 0 {
+        return Err(Error::last("sched_getaffinity", ""));
+    }
+    let is_set = |cpu: &usize| mask[cpu / MASK_BITS] >> (cpu % MASK_BITS) & 1 != 0;
+    Ok(CpuList((0..CPUS_MAX).filter(is_set).collect()))
+}
+
+/// Binds the calling thread to processors.
+///
+/// # Errors
+/// None of them is online and allowed (`EINVAL`), or a number is not below [`CPUS_MAX`]
+/// (likewise).
+pub fn set_affinity(cpus: &[usize]) -> Result<()> {
+    let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];
+    for &cpu in cpus {
+        let Some(word) = mask.get_mut(cpu / MASK_BITS) else {
+            let source = io::Error::from_raw_os_error(libc::EINVAL);
+            return Err(Error::new(
+                "sched_setaffinity",
+                format!("processor {cpu}"),
+                source,
+            ));
+        };
+        *word |= 1 << (cpu % MASK_BITS);
+    }
+    // SAFETY: the pointer and the length in bytes describe `mask`, which outlives the call.
+    let result = unsafe { libc::sched_setaffinity(0, mask_bytes(), mask.as_ptr().cast()) };
+    match result {
+        0 => Ok(()),
+        _ => Err(Error::last(
+            "sched_setaffinity",
+            format!("processors {cpus:?}"),
+        )),
+    }
+}
+
+const fn mask_bytes() -> usize {
+    MASK_WORDS * size_of::<libc::c_ulong>()
+}
+
+/// Gives the calling thread the real-time policy `SCHED_FIFO` with a priority of 1 to 99. Threads
+/// and processes that it starts return to the ordinary policy. Needs `CAP_SYS_NICE` or a limit
+/// `RLIMIT_RTPRIO`.
+///
+/// # Errors
+/// The priority is out of range (`EINVAL`), or the privilege is missing (`EPERM`).
+pub fn set_fifo(priority: u8) -> Result<()> {
+    let param = libc::sched_param {
+        sched_priority: priority.into(),
+    };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the pointer describes `param`, which outlives the call.
+    match unsafe { libc::sched_setscheduler(0, policy, &raw const param) } {
+        0 => Ok(()),
+        _ => Err(Error::last(
+            "sched_setscheduler(SCHED_FIFO)",
+            format!("priority {priority}"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    fn parse(text: &str) -> std::result::Result<Vec<usize>, CpuListError> {
+        text.parse::<CpuList>().map(|list| list.0)
+    }
+
+    #[test]
+    fn lists_are_read_in_the_kernels_form() {
+        assert_eq!(parse("0"), Ok(vec![0]));
+        assert_eq!(parse("0-3,5"), Ok(vec![0, 1, 2, 3, 5]));
+        assert_eq!(parse("7,1-2,2-3\n"), Ok(vec![1, 2, 3, 7]));
+        assert_eq!(parse("8191"), Ok(vec![8191]));
+    }
+
+    #[test]
+    fn errors_name_the_place() {
+        let wrong = |position, reason| Err(CpuListError { position, reason });
+        assert_eq!(parse(""), wrong(0, CpuListReason::NotANumber));
+        assert_eq!(parse("0,"), wrong(2, CpuListReason::NotANumber));
+        assert_eq!(parse("0,x"), wrong(2, CpuListReason::NotANumber));
+        assert_eq!(parse("0-"), wrong(2, CpuListReason::NotANumber));
+        assert_eq!(parse("-1"), wrong(0, CpuListReason::NotANumber));
+        assert_eq!(parse("+1"), wrong(0, CpuListReason::NotANumber));
+        assert_eq!(parse("1-2-3"), wrong(2, CpuListReason::NotANumber));
+        assert_eq!(parse("1,3-2"), wrong(2, CpuListReason::Reversed));
+        assert_eq!(parse("0-8192"), wrong(2, CpuListReason::TooLarge));
+        assert_eq!(
+            parse("99999999999999999999"),
+            wrong(0, CpuListReason::TooLarge)
+        );
+        assert_eq!(
+            parse("0,x").expect_err("no number").to_string(),
+            "processor list, character 2: a processor number is expected"
+        );
+    }
+
+    #[test]
+    fn a_thread_is_bound_alone() {
+        let before = affinity().expect("own processors");
+        let last = *before.as_slice().last().expect("at least one");
+        let bound = thread::spawn(move || {
+            set_affinity(&[last])?;
+            affinity()
+        });
+        let bound = bound
+            .join()
+            .expect("no panic")
+            .expect("an allowed processor");
+        assert_eq!(bound.as_slice(), [last]);
+        assert_eq!(affinity().expect("own processors"), before);
+        let online = online_cpus().expect("some");
+        assert!(online.as_slice().contains(&last));
+    }
+
+    #[test]
+    fn impossible_placements_are_refused() {
+        let errno = |result: Result<()>| result.expect_err("refused").errno();
+        assert_eq!(errno(set_affinity(&[])), Some(libc::EINVAL));
+        assert_eq!(errno(set_affinity(&[CPUS_MAX])), Some(libc::EINVAL));
+        assert_eq!(errno(set_affinity(&[CPUS_MAX - 1])), Some(libc::EINVAL));
+        assert_eq!(errno(set_fifo(100)), Some(libc::EINVAL));
+    }
+}

@@ -1,0 +1,205 @@
+//! Privileges given up for real, each time by a process of its own.
+//!
+//! The program runs itself again with the scenario's name in the environment; there, before any
+//! thread starts, it gives privileges up and tries what it must not be able to do any more.
+
+use std::fs;
+use std::process::{Command, ExitCode};
+
+use ringtap_sys::netns::Namespace;
+use ringtap_sys::privileges::{
+    Capability, PrivilegeError, User, become_user, capabilities, has_capability, relinquish,
+};
+use ringtap_sys::sched;
+use ringtap_testkit::{Need, suite, test};
+
+const SCENARIO: &str = "RINGTAP_PRIVILEGES_SCENARIO";
+const SCENARIOS: [(&str, fn()); 6] = [
+    ("nothing_is_left", nothing_is_left),
+    ("what_is_kept_works", what_is_kept_works),
+    ("nobody_is_nobody_for_good", nobody_is_nobody_for_good),
+    ("nobody_keeps_one_capability", nobody_keeps_one_capability),
+    (
+        "started_programs_gain_nothing",
+        started_programs_gain_nothing,
+    ),
+    ("unknown_users_are_refused", unknown_users_are_refused),
+];
+
+fn main() -> ExitCode {
+    if let Ok(wanted) = std::env::var(SCENARIO) {
+        let (_, scenario) = SCENARIOS
+            .iter()
+            .find(|(name, _)| *name == wanted)
+            .expect("a scenario");
+        scenario();
+        return ExitCode::SUCCESS;
+    }
+    let scenarios = SCENARIOS
+        .iter()
+        .map(|&(name, _)| test(name, &[Need::Root], move || run_scenario(name)));
+    let ordinary = test(
+        "without_privileges_there_is_nothing_to_lose",
+        &[],
+        run_unprivileged,
+    );
+    let fifo = test(
+        "real_time_priority_is_given",
+        &[Need::Root],
+        real_time_priority,
+    );
+    suite(scenarios.chain([ordinary, fifo]).collect())
+}
+
+fn run_scenario(name: &str) {
+    let program = std::env::current_exe().expect("the path of this program");
+    let output = Command::new(program)
+        .env(SCENARIO, name)
+        .output()
+        .expect("this program again");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn run_unprivileged() {
+    // Giving up twice is giving up without having anything.
+    run_scenario("nothing_is_left");
+}
+
+/// The error number of opening a packet socket, if it fails.
+fn packet_socket() -> Option<i32> {
+    // SAFETY: no pointers are passed; the fd is closed at once.
+    unsafe {
+        let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return std::io::Error::last_os_error().raw_os_error();
+        }
+        libc::close(fd);
+        None
+    }
+}
+
+fn status(field: &str) -> String {
+    let text = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .expect("a field of status");
+    line.trim().to_owned()
+}
+
+fn nothing_is_left() {
+    for _ in 0..2 {
+        relinquish(None, &[]).expect("there is one thread");
+        assert_eq!(packet_socket(), Some(libc::EPERM));
+        assert_eq!(
+            Namespace::new().expect_err("refused").errno(),
+            Some(libc::EPERM)
+        );
+        for set in ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"] {
+            assert_eq!(u64::from_str_radix(&status(set), 16), Ok(0), "{set}");
+        }
+        assert_eq!(status("NoNewPrivs:"), "1");
+    }
+}
+
+fn what_is_kept_works() {
+    assert_eq!(packet_socket(), None);
+    relinquish(None, &[Capability::NET_RAW]).expect("there is one thread");
+    assert_eq!(packet_socket(), None);
+    assert_eq!(
+        Namespace::new().expect_err("refused").errno(),
+        Some(libc::EPERM)
+    );
+    assert!(has_capability(Capability::NET_RAW) && !has_capability(Capability::NET_ADMIN));
+    let only = format!("{:016x}", 1 << 13);
+    assert_eq!(
+        (status("CapEff:"), status("CapPrm:")),
+        (only.clone(), only.clone())
+    );
+    assert_eq!(status("CapBnd:"), only);
+}
+
+fn nobody_is_nobody_for_good() {
+    let nobody = become_user("nobody").expect("every system has nobody");
+    let four = |id: u32| {
+        [
+            id.to_string(),
+            id.to_string(),
+            id.to_string(),
+            id.to_string(),
+        ]
+        .join("\t")
+    };
+    assert_eq!(status("Uid:"), four(nobody.uid));
+    assert_eq!(status("Gid:"), four(nobody.gid));
+    assert_eq!(status("Groups:"), nobody.gid.to_string());
+    assert!(capabilities().expect("own").permitted.is_empty());
+    assert_eq!(packet_socket(), Some(libc::EPERM));
+    assert!(
+        fs::read("/etc/shadow").is_err(),
+        "root's files can still be read"
+    );
+    // SAFETY: the call takes numbers only.
+    let back = unsafe { libc::setresuid(0, 0, 0) };
+    assert_eq!(back, -1, "root can be regained");
+}
+
+fn nobody_keeps_one_capability() {
+    let nobody = User::by_name("nobody").expect("every system has nobody");
+    relinquish(Some(&nobody), &[Capability::NET_RAW]).expect("there is one thread");
+    assert_eq!(packet_socket(), None);
+    assert_eq!(
+        Namespace::new().expect_err("refused").errno(),
+        Some(libc::EPERM)
+    );
+    assert!(status("Uid:").starts_with(&nobody.uid.to_string()));
+}
+
+fn started_programs_gain_nothing() {
+    // Root that starts a program gets its capabilities back, were it not for the two locks.
+    relinquish(None, &[]).expect("there is one thread");
+    let output = Command::new("cat")
+        .arg("/proc/self/status")
+        .output()
+        .expect("cat");
+    let text = String::from_utf8(output.stdout).expect("status is text");
+    for set in ["CapEff:", "CapPrm:", "CapBnd:"] {
+        let bits = text
+            .lines()
+            .find_map(|line| line.strip_prefix(set))
+            .expect("a set");
+        assert_eq!(u64::from_str_radix(bits.trim(), 16), Ok(0), "{set}");
+    }
+}
+
+fn unknown_users_are_refused() {
+    let before = status("CapEff:");
+    let error = become_user("no-such-user-here").expect_err("nobody has this name");
+    assert!(matches!(&error, PrivilegeError::NoSuchUser { name } if name == "no-such-user-here"));
+    assert_eq!(error.to_string(), "there is no user \"no-such-user-here\"");
+    assert_eq!(
+        status("CapEff:"),
+        before,
+        "a mistake in the name changes nothing"
+    );
+}
+
+fn real_time_priority() {
+    // SAFETY: the call takes a number only.
+    let policy = || unsafe { libc::sched_getscheduler(0) };
+    let thread = std::thread::spawn(move || {
+        sched::set_fifo(1)?;
+        Ok::<_, ringtap_sys::Error>(policy())
+    });
+    let inside = thread.join().expect("no panic").expect("root may");
+    assert_eq!(inside & !libc::SCHED_RESET_ON_FORK, libc::SCHED_FIFO);
+    assert_eq!(
+        policy(),
+        libc::SCHED_OTHER,
+        "other threads stay as they are"
+    );
+}
