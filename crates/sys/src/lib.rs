@@ -7,8 +7,11 @@
 #[cfg(feature = "testing")]
 pub mod alloc_count;
 pub mod error;
+pub mod eventfd;
 pub mod netlink;
 pub mod netns;
+pub mod packet;
+pub mod poll;
 pub mod privileges;
 pub mod resolve;
 pub mod sched;

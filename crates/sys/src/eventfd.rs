@@ -1,0 +1,133 @@
+//! A wake-up that another thread or a signal handler gives to a thread that waits.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{Error, Result};
+
+/// A latched wake-up: given before the wait begins, it is still there when it does.
+///
+/// Two parts: a flag, which a reader that never sleeps tests without a system call, and an
+/// eventfd, which ends a `poll`. The flag is stored before the eventfd is written, and the reader
+/// empties the eventfd before it tests the flag; so a flag that the reader misses has its write
+/// still to come, and ends the next `poll`.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    pending: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Waker {
+    /// A wake-up that nobody has given yet.
+    ///
+    /// # Errors
+    ///
+    /// `eventfd` fails where the process or the system has no file descriptor left.
+    pub fn new() -> Result<Self> {
+        // SAFETY: takes no pointer; the result is checked before use.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(Error::last("eventfd", ""));
+        }
+        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        let event = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self(Arc::new(Inner {
+            pending: AtomicBool::new(false),
+            event,
+        })))
+    }
+
+    /// Ends the reader's wait, the present one or the next. Waking twice before the reader looks is
+    /// waking once.
+    ///
+    /// May be called in a signal handler: it makes one `write`, takes no lock, does not allocate and
+    /// leaves `errno` as it was.
+    pub fn wake(&self) {
+        self.0.pending.store(true, Ordering::Release);
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: errno is the calling thread's own; the pointer is valid for the thread's life.
+        let errno = unsafe { *libc::__errno_location() };
+        // SAFETY: `one` is readable for its 8 bytes. The only failure is a full counter, which
+        // means that a wake-up is pending already.
+        unsafe { libc::write(self.0.event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = errno };
+    }
+
+    /// Whether a wake-up is pending; a load, no system call.
+    #[inline]
+    #[must_use]
+    pub fn is_pending(&self) -> bool {
+        self.0.pending.load(Ordering::Relaxed)
+    }
+
+    /// Takes the pending wake-up: true where there was one.
+    pub fn take(&self) -> bool {
+        let mut count = [0_u8; 8];
+        // SAFETY: `count` is writable for its 8 bytes; the descriptor does not block, and finding
+        // nothing in it is no error.
+        unsafe {
+            libc::read(
+                self.0.event.as_raw_fd(),
+                count.as_mut_ptr().cast(),
+                count.len(),
+            )
+        };
+        self.0.pending.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poll::{Interest, wait};
+    use std::io;
+    use std::time::Duration;
+
+    fn readable(waker: &Waker, timeout: Duration) -> bool {
+        wait([Interest::read(waker.as_fd())], Some(timeout)).unwrap()[0].readable
+    }
+
+    #[test]
+    fn a_wake_before_the_wait_is_kept() {
+        let waker = Waker::new().unwrap();
+        assert!(!waker.is_pending());
+        assert!(!readable(&waker, Duration::ZERO));
+        waker.wake();
+        waker.wake();
+        assert!(waker.is_pending());
+        assert!(readable(&waker, Duration::from_secs(10)));
+        assert!(waker.take());
+        assert!(!waker.take());
+        assert!(!readable(&waker, Duration::ZERO));
+    }
+
+    #[test]
+    fn another_thread_ends_a_wait() {
+        let waker = Waker::new().unwrap();
+        let other = waker.clone();
+        let thread = std::thread::spawn(move || other.wake());
+        assert!(readable(&waker, Duration::from_secs(60)));
+        thread.join().unwrap();
+        assert!(waker.take());
+    }
+
+    #[test]
+    fn errno_survives() {
+        let waker = Waker::new().unwrap();
+        // SAFETY: errno is this thread's own.
+        unsafe { *libc::__errno_location() = 77 };
+        waker.wake();
+        assert_eq!(io::Error::last_os_error().raw_os_error(), Some(77));
+    }
+}

@@ -1,0 +1,447 @@
+//! The frames of one block: found, completed and handed out in place.
+
+use std::cell::Cell;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::layout::{
+    BLOCK_HEADER_LEN, BlockHeader, FRAME_ALIGNMENT, FRAME_HEADER_LEN, FrameHeader,
+    LINK_ADDRESS_OFFSET, LinkAddress, STATUS_CHECKSUM_NOT_READY, STATUS_KERNEL, STATUS_LOSING,
+    STATUS_TIME_HARDWARE, STATUS_USER, STATUS_VLAN_TPID_VALID, STATUS_VLAN_VALID,
+};
+
+/// Ethertype of IEEE 802.1Q, where the kernel does not say which one it was.
+const ETHERTYPE_VLAN: u16 = 0x8100;
+/// The Ethernet addresses, after which a VLAN tag stands.
+const MAC_ADDRESSES: u32 = 12;
+const VLAN_TAG: u32 = 4;
+/// Length of a LINKTYPE_LINUX_SLL2 header.
+const SLL2: u32 = 20;
+/// Length of a LINKTYPE_NETLINK header, which has the form of LINKTYPE_LINUX_SLL.
+const SLL: u32 = 16;
+
+/// What the packets of a ring begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkLayer {
+    /// An Ethernet header: a VLAN tag that was taken out is put back.
+    Ethernet,
+    /// The interface's own link-layer header, whatever it is.
+    Native,
+    /// Linux cooked v2 (LINKTYPE_LINUX_SLL2), built here; a VLAN tag that was taken out is put back
+    /// as the payload's first four bytes, as it would stand if it had never been taken out.
+    CookedV2,
+    /// The header of LINKTYPE_NETLINK, built here.
+    Netlink,
+}
+
+impl LinkLayer {
+    /// Whether the socket is to be `SOCK_DGRAM`: the kernel strips the interface's own header.
+    #[must_use]
+    pub const fn is_cooked(self) -> bool {
+        matches!(self, Self::CookedV2 | Self::Netlink)
+    }
+}
+
+/// How packets are handed out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) link: LinkLayer,
+    pub(super) snaplen: u32,
+}
+
+/// Where the reader is. It outlives the block, so that a block that was forgotten instead of
+/// dropped is found again as it was left.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    /// The block to be read next.
+    pub(super) block: u32,
+    /// Frames of that block that were visited already: they are complete.
+    visited: Cell<u32>,
+    /// Blocks that held a header which cannot be.
+    pub(super) damaged: Cell<u64>,
+    /// Whether the present block is among them.
+    block_damaged: Cell<bool>,
+}
+
+/// A packet in the ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Seconds since the epoch.
+    pub secs: u32,
+    /// Nanoseconds of the second.
+    pub nanos: u32,
+    /// Length on the wire in bytes, with what was put back or built.
+    pub len: u32,
+    /// The captured bytes.
+    pub data: &'a [u8],
+    /// `PACKET_HOST`, `PACKET_OUTGOING` … of packet(7).
+    pub packet_type: u8,
+    /// The interface that it came by.
+    pub ifindex: u32,
+    status: u32,
+}
+
+impl Frame<'_> {
+    /// Whether packets were lost before this one, since the statistics were last read.
+    #[must_use]
+    pub const fn is_after_loss(&self) -> bool {
+        self.status & STATUS_LOSING != 0
+    }
+
+    /// Whether the NIC has yet to compute the checksum: the one in the packet is not its own.
+    #[must_use]
+    pub const fn is_checksum_partial(&self) -> bool {
+        self.status & STATUS_CHECKSUM_NOT_READY != 0
+    }
+
+    /// Whether the time is the NIC's clock's, not the host's.
+    #[must_use]
+    pub const fn has_hardware_time(&self) -> bool {
+        self.status & STATUS_TIME_HARDWARE != 0
+    }
+}
+
+/// A block of packets. Dropping it gives the memory back to the kernel.
+#[derive(Debug)]
+pub struct RingBlock<'a> {
+    /// First byte of the block; see [`RingBlock::new`] for what holds of it.
+    base: NonNull<u8>,
+    size: u32,
+    blocks: u32,
+    shape: Shape,
+    cursor: &'a mut Cursor,
+}
+
+/// Whether the block at `base` belongs to this process.
+///
+/// # Safety
+///
+/// `base` is the start of a block of a mapped ring, aligned to 8 bytes.
+#[inline]
+pub(super) unsafe fn is_ready(base: NonNull<u8>) -> bool {
+    // SAFETY: by the caller's promise.
+    unsafe { status(base) }.load(Ordering::Acquire) & STATUS_USER != 0
+}
+
+/// The status word of the block at `base`.
+///
+/// # Safety
+///
+/// As [`is_ready`]; the reference must not outlive the block.
+#[inline]
+unsafe fn status<'a>(base: NonNull<u8>) -> &'a AtomicU32 {
+    // SAFETY: the block is larger than its header and aligned to 8 bytes, so the word is in bounds
+    // and aligned to 4. It is accessed as an atomic only, here and in the kernel.
+    unsafe { AtomicU32::from_ptr(base.as_ptr().add(offset_of!(BlockHeader, status)).cast()) }
+}
+
+impl<'a> RingBlock<'a> {
+    /// The block at `base`.
+    ///
+    /// # Safety
+    ///
+    /// `base` is the start of `size` bytes, at least [`BLOCK_HEADER_LEN`], aligned to 8 and
+    /// readable and writable for `'a`. [`is_ready`] was true of it, so that nobody else touches
+    /// them until the status is given back, and `cursor` is the one that belongs to the ring.
+    pub(super) unsafe fn new(
+        base: NonNull<u8>,
+        size: u32,
+        blocks: u32,
+        shape: Shape,
+        cursor: &'a mut Cursor,
+    ) -> Self {
+        Self {
+            base,
+            size,
+            blocks,
+            shape,
+            cursor,
+        }
+    }
+
+    /// The number of packets that the kernel put into the block.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        // SAFETY: the header is in bounds and aligned ([`RingBlock::new`]).
+        unsafe { (&raw const (*self.header()).packets).read() }
+    }
+
+    /// Whether the block holds no packet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The packets, in the order of arrival. What a packet lacks (VLAN tag, cooked header) is put
+    /// in when an iterator first comes by it.
+    #[inline]
+    #[must_use]
+    pub fn frames(&self) -> Frames<'_> {
+        // SAFETY: the header is in bounds and aligned ([`RingBlock::new`]).
+        let first = unsafe { (&raw const (*self.header()).first_packet).read() };
+        Frames {
+            block: self,
+            offset: first,
+            index: 0,
+            packets: self.len(),
+        }
+    }
+
+    fn header(&self) -> *const BlockHeader {
+        self.base.as_ptr().cast_const().cast()
+    }
+
+    #[cold]
+    fn mark_damaged(&self) {
+        if !self.cursor.block_damaged.replace(true) {
+            self.cursor.damaged.set(self.cursor.damaged.get() + 1);
+        }
+    }
+}
+
+impl Drop for RingBlock<'_> {
+    fn drop(&mut self) {
+        self.cursor.visited.set(0);
+        self.cursor.block_damaged.set(false);
+        self.cursor.block = (self.cursor.block + 1) % self.blocks;
+        // SAFETY: the block is valid for `'a` and its status accessed as an atomic only. Every
+        // borrow of its bytes ended before the drop, and the release keeps their reads before it.
+        unsafe { status(self.base) }.store(STATUS_KERNEL, Ordering::Release);
+    }
+}
+
+/// The packets of a [`RingBlock`].
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    block: &'a RingBlock<'a>,
+    offset: u32,
+    index: u32,
+    packets: u32,
+}
+
+/// A frame whose numbers were found to be possible.
+#[derive(Clone, Copy)]
+struct Checked {
+    /// First byte of the frame.
+    start: NonNull<u8>,
+    header: FrameHeader,
+    address: LinkAddress,
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Frame<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Frame<'a>> {
+        if self.index >= self.packets {
+            return None;
+        }
+        let last = self.index + 1 == self.packets;
+        let Some(mut frame) = self.check(last) else {
+            self.packets = self.index;
+            self.block.mark_damaged();
+            return None;
+        };
+        if self.index >= self.block.cursor.visited.get() {
+            frame = frame.complete(self.block.shape);
+            self.block.cursor.visited.set(self.index + 1);
+        }
+        self.index += 1;
+        // `check` found the sum to be within the block, and beyond this frame, for all but the last.
+        self.offset = self.offset.wrapping_add(frame.header.next);
+        // SAFETY: `check` found the captured bytes to be within the frame, and `complete` moved
+        // their start down by no more than the headroom that it found there. They are initialised
+        // (the kernel allocates the ring zeroed). Nobody writes them while the block is borrowed:
+        // the kernel does not, since the block is ours, and `complete` writes to a frame on its
+        // first visit only, before its bytes are handed out, and within its own bounds, which no
+        // other frame's overlap.
+        let data = unsafe {
+            let data = frame
+                .start
+                .as_ptr()
+                .add(usize::from(frame.header.mac))
+                .cast_const();
+            std::slice::from_raw_parts(data, frame.header.caplen as usize)
+        };
+        Some(Frame {
+            secs: frame.header.secs,
+            nanos: frame.header.nanos,
+            len: frame.header.len,
+            data,
+            packet_type: frame.address.packet_type,
+            ifindex: frame.address.ifindex.cast_unsigned(),
+            status: frame.header.status,
+        })
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some((self.packets - self.index) as usize))
+    }
+}
+
+impl Frames<'_> {
+    /// The frame at the offset, where everything that its header states is within the block and
+    /// before the next frame.
+    ///
+    /// The kernel wrote the numbers and the process can't be reached by anyone else through them,
+    /// but a wrong one would be undefined behaviour here; a comparison costs nothing.
+    #[inline]
+    fn check(&self, last: bool) -> Option<Checked> {
+        let size = self.block.size;
+        let aligned = self.offset.is_multiple_of(FRAME_ALIGNMENT);
+        if !aligned || self.offset < BLOCK_HEADER_LEN || self.offset >= size {
+            return None;
+        }
+        let room = size - self.offset;
+        if room < FRAME_HEADER_LEN {
+            return None;
+        }
+        // SAFETY: offset + FRAME_HEADER_LEN is within the block, whose start is aligned to 8, as is
+        // the offset; both structures lie within FRAME_HEADER_LEN.
+        let (start, header, address) = unsafe {
+            let start = self.block.base.add(self.offset as usize);
+            let address = start.add(LINK_ADDRESS_OFFSET as usize);
+            (
+                start,
+                start.cast::<FrameHeader>().read(),
+                address.cast::<LinkAddress>().read(),
+            )
+        };
+        // The last frame's link to its successor means nothing.
+        let end = if last { room } else { header.next };
+        let mac = u32::from(header.mac);
+        let bounded = FRAME_HEADER_LEN <= mac && mac <= end && end <= room;
+        let fits = bounded && header.caplen <= end - mac;
+        fits.then_some(Checked {
+            start,
+            header,
+            address,
+        })
+    }
+}
+
+impl Checked {
+    /// Puts in what the frame lacks, and writes its header back, so that the next visit finds it
+    /// complete.
+    #[inline]
+    fn complete(mut self, shape: Shape) -> Self {
+        match shape.link {
+            LinkLayer::Ethernet => {
+                if self.header.status & STATUS_VLAN_VALID != 0 {
+                    self.restore_vlan_tag();
+                }
+            }
+            LinkLayer::Native => {}
+            LinkLayer::CookedV2 => self.build_sll2(),
+            LinkLayer::Netlink => self.build_netlink(),
+        }
+        self.header.caplen = self.header.caplen.min(shape.snaplen);
+        // SAFETY: `check` found the header to be in bounds and aligned; no reference to it exists.
+        unsafe { self.start.cast::<FrameHeader>().write(self.header) };
+        self
+    }
+
+    /// The tag that the kernel took out: ethertype and control information.
+    fn vlan_tag(&self) -> [u8; VLAN_TAG as usize] {
+        let valid = self.header.status & STATUS_VLAN_TPID_VALID != 0;
+        let tpid = if valid {
+            self.header.vlan_tpid
+        } else {
+            ETHERTYPE_VLAN
+        };
+        let [a, b] = tpid.to_be_bytes();
+        // The kernel keeps 16 bits in a 32-bit field.
+        let [.., c, d] = self.header.vlan_tci.to_be_bytes();
+        [a, b, c, d]
+    }
+
+    fn restore_vlan_tag(&mut self) {
+        let tag = self.vlan_tag();
+        if self.header.caplen < MAC_ADDRESSES {
+            // The tag stands behind what was captured.
+            self.header.len = self.header.len.saturating_add(VLAN_TAG);
+        } else if let Some(data) = self.grow_down(VLAN_TAG) {
+            // SAFETY: `grow_down` gave VLAN_TAG bytes of headroom, after which at least the
+            // addresses are captured. No reference to these bytes exists yet.
+            unsafe {
+                let addresses = data.add(VLAN_TAG as usize).as_ptr().cast_const();
+                std::ptr::copy(addresses, data.as_ptr(), MAC_ADDRESSES as usize);
+                data.add(MAC_ADDRESSES as usize).cast().write_unaligned(tag);
+            }
+        }
+    }
+
+    fn build_sll2(&mut self) {
+        let mut protocol = self.address.protocol.to_ne_bytes();
+        if self.header.status & STATUS_VLAN_VALID != 0 {
+            let [tpid_high, tpid_low, tci_high, tci_low] = self.vlan_tag();
+            if let Some(payload) = self.grow_down(VLAN_TAG) {
+                let inner = [tci_high, tci_low, protocol[0], protocol[1]];
+                // SAFETY: `grow_down` gave these VLAN_TAG bytes; no reference to them exists yet.
+                unsafe { payload.cast().write_unaligned(inner) };
+                protocol = [tpid_high, tpid_low];
+            }
+        }
+        let LinkAddress {
+            ifindex,
+            hardware_type,
+            packet_type,
+            address_len,
+            ..
+        } = self.address;
+        let mut header = [0; SLL2 as usize];
+        header[..2].copy_from_slice(&protocol);
+        header[4..8].copy_from_slice(&ifindex.to_be_bytes());
+        header[8..10].copy_from_slice(&hardware_type.to_be_bytes());
+        header[10] = packet_type;
+        header[11] = address_len;
+        header[12..].copy_from_slice(&self.hardware_address());
+        if let Some(data) = self.grow_down(SLL2) {
+            // SAFETY: `grow_down` gave these SLL2 bytes; no reference to them exists yet.
+            unsafe { data.cast().write_unaligned(header) };
+        }
+    }
+
+    fn build_netlink(&mut self) {
+        let mut header = [0; SLL as usize];
+        header[..2].copy_from_slice(&u16::from(self.address.packet_type).to_be_bytes());
+        header[2..4].copy_from_slice(&self.address.hardware_type.to_be_bytes());
+        header[4..6].copy_from_slice(&u16::from(self.address.address_len).to_be_bytes());
+        header[6..14].copy_from_slice(&self.hardware_address());
+        header[14..].copy_from_slice(&self.address.protocol.to_ne_bytes());
+        if let Some(data) = self.grow_down(SLL) {
+            // SAFETY: `grow_down` gave these SLL bytes; no reference to them exists yet.
+            unsafe { data.cast().write_unaligned(header) };
+        }
+    }
+
+    /// The sender's address; what lies behind it is an older packet's and becomes zero.
+    fn hardware_address(&self) -> [u8; 8] {
+        let mut address = self.address.address;
+        if let Some(rest) = address.get_mut(usize::from(self.address.address_len)..) {
+            rest.fill(0);
+        }
+        address
+    }
+
+    /// Extends the captured bytes by `bytes` of the headroom, and returns their new start; nothing
+    /// where the headroom is too small, which the reserve that the socket asks for rules out.
+    fn grow_down(&mut self, bytes: u32) -> Option<NonNull<u8>> {
+        let mac = u32::from(self.header.mac);
+        let start = mac
+            .checked_sub(bytes)
+            .filter(|&start| start >= FRAME_HEADER_LEN)?;
+        self.header.mac = u16::try_from(start).ok()?;
+        self.header.caplen = self.header.caplen.checked_add(bytes)?;
+        self.header.len = self.header.len.saturating_add(bytes);
+        // SAFETY: start is at least FRAME_HEADER_LEN and below mac, which `check` found to be in
+        // the frame.
+        Some(unsafe { self.start.add(start as usize) })
+    }
+}
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;

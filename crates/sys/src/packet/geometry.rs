@@ -1,0 +1,227 @@
+//! How large a ring is: computed and checked before any system call is made.
+
+use super::layout::{BLOCK_HEADER_LEN, FRAME_ALIGNMENT, FRAME_HEADER_LEN, MAC_ROOM};
+
+/// The smallest block: below, the work per block outweighs what a reader gains.
+const MIN_BLOCK: u32 = 32 * 1024;
+/// The kernel takes the block's size as a signed 32-bit number.
+const MAX_BLOCK: u32 = 1 << 30;
+/// Fewer blocks would leave the kernel none to write into while one is read.
+const MIN_BLOCKS: u32 = 2;
+/// `kcalloc` of the kernel's block table is bounded; 2^19 entries of 8 bytes are 4 MiB.
+const MAX_BLOCKS: u32 = 1 << 19;
+/// A link-layer header that leaves the kernel's room for it (802.11 with radiotap, for instance).
+const MAX_MAC: u32 = 256;
+
+/// What a ring is asked to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GeometryRequest {
+    /// Bytes of all blocks together.
+    pub buffer: u64,
+    /// The largest captured length in bytes.
+    pub snaplen: u32,
+    /// Bytes kept free before each packet (`PACKET_RESERVE`).
+    pub headroom: u32,
+}
+
+/// The size of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    block_size: u32,
+    blocks: u32,
+}
+
+/// Why no ring can be had with these numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// A packet of the snaplen does not fit the largest block that the kernel takes.
+    #[error("snaplen {snaplen} needs a block of more than {MAX_BLOCK} bytes")]
+    Snaplen {
+        /// Bytes asked for.
+        snaplen: u32,
+    },
+    /// The buffer holds fewer than two blocks.
+    #[error("a buffer of {buffer} bytes is too small: two packets of the snaplen need {least}")]
+    BufferTooSmall {
+        /// Bytes asked for.
+        buffer: u64,
+        /// The least that would do, in bytes.
+        least: u64,
+    },
+    /// The buffer has more blocks than the kernel can count.
+    #[error("a buffer of {buffer} bytes is too large: at most {most} can be had")]
+    BufferTooLarge {
+        /// Bytes asked for.
+        buffer: u64,
+        /// The most that would do, in bytes.
+        most: u64,
+    },
+}
+
+impl Geometry {
+    /// The ring for `request` on a machine with pages of `page` bytes (a power of two).
+    ///
+    /// Blocks are powers of two, so that the kernel can take them as one piece of memory, and hold
+    /// at least one packet of the snaplen. They are no larger than that, because the read time-out
+    /// hands over whole blocks: many small ones bear more of them.
+    ///
+    /// # Errors
+    ///
+    /// [`GeometryError`] names the number that cannot be met and its bound.
+    pub fn new(request: &GeometryRequest, page: u32) -> Result<Self, GeometryError> {
+        let too_long = GeometryError::Snaplen {
+            snaplen: request.snaplen,
+        };
+        let frame = u64::from(frame_size(request));
+        let needed = u64::from(BLOCK_HEADER_LEN) + frame;
+        let block_size = needed
+            .max(u64::from(MIN_BLOCK.max(page)))
+            .next_power_of_two();
+        let block_size = u32::try_from(block_size).map_err(|_| too_long)?;
+        if block_size > MAX_BLOCK {
+            return Err(too_long);
+        }
+        let wanted = request.buffer / u64::from(block_size);
+        if wanted < u64::from(MIN_BLOCKS) {
+            let least = u64::from(block_size) * u64::from(MIN_BLOCKS);
+            return Err(GeometryError::BufferTooSmall {
+                buffer: request.buffer,
+                least,
+            });
+        }
+        match u32::try_from(wanted) {
+            Ok(blocks) if blocks <= MAX_BLOCKS => Ok(Self { block_size, blocks }),
+            _ => {
+                let most = u64::from(block_size) * u64::from(MAX_BLOCKS);
+                Err(GeometryError::BufferTooLarge {
+                    buffer: request.buffer,
+                    most,
+                })
+            }
+        }
+    }
+
+    /// Bytes of one block.
+    #[must_use]
+    pub const fn block_size(self) -> u32 {
+        self.block_size
+    }
+
+    /// Number of blocks.
+    #[must_use]
+    pub const fn blocks(self) -> u32 {
+        self.blocks
+    }
+
+    /// Bytes of the whole ring.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self.block_size as u64 * self.blocks as u64
+    }
+
+    /// The ring of half as many blocks; nothing where it is as small as can be.
+    #[must_use]
+    pub const fn halved(self) -> Option<Self> {
+        let blocks = self.blocks / 2;
+        if blocks < MIN_BLOCKS {
+            None
+        } else {
+            Some(Self {
+                block_size: self.block_size,
+                blocks,
+            })
+        }
+    }
+
+    /// A geometry that is not checked, for blocks made by a test.
+    #[cfg(test)]
+    pub(super) const fn unchecked(block_size: u32, blocks: u32) -> Self {
+        Self { block_size, blocks }
+    }
+}
+
+/// The most that one packet takes in a block: headers, headroom, link-layer header, data, padding.
+fn frame_size(request: &GeometryRequest) -> u32 {
+    let before = FRAME_HEADER_LEN + MAC_ROOM + MAC_ROOM + MAX_MAC;
+    before
+        .saturating_add(request.headroom)
+        .saturating_add(request.snaplen)
+        .saturating_add(FRAME_ALIGNMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u32 = 4096;
+
+    fn geometry(buffer: u64, snaplen: u32) -> Result<Geometry, GeometryError> {
+        Geometry::new(
+            &GeometryRequest {
+                buffer,
+                snaplen,
+                headroom: 24,
+            },
+            PAGE,
+        )
+    }
+
+    #[test]
+    fn blocks_are_powers_of_two_that_hold_a_packet() {
+        for snaplen in [0, 1, 68, 96, 1500, 9000, 65_535, 65_536, 262_144, 1 << 20] {
+            let geometry = geometry(1 << 28, snaplen).unwrap();
+            assert!(geometry.block_size().is_power_of_two());
+            assert_eq!(geometry.block_size() % PAGE, 0);
+            assert!(geometry.block_size() > snaplen + BLOCK_HEADER_LEN + FRAME_HEADER_LEN + 16);
+            assert!(geometry.bytes() <= 1 << 28);
+        }
+    }
+
+    #[test]
+    fn a_page_larger_than_the_least_block_is_the_block() {
+        let request = GeometryRequest {
+            buffer: 1 << 24,
+            snaplen: 96,
+            headroom: 4,
+        };
+        assert_eq!(
+            Geometry::new(&request, 65_536).unwrap().block_size(),
+            65_536
+        );
+    }
+
+    #[test]
+    fn bounds_are_told() {
+        assert_eq!(
+            geometry(100_000, 65_536),
+            Err(GeometryError::BufferTooSmall {
+                buffer: 100_000,
+                least: 2 * 131_072
+            })
+        );
+        assert_eq!(
+            geometry(1 << 30, u32::MAX),
+            Err(GeometryError::Snaplen { snaplen: u32::MAX })
+        );
+        assert_eq!(
+            geometry(u64::MAX, 96),
+            Err(GeometryError::BufferTooLarge {
+                buffer: u64::MAX,
+                most: 32_768 << 19
+            })
+        );
+    }
+
+    #[test]
+    fn halving_ends_at_two_blocks() {
+        let mut geometry = geometry(8 << 20, 65_536).unwrap();
+        assert_eq!(geometry.blocks(), 64);
+        let mut steps = 0;
+        while let Some(half) = geometry.halved() {
+            assert_eq!(half.block_size(), geometry.block_size());
+            geometry = half;
+            steps += 1;
+        }
+        assert_eq!((geometry.blocks(), steps), (2, 5));
+    }
+}

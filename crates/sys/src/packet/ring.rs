@@ -1,0 +1,395 @@
+//! The ring: opened in the order that lets no unfiltered packet in, mapped, read block by block.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+use super::frame::{Cursor, RingBlock, Shape, is_ready};
+use super::geometry::Geometry;
+use super::layout::RingRequest;
+use super::socket::Socket;
+use super::{Instruction, RingOptions, Statistics};
+use crate::{Error, Result};
+
+/// Bytes that the kernel keeps free before each packet. With the room that it leaves anyway there
+/// is enough for a VLAN tag before any link-layer header, and for a cooked header with a tag.
+const RESERVE: u32 = 4;
+
+/// `BPF_RET | BPF_K`.
+const BPF_RET_K: u16 = 0x06;
+/// Rejects every packet.
+const REJECT_ALL: [Instruction; 1] = [Instruction {
+    code: BPF_RET_K,
+    jt: 0,
+    jf: 0,
+    k: 0,
+}];
+
+/// A TPACKET_V3 receive ring with its socket.
+#[derive(Debug)]
+pub struct Ring {
+    // The mapping is declared first, so that it goes before the socket.
+    map: Map,
+    socket: Socket,
+    shape: Shape,
+    geometry: Geometry,
+    requested: Geometry,
+    cursor: Cursor,
+    statistics: Statistics,
+    fanout_group: Option<u16>,
+    ignores_outgoing: bool,
+    bound: bool,
+    ifindex: u32,
+}
+
+impl Ring {
+    /// Bytes of headroom that the ring needs, for [`super::GeometryRequest`].
+    pub const HEADROOM: u32 = RESERVE;
+
+    /// Makes the socket with all its options, the filter and the ring, and does not receive yet:
+    /// that begins with [`Ring::start`], so that no packet gets in past the filter.
+    ///
+    /// Where the kernel has no memory for a ring of this size, it is halved until there is;
+    /// [`Ring::geometry`] tells what came of it.
+    ///
+    /// Needs CAP_NET_RAW; promiscuous mode no more than that; the adapter's clock and busy polling
+    /// CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    ///
+    /// The call that failed, on the device's name.
+    pub fn open(options: &RingOptions<'_>, geometry: Geometry) -> Result<Self> {
+        let socket = Socket::open(options.link.is_cooked(), options.device)?;
+        socket.set_version_3()?;
+        socket.set_reserve(RESERVE)?;
+        if options.timestamp == super::TimestampSource::Adapter {
+            socket.start_adapter_clock()?;
+        }
+        socket.set_timestamp(options.timestamp)?;
+        let ignores_outgoing = options.ignore_outgoing && socket.ignore_outgoing()?;
+        if let Some(duration) = options.busy_poll {
+            socket.set_busy_poll(duration)?;
+        }
+        socket.attach_filter(&REJECT_ALL)?;
+        let retire = options.retire_timeout_ms;
+        let (obtained, map) = shrink_until_it_fits(geometry, |geometry| {
+            allocate(&socket, geometry, u32::from(retire))
+        })?;
+        Ok(Self {
+            map,
+            socket,
+            shape: Shape {
+                link: options.link,
+                snaplen: options.snaplen,
+            },
+            geometry: obtained,
+            requested: geometry,
+            cursor: Cursor::default(),
+            statistics: Statistics::default(),
+            fanout_group: None,
+            ignores_outgoing,
+            bound: false,
+            ifindex: options.ifindex,
+        })
+    }
+
+    /// Begins to receive what passes `filter`: binds, joins promiscuous mode and the fanout group,
+    /// and attaches the filter (last, where there is a group: until all its sockets have joined,
+    /// the packets of the missing ones would arrive twice).
+    ///
+    /// # Errors
+    ///
+    /// The call that failed; ENETDOWN where the interface is down.
+    pub fn start(&mut self, options: &RingOptions<'_>, filter: &[Instruction]) -> Result<()> {
+        if options.fanout.is_none() {
+            self.set_filter(filter)?;
+        }
+        self.socket.bind(options.ifindex)?;
+        self.bound = true;
+        if let Some(code) = self.socket.take_error()? {
+            let source = std::io::Error::from_raw_os_error(code);
+            return Err(Error::new("bind(AF_PACKET)", options.device, source));
+        }
+        if options.promiscuous && options.ifindex != 0 {
+            self.socket.join_promiscuous(options.ifindex)?;
+        }
+        if let Some(fanout) = &options.fanout {
+            self.fanout_group = Some(self.socket.join_fanout(fanout)?);
+            self.set_filter(filter)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces the filter; the kernel does it between two packets.
+    ///
+    /// # Errors
+    ///
+    /// `SO_ATTACH_FILTER` fails where the program is too long (4096 instructions) or too large for
+    /// `net.core.optmem_max`.
+    pub fn set_filter(&self, filter: &[Instruction]) -> Result<()> {
+        self.socket.attach_filter(filter)
+    }
+
+    /// Whether a block is ready to be read; a load, no system call.
+    #[inline]
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        // SAFETY: `block_address` is the start of a block of the mapping.
+        unsafe { is_ready(self.block_address(self.cursor.block)) }
+    }
+
+    /// The next block, where the kernel has handed one over.
+    #[inline]
+    pub fn take(&mut self) -> Option<RingBlock<'_>> {
+        let base = self.block_address(self.cursor.block);
+        // SAFETY: as in `is_ready`.
+        if !unsafe { is_ready(base) } {
+            return None;
+        }
+        let (size, blocks) = (self.geometry.block_size(), self.geometry.blocks());
+        // SAFETY: the block is ready, mapped for as long as the ring is borrowed, of this size and
+        // page-aligned; the cursor is this ring's.
+        Some(unsafe { RingBlock::new(base, size, blocks, self.shape, &mut self.cursor) })
+    }
+
+    /// How many blocks may hold packets that the kernel has put in by now: those that are ready,
+    /// and the one that it fills.
+    #[must_use]
+    pub fn blocks_begun(&self) -> u32 {
+        let blocks = self.geometry.blocks();
+        let mut count = 0;
+        while count < blocks {
+            let index = (self.cursor.block + count) % blocks;
+            count += 1;
+            // SAFETY: as in `is_ready`.
+            if !unsafe { is_ready(self.block_address(index)) } {
+                break;
+            }
+        }
+        count
+    }
+
+    /// The counters since the ring was started.
+    ///
+    /// The kernel counts in 32 bits from one call to the next: calling this before 2^32 packets
+    /// have come keeps the sums right.
+    ///
+    /// # Errors
+    ///
+    /// `PACKET_STATISTICS` does not fail on a packet socket.
+    pub fn statistics(&mut self) -> Result<Statistics> {
+        let new = self.socket.take_statistics()?;
+        let sum = &mut self.statistics;
+        sum.received = sum.received.saturating_add(u64::from(new.packets));
+        sum.dropped = sum.dropped.saturating_add(u64::from(new.drops));
+        sum.freezes = sum.freezes.saturating_add(u64::from(new.freezes));
+        sum.damaged_blocks = self.cursor.damaged.get();
+        Ok(*sum)
+    }
+
+    /// The error that is pending on the socket, as an errno, which the call clears: ENETDOWN where
+    /// the interface went down.
+    ///
+    /// # Errors
+    ///
+    /// `SO_ERROR` does not fail on a socket.
+    pub fn take_error(&self) -> Result<Option<i32>> {
+        self.socket.take_error()
+    }
+
+    /// Whether the interface that the ring captures from is gone (deleted, or moved to another
+    /// namespace).
+    ///
+    /// # Errors
+    ///
+    /// `getsockname` does not fail on a packet socket.
+    pub fn is_interface_gone(&self) -> Result<bool> {
+        let bound = self.socket.bound_ifindex()?;
+        Ok(self.bound && bound != Some(self.ifindex))
+    }
+
+    /// The ring as it is.
+    #[must_use]
+    pub const fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The ring as it was asked for.
+    #[must_use]
+    pub const fn requested_geometry(&self) -> Geometry {
+        self.requested
+    }
+
+    /// The fanout group that the socket is a member of.
+    #[must_use]
+    pub const fn fanout_group(&self) -> Option<u16> {
+        self.fanout_group
+    }
+
+    /// Whether the kernel itself leaves out what the host sends.
+    #[must_use]
+    pub const fn ignores_outgoing(&self) -> bool {
+        self.ignores_outgoing
+    }
+
+    /// The device's name as given at opening.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        self.socket.device()
+    }
+
+    fn block_address(&self, index: u32) -> NonNull<u8> {
+        let offset = index as usize * self.geometry.block_size() as usize;
+        debug_assert!(offset < self.map.len);
+        // SAFETY: the cursor stays below the number of blocks, so the offset is in the mapping.
+        unsafe { self.map.address.add(offset) }
+    }
+}
+
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Asks for the ring, and for half as much as long as there is no memory for it.
+fn shrink_until_it_fits<T>(
+    mut geometry: Geometry,
+    mut allocate: impl FnMut(Geometry) -> Result<T>,
+) -> Result<(Geometry, T)> {
+    loop {
+        match allocate(geometry) {
+            Ok(ring) => return Ok((geometry, ring)),
+            Err(error) => {
+                let smaller = geometry.halved().filter(|_| is_memory_shortage(&error));
+                geometry = smaller.ok_or(error)?;
+            }
+        }
+    }
+}
+
+fn is_memory_shortage(error: &Error) -> bool {
+    matches!(
+        error.errno(),
+        Some(libc::ENOMEM | libc::EAGAIN | libc::ENOBUFS)
+    )
+}
+
+fn allocate(socket: &Socket, geometry: Geometry, retire_timeout: u32) -> Result<Map> {
+    socket.set_ring(&RingRequest {
+        block_size: geometry.block_size(),
+        blocks: geometry.blocks(),
+        // TPACKET_V3 packs frames of any length; the kernel wants the fields to agree.
+        frame_size: geometry.block_size(),
+        frames: geometry.blocks(),
+        retire_timeout,
+        private_size: 0,
+        features: 0,
+    })?;
+    Map::new(socket, geometry).inspect_err(|_| {
+        // So that the next attempt may set up a smaller one; its failure would show there.
+        let _ = socket.set_ring(&RingRequest::default());
+    })
+}
+
+/// The mapped ring.
+#[derive(Debug)]
+struct Map {
+    address: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping is the owner's alone, and not bound to the thread that made it.
+unsafe impl Send for Map {}
+
+impl Map {
+    fn new(socket: &Socket, geometry: Geometry) -> Result<Self> {
+        const CALL: &str = "mmap(PACKET_RX_RING)";
+        let context = || format!("{} ({} bytes)", socket.device(), geometry.bytes());
+        let Ok(len) = usize::try_from(geometry.bytes()) else {
+            let source = std::io::Error::from_raw_os_error(libc::ENOMEM);
+            return Err(Error::new(CALL, context(), source));
+        };
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                socket.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        match NonNull::new(address.cast::<u8>()) {
+            Some(address) if address.as_ptr().cast() != libc::MAP_FAILED => {
+                Ok(Self { address, len })
+            }
+            _ => Err(Error::last(CALL, context())),
+        }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: address and length are those of the mapping; every block borrowed from the ring
+        // is gone by now. It fails for wrong arguments only.
+        unsafe { libc::munmap(self.address.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::GeometryRequest;
+    use super::*;
+
+    fn refused(code: i32) -> Error {
+        Error::new(
+            "setsockopt(PACKET_RX_RING)",
+            "",
+            std::io::Error::from_raw_os_error(code),
+        )
+    }
+
+    #[test]
+    fn memory_shortage_halves_the_ring() {
+        let request = GeometryRequest {
+            buffer: 64 << 20,
+            snaplen: 65_536,
+            headroom: 4,
+        };
+        let geometry = Geometry::new(&request, 4096).unwrap();
+        let mut asked = Vec::new();
+        let (obtained, ()) = shrink_until_it_fits(geometry, |geometry| {
+            asked.push(geometry.bytes());
+            if geometry.bytes() > 20 << 20 {
+                Err(refused(libc::ENOMEM))
+            } else {
+                Ok(())
+            }
+        })
+        .unwrap();
+        assert_eq!(asked, [64 << 20, 32 << 20, 16 << 20]);
+        assert_eq!(obtained.bytes(), 16 << 20);
+        let none = shrink_until_it_fits::<()>(geometry, |_| Err(refused(libc::ENOMEM)));
+        assert_eq!(none.unwrap_err().errno(), Some(libc::ENOMEM));
+    }
+
+    #[test]
+    fn other_refusals_are_final() {
+        let request = GeometryRequest {
+            buffer: 64 << 20,
+            snaplen: 65_536,
+            headroom: 4,
+        };
+        let geometry = Geometry::new(&request, 4096).unwrap();
+        let mut calls = 0;
+        let result = shrink_until_it_fits::<()>(geometry, |_| {
+            calls += 1;
+            Err(refused(libc::EINVAL))
+        });
+        assert_eq!(
+            (result.unwrap_err().errno(), calls),
+            (Some(libc::EINVAL), 1)
+        );
+    }
+}

@@ -1,0 +1,299 @@
+//! The packet socket: its options, each with the name it has in packet(7) and socket(7).
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use super::layout::{
+    AF_PACKET, ETH_P_ALL, MEMBERSHIP_PROMISCUOUS, Membership, RingRequest, RingStatistics,
+    TPACKET_V3, len_of, option,
+};
+use super::{Fanout, Instruction, TimestampSource};
+use crate::{Error, Result};
+
+/// `PACKET_FANOUT_FLAG_UNIQUEID` (Linux 4.12): the kernel chooses a group number that is free.
+const FANOUT_UNIQUE_ID: u16 = 0x2000;
+/// `SO_PREFER_BUSY_POLL` (Linux 5.11), which the C library's headers lack.
+const SO_PREFER_BUSY_POLL: libc::c_int = 69;
+
+/// A packet socket that receives nothing until it is bound.
+#[derive(Debug)]
+pub(super) struct Socket {
+    fd: OwnedFd,
+    /// What errors are told to concern.
+    device: String,
+}
+
+impl Socket {
+    /// Protocol 0 keeps the socket from receiving before its filter and ring are in place.
+    pub(super) fn open(cooked: bool, device: &str) -> Result<Self> {
+        let kind = if cooked {
+            libc::SOCK_DGRAM
+        } else {
+            libc::SOCK_RAW
+        };
+        // SAFETY: takes no pointer; the result is checked before use.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(Error::last("socket(AF_PACKET)", device));
+        }
+        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self {
+            fd,
+            device: device.to_owned(),
+        })
+    }
+
+    pub(super) fn set_version_3(&self) -> Result<()> {
+        self.set_packet(option::VERSION, &TPACKET_V3, "setsockopt(PACKET_VERSION)")
+    }
+
+    pub(super) fn set_reserve(&self, bytes: u32) -> Result<()> {
+        self.set_packet(option::RESERVE, &bytes, "setsockopt(PACKET_RESERVE)")
+    }
+
+    pub(super) fn set_timestamp(&self, source: TimestampSource) -> Result<()> {
+        let flags = match source {
+            TimestampSource::Host => return Ok(()),
+            TimestampSource::Adapter => libc::SOF_TIMESTAMPING_RAW_HARDWARE,
+        };
+        self.set_packet(option::TIMESTAMP, &flags, "setsockopt(PACKET_TIMESTAMP)")
+    }
+
+    /// Has the NIC stamp every packet that it receives (`SIOCSHWTSTAMP`).
+    pub(super) fn start_adapter_clock(&self) -> Result<()> {
+        const TX_OFF: libc::c_int = 0;
+        const RX_FILTER_ALL: libc::c_int = 1;
+        let mut config = libc::hwtstamp_config {
+            flags: 0,
+            tx_type: TX_OFF,
+            rx_filter: RX_FILTER_ALL,
+        };
+        // SAFETY: all-zero bytes are a valid `ifreq`.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        let room = request.ifr_name.len() - 1;
+        for (to, &from) in request.ifr_name[..room]
+            .iter_mut()
+            .zip(self.device.as_bytes())
+        {
+            *to = from.cast_signed();
+        }
+        request.ifr_ifru.ifru_data = (&raw mut config).cast();
+        // SAFETY: `request` and the `config` that it points to are valid for reading and writing,
+        // and outlive the call.
+        let result =
+            unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCSHWTSTAMP, &raw mut request) };
+        if result < 0 {
+            return Err(Error::last("ioctl(SIOCSHWTSTAMP)", &self.device));
+        }
+        Ok(())
+    }
+
+    /// Linux 4.20; false where the kernel does not know it.
+    pub(super) fn ignore_outgoing(&self) -> Result<bool> {
+        let result = self.set_packet(
+            option::IGNORE_OUTGOING,
+            &1,
+            "setsockopt(PACKET_IGNORE_OUTGOING)",
+        );
+        match result {
+            Err(error) if error.errno() == Some(libc::ENOPROTOOPT) => Ok(false),
+            result => result.map(|()| true),
+        }
+    }
+
+    pub(super) fn set_busy_poll(&self, duration: Duration) -> Result<()> {
+        let micros = libc::c_int::try_from(duration.as_micros()).unwrap_or(libc::c_int::MAX);
+        self.set(
+            libc::SOL_SOCKET,
+            libc::SO_BUSY_POLL,
+            &micros,
+            "setsockopt(SO_BUSY_POLL)",
+        )?;
+        let prefer = self.set(
+            libc::SOL_SOCKET,
+            SO_PREFER_BUSY_POLL,
+            &1,
+            "setsockopt(SO_PREFER_BUSY_POLL)",
+        );
+        match prefer {
+            Err(error) if error.errno() == Some(libc::ENOPROTOOPT) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Promiscuous until the descriptor is closed, by whatever death.
+    pub(super) fn join_promiscuous(&self, ifindex: u32) -> Result<()> {
+        let membership = Membership {
+            ifindex: ifindex.cast_signed(),
+            kind: MEMBERSHIP_PROMISCUOUS,
+            address_len: 0,
+            address: [0; 8],
+        };
+        self.set_packet(
+            option::ADD_MEMBERSHIP,
+            &membership,
+            "setsockopt(PACKET_ADD_MEMBERSHIP, PACKET_MR_PROMISC)",
+        )
+    }
+
+    pub(super) fn attach_filter(&self, program: &[Instruction]) -> Result<()> {
+        const CALL: &str = "setsockopt(SO_ATTACH_FILTER)";
+        let Ok(len) = libc::c_ushort::try_from(program.len()) else {
+            let source = std::io::Error::from_raw_os_error(libc::E2BIG);
+            return Err(Error::new(CALL, &self.device, source));
+        };
+        // The kernel copies the instructions and does not write to them.
+        let filter = program.as_ptr().cast_mut().cast();
+        let program = libc::sock_fprog { len, filter };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, CALL)
+    }
+
+    pub(super) fn set_ring(&self, request: &RingRequest) -> Result<()> {
+        self.set_packet(option::RX_RING, request, "setsockopt(PACKET_RX_RING)")
+    }
+
+    /// Begins to receive from the interface; all for 0.
+    pub(super) fn bind(&self, ifindex: u32) -> Result<()> {
+        let address = link_address(ifindex);
+        let len = len_of::<libc::sockaddr_ll>();
+        // SAFETY: `address` is readable for `len` bytes and outlives the call.
+        let result = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) };
+        if result < 0 {
+            return Err(Error::last("bind(AF_PACKET)", &self.device));
+        }
+        Ok(())
+    }
+
+    /// The interface that the socket is bound to; nothing once the interface is gone.
+    pub(super) fn bound_ifindex(&self) -> Result<Option<u32>> {
+        // SAFETY: all-zero bytes are a valid `sockaddr_ll`.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        let mut len = len_of::<libc::sockaddr_ll>();
+        // SAFETY: `address` is writable for `len` bytes; both outlive the call.
+        let result = unsafe {
+            libc::getsockname(self.fd.as_raw_fd(), (&raw mut address).cast(), &raw mut len)
+        };
+        if result < 0 {
+            return Err(Error::last("getsockname(AF_PACKET)", &self.device));
+        }
+        Ok(u32::try_from(address.sll_ifindex).ok())
+    }
+
+    /// Joins the fanout group, and returns its number.
+    pub(super) fn join_fanout(&self, fanout: &Fanout) -> Result<u16> {
+        const CALL: &str = "setsockopt(PACKET_FANOUT)";
+        let unique = if fanout.group.is_none() {
+            FANOUT_UNIQUE_ID
+        } else {
+            0
+        };
+        let kind = fanout.mode.kernel_value() | fanout.flags() | unique;
+        let value = u32::from(fanout.group.unwrap_or(0)) | (u32::from(kind) << 16);
+        self.set_packet(option::FANOUT, &value, CALL)?;
+        let mut joined = 0_u32;
+        self.get(
+            libc::SOL_PACKET,
+            option::FANOUT,
+            &mut joined,
+            "getsockopt(PACKET_FANOUT)",
+        )?;
+        let [low, high, ..] = joined.to_le_bytes();
+        Ok(u16::from_le_bytes([low, high]))
+    }
+
+    /// The counters since the last call, which the kernel sets back to zero.
+    pub(super) fn take_statistics(&self) -> Result<RingStatistics> {
+        let mut statistics = RingStatistics::default();
+        let call = "getsockopt(PACKET_STATISTICS)";
+        self.get(libc::SOL_PACKET, option::STATISTICS, &mut statistics, call)?;
+        Ok(statistics)
+    }
+
+    /// The error that is pending (`SO_ERROR`), which the call clears.
+    pub(super) fn take_error(&self) -> Result<Option<i32>> {
+        let mut error: libc::c_int = 0;
+        self.get(
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            &mut error,
+            "getsockopt(SO_ERROR)",
+        )?;
+        Ok((error != 0).then_some(error))
+    }
+
+    pub(super) fn device(&self) -> &str {
+        &self.device
+    }
+
+    fn set_packet<T>(&self, name: libc::c_int, value: &T, call: &'static str) -> Result<()> {
+        self.set(libc::SOL_PACKET, name, value, call)
+    }
+
+    fn set<T>(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        value: &T,
+        call: &'static str,
+    ) -> Result<()> {
+        let len = len_of::<T>();
+        // SAFETY: `value` is readable for its own size and outlives the call. The callers pass the
+        // type that the option takes; what it points to, for SO_ATTACH_FILTER, lives as long.
+        let result = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                level,
+                name,
+                (&raw const *value).cast(),
+                len,
+            )
+        };
+        if result < 0 {
+            Err(Error::last(call, &self.device))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// `T` is one of the plain structures and integers of this module, for which any bytes are
+    /// valid.
+    fn get<T: Copy>(
+        &self,
+        level: libc::c_int,
+        name: libc::c_int,
+        value: &mut T,
+        call: &'static str,
+    ) -> Result<()> {
+        let mut len = len_of::<T>();
+        // SAFETY: `value` is writable for `len` bytes, and valid whatever the kernel writes.
+        let result = unsafe {
+            let value = (&raw mut *value).cast();
+            libc::getsockopt(self.fd.as_raw_fd(), level, name, value, &raw mut len)
+        };
+        if result < 0 {
+            Err(Error::last(call, &self.device))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The address of everything that an interface receives; of all interfaces for 0.
+pub(super) fn link_address(ifindex: u32) -> libc::sockaddr_ll {
+    libc::sockaddr_ll {
+        sll_family: AF_PACKET,
+        sll_protocol: ETH_P_ALL.to_be(),
+        sll_ifindex: ifindex.cast_signed(),
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    }
+}
