@@ -164,7 +164,7 @@ impl Side {
         };
         Self {
             namespace,
-            device: format!("tap{}", number - 1),
+            device: format!("veth{}", number - 1),
             mac: [0x02, 0x99, 0, 0, 0, number],
             ipv4: Ipv4Addr::new(10, 99, 0, number),
             ipv6: Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, number.into()),
@@ -244,9 +244,9 @@ impl Side {
 /// Two namespaces joined by a virtual wire: 10.99.0.1 on `left`, 10.99.0.2 on `right`.
 #[derive(Clone, Debug)]
 pub struct VethPair {
-    /// The side of 10.99.0.1, device `tap0`.
+    /// The side of 10.99.0.1, device `veth0`.
     pub left: Side,
-    /// The side of 10.99.0.2, device `tap1`.
+    /// The side of 10.99.0.2, device `veth1`.
     pub right: Side,
 }
 
