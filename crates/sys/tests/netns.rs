@@ -133,12 +133,12 @@ fn namespace_goes_on_panic() {
         pair.right
             .namespace
             .netlink()
-            .move_to("tap1", left.as_fd())
+            .move_to("veth1", left.as_fd())
             .expect("a veth moves");
         panic!("on purpose");
     }));
     assert!(caught.is_err());
-    assert!(vanishes(&left, "tap1"), "the pair outlives the panic");
+    assert!(vanishes(&left, "veth1"), "the pair outlives the panic");
 }
 
 fn closures_run_inside() {
@@ -186,22 +186,22 @@ fn interfaces_change() {
         ..VethOptions::default()
     });
     let mut netlink = pair.left.namespace.netlink();
-    let index = netlink.index("tap0").expect("the end");
+    let index = netlink.index("veth0").expect("the end");
     let long = "a-name-longer-than-fifteen-bytes";
     netlink
-        .add_altname("tap0", long)
+        .add_altname("veth0", long)
         .expect("an alternative name");
     netlink
-        .add_altname("tap0", "short")
+        .add_altname("veth0", "short")
         .expect("an alternative name");
     assert_eq!(netlink.index(long).expect("found by it"), index);
     assert_eq!(netlink.index("short").expect("found by it"), index);
     netlink
-        .remove_altname("tap0", "short")
+        .remove_altname("veth0", "short")
         .expect("it was given");
     assert!(matches!(netlink.index("short"), Err(Error::NoLink { .. })));
-    netlink.set_up("tap0", false).expect("down");
-    netlink.rename("tap0", "renamed").expect("a free name");
+    netlink.set_up("veth0", false).expect("down");
+    netlink.rename("veth0", "renamed").expect("a free name");
     netlink
         .set_mtu("renamed", 9000)
         .expect("veth takes jumbo frames");
@@ -219,7 +219,7 @@ fn interfaces_change() {
     netlink.delete("renamed").expect("it exists");
     let mut other = pair.right.namespace.netlink();
     assert!(
-        matches!(other.index("tap1"), Err(Error::NoLink { .. })),
+        matches!(other.index("veth1"), Err(Error::NoLink { .. })),
         "both ends go"
     );
 }

@@ -11,6 +11,7 @@ pub mod libpcap;
 pub mod need;
 pub mod netns;
 mod suite;
+pub mod traffic;
 
 pub use need::Need;
 pub use ringtap_sys::alloc_count as alloc;

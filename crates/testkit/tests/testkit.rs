@@ -3,6 +3,8 @@
 use std::process::{Command, ExitCode};
 
 use ringtap_testkit::libpcap::{self, Compile, Insn, Oracle, OracleError};
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::traffic::{self, Rate, Replay, Sizes, Traffic};
 use ringtap_testkit::{Need, corpus, suite, test};
 
 #[global_allocator]
@@ -37,6 +39,27 @@ fn main() -> ExitCode {
             &[Need::LibpcapDev, Need::Corpus],
             oracle_reads,
         ),
+        test(
+            "traffic_is_deterministic_and_numbered",
+            &[],
+            traffic_is_deterministic,
+        ),
+        test(
+            "traffic_is_what_its_totals_say",
+            &[Need::LibpcapDev],
+            traffic_is_counted,
+        ),
+        test(
+            "traffic_has_right_checksums",
+            &[Need::Tool("tcpdump")],
+            traffic_has_checksums,
+        ),
+        test(
+            "replay_sends_every_packet",
+            &[Need::Root, Need::Tool("tcpreplay")],
+            replay_sends,
+        )
+        .serial(),
         test(
             "oracle_names_link_types",
             &[Need::LibpcapDev],
@@ -251,7 +274,7 @@ fn oracle_reads() {
                 opened += 1;
                 packets += capture.packets.len();
                 let longest = capture.packets.iter().map(|packet| packet.data.len()).max();
- assert!(longest.unwrap_or_default() <= 262_144);
+                assert!(longest.unwrap_or_default() <= 262_144);
             }
             Err(OracleError::Refused(_)) => {}
             Err(error) => panic!("{}: {error}", corpus::name(&file)),
@@ -272,4 +295,106 @@ fn oracle_names_link_types() {
         oracle.link_type(999_999),
         Err(OracleError::Refused(_))
     ));
+}
+
+fn traffic_is_deterministic() {
+    let traffic = Traffic {
+        packets: 500,
+        ..Traffic::default()
+    };
+    let frames = traffic.frames();
+    assert_eq!(frames, traffic.frames());
+    let other = Traffic { seed: 2, ..traffic };
+    assert_ne!(frames, other.frames());
+    for (index, frame) in (0_u64..).zip(&frames) {
+        assert_eq!(traffic::sequence(frame), Some(index));
+    }
+    let sizes: Vec<_> = frames.iter().map(Vec::len).collect();
+    assert!([64, 576, 1500].iter().all(|size| sizes.contains(size)));
+    assert_eq!(traffic::sequence(&frames[0][..40]), None);
+}
+
+fn traffic_is_counted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("mix.pcap");
+    let traffic = Traffic {
+        packets: 2_000,
+        sizes: Sizes::Between(64, 200),
+        ..Traffic::default()
+    };
+    let totals = traffic.write_file(&file).expect("a file");
+    let mut oracle = Oracle::start().expect("an oracle");
+    let capture = oracle.read(&file).expect("libpcap reads it");
+    assert_eq!((capture.dlt, capture.damage), (1, None));
+    let bytes: u64 = capture
+        .packets
+        .iter()
+        .map(|packet| packet.data.len() as u64)
+        .sum();
+    assert_eq!(
+        (capture.packets.len() as u64, bytes),
+        (totals.packets, totals.bytes)
+    );
+    assert_eq!(capture.packets[1].nanos, 5_000);
+    oracle
+        .set_packets(capture.packets.iter().map(|p| (p.len, &p.data[..])))
+        .expect("packets");
+    for (expression, expected) in [("tcp port 443", totals.https), ("udp", totals.udp)] {
+        let program = oracle
+            .compile(expression, Compile::default())
+            .expect("a program");
+        let verdicts = oracle.verdicts(&program).expect("verdicts");
+        let matching = verdicts.iter().filter(|&&verdict| verdict > 0).count();
+        assert_eq!(matching as u64, expected, "{expression}");
+        assert!(expected > 100, "{expression}");
+    }
+}
+
+fn traffic_has_checksums() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("mix.pcap");
+    let traffic = Traffic {
+        packets: 300,
+        ..Traffic::default()
+    };
+    traffic.write_file(&file).expect("a file");
+    let tcpdump = ringtap_testkit::need::find_tool("tcpdump").expect("tcpdump");
+    let output = Command::new(tcpdump)
+        .args(["-nvv", "-r"])
+        .arg(&file)
+        .output()
+        .expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("udp sum ok"), "{text}");
+    assert!(text.contains("(correct)"), "{text}");
+    assert!(
+        !text.contains("incorrect") && !text.contains("bad "),
+        "{text}"
+    );
+}
+
+fn replay_sends() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("mix.pcap");
+    let traffic = Traffic {
+        packets: 500,
+        ..Traffic::default()
+    };
+    traffic.write_file(&file).expect("a file");
+    let pair = VethPair::new();
+    let replay = Replay {
+        times: 2,
+        ..Replay::new(&file, Rate::Pps(20_000))
+    };
+    assert_eq!(replay.run(&pair.left), 1_000);
+    let table = pair
+        .right
+        .run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+    let table = table.expect("the namespace's counters");
+    let device = format!("{}:", pair.right.device);
+    let line = table
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&device));
+    let received = line.and_then(|counters| counters.split_whitespace().nth(1));
+    assert_eq!(received, Some("1000"), "{table}");
 }

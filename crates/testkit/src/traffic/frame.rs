@@ -1,0 +1,200 @@
+//! One synthetic frame: headers with right checksums, a sequence number, a payload.
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// TCP from or to port 443.
+    Https,
+    /// TCP from or to port 80.
+    Http,
+    /// UDP from or to port 53.
+    Dns,
+    /// UDP between high ports.
+    Media,
+}
+
+impl Kind {
+    /// Of 100 frames about 40 are HTTPS, 25 HTTP, 10 DNS and 25 media.
+    pub(super) fn choose(percent: u16) -> Self {
+        match percent {
+            0..40 => Self::Https,
+            40..65 => Self::Http,
+            65..75 => Self::Dns,
+            _ => Self::Media,
+        }
+    }
+
+    pub(super) fn is_udp(self) -> bool {
+        matches!(self, Self::Dns | Self::Media)
+    }
+
+    fn service_port(self) -> u16 {
+        match self {
+            Self::Https => 443,
+            Self::Http => 80,
+            Self::Dns => 53,
+            Self::Media => 40_000,
+        }
+    }
+
+    fn protocol(self) -> u8 {
+        if self.is_udp() { 17 } else { 6 }
+    }
+
+    fn transport_header(self) -> usize {
+        if self.is_udp() { 8 } else { 20 }
+    }
+}
+
+const ETHERNET: usize = 14;
+const IPV4: usize = 20;
+const TRANSPORT: usize = ETHERNET + IPV4;
+/// Bytes of the sequence number.
+const SEQUENCE: usize = 8;
+/// Source ports of the clients start here.
+const CLIENT_PORT: u16 = 49_152;
+
+/// A buffer in which frame after frame is made.
+pub(super) struct Builder {
+    frame: Vec<u8>,
+    /// Payload bytes that show a shifted copy: their period is no multiple of a word.
+    pattern: Vec<u8>,
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        let pattern = (0..=u16::MAX)
+            .map(|at| at.wrapping_mul(31).to_le_bytes()[0] ^ at.to_le_bytes()[1])
+            .collect();
+        Self {
+            frame: Vec::new(),
+            pattern,
+        }
+    }
+
+    /// The frame of `size` bytes (64 at least) for one of 4,096 flows; odd packets of a flow go
+    /// from the client to the server, even ones come back.
+    pub(super) fn build(&mut self, kind: Kind, size: u16, flow: u16, sequence: u64) -> &[u8] {
+        let size = usize::from(size);
+        self.frame.clear();
+        self.frame.extend_from_slice(&self.pattern[..size]);
+        let forward = sequence & 1 == 1;
+        self.ethernet(forward);
+        self.ipv4(kind, flow, forward, sequence);
+        let payload = TRANSPORT + kind.transport_header();
+        self.frame[payload..payload + SEQUENCE].copy_from_slice(&sequence.to_be_bytes());
+        self.transport(kind, flow, forward, sequence);
+        &self.frame
+    }
+
+    fn ethernet(&mut self, forward: bool) {
+        let (client, server) = ([0x02, 0, 0, 0, 0, 0x0c], [0x02, 0, 0, 0, 0, 0x05]);
+        let (source, destination) = if forward {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        self.frame[..6].copy_from_slice(&destination);
+        self.frame[6..12].copy_from_slice(&source);
+        self.frame[12..ETHERNET].copy_from_slice(&[8, 0]);
+    }
+
+    fn ipv4(&mut self, kind: Kind, flow: u16, forward: bool, sequence: u64) {
+        let [high, low] = flow.to_be_bytes();
+        let (client, server) = ([10, 1, high, low], [192, 0, 2, low & 15]);
+        let (source, destination) = if forward {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        let length = be16(self.frame.len() - ETHERNET);
+        let [.., id_high, id_low] = sequence.to_be_bytes();
+        let header = &mut self.frame[ETHERNET..TRANSPORT];
+        header[..2].copy_from_slice(&[0x45, 0]);
+        header[2..4].copy_from_slice(&length);
+        header[4..6].copy_from_slice(&[id_high, id_low]);
+        header[6..10].copy_from_slice(&[0x40, 0, 64, kind.protocol()]);
+        header[10..12].fill(0);
+        header[12..16].copy_from_slice(&source);
+        header[16..20].copy_from_slice(&destination);
+        let checksum = fold(sum(header));
+        header[10..12].copy_from_slice(&checksum);
+    }
+
+    fn transport(&mut self, kind: Kind, flow: u16, forward: bool, sequence: u64) {
+        let (client, server) = (CLIENT_PORT + flow, kind.service_port());
+        let (source, destination) = if forward {
+            (client, server)
+        } else {
+            (server, client)
+        };
+        let length = self.frame.len() - TRANSPORT;
+        let addresses = sum(&self.frame[ETHERNET + 12..TRANSPORT]);
+        let pseudo = addresses + u64::from(kind.protocol()) + length as u64;
+        let segment = &mut self.frame[TRANSPORT..];
+        segment[..2].copy_from_slice(&source.to_be_bytes());
+        segment[2..4].copy_from_slice(&destination.to_be_bytes());
+        let checksum_at = if kind.is_udp() {
+            segment[4..6].copy_from_slice(&be16(length));
+            6
+        } else {
+            let [_, _, _, _, number @ ..] = sequence.to_be_bytes();
+            segment[4..8].copy_from_slice(&number);
+            segment[8..12].copy_from_slice(&number);
+            // A header of 20 bytes, the flags PSH and ACK, a window of 4096, nothing urgent.
+            segment[12..16].copy_from_slice(&[0x50, 0x18, 0x10, 0]);
+            segment[18..20].fill(0);
+            16
+        };
+        segment[checksum_at..checksum_at + 2].fill(0);
+        let checksum = match fold(pseudo + sum(segment)) {
+            // In UDP, zero would say that there is no checksum (RFC 768).
+            [0, 0] if kind.is_udp() => [0xff, 0xff],
+            checksum => checksum,
+        };
+        segment[checksum_at..checksum_at + 2].copy_from_slice(&checksum);
+    }
+}
+
+/// The sequence number of a synthetic frame; `None` for other traffic and for one cut off by a
+/// snapshot length.
+#[must_use]
+pub fn sequence(frame: &[u8]) -> Option<u64> {
+    let is_ours = frame.get(12..ETHERNET)? == [8, 0] && frame.get(6) == Some(&0x02);
+    let header = match frame.get(ETHERNET + 9)? {
+        6 => 20,
+        17 => 8,
+        _ => return None,
+    };
+    let at = TRANSPORT + header;
+    let number = frame.get(at..at + SEQUENCE)?;
+    is_ours.then(|| {
+        number
+            .iter()
+            .fold(0, |value, &byte| value << 8 | u64::from(byte))
+    })
+}
+
+/// The low 16 bits of a length that is known to fit.
+fn be16(value: usize) -> [u8; 2] {
+    let [low, high, ..] = value.to_le_bytes();
+    [high, low]
+}
+
+/// The ones' complement sum of RFC 1071, not folded yet.
+fn sum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<2>();
+    let whole: u64 = words
+        .iter()
+        .map(|&word| u64::from(u16::from_be_bytes(word)))
+        .sum();
+    whole + rest.first().map_or(0, |&byte| u64::from(byte) << 8)
+}
+
+fn fold(mut sum: u64) -> [u8; 2] {
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    let [low, high, ..] = (!sum).to_le_bytes();
+    [high, low]
+}

@@ -1,0 +1,191 @@
+//! Traffic for tests and benchmarks: made up from a seed, or sent from a capture file.
+//!
+//! What it is: Ethernet frames of IPv4 with TCP and UDP, each with a sequence number at the start
+//! of its payload, so that a receiver can tell exactly what arrived ([`Traffic`], [`sequence`]);
+//! and `tcpreplay` driven inside a namespace ([`Replay`]). It writes its files with code of its
+//! own, so that a fault of ringtap's writers cannot hide itself.
+
+mod frame;
+mod replay;
+
+pub use frame::sequence;
+pub use replay::{Rate, Replay, Sent};
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use frame::{Builder, Kind};
+
+/// Sizes of frames, in bytes from the Ethernet header to the last payload byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// All of one size, from 64 to 65,535 bytes.
+    Fixed(u16),
+    /// The "Internet mix": of 12 frames, 7 have 64 bytes, 4 have 576 and 1 has 1500.
+    Imix,
+    /// Evenly from the first to the second size, both included.
+    Between(u16, u16),
+}
+
+/// Synthetic traffic; the same value always gives the same frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic {
+    /// How many packets.
+    pub packets: u64,
+    /// Their sizes.
+    pub sizes: Sizes,
+    /// What the pseudo-random choices start from.
+    pub seed: u64,
+    /// Nanoseconds between the timestamps of two packets; the first is at
+    /// 2023-11-14T22:13:20Z.
+    pub interval: u64,
+}
+
+impl Default for Traffic {
+    /// 1,000 packets of the Internet mix, 5 µs apart.
+    fn default() -> Self {
+        Self {
+            packets: 1_000,
+            sizes: Sizes::Imix,
+            seed: 1,
+            interval: 5_000,
+        }
+    }
+}
+
+/// What a capture file of [`Traffic`] holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of the packets, without the file's headers.
+    pub bytes: u64,
+    /// Packets that `tcp port 443` matches.
+    pub https: u64,
+    /// Packets that `udp` matches.
+    pub udp: u64,
+}
+
+const START_SECS: u64 = 1_700_000_000;
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+/// The snapshot length that the files state, in bytes.
+const SNAPLEN: u32 = 262_144;
+const SMALLEST: u16 = 64;
+
+impl Traffic {
+    /// Writes a capture file: pcap, microseconds, little-endian, Ethernet.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_file(&self, file: &Path) -> io::Result<Totals> {
+        let mut writer = BufWriter::with_capacity(1 << 20, File::create(file)?);
+        let totals = self.write(&mut writer)?;
+        writer.flush()?;
+        Ok(totals)
+    }
+
+    /// Writes the same to a stream, such as the pipe to a child.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write<W: Write>(&self, mut writer: W) -> io::Result<Totals> {
+        writer.write_all(&file_header())?;
+        let mut totals = Totals::default();
+        let mut result = Ok(());
+        self.each(|index, kind, frame| {
+            totals.packets += 1;
+            totals.bytes += frame.len() as u64;
+            totals.https += u64::from(kind == Kind::Https);
+            totals.udp += u64::from(kind.is_udp());
+            let record = self.record_header(index, frame.len());
+            result = writer
+                .write_all(&record)
+                .and_then(|()| writer.write_all(frame));
+            result.is_ok()
+        });
+        result.map(|()| totals)
+    }
+
+    /// The frames with their sequence numbers, in order; memory for all of them is held.
+    #[must_use]
+    pub fn frames(&self) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        self.each(|_, _, frame| {
+            frames.push(frame.to_vec());
+            true
+        });
+        frames
+    }
+
+    /// Hands each frame to `sink` until it returns false.
+    fn each(&self, mut sink: impl FnMut(u64, Kind, &[u8]) -> bool) {
+        let mut random = Random(self.seed);
+        let mut builder = Builder::new();
+        for index in 0..self.packets {
+            let kind = Kind::choose(random.below(100));
+            let size = self.size(&mut random);
+            let flow = random.below(4096);
+            if !sink(index, kind, builder.build(kind, size, flow, index)) {
+                return;
+            }
+        }
+    }
+
+    fn size(&self, random: &mut Random) -> u16 {
+        let size = match self.sizes {
+            Sizes::Fixed(size) => size,
+            Sizes::Imix => match random.below(12) {
+                0..7 => 64,
+                7..11 => 576,
+                _ => 1500,
+            },
+            Sizes::Between(from, to) => from + random.below(to.saturating_sub(from) + 1),
+        };
+        size.max(SMALLEST)
+    }
+
+    fn record_header(&self, index: u64, length: usize) -> [u8; 16] {
+        let nanos = index * self.interval;
+        let secs = START_SECS + nanos / NANOS_PER_SEC;
+        let micros = nanos % NANOS_PER_SEC / 1_000;
+        let mut header = [0; 16];
+        // The low 32 bits, as the format has no more of each.
+        header[..4].copy_from_slice(&secs.to_le_bytes()[..4]);
+        header[4..8].copy_from_slice(&micros.to_le_bytes()[..4]);
+        header[8..12].copy_from_slice(&length.to_le_bytes()[..4]);
+        header[12..].copy_from_slice(&length.to_le_bytes()[..4]);
+        header
+    }
+}
+
+/// The header of a pcap file, version 2.4 (draft-ietf-opsawg-pcap, section 4).
+fn file_header() -> [u8; 24] {
+    let mut header = [0; 24];
+    header[..4].copy_from_slice(&0xa1b2_c3d4_u32.to_le_bytes());
+    header[4] = 2;
+    header[6] = 4;
+    header[16..20].copy_from_slice(&SNAPLEN.to_le_bytes());
+    header[20] = 1;
+    header
+}
+
+/// SplitMix64: small, without bad seeds, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    /// A number below `limit`, which is not 0.
+    fn below(&mut self, limit: u16) -> u16 {
+        let wide = (self.next() >> 48) * u64::from(limit);
+        let [low, high, ..] = (wide >> 16).to_le_bytes();
+        u16::from_le_bytes([low, high])
+    }
+}

@@ -1,0 +1,106 @@
+//! A capture file sent into an interface, by `tcpreplay`. (It takes devices named `tap…` for
+//! something else and fails on them.)
+
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+use crate::netns::Side;
+
+/// How fast packets are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Packets a second.
+    Pps(u32),
+    /// As fast as the sender can.
+    Top,
+}
+
+/// A capture file to be sent. Needs [`Need::Tool("tcpreplay")`](crate::Need::Tool).
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// The file; its packets are read into memory first, so that disks do not disturb the rate.
+    pub file: PathBuf,
+    /// The rate.
+    pub rate: Rate,
+    /// How often the file is sent.
+    pub times: u32,
+}
+
+/// A running sender.
+#[derive(Debug)]
+pub struct Sent(Child);
+
+impl Replay {
+    /// A file sent once.
+    #[must_use]
+    pub fn new(file: impl Into<PathBuf>, rate: Rate) -> Self {
+        Self {
+            file: file.into(),
+            rate,
+            times: 1,
+        }
+    }
+
+    /// Begins to send out of one end of a pair.
+    ///
+    /// # Panics
+    /// When the sender cannot be started.
+    #[must_use = "the sending is to be waited for"]
+    pub fn start(&self, side: &Side) -> Sent {
+        let program = crate::need::find_tool("tcpreplay").expect("tcpreplay is installed");
+        let mut command = side.namespace.command(&program.to_string_lossy());
+        command
+            .arg(format!("--intf1={}", side.device))
+            .arg("--preload-pcap")
+            .arg("--quiet");
+        match self.rate {
+            Rate::Pps(pps) => command.arg(format!("--pps={pps}")),
+            Rate::Top => command.arg("--topspeed"),
+        };
+        command
+            .arg(format!("--loop={}", self.times))
+            .arg(&self.file);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Sent(command.spawn().expect("tcpreplay starts"))
+    }
+
+    /// Sends everything and waits for it; the number of packets that were sent.
+    ///
+    /// # Panics
+    /// When the sender fails.
+    pub fn run(&self, side: &Side) -> u64 {
+        self.start(side).wait()
+    }
+}
+
+impl Sent {
+    /// Waits for the end; the number of packets that were sent.
+    ///
+    /// # Panics
+    /// When the sender failed, or failed to send a packet.
+    pub fn wait(self) -> u64 {
+        let output = self
+            .0
+            .wait_with_output()
+            .expect("tcpreplay can be waited for");
+        let report = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "tcpreplay: {report}{errors}");
+        let number = |label: &str| -> Option<u64> {
+            let line = report
+                .lines()
+                .find_map(|line| line.trim().strip_prefix(label))?;
+            line.trim().parse().ok()
+        };
+        let sent = number("Successful packets:");
+        assert_eq!(
+            number("Failed packets:"),
+            Some(0),
+            "tcpreplay: {report}{errors}"
+        );
+        sent.unwrap_or_else(|| panic!("tcpreplay says no number: {report}{errors}"))
+    }
+}
