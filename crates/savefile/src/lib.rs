@@ -1,12 +1,39 @@
 //! Capture files: pcap and pcapng, read and written, compressed or not.
 //!
-//! What it is: bytes in, [`Packet`]s out ([`Reader`]) and packets in, bytes out (the writers).
-//! What it is not: it opens no socket, knows no filter and decodes no protocol.
+//! What it is: bytes in, [`Packet`]s out ([`Reader`]) and packets in, bytes out ([`PcapWriter`],
+//! [`PcapngWriter`]). What it is not: it opens no socket, knows no filter and decodes no protocol.
 //!
 //! Data in: anything that implements [`std::io::Read`]. Data out: a [`Run`], a validated stretch
 //! of consecutive packet records that are handed out in place, without a copy.
 #![forbid(unsafe_code)]
 
+mod byte_order;
+mod interface;
+mod limits;
+mod linktype;
 mod packet;
+mod pcap;
+pub mod pcapng;
+mod read;
+mod resolution;
+mod run;
+mod write;
 
+pub use byte_order::ByteOrder;
+pub use interface::{CaptureFilter, Interface};
+pub use limits::{Limits, ReadOptions};
+pub use linktype::{LinkType, MAX_SNAPLEN};
 pub use packet::{Packet, PacketFlags, Timestamp};
+pub use pcapng::{
+    InterfaceStatistics, InterfaceTable, NameRecord, Names, Options, RawBlock, RawOption,
+    RawOptions, Section, Statistics,
+};
+pub use read::{
+    CaplenBound, Compression, Format, Item, ReadError, ReadErrorKind, Reader, Structure,
+};
+pub use resolution::Resolution;
+pub use run::{Encoding, LengthOrder, Packets, PcapEncoding, PcapngEncoding, Run};
+pub use write::{
+    PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter, Totals, WriteError,
+    WriteErrorKind,
+};

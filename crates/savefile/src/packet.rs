@@ -52,6 +52,10 @@ impl Timestamp {
     #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the remainder is at least 0 and below 1,000,000,000"
+        )]
         Self {
             secs: nanos.div_euclid(NANOS_PER_SEC as i64),
             nanos: nanos.rem_euclid(NANOS_PER_SEC as i64) as u32,

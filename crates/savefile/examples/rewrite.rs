@@ -1,0 +1,140 @@
+//! Reads a capture file and writes its packets in the same format: what `tcpdump -r IN -w OUT`
+//! does, and the program by which the two are compared.
+//!
+//! `rewrite [--copy] [--nano] [--pcap] IN OUT`: `--copy` pushes packet by packet instead of run by
+//! run; `--nano` writes nanoseconds; `--pcap` writes pcap even from pcapng. OUT may be `-`.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use ringtap_savefile::{
+    Format, Interface, Item, PcapOptions, PcapWriter, PcapngWriter, ReadOptions, Reader, Run,
+    Section, Totals,
+};
+
+struct Options {
+    copy: bool,
+    nanos: bool,
+    pcap: bool,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (flags, paths): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .partition(|argument| argument.starts_with("--"));
+    let [input, output] = &paths[..] else {
+        return Err("usage: rewrite [--copy] [--nano] [--pcap] IN OUT".into());
+    };
+    let has = |name: &str| flags.iter().any(|flag| flag == name);
+    let options = Options {
+        copy: has("--copy"),
+        nanos: has("--nano"),
+        pcap: has("--pcap"),
+    };
+    let mut reader = Reader::open(Path::new(input), &ReadOptions::default())?;
+    let sink: Box<dyn Write> = match output.as_str() {
+        "-" => Box::new(io::stdout()),
+        path => Box::new(File::create(path)?),
+    };
+    let totals = match reader.format() {
+        Format::Pcapng if !options.pcap => to_pcapng(&mut reader, sink, &options)?,
+        _ => to_pcap(&mut reader, sink, &options)?,
+    };
+    eprintln!("{} packets, {} bytes", totals.packets, totals.bytes);
+    Ok(())
+}
+
+fn to_pcap(
+    reader: &mut Reader,
+    sink: Box<dyn Write>,
+    options: &Options,
+) -> Result<Totals, Box<dyn Error>> {
+    let (mut sink, mut writer) = (Some(sink), None);
+    while let Some(item) = reader.next()? {
+        match item {
+            Item::Interface(index) => {
+                let interface = &reader.interfaces()[index as usize];
+                if let Some(sink) = sink.take() {
+                    writer = Some(start_pcap(sink, interface, options)?);
+                }
+                if let Some(writer) = &mut writer {
+                    writer.add_interface(interface);
+                }
+            }
+            Item::Run(run) => {
+                if let Some(writer) = &mut writer {
+                    push_pcap(writer, &run, options)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    let writer = writer.ok_or("no interface")?;
+    Ok(writer.finish()?.1)
+}
+
+fn start_pcap(
+    sink: Box<dyn Write>,
+    interface: &Interface,
+    options: &Options,
+) -> Result<PcapWriter<Box<dyn Write>>, Box<dyn Error>> {
+    let mut header = PcapOptions::for_interface(interface);
+    header.nanos |= options.nanos;
+    Ok(PcapWriter::new(sink, &header)?)
+}
+
+fn push_pcap(
+    writer: &mut PcapWriter<Box<dyn Write>>,
+    run: &Run<'_>,
+    options: &Options,
+) -> Result<(), Box<dyn Error>> {
+    let mut batch = writer.batch();
+    if options.copy {
+        run.packets().try_for_each(|packet| batch.push(&packet))?;
+    } else {
+        batch.push_run(run)?;
+    }
+    Ok(batch.commit()?)
+}
+
+fn to_pcapng(
+    reader: &mut Reader,
+    sink: Box<dyn Write>,
+    options: &Options,
+) -> Result<Totals, Box<dyn Error>> {
+    let first = reader.section().cloned().unwrap_or_else(Section::default);
+    let mut writer = PcapngWriter::new(sink, &first)?;
+    let mut sections = 0;
+    while let Some(item) = reader.next()? {
+        match item {
+            Item::Section(section) => {
+                sections += 1;
+                if sections > 1 {
+                    writer.start_section(section)?;
+                }
+            }
+            Item::Interface(index) => {
+                writer.add_interface(&reader.interfaces()[index as usize])?;
+            }
+            Item::Run(run) => {
+                let mut batch = writer.batch();
+                if options.copy {
+                    run.packets_with_options()
+                        .try_for_each(|(packet, options)| {
+                            batch.push_with_options(&packet, &options)
+                        })?;
+                } else {
+                    batch.push_run(&run)?;
+                }
+                batch.commit()?;
+            }
+            Item::Names(names) => writer.write_names(&names)?,
+            Item::Statistics(statistics) => writer.write_statistics(&statistics.counters())?,
+            Item::Other(block) => writer.write_block(&block)?,
+            _ => {}
+        }
+    }
+    Ok(writer.finish()?.1)
+}

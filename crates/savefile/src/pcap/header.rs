@@ -1,0 +1,130 @@
+//! The header of a pcap file, with the variants that libpcap 1.10 accepts.
+
+use crate::interface::effective_snaplen;
+use crate::read::ReadErrorKind;
+use crate::run::{LengthOrder, PcapEncoding};
+use crate::{ByteOrder, Format, Interface, Limits, LinkType, Resolution};
+
+/// Bytes of the file header.
+pub(crate) const FILE_HEADER: usize = 24;
+
+pub(crate) const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
+pub(crate) const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
+/// The "modified" format of old patched libpcaps: 8 bytes more in each record header.
+const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
+
+/// Bytes of a made-up Ethernet header that the writers of the modified format put before the
+/// snaplen's worth of data in cooked captures; libpcap always allows for them.
+const MODIFIED_EXTRA: u32 = 14;
+
+/// The bits of the last header field that hold the link type in libpcap 1.10.
+const LINK_TYPE_BITS: u32 = 0x03ff_ffff;
+/// Set where the upper four bits tell the length of the frame check sequence.
+const FCS_PRESENT: u32 = 0x0400_0000;
+/// The frame check sequence's length is in units of so many bits.
+const FCS_UNIT_BITS: u8 = 16;
+
+/// What a pcap file's header says.
+#[derive(Debug)]
+pub(crate) struct FileHeader {
+    pub(crate) encoding: PcapEncoding,
+    /// Most captured bytes of a record.
+    pub(crate) max_caplen: u32,
+    pub(crate) interface: Interface,
+}
+
+/// Whether a file that begins with these bytes is a pcap file of any kind.
+pub(crate) fn is_pcap(magic: [u8; 4]) -> bool {
+    Magic::parse(magic).is_some()
+}
+
+struct Magic {
+    byte_order: ByteOrder,
+    value: u32,
+}
+
+impl Magic {
+    fn parse(bytes: [u8; 4]) -> Option<Self> {
+        [ByteOrder::Little, ByteOrder::Big]
+            .map(|byte_order| Self {
+                byte_order,
+                value: byte_order.u32(bytes),
+            })
+            .into_iter()
+            .find(|magic| matches!(magic.value, MAGIC_MICROS | MAGIC_NANOS | MAGIC_MODIFIED))
+    }
+}
+
+impl FileHeader {
+    /// Parses the header.
+    pub(crate) fn parse(bytes: &[u8; FILE_HEADER], limits: &Limits) -> Result<Self, ReadErrorKind> {
+        let [m0, m1, m2, m3, major0, major1, minor0, minor1, rest @ ..] = *bytes;
+        let found = [m0, m1, m2, m3];
+        let Some(magic) = Magic::parse(found) else {
+            return Err(ReadErrorKind::UnknownFormat { magic: found });
+        };
+        let order = magic.byte_order;
+        let [.., s0, s1, s2, s3, l0, l1, l2, l3] = rest;
+        let lengths = length_order(order.u16([major0, major1]), order.u16([minor0, minor1]))?;
+        let stated_snaplen = order.u32([s0, s1, s2, s3]);
+        let (link_type, fcs_len) = link_type(order.u32([l0, l1, l2, l3]))?;
+        let max_caplen = limits.max_caplen(link_type);
+        let extended = magic.value == MAGIC_MODIFIED;
+        let mut snaplen = match stated_snaplen {
+            0 => max_caplen,
+            stated => effective_snaplen(stated, link_type),
+        };
+        if extended && link_type == LinkType::ETHERNET {
+            snaplen = snaplen.saturating_add(MODIFIED_EXTRA);
+        }
+        let nanos = magic.value == MAGIC_NANOS;
+        let mut interface = Interface::new(link_type, stated_snaplen);
+        interface.fcs_len = fcs_len;
+        if !nanos {
+            interface.resolution = Resolution::MICROS;
+        }
+        Ok(Self {
+            encoding: PcapEncoding {
+                byte_order: order,
+                nanos,
+                extended,
+                lengths,
+                snaplen,
+            },
+            max_caplen,
+            interface,
+        })
+    }
+}
+
+fn length_order(major: u16, minor: u16) -> Result<LengthOrder, ReadErrorKind> {
+    match (major, minor) {
+        (2, 0..=2) | (543, 0) => Ok(LengthOrder::OriginalFirst),
+        (2, 3) => Ok(LengthOrder::SmallerIsCaptured),
+        (2, 4) => Ok(LengthOrder::CapturedFirst),
+        _ => Err(ReadErrorKind::Version {
+            format: Format::Pcap,
+            major,
+            minor,
+            supported: "2.0 to 2.4 and 543.0",
+        }),
+    }
+}
+
+fn link_type(field: u32) -> Result<(LinkType, Option<u8>), ReadErrorKind> {
+    let value = field & LINK_TYPE_BITS;
+    let link_type = u16::try_from(value)
+        .map(|value| LinkType(value).canonical())
+        .map_err(|_| ReadErrorKind::LinkTypeRange { value })?;
+    let [units, ..] = (field >> 28).to_le_bytes();
+    let fcs_len = (field & FCS_PRESENT != 0).then_some(units * FCS_UNIT_BITS);
+    Ok((link_type, fcs_len))
+}
+
+/// The last header field for a link type and a frame check sequence of so many bits.
+pub(crate) fn link_type_field(link_type: LinkType, fcs_len: Option<u8>) -> u32 {
+    let fcs = fcs_len.map_or(0, |bits| {
+        FCS_PRESENT | (u32::from(bits / FCS_UNIT_BITS) << 28)
+    });
+    u32::from(link_type.0) | fcs
+}

@@ -1,0 +1,9 @@
+//! The pcap format (draft-ietf-opsawg-pcap, pcap-savefile(5)): file header and packet records.
+
+mod header;
+mod records;
+
+pub(crate) use header::{
+    FILE_HEADER, FileHeader, MAGIC_MICROS, MAGIC_NANOS, is_pcap, link_type_field,
+};
+pub(crate) use records::{PcapRecords, RECORD_HEADER, Stop, walk};

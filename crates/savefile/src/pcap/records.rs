@@ -1,0 +1,175 @@
+//! pcap packet records: one walk that validates, one iteration that cannot fail.
+
+use crate::run::{LengthOrder, PcapEncoding};
+use crate::{ByteOrder, Packet, PacketFlags, Timestamp};
+
+/// Bytes of a packet record's header.
+pub(crate) const RECORD_HEADER: usize = 16;
+/// Bytes that the modified format has more.
+const EXTENDED_HEADER: usize = 24;
+
+const MICROS_PER_SEC: u32 = 1_000_000;
+const NANOS_PER_MICRO: u32 = 1000;
+
+/// Result of a walk over packet records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Walk {
+    /// Bytes of the valid, whole records at the start.
+    pub(crate) used: usize,
+    pub(crate) packets: usize,
+    /// The largest captured length among them.
+    pub(crate) max_caplen: u32,
+    pub(crate) stop: Stop,
+}
+
+/// Why a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The record header is not complete; it has so many bytes.
+    Header { need: usize },
+    /// The record's data are not complete; the record has so many bytes.
+    Data { need: usize, header: usize },
+    /// The record states more captured bytes than are valid.
+    Caplen { caplen: u32 },
+}
+
+impl PcapEncoding {
+    #[inline]
+    fn header_len(&self) -> usize {
+        if self.extended {
+            EXTENDED_HEADER
+        } else {
+            RECORD_HEADER
+        }
+    }
+
+    /// Captured and original length of a record.
+    #[inline]
+    fn lengths(&self, first: u32, second: u32) -> (u32, u32) {
+        match self.lengths {
+            LengthOrder::CapturedFirst => (first, second),
+            LengthOrder::OriginalFirst => (second, first),
+            LengthOrder::SmallerIsCaptured => (first.min(second), first.max(second)),
+        }
+    }
+}
+
+/// Walks over the whole, valid records at the start of `bytes`.
+pub(crate) fn walk(bytes: &[u8], encoding: &PcapEncoding, max_caplen: u32) -> Walk {
+    let plain = !encoding.extended && encoding.lengths == LengthOrder::CapturedFirst;
+    match (plain, encoding.byte_order) {
+        (true, ByteOrder::Little) => walk_by(bytes, RECORD_HEADER, max_caplen, |header| {
+            u32::from_le_bytes(captured_field(header))
+        }),
+        (true, ByteOrder::Big) => walk_by(bytes, RECORD_HEADER, max_caplen, |header| {
+            u32::from_be_bytes(captured_field(header))
+        }),
+        (false, order) => walk_by(bytes, encoding.header_len(), max_caplen, |header| {
+            let [.., f0, f1, f2, f3, s0, s1, s2, s3] = *header;
+            encoding
+                .lengths(order.u32([f0, f1, f2, f3]), order.u32([s0, s1, s2, s3]))
+                .0
+        }),
+    }
+}
+
+#[inline]
+fn captured_field(header: &[u8; RECORD_HEADER]) -> [u8; 4] {
+    let [_, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = *header;
+    [c0, c1, c2, c3]
+}
+
+#[inline(always)]
+fn walk_by(
+    bytes: &[u8],
+    header_len: usize,
+    max_caplen: u32,
+    caplen_of: impl Fn(&[u8; RECORD_HEADER]) -> u32,
+) -> Walk {
+    let mut rest = bytes;
+    let mut packets = 0;
+    let mut largest = 0;
+    let stop = loop {
+        let (Some(header), true) = (rest.first_chunk(), rest.len() >= header_len) else {
+            break Stop::Header { need: header_len };
+        };
+        let caplen = caplen_of(header);
+        if caplen > max_caplen {
+            break Stop::Caplen { caplen };
+        }
+        let need = header_len + caplen as usize;
+        let Some(next) = rest.get(need..) else {
+            break Stop::Data {
+                need,
+                header: header_len,
+            };
+        };
+        rest = next;
+        packets += 1;
+        largest = largest.max(caplen);
+    };
+    Walk {
+        used: bytes.len() - rest.len(),
+        packets,
+        max_caplen: largest,
+        stop,
+    }
+}
+
+/// Iterator over validated packet records.
+#[derive(Clone, Debug)]
+pub(crate) struct PcapRecords<'a> {
+    rest: &'a [u8],
+    encoding: PcapEncoding,
+}
+
+impl<'a> PcapRecords<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8], encoding: PcapEncoding) -> Self {
+        Self {
+            rest: bytes,
+            encoding,
+        }
+    }
+}
+
+impl<'a> Iterator for PcapRecords<'a> {
+    type Item = Packet<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Packet<'a>> {
+        let encoding = &self.encoding;
+        let order = encoding.byte_order;
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *self.rest.first_chunk()?;
+        let secs = order.u32([a, b, c, d]);
+        let fraction = order.u32([e, f, g, h]);
+        let (caplen, len) = encoding.lengths(order.u32([i, j, k, l]), order.u32([m, n, o, p]));
+        let data = self.rest.get(encoding.header_len()..)?;
+        let (data, rest) = data.split_at_checked(caplen as usize)?;
+        self.rest = rest;
+        Some(Packet {
+            timestamp: timestamp(secs, fraction, encoding.nanos),
+            len,
+            interface: 0,
+            flags: PacketFlags::default(),
+            data: &data[..data.len().min(encoding.snaplen as usize)],
+        })
+    }
+}
+
+/// A record's time; a fraction of a second or more, which damaged files hold, is carried.
+#[inline]
+fn timestamp(secs: u32, fraction: u32, nanos: bool) -> Timestamp {
+    if nanos {
+        return Timestamp::new(i64::from(secs), fraction);
+    }
+    let carry = if fraction < MICROS_PER_SEC {
+        0
+    } else {
+        fraction / MICROS_PER_SEC
+    };
+    Timestamp::new(
+        i64::from(secs) + i64::from(carry),
+        (fraction - carry * MICROS_PER_SEC) * NANOS_PER_MICRO,
+    )
+}

@@ -1,0 +1,65 @@
+//! A block of any type, raw (draft-ietf-opsawg-pcapng, section 3.1).
+
+use crate::ByteOrder;
+use crate::pcapng::{Options, block_type};
+
+/// Bytes before a block's body: type and total length.
+pub(crate) const HEADER: usize = 8;
+/// Bytes after a block's body: total length once more.
+pub(crate) const TRAILER: usize = 4;
+/// Bytes of a block without a body.
+pub(crate) const FRAME: usize = HEADER + TRAILER;
+
+/// A block as it is in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawBlock<'a> {
+    pub(crate) block_type: u32,
+    pub(crate) byte_order: ByteOrder,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) offset: u64,
+}
+
+impl<'a> RawBlock<'a> {
+    /// The block's type.
+    #[must_use]
+    pub fn block_type(&self) -> u32 {
+        self.block_type
+    }
+
+    /// The section's byte order, in which its numbers are.
+    #[must_use]
+    pub fn byte_order(&self) -> ByteOrder {
+        self.byte_order
+    }
+
+    /// The whole block, with type and both lengths.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// What is between the lengths.
+    #[must_use]
+    pub fn body(&self) -> &'a [u8] {
+        let end = self.bytes.len().saturating_sub(TRAILER);
+        self.bytes.get(HEADER..end).unwrap_or(&[])
+    }
+
+    /// Where it begins: bytes from the start of the uncompressed stream.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Whether the block must not be passed on by a program that does not understand it (custom
+    /// block of the kind that is not to be copied).
+    #[must_use]
+    pub fn is_not_to_be_copied(&self) -> bool {
+        self.block_type == block_type::CUSTOM_NO_COPY
+    }
+
+    /// The options that begin at `at` in the body.
+    pub(crate) fn options_at(&self, at: usize) -> Options<'a> {
+        Options::new(self.byte_order, self.body().get(at..).unwrap_or(&[]))
+    }
+}

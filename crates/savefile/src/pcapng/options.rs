@@ -1,0 +1,336 @@
+//! Options at the end of pcapng blocks (draft-ietf-opsawg-pcapng, section 3.5).
+
+use crate::ByteOrder;
+use crate::read::ReadErrorKind;
+
+/// Codes of options, by the block that they belong to.
+pub(crate) mod code {
+    pub(crate) const END: u16 = 0;
+    pub(crate) const COMMENT: u16 = 1;
+    pub(crate) const CUSTOM: [u16; 4] = [2988, 2989, 19372, 19373];
+
+    pub(crate) const SHB_HARDWARE: u16 = 2;
+    pub(crate) const SHB_OS: u16 = 3;
+    pub(crate) const SHB_APPLICATION: u16 = 4;
+
+    pub(crate) const IF_NAME: u16 = 2;
+    pub(crate) const IF_DESCRIPTION: u16 = 3;
+    pub(crate) const IF_IPV4: u16 = 4;
+    pub(crate) const IF_IPV6: u16 = 5;
+    pub(crate) const IF_MAC: u16 = 6;
+    pub(crate) const IF_EUI: u16 = 7;
+    pub(crate) const IF_SPEED: u16 = 8;
+    pub(crate) const IF_TSRESOL: u16 = 9;
+    pub(crate) const IF_FILTER: u16 = 11;
+    pub(crate) const IF_OS: u16 = 12;
+    pub(crate) const IF_FCSLEN: u16 = 13;
+    pub(crate) const IF_TSOFFSET: u16 = 14;
+    pub(crate) const IF_HARDWARE: u16 = 15;
+    pub(crate) const IF_TXSPEED: u16 = 16;
+    pub(crate) const IF_RXSPEED: u16 = 17;
+
+    pub(crate) const EPB_FLAGS: u16 = 2;
+    pub(crate) const EPB_DROPCOUNT: u16 = 4;
+
+    pub(crate) const ISB_STARTTIME: u16 = 2;
+    pub(crate) const ISB_ENDTIME: u16 = 3;
+    pub(crate) const ISB_IFRECV: u16 = 4;
+    pub(crate) const ISB_IFDROP: u16 = 5;
+    pub(crate) const ISB_FILTERACCEPT: u16 = 6;
+    pub(crate) const ISB_OSDROP: u16 = 7;
+    pub(crate) const ISB_USRDELIV: u16 = 8;
+}
+
+/// Code and length of an option.
+const HEADER: usize = 4;
+
+/// One option: its code and its value, without padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawOption<'a> {
+    /// Its meaning depends on the block, but for comments (1) and custom options.
+    pub code: u16,
+    /// The value, numbers in the section's byte order.
+    pub value: &'a [u8],
+}
+
+/// The options of a block, in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options<'a> {
+    byte_order: ByteOrder,
+    bytes: &'a [u8],
+}
+
+impl<'a> Options<'a> {
+    pub(crate) fn new(byte_order: ByteOrder, bytes: &'a [u8]) -> Self {
+        Self { byte_order, bytes }
+    }
+
+    /// No options.
+    pub(crate) fn none() -> Self {
+        Self::new(ByteOrder::Little, &[])
+    }
+
+    /// The byte order of numbers in the values.
+    #[must_use]
+    pub fn byte_order(&self) -> ByteOrder {
+        self.byte_order
+    }
+
+    /// Bytes that the options take in their block.
+    pub(crate) fn bytes_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// The options in the file's order. They end at `opt_endofopt` or, in a damaged block, before
+    /// the first that does not fit.
+    #[must_use]
+    pub fn iter(&self) -> OptionsIter<'a> {
+        OptionsIter(*self)
+    }
+
+    /// The value of the first option of that code.
+    #[must_use]
+    pub fn get(&self, code: u16) -> Option<&'a [u8]> {
+        self.iter()
+            .find(|option| option.code == code)
+            .map(|option| option.value)
+    }
+
+    /// The comments (`opt_comment`), in which invalid UTF-8 is replaced.
+    pub fn comments(&self) -> impl Iterator<Item = std::borrow::Cow<'a, str>> + use<'a> {
+        self.iter()
+            .filter(|option| option.code == code::COMMENT)
+            .map(|option| String::from_utf8_lossy(option.value))
+    }
+
+    /// Packets lost between this packet and the one before it on the interface
+    /// (`epb_dropcount`); options of enhanced packet blocks only.
+    #[must_use]
+    pub fn packet_drop_count(&self) -> Option<u64> {
+        self.u64(code::EPB_DROPCOUNT)
+    }
+
+    pub(crate) fn u64(&self, code: u16) -> Option<u64> {
+        self.byte_order.u64_at(self.get(code)?, 0)
+    }
+
+    /// Splits the first option off; none at the end.
+    pub(crate) fn take(&mut self) -> Result<Option<RawOption<'a>>, ReadErrorKind> {
+        let order = self.byte_order;
+        let (Some(code), Some(length)) = (order.u16_at(self.bytes, 0), order.u16_at(self.bytes, 2))
+        else {
+            return Ok(None);
+        };
+        if code == code::END {
+            self.bytes = &[];
+            return match length {
+                0 => Ok(None),
+                _ => Err(ReadErrorKind::OptionLength {
+                    option: "opt_endofopt",
+                    length,
+                    expected: 0,
+                }),
+            };
+        }
+        let rest = &self.bytes[HEADER..];
+        let padded = usize::from(length).next_multiple_of(4);
+        let Some((value, rest)) = rest.split_at_checked(padded) else {
+            self.bytes = &[];
+            return Err(ReadErrorKind::OptionOverrun {
+                code,
+                length,
+                room: u32::try_from(rest.len()).unwrap_or(u32::MAX),
+            });
+        };
+        self.bytes = rest;
+        Ok(Some(RawOption {
+            code,
+            value: &value[..usize::from(length)],
+        }))
+    }
+}
+
+impl<'a> IntoIterator for &Options<'a> {
+    type Item = RawOption<'a>;
+    type IntoIter = OptionsIter<'a>;
+
+    fn into_iter(self) -> OptionsIter<'a> {
+        self.iter()
+    }
+}
+
+/// Iterator over [`Options`].
+#[derive(Clone, Debug)]
+pub struct OptionsIter<'a>(Options<'a>);
+
+impl<'a> Iterator for OptionsIter<'a> {
+    type Item = RawOption<'a>;
+
+    fn next(&mut self) -> Option<RawOption<'a>> {
+        self.0.take().ok().flatten()
+    }
+}
+
+/// Options kept beyond their block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawOptions {
+    /// Byte order of the numbers; none where every value is a string or in no byte order.
+    byte_order: Option<ByteOrder>,
+    list: Vec<(u16, Box<[u8]>)>,
+}
+
+impl RawOptions {
+    pub(crate) fn new(byte_order: ByteOrder) -> Self {
+        Self {
+            byte_order: Some(byte_order),
+            list: Vec::new(),
+        }
+    }
+
+    /// Adds an option, whose value is a string or was encoded in the byte order of the others.
+    pub fn push(&mut self, code: u16, value: &[u8]) {
+        self.list.push((code, value.into()));
+    }
+
+    /// Adds a comment.
+    pub fn push_comment(&mut self, comment: &str) {
+        self.push(code::COMMENT, comment.as_bytes());
+    }
+
+    /// The options in the file's order.
+    pub fn iter(&self) -> impl Iterator<Item = RawOption<'_>> {
+        self.list
+            .iter()
+            .map(|(code, value)| RawOption { code: *code, value })
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The comments, in which invalid UTF-8 is replaced.
+    pub fn comments(&self) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
+        self.iter()
+            .filter(|option| option.code == code::COMMENT)
+            .map(|option| String::from_utf8_lossy(option.value))
+    }
+
+    /// Appends the options to a block in another byte order: of custom options the enterprise
+    /// number is turned, what follows it is the enterprise's own affair.
+    pub(crate) fn encode(&self, order: ByteOrder, out: &mut Vec<u8>) {
+        for option in self.iter() {
+            encode_foreign(option, self.byte_order.unwrap_or(order), order, out);
+        }
+    }
+}
+
+/// Appends an option of a block in byte order `from` to a block in byte order `to`.
+pub(crate) fn encode_foreign(
+    option: RawOption<'_>,
+    from: ByteOrder,
+    to: ByteOrder,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len() + HEADER;
+    encode(option.code, option.value, to, out);
+    if from != to && code::CUSTOM.contains(&option.code) && option.value.len() >= 4 {
+        out[start..start + 4].reverse();
+    }
+}
+
+/// Appends an option. A value beyond the 65535 bytes that an option can hold is cut.
+pub(crate) fn encode(code: u16, value: &[u8], order: ByteOrder, out: &mut Vec<u8>) {
+    let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
+    let value = &value[..usize::from(length)];
+    out.extend_from_slice(&order.of_u16(code));
+    out.extend_from_slice(&order.of_u16(length));
+    out.extend_from_slice(value);
+    out.resize(out.len() + value.len().next_multiple_of(4) - value.len(), 0);
+}
+
+/// Ends a list of options that begins at `start`, if there are any.
+pub(crate) fn encode_end(start: usize, out: &mut Vec<u8>) {
+    if out.len() > start {
+        out.extend_from_slice(&[0; HEADER]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORDERS: [ByteOrder; 2] = [ByteOrder::Little, ByteOrder::Big];
+
+    #[test]
+    fn options_end_at_the_end_mark() {
+        for order in ORDERS {
+            let mut bytes = Vec::new();
+            encode(code::COMMENT, b"abcde", order, &mut bytes);
+            encode(7, b"", order, &mut bytes);
+            encode_end(0, &mut bytes);
+            encode(9, b"unseen", order, &mut bytes);
+            let options = Options::new(order, &bytes);
+            let list: Vec<_> = options.iter().map(|o| (o.code, o.value)).collect();
+            assert_eq!(list, [(1, &b"abcde"[..]), (7, b"")]);
+            assert_eq!(options.comments().collect::<Vec<_>>(), ["abcde"]);
+            assert_eq!(options.get(9), None);
+        }
+    }
+
+    #[test]
+    fn an_overrun_is_an_error_and_ends_the_list() {
+        let bytes = [1, 0, 1, 0, b'x', 0, 0, 0, 2, 0, 9, 0, b'y', 0, 0, 0];
+        let mut options = Options::new(ByteOrder::Little, &bytes);
+        assert_eq!(options.iter().count(), 1);
+        assert!(options.take().expect("first is whole").is_some());
+        let error = options.take().expect_err("second overruns");
+        assert_eq!(
+            error.to_string(),
+            "option 2 states 9 bytes, but the block has 4 left"
+        );
+        assert!(options.take().expect("ended").is_none());
+    }
+
+    #[test]
+    fn an_end_mark_with_a_length_is_an_error() {
+        let mut options = Options::new(ByteOrder::Big, &[0, 0, 0, 4, 1, 2, 3, 4]);
+        let error = options.take().expect_err("length 4");
+        assert_eq!(
+            error.to_string(),
+            "option opt_endofopt has 4 bytes, expected 0"
+        );
+    }
+
+    #[test]
+    fn enterprise_numbers_are_turned_for_the_other_byte_order() {
+        let mut kept = RawOptions::new(ByteOrder::Big);
+        kept.push(2989, &[0, 0, 0x12, 0x34, 9, 8]);
+        kept.push_comment("c");
+        let mut out = Vec::new();
+        kept.encode(ByteOrder::Little, &mut out);
+        let options = Options::new(ByteOrder::Little, &out);
+        assert_eq!(options.get(2989), Some(&[0x34, 0x12, 0, 0, 9, 8][..]));
+        assert_eq!(options.get(1), Some(&b"c"[..]));
+    }
+
+    #[test]
+    fn a_value_too_long_is_cut() {
+        let mut out = Vec::new();
+        encode(1, &vec![7; 70_000], ByteOrder::Little, &mut out);
+        assert_eq!(out.len(), 4 + 65_536);
+        assert_eq!(
+            Options::new(ByteOrder::Little, &out)
+                .get(1)
+                .map(<[u8]>::len),
+            Some(65_535)
+        );
+    }
+}

@@ -1,0 +1,445 @@
+//! Packet blocks of pcapng: one walk that validates, one iteration that cannot fail.
+
+use crate::pcapng::{Options, TRAILER, block_type, code};
+use crate::read::{CaplenBound, ReadErrorKind, Structure};
+use crate::resolution::Clock;
+use crate::run::{Encoding, PcapngEncoding};
+use crate::{ByteOrder, Interface, Packet, PacketFlags, Run, Timestamp};
+
+/// Bytes before the data of an enhanced (and of an obsolete) packet block.
+pub(crate) const EPB_FIXED: usize = 28;
+/// Bytes before the data of a simple packet block.
+const SPB_FIXED: usize = 12;
+
+/// What the packet blocks of a section need to know of its interfaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceTable {
+    entries: Vec<Entry>,
+    first: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    clock: Clock,
+    max_caplen: u32,
+}
+
+impl InterfaceTable {
+    /// A table of a section whose first interface has the index `first`, counted over all
+    /// sections, and `interfaces`.
+    #[must_use]
+    pub fn new(first: u32, interfaces: &[Interface]) -> Self {
+        let mut table = Self {
+            entries: Vec::with_capacity(interfaces.len()),
+            first,
+        };
+        for interface in interfaces {
+            table.push(interface, interface.effective_snaplen());
+        }
+        table
+    }
+
+    pub(crate) fn push(&mut self, interface: &Interface, max_caplen: u32) {
+        self.entries.push(Entry {
+            clock: interface.clock(),
+            max_caplen,
+        });
+    }
+
+    /// Forgets the interfaces: a new section begins, whose first interface is the next.
+    pub(crate) fn start_section(&mut self, first: u32) {
+        self.entries.clear();
+        self.first = first;
+    }
+
+    /// The index, counted over all sections, of the section's first interface.
+    #[must_use]
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Interfaces of the section so far.
+    pub(crate) fn len(&self) -> u32 {
+        u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn clock(&self, interface: u32) -> Option<Clock> {
+        self.entry(interface).map(|entry| entry.clock)
+    }
+
+    pub(crate) fn max_caplen(&self, interface: u32) -> Option<u32> {
+        self.entry(interface).map(|entry| entry.max_caplen)
+    }
+
+    /// Whether blocks that are written for this table mean the same under `other`.
+    pub(crate) fn is_prefix_of(&self, other: &Self) -> bool {
+        self.first == other.first && other.entries.starts_with(&self.entries)
+    }
+
+    #[inline]
+    fn entry(&self, interface: u32) -> Option<&Entry> {
+        self.entries.get(interface as usize)
+    }
+}
+
+/// Result of a walk over packet blocks.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// Bytes of the valid, whole packet blocks at the start.
+    pub(crate) used: usize,
+    pub(crate) packets: usize,
+    /// The largest captured length among them.
+    pub(crate) max_caplen: u32,
+    pub(crate) stop: Stop,
+}
+
+/// Why a walk ended.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The block's type and length are not complete.
+    Header,
+    /// The block is not complete; it has so many bytes.
+    Block { need: usize, block_type: u32 },
+    /// A block of another type, whose length is not checked.
+    Other,
+    /// The block is damaged.
+    Damaged(ReadErrorKind),
+}
+
+impl Walk {
+    pub(crate) fn run<'a>(
+        &self,
+        bytes: &'a [u8],
+        byte_order: ByteOrder,
+        interfaces: &'a InterfaceTable,
+        offset: u64,
+    ) -> Run<'a> {
+        Run {
+            bytes: &bytes[..self.used],
+            offset,
+            packets: self.packets,
+            max_caplen: self.max_caplen,
+            encoding: Encoding::Pcapng(PcapngEncoding {
+                byte_order,
+                interfaces,
+            }),
+        }
+    }
+}
+
+/// Walks over the whole, valid packet blocks at the start of `bytes`; blocks of more than
+/// `max_block` bytes are damage.
+pub(crate) fn walk(
+    bytes: &[u8],
+    byte_order: ByteOrder,
+    interfaces: &InterfaceTable,
+    max_block: usize,
+) -> Walk {
+    // Two copies of the loop, each without a choice of byte order inside.
+    match byte_order {
+        ByteOrder::Little => walk_in(bytes, ByteOrder::Little, interfaces, max_block),
+        ByteOrder::Big => walk_in(bytes, ByteOrder::Big, interfaces, max_block),
+    }
+}
+
+#[inline(always)]
+fn walk_in(bytes: &[u8], order: ByteOrder, interfaces: &InterfaceTable, max_block: usize) -> Walk {
+    let mut rest = bytes;
+    let mut packets = 0;
+    let mut max_caplen = 0;
+    let stop = loop {
+        match check(rest, order, interfaces, max_block) {
+            Ok(valid) => {
+                rest = &rest[valid.length..];
+                packets += 1;
+                max_caplen = valid.caplen.max(max_caplen);
+            }
+            Err(stop) => break stop,
+        }
+    };
+    Walk {
+        used: bytes.len() - rest.len(),
+        packets,
+        max_caplen,
+        stop,
+    }
+}
+
+/// A valid packet block.
+struct Valid {
+    length: usize,
+    caplen: u32,
+}
+
+#[inline(always)]
+fn check(
+    bytes: &[u8],
+    order: ByteOrder,
+    interfaces: &InterfaceTable,
+    max_block: usize,
+) -> Result<Valid, Stop> {
+    let (Some(block_type), Some(total)) = (order.u32_at(bytes, 0), order.u32_at(bytes, 4)) else {
+        return Err(Stop::Header);
+    };
+    if block_type != block_type::ENHANCED_PACKET {
+        return check_rare(bytes, order, block_type, interfaces, max_block);
+    }
+    let length = total as usize;
+    let Some(block) = bytes.get(..length) else {
+        return Err(incomplete(block_type, total, max_block));
+    };
+    let min = EPB_FIXED + TRAILER;
+    if length < min || !length.is_multiple_of(4) || length > max_block {
+        return Err(bad_length(block_type, total, min, max_block));
+    }
+    let interface = order.u32_at(block, 8).unwrap_or(u32::MAX);
+    let caplen = order.u32_at(block, 20).unwrap_or(u32::MAX);
+    let trailer = order.u32_at(block, length - TRAILER).unwrap_or(0);
+    let max_caplen = interfaces.max_caplen(interface);
+    let fits = caplen as usize <= length - min && max_caplen.is_some_and(|max| caplen <= max);
+    if trailer != total || !fits {
+        return Err(damaged(
+            block, order, block_type, interfaces, interface, caplen,
+        ));
+    }
+    Ok(Valid { length, caplen })
+}
+
+/// [`check`] for the packet blocks that are rarely seen.
+#[cold]
+fn check_rare(
+    bytes: &[u8],
+    order: ByteOrder,
+    block_type: u32,
+    interfaces: &InterfaceTable,
+    max_block: usize,
+) -> Result<Valid, Stop> {
+    let fixed = match block_type {
+        block_type::PACKET => EPB_FIXED,
+        block_type::SIMPLE_PACKET => SPB_FIXED,
+        _ => return Err(Stop::Other),
+    };
+    let total = order.u32_at(bytes, 4).unwrap_or(0);
+    let length = total as usize;
+    let min = fixed + TRAILER;
+    let Some(block) = bytes.get(..length) else {
+        return Err(incomplete(block_type, total, max_block));
+    };
+    if length < min || !length.is_multiple_of(4) || length > max_block {
+        return Err(bad_length(block_type, total, min, max_block));
+    }
+    let (interface, caplen) = if block_type == block_type::PACKET {
+        let interface = order.u16_at(block, 8).map_or(u32::MAX, u32::from);
+        (interface, order.u32_at(block, 20).unwrap_or(u32::MAX))
+    } else {
+        let len = order.u32_at(block, 8).unwrap_or(u32::MAX);
+        (0, len.min(interfaces.max_caplen(0).unwrap_or(u32::MAX)))
+    };
+    let trailer = order.u32_at(block, length - TRAILER).unwrap_or(0);
+    let max_caplen = interfaces.max_caplen(interface);
+    let fits = caplen as usize <= length - min && max_caplen.is_some_and(|max| caplen <= max);
+    if trailer != total || !fits {
+        return Err(damaged(
+            block, order, block_type, interfaces, interface, caplen,
+        ));
+    }
+    Ok(Valid { length, caplen })
+}
+
+/// A block whose end is not there yet, unless its length shows that it is damaged.
+#[cold]
+fn incomplete(block_type: u32, total: u32, max_block: usize) -> Stop {
+    match crate::pcapng::check_length(block_type, total, max_block) {
+        Ok(need) => Stop::Block { need, block_type },
+        Err(kind) => Stop::Damaged(kind),
+    }
+}
+
+#[cold]
+fn bad_length(block_type: u32, total: u32, min: usize, max_block: usize) -> Stop {
+    let kind = crate::pcapng::check_length(block_type, total, max_block)
+        .err()
+        .unwrap_or(ReadErrorKind::BlockTooShort {
+            structure: Structure::Block(block_type),
+            length: total,
+            min: u32::try_from(min).unwrap_or(u32::MAX),
+        });
+    Stop::Damaged(kind)
+}
+
+/// Says what is wrong with a whole packet block of a valid length.
+#[cold]
+fn damaged(
+    block: &[u8],
+    order: ByteOrder,
+    block_type: u32,
+    interfaces: &InterfaceTable,
+    interface: u32,
+    caplen: u32,
+) -> Stop {
+    let structure = Structure::Block(block_type);
+    let length = u32::try_from(block.len()).unwrap_or(u32::MAX);
+    let trailer = order.u32_at(block, block.len() - TRAILER).unwrap_or(0);
+    if trailer != length {
+        return Stop::Damaged(ReadErrorKind::TrailerMismatch {
+            structure,
+            length,
+            trailer,
+        });
+    }
+    let Some(max) = interfaces.max_caplen(interface) else {
+        return Stop::Damaged(ReadErrorKind::UnknownInterface {
+            structure,
+            interface,
+            known: interfaces.len(),
+        });
+    };
+    if caplen > max {
+        return Stop::Damaged(ReadErrorKind::CapturedLength {
+            structure,
+            caplen,
+            max,
+            bound: CaplenBound::Snaplen,
+        });
+    }
+    let fixed = if block_type == block_type::SIMPLE_PACKET {
+        SPB_FIXED
+    } else {
+        EPB_FIXED
+    };
+    Stop::Damaged(ReadErrorKind::CapturedBeyondBlock {
+        structure,
+        caplen,
+        room: u32::try_from(block.len() - fixed - TRAILER).unwrap_or(u32::MAX),
+    })
+}
+
+/// Iterator over validated packet blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockPackets<'a> {
+    rest: &'a [u8],
+    encoding: PcapngEncoding<'a>,
+}
+
+impl<'a> BlockPackets<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8], encoding: PcapngEncoding<'a>) -> Self {
+        Self {
+            rest: bytes,
+            encoding,
+        }
+    }
+
+    /// The next packet, with the bytes of its options.
+    #[inline]
+    fn next_raw(&mut self) -> Option<(Packet<'a>, &'a [u8])> {
+        let order = self.encoding.byte_order;
+        let [t0, t1, t2, t3, l0, l1, l2, l3] = *self.rest.first_chunk()?;
+        let total = order.u32([l0, l1, l2, l3]) as usize;
+        let (block, rest) = self.rest.split_at_checked(total)?;
+        self.rest = rest;
+        let body = block.get(..total.checked_sub(TRAILER)?)?;
+        if order.u32([t0, t1, t2, t3]) == block_type::ENHANCED_PACKET {
+            let interface = order.u32_at(body, 8)?;
+            self.packet(body, interface)
+        } else {
+            self.rare(body, order.u32([t0, t1, t2, t3]))
+        }
+    }
+
+    /// The packet of an enhanced or obsolete packet block; they differ in the interface only.
+    #[inline]
+    fn packet(&self, body: &'a [u8], interface: u32) -> Option<(Packet<'a>, &'a [u8])> {
+        let order = self.encoding.byte_order;
+        let (fixed, rest) = body.split_first_chunk::<EPB_FIXED>()?;
+        let [
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            h0,
+            h1,
+            h2,
+            h3,
+            l0,
+            l1,
+            l2,
+            l3,
+            tail @ ..,
+        ] = *fixed;
+        let [c0, c1, c2, c3, o0, o1, o2, o3] = tail;
+        let high = u64::from(order.u32([h0, h1, h2, h3]));
+        let ticks = high << 32 | u64::from(order.u32([l0, l1, l2, l3]));
+        let caplen = order.u32([c0, c1, c2, c3]) as usize;
+        let data = rest.get(..caplen)?;
+        let options = rest.get(caplen.next_multiple_of(4)..).unwrap_or(&[]);
+        let clock = self.encoding.interfaces.clock(interface)?;
+        let packet = Packet {
+            timestamp: clock.timestamp(ticks),
+            len: order.u32([o0, o1, o2, o3]),
+            interface: self.encoding.interfaces.first().saturating_add(interface),
+            flags: PacketFlags::default(),
+            data,
+        };
+        Some((packet, options))
+    }
+
+    #[cold]
+    fn rare(&self, body: &'a [u8], block_type: u32) -> Option<(Packet<'a>, &'a [u8])> {
+        let order = self.encoding.byte_order;
+        if block_type == block_type::PACKET {
+            let interface = order.u16_at(body, 8)?;
+            return self.packet(body, u32::from(interface));
+        }
+        let interfaces = self.encoding.interfaces;
+        let len = order.u32_at(body, 8)?;
+        let caplen = len.min(interfaces.max_caplen(0)?);
+        let packet = Packet {
+            // The block has no time; libpcap gives the epoch, without the interface's offset.
+            timestamp: Timestamp::default(),
+            len,
+            interface: interfaces.first(),
+            flags: PacketFlags::default(),
+            data: body.get(SPB_FIXED..)?.get(..caplen as usize)?,
+        };
+        Some((packet, &[]))
+    }
+
+    #[inline]
+    pub(crate) fn next_with_options(&mut self) -> Option<(Packet<'a>, Options<'a>)> {
+        let (mut packet, options) = self.next_raw()?;
+        let options = Options::new(self.encoding.byte_order, options);
+        packet.flags = flags(&options);
+        Some((packet, options))
+    }
+}
+
+impl<'a> Iterator for BlockPackets<'a> {
+    type Item = Packet<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Packet<'a>> {
+        let (mut packet, options) = self.next_raw()?;
+        if !options.is_empty() {
+            packet.flags = flags(&Options::new(self.encoding.byte_order, options));
+        }
+        Some(packet)
+    }
+}
+
+fn flags(options: &Options<'_>) -> PacketFlags {
+    let value = options.get(code::EPB_FLAGS);
+    PacketFlags(
+        value
+            .and_then(|value| options.byte_order().u32_at(value, 0))
+            .unwrap_or(0),
+    )
+}

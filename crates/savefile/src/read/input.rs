@@ -1,0 +1,236 @@
+//! The stream of bytes under the reader: plain, or decompressed on the fly.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flate2::bufread::MultiGzDecoder;
+use lz4_flex::frame::FrameDecoder;
+
+/// Compressed bytes read at once.
+const COMPRESSED_BUFFER: usize = 128 * 1024;
+
+/// First bytes of what can be told apart.
+pub(crate) const MAGIC_LEN: usize = 4;
+
+const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
+const ZSTD_MAGIC: u32 = 0xfd2f_b528;
+const LZ4_MAGIC: u32 = 0x184d_2204;
+/// Frames without content, which zstd and lz4 share: sixteen magics from this on.
+const SKIPPABLE_MAGIC: u32 = 0x184d_2a50;
+const SKIPPABLE_MASK: u32 = 0xffff_fff0;
+
+/// A compression that the reader undoes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// gzip (RFC 1952), of any number of members.
+    Gzip,
+    /// zstd (RFC 8878), of any number of frames.
+    Zstd,
+    /// lz4 frames, of any number.
+    Lz4,
+}
+
+impl Compression {
+    /// What a stream that begins with these bytes is compressed with.
+    fn detect(magic: &[u8]) -> Option<Self> {
+        if magic.starts_with(&GZIP_MAGIC) {
+            return Some(Self::Gzip);
+        }
+        match u32::from_le_bytes(*magic.first_chunk()?) {
+            // zstd's decoder skips such frames, and lz4 files hardly begin with one.
+            ZSTD_MAGIC => Some(Self::Zstd),
+            magic if magic & SKIPPABLE_MASK == SKIPPABLE_MAGIC => Some(Self::Zstd),
+            LZ4_MAGIC => Some(Self::Lz4),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Lz4 => "lz4",
+        })
+    }
+}
+
+/// The bytes of a file, decompressed, and how many of them were read.
+pub(crate) struct Input {
+    decoder: Decoder,
+    consumed: Arc<AtomicU64>,
+}
+
+enum Decoder {
+    Plain(Source),
+    Gzip(Box<MultiGzDecoder<BufReader<Source>>>),
+    Zstd(Box<zstd::stream::read::Decoder<'static, BufReader<Source>>>),
+    Lz4(Box<Lz4Frames>),
+}
+
+/// What was read to detect the compression, then the rest.
+type Source = Chain<Cursor<Vec<u8>>, Counted>;
+
+impl Input {
+    /// Detects the compression by the first bytes.
+    pub(crate) fn new(raw: Box<dyn Read + Send>) -> io::Result<Self> {
+        let consumed = Arc::new(AtomicU64::new(0));
+        let mut counted = Counted {
+            raw,
+            consumed: Arc::clone(&consumed),
+        };
+        let mut magic = Vec::with_capacity(MAGIC_LEN);
+        (&mut counted)
+            .take(MAGIC_LEN as u64)
+            .read_to_end(&mut magic)?;
+        let compression = Compression::detect(&magic);
+        let source = Cursor::new(magic).chain(counted);
+        let buffered = |source| BufReader::with_capacity(COMPRESSED_BUFFER, source);
+        let decoder = match compression {
+            None => Decoder::Plain(source),
+            Some(Compression::Gzip) => {
+                Decoder::Gzip(Box::new(MultiGzDecoder::new(buffered(source))))
+            }
+            Some(Compression::Zstd) => {
+                let decoder = zstd::stream::read::Decoder::with_buffer(buffered(source))?;
+                Decoder::Zstd(Box::new(decoder))
+            }
+            Some(Compression::Lz4) => Decoder::Lz4(Box::new(Lz4Frames::new(buffered(source)))),
+        };
+        Ok(Self { decoder, consumed })
+    }
+
+    /// What the stream is compressed with.
+    pub(crate) fn compression(&self) -> Option<Compression> {
+        match self.decoder {
+            Decoder::Plain(_) => None,
+            Decoder::Gzip(_) => Some(Compression::Gzip),
+            Decoder::Zstd(_) => Some(Compression::Zstd),
+            Decoder::Lz4(_) => Some(Compression::Lz4),
+        }
+    }
+
+    /// Bytes read of the file, before decompression.
+    pub(crate) fn consumed(&self) -> u64 {
+        self.consumed.load(Ordering::Relaxed)
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match &mut self.decoder {
+            Decoder::Plain(source) => source.read(buf),
+            Decoder::Gzip(decoder) => decoder.read(buf),
+            Decoder::Zstd(decoder) => decoder.read(buf),
+            Decoder::Lz4(decoder) => decoder.read(buf),
+        }
+    }
+}
+
+/// Counts the bytes that are read of a file.
+struct Counted {
+    raw: Box<dyn Read + Send>,
+    consumed: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let count = self.raw.read(buf)?;
+        self.consumed.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// lz4 frames one behind another, which the decoder gives one at a time.
+///
+/// The decoder ends a frame in the same way when its end mark comes and when the file ends between
+/// two blocks; the source underneath tells the two apart, for only in the second case was it
+/// asked for bytes and had none.
+struct Lz4Frames {
+    decoder: FrameDecoder<EndNoting<BufReader<Source>>>,
+    within_frame: bool,
+}
+
+struct EndNoting<R> {
+    inner: R,
+    ended: bool,
+}
+
+impl<R: Read> Read for EndNoting<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buf)?;
+        self.ended |= count == 0 && !buf.is_empty();
+        Ok(count)
+    }
+}
+
+impl Lz4Frames {
+    fn new(source: BufReader<Source>) -> Self {
+        Self {
+            decoder: FrameDecoder::new(EndNoting {
+                inner: source,
+                ended: false,
+            }),
+            within_frame: false,
+        }
+    }
+
+    /// Goes to the next frame that has content; false at the end of the file.
+    fn start_frame(&mut self) -> io::Result<bool> {
+        let source = &mut self.decoder.get_mut().inner;
+        if source.fill_buf()?.is_empty() {
+            return Ok(false);
+        }
+        self.within_frame = true;
+        Ok(true)
+    }
+}
+
+impl Read for Lz4Frames {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if !self.within_frame && !self.start_frame()? {
+                return Ok(0);
+            }
+            let count = match self.decoder.read(buf) {
+                Ok(count) => count,
+                Err(error) => {
+                    skip_user_frame(error, &mut self.decoder.get_mut().inner)?;
+                    self.within_frame = false;
+                    continue;
+                }
+            };
+            if count > 0 {
+                return Ok(count);
+            }
+            if self.decoder.get_ref().ended {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the stream ends within a frame",
+                ));
+            }
+            self.within_frame = false;
+        }
+    }
+}
+
+/// Passes over the content of a skippable frame, whose header the decoder has just read and
+/// reported as an error; gives other errors back.
+fn skip_user_frame(error: io::Error, source: &mut impl Read) -> io::Result<()> {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let Some(lz4_flex::frame::Error::SkippableFrame(length)) = inner else {
+        return Err(error);
+    };
+    let length = u64::from(*length);
+    let skipped = io::copy(&mut source.take(length), &mut io::sink())?;
+    if skipped < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(())
+}

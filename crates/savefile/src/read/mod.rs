@@ -1,0 +1,381 @@
+//! Reading: a stream of bytes to items, the most frequent of which are runs of packets.
+
+mod buffer;
+mod error;
+mod input;
+mod pcap;
+mod pcapng;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+pub use error::{CaplenBound, ReadError, ReadErrorKind, Structure};
+pub use input::Compression;
+
+use crate::pcapng::{Names, RawBlock, Section, Statistics, block_type};
+use crate::{Interface, ReadOptions, Run};
+use buffer::{Buffer, Filled};
+use input::{Input, MAGIC_LEN};
+use pcap::PcapReader;
+use pcapng::PcapngReader;
+
+/// The format of a capture file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// pcap: one link type, packet records.
+    Pcap,
+    /// pcapng: sections, interfaces and blocks.
+    Pcapng,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pcap => "pcap",
+            Self::Pcapng => "pcapng",
+        })
+    }
+}
+
+/// What a file consists of, in the file's order.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Item<'a> {
+    /// Consecutive packets, at least one.
+    Run(Run<'a>),
+    /// A section begins: the interfaces that follow are its own.
+    Section(&'a Section),
+    /// An interface was described: its index in [`Reader::interfaces`]. A pcap file has one, which
+    /// comes first.
+    Interface(u32),
+    /// Names of addresses.
+    Names(Names<'a>),
+    /// Counters of an interface.
+    Statistics(Statistics<'a>),
+    /// A block that is passed on as it is: custom, decryption secrets, unknown, or statistics that
+    /// are damaged.
+    Other(RawBlock<'a>),
+}
+
+/// Reads a capture file, pcap or pcapng, compressed or not.
+///
+/// ```
+/// use ringtap_savefile::{Item, ReadOptions, Reader};
+///
+/// # fn main() -> Result<(), ringtap_savefile::ReadError> {
+/// let file = [
+///     &[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0][..],
+///     &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 60, 0, 0, 0, 0xaa, 0xbb, 0xcc],
+/// ]
+/// .concat();
+/// let mut reader = Reader::new(Box::new(std::io::Cursor::new(file)), "memory", &ReadOptions::default())?;
+/// let mut packets = 0;
+/// while let Some(item) = reader.next()? {
+///     if let Item::Run(run) = item {
+///         for packet in run.packets() {
+///             assert_eq!(packet.data, [0xaa, 0xbb, 0xcc]);
+///             assert_eq!(packet.timestamp.subsec_nanos(), 2000);
+///             packets += 1;
+///         }
+///     }
+/// }
+/// assert_eq!(packets, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Reader {
+    source: Source,
+    format: FormatReader,
+    interfaces: Vec<Interface>,
+    /// An error was given, or the end of the file: there is nothing more.
+    ended: bool,
+}
+
+/// The bytes of the file and their name.
+struct Source {
+    name: String,
+    input: Input,
+    buffer: Buffer,
+}
+
+enum FormatReader {
+    Pcap(PcapReader),
+    Pcapng(Box<PcapngReader>),
+}
+
+/// An item of which only the place is known, while the reader is still borrowed mutably.
+enum Found {
+    Interface(u32),
+    Section,
+    /// Packets, in the bytes that were consumed.
+    Packets {
+        taken: Taken,
+        packets: usize,
+        max_caplen: u32,
+    },
+    /// A block of that type, in the bytes that were consumed.
+    Block {
+        taken: Taken,
+        block_type: u32,
+    },
+}
+
+/// Bytes that were consumed: their place in the buffer, and their offset in the stream.
+#[derive(Clone, Copy)]
+struct Taken {
+    range: (usize, usize),
+    offset: u64,
+}
+
+impl Reader {
+    /// Opens the file and reads its header.
+    ///
+    /// # Errors
+    /// A file that cannot be opened or read, that is in no known format or version, or ends within
+    /// its header.
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, ReadError> {
+        let name = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => Self::new(Box::new(file), &name, options),
+            Err(error) => Err(ReadError::new(&name, 0, ReadErrorKind::Open(error))),
+        }
+    }
+
+    /// Reads the file's header from a stream, which errors call `name`.
+    ///
+    /// The stream is read in pieces as large as the buffer; what a pipe has is handed out without
+    /// waiting for more than one whole record.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn new(
+        raw: Box<dyn Read + Send>,
+        name: &str,
+        options: &ReadOptions,
+    ) -> Result<Self, ReadError> {
+        let input =
+            Input::new(raw).map_err(|error| ReadError::new(name, 0, ReadErrorKind::Read(error)))?;
+        let mut source = Source {
+            name: name.to_owned(),
+            input,
+            buffer: Buffer::new(options.buffer),
+        };
+        source.require(MAGIC_LEN, Structure::Magic)?;
+        let magic = source
+            .buffer
+            .bytes()
+            .first_chunk()
+            .copied()
+            .unwrap_or_default();
+        let mut interfaces = Vec::new();
+        let format = if crate::pcap::is_pcap(magic) {
+            let (reader, interface) = PcapReader::open(&mut source, &options.limits)?;
+            interfaces.push(interface);
+            FormatReader::Pcap(reader)
+        } else if u32::from_be_bytes(magic) == block_type::SECTION {
+            FormatReader::Pcapng(Box::new(PcapngReader::open(&mut source, &options.limits)?))
+        } else {
+            return Err(source.error(ReadErrorKind::UnknownFormat { magic }));
+        };
+        Ok(Self {
+            source,
+            format,
+            interfaces,
+            ended: false,
+        })
+    }
+
+    /// The next item, or none at the end of the file and after an error.
+    ///
+    /// # Errors
+    /// Where the file is damaged or ends early: after every packet before that place was given.
+    /// Where reading failed; only if the cause is [`io::ErrorKind::WouldBlock`] can the reader be
+    /// called again.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "items borrow from the reader, which Iterator cannot express"
+    )]
+    pub fn next(&mut self) -> Result<Option<Item<'_>>, ReadError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let found = match &mut self.format {
+            FormatReader::Pcap(reader) => reader.next(&mut self.source),
+            FormatReader::Pcapng(reader) => reader.next(&mut self.source, &mut self.interfaces),
+        };
+        match found {
+            Ok(Some(found)) => Ok(Some(self.item(found))),
+            Ok(None) => {
+                self.ended = true;
+                Ok(None)
+            }
+            Err(error) => {
+                self.ended = !is_would_block(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn item(&self, found: Found) -> Item<'_> {
+        match (found, &self.format) {
+            (Found::Interface(index), _) => Item::Interface(index),
+            (
+                Found::Packets {
+                    taken,
+                    packets,
+                    max_caplen,
+                },
+                format,
+            ) => Item::Run(Run {
+                bytes: self.source.buffer.at(taken.range),
+                offset: taken.offset,
+                packets,
+                max_caplen,
+                encoding: format.encoding(),
+            }),
+            (Found::Section, FormatReader::Pcapng(reader)) => Item::Section(reader.section()),
+            (Found::Block { taken, block_type }, FormatReader::Pcapng(reader)) => {
+                reader.item(RawBlock {
+                    block_type,
+                    byte_order: reader.section().byte_order,
+                    bytes: self.source.buffer.at(taken.range),
+                    offset: taken.offset,
+                })
+            }
+            (Found::Section | Found::Block { .. }, FormatReader::Pcap(_)) => {
+                unreachable!("pcap files have packets only")
+            }
+        }
+    }
+
+    /// The interfaces described so far, counted over all sections. The one of a pcap file is there
+    /// from the start.
+    #[must_use]
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// The file's format.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        match self.format {
+            FormatReader::Pcap(_) => Format::Pcap,
+            FormatReader::Pcapng(_) => Format::Pcapng,
+        }
+    }
+
+    /// The section that is being read, of a pcapng file.
+    #[must_use]
+    pub fn section(&self) -> Option<&Section> {
+        match &self.format {
+            FormatReader::Pcap(_) => None,
+            FormatReader::Pcapng(reader) => Some(reader.section()),
+        }
+    }
+
+    /// What the file is compressed with.
+    #[must_use]
+    pub fn compression(&self) -> Option<Compression> {
+        self.source.input.compression()
+    }
+
+    /// The input's name, as errors give it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.source.name
+    }
+
+    /// Where the next item begins: bytes from the start of the uncompressed stream.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.source.buffer.offset()
+    }
+
+    /// Bytes read of the file so far, compressed if it is; it runs ahead of what was handed out
+    /// by up to a buffer.
+    #[must_use]
+    pub fn input_offset(&self) -> u64 {
+        self.source.input.consumed()
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader")
+            .field("name", &self.name())
+            .field("format", &self.format())
+            .field("compression", &self.compression())
+            .field("offset", &self.offset())
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FormatReader {
+    fn encoding(&self) -> crate::Encoding<'_> {
+        match self {
+            Self::Pcap(reader) => crate::Encoding::Pcap(reader.encoding()),
+            Self::Pcapng(reader) => crate::Encoding::Pcapng(reader.encoding()),
+        }
+    }
+}
+
+fn is_would_block(error: &ReadError) -> bool {
+    let (ReadErrorKind::Read(source) | ReadErrorKind::Decompress { source, .. }) = error.kind()
+    else {
+        return false;
+    };
+    source.kind() == io::ErrorKind::WouldBlock
+}
+
+impl Source {
+    /// An error at the place that is read next.
+    fn error(&self, kind: ReadErrorKind) -> ReadError {
+        ReadError::new(&self.name, self.buffer.offset(), kind)
+    }
+
+    /// Reads once more; `need` is the size of the structure that is not complete.
+    fn fill(&mut self, need: usize) -> Result<Filled, ReadError> {
+        self.buffer.fill(&mut self.input, need).map_err(|source| {
+            let kind = match self.input.compression() {
+                None => ReadErrorKind::Read(source),
+                Some(compression) => ReadErrorKind::Decompress {
+                    compression,
+                    source,
+                },
+            };
+            self.error(kind)
+        })
+    }
+
+    /// Reads until `need` bytes are there.
+    fn require(&mut self, need: usize, structure: Structure) -> Result<(), ReadError> {
+        while self.buffer.bytes().len() < need {
+            if self.fill(need)? == Filled::End {
+                return Err(self.truncated(structure, need, 0));
+            }
+        }
+        Ok(())
+    }
+
+    /// The error that the file ends within a structure of `expected` bytes, of which the first
+    /// `before` belong to the structure before it.
+    fn truncated(&self, structure: Structure, expected: usize, before: usize) -> ReadError {
+        let found = self.buffer.bytes().len().saturating_sub(before);
+        self.error(ReadErrorKind::Truncated {
+            structure,
+            expected: expected.saturating_sub(before) as u64,
+            found: found as u64,
+        })
+    }
+
+    fn take(&mut self, count: usize) -> Taken {
+        let offset = self.buffer.offset();
+        Taken {
+            range: self.buffer.consume(count),
+            offset,
+        }
+    }
+}

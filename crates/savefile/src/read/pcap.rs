@@ -1,0 +1,79 @@
+//! Reading pcap: the header, then runs of packet records.
+
+use crate::pcap::{FILE_HEADER, FileHeader, Stop, walk};
+use crate::read::{CaplenBound, Filled, Found, ReadError, ReadErrorKind, Source, Structure};
+use crate::run::PcapEncoding;
+use crate::{Interface, Limits, LinkType};
+
+pub(super) struct PcapReader {
+    encoding: PcapEncoding,
+    max_caplen: u32,
+    link_type: LinkType,
+    /// Whether the file's interface was given as an item.
+    described: bool,
+}
+
+impl PcapReader {
+    pub(super) fn open(
+        source: &mut Source,
+        limits: &Limits,
+    ) -> Result<(Self, Interface), ReadError> {
+        source.require(FILE_HEADER, Structure::FileHeader)?;
+        let Some(bytes) = source.buffer.bytes().first_chunk() else {
+            return Err(source.truncated(Structure::FileHeader, FILE_HEADER, 0));
+        };
+        let header = FileHeader::parse(bytes, limits).map_err(|kind| source.error(kind))?;
+        source.take(FILE_HEADER);
+        let reader = Self {
+            encoding: header.encoding,
+            max_caplen: header.max_caplen,
+            link_type: header.interface.link_type,
+            described: false,
+        };
+        Ok((reader, header.interface))
+    }
+
+    pub(super) fn encoding(&self) -> PcapEncoding {
+        self.encoding
+    }
+
+    pub(super) fn next(&mut self, source: &mut Source) -> Result<Option<Found>, ReadError> {
+        if !self.described {
+            self.described = true;
+            return Ok(Some(Found::Interface(0)));
+        }
+        loop {
+            let walk = walk(source.buffer.bytes(), &self.encoding, self.max_caplen);
+            if walk.packets > 0 {
+                return Ok(Some(Found::Packets {
+                    taken: source.take(walk.used),
+                    packets: walk.packets,
+                    max_caplen: walk.max_caplen,
+                }));
+            }
+            match walk.stop {
+                Stop::Caplen { caplen } => {
+                    return Err(source.error(ReadErrorKind::CapturedLength {
+                        structure: Structure::RecordHeader,
+                        caplen,
+                        max: self.max_caplen,
+                        bound: CaplenBound::LinkType(self.link_type),
+                    }));
+                }
+                Stop::Header { need } => {
+                    if source.fill(need)? == Filled::End {
+                        if source.buffer.bytes().is_empty() {
+                            return Ok(None);
+                        }
+                        return Err(source.truncated(Structure::RecordHeader, need, 0));
+                    }
+                }
+                Stop::Data { need, header } => {
+                    if source.fill(need)? == Filled::End {
+                        return Err(source.truncated(Structure::RecordData, need, header));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Reading pcapng: blocks one by one, but packet blocks by the run.
+
+use crate::pcapng::{
+    BLOCK_HEADER, InterfaceTable, MAGIC_BYTES, Names, RawBlock, SECTION_MIN, Section, Statistics,
+    Stop, TRAILER, block_type, check_length, parse_interface, section_byte_order, walk,
+};
+use crate::read::{Filled, Found, Item, ReadError, ReadErrorKind, Source, Structure};
+use crate::run::PcapngEncoding;
+use crate::{ByteOrder, Interface, Limits};
+
+const SECTION: Structure = Structure::Block(block_type::SECTION);
+
+pub(super) struct PcapngReader {
+    limits: Limits,
+    section: Section,
+    /// Interfaces of the section.
+    table: InterfaceTable,
+    /// Most bytes of a block, for the link types seen so far.
+    max_block: usize,
+    /// Bytes of interface and section blocks so far.
+    metadata: usize,
+    /// Whether the first section was given as an item.
+    described: bool,
+}
+
+impl PcapngReader {
+    pub(super) fn open(source: &mut Source, limits: &Limits) -> Result<Self, ReadError> {
+        source.require(MAGIC_BYTES, SECTION)?;
+        let section = read_section(source, limits, true)?;
+        Ok(Self {
+            limits: limits.clone(),
+            section,
+            table: InterfaceTable::default(),
+            max_block: limits.block,
+            metadata: 0,
+            described: false,
+        })
+    }
+
+    pub(super) fn section(&self) -> &Section {
+        &self.section
+    }
+
+    pub(super) fn encoding(&self) -> PcapngEncoding<'_> {
+        PcapngEncoding {
+            byte_order: self.section.byte_order,
+            interfaces: &self.table,
+        }
+    }
+
+    /// A block that is neither packet, section nor interface.
+    pub(super) fn item<'a>(&self, block: RawBlock<'a>) -> Item<'a> {
+        match block.block_type() {
+            block_type::NAMES => Item::Names(Names { block }),
+            block_type::STATISTICS => {
+                Statistics::parse(block, &self.table).map_or(Item::Other(block), Item::Statistics)
+            }
+            _ => Item::Other(block),
+        }
+    }
+
+    pub(super) fn next(
+        &mut self,
+        source: &mut Source,
+        interfaces: &mut Vec<Interface>,
+    ) -> Result<Option<Found>, ReadError> {
+        if !self.described {
+            self.described = true;
+            return Ok(Some(Found::Section));
+        }
+        loop {
+            let order = self.section.byte_order;
+            let walk = walk(source.buffer.bytes(), order, &self.table, self.max_block);
+            if walk.packets > 0 {
+                return Ok(Some(Found::Packets {
+                    taken: source.take(walk.used),
+                    packets: walk.packets,
+                    max_caplen: walk.max_caplen,
+                }));
+            }
+            match walk.stop {
+                Stop::Damaged(kind) => return Err(source.error(kind)),
+                Stop::Other => return self.other(source, interfaces).map(Some),
+                Stop::Header => {
+                    if source.fill(BLOCK_HEADER)? == Filled::End {
+                        return end(source, interfaces.is_empty());
+                    }
+                }
+                Stop::Block { need, block_type } => {
+                    if source.fill(need)? == Filled::End {
+                        return Err(source.truncated(Structure::Block(block_type), need, 0));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A block that holds no packet; its type and length are there.
+    fn other(
+        &mut self,
+        source: &mut Source,
+        interfaces: &mut Vec<Interface>,
+    ) -> Result<Found, ReadError> {
+        let order = self.section.byte_order;
+        let bytes = source.buffer.bytes();
+        let block_type = order.u32_at(bytes, 0).unwrap_or(0);
+        if block_type == block_type::SECTION {
+            return self.start_section(source, interfaces.len());
+        }
+        let length = order.u32_at(bytes, 4).unwrap_or(0);
+        let length =
+            check_length(block_type, length, self.max_block).map_err(|kind| source.error(kind))?;
+        source.require(length, Structure::Block(block_type))?;
+        check_trailer(source, block_type, length, order)?;
+        if block_type == block_type::INTERFACE {
+            return self.describe_interface(source, length, interfaces);
+        }
+        let taken = source.take(length);
+        Ok(Found::Block { taken, block_type })
+    }
+
+    fn start_section(&mut self, source: &mut Source, known: usize) -> Result<Found, ReadError> {
+        let before = source.buffer.offset();
+        self.section = read_section(source, &self.limits, false)?;
+        let length = source.buffer.offset() - before;
+        self.count_metadata(source, usize::try_from(length).unwrap_or(usize::MAX))?;
+        self.table
+            .start_section(u32::try_from(known).unwrap_or(u32::MAX));
+        Ok(Found::Section)
+    }
+
+    fn describe_interface(
+        &mut self,
+        source: &mut Source,
+        length: usize,
+        interfaces: &mut Vec<Interface>,
+    ) -> Result<Found, ReadError> {
+        let block = &source.buffer.bytes()[..length];
+        let interface =
+            parse_interface(block, self.section.byte_order).map_err(|kind| source.error(kind))?;
+        let max = self.limits.interfaces;
+        if interfaces.len() >= max {
+            return Err(source.error(ReadErrorKind::TooManyInterfaces { max }));
+        }
+        self.count_metadata(source, length)?;
+        self.max_block = self
+            .max_block
+            .max(self.limits.max_block(interface.link_type));
+        let max_caplen = match interface.snaplen {
+            0 => self.limits.max_caplen(interface.link_type),
+            _ => interface.effective_snaplen(),
+        };
+        self.table.push(&interface, max_caplen);
+        let index = u32::try_from(interfaces.len()).unwrap_or(u32::MAX);
+        interfaces.push(interface);
+        source.take(length);
+        Ok(Found::Interface(index))
+    }
+
+    fn count_metadata(&mut self, source: &Source, length: usize) -> Result<(), ReadError> {
+        self.metadata = self.metadata.saturating_add(length);
+        let max = self.limits.metadata;
+        if self.metadata > max {
+            return Err(source.error(ReadErrorKind::TooMuchMetadata { max }));
+        }
+        Ok(())
+    }
+}
+
+/// Reads and takes a section header block.
+///
+/// Its length is in the byte order that it states itself. libpcap does not look at the length at
+/// the end of a file's first block, so that is not damage here either.
+fn read_section(source: &mut Source, limits: &Limits, first: bool) -> Result<Section, ReadError> {
+    source.require(MAGIC_BYTES, SECTION)?;
+    let start = source.buffer.bytes();
+    let order = section_byte_order(start).map_err(|kind| source.error(kind))?;
+    let stated = order.u32_at(start, 4).unwrap_or(0);
+    let length = check_length(block_type::SECTION, stated, limits.section_header)
+        .map_err(|kind| source.error(kind))?;
+    if length < SECTION_MIN {
+        return Err(source.error(ReadErrorKind::BlockTooShort {
+            structure: SECTION,
+            length: stated,
+            min: u32::try_from(SECTION_MIN).unwrap_or(u32::MAX),
+        }));
+    }
+    source.require(length, SECTION)?;
+    if !first {
+        check_trailer(source, block_type::SECTION, length, order)?;
+    }
+    let section = Section::parse(&source.buffer.bytes()[..length], order, first)
+        .map_err(|kind| source.error(kind))?;
+    source.take(length);
+    Ok(section)
+}
+
+fn check_trailer(
+    source: &Source,
+    block_type: u32,
+    length: usize,
+    order: ByteOrder,
+) -> Result<(), ReadError> {
+    let stated = u32::try_from(length).unwrap_or(u32::MAX);
+    let trailer = order.u32_at(source.buffer.bytes(), length - TRAILER);
+    if trailer == Some(stated) {
+        return Ok(());
+    }
+    Err(source.error(ReadErrorKind::TrailerMismatch {
+        structure: Structure::Block(block_type),
+        length: stated,
+        trailer: trailer.unwrap_or(0),
+    }))
+}
+
+/// The stream has ended where a block should begin.
+fn end(source: &Source, without_interface: bool) -> Result<Option<Found>, ReadError> {
+    if !source.buffer.bytes().is_empty() {
+        return Err(source.truncated(Structure::BlockHeader, BLOCK_HEADER, 0));
+    }
+    if without_interface {
+        return Err(source.error(ReadErrorKind::NoInterface));
+    }
+    Ok(None)
+}

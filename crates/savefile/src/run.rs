@@ -1,0 +1,208 @@
+//! A run: a validated stretch of consecutive packet records, handed out in place.
+//!
+//! Every record was checked once, when the run was made; the iteration over it neither fails nor
+//! copies. Because the records lie behind one another as in the file, a writer of the same
+//! encoding moves the whole stretch.
+
+use std::fmt;
+
+use crate::pcap::PcapRecords;
+use crate::pcapng::{BlockPackets, InterfaceTable, Options};
+use crate::{ByteOrder, Packet};
+
+/// A validated stretch of consecutive packet records of one file or ring.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) offset: u64,
+    pub(crate) packets: usize,
+    pub(crate) max_caplen: u32,
+    pub(crate) encoding: Encoding<'a>,
+}
+
+/// How the records of a [`Run`] are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding<'a> {
+    /// pcap packet records.
+    Pcap(PcapEncoding),
+    /// pcapng packet blocks: enhanced, simple and obsolete ones.
+    Pcapng(PcapngEncoding<'a>),
+}
+
+/// How a pcap file's packet records are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PcapEncoding {
+    /// Byte order of the record headers.
+    pub byte_order: ByteOrder,
+    /// Whether the fraction of a second is in nanoseconds, else in microseconds.
+    pub nanos: bool,
+    /// Whether the record headers have the 8 bytes more of the "modified" format (magic
+    /// 0xa1b2cd34).
+    pub extended: bool,
+    /// Order of the two length fields.
+    pub lengths: LengthOrder,
+    /// Bytes of a record's data that belong to the packet at most; more is skipped, as libpcap
+    /// does.
+    pub snaplen: u32,
+}
+
+/// Order of captured and original length in a pcap packet record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LengthOrder {
+    /// Captured length first: version 2.4.
+    CapturedFirst,
+    /// Original length first: versions before 2.3, and 543.0 of DG/UX.
+    OriginalFirst,
+    /// The smaller one is the captured length: version 2.3, which was written both ways.
+    SmallerIsCaptured,
+}
+
+/// How a pcapng section's packet blocks are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PcapngEncoding<'a> {
+    /// The section's byte order.
+    pub byte_order: ByteOrder,
+    pub(crate) interfaces: &'a InterfaceTable,
+}
+
+impl PcapngEncoding<'_> {
+    /// The index, counted over all sections, of the interface that the blocks call 0.
+    #[must_use]
+    pub fn first_interface(&self) -> u32 {
+        self.interfaces.first()
+    }
+}
+
+impl<'a> Run<'a> {
+    /// The longest run of whole, valid packet blocks at the start of `bytes`, as a ring holds
+    /// them; it ends before the first block of another type, the first that is not complete and
+    /// the first that is damaged. `offset` is that of `bytes` in whatever stream they belong to.
+    #[must_use]
+    pub fn from_epbs(
+        bytes: &'a [u8],
+        byte_order: ByteOrder,
+        interfaces: &'a InterfaceTable,
+        offset: u64,
+    ) -> Self {
+        crate::pcapng::walk(bytes, byte_order, interfaces, usize::MAX)
+            .run(bytes, byte_order, interfaces, offset)
+    }
+
+    /// The packets in the run's order.
+    #[inline]
+    #[must_use]
+    pub fn packets(&self) -> Packets<'a> {
+        match self.encoding {
+            Encoding::Pcap(encoding) => {
+                Packets(Inner::Pcap(PcapRecords::new(self.bytes, encoding)))
+            }
+            Encoding::Pcapng(encoding) => {
+                Packets(Inner::Pcapng(BlockPackets::new(self.bytes, encoding)))
+            }
+        }
+    }
+
+    /// The packets with the options of their blocks, which pcap records do not have.
+    pub fn packets_with_options(
+        &self,
+    ) -> impl Iterator<Item = (Packet<'a>, Options<'a>)> + use<'a> {
+        let mut packets = self.packets();
+        std::iter::from_fn(move || match &mut packets.0 {
+            Inner::Pcap(records) => records.next().map(|packet| (packet, Options::none())),
+            Inner::Pcapng(blocks) => blocks.next_with_options(),
+        })
+    }
+
+    /// How the records are encoded.
+    #[inline]
+    #[must_use]
+    pub fn encoding(&self) -> Encoding<'a> {
+        self.encoding
+    }
+
+    /// The records as they are in the file.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Where the first record begins: bytes from the start of the uncompressed stream.
+    #[inline]
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Number of packets.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.packets
+    }
+
+    /// Whether there is no packet; the runs of a [`crate::Reader`] have at least one.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// A bound on the captured bytes of each packet.
+    #[inline]
+    #[must_use]
+    pub fn max_caplen(&self) -> u32 {
+        self.max_caplen
+    }
+}
+
+impl fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("offset", &self.offset)
+            .field("bytes", &self.bytes.len())
+            .field("packets", &self.packets)
+            .field("encoding", &self.encoding)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> IntoIterator for &Run<'a> {
+    type Item = Packet<'a>;
+    type IntoIter = Packets<'a>;
+
+    fn into_iter(self) -> Packets<'a> {
+        self.packets()
+    }
+}
+
+/// Iterator over the packets of a [`Run`].
+#[derive(Clone, Debug)]
+pub struct Packets<'a>(Inner<'a>);
+
+#[derive(Clone, Debug)]
+enum Inner<'a> {
+    Pcap(PcapRecords<'a>),
+    Pcapng(BlockPackets<'a>),
+}
+
+impl<'a> Iterator for Packets<'a> {
+    type Item = Packet<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Packet<'a>> {
+        match &mut self.0 {
+            Inner::Pcap(records) => records.next(),
+            Inner::Pcapng(blocks) => blocks.next(),
+        }
+    }
+
+    /// As [`Iterator::fold`], deciding on the encoding once.
+    #[inline]
+    fn fold<B, F: FnMut(B, Packet<'a>) -> B>(self, init: B, f: F) -> B {
+        match self.0 {
+            Inner::Pcap(records) => records.fold(init, f),
+            Inner::Pcapng(blocks) => blocks.fold(init, f),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Writing: packets to pcap and pcapng, by large vectored writes.
+//!
+//! Packets are pushed into a batch, which commits them: small ones are copied into a staging
+//! buffer, large ones and whole runs of the same encoding are written from where they are. Nothing
+//! is allocated per packet or batch.
+
+mod error;
+mod output;
+mod pcap;
+mod pcapng;
+
+pub use error::{WriteError, WriteErrorKind};
+pub use pcap::{PcapBatch, PcapOptions, PcapWriter};
+pub use pcapng::{PcapngBatch, PcapngWriter};
+
+/// What was handed to an output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, with all headers.
+    pub bytes: u64,
+}

@@ -1,0 +1,276 @@
+//! Records to large writes: small packets are gathered in a staging buffer, large ones and whole
+//! runs are written from where they are.
+
+use std::io::{self, IoSlice, Write};
+
+use crate::write::{Totals, WriteError, WriteErrorKind};
+
+/// Bytes gathered before they are written.
+const STAGING: usize = 256 * 1024;
+/// Data of at least so many bytes are written from where they are. Measured: below, a copy costs
+/// less than another element of a vectored write.
+const LARGE: usize = 4096;
+/// Pieces written from where they are in one call: enough for a call to write as much as the
+/// staging buffer holds, few enough to be set up in no time. Between any two there may be staged
+/// bytes, and Linux takes 1024 elements in a vectored write (IOV_MAX).
+const PIECES: usize = 64;
+
+/// How the records of a format are told apart, to count what is intact after a failed write.
+pub(crate) trait Framing {
+    /// Bytes of the record that begins here, and whether it holds a packet.
+    fn record(&self, start: &[u8]) -> Option<(u64, bool)>;
+}
+
+/// The output and the staging buffer.
+pub(crate) struct Output<W> {
+    sink: W,
+    staging: Vec<u8>,
+    /// Packets in the staging buffer and the pieces.
+    pending: u64,
+    written: Totals,
+    /// Times that all was written out.
+    calls: u64,
+    failed: bool,
+}
+
+/// Pieces of a batch that are written from where they are, and their places among staged bytes.
+pub(crate) struct Pieces<'d> {
+    pieces: [&'d [u8]; PIECES],
+    places: [usize; PIECES],
+    count: usize,
+}
+
+impl Pieces<'_> {
+    pub(crate) fn new() -> Self {
+        Self {
+            pieces: [&[]; PIECES],
+            places: [0; PIECES],
+            count: 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// The place in an [`Output`] to which an uncommitted batch is undone.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    staged: usize,
+    pending: u64,
+    calls: u64,
+}
+
+impl<W: Write> Output<W> {
+    pub(crate) fn new(sink: W) -> Self {
+        Self {
+            sink,
+            staging: Vec::with_capacity(STAGING),
+            pending: 0,
+            written: Totals::default(),
+            calls: 0,
+            failed: false,
+        }
+    }
+
+    /// What was handed to the output.
+    pub(crate) fn written(&self) -> Totals {
+        self.written
+    }
+
+    pub(crate) fn into_sink(self) -> W {
+        self.sink
+    }
+
+    pub(crate) fn sink(&self) -> &W {
+        &self.sink
+    }
+
+    /// The buffer to which records are appended.
+    #[inline]
+    pub(crate) fn staging(&mut self) -> &mut Vec<u8> {
+        &mut self.staging
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            staged: self.staging.len(),
+            pending: self.pending,
+            calls: self.calls,
+        }
+    }
+
+    /// Undoes what was staged since, unless it was written in the meantime.
+    pub(crate) fn undo(&mut self, mark: Mark) {
+        let (staged, pending) = if mark.calls == self.calls {
+            (mark.staged, mark.pending)
+        } else {
+            (0, 0)
+        };
+        self.staging.truncate(staged);
+        self.pending = pending;
+    }
+
+    /// Whether data of so many bytes are to be written from where they are.
+    #[inline]
+    pub(crate) fn is_large(data: usize) -> bool {
+        data >= LARGE
+    }
+
+    /// Makes room to stage `bytes` more; what is pending is written if need be.
+    #[inline]
+    pub(crate) fn reserve(
+        &mut self,
+        bytes: usize,
+        pieces: &mut Pieces<'_>,
+        framing: &impl Framing,
+    ) -> Result<(), WriteError> {
+        if self.staging.len() + bytes <= STAGING && pieces.count < PIECES && !self.failed {
+            return Ok(());
+        }
+        self.write_out(pieces, framing)
+    }
+
+    /// Puts a piece behind what is staged. [`Output::reserve`] made room for it.
+    #[inline]
+    pub(crate) fn refer<'d>(&self, data: &'d [u8], pieces: &mut Pieces<'d>) {
+        let index = pieces.count;
+        if let (Some(piece), Some(place)) =
+            (pieces.pieces.get_mut(index), pieces.places.get_mut(index))
+        {
+            *piece = data;
+            *place = self.staging.len();
+            pieces.count += 1;
+        }
+    }
+
+    /// Counts packets whose records were staged or referred to.
+    #[inline]
+    pub(crate) fn count(&mut self, packets: u64) {
+        self.pending += packets;
+    }
+
+    /// Writes all that is staged and referred to.
+    #[cold]
+    pub(crate) fn write_out(
+        &mut self,
+        pieces: &mut Pieces<'_>,
+        framing: &impl Framing,
+    ) -> Result<(), WriteError> {
+        if self.failed {
+            return Err(WriteErrorKind::FailedBefore.into());
+        }
+        let mut slices = [IoSlice::new(&[]); 2 * PIECES + 1];
+        let count = gather(&self.staging, pieces, &mut slices);
+        let mut written = 0;
+        let result = write_all(&mut self.sink, &mut slices[..count], &mut written);
+        let error = match result {
+            Ok(()) => None,
+            Err(source) => {
+                let count = gather(&self.staging, pieces, &mut slices);
+                let (bytes, packets) = intact(&slices[..count], written, framing);
+                self.failed = true;
+                Some(WriteErrorKind::Output {
+                    source,
+                    written: self.written.bytes + written,
+                    intact: self.written.bytes + bytes,
+                    packets: self.written.packets + packets,
+                })
+            }
+        };
+        pieces.count = 0;
+        self.calls += 1;
+        self.staging.clear();
+        self.written.bytes += written;
+        let packets = std::mem::take(&mut self.pending);
+        match error {
+            None => {
+                self.written.packets += packets;
+                Ok(())
+            }
+            Some(kind) => Err(kind.into()),
+        }
+    }
+
+    /// Writes all that is staged, and has the output do the same.
+    pub(crate) fn flush(&mut self, framing: &impl Framing) -> Result<(), WriteError> {
+        self.write_out(&mut Pieces::new(), framing)?;
+        self.sink.flush().map_err(|source| {
+            self.failed = true;
+            WriteErrorKind::Output {
+                source,
+                written: self.written.bytes,
+                intact: self.written.bytes,
+                packets: self.written.packets,
+            }
+            .into()
+        })
+    }
+}
+
+/// Staged bytes and pieces in their order; gives their number.
+fn gather<'s>(staging: &'s [u8], pieces: &Pieces<'s>, slices: &mut [IoSlice<'s>]) -> usize {
+    let mut count = 0;
+    let mut from = 0;
+    let mut add = |bytes: &'s [u8]| {
+        if let (false, Some(slot)) = (bytes.is_empty(), slices.get_mut(count)) {
+            *slot = IoSlice::new(bytes);
+            count += 1;
+        }
+    };
+    let referred = pieces.places.iter().zip(&pieces.pieces).take(pieces.count);
+    for (&place, &piece) in referred {
+        add(&staging[from..place]);
+        add(piece);
+        from = place;
+    }
+    add(&staging[from..]);
+    count
+}
+
+/// Writes all slices in as few calls as the output allows, counting the bytes that it took.
+fn write_all(
+    sink: &mut impl Write,
+    mut slices: &mut [IoSlice<'_>],
+    written: &mut u64,
+) -> io::Result<()> {
+    while !slices.is_empty() {
+        match sink.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                *written += count as u64;
+                IoSlice::advance_slices(&mut slices, count);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Bytes and packets of the records that lie wholly within the first `written` bytes. A record
+/// begins where the slices begin, and the start of each lies in one slice.
+fn intact(slices: &[IoSlice<'_>], written: u64, framing: &impl Framing) -> (u64, u64) {
+    let mut packets = 0;
+    let mut end = 0;
+    let mut slice_start = 0;
+    for slice in slices {
+        let slice_end = slice_start + slice.len() as u64;
+        while end < slice_end {
+            let Ok(at) = usize::try_from(end - slice_start) else {
+                return (end, packets);
+            };
+            let Some((length, is_packet)) = framing.record(&slice[at..]) else {
+                return (end, packets);
+            };
+            if end + length > written {
+                return (end, packets);
+            }
+            end += length;
+            packets += u64::from(is_packet);
+        }
+        slice_start = slice_end;
+    }
+    (end, packets)
+}

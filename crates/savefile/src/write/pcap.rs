@@ -1,0 +1,336 @@
+//! Writing pcap (draft-ietf-opsawg-pcap).
+
+use std::io::Write;
+
+use crate::pcap::{FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, RECORD_HEADER, link_type_field};
+use crate::run::{Encoding, LengthOrder, PcapEncoding};
+use crate::write::output::{Framing, Mark, Output, Pieces};
+use crate::write::{Totals, WriteError, WriteErrorKind};
+use crate::{ByteOrder, Interface, LinkType, Packet, Resolution, Run};
+
+const NANOS_PER_MICRO: u32 = 1000;
+
+/// What the header of a pcap file states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PcapOptions {
+    /// Link type of all packets.
+    pub link_type: LinkType,
+    /// Most bytes of a packet; longer ones are cut. 0 means the link type's maximum.
+    pub snaplen: u32,
+    /// Whether timestamps are written in nanoseconds, else in microseconds (rounded down).
+    pub nanos: bool,
+    /// Byte order of all headers; libpcap writes the machine's.
+    pub byte_order: ByteOrder,
+    /// Bits of frame check sequence at the end of each packet, where known: a multiple of 16.
+    pub fcs_len: Option<u8>,
+}
+
+impl PcapOptions {
+    /// A file in this machine's byte order with timestamps in microseconds.
+    #[must_use]
+    pub fn new(link_type: LinkType, snaplen: u32) -> Self {
+        Self {
+            link_type,
+            snaplen,
+            nanos: false,
+            byte_order: ByteOrder::NATIVE,
+            fcs_len: None,
+        }
+    }
+
+    /// A file for the packets of that interface, in nanoseconds where its timestamps are finer
+    /// than microseconds.
+    #[must_use]
+    pub fn for_interface(interface: &Interface) -> Self {
+        let micros = Resolution::MICROS.ticks_per_second();
+        Self {
+            nanos: interface.resolution.ticks_per_second() > micros,
+            fcs_len: interface.fcs_len,
+            ..Self::new(interface.link_type, interface.snaplen)
+        }
+    }
+}
+
+/// Writes a pcap file of version 2.4.
+///
+/// Seconds are written as libpcap writes them: the lower 32 bits, so that times before 1970 and
+/// after 2106 wrap. A writer that is dropped loses what [`PcapWriter::write_packet`] left pending;
+/// end it by [`PcapWriter::finish`].
+///
+/// ```
+/// use ringtap_savefile::{LinkType, Packet, PacketFlags, PcapOptions, PcapWriter, Timestamp};
+///
+/// # fn main() -> Result<(), ringtap_savefile::WriteError> {
+/// let mut writer = PcapWriter::new(Vec::new(), &PcapOptions::new(LinkType::ETHERNET, 65535))?;
+/// let mut batch = writer.batch();
+/// batch.push(&Packet {
+///     timestamp: Timestamp::new(1, 2000),
+///     len: 3,
+///     interface: 0,
+///     flags: PacketFlags::default(),
+///     data: &[1, 2, 3],
+/// })?;
+/// batch.commit()?;
+/// let (file, totals) = writer.finish()?;
+/// assert_eq!((file.len(), totals.packets), (24 + 16 + 3, 1));
+/// # Ok(())
+/// # }
+/// ```
+pub struct PcapWriter<W: Write> {
+    output: Output<W>,
+    records: Records,
+    /// Link types of the interfaces that packets name, where told; as the file's where not.
+    link_types: Vec<LinkType>,
+    /// Whether one of them is not the file's.
+    mixed: bool,
+}
+
+/// How the writer's records are encoded.
+#[derive(Clone, Copy)]
+struct Records {
+    byte_order: ByteOrder,
+    nanos: bool,
+    link_type: LinkType,
+    /// Most bytes of a packet that readers accept.
+    max_caplen: u32,
+}
+
+impl<W: Write> PcapWriter<W> {
+    /// Writes the file header.
+    ///
+    /// # Errors
+    /// The output does not take it.
+    pub fn new(sink: W, options: &PcapOptions) -> Result<Self, WriteError> {
+        let link_type = options.link_type.canonical();
+        let stated = crate::interface::effective_snaplen(options.snaplen, link_type);
+        let records = Records {
+            byte_order: options.byte_order,
+            nanos: options.nanos,
+            link_type,
+            max_caplen: stated.min(link_type.max_snaplen()),
+        };
+        let mut output = Output::new(sink);
+        encode_header(options, link_type, stated, output.staging());
+        output.flush(&records)?;
+        Ok(Self {
+            output,
+            records,
+            link_types: Vec::new(),
+            mixed: false,
+        })
+    }
+
+    /// Tells of an interface, which packets name by its index in the order of these calls. A
+    /// packet of an interface whose link type is not the file's is then refused; interfaces that
+    /// were not told of are taken to have the file's.
+    pub fn add_interface(&mut self, interface: &Interface) {
+        self.mixed |= interface.link_type.canonical() != self.records.link_type;
+        self.link_types.push(interface.link_type.canonical());
+    }
+
+    /// Begins a batch of packets.
+    pub fn batch<'w, 'd>(&'w mut self) -> PcapBatch<'w, 'd, W> {
+        PcapBatch {
+            mark: self.output.mark(),
+            writer: self,
+            pieces: Pieces::new(),
+        }
+    }
+
+    /// Copies one packet, to be written with others by a later call.
+    ///
+    /// # Errors
+    /// As [`PcapBatch::push`].
+    pub fn write_packet(&mut self, packet: &Packet<'_>) -> Result<(), WriteError> {
+        let mut batch = self.batch();
+        batch.push(packet)?;
+        batch.keep()
+    }
+
+    /// Writes what is pending, and has the output flush.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        self.output.flush(&self.records)
+    }
+
+    /// What the output took so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.output.written()
+    }
+
+    /// The output.
+    #[must_use]
+    pub fn sink(&self) -> &W {
+        self.output.sink()
+    }
+
+    /// Writes what is pending, and gives the output back with what it took.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn finish(mut self) -> Result<(W, Totals), WriteError> {
+        self.flush()?;
+        let totals = self.totals();
+        Ok((self.output.into_sink(), totals))
+    }
+
+    #[cold]
+    fn check_link_type(&self, interface: u32) -> Result<(), WriteError> {
+        let expected = self.records.link_type;
+        let found = self.link_types.get(interface as usize).copied();
+        match found {
+            Some(found) if found != expected => Err(WriteErrorKind::LinkType {
+                expected,
+                found,
+                interface,
+            }
+            .into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn encode_header(options: &PcapOptions, link_type: LinkType, snaplen: u32, out: &mut Vec<u8>) {
+    let order = options.byte_order;
+    let magic = if options.nanos {
+        MAGIC_NANOS
+    } else {
+        MAGIC_MICROS
+    };
+    let start = out.len();
+    out.extend_from_slice(&order.of_u32(magic));
+    out.extend_from_slice(&order.of_u16(2));
+    out.extend_from_slice(&order.of_u16(4));
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&order.of_u32(snaplen));
+    out.extend_from_slice(&order.of_u32(link_type_field(link_type, options.fcs_len)));
+    debug_assert_eq!(out.len() - start, FILE_HEADER);
+}
+
+impl Records {
+    #[inline]
+    fn encode_header(&self, packet: &Packet<'_>, caplen: u32) -> [u8; RECORD_HEADER] {
+        let order = self.byte_order;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the lower 32 bits are what libpcap writes"
+        )]
+        let secs = packet.timestamp.secs() as u32;
+        let nanos = packet.timestamp.subsec_nanos();
+        let fraction = if self.nanos {
+            nanos
+        } else {
+            nanos / NANOS_PER_MICRO
+        };
+        let [a, b, c, d] = order.of_u32(secs);
+        let [e, f, g, h] = order.of_u32(fraction);
+        let [i, j, k, l] = order.of_u32(caplen);
+        let [m, n, o, p] = order.of_u32(packet.len);
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
+    }
+
+    /// Whether records of a run mean the same in this file, byte for byte.
+    fn takes(&self, encoding: &PcapEncoding, max_caplen: u32) -> bool {
+        encoding.byte_order == self.byte_order
+            && encoding.nanos == self.nanos
+            && !encoding.extended
+            && encoding.lengths == LengthOrder::CapturedFirst
+            && max_caplen <= self.max_caplen.min(encoding.snaplen)
+    }
+}
+
+impl Framing for Records {
+    fn record(&self, start: &[u8]) -> Option<(u64, bool)> {
+        let caplen = self.byte_order.u32_at(start, 8)?;
+        Some((RECORD_HEADER as u64 + u64::from(caplen), true))
+    }
+}
+
+/// Packets that are written together. Dropped without [`PcapBatch::commit`], those that did not
+/// have to be written to make room are forgotten.
+pub struct PcapBatch<'w, 'd, W: Write> {
+    writer: &'w mut PcapWriter<W>,
+    pieces: Pieces<'d>,
+    mark: Mark,
+}
+
+impl<'d, W: Write> PcapBatch<'_, 'd, W> {
+    /// Adds a packet, whose data are cut at the file's snaplen.
+    ///
+    /// # Errors
+    /// A packet of another link type than the file's; an output that fails, if what is pending
+    /// had to be written.
+    #[inline]
+    pub fn push(&mut self, packet: &Packet<'d>) -> Result<(), WriteError> {
+        if self.writer.mixed {
+            self.writer.check_link_type(packet.interface)?;
+        }
+        let records = self.writer.records;
+        let output = &mut self.writer.output;
+        let max = records.max_caplen as usize;
+        let data = packet.data.get(..max).unwrap_or(packet.data);
+        #[expect(clippy::cast_possible_truncation, reason = "at most max_caplen, a u32")]
+        let header = records.encode_header(packet, data.len() as u32);
+        if Output::<W>::is_large(data.len()) {
+            output.reserve(RECORD_HEADER, &mut self.pieces, &records)?;
+            output.staging().extend_from_slice(&header);
+            output.refer(data, &mut self.pieces);
+        } else {
+            output.reserve(RECORD_HEADER + data.len(), &mut self.pieces, &records)?;
+            let staging = output.staging();
+            staging.extend_from_slice(&header);
+            staging.extend_from_slice(data);
+        }
+        output.count(1);
+        Ok(())
+    }
+
+    /// Adds all packets of a run: as one piece where its encoding is the file's, else one by one.
+    ///
+    /// # Errors
+    /// As [`PcapBatch::push`].
+    pub fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError> {
+        let records = self.writer.records;
+        match run.encoding() {
+            Encoding::Pcap(encoding) if records.takes(&encoding, run.max_caplen()) => {
+                if self.writer.mixed {
+                    self.writer.check_link_type(0)?;
+                }
+                let output = &mut self.writer.output;
+                output.reserve(0, &mut self.pieces, &records)?;
+                output.refer(run.bytes(), &mut self.pieces);
+                output.count(run.len() as u64);
+                Ok(())
+            }
+            _ => run.packets().try_for_each(|packet| self.push(&packet)),
+        }
+    }
+
+    /// Writes the batch, with all that was pending before it.
+    ///
+    /// # Errors
+    /// The output fails; the error tells what is intact.
+    pub fn commit(mut self) -> Result<(), WriteError> {
+        let records = self.writer.records;
+        self.writer.output.write_out(&mut self.pieces, &records)
+    }
+
+    /// Leaves copies of the packets pending, to be written by a later call.
+    fn keep(mut self) -> Result<(), WriteError> {
+        if self.pieces.is_empty() {
+            self.mark = self.writer.output.mark();
+            return Ok(());
+        }
+        self.commit()
+    }
+}
+
+impl<W: Write> Drop for PcapBatch<'_, '_, W> {
+    fn drop(&mut self) {
+        self.writer.output.undo(self.mark);
+    }
+}

@@ -1,0 +1,372 @@
+//! Writing pcapng (draft-ietf-opsawg-pcapng).
+
+use std::io::Write;
+
+use crate::pcapng::{
+    EPB_FIXED, InterfaceStatistics, InterfaceTable, Names, Options, RawBlock, Section, TRAILER,
+    block_type, code, encode, encode_end, encode_foreign, encode_interface, encode_names,
+    split_ticks,
+};
+use crate::run::{Encoding, PcapngEncoding};
+use crate::write::output::{Framing, Mark, Output, Pieces};
+use crate::write::{Totals, WriteError, WriteErrorKind};
+use crate::{ByteOrder, Interface, Packet, PacketFlags, Run};
+
+/// Bytes of an `epb_flags` option with the end mark behind it.
+const FLAGS_OPTION: usize = 12;
+
+/// Writes a pcapng file: sections, interfaces, packets as enhanced packet blocks, and all other
+/// blocks.
+///
+/// Interfaces are numbered over all sections, as [`crate::Reader`] numbers them: with an interface
+/// added for each that the reader gave, and a section started for each, packets keep their
+/// interface and runs are moved as they are.
+///
+/// A time before the interface's epoch is written as its first tick; beyond 64 bits, as its last.
+/// A writer that is dropped loses what is pending; end it by [`PcapngWriter::finish`].
+pub struct PcapngWriter<W: Write> {
+    output: Output<W>,
+    byte_order: ByteOrder,
+    /// Interfaces of the section.
+    table: InterfaceTable,
+}
+
+impl<W: Write> PcapngWriter<W> {
+    /// Writes the header of the first section.
+    ///
+    /// # Errors
+    /// The output does not take it.
+    pub fn new(sink: W, section: &Section) -> Result<Self, WriteError> {
+        let mut output = Output::new(sink);
+        section.encode(output.staging());
+        let byte_order = section.byte_order;
+        output.flush(&Blocks(byte_order))?;
+        Ok(Self {
+            output,
+            byte_order,
+            table: InterfaceTable::default(),
+        })
+    }
+
+    /// Ends the section and begins another, which has no interfaces yet.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn start_section(&mut self, section: &Section) -> Result<(), WriteError> {
+        // What is pending is framed in the old byte order.
+        self.output.flush(&self.framing())?;
+        self.byte_order = section.byte_order;
+        self.table.start_section(self.end());
+        section.encode(self.output.staging());
+        self.output.flush(&self.framing())
+    }
+
+    /// Describes the next interface of the section, and gives its index over all sections.
+    ///
+    /// # Errors
+    /// The output fails, if what is pending had to be written.
+    pub fn add_interface(&mut self, interface: &Interface) -> Result<u32, WriteError> {
+        let index = self.end();
+        self.table.push(interface, interface.effective_snaplen());
+        self.append(|order, out| encode_interface(interface, order, out))?;
+        Ok(index)
+    }
+
+    /// Appends counters of an interface.
+    ///
+    /// # Errors
+    /// An interface that the section does not describe; an output that fails, if what is pending
+    /// had to be written.
+    pub fn write_statistics(&mut self, counters: &InterfaceStatistics) -> Result<(), WriteError> {
+        let interface = self.local(counters.interface)?;
+        let Some(clock) = self.table.clock(interface) else {
+            return Err(self.unknown(counters.interface));
+        };
+        self.append(|order, out| counters.encode(interface, clock, order, out))
+    }
+
+    /// Appends names of addresses.
+    ///
+    /// # Errors
+    /// The output fails, if what is pending had to be written.
+    pub fn write_names(&mut self, names: &Names<'_>) -> Result<(), WriteError> {
+        self.append(|order, out| encode_names(names, order, out))
+    }
+
+    /// Appends a block of another file as it is. Whether that is allowed for a custom block,
+    /// [`RawBlock::is_not_to_be_copied`] tells.
+    ///
+    /// # Errors
+    /// A block in the other byte order, whose numbers only its owner can turn; an output that
+    /// fails, if what is pending had to be written.
+    pub fn write_block(&mut self, block: &RawBlock<'_>) -> Result<(), WriteError> {
+        let (expected, found) = (self.byte_order, block.byte_order());
+        if expected != found {
+            return Err(WriteErrorKind::ByteOrder { expected, found }.into());
+        }
+        self.append(|_, out| out.extend_from_slice(block.bytes()))
+    }
+
+    /// Begins a batch of packets.
+    pub fn batch<'w, 'd>(&'w mut self) -> PcapngBatch<'w, 'd, W> {
+        PcapngBatch {
+            mark: self.output.mark(),
+            writer: self,
+            pieces: Pieces::new(),
+        }
+    }
+
+    /// Copies one packet, to be written with others by a later call.
+    ///
+    /// # Errors
+    /// As [`PcapngBatch::push`].
+    pub fn write_packet(&mut self, packet: &Packet<'_>) -> Result<(), WriteError> {
+        let mut batch = self.batch();
+        batch.push(packet)?;
+        batch.keep()
+    }
+
+    /// Writes what is pending, and has the output flush.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn flush(&mut self) -> Result<(), WriteError> {
+        self.output.flush(&self.framing())
+    }
+
+    /// What the output took so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.output.written()
+    }
+
+    /// The output.
+    #[must_use]
+    pub fn sink(&self) -> &W {
+        self.output.sink()
+    }
+
+    /// Writes what is pending, and gives the output back with what it took.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn finish(mut self) -> Result<(W, Totals), WriteError> {
+        self.flush()?;
+        let totals = self.totals();
+        Ok((self.output.into_sink(), totals))
+    }
+
+    fn framing(&self) -> Blocks {
+        Blocks(self.byte_order)
+    }
+
+    /// One more than the index of the last interface.
+    fn end(&self) -> u32 {
+        self.table.first().saturating_add(self.table.len())
+    }
+
+    /// Stages a block that is not a packet.
+    fn append(&mut self, encode: impl FnOnce(ByteOrder, &mut Vec<u8>)) -> Result<(), WriteError> {
+        let framing = self.framing();
+        self.output.reserve(0, &mut Pieces::new(), &framing)?;
+        encode(self.byte_order, self.output.staging());
+        Ok(())
+    }
+
+    /// The number that the section gives to an interface.
+    #[inline]
+    fn local(&self, interface: u32) -> Result<u32, WriteError> {
+        match interface.checked_sub(self.table.first()) {
+            Some(local) if local < self.table.len() => Ok(local),
+            _ => Err(self.unknown(interface)),
+        }
+    }
+
+    #[cold]
+    fn unknown(&self, interface: u32) -> WriteError {
+        WriteErrorKind::UnknownInterface {
+            interface,
+            first: self.table.first(),
+            end: self.end(),
+        }
+        .into()
+    }
+}
+
+/// The framing of pcapng.
+struct Blocks(ByteOrder);
+
+impl Framing for Blocks {
+    fn record(&self, start: &[u8]) -> Option<(u64, bool)> {
+        let block_type = self.0.u32_at(start, 0)?;
+        let length = self.0.u32_at(start, 4)?;
+        let is_packet = matches!(
+            block_type,
+            block_type::ENHANCED_PACKET | block_type::SIMPLE_PACKET | block_type::PACKET
+        );
+        Some((u64::from(length), is_packet))
+    }
+}
+
+/// Packets that are written together. Dropped without [`PcapngBatch::commit`], those that did not
+/// have to be written to make room are forgotten.
+pub struct PcapngBatch<'w, 'd, W: Write> {
+    writer: &'w mut PcapngWriter<W>,
+    pieces: Pieces<'d>,
+    mark: Mark,
+}
+
+impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
+    /// Adds a packet with its flags, cut at its interface's snaplen.
+    ///
+    /// # Errors
+    /// A packet of an interface that the section does not describe; an output that fails, if what
+    /// is pending had to be written.
+    #[inline]
+    pub fn push(&mut self, packet: &Packet<'d>) -> Result<(), WriteError> {
+        if packet.flags == PacketFlags::default() {
+            return self.push_block(packet, 0, |_, _| ());
+        }
+        let flags = packet.flags.0;
+        self.push_block(packet, FLAGS_OPTION, |order, out| {
+            encode(code::EPB_FLAGS, &order.of_u32(flags), order, out);
+            out.extend_from_slice(&[0; 4]);
+        })
+    }
+
+    /// Adds a packet with the options of its block in another file, which hold its flags too.
+    ///
+    /// # Errors
+    /// As [`PcapngBatch::push`].
+    pub fn push_with_options(
+        &mut self,
+        packet: &Packet<'d>,
+        options: &Options<'_>,
+    ) -> Result<(), WriteError> {
+        if options.is_empty() {
+            return self.push(packet);
+        }
+        self.push_block(packet, options.bytes_len(), |order, out| {
+            let start = out.len();
+            for option in options {
+                encode_foreign(option, options.byte_order(), order, out);
+            }
+            encode_end(start, out);
+        })
+    }
+
+    #[inline]
+    fn push_block(
+        &mut self,
+        packet: &Packet<'d>,
+        options_room: usize,
+        options: impl FnOnce(ByteOrder, &mut Vec<u8>),
+    ) -> Result<(), WriteError> {
+        let interface = self.writer.local(packet.interface)?;
+        let order = self.writer.byte_order;
+        let blocks = Blocks(order);
+        let (Some(clock), Some(max)) = (
+            self.writer.table.clock(interface),
+            self.writer.table.max_caplen(interface),
+        ) else {
+            return Err(self.writer.unknown(packet.interface));
+        };
+        let data = packet.data.get(..max as usize).unwrap_or(packet.data);
+        let large = Output::<W>::is_large(data.len());
+        let staged = if large { 0 } else { data.len() };
+        let room = EPB_FIXED + staged + 4 + options_room + TRAILER;
+        let output = &mut self.writer.output;
+        output.reserve(room, &mut self.pieces, &blocks)?;
+
+        let ticks = clock.ticks(packet.timestamp);
+        let staging = output.staging();
+        let start = staging.len();
+        let header = encode_head(interface, ticks, data.len(), packet.len, order);
+        staging.extend_from_slice(&header);
+        if large {
+            output.refer(data, &mut self.pieces);
+        } else {
+            staging.extend_from_slice(data);
+        }
+        let staging = output.staging();
+        let padding = data.len().next_multiple_of(4) - data.len();
+        staging.extend_from_slice(&[0; 3][..padding]);
+        options(order, staging);
+        let total = staging.len() - start + (data.len() - staged) + TRAILER;
+        let total = order.of_u32(u32::try_from(total).unwrap_or(u32::MAX));
+        staging[start + 4..start + 8].copy_from_slice(&total);
+        staging.extend_from_slice(&total);
+        output.count(1);
+        Ok(())
+    }
+
+    /// Adds all packets of a run: as one piece where its blocks mean the same in this section,
+    /// else one by one, with their options.
+    ///
+    /// # Errors
+    /// As [`PcapngBatch::push`].
+    pub fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError> {
+        match run.encoding() {
+            Encoding::Pcapng(encoding) if self.takes(&encoding) => {
+                let blocks = self.writer.framing();
+                let output = &mut self.writer.output;
+                output.reserve(0, &mut self.pieces, &blocks)?;
+                output.refer(run.bytes(), &mut self.pieces);
+                output.count(run.len() as u64);
+                Ok(())
+            }
+            Encoding::Pcapng(_) => run
+                .packets_with_options()
+                .try_for_each(|(packet, options)| self.push_with_options(&packet, &options)),
+            Encoding::Pcap(_) => run.packets().try_for_each(|packet| self.push(&packet)),
+        }
+    }
+
+    fn takes(&self, encoding: &PcapngEncoding<'_>) -> bool {
+        encoding.byte_order == self.writer.byte_order
+            && encoding.interfaces.is_prefix_of(&self.writer.table)
+    }
+
+    /// Writes the batch, with all that was pending before it.
+    ///
+    /// # Errors
+    /// The output fails; the error tells what is intact.
+    pub fn commit(mut self) -> Result<(), WriteError> {
+        let blocks = self.writer.framing();
+        self.writer.output.write_out(&mut self.pieces, &blocks)
+    }
+
+    /// Leaves copies of the packets pending, to be written by a later call.
+    fn keep(mut self) -> Result<(), WriteError> {
+        if self.pieces.is_empty() {
+            self.mark = self.writer.output.mark();
+            return Ok(());
+        }
+        self.commit()
+    }
+}
+
+impl<W: Write> Drop for PcapngBatch<'_, '_, W> {
+    fn drop(&mut self) {
+        self.writer.output.undo(self.mark);
+    }
+}
+
+/// The fixed part of an enhanced packet block, but for its total length.
+#[inline]
+fn encode_head(
+    interface: u32,
+    ticks: u64,
+    caplen: usize,
+    len: u32,
+    order: ByteOrder,
+) -> [u8; EPB_FIXED] {
+    let mut head = [0; EPB_FIXED];
+    let caplen = u32::try_from(caplen).unwrap_or(u32::MAX);
+    head[..4].copy_from_slice(&order.of_u32(block_type::ENHANCED_PACKET));
+    head[8..12].copy_from_slice(&order.of_u32(interface));
+    head[12..20].copy_from_slice(&split_ticks(ticks, order));
+    head[20..24].copy_from_slice(&order.of_u32(caplen));
+    head[24..].copy_from_slice(&order.of_u32(len));
+    head
+}
