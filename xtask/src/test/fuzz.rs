@@ -1,0 +1,94 @@
+//! A short run of every fuzz target, from the committed seeds.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::report::{Outcome, Report};
+use crate::process;
+
+/// Seconds for each target; `RINGTAP_FUZZ_SECONDS` overrides it.
+const SECONDS: u64 = 20;
+/// Beyond the fuzzing itself: start, seeds, and the report of a find.
+const SLACK: u64 = 120;
+/// Building with the sanitizer.
+const BUILD_LIMIT: Duration = Duration::from_secs(900);
+
+/// Builds the targets once, then runs each as a check of its own.
+pub(super) fn run(repository: &Path, report: &mut Report) {
+    let targets = targets(repository);
+    if let Some(reason) = missing(repository) {
+        for target in targets {
+            report.step(&format!("fuzz {target}"), || {
+                Outcome::Skipped(reason.into())
+            });
+        }
+        return;
+    }
+    if targets.is_empty() {
+        return;
+    }
+    let mut build = process::nightly_cargo(repository);
+    let mut build = process::limited(BUILD_LIMIT, build.args(["fuzz", "build"]));
+    if report.step("fuzz build", || Outcome::from(process::check(&mut build))) {
+        for target in targets {
+            report.step(&format!("fuzz {target}"), || fuzz(repository, &target));
+        }
+    }
+}
+
+fn targets(repository: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(repository.join("fuzz/fuzz_targets")) else {
+        return Vec::new();
+    };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let sources = paths.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let mut names: Vec<_> = sources.filter_map(|path| stem(&path)).collect();
+    names.sort();
+    names
+}
+
+fn stem(path: &Path) -> Option<String> {
+    Some(path.file_stem()?.to_str()?.to_owned())
+}
+
+fn missing(repository: &Path) -> Option<&'static str> {
+    if !process::succeeds(process::nightly_cargo(repository).arg("--version")) {
+        return Some("needs a nightly toolchain");
+    }
+    let has_fuzz =
+        process::succeeds(process::nightly_cargo(repository).args(["fuzz", "--version"]));
+    (!has_fuzz).then_some("needs cargo-fuzz")
+}
+
+fn fuzz(repository: &Path, target: &str) -> Outcome {
+    let seconds = std::env::var("RINGTAP_FUZZ_SECONDS")
+        .ok()
+        .and_then(|value| value.parse().ok());
+    let seconds = seconds.unwrap_or(SECONDS);
+    // New inputs go to the first folder: not into the committed corpus.
+    let finds = match tempfile::tempdir() {
+        Ok(folder) => folder,
+        Err(error) => return Outcome::Failed(format!("no temporary folder: {error}")),
+    };
+    let mut command = process::nightly_cargo(repository);
+    command
+        .args(["fuzz", "run", target])
+        .arg(finds.path())
+        .args(seeds(repository, target));
+    command.arg("--").arg(format!("-max_total_time={seconds}"));
+    command.args([
+        "-timeout=10",
+        "-rss_limit_mb=2048",
+        "-print_final_stats=1",
+        "-verbosity=0",
+    ]);
+    let limit = Duration::from_secs(seconds + SLACK);
+    let command: &mut Command = &mut process::limited(limit, &command);
+    Outcome::from(process::check(command))
+}
+
+fn seeds(repository: &Path, target: &str) -> Option<PathBuf> {
+    let folder = repository.join("fuzz/corpus").join(target);
+    folder.is_dir().then_some(folder)
+}

@@ -1,0 +1,296 @@
+//! The rules of the house that no compiler checks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One rule.
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    find: fn(&Path) -> Result<Vec<String>, String>,
+}
+
+/// All rules.
+pub(super) const CHECKS: [Check; 6] = [
+    Check {
+        name: "house: no file over 800 lines",
+        find: long_files,
+    },
+    Check {
+        name: "house: unsafe only where it is allowed",
+        find: stray_unsafe,
+    },
+    Check {
+        name: "house: every unsafe block says why",
+        find: unexplained_unsafe,
+    },
+    Check {
+        name: "house: no allow, todo, unimplemented, dbg",
+        find: banned_words,
+    },
+    Check {
+        name: "house: links in documents lead somewhere",
+        find: dead_links,
+    },
+    Check {
+        name: "house: ARCHITECTURE.md names every crate",
+        find: unnamed_crates,
+    },
+];
+
+const LONGEST: usize = 800;
+/// The crates whose purpose needs unsafe code; everywhere else it is forbidden.
+const UNSAFE_CRATES: [&str; 3] = ["crates/sys", "crates/jit", "crates/pcap-abi"];
+/// How far above an unsafe block its reason may begin, in lines.
+const REASON_WITHIN: usize = 14;
+/// Folders that are not source.
+const NOT_SOURCE: [&str; 6] = [
+    "target",
+    ".git",
+    "bench-out",
+    "artifacts",
+    "coverage",
+    "corpus",
+];
+
+impl Check {
+    /// Looks for violations.
+    ///
+    /// # Errors
+    /// How many there are; each is printed.
+    pub(super) fn run(&self, repository: &Path) -> Result<(), String> {
+        let found = (self.find)(repository)?;
+        for violation in &found {
+            println!("{violation}");
+        }
+        match found.len() {
+            0 => Ok(()),
+            count => Err(format!("{count} found")),
+        }
+    }
+}
+
+/// A source file, its path relative to the repository.
+struct Source {
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// Lines with their numbers, from 1.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (index + 1, line))
+    }
+
+    fn at(&self, number: usize, what: &str) -> String {
+        format!("{}:{number}: {what}", self.path)
+    }
+}
+
+fn sources(repository: &Path, extension: &str) -> Result<Vec<Source>, String> {
+    let mut paths = Vec::new();
+    walk(repository, &mut paths)?;
+    paths.sort();
+    let wanted = paths
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|e| e == extension));
+    wanted.map(|path| source(repository, &path)).collect()
+}
+
+fn source(repository: &Path, path: &Path) -> Result<Source, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let path = path
+        .strip_prefix(repository)
+        .unwrap_or(path)
+        .display()
+        .to_string();
+    Ok(Source { path, text })
+}
+
+fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
+    let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(explain)? {
+        let entry = entry.map_err(explain)?;
+        let is_folder = entry.file_type().map_err(explain)?.is_dir();
+        if !is_folder {
+            paths.push(entry.path());
+        } else if !NOT_SOURCE.iter().any(|name| entry.file_name() == *name) {
+            walk(&entry.path(), paths)?;
+        }
+    }
+    Ok(())
+}
+
+fn long_files(repository: &Path) -> Result<Vec<String>, String> {
+    let long = sources(repository, "rs")?.into_iter().filter_map(|source| {
+        let lines = source.lines().count();
+        (lines > LONGEST).then(|| format!("{}: {lines} lines", source.path))
+    });
+    Ok(long.collect())
+}
+
+fn stray_unsafe(repository: &Path) -> Result<Vec<String>, String> {
+    let is_allowed = |path: &str| UNSAFE_CRATES.iter().any(|allowed| is_below(path, allowed));
+    let mut found = Vec::new();
+    for source in sources(repository, "rs")?
+        .iter()
+        .filter(|source| !is_allowed(&source.path))
+    {
+        for (number, line) in source.lines() {
+            if has_word(code(line), "unsafe") {
+                found.push(source.at(number, "unsafe code"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn unexplained_unsafe(repository: &Path) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    for source in &sources(repository, "rs")? {
+        let lines: Vec<&str> = source.text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            let code = code(line);
+            let opens = code.contains("unsafe {") || code.contains("unsafe impl");
+            let above = &lines[index.saturating_sub(REASON_WITHIN)..=index];
+            if opens && !above.iter().any(|line| line.contains("SAFETY:")) {
+                found.push(source.at(index + 1, "no SAFETY comment"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn banned_words(repository: &Path) -> Result<Vec<String>, String> {
+    // Put together here, so that this file does not find itself.
+    let macros = ["todo", "unimplemented", "dbg"].map(|name| format!("{name}!("));
+    let allows = ["#[", "#!["].map(|open| format!("{open}allow("));
+    let mut found = Vec::new();
+    for source in &sources(repository, "rs")? {
+        for (number, line) in source.lines() {
+            let code = code(line);
+            for word in macros
+                .iter()
+                .chain(&allows)
+                .filter(|word| code.contains(word.as_str()))
+            {
+                found.push(source.at(number, word));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn dead_links(repository: &Path) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    for source in &sources(repository, "md")? {
+        let folder = repository.join(&source.path);
+        let folder = folder.parent().unwrap_or(repository);
+        for (number, line) in source.lines() {
+            let dead = links(line).filter(|link| !folder.join(link).exists());
+            found.extend(dead.map(|link| source.at(number, link)));
+        }
+    }
+    Ok(found)
+}
+
+/// The targets of a line's links that are files of the repository.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    let targets = line
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    let files = targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:"));
+    files
+        .map(|target| target.split('#').next().unwrap_or_default())
+        .filter(|file| !file.is_empty())
+}
+
+fn unnamed_crates(repository: &Path) -> Result<Vec<String>, String> {
+    let text = source(repository, &repository.join("ARCHITECTURE.md"))?.text;
+    let explain = |error: std::io::Error| format!("crates: {error}");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(repository.join("crates")).map_err(explain)? {
+        let folder = format!(
+            "crates/{}",
+            entry.map_err(explain)?.file_name().to_string_lossy()
+        );
+        if !text.contains(&format!("`{folder}`")) {
+            found.push(format!("{folder} is not in ARCHITECTURE.md"));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A line without its comment.
+fn code(line: &str) -> &str {
+    line.split("//").next().unwrap_or_default()
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || character == '_';
+    text.split(|character| !is_part(character))
+        .any(|part| part == word)
+        && !is_quoted(text, word)
+}
+
+/// Whether the word stands in a string literal, as far as one line tells.
+fn is_quoted(text: &str, word: &str) -> bool {
+    let before = text.split(word).next().unwrap_or_default();
+    before.matches('"').count() % 2 == 1
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHECKS, code, has_word, is_below, links};
+
+    #[test]
+    fn words_are_whole_and_comments_are_not_code() {
+        assert!(has_word(code("let x = unsafe { f() };"), "unsafe"));
+        assert!(!has_word(code("#![forbid(unsafe_code)]"), "unsafe"));
+        assert!(!has_word(code("f(); // unsafe"), "unsafe"));
+        assert!(!has_word(code("println!(\"unsafe only here\")"), "unsafe"));
+    }
+
+    #[test]
+    fn folders_are_whole() {
+        assert!(is_below("crates/sys/src/lib.rs", "crates/sys"));
+        assert!(!is_below("crates/system/src/lib.rs", "crates/sys"));
+    }
+
+    #[test]
+    fn links_to_files_are_found() {
+        let line = "[a](docs/a.md), [b](#b), [c](https://example.org/c.md), [d](d.md#part)";
+        assert_eq!(links(line).collect::<Vec<_>>(), ["docs/a.md", "d.md"]);
+    }
+
+    /// Each rule against a repository that breaks it once.
+    #[test]
+    fn every_rule_finds_its_violation() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = folder.path();
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        };
+        write("ARCHITECTURE.md", "`crates/a` and [more](more.md)\n");
+        write("crates/a/src/lib.rs", &"// line\n".repeat(801));
+        write("crates/a/src/b.rs", "fn f() { unsafe { g() } }\n");
+        write(
+            "crates/sys/src/lib.rs",
+            concat!("#[all", "ow(dead_code)]\nfn f() {}\n"),
+        );
+        for check in CHECKS {
+            assert_eq!(check.run(root), Err("1 found".to_owned()), "{}", check.name);
+        }
+    }
+}

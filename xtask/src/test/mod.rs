@@ -1,0 +1,76 @@
+//! `cargo xtask test`: every check of the project, one after the other.
+//!
+//! What it is: a list of steps; each runs whatever came of the ones before, except that a build
+//! that fails ends the list. A step that is not a test of libtest counts as one check. The last
+//! line of the output is the summary alone: `N passed, N failed, N skipped`.
+
+mod fuzz;
+mod house;
+mod libtest;
+mod peers;
+mod report;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::process;
+use report::{Outcome, Report};
+
+/// What the whole test run may take before it is taken to hang.
+const TESTS_LIMIT: Duration = Duration::from_secs(900);
+
+/// Runs all steps.
+pub(crate) fn run() -> ExitCode {
+    let repository = ringtap_testkit::repository();
+    let repository = repository.as_path();
+    let mut report = Report::new();
+    report.step("peers installed", peers::install);
+    report.step("format", || {
+        cargo_check(repository, &["fmt", "--all", "--check"])
+    });
+    for check in house::CHECKS {
+        report.step(check.name, || Outcome::from(check.run(repository)));
+    }
+    let clippy = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    report.step("clippy", || cargo_check(repository, &clippy));
+    let build = ["test", "--workspace", "--no-run"];
+    if report.step("build", || cargo_check(repository, &build)) {
+        let kinds = ["--lib", "--bins", "--tests", "--examples"];
+        report.step("tests", || tests(repository, &kinds));
+        report.step("tests in the documentation", || {
+            tests(repository, &["--doc"])
+        });
+        report.step("dependencies", || dependencies(repository));
+        fuzz::run(repository, &mut report);
+    }
+    report.finish()
+}
+
+fn cargo_check(repository: &Path, arguments: &[&str]) -> Outcome {
+    Outcome::from(process::check(process::cargo(repository).args(arguments)))
+}
+
+fn tests(repository: &Path, kinds: &[&str]) -> Outcome {
+    let mut command = process::cargo(repository);
+    command
+        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(kinds);
+    libtest::run(&mut process::limited(TESTS_LIMIT, &command))
+}
+
+/// Licences, sources, duplicates and advisories of the dependencies, by `deny.toml`.
+fn dependencies(repository: &Path) -> Outcome {
+    let mut installed = process::cargo(repository);
+    if !process::succeeds(installed.args(["deny", "--version"])) {
+        return Outcome::Skipped("needs cargo-deny".into());
+    }
+    cargo_check(repository, &["deny", "check"])
+}
