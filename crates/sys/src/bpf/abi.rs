@@ -1,0 +1,227 @@
+//! The kernel's interface of `bpf(2)` as far as it is used here (include/uapi/linux/bpf.h): numbers
+//! and the attribute of each command.
+//!
+//! The kernel takes attributes of any size, as long as all bytes behind those that it knows are
+//! zero: each structure ends with the last field used, and holds no padding that Rust would leave
+//! uninitialised. `size_of` is asserted where a mistake would be silent.
+
+pub(super) const MAP_CREATE: u32 = 0;
+pub(super) const MAP_LOOKUP_ELEM: u32 = 1;
+pub(super) const MAP_UPDATE_ELEM: u32 = 2;
+pub(super) const MAP_DELETE_ELEM: u32 = 3;
+pub(super) const PROG_LOAD: u32 = 5;
+pub(super) const PROG_TEST_RUN: u32 = 10;
+pub(super) const OBJ_GET_INFO_BY_FD: u32 = 15;
+pub(super) const PROG_QUERY: u32 = 16;
+pub(super) const MAP_FREEZE: u32 = 22;
+pub(super) const MAP_LOOKUP_BATCH: u32 = 24;
+pub(super) const LINK_CREATE: u32 = 28;
+pub(super) const LINK_UPDATE: u32 = 29;
+
+pub(super) const ATTACH_XDP: u32 = 37;
+pub(super) const ATTACH_TCX_INGRESS: u32 = 46;
+pub(super) const ATTACH_TCX_EGRESS: u32 = 47;
+
+/// `BPF_F_XDP_HAS_FRAGS`: the program copes with packets of several buffers.
+pub(super) const PROG_XDP_HAS_FRAGS: u32 = 1 << 5;
+/// `BPF_F_TEST_XDP_LIVE_FRAMES`: the verdict is carried out.
+pub(super) const RUN_LIVE_FRAMES: u32 = 1 << 1;
+/// `BPF_F_REPLACE`: only if the program named is the one that runs.
+pub(super) const REPLACE: u32 = 1 << 2;
+/// `BPF_F_BEFORE`, `BPF_F_AFTER`: the place in a chain.
+pub(super) const BEFORE: u32 = 1 << 3;
+pub(super) const AFTER: u32 = 1 << 4;
+/// `BPF_F_ID`: the anchor is an id, not an fd.
+pub(super) const BY_ID: u32 = 1 << 5;
+/// `BPF_F_LINK`: the anchor is a link, not a program.
+pub(super) const IS_LINK: u32 = 1 << 13;
+
+/// `BPF_F_NUMA_NODE`, `BPF_F_MMAPABLE`, `BPF_F_INNER_MAP` of map creation.
+pub(super) const MAP_NUMA_NODE: u32 = 1 << 2;
+pub(super) const MAP_MMAPABLE: u32 = 1 << 10;
+pub(super) const MAP_INNER: u32 = 1 << 12;
+
+/// `BPF_OBJ_NAME_LEN`: bytes of a name with its closing zero.
+pub(super) const NAME_SIZE: usize = 16;
+
+/// A structure that `bpf(2)` may read and write as plain bytes.
+///
+/// # Safety
+/// The type is `repr(C)`, every bit pattern of it is valid, and it has no padding.
+pub(super) unsafe trait Attribute {}
+
+macro_rules! attributes {
+    ($($name:ident = $size:literal),+ $(,)?) => {$(
+        const _: () = assert!(size_of::<$name>() == $size);
+        // SAFETY: `repr(C)`, integers and arrays of integers only; the asserted size is the sum of
+        // the fields' sizes, so that there is no padding.
+        unsafe impl Attribute for $name {}
+    )+};
+}
+
+attributes! {
+    MapCreate = 48, MapElement = 32, MapBatch = 56, MapFd = 4, ProgramLoad = 72, TestRun = 80,
+    Info = 16, Query = 64, LinkCreate = 32, LinkUpdate = 16,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct MapCreate {
+    pub(super) kind: u32,
+    pub(super) key_size: u32,
+    pub(super) value_size: u32,
+    pub(super) max_entries: u32,
+    pub(super) flags: u32,
+    pub(super) inner_map_fd: u32,
+    pub(super) numa_node: u32,
+    pub(super) name: [u8; NAME_SIZE],
+    pub(super) ifindex: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct MapElement {
+    pub(super) map_fd: u32,
+    pub(super) reserved: u32,
+    pub(super) key: u64,
+    pub(super) value: u64,
+    pub(super) flags: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct MapBatch {
+    pub(super) in_batch: u64,
+    pub(super) out_batch: u64,
+    pub(super) keys: u64,
+    pub(super) values: u64,
+    pub(super) count: u32,
+    pub(super) map_fd: u32,
+    pub(super) element_flags: u64,
+    pub(super) flags: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct MapFd {
+    pub(super) map_fd: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct ProgramLoad {
+    pub(super) kind: u32,
+    pub(super) instruction_count: u32,
+    pub(super) instructions: u64,
+    pub(super) licence: u64,
+    pub(super) log_level: u32,
+    pub(super) log_size: u32,
+    pub(super) log: u64,
+    pub(super) kernel_version: u32,
+    pub(super) flags: u32,
+    pub(super) name: [u8; NAME_SIZE],
+    pub(super) ifindex: u32,
+    pub(super) expected_attach_type: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct TestRun {
+    pub(super) program_fd: u32,
+    pub(super) return_value: u32,
+    pub(super) data_size_in: u32,
+    pub(super) data_size_out: u32,
+    pub(super) data_in: u64,
+    pub(super) data_out: u64,
+    pub(super) repeat: u32,
+    pub(super) duration: u32,
+    pub(super) context_size_in: u32,
+    pub(super) context_size_out: u32,
+    pub(super) context_in: u64,
+    pub(super) context_out: u64,
+    pub(super) flags: u32,
+    pub(super) cpu: u32,
+    pub(super) batch_size: u32,
+    pub(super) reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct Info {
+    pub(super) fd: u32,
+    pub(super) info_size: u32,
+    pub(super) info: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct Query {
+    pub(super) target_ifindex: u32,
+    pub(super) attach_type: u32,
+    pub(super) query_flags: u32,
+    pub(super) attach_flags: u32,
+    pub(super) program_ids: u64,
+    pub(super) count: u32,
+    pub(super) reserved: u32,
+    pub(super) program_attach_flags: u64,
+    pub(super) link_ids: u64,
+    pub(super) link_attach_flags: u64,
+    pub(super) revision: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct LinkCreate {
+    pub(super) program_fd: u32,
+    pub(super) target_ifindex: u32,
+    pub(super) attach_type: u32,
+    pub(super) flags: u32,
+    /// tcx: the anchor's fd or id.
+    pub(super) relative: u32,
+    pub(super) reserved: u32,
+    /// tcx: the chain's revision, 0 for any.
+    pub(super) expected_revision: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct LinkUpdate {
+    pub(super) link_fd: u32,
+    pub(super) new_program_fd: u32,
+    pub(super) flags: u32,
+    pub(super) old_program_fd: u32,
+}
+
+/// Sizes and offsets of `struct bpf_prog_info` (5.16 and later for the last).
+pub(super) const PROGRAM_INFO_SIZE: usize = 232;
+pub(super) const PROGRAM_INFO_ID: usize = 4;
+pub(super) const PROGRAM_INFO_NATIVE_SIZE: usize = 16;
+pub(super) const PROGRAM_INFO_TRANSLATED_SIZE: usize = 20;
+pub(super) const PROGRAM_INFO_VERIFIED: usize = 216;
+
+/// Sizes and offsets of `struct bpf_link_info` for XDP and tcx.
+pub(super) const LINK_INFO_SIZE: usize = 48;
+pub(super) const LINK_INFO_ID: usize = 4;
+pub(super) const LINK_INFO_PROGRAM: usize = 8;
+pub(super) const LINK_INFO_IFINDEX: usize = 16;
+
+/// A name as the kernel takes it: letters, digits, `_` and `.`, cut to 15 bytes.
+pub(super) fn name(text: &str) -> [u8; NAME_SIZE] {
+    let mut out = [0; NAME_SIZE];
+    for (to, from) in out[..NAME_SIZE - 1].iter_mut().zip(text.bytes()) {
+        let allowed = from.is_ascii_alphanumeric() || from == b'_' || from == b'.';
+        *to = if allowed { from } else { b'_' };
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_and_cleaned() {
+        assert_eq!(&name("tap"), b"tap\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(&name("tap eth0/egress.and.more"), b"tap_eth0_egress\0");
+    }
+}

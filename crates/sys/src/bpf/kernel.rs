@@ -1,0 +1,191 @@
+//! The seam of `bpf(2)`: every call of this module goes through a [`Kernel`].
+//!
+//! A [`Gate`] may stand in front of the kernel and refuse requests before they are made, with the
+//! errno that an older kernel or a caller without rights would get. So "a kernel without tcx" is a
+//! value in a test; a gate can refuse, it can never forge an answer.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use super::abi::{self, Attribute};
+
+/// What a request asks for, as far as a gate may want to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Request<'a> {
+    /// `BPF_MAP_CREATE` of the map type and with the flags given.
+    MapCreate {
+        /// `BPF_MAP_TYPE_*`.
+        kind: u32,
+        /// `BPF_F_*` of map creation.
+        flags: u32,
+    },
+    /// `BPF_MAP_LOOKUP_BATCH`.
+    MapLookupBatch,
+    /// Any other access to a map or its elements.
+    Map,
+    /// `BPF_PROG_LOAD`.
+    ProgramLoad {
+        /// `BPF_PROG_TYPE_*`.
+        kind: u32,
+        /// The instructions, in the kernel's encoding.
+        instructions: &'a [u64],
+        /// `BPF_F_*` of program load.
+        flags: u32,
+    },
+    /// `BPF_PROG_TEST_RUN`.
+    ProgramRun,
+    /// `BPF_PROG_QUERY` or `BPF_LINK_CREATE` for an attach type (`BPF_XDP`, `BPF_TCX_*`).
+    Attach {
+        /// `BPF_XDP` = 37, `BPF_TCX_INGRESS` = 46, `BPF_TCX_EGRESS` = 47.
+        attach_type: u32,
+    },
+    /// `BPF_LINK_UPDATE`.
+    LinkUpdate,
+    /// `BPF_OBJ_GET_INFO_BY_FD`.
+    Info,
+}
+
+impl Request<'_> {
+    /// Whether the request loads a program that calls the helper of this number.
+    #[must_use]
+    pub fn calls_helper(&self, helper: i32) -> bool {
+        let Self::ProgramLoad { instructions, .. } = self else {
+            return false;
+        };
+        instructions.iter().any(|insn| {
+            let [code, registers, _, _, imm @ ..] = insn.to_ne_bytes();
+            code == 0x85 && registers == 0 && i32::from_ne_bytes(imm) == helper
+        })
+    }
+
+    /// Whether the request attaches to, or asks for, a tcx chain.
+    #[must_use]
+    pub fn is_tcx(&self) -> bool {
+        matches!(
+            self,
+            Self::Attach {
+                attach_type: abi::ATTACH_TCX_INGRESS | abi::ATTACH_TCX_EGRESS
+            }
+        )
+    }
+}
+
+/// Stands in front of the kernel and may refuse a request.
+pub trait Gate: Send + Sync {
+    /// Lets the request through, or refuses it.
+    ///
+    /// # Errors
+    /// The errno that the caller shall see.
+    fn admit(&self, request: &Request<'_>) -> Result<(), i32>;
+}
+
+impl<F> Gate for F
+where
+    F: Fn(&Request<'_>) -> Result<(), i32> + Send + Sync,
+{
+    fn admit(&self, request: &Request<'_>) -> Result<(), i32> {
+        self(request)
+    }
+}
+
+/// The kernel's `bpf(2)`, as programs, maps and links use it. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Kernel {
+    gate: Option<Arc<dyn Gate>>,
+}
+
+impl Kernel {
+    /// The running kernel.
+    #[must_use]
+    pub fn running() -> Self {
+        Self::default()
+    }
+
+    /// The running kernel behind a gate: for tests of what happens on other kernels.
+    #[must_use]
+    pub fn behind(gate: impl Gate + 'static) -> Self {
+        Self {
+            gate: Some(Arc::new(gate)),
+        }
+    }
+
+    /// Makes the system call; the answer is an fd or 0, by command.
+    ///
+    /// # Safety
+    /// Every pointer in `attribute` is valid for what `command` reads and writes through it, for
+    /// the sizes that `attribute` states, until the call returns.
+    pub(super) unsafe fn call<A: Attribute>(
+        &self,
+        command: u32,
+        request: &Request<'_>,
+        attribute: &mut A,
+    ) -> io::Result<i32> {
+        if let Some(gate) = &self.gate {
+            gate.admit(request).map_err(io::Error::from_raw_os_error)?;
+        }
+        // SAFETY: `attribute` is a live, exclusive reference of the size passed, plain bytes by the
+        // contract of `Attribute`; the pointers in it are the caller's promise.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_bpf,
+                command,
+                std::ptr::from_mut(attribute),
+                size_of::<A>(),
+            )
+        };
+        match i32::try_from(answer) {
+            Ok(answer) if answer >= 0 => Ok(answer),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.gate.is_some() {
+            "Kernel(behind a gate)"
+        } else {
+            "Kernel(running)"
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gate_refuses_before_the_call() {
+        let kernel = Kernel::behind(|request: &Request<'_>| match request {
+            Request::Map => Err(libc::ENOSYS),
+            _ => Ok(()),
+        });
+        let mut attribute = abi::MapFd { map_fd: u32::MAX };
+        // SAFETY: the attribute holds no pointer.
+        let answer = unsafe { kernel.call(abi::MAP_FREEZE, &Request::Map, &mut attribute) };
+        assert_eq!(
+            answer.expect_err("refused").raw_os_error(),
+            Some(libc::ENOSYS)
+        );
+    }
+
+    #[test]
+    fn finds_helper_calls() {
+        let call = u64::from_ne_bytes([0x85, 0, 0, 0, 208, 0, 0, 0]);
+        let move_same_number = u64::from_ne_bytes([0xb7, 0, 0, 0, 208, 0, 0, 0]);
+        let calls = |instructions: &[u64], helper| {
+            let (kind, flags) = (6, 0);
+            Request::ProgramLoad {
+                kind,
+                instructions,
+                flags,
+            }
+            .calls_helper(helper)
+        };
+        assert!(calls(&[move_same_number, call], 208));
+        assert!(!calls(&[move_same_number], 208));
+        assert!(!calls(&[call], 207));
+    }
+}

@@ -1,0 +1,329 @@
+//! Links: what holds a program at a hook. Dropping the link detaches the program; so does the end
+//! of the process, whichever way it ends.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::abi;
+use super::error::{Error, Needs, Result};
+use super::kernel::{Kernel, Request};
+use super::program::{Program, address_mut, fd_number, get_info, size, u32_at};
+
+const TCX: Needs = Needs {
+    what: "tcx",
+    since: (6, 6),
+};
+const XDP_LINK: Needs = Needs {
+    what: "an XDP link",
+    since: (5, 9),
+};
+
+/// Where on the way of a packet XDP runs (`XDP_FLAGS_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum XdpMode {
+    /// Native where the driver has it, else generic.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the stack, on every device.
+    Generic,
+}
+
+impl XdpMode {
+    fn flags(self) -> u32 {
+        match self {
+            Self::Auto => 0,
+            Self::Generic => 1 << 1,
+            Self::Native => 1 << 2,
+        }
+    }
+
+    fn call(self) -> &'static str {
+        match self {
+            Self::Auto => "bpf(BPF_LINK_CREATE, XDP)",
+            Self::Native => "bpf(BPF_LINK_CREATE, XDP native)",
+            Self::Generic => "bpf(BPF_LINK_CREATE, XDP generic)",
+        }
+    }
+}
+
+/// The two chains of tcx.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TcxSide {
+    /// Packets that the device received.
+    Ingress,
+    /// Packets that go out by the device.
+    Egress,
+}
+
+impl TcxSide {
+    fn attach_type(self) -> u32 {
+        match self {
+            Self::Ingress => abi::ATTACH_TCX_INGRESS,
+            Self::Egress => abi::ATTACH_TCX_EGRESS,
+        }
+    }
+
+    fn create_call(self) -> &'static str {
+        match self {
+            Self::Ingress => "bpf(BPF_LINK_CREATE, tcx ingress)",
+            Self::Egress => "bpf(BPF_LINK_CREATE, tcx egress)",
+        }
+    }
+
+    fn query_call(self) -> &'static str {
+        match self {
+            Self::Ingress => "bpf(BPF_PROG_QUERY, tcx ingress)",
+            Self::Egress => "bpf(BPF_PROG_QUERY, tcx egress)",
+        }
+    }
+}
+
+impl fmt::Display for TcxSide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Ingress {
+            "ingress"
+        } else {
+            "egress"
+        })
+    }
+}
+
+/// The place of a program in a tcx chain.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum TcxPlace<'a> {
+    /// Before all others.
+    First,
+    /// After all others.
+    #[default]
+    Last,
+    /// Right before an anchor.
+    Before(TcxAnchor<'a>),
+    /// Right after an anchor.
+    After(TcxAnchor<'a>),
+}
+
+/// A member of a tcx chain.
+#[derive(Clone, Copy, Debug)]
+pub enum TcxAnchor<'a> {
+    /// By our own link.
+    Link(&'a Link),
+    /// By anybody's link id.
+    LinkId(u32),
+    /// By anybody's program id.
+    ProgramId(u32),
+}
+
+impl TcxPlace<'_> {
+    /// Flags and the anchor's fd or id.
+    fn encode(self) -> (u32, u32) {
+        let (flag, anchor) = match self {
+            Self::First => return (abi::BEFORE, 0),
+            Self::Last => return (abi::AFTER, 0),
+            Self::Before(anchor) => (abi::BEFORE, anchor),
+            Self::After(anchor) => (abi::AFTER, anchor),
+        };
+        match anchor {
+            TcxAnchor::Link(link) => (flag | abi::IS_LINK, fd_number(&link.fd)),
+            TcxAnchor::LinkId(id) => (flag | abi::IS_LINK | abi::BY_ID, id),
+            TcxAnchor::ProgramId(id) => (flag | abi::BY_ID, id),
+        }
+    }
+}
+
+/// A program at a hook of a device.
+#[derive(Debug)]
+pub struct Link {
+    kernel: Kernel,
+    fd: OwnedFd,
+}
+
+/// What the kernel says of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// The link's id, as `bpftool link` lists it.
+    pub id: u32,
+    /// The id of the program that it holds now.
+    pub program_id: u32,
+    /// The device's index; `None` once the device is gone or was moved away.
+    pub ifindex: Option<u32>,
+}
+
+impl Link {
+    /// Attaches an XDP program to a device (link: 5.9).
+    ///
+    /// # Errors
+    /// EBUSY where another program is attached, EOPNOTSUPP where the driver has no native XDP, each
+    /// with its hint.
+    pub fn xdp(program: &Program, kernel: &Kernel, ifindex: u32, mode: XdpMode) -> Result<Self> {
+        let attribute = abi::LinkCreate {
+            program_fd: fd_number(&program.as_fd()),
+            target_ifindex: ifindex,
+            attach_type: abi::ATTACH_XDP,
+            flags: mode.flags(),
+            ..Default::default()
+        };
+        Self::create(kernel, attribute, mode.call(), XDP_LINK)
+    }
+
+    /// Puts a sched_cls program into a tcx chain of a device (6.6). With `expected_revision` (from
+    /// [`query_tcx`]), only if the chain has not changed since.
+    ///
+    /// # Errors
+    /// EINVAL on kernels without tcx, ESTALE where the chain has changed, each with its hint.
+    pub fn tcx(
+        program: &Program,
+        kernel: &Kernel,
+        ifindex: u32,
+        side: TcxSide,
+        place: TcxPlace<'_>,
+        expected_revision: Option<u64>,
+    ) -> Result<Self> {
+        let (flags, relative) = place.encode();
+        let attribute = abi::LinkCreate {
+            program_fd: fd_number(&program.as_fd()),
+            target_ifindex: ifindex,
+            attach_type: side.attach_type(),
+            flags,
+            relative,
+            expected_revision: expected_revision.unwrap_or_default(),
+            ..Default::default()
+        };
+        Self::create(kernel, attribute, side.create_call(), TCX)
+    }
+
+    fn create(
+        kernel: &Kernel,
+        mut attribute: abi::LinkCreate,
+        call: &'static str,
+        needs: Needs,
+    ) -> Result<Self> {
+        let request = Request::Attach {
+            attach_type: attribute.attach_type,
+        };
+        // SAFETY: the attribute holds no pointer.
+        let answer = unsafe { kernel.call(abi::LINK_CREATE, &request, &mut attribute) };
+        let fd = answer.map_err(|source| {
+            let device = format!("on interface {}", attribute.target_ifindex);
+            Error::call(call, device, source, Some(needs))
+        })?;
+        // SAFETY: the kernel answers with a new fd that is ours alone.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self {
+            kernel: kernel.clone(),
+            fd,
+        })
+    }
+
+    /// Replaces the program in one step, without a packet in between that meets none; with
+    /// `expected`, only if that is the one replaced.
+    ///
+    /// # Errors
+    /// EPERM where another program than `expected` is held, ENOLINK once the device is gone.
+    pub fn update(&self, program: &Program, expected: Option<&Program>) -> Result<()> {
+        let mut attribute = abi::LinkUpdate {
+            link_fd: fd_number(&self.fd),
+            new_program_fd: fd_number(&program.as_fd()),
+            flags: if expected.is_some() { abi::REPLACE } else { 0 },
+            old_program_fd: expected.map_or(0, |old| fd_number(&old.as_fd())),
+        };
+        // SAFETY: the attribute holds no pointer.
+        let answer = unsafe {
+            self.kernel
+                .call(abi::LINK_UPDATE, &Request::LinkUpdate, &mut attribute)
+        };
+        answer
+            .map_err(|source| Error::call("bpf(BPF_LINK_UPDATE)", program.name(), source, None))?;
+        Ok(())
+    }
+
+    /// Ids of link and program, and the device.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn info(&self) -> Result<LinkInfo> {
+        let info: [u8; abi::LINK_INFO_SIZE] = get_info(&self.kernel, self.fd.as_fd(), "link")?;
+        let ifindex = u32_at(&info, abi::LINK_INFO_IFINDEX);
+        Ok(LinkInfo {
+            id: u32_at(&info, abi::LINK_INFO_ID),
+            program_id: u32_at(&info, abi::LINK_INFO_PROGRAM),
+            ifindex: (ifindex != 0).then_some(ifindex),
+        })
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A tcx chain at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcxChain {
+    /// Grows with every change of the chain.
+    pub revision: u64,
+    /// Members in the order in which they see a packet.
+    pub members: Vec<TcxMember>,
+}
+
+/// A member of a tcx chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcxMember {
+    /// The program's id.
+    pub program_id: u32,
+    /// The link's id; `None` for a program attached without a link.
+    pub link_id: Option<u32>,
+}
+
+/// The kernel's bound on a chain's length (`BPF_MPROG_MAX`).
+const CHAIN_BOUND: usize = 64;
+
+/// The programs in a device's tcx chain (6.6).
+///
+/// # Errors
+/// EINVAL on kernels without tcx, ENODEV without the device.
+pub fn query_tcx(kernel: &Kernel, ifindex: u32, side: TcxSide) -> Result<TcxChain> {
+    let (mut programs, mut links) = ([0_u32; CHAIN_BOUND], [0_u32; CHAIN_BOUND]);
+    let mut attribute = abi::Query {
+        target_ifindex: ifindex,
+        attach_type: side.attach_type(),
+        program_ids: address_mut(&mut programs),
+        count: size(CHAIN_BOUND),
+        link_ids: address_mut(&mut links),
+        ..Default::default()
+    };
+    let request = Request::Attach {
+        attach_type: attribute.attach_type,
+    };
+    // SAFETY: both arrays have room for `count` ids and are borrowed exclusively until the call
+    // returns; the other pointers are null, which the kernel leaves alone.
+    let answer = unsafe { kernel.call(abi::PROG_QUERY, &request, &mut attribute) };
+    match answer {
+        Ok(_) => {}
+        // The chain has never been used.
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => attribute.count = 0,
+        Err(source) => return Err(query_failed(side, ifindex, source)),
+    }
+    let members = programs.iter().zip(&links).take(attribute.count as usize);
+    Ok(TcxChain {
+        revision: attribute.revision,
+        members: members
+            .map(|(&program_id, &link)| TcxMember {
+                program_id,
+                link_id: (link != 0).then_some(link),
+            })
+            .collect(),
+    })
+}
+
+fn query_failed(side: TcxSide, ifindex: u32, source: io::Error) -> Error {
+    Error::call(
+        side.query_call(),
+        format!("on interface {ifindex}"),
+        source,
+        Some(TCX),
+    )
+}

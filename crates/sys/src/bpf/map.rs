@@ -1,0 +1,400 @@
+//! Maps: memory that programs and the application share, by elements.
+
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::abi;
+use super::error::{Error, Needs, Result};
+use super::kernel::{Kernel, Request};
+use super::program::{address, address_mut, fd_number};
+
+/// The kinds of map that ringtap makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MapKind {
+    /// `BPF_MAP_TYPE_ARRAY`; `mmapable` (5.5) lets [`super::Mapping`] show it to the application.
+    Array {
+        /// Whether it can be mapped.
+        mmapable: bool,
+        /// Whether it may stand in a map of maps beside arrays of other lengths (5.10).
+        inner: bool,
+    },
+    /// `BPF_MAP_TYPE_PERCPU_ARRAY`: one value a CPU.
+    PerCpuArray,
+    /// `BPF_MAP_TYPE_ARRAY_OF_MAPS`: elements are maps like the one given at creation.
+    ArrayOfMaps,
+    /// `BPF_MAP_TYPE_DEVMAP`: interface indexes, for redirects.
+    DevMap,
+    /// `BPF_MAP_TYPE_XSKMAP`: AF_XDP sockets by queue.
+    XskMap,
+    /// `BPF_MAP_TYPE_RINGBUF` (5.8): `max_entries` bytes, a power of two of whole pages.
+    RingBuffer,
+}
+
+impl MapKind {
+    fn number(self) -> u32 {
+        match self {
+            Self::Array { .. } => 2,
+            Self::PerCpuArray => 6,
+            Self::ArrayOfMaps => 12,
+            Self::DevMap => 14,
+            Self::XskMap => 17,
+            Self::RingBuffer => 27,
+        }
+    }
+
+    fn flags(self) -> u32 {
+        let Self::Array { mmapable, inner } = self else {
+            return 0;
+        };
+        let mmapable = if mmapable { abi::MAP_MMAPABLE } else { 0 };
+        mmapable | if inner { abi::MAP_INNER } else { 0 }
+    }
+
+    fn needs(self) -> Option<Needs> {
+        match self {
+            Self::Array { inner: true, .. } => Some(Needs {
+                what: "a map of maps of several lengths",
+                since: (5, 10),
+            }),
+            Self::Array { mmapable: true, .. } => Some(Needs {
+                what: "a map that can be mapped",
+                since: (5, 5),
+            }),
+            Self::RingBuffer => Some(Needs {
+                what: "the BPF ring buffer",
+                since: (5, 8),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// What a map is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct MapSpec<'a> {
+    /// Shown by `bpftool map`; cut to 15 bytes.
+    pub name: &'a str,
+    /// The kind of map.
+    pub kind: MapKind,
+    /// Bytes of a value; 0 for a ring buffer, 4 for maps of fds and interface indexes.
+    pub value_size: u32,
+    /// Number of elements; bytes of a ring buffer.
+    pub max_entries: u32,
+    /// The NUMA node to take the memory from.
+    pub numa_node: Option<u32>,
+    /// For [`MapKind::ArrayOfMaps`]: what its elements are like.
+    pub inner: Option<&'a Map>,
+}
+
+/// A map; freed when the last of fds, mappings and programs that use it is gone.
+#[derive(Debug)]
+pub struct Map {
+    kernel: Kernel,
+    fd: OwnedFd,
+    name: String,
+    kind: MapKind,
+    value_size: u32,
+    max_entries: u32,
+    cpus: usize,
+}
+
+impl Map {
+    /// Creates a map; keys are indexes of 4 bytes, or none for a ring buffer.
+    ///
+    /// # Errors
+    /// With a hint where a capability or a newer kernel is needed, or memory is short.
+    pub fn create(kernel: &Kernel, spec: &MapSpec<'_>) -> Result<Self> {
+        let numa = if spec.numa_node.is_some() {
+            abi::MAP_NUMA_NODE
+        } else {
+            0
+        };
+        let flags = spec.kind.flags() | numa;
+        let mut attribute = abi::MapCreate {
+            kind: spec.kind.number(),
+            key_size: if spec.kind == MapKind::RingBuffer {
+                0
+            } else {
+                4
+            },
+            value_size: spec.value_size,
+            max_entries: spec.max_entries,
+            flags,
+            inner_map_fd: spec.inner.map_or(0, |map| fd_number(&map.fd)),
+            numa_node: spec.numa_node.unwrap_or_default(),
+            name: abi::name(spec.name),
+            ..Default::default()
+        };
+        let request = Request::MapCreate {
+            kind: spec.kind.number(),
+            flags,
+        };
+        // SAFETY: the attribute holds no pointer.
+        let answer = unsafe { kernel.call(abi::MAP_CREATE, &request, &mut attribute) };
+        let fd = answer.map_err(|source| {
+            Error::call("bpf(BPF_MAP_CREATE)", spec.name, source, spec.kind.needs())
+        })?;
+        Ok(Self {
+            kernel: kernel.clone(),
+            // SAFETY: the kernel answers with a new fd that is ours alone.
+            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+            name: spec.name.to_owned(),
+            kind: spec.kind,
+            value_size: spec.value_size,
+            max_entries: spec.max_entries,
+            cpus: if spec.kind == MapKind::PerCpuArray {
+                possible_cpus()
+            } else {
+                1
+            },
+        })
+    }
+
+    /// The name given at creation.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The kind of map.
+    #[must_use]
+    pub fn kind(&self) -> MapKind {
+        self.kind
+    }
+
+    /// Bytes of one value of one CPU.
+    #[must_use]
+    pub fn value_size(&self) -> usize {
+        self.value_size as usize
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn max_entries(&self) -> u32 {
+        self.max_entries
+    }
+
+    /// Bytes that [`Map::lookup`] fills: of a per-CPU map, the value of each possible CPU, each
+    /// padded to 8 bytes.
+    #[must_use]
+    pub fn element_size(&self) -> usize {
+        if self.kind == MapKind::PerCpuArray {
+            self.cpu_stride() * self.cpus
+        } else {
+            self.value_size()
+        }
+    }
+
+    /// Bytes from one CPU's value to the next.
+    #[must_use]
+    pub fn cpu_stride(&self) -> usize {
+        self.value_size().next_multiple_of(8)
+    }
+
+    /// The values of one element of a per-CPU map, or of a batch of elements, CPU by CPU, without
+    /// the padding.
+    pub fn cpu_values<'a>(&self, elements: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let value_size = self.value_size();
+        elements
+            .chunks_exact(self.cpu_stride())
+            .map(move |chunk| &chunk[..value_size])
+    }
+
+    /// Reads an element.
+    ///
+    /// # Errors
+    /// [`Error::Size`] unless `value` holds [`Map::element_size`] bytes; ENOENT without the element.
+    pub fn lookup(&self, key: u32, value: &mut [u8]) -> Result<()> {
+        self.check("value", self.element_size(), value.len())?;
+        let value = address_mut(value);
+        // SAFETY: the value has room for one element of this map, as just checked.
+        unsafe { self.element(abi::MAP_LOOKUP_ELEM, "bpf(BPF_MAP_LOOKUP_ELEM)", key, value) }
+    }
+
+    /// Writes an element.
+    ///
+    /// # Errors
+    /// [`Error::Size`] unless `value` holds [`Map::element_size`] bytes; E2BIG beyond the last.
+    pub fn update(&self, key: u32, value: &[u8]) -> Result<()> {
+        self.check("value", self.element_size(), value.len())?;
+        let value = address(value);
+        // SAFETY: the value holds one element of this map, as just checked; it is only read.
+        unsafe { self.element(abi::MAP_UPDATE_ELEM, "bpf(BPF_MAP_UPDATE_ELEM)", key, value) }
+    }
+
+    /// Writes the fd of a map, or of a socket, as an element ([`MapKind::ArrayOfMaps`],
+    /// [`MapKind::XskMap`]); the kernel keeps its own reference.
+    ///
+    /// # Errors
+    /// EINVAL where the inner map is not like the one given at creation.
+    pub fn update_fd(&self, key: u32, fd: impl AsFd) -> Result<()> {
+        self.update(key, &fd_number(&fd.as_fd()).to_ne_bytes())
+    }
+
+    /// Removes an element, where the kind allows it.
+    ///
+    /// # Errors
+    /// ENOENT without the element, EINVAL for arrays.
+    pub fn delete(&self, key: u32) -> Result<()> {
+        // SAFETY: the kernel reads no value for a deletion.
+        unsafe { self.element(abi::MAP_DELETE_ELEM, "bpf(BPF_MAP_DELETE_ELEM)", key, 0) }
+    }
+
+    /// Reads all elements by one call (arrays 5.6, per-CPU arrays 5.13); older kernels are asked
+    /// element by element. `values` gets [`Map::element_size`] bytes for each of `max_entries`.
+    ///
+    /// # Errors
+    /// [`Error::Size`] for a buffer of another size.
+    pub fn lookup_all(&self, values: &mut [u8]) -> Result<()> {
+        let element = self.element_size();
+        self.check("value", element * self.max_entries as usize, values.len())?;
+        match self.lookup_batch(values) {
+            Err(error) if error.errno().is_some_and(is_unsupported) => (0..self.max_entries)
+                .zip(values.chunks_exact_mut(element))
+                .try_for_each(|(key, value)| self.lookup(key, value)),
+            outcome => outcome,
+        }
+    }
+
+    /// Whether all elements can be read by one call.
+    pub(super) fn probe_batch(&self) -> Result<()> {
+        let mut values = vec![0; self.element_size() * self.max_entries as usize];
+        self.lookup_batch(&mut values)
+    }
+
+    /// One `BPF_MAP_LOOKUP_BATCH` into a buffer for all elements.
+    fn lookup_batch(&self, values: &mut [u8]) -> Result<()> {
+        let mut keys = vec![0_u32; self.max_entries as usize];
+        let mut cursor = [0_u32; 1];
+        let mut attribute = abi::MapBatch {
+            out_batch: address_mut(&mut cursor),
+            keys: address_mut(&mut keys),
+            values: address_mut(values),
+            count: self.max_entries,
+            map_fd: fd_number(&self.fd),
+            ..Default::default()
+        };
+        let command = abi::MAP_LOOKUP_BATCH;
+        // SAFETY: keys and values have room for `count` elements (`lookup_all` checked), the cursor
+        // for one key; all are borrowed exclusively until the call returns.
+        let answer = unsafe {
+            self.kernel
+                .call(command, &Request::MapLookupBatch, &mut attribute)
+        };
+        match answer {
+            Ok(_) => Ok(()),
+            // Told together with the last elements: there are no more.
+            Err(error)
+                if error.raw_os_error() == Some(libc::ENOENT)
+                    && attribute.count == self.max_entries =>
+            {
+                Ok(())
+            }
+            Err(source) => Err(Error::call(
+                "bpf(BPF_MAP_LOOKUP_BATCH)",
+                self.name.as_str(),
+                source,
+                None,
+            )),
+        }
+    }
+
+    /// Forbids writing from the application for good (5.2); programs still write.
+    ///
+    /// # Errors
+    /// EBUSY while the map is mapped writable.
+    pub fn freeze(&self) -> Result<()> {
+        let mut attribute = abi::MapFd {
+            map_fd: fd_number(&self.fd),
+        };
+        // SAFETY: the attribute holds no pointer.
+        let answer = unsafe {
+            self.kernel
+                .call(abi::MAP_FREEZE, &Request::Map, &mut attribute)
+        };
+        answer.map_err(|source| {
+            Error::call("bpf(BPF_MAP_FREEZE)", self.name.as_str(), source, None)
+        })?;
+        Ok(())
+    }
+
+    /// A command on one element.
+    ///
+    /// # Safety
+    /// `value` is the address of what the command reads or writes: [`Map::element_size`] bytes.
+    unsafe fn element(&self, command: u32, call: &'static str, key: u32, value: u64) -> Result<()> {
+        let mut attribute = abi::MapElement {
+            map_fd: fd_number(&self.fd),
+            key: std::ptr::from_ref(&key) as u64,
+            value,
+            ..Default::default()
+        };
+        // SAFETY: `key` lives until the call returns and is read only; the value is our caller's
+        // promise. Maps without keys (ring buffers) refuse the command.
+        let answer = unsafe { self.kernel.call(command, &Request::Map, &mut attribute) };
+        answer
+            .map_err(|source| Error::call(call, format!("{}[{key}]", self.name), source, None))?;
+        Ok(())
+    }
+
+    fn check(&self, what: &'static str, expected: usize, found: usize) -> Result<()> {
+        if expected == found {
+            return Ok(());
+        }
+        Err(Error::Size {
+            map: self.name.clone(),
+            what,
+            expected,
+            found,
+        })
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn is_unsupported(errno: i32) -> bool {
+    // The kernel answers 524 (its inner ENOTSUPP) for a kind without batches.
+    const ENOTSUPP: i32 = 524;
+    matches!(errno, libc::EINVAL | libc::EOPNOTSUPP | ENOTSUPP)
+}
+
+/// The number of CPUs that the kernel lays out per-CPU values for: of all that may ever come
+/// online, not of those that are.
+#[must_use]
+pub fn possible_cpus() -> usize {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    match parse_cpu_count(&text) {
+        // SAFETY: `sysconf` takes any name and touches no memory of ours.
+        0 => usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(1),
+        count => count,
+    }
+}
+
+/// Counts the members of a list such as `0-3,8-11`; 0 for anything else.
+fn parse_cpu_count(list: &str) -> usize {
+    let members = list.trim().split(',').map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    });
+    members.sum::<Option<usize>>().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_possible_cpus() {
+        assert_eq!(parse_cpu_count("0-3\n"), 4);
+        assert_eq!(parse_cpu_count("0"), 1);
+        assert_eq!(parse_cpu_count("0-3,8-11"), 8);
+        assert_eq!(parse_cpu_count(""), 0);
+        assert_eq!(parse_cpu_count("3-1"), 0);
+        assert!(possible_cpus() > 0);
+    }
+}

@@ -1,0 +1,231 @@
+//! An array map's memory in the application: read-only but for the ranges it may write.
+//!
+//! Programs in the kernel write the same memory at any time, on any CPU. Therefore nothing here
+//! hands out a slice in safe code: single words go through atomics, and [`Mapping::bytes`] is
+//! `unsafe`, to be used by the module that owns the layout and knows which bytes are at rest.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::error::{Error, Result};
+use super::map::{Map, MapKind};
+
+/// A mapped array map; unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+    writable: Range<usize>,
+}
+
+// SAFETY: the mapping is plain memory that any thread may use; all shared access is atomic, or
+// unsafe with its own conditions.
+unsafe impl Send for Mapping {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps all elements of an array map made with `mmapable`: read-only, but for the byte range
+    /// `writable` (whole pages, may be empty). Values follow one another, each padded to 8 bytes.
+    ///
+    /// # Errors
+    /// [`Error::Size`] for a range that is not of whole pages inside the map; else what `mmap` says:
+    /// EPERM for a map that was frozen and shall be writable, ENOMEM, EINVAL for other kinds of map.
+    pub fn new(map: &Map, writable: Range<usize>) -> Result<Self> {
+        let page = page_size();
+        let elements = map.max_entries() as usize;
+        let len = (map.value_size().next_multiple_of(8) * elements).next_multiple_of(page);
+        let aligned = writable.start.is_multiple_of(page) && writable.end.is_multiple_of(page);
+        if !aligned || writable.start > writable.end || writable.end > len {
+            let found = writable.end;
+            let map = map.name().to_owned();
+            return Err(Error::Size {
+                map,
+                what: "writable pages",
+                expected: len,
+                found,
+            });
+        }
+        if !matches!(map.kind(), MapKind::Array { mmapable: true, .. }) {
+            return Err(failed(map, io::Error::from_raw_os_error(libc::EINVAL)));
+        }
+        let start = map_pages(map, None, 0, len, libc::PROT_READ)?;
+        let mapping = Self {
+            start,
+            len,
+            writable,
+        };
+        if !mapping.writable.is_empty() {
+            let Range { start: first, end } = mapping.writable.clone();
+            let at = mapping.at(first);
+            map_pages(
+                map,
+                Some(at),
+                first,
+                end - first,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )?;
+        }
+        Ok(mapping)
+    }
+
+    /// Bytes mapped.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is mapped, which does not happen.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes that may be written.
+    #[must_use]
+    pub fn writable(&self) -> Range<usize> {
+        self.writable.clone()
+    }
+
+    /// The address of the first byte; for calls that take memory by address.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.start.as_ptr()
+    }
+
+    /// The 64-bit word at an offset, to be loaded only where it lies on read-only pages.
+    ///
+    /// # Panics
+    /// When the word is not aligned, or not in the writable range (words that are only read:
+    /// [`Mapping::load_u64`]).
+    #[must_use]
+    pub fn word_u64(&self, offset: usize) -> &AtomicU64 {
+        self.check(offset, 8);
+        assert!(
+            self.is_writable(offset, 8),
+            "offset {offset} is on a read-only page"
+        );
+        // SAFETY: in bounds and aligned as just checked, mapped for as long as `self` lives;
+        // everyone, programs in the kernel included, accesses the word whole.
+        unsafe { AtomicU64::from_ptr(self.at(offset).as_ptr().cast()) }
+    }
+
+    /// The 32-bit word at an offset.
+    ///
+    /// # Panics
+    /// As [`Mapping::word_u64`].
+    #[must_use]
+    pub fn word_u32(&self, offset: usize) -> &AtomicU32 {
+        self.check(offset, 4);
+        assert!(
+            self.is_writable(offset, 4),
+            "offset {offset} is on a read-only page"
+        );
+        // SAFETY: as for `word_u64`.
+        unsafe { AtomicU32::from_ptr(self.at(offset).as_ptr().cast()) }
+    }
+
+    /// Loads the 64-bit word at an offset, on any page; what was written before the word was
+    /// published is visible afterwards (acquire).
+    ///
+    /// # Panics
+    /// When the word is not aligned or not inside the mapping.
+    #[must_use]
+    #[inline]
+    pub fn load_u64(&self, offset: usize) -> u64 {
+        self.check(offset, 8);
+        // SAFETY: as for `word_u64`; a load writes nothing, so that a read-only page will do (64-bit
+        // targets load it by one plain instruction).
+        let word = unsafe { AtomicU64::from_ptr(self.at(offset).as_ptr().cast()) };
+        word.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    /// Bytes at rest.
+    ///
+    /// # Safety
+    /// No program and no other thread writes any of them while the slice lives.
+    ///
+    /// # Panics
+    /// When the range is not inside the mapping.
+    #[must_use]
+    pub unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "outside the mapping"
+        );
+        // SAFETY: in bounds as just checked, mapped and initialised (by the kernel, with zeros) for
+        // as long as `self` lives; that nobody writes is the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.at(range.start).as_ptr(), range.len()) }
+    }
+
+    fn is_writable(&self, offset: usize, size: usize) -> bool {
+        self.writable.start <= offset && offset + size <= self.writable.end
+    }
+
+    fn check(&self, offset: usize, size: usize) {
+        let inside = offset.checked_add(size).is_some_and(|end| end <= self.len);
+        assert!(
+            inside && offset.is_multiple_of(size),
+            "offset {offset} of {}",
+            self.len
+        );
+    }
+
+    /// The address of an offset inside the mapping.
+    fn at(&self, offset: usize) -> NonNull<u8> {
+        debug_assert!(offset <= self.len);
+        // SAFETY: every caller has checked that the offset is inside the mapping.
+        unsafe { self.start.add(offset) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: start and length are of the mapping made in `new`, which nothing can use any
+        // more: every borrow of it ended with `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Maps `len` bytes of the map from `offset` on; in place of the pages at `over`, where given.
+fn map_pages(
+    map: &Map,
+    over: Option<NonNull<u8>>,
+    offset: usize,
+    len: usize,
+    protection: i32,
+) -> Result<NonNull<u8>> {
+    let fixed = if over.is_some() { libc::MAP_FIXED } else { 0 };
+    let hint = over.map_or(std::ptr::null_mut(), |at| at.as_ptr().cast());
+    let offset = libc::off_t::try_from(offset).unwrap_or(libc::off_t::MAX);
+    // SAFETY: without `over`, the kernel picks addresses that are free; with it, only pages of the
+    // mapping that `Mapping::new` has just made and not yet handed out are replaced.
+    let address = unsafe {
+        libc::mmap(
+            hint,
+            len,
+            protection,
+            libc::MAP_SHARED | fixed,
+            map.as_fd().as_raw_fd(),
+            offset,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(failed(map, io::Error::last_os_error()));
+    }
+    NonNull::new(address.cast()).ok_or_else(|| failed(map, io::ErrorKind::OutOfMemory.into()))
+}
+
+fn failed(map: &Map, source: io::Error) -> Error {
+    Error::call("mmap(bpf map)", map.name(), source, None)
+}
+
+/// Bytes of a page.
+#[must_use]
+pub fn page_size() -> usize {
+    // SAFETY: `sysconf` takes any name and touches no memory of ours.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}

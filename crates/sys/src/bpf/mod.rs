@@ -1,0 +1,34 @@
+//! `bpf(2)`: programs, maps, links, and what the running kernel can do.
+//!
+//! What it is: a typed door to the kernel's BPF. Programs go in as instructions in the kernel's
+//! encoding, results and errors come out; a refused program brings the verifier's words along.
+//! Everything is held by fds: what a process attached is gone when it ends. What it is not: it
+//! writes no program (that is `ringtap_filter::ebpf`), and reads no object files.
+//!
+//! Every call goes through a [`Kernel`]; tests put a [`Gate`] in front of it to meet the kernels
+//! that they don't run on.
+//!
+//! Rights: `CAP_BPF` for programs and maps, `CAP_NET_ADMIN` for network programs and for attaching,
+//! `CAP_PERFMON` where a program does arithmetic on packet pointers (all that ringtap writes).
+//! Before 5.8, `CAP_SYS_ADMIN`.
+
+mod abi;
+mod error;
+mod features;
+mod kernel;
+mod link;
+mod map;
+mod mapping;
+mod program;
+mod verifier;
+
+pub use error::{Error, Hint, Needs, Result};
+pub use features::{ALL_FEATURES, Feature, Features};
+pub use kernel::{Gate, Kernel, Request};
+pub use link::{
+    Link, LinkInfo, TcxAnchor, TcxChain, TcxMember, TcxPlace, TcxSide, XdpMode, query_tcx,
+};
+pub use map::{Map, MapKind, MapSpec, possible_cpus};
+pub use mapping::{Mapping, page_size};
+pub use program::{LICENCE, Outcome, Program, ProgramInfo, ProgramKind, Run};
+pub use verifier::Rejection;
