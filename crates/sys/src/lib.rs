@@ -7,6 +7,7 @@
 #[cfg(feature = "testing")]
 pub mod alloc_count;
 pub mod error;
+pub mod ethtool;
 pub mod eventfd;
 pub mod netlink;
 pub mod netns;

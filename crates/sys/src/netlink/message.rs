@@ -266,7 +266,20 @@ impl<'a> Attribute<'a> {
         Ok(v6.into())
     }
 
-    fn malformed(&self, what: &'static str, expected: usize) -> Error {
+    /// What follows the first `len` bytes of the value.
+    pub(super) fn behind(&self, len: usize, what: &'static str) -> Result<Self, Error> {
+        let value = self
+            .value
+            .get(len..)
+            .ok_or_else(|| self.malformed(what, len))?;
+        Ok(Self {
+            value,
+            offset: self.offset + len,
+            ..*self
+        })
+    }
+
+    pub(super) fn malformed(&self, what: &'static str, expected: usize) -> Error {
         Error::Malformed {
             what,
             offset: self.offset,

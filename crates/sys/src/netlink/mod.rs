@@ -8,12 +8,18 @@
 //!
 //! Source: rtnetlink(7), `include/uapi/linux/{rtnetlink,if_link,if_addr,neighbour}.h`.
 
+mod address;
 mod configure;
+mod counters;
+mod link;
 mod message;
 mod name;
 mod socket;
 
+pub use address::{Address, DefaultRoute};
 pub use configure::{LinkOptions, Netlink, Veth};
+pub use counters::Counters;
+pub use link::{Link, OperationalState, Vlan, XdpMode, XdpProgram};
 pub use name::{ALTNAME_MAX, NAME_MAX, Name, escape};
 
 /// Why a netlink request failed.

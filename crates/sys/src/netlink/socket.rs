@@ -90,13 +90,17 @@ impl Socket {
         }
     }
 
-    /// Sends a dump request and collects all that it brings; begun anew when the tables changed
+    /// Sends a dump request and collects what it brings and `keep` wants, by payload; begun anew when the tables changed
     /// meanwhile.
-    pub(super) fn dump(&mut self, make: impl Fn() -> Request) -> Result<Vec<Record>, Error> {
+    pub(super) fn dump(
+        &mut self,
+        make: impl Fn() -> Request,
+        keep: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<Record>, Error> {
         for _ in 0..DUMP_ATTEMPTS {
             let mut request = make();
             let sequence = self.send(&mut request)?;
-            if let Some(records) = self.collect(sequence, &request)? {
+            if let Some(records) = self.collect(sequence, &request, &keep)? {
                 return Ok(records);
             }
         }
@@ -108,7 +112,12 @@ impl Socket {
     }
 
     /// The records of one dump; `None` when it was interrupted.
-    fn collect(&mut self, sequence: u32, request: &Request) -> Result<Option<Vec<Record>>, Error> {
+    fn collect(
+        &mut self,
+        sequence: u32,
+        request: &Request,
+        keep: &impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<Record>>, Error> {
         let mut records = Vec::new();
         let mut consistent = true;
         loop {
@@ -127,10 +136,11 @@ impl Socket {
                         verdict(&message, request)?;
                         return Ok(consistent.then_some(records));
                     }
-                    _ => records.push(Record {
+                    _ if keep(message.payload) => records.push(Record {
                         kind: message.kind,
                         payload: message.payload.to_vec(),
                     }),
+                    _ => {}
                 }
             }
         }

@@ -1,0 +1,400 @@
+//! What an adapter's driver tells of itself: driver, queues, rings, offloads, counters, clocks.
+//!
+//! What it is: the `SIOCETHTOOL` requests that any user may make. What it is not: it changes
+//! nothing. What a driver does not support is `None` or an empty list, not an error.
+//!
+//! Data in: an interface name (not an alternative name: the request holds 15 bytes). Data out:
+//! plain structures.
+//!
+//! Source: `include/uapi/linux/ethtool.h`; ethtool(8) for the terms.
+
+mod scratch;
+
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::netlink::{NAME_MAX, Name};
+use crate::{Error, Result};
+use scratch::Scratch;
+
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GRINGPARAM: u32 = 0x10;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSTATS: u32 = 0x1d;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
+const STRINGS_STATISTICS: u32 = 1;
+const STRINGS_FEATURES: u32 = 4;
+/// Length of one string of a set, in bytes (`ETH_GSTRING_LEN`).
+const STRING_LEN: usize = 32;
+/// Cleared before each request, in bytes: more than any structure of fixed length has.
+const CLEARED: usize = 4096;
+
+/// Which driver runs an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Driver {
+    /// Its name.
+    pub name: Name,
+    /// Its version; that of the kernel for most.
+    pub version: Name,
+    /// The version of the adapter's firmware.
+    pub firmware: Name,
+    /// Where the adapter is on its bus, such as `0000:00:03.0`.
+    pub bus: Name,
+}
+
+/// How many queues of each kind are in use, and how many there can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Channels {
+    /// Queues that only receive.
+    pub rx: u32,
+    /// Queues that only send.
+    pub tx: u32,
+    /// Queues for other purposes.
+    pub other: u32,
+    /// Queues that receive and send.
+    pub combined: u32,
+    /// Most queues that only receive.
+    pub max_rx: u32,
+    /// Most queues that only send.
+    pub max_tx: u32,
+    /// Most queues for other purposes.
+    pub max_other: u32,
+    /// Most queues that receive and send.
+    pub max_combined: u32,
+}
+
+/// The sizes of the adapter's descriptor rings, in packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rings {
+    /// Receive ring.
+    pub rx: u32,
+    /// Send ring.
+    pub tx: u32,
+    /// Largest receive ring.
+    pub max_rx: u32,
+    /// Largest send ring.
+    pub max_tx: u32,
+}
+
+/// How fast the link is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkMode {
+    /// Speed in Mbit/s, where it is known.
+    pub speed: Option<u32>,
+    /// Whether both directions work at once, where it is known.
+    pub full_duplex: Option<bool>,
+}
+
+/// One offload or other feature of the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// The kernel's name for it, such as `rx-gro`.
+    pub name: Name,
+    /// Whether it is on.
+    pub active: bool,
+    /// Whether it was asked for.
+    pub requested: bool,
+    /// Whether it can be switched.
+    pub changeable: bool,
+}
+
+/// What the interface can timestamp, and with which clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timestamping {
+    /// `SOF_TIMESTAMPING_…` (`include/uapi/linux/net_tstamp.h`).
+    pub capabilities: u32,
+    /// Number of the adapter's clock (`/dev/ptpN`).
+    pub clock: Option<u32>,
+    /// Bit set by `HWTSTAMP_TX_…`: what is stamped when sent.
+    pub tx_types: u32,
+    /// Bit set by `HWTSTAMP_FILTER_…`: what is stamped when received.
+    pub rx_filters: u32,
+}
+
+impl Timestamping {
+    /// Whether the adapter can stamp received packets in hardware
+    /// (`SOF_TIMESTAMPING_RX_HARDWARE`).
+    #[must_use]
+    pub fn can_stamp_received(self) -> bool {
+        self.capabilities & 1 << 2 != 0
+    }
+
+    /// Whether the adapter can stamp every received packet, not only those of a time protocol
+    /// (`HWTSTAMP_FILTER_ALL`).
+    #[must_use]
+    pub fn can_stamp_all(self) -> bool {
+        self.can_stamp_received() && self.rx_filters & 1 << 1 != 0
+    }
+}
+
+/// One of the adapter's own counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistic {
+    /// The driver's name for it.
+    pub name: Name,
+    /// Its value; the unit is the driver's secret.
+    pub value: u64,
+}
+
+/// A client of `SIOCETHTOOL` for one network namespace: that of the thread which opened it,
+/// wherever it is used afterwards.
+#[derive(Debug)]
+pub struct Ethtool {
+    socket: OwnedFd,
+    scratch: Scratch,
+}
+
+impl Ethtool {
+    /// Opens a client for the network namespace of the calling thread. Needs no privilege.
+    ///
+    /// # Errors
+    /// The socket or its memory cannot be had.
+    pub fn open() -> Result<Self> {
+        let scratch = Scratch::new()?;
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::socket(libc::AF_INET, kind, 0) };
+        if fd < 0 {
+            return Err(Error::last("socket(AF_INET)", "for SIOCETHTOOL"));
+        }
+        // SAFETY: the call returned this fd just now, so that nobody else owns it.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { socket, scratch })
+    }
+
+    /// The driver (`ETHTOOL_GDRVINFO`).
+    ///
+    /// # Errors
+    /// No such interface, or the driver fails.
+    pub fn driver(&mut self, interface: &Name) -> Result<Option<Driver>> {
+        let call = "SIOCETHTOOL(ETHTOOL_GDRVINFO)";
+        let answer = self.request(call, interface, &[ETHTOOL_GDRVINFO])?;
+        Ok(answer.map(|bytes| Driver {
+            name: string(bytes, 4),
+            version: string(bytes, 36),
+            firmware: string(bytes, 68),
+            bus: string(bytes, 100),
+        }))
+    }
+
+    /// The queues (`ETHTOOL_GCHANNELS`).
+    ///
+    /// # Errors
+    /// As [`driver`](Self::driver).
+    pub fn channels(&mut self, interface: &Name) -> Result<Option<Channels>> {
+        let call = "SIOCETHTOOL(ETHTOOL_GCHANNELS)";
+        let answer = self.request(call, interface, &[ETHTOOL_GCHANNELS])?;
+        Ok(answer.map(|bytes| Channels {
+            max_rx: number(bytes, 4),
+            max_tx: number(bytes, 8),
+            max_other: number(bytes, 12),
+            max_combined: number(bytes, 16),
+            rx: number(bytes, 20),
+            tx: number(bytes, 24),
+            other: number(bytes, 28),
+            combined: number(bytes, 32),
+        }))
+    }
+
+    /// The descriptor rings (`ETHTOOL_GRINGPARAM`).
+    ///
+    /// # Errors
+    /// As [`driver`](Self::driver).
+    pub fn rings(&mut self, interface: &Name) -> Result<Option<Rings>> {
+        let call = "SIOCETHTOOL(ETHTOOL_GRINGPARAM)";
+        let answer = self.request(call, interface, &[ETHTOOL_GRINGPARAM])?;
+        Ok(answer.map(|bytes| Rings {
+            max_rx: number(bytes, 4),
+            max_tx: number(bytes, 16),
+            rx: number(bytes, 20),
+            tx: number(bytes, 32),
+        }))
+    }
+
+    /// Speed and duplex (`ETHTOOL_GLINKSETTINGS`).
+    ///
+    /// # Errors
+    /// As [`driver`](Self::driver).
+    pub fn link_mode(&mut self, interface: &Name) -> Result<Option<LinkMode>> {
+        let call = "SIOCETHTOOL(ETHTOOL_GLINKSETTINGS)";
+        // The length of the mode masks is negotiated: the first answer names it, negated.
+        let Some(bytes) = self.request(call, interface, &[ETHTOOL_GLINKSETTINGS])? else {
+            return Ok(None);
+        };
+        let words = bytes[MASK_WORDS_AT].cast_signed().unsigned_abs();
+        let mut request = [0; 4];
+        request[0] = ETHTOOL_GLINKSETTINGS;
+        request[MASK_WORDS_AT / 4] = u32::from_ne_bytes([0, 0, 0, words]);
+        let Some(bytes) = self.request(call, interface, &request)? else {
+            return Ok(None);
+        };
+        // SPEED_UNKNOWN is all ones, DUPLEX_UNKNOWN 255.
+        Ok(Some(LinkMode {
+            speed: Some(number(bytes, 4)).filter(|speed| !matches!(*speed, 0 | u32::MAX)),
+            full_duplex: match bytes[8] {
+                0 => Some(false),
+                1 => Some(true),
+                _ => None,
+            },
+        }))
+    }
+
+    /// Offloads and other features (`ETHTOOL_GFEATURES`), in the kernel's order.
+    ///
+    /// # Errors
+    /// As [`driver`](Self::driver).
+    pub fn features(&mut self, interface: &Name) -> Result<Vec<Feature>> {
+        let names = self.strings(interface, STRINGS_FEATURES)?;
+        let blocks = u32::try_from(names.len().div_ceil(32)).unwrap_or(u32::MAX);
+        let call = "SIOCETHTOOL(ETHTOOL_GFEATURES)";
+        let answer = self.request(call, interface, &[ETHTOOL_GFEATURES, blocks])?;
+        let Some(bytes) = answer else {
+            return Ok(Vec::new());
+        };
+        // Each block holds 32 features in four words: available, requested, active, never changed.
+        let bit = |at: usize, word: usize| {
+            number(bytes, 8 + at / 32 * 16 + word * 4) >> (at % 32) & 1 != 0
+        };
+        let features = names.into_iter().enumerate().map(|(at, name)| Feature {
+            name,
+            active: bit(at, 2),
+            requested: bit(at, 1),
+            changeable: bit(at, 0) && !bit(at, 3),
+        });
+        Ok(features
+            .filter(|feature| !feature.name.as_bytes().is_empty())
+            .collect())
+    }
+
+    /// The adapter's own counters (`ETHTOOL_GSTATS`), in the driver's order.
+    ///
+    /// # Errors
+    /// As [`driver`](Self::driver); `EFAULT` where there are more than a hundred thousand.
+    pub fn statistics(&mut self, interface: &Name) -> Result<Vec<Statistic>> {
+        let names = self.strings(interface, STRINGS_STATISTICS)?;
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+        let call = "SIOCETHTOOL(ETHTOOL_GSTATS)";
+        let answer = self.request(call, interface, &[ETHTOOL_GSTATS, count])?;
+        let Some(bytes) = answer else {
+            return Ok(Vec::new());
+        };
+        // The driver may have gained or lost counters since it named them.
+        let present = number(bytes, 4) as usize;
+        let values = bytes[8..].chunks_exact(8).take(present);
+        let values = values.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+        Ok(names
+            .into_iter()
+            .zip(values)
+            .map(|(name, value)| Statistic { name, value })
+            .collect())
+    }
+
+    /// What can be timestamped (`ETHTOOL_GET_TS_INFO`).
+    ///
+    /// # Errors
+    /// As [`driver`](Self::driver).
+    pub fn timestamping(&mut self, interface: &Name) -> Result<Option<Timestamping>> {
+        let call = "SIOCETHTOOL(ETHTOOL_GET_TS_INFO)";
+        let answer = self.request(call, interface, &[ETHTOOL_GET_TS_INFO])?;
+        Ok(answer.map(|bytes| Timestamping {
+            capabilities: number(bytes, 4),
+            // -1 stands for none.
+            clock: Some(number(bytes, 8)).filter(|clock| clock.cast_signed() >= 0),
+            tx_types: number(bytes, 12),
+            rx_filters: number(bytes, 28),
+        }))
+    }
+
+    /// A set of strings (`ETHTOOL_GSSET_INFO`, `ETHTOOL_GSTRINGS`).
+    fn strings(&mut self, interface: &Name, set: u32) -> Result<Vec<Name>> {
+        let call = "SIOCETHTOOL(ETHTOOL_GSSET_INFO)";
+        let mask = 1_u64 << set;
+        let (low, high) = halves(mask);
+        let answer = self.request(call, interface, &[ETHTOOL_GSSET_INFO, 0, low, high])?;
+        // The mask comes back without the sets that the driver lacks.
+        let count = answer.filter(|bytes| halves(mask) == (number(bytes, 8), number(bytes, 12)));
+        let count = count.map_or(0, |bytes| number(bytes, 16));
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let call = "SIOCETHTOOL(ETHTOOL_GSTRINGS)";
+        let answer = self.request(call, interface, &[ETHTOOL_GSTRINGS, set, count])?;
+        let Some(bytes) = answer else {
+            return Ok(Vec::new());
+        };
+        let present = number(bytes, 8).min(count) as usize;
+        let strings = bytes[12..].chunks_exact(STRING_LEN).take(present);
+        Ok(strings.map(|bytes| string(bytes, 0)).collect())
+    }
+
+    /// Makes a request of 32-bit words; `None` where the driver does not support it.
+    fn request(
+        &mut self,
+        call: &'static str,
+        interface: &Name,
+        words: &[u32],
+    ) -> Result<Option<&[u8]>> {
+        let request: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let data = self.scratch.fill(&request, CLEARED);
+        // SAFETY: ifreq holds integers and pointers, for which zero is valid.
+        let mut header: libc::ifreq = unsafe { zeroed() };
+        let name = interface.as_bytes();
+        if name.is_empty() || name.len() > NAME_MAX {
+            let source = std::io::Error::from_raw_os_error(libc::ENODEV);
+            return Err(Error::new(call, interface.to_string(), source));
+        }
+        for (to, from) in header.ifr_name.iter_mut().zip(name) {
+            *to = from.cast_signed();
+        }
+        header.ifr_ifru.ifru_data = data;
+        // SAFETY: the request points to a live ifreq with a terminated name, whose data points to
+        // the scratch memory; the kernel writes answers there only, and what is longer than that
+        // memory meets its guard.
+        let result = unsafe {
+            libc::ioctl(
+                self.socket.as_raw_fd(),
+                libc::SIOCETHTOOL as _,
+                &raw mut header,
+            )
+        };
+        if result == 0 {
+            return Ok(Some(self.scratch.bytes()));
+        }
+        let error = Error::last(call, interface.to_string());
+        match error.errno() {
+            Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY) => Ok(None),
+            _ => Err(error),
+        }
+    }
+}
+
+/// Where `struct ethtool_link_settings` has the length of its masks, in bytes from its beginning.
+const MASK_WORDS_AT: usize = 15;
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+    u32::from_ne_bytes(word.unwrap_or_default())
+}
+
+/// A string of at most 32 bytes, ended by a zero byte if shorter.
+fn string(bytes: &[u8], at: usize) -> Name {
+    let field = bytes.get(at..at + STRING_LEN).unwrap_or_default();
+    let end = field
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(field.len());
+    Name::new(field[..end].trim_ascii())
+}
+
+/// A 64-bit word of the machine's byte order as two 32-bit words in memory.
+fn halves(word: u64) -> (u32, u32) {
+    let bytes = word.to_ne_bytes();
+    (number(&bytes, 0), number(&bytes, 4))
+}

@@ -1,0 +1,114 @@
+//! The memory that ethtool answers are written to, bounded by a page that cannot be written.
+//!
+//! For statistics and strings the kernel writes as many entries as the driver has at that moment,
+//! whatever the caller made room for; a driver that gains queues between the question "how many"
+//! and the answer would overrun a buffer of the exact size. Here the overrun meets a page without
+//! access: the call fails with `EFAULT`, and no memory is harmed.
+
+use std::io;
+use std::ptr::NonNull;
+
+use crate::{Error, Result};
+
+/// Room for one answer, in bytes: over a hundred thousand counters, thirty thousand names.
+const ROOM: usize = 1 << 20;
+/// At least a page on every architecture.
+const GUARD: usize = 64 << 10;
+
+/// A private mapping of [`ROOM`] bytes, zero at first, followed by one without access.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    start: NonNull<u8>,
+}
+
+// SAFETY: the mapping is owned by this object alone and is not bound to a thread.
+unsafe impl Send for Scratch {}
+
+impl Scratch {
+    pub(super) fn new() -> Result<Self> {
+        // Without access first: what is opened afterwards is the room, the rest is the guard.
+        // SAFETY: a new private mapping at an address of the kernel's choice touches no memory
+        // that exists.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                ROOM + GUARD,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(Error::last("mmap", "memory for ethtool"));
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| {
+            let source = io::Error::from_raw_os_error(libc::ENOMEM);
+            Error::new("mmap", "memory for ethtool", source)
+        })?;
+        let scratch = Self { start };
+        // SAFETY: the range is the first part of the mapping made above, which this object owns.
+        let opened = unsafe {
+            libc::mprotect(
+                start.as_ptr().cast(),
+                ROOM,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        };
+        match opened {
+            0 => Ok(scratch),
+            _ => Err(Error::last("mprotect", "memory for ethtool")),
+        }
+    }
+
+    /// Puts a request at the beginning, zeros behind it up to `clear` bytes, and returns where it
+    /// is.
+    pub(super) fn fill(&mut self, request: &[u8], clear: usize) -> *mut libc::c_char {
+        let room = self.bytes_mut();
+        let used = request.len().max(clear).min(room.len());
+        room[..used].fill(0);
+        room[..request.len()].copy_from_slice(request);
+        self.start.as_ptr().cast()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        // SAFETY: ROOM bytes from the start are mapped readable and initialised (anonymous memory
+        // is zero) as long as this object lives, and nothing writes them while it is borrowed.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), ROOM) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), ROOM) }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // SAFETY: the range is the mapping made in `new`; its owner goes, so that nobody uses it
+        // any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), ROOM + GUARD) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn the_room_is_all_there_is() {
+        let mut scratch = Scratch::new().expect("a mapping");
+        let start = scratch.fill(b"request", 64);
+        assert_eq!(&scratch.bytes()[..8], b"request\0");
+        assert_eq!(scratch.bytes().len(), ROOM);
+        let zeros = File::open("/dev/zero").expect("/dev/zero");
+        let read = |at: usize, len: usize| {
+            // SAFETY: the kernel checks access to the range as it writes; it lies in the mapping.
+            unsafe { libc::read(zeros.as_raw_fd(), start.add(at).cast(), len) }
+        };
+        assert_eq!(read(ROOM - 8, 8), 8);
+        assert_eq!(read(ROOM, 8), -1, "the guard can be written");
+    }
+}

@@ -1,0 +1,270 @@
+//! Addresses of interfaces (`RTM_GETADDR`) and their default routes (`RTM_GETROUTE`).
+
+use std::net::IpAddr;
+
+use super::message::{Attribute, Attributes, Request, read_u16, read_u32};
+use super::{Netlink, Result};
+
+// Numbers that the libc crate lacks (include/uapi/linux/{if_addr,rtnetlink}.h).
+const IFA_FLAGS: u16 = 8;
+const RTA_VIA: u16 = 18;
+/// Length of `struct ifaddrmsg`, in bytes.
+const ADDRESS_BODY_LEN: usize = 8;
+/// Length of `struct rtmsg`, in bytes.
+const ROUTE_BODY_LEN: usize = 12;
+/// Length of `struct rtnexthop`, in bytes.
+const NEXT_HOP_LEN: usize = 8;
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Index of the interface.
+    pub index: u32,
+    /// The address.
+    pub address: IpAddr,
+    /// Length of the network's prefix, in bits.
+    pub prefix: u8,
+    /// The broadcast address (IPv4).
+    pub broadcast: Option<IpAddr>,
+    /// The other end of a point-to-point link.
+    pub peer: Option<IpAddr>,
+    /// How far the address is valid (`RT_SCOPE_…`): 0 everywhere, 253 on the link, 254 in the host.
+    pub scope: u8,
+    /// Its flags (`IFA_F_…`), such as tentative or temporary.
+    pub flags: u32,
+}
+
+impl Address {
+    /// The netmask that belongs to the prefix.
+    #[must_use]
+    pub fn netmask(&self) -> IpAddr {
+        let prefix = u32::from(self.prefix);
+        match self.address {
+            IpAddr::V4(_) => {
+                let host = u32::MAX.checked_shr(prefix).unwrap_or(0);
+                IpAddr::V4((!host).into())
+            }
+            IpAddr::V6(_) => {
+                let host = u128::MAX.checked_shr(prefix).unwrap_or(0);
+                IpAddr::V6((!host).into())
+            }
+        }
+    }
+}
+
+/// A route to everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultRoute {
+    /// Index of the interface that it leaves by.
+    pub index: u32,
+    /// Whether it is for IPv6 (else IPv4).
+    pub is_ipv6: bool,
+    /// The next router; `None` where the link itself reaches everywhere.
+    pub gateway: Option<IpAddr>,
+    /// Its priority: the least wins.
+    pub metric: u32,
+    /// The routing table that holds it; 254 is the main one.
+    pub table: u32,
+}
+
+impl Netlink {
+    /// All addresses of the namespace's interfaces. Needs no privilege.
+    ///
+    /// # Errors
+    /// As [`links`](Self::links).
+    pub fn addresses(&mut self) -> Result<Vec<Address>> {
+        let get = (libc::RTM_GETADDR, "RTM_GETADDR");
+        let make = || Request::new(get, libc::NLM_F_DUMP, &[0; ADDRESS_BODY_LEN], "");
+        let records = self.socket.dump(make, |_| true)?;
+        let mut addresses = Vec::with_capacity(records.len());
+        for record in records
+            .iter()
+            .filter(|record| record.kind == libc::RTM_NEWADDR)
+        {
+            addresses.extend(parse_address(&record.payload)?);
+        }
+        Ok(addresses)
+    }
+
+    /// The default routes of the namespace, IPv4 and IPv6, of all tables. Needs no privilege.
+    ///
+    /// # Errors
+    /// As [`links`](Self::links).
+    pub fn default_routes(&mut self) -> Result<Vec<DefaultRoute>> {
+        let get = (libc::RTM_GETROUTE, "RTM_GETROUTE");
+        let make = || Request::new(get, libc::NLM_F_DUMP, &[0; ROUTE_BODY_LEN], "");
+        // A router may have a million routes: what is not wanted is not even kept.
+        let records = self.socket.dump(make, is_default)?;
+        let mut routes = Vec::new();
+        for record in records
+            .iter()
+            .filter(|record| record.kind == libc::RTM_NEWROUTE)
+        {
+            parse_route(&record.payload, &mut routes)?;
+        }
+        Ok(routes)
+    }
+}
+
+/// A unicast route (`RTN_UNICAST`) with a prefix of no bits.
+fn is_default(payload: &[u8]) -> bool {
+    payload.get(1) == Some(&0) && payload.get(7) == Some(&libc::RTN_UNICAST)
+}
+
+fn parse_address(payload: &[u8]) -> Result<Option<Address>> {
+    let attributes = Attributes::after(payload, ADDRESS_BODY_LEN, "address")?;
+    let mut flags = u32::from(payload[2]);
+    let (mut local, mut remote, mut broadcast) = (None, None, None);
+    attributes.each(|attribute| {
+        match attribute.kind {
+            libc::IFA_LOCAL => local = Some(attribute.address("IFA_LOCAL")?),
+            libc::IFA_ADDRESS => remote = Some(attribute.address("IFA_ADDRESS")?),
+            libc::IFA_BROADCAST => broadcast = Some(attribute.address("IFA_BROADCAST")?),
+            IFA_FLAGS => flags = attribute.u32("IFA_FLAGS")?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    // Without a local address the other one is the interface's own (IPv6), else the peer's.
+    let Some(address) = local.or(remote) else {
+        return Ok(None);
+    };
+    Ok(Some(Address {
+        index: read_u32(payload, 4).unwrap_or_default(),
+        address,
+        prefix: payload[1],
+        broadcast,
+        peer: remote.filter(|remote| *remote != address),
+        scope: payload[3],
+        flags,
+    }))
+}
+
+fn parse_route(payload: &[u8], routes: &mut Vec<DefaultRoute>) -> Result<()> {
+    let attributes = Attributes::after(payload, ROUTE_BODY_LEN, "route")?;
+    let mut route = DefaultRoute {
+        index: 0,
+        is_ipv6: i32::from(payload[0]) == libc::AF_INET6,
+        gateway: None,
+        metric: 0,
+        table: payload[4].into(),
+    };
+    let mut hops = None;
+    attributes.each(|attribute| {
+        match attribute.kind {
+            libc::RTA_OIF => route.index = attribute.u32("RTA_OIF")?,
+            libc::RTA_PRIORITY => route.metric = attribute.u32("RTA_PRIORITY")?,
+            libc::RTA_TABLE => route.table = attribute.u32("RTA_TABLE")?,
+            libc::RTA_MULTIPATH => hops = Some(attribute),
+            _ => read_gateway(&attribute, &mut route)?,
+        }
+        Ok(())
+    })?;
+    match hops {
+        Some(hops) => parse_hops(&hops, route, routes)?,
+        None => routes.push(route),
+    }
+    Ok(())
+}
+
+fn read_gateway(attribute: &Attribute<'_>, route: &mut DefaultRoute) -> Result<()> {
+    match attribute.kind {
+        libc::RTA_GATEWAY => route.gateway = Some(attribute.address("RTA_GATEWAY")?),
+        RTA_VIA => {
+            // struct rtvia: the family in 16 bits, then the address.
+            route.gateway = Some(attribute.behind(2, "RTA_VIA")?.address("RTA_VIA")?);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A route over several interfaces: `struct rtnexthop` (length, flags, weight, index), each
+/// followed by attributes.
+fn parse_hops(
+    hops: &Attribute<'_>,
+    route: DefaultRoute,
+    routes: &mut Vec<DefaultRoute>,
+) -> Result<()> {
+    let mut rest = *hops;
+    while !rest.value.is_empty() {
+        let len = read_u16(rest.value, 0).map_or(0, usize::from);
+        let (Some(hop), true) = (rest.value.get(..len), len >= NEXT_HOP_LEN) else {
+            return Err(rest.malformed("RTA_MULTIPATH", len.max(NEXT_HOP_LEN)));
+        };
+        let mut one = DefaultRoute {
+            index: read_u32(hop, 4).unwrap_or_default(),
+            ..route
+        };
+        let attributes = Attributes::after(hop, NEXT_HOP_LEN, "next hop")?;
+        attributes.each(|attribute| read_gateway(&attribute, &mut one))?;
+        routes.push(one);
+        rest = rest.behind(
+            len.next_multiple_of(4).min(rest.value.len()),
+            "RTA_MULTIPATH",
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn netmasks_follow_prefixes() {
+        let address = |address: &str, prefix| Address {
+            index: 1,
+            address: address.parse().expect("an address"),
+            prefix,
+            broadcast: None,
+            peer: None,
+            scope: 0,
+            flags: 0,
+        };
+        let cases = [
+            ("10.0.0.1", 0, "0.0.0.0"),
+            ("10.0.0.1", 9, "255.128.0.0"),
+            ("10.0.0.1", 32, "255.255.255.255"),
+            ("10.0.0.1", 200, "255.255.255.255"),
+            ("fe80::1", 64, "ffff:ffff:ffff:ffff::"),
+            ("fe80::1", 128, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ];
+        for (text, prefix, netmask) in cases {
+            assert_eq!(
+                address(text, prefix).netmask().to_string(),
+                netmask,
+                "{text}/{prefix}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_route_over_two_interfaces_is_two_routes() {
+        let hop = |index: u32| {
+            let mut bytes = vec![16, 0, 0, 0];
+            bytes[..2].copy_from_slice(&16_u16.to_ne_bytes());
+            bytes.extend(index.to_ne_bytes());
+            bytes.extend([8_u16.to_ne_bytes(), 5_u16.to_ne_bytes()].concat());
+            bytes.extend([10, 0, 0, 1]);
+            bytes
+        };
+        let mut payload = vec![2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
+        payload.extend([36_u16.to_ne_bytes(), libc::RTA_MULTIPATH.to_ne_bytes()].concat());
+        payload.extend([hop(3), hop(4)].concat());
+        assert!(is_default(&payload));
+        let mut routes = Vec::new();
+        parse_route(&payload, &mut routes).expect("well-formed");
+        let indices: Vec<u32> = routes.iter().map(|route| route.index).collect();
+        assert_eq!(indices, [3, 4]);
+        assert_eq!(
+            routes[1].gateway,
+            Some("10.0.0.1".parse().expect("an address"))
+        );
+        for len in 12..payload.len() {
+            let mut routes = Vec::new();
+            let cut = parse_route(&payload[..len], &mut routes);
+            assert_eq!(cut.is_ok(), len == 12, "{len}");
+        }
+    }
+}
