@@ -1,2 +1,99 @@
 //! The pcap-filter language: expression in, validated classic-BPF program out.
+//!
+//! The way of an expression: text → tokens → tree (`language`), tree → conditions over values of
+//! the packet (`lower`, with `link` for what depends on the link type and [`resolve`] for names),
+//! conditions → decision graph (`ir`), graph → instructions (`emit`), instructions →
+//! [`Program`], which is valid or does not exist. Programs run in the interpreter, are printed by
+//! [`disasm`], and are made fit for a socket by [`socket`].
+//!
+//! No input or output, no global state, no recursion deeper than [`limits::NESTING`].
+//!
+//! ```
+//! use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
+//!
+//! let options = CompileOptions::new(LinkType::ETHERNET);
+//! let program = compile("ip and not tcp port 80", &options, &Tables::new())?;
+//! assert_eq!(program.run(&[0; 60], 60), 0);
+//! # Ok::<(), ringtap_filter::CompileError>(())
+//! ```
 #![forbid(unsafe_code)]
+
+pub mod disasm;
+mod emit;
+mod error;
+mod ir;
+mod language;
+mod link;
+mod lower;
+pub mod program;
+pub mod resolve;
+
+pub use error::{CompileError, ErrorKind, Hint};
+pub use language::limits;
+pub use link::LinkType;
+pub use program::{Ancillary, Insn, InvalidProgram, Program};
+pub use resolve::{NameKind, ResolveError, Resolver, Tables, Transport};
+
+/// What an expression is compiled for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompileOptions {
+    /// The link-layer header that packets begin with.
+    pub link_type: LinkType,
+    /// What the program returns for an accepted packet: the bytes to keep. Default 262,144.
+    pub snaplen: u32,
+    /// The network's mask for `ip broadcast`, for example `0xffff_ff00`. Default: not known.
+    pub netmask: Option<u32>,
+    /// Whether tests that follow from others are left out, and values kept in registers; also
+    /// whether an expression that rejects every packet is an error. Default: yes.
+    pub optimize: bool,
+    /// Whether the program may ask the kernel for what is not in the packet (direction, interface):
+    /// for live capture only. Default: no.
+    pub ancillary: bool,
+    /// Whether the capture was written by a host of the other byte order, which matters for link
+    /// types with a header in host order. Default: no.
+    pub swapped: bool,
+}
+
+impl CompileOptions {
+    /// The defaults for a link type.
+    #[must_use]
+    pub fn new(link_type: LinkType) -> Self {
+        Self {
+            link_type,
+            snaplen: 262_144,
+            netmask: None,
+            optimize: true,
+            ancillary: false,
+            swapped: false,
+        }
+    }
+}
+
+/// Compiles an expression of the pcap-filter language (pcap-filter(7)). The empty expression
+/// accepts every packet.
+///
+/// # Errors
+/// What is wrong with the expression and where; [`CompileError::render`] shows it.
+pub fn compile(
+    expr: &str,
+    options: &CompileOptions,
+    resolver: &dyn Resolver,
+) -> Result<Program, CompileError> {
+    let whole = |kind| CompileError::new(0..expr.len(), kind);
+    let link = link::link_layer(options.link_type, options.swapped)
+        .ok_or_else(|| whole(ErrorKind::UnsupportedLinkType(options.link_type.0)))?;
+    let mut values = ir::Values::new(options.optimize);
+    let condition = match language::parse(expr)? {
+        Some(tree) => lower::lower(&tree, options, &*link, resolver, &mut values)?,
+        None => ir::Condition::Constant(true),
+    };
+    let mut graph = ir::Graph::new(&condition, options.optimize);
+    if options.optimize {
+        graph.simplify(&values);
+        if graph.root() == ir::REJECT {
+            return Err(whole(ErrorKind::RejectsAll));
+        }
+    }
+    emit::emit(&graph, &values, options.snaplen, options.optimize).map_err(whole)
+}

@@ -1,0 +1,273 @@
+//! What is wrong with an expression, where, and what would have been accepted.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use crate::resolve::NameKind;
+
+/// An expression that cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct CompileError {
+    /// The place in the expression, in bytes. Empty at the end if something is missing there.
+    pub span: Range<usize>,
+    /// What is wrong.
+    pub kind: ErrorKind,
+    /// What would have been accepted at this place; empty if that is not a matter of syntax.
+    pub expected: Vec<&'static str>,
+    /// Advice for a usual mistake.
+    pub hint: Option<Hint>,
+}
+
+/// The kinds of errors.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A character that begins no token.
+    #[error("the character {0:?} has no meaning here")]
+    IllegalCharacter(char),
+    /// A backslash without a name after it.
+    #[error("a backslash must be followed by the name that it escapes")]
+    EmptyEscape,
+    /// A number beyond 32 bits.
+    #[error("the number does not fit into 32 bits")]
+    NumberTooLarge,
+    /// An octal number with a digit 8 or 9.
+    #[error("a number with a leading 0 is octal and has no digit 8 or 9")]
+    BadOctal,
+    /// Something like an address that is none.
+    #[error("not a valid IPv4 address")]
+    BadIpv4,
+    /// Something like a hardware address that is none.
+    #[error("not a valid hardware or IPv6 address")]
+    BadHardwareAddress,
+    /// A token where the grammar has no place for it.
+    #[error("unexpected {0:?}")]
+    Unexpected(String),
+    /// The expression ends too early.
+    #[error("the expression ends where more is expected")]
+    UnexpectedEnd,
+    /// A closing parenthesis or bracket is missing.
+    #[error("{0:?} is never closed")]
+    Unclosed(char),
+    /// A value without qualifiers, and no earlier qualifiers to take over.
+    #[error("no earlier qualifier says what this value is")]
+    NothingToInherit,
+    /// Part of the language that is not compiled yet.
+    #[error("the primitive {0:?} is not supported yet")]
+    Unsupported(String),
+    /// A link type for which no code is generated yet.
+    #[error("filters for link type {0} are not supported yet")]
+    UnsupportedLinkType(u32),
+    /// Too deep.
+    #[error("the expression nests deeper than {0} levels")]
+    TooDeep(usize),
+    /// Too long a text.
+    #[error("the expression is longer than {0} bytes")]
+    TooLong(usize),
+    /// Too long a program, or arithmetic that needs too many intermediate values.
+    #[error("the expression needs too large a program")]
+    TooLarge,
+    /// The program would accept no packet at all.
+    #[error("the expression rejects every packet")]
+    RejectsAll,
+    /// A name that is not known.
+    #[error("unknown {kind} {name:?}")]
+    UnknownName {
+        /// What kind of name.
+        kind: NameKind,
+        /// The name.
+        name: String,
+    },
+    /// The lookup of a name failed.
+    #[error("cannot look up {kind} {name:?}: {reason}")]
+    Lookup {
+        /// What kind of name.
+        kind: NameKind,
+        /// The name.
+        name: String,
+        /// The resolver's reason.
+        reason: String,
+    },
+    /// A name that has no address of the family that the qualifier asks for.
+    #[error("host {0:?} has no address of this family")]
+    NoAddressOfFamily(String),
+    /// A service that exists for another transport protocol only.
+    #[error("service {0:?} belongs to another transport protocol")]
+    ServiceOfOtherProtocol(String),
+    /// Qualifiers that do not go together, or not with this value.
+    #[error("{qualifier:?} cannot be applied to {to}")]
+    BadQualifier {
+        /// The qualifier.
+        qualifier: &'static str,
+        /// What it was applied to.
+        to: &'static str,
+    },
+    /// `proto` after a protocol that carries no other.
+    #[error("{0:?} carries no protocol that can be named")]
+    NoInnerProtocol(&'static str),
+    /// A network with bits set beyond its mask.
+    #[error("the address has bits set beyond its mask")]
+    HostBitsSet,
+    /// A prefix longer than the address.
+    #[error("a prefix has at most {0} bits")]
+    PrefixTooLong(u32),
+    /// A mask after something that is no network.
+    #[error("a mask or prefix length belongs to a network")]
+    MaskWithoutNet,
+    /// A number beyond the range of its field.
+    #[error("{field} {value} is greater than {max}")]
+    OutOfRange {
+        /// The field.
+        field: &'static str,
+        /// The number.
+        value: u32,
+        /// The greatest that is possible.
+        max: u32,
+    },
+    /// A packet access that is not 1, 2 or 4 bytes wide.
+    #[error("an access is 1, 2 or 4 bytes wide, not {0}")]
+    BadAccessSize(u32),
+    /// A protocol whose header cannot be indexed.
+    #[error("bytes of {0:?} cannot be accessed")]
+    NotIndexable(&'static str),
+    /// Division or remainder by the number 0.
+    #[error("division by zero")]
+    DivisionByZero,
+    /// A shift by more than 31 bits.
+    #[error("a shift is by at most 31 bits")]
+    ShiftTooFar,
+    /// `ip broadcast` without a netmask.
+    #[error("the netmask is not known, which \"ip broadcast\" needs")]
+    NetmaskUnknown,
+    /// A primitive that this link type has nothing to test for.
+    #[error("{primitive} is not possible on link type {link}")]
+    NotOnLinkType {
+        /// What was asked for.
+        primitive: &'static str,
+        /// The link type's name.
+        link: &'static str,
+    },
+}
+
+/// Advice for usual mistakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Hint {
+    /// The syntax of another tool's display filters.
+    #[error(
+        "this is the syntax of a display filter; a capture filter says \"tcp port 80\", \"host 10.0.0.1\", \"ether host 0:1:2:3:4:5\""
+    )]
+    DisplayFilter,
+    /// A keyword used as a name.
+    #[error("this word is a keyword; to use it as a name, write a backslash before it")]
+    EscapeKeyword,
+    /// A value without a keyword.
+    #[error("say what it is: \"host\", \"net\", \"port\", \"ether host\"…")]
+    MissingQualifier,
+    /// Words side by side.
+    #[error("join conditions with \"and\" or \"or\"")]
+    MissingJunction,
+    /// `net 10/8`.
+    #[error(
+        "a network with a prefix is written with at least two parts, as in 10.0/8 or 10.0.0.0/8"
+    )]
+    DottedPrefix,
+    /// Wrong operator.
+    #[error("comparisons are =, ==, !=, <, <=, >, >=; bits are tested as in \"tcp[13] & 2 != 0\"")]
+    Comparison,
+    /// Capital letters.
+    #[error("keywords are written in small letters")]
+    LowerCase,
+    /// A port range.
+    #[error("a range of ports is written \"portrange 80-90\"")]
+    Portrange,
+    /// Defaulting ended.
+    #[error(
+        "a value alone takes over the qualifiers of the primitive before it; after a protocol, a comparison or a closed parenthesis there are none"
+    )]
+    Inheritance,
+    /// A mistyped name of a host.
+    #[error("the name was found neither as an address nor by the resolver")]
+    CheckName,
+}
+
+impl CompileError {
+    pub(crate) fn new(span: Range<usize>, kind: ErrorKind) -> Self {
+        Self {
+            span,
+            kind,
+            expected: Vec::new(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn expecting(mut self, expected: &[&'static str]) -> Self {
+        self.expected = expected.to_vec();
+        self
+    }
+
+    pub(crate) fn hinting(mut self, hint: Hint) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+
+    /// The error for people: message, the expression with the place marked by carets, what would
+    /// have been accepted, and advice. `expression` is the text that was compiled.
+    #[must_use]
+    pub fn render(&self, expression: &str) -> String {
+        let mut text = format!("{self}\n");
+        let (line, before, width) = self.marked_line(expression);
+        let _ = writeln!(text, "  {line}");
+        let _ = writeln!(text, "  {}{}", " ".repeat(before), "^".repeat(width));
+        if !self.expected.is_empty() {
+            let _ = writeln!(text, "expected: {}", self.expected.join(", "));
+        }
+        if let Some(hint) = self.hint {
+            let _ = writeln!(text, "hint: {hint}");
+        }
+        text
+    }
+
+    /// The line of the place with control characters blanked, the number of characters before the
+    /// place, and its width in characters. Long lines are cut to the neighbourhood.
+    fn marked_line(&self, expression: &str) -> (String, usize, usize) {
+        const AROUND: usize = 60;
+        let start = floor_char(expression, self.span.start);
+        let end = floor_char(expression, self.span.end.max(start));
+        let line_start = expression[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = expression[start..]
+            .find('\n')
+            .map_or(expression.len(), |at| start + at);
+        let clean = |c: char| if c.is_control() { ' ' } else { c };
+        let prefix: Vec<char> = expression[line_start..start].chars().map(clean).collect();
+        let marked: Vec<char> = expression[start..end.min(line_end).max(start)]
+            .chars()
+            .map(clean)
+            .collect();
+        let suffix: Vec<char> = expression[end.min(line_end).max(start)..line_end]
+            .chars()
+            .map(clean)
+            .collect();
+        let cut_front = prefix.len() > AROUND;
+        let mut line = String::from(if cut_front { "…" } else { "" });
+        line.extend(&prefix[prefix.len().saturating_sub(AROUND)..]);
+        let before = line.chars().count();
+        let shown = marked.len().min(AROUND);
+        line.extend(&marked[..shown]);
+        line.extend(suffix.iter().take(AROUND));
+        if suffix.len() > AROUND {
+            line.push('…');
+        }
+        (line, before, shown.max(1))
+    }
+}
+
+/// The nearest character boundary at or before `at`.
+fn floor_char(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}

@@ -1,0 +1,54 @@
+//! Conditions: trees of tests.
+
+use super::{Relation, ValueId};
+
+/// One comparison of two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Test {
+    pub(crate) left: ValueId,
+    pub(crate) relation: Relation,
+    pub(crate) right: ValueId,
+}
+
+/// A condition on a packet, evaluated from left to right and no further than needed.
+#[derive(Clone, Debug)]
+pub(crate) enum Condition {
+    Constant(bool),
+    Test(Test),
+    Not(Box<Condition>),
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+}
+
+impl Condition {
+    /// Both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match self {
+            Self::All(mut list) => {
+                list.push(other);
+                Self::All(list)
+            }
+            first => Self::All(vec![first, other]),
+        }
+    }
+
+    /// Either.
+    pub(crate) fn or(self, other: Self) -> Self {
+        match self {
+            Self::Any(mut list) => {
+                list.push(other);
+                Self::Any(list)
+            }
+            first => Self::Any(vec![first, other]),
+        }
+    }
+
+    /// The opposite.
+    pub(crate) fn negated(self) -> Self {
+        match self {
+            Self::Not(inner) => *inner,
+            Self::Constant(constant) => Self::Constant(!constant),
+            other => Self::Not(Box::new(other)),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The intermediate form: values computed from the packet, conditions over them, and the decision
+//! graph that conditions become.
+//!
+//! Values are pure expressions, kept once each (value numbering by construction). A condition is a
+//! tree of tests; a graph is the same thing with every `and`, `or` and `not` turned into edges. A
+//! load beyond the packet rejects it, so that the order of tests is part of the meaning.
+
+mod condition;
+mod graph;
+mod known;
+mod value;
+
+pub(crate) use condition::{Condition, Test};
+pub(crate) use graph::{ACCEPT, Graph, Node, NodeId, REJECT};
+pub(crate) use value::{Size, Value, ValueId, Values};
+
+/// How a test compares, unsigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Relation {
+    Equal,
+    Greater,
+    GreaterEqual,
+    /// Any bit in common.
+    AnyBit,
+}
+
+impl Relation {
+    /// The outcome for two numbers.
+    pub(crate) fn holds(self, left: u32, right: u32) -> bool {
+        match self {
+            Self::Equal => left == right,
+            Self::Greater => left > right,
+            Self::GreaterEqual => left >= right,
+            Self::AnyBit => left & right != 0,
+        }
+    }
+}

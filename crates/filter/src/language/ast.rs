@@ -1,0 +1,183 @@
+//! The expression as a tree. Each part knows its place in the text.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+use super::Proto;
+
+/// A byte range in the expression.
+pub(crate) type Span = Range<usize>;
+
+/// A condition on a packet.
+#[derive(Debug)]
+pub(crate) enum Expr {
+    /// `a and b or c …`: both operators bind equally, from left to right.
+    Chain(Box<Expr>, Vec<(Junction, Expr)>),
+    Not(Box<Expr>),
+    Primitive(Primitive, Span),
+}
+
+/// How two conditions are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Junction {
+    And,
+    Or,
+}
+
+/// One test of the language.
+#[derive(Debug)]
+pub(crate) enum Primitive {
+    /// A protocol's name alone.
+    Protocol(Proto),
+    /// Qualifiers and what they qualify.
+    Id(Qualifiers, Id),
+    Broadcast(Option<Proto>),
+    Multicast(Option<Proto>),
+    /// Length at most so many bytes.
+    Less(u32),
+    /// Length at least so many bytes.
+    Greater(u32),
+    /// A byte at an offset from the start of the packet.
+    Byte(u32, ByteTest, u32),
+    Relation(Arith, Relation, Arith),
+    Inbound,
+    Outbound,
+    Ifindex(u32),
+    Vlan(Option<u32>),
+    Mpls(Option<u32>),
+    Pppoed,
+    Pppoes(Option<u32>),
+}
+
+/// Which part of a packet an [`Id`] is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Qualifiers {
+    pub(crate) proto: Option<Proto>,
+    pub(crate) direction: Direction,
+    pub(crate) kind: Kind,
+}
+
+/// The direction qualifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// None was written, which means either.
+    Default,
+    Src,
+    Dst,
+    SrcOrDst,
+    SrcAndDst,
+}
+
+/// The type qualifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// None was written, which means a host.
+    Default,
+    Host,
+    Net,
+    Port,
+    Portrange,
+    Proto,
+    Protochain,
+    Gateway,
+}
+
+/// What follows the qualifiers.
+#[derive(Debug)]
+pub(crate) enum Id {
+    Name(String),
+    Number(u32),
+    /// One to four dotted decimal numbers.
+    Ipv4(Dotted),
+    Ipv4Prefix(Dotted, u32),
+    Ipv4Mask(Dotted, Dotted),
+    Ipv6(Ipv6Addr),
+    Ipv6Prefix(Ipv6Addr, u32),
+    Mac([u8; 6]),
+}
+
+/// A dotted address that may have fewer than four parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dotted {
+    /// The parts, right-aligned as they were written: `10.1` is 0.0.10.1.
+    pub(crate) value: u32,
+    /// How many parts, 2 to 4.
+    pub(crate) parts: u32,
+}
+
+impl Dotted {
+    /// The address with the missing parts as zeros at the end.
+    pub(crate) fn address(self) -> u32 {
+        self.value.checked_shl(32 - 8 * self.parts).unwrap_or(0)
+    }
+
+    /// The mask that covers the parts which were written.
+    pub(crate) fn mask(self) -> u32 {
+        u32::MAX.checked_shl(32 - 8 * self.parts).unwrap_or(0)
+    }
+}
+
+impl std::fmt::Display for Dotted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = Ipv4Addr::from_bits(self.value).octets();
+        let skip = 4_usize.saturating_sub(self.parts as usize);
+        for (at, byte) in bytes.iter().skip(skip).enumerate() {
+            write!(f, "{}{byte}", if at == 0 { "" } else { "." })?;
+        }
+        Ok(())
+    }
+}
+
+/// Comparison of two numbers, unsigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+}
+
+/// Comparison of a byte in a `byte` primitive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByteTest {
+    Equal,
+    Less,
+    Greater,
+}
+
+/// A 32-bit number computed from the packet.
+#[derive(Debug)]
+pub(crate) enum Arith {
+    Number(u32),
+    Length,
+    Load {
+        proto: Proto,
+        index: Box<Arith>,
+        size: u32,
+        span: Span,
+    },
+    Negate(Box<Arith>),
+    Binary {
+        operator: Operator,
+        left: Box<Arith>,
+        right: Box<Arith>,
+        span: Span,
+    },
+}
+
+/// An arithmetic operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulus,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+}

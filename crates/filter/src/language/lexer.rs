@@ -1,0 +1,320 @@
+//! Text to tokens, each with its place.
+//!
+//! At each place the longest token wins: `len-1` is one name, `80-90` too, and `1:2:3:4:5:6` one
+//! hardware address. Among tokens of equal length a keyword comes before a number, a number before
+//! an address, an address before a name.
+
+use std::net::Ipv6Addr;
+
+use super::ast::{Dotted, Span};
+use super::keyword::{self, Keyword};
+use crate::error::{CompileError, ErrorKind, Hint};
+
+/// A token and its place.
+#[derive(Clone, Debug)]
+pub(super) struct Token {
+    pub(super) kind: TokenKind,
+    pub(super) span: Span,
+}
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TokenKind {
+    Keyword(Keyword),
+    Number(u32),
+    Ipv4(Dotted),
+    Ipv6(Ipv6Addr),
+    Mac([u8; 6]),
+    Name(String),
+    Symbol(Symbol),
+}
+
+/// Operators and punctuation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Symbol {
+    LeftParen,
+    RightParen,
+    LeftBracket,
+    RightBracket,
+    Colon,
+    Plus,
+    Minus,
+    Star,
+    Slash,
+    Percent,
+    Ampersand,
+    Bar,
+    Caret,
+    ShiftLeft,
+    ShiftRight,
+    Bang,
+    AndAnd,
+    OrOr,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+const SYMBOLS: &[(&str, Symbol)] = &[
+    ("&&", Symbol::AndAnd),
+    ("||", Symbol::OrOr),
+    ("==", Symbol::Equal),
+    ("!=", Symbol::NotEqual),
+    ("<=", Symbol::LessEqual),
+    (">=", Symbol::GreaterEqual),
+    ("<<", Symbol::ShiftLeft),
+    (">>", Symbol::ShiftRight),
+    ("(", Symbol::LeftParen),
+    (")", Symbol::RightParen),
+    ("[", Symbol::LeftBracket),
+    ("]", Symbol::RightBracket),
+    (":", Symbol::Colon),
+    ("+", Symbol::Plus),
+    ("-", Symbol::Minus),
+    ("*", Symbol::Star),
+    ("/", Symbol::Slash),
+    ("%", Symbol::Percent),
+    ("&", Symbol::Ampersand),
+    ("|", Symbol::Bar),
+    ("^", Symbol::Caret),
+    ("!", Symbol::Bang),
+    ("=", Symbol::Equal),
+    ("<", Symbol::Less),
+    (">", Symbol::Greater),
+];
+
+/// Splits the whole expression.
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, CompileError> {
+    let bytes = text.as_bytes();
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+            at += 1;
+            continue;
+        }
+        let (kind, len) = next(text, at)?;
+        tokens.push(Token {
+            kind,
+            span: at..at + len,
+        });
+        at += len;
+    }
+    Ok(tokens)
+}
+
+/// The token at `at` and its length.
+fn next(text: &str, at: usize) -> Result<(TokenKind, usize), CompileError> {
+    let rest = &text[at..];
+    if rest.starts_with('\\') {
+        return escaped(rest, at);
+    }
+    let word = word_length(rest);
+    let mac = mac_length(rest);
+    let ipv6 = ipv6_length(rest);
+    if let Some((len, address)) =
+        ipv6.filter(|&(len, _)| len > word && mac.is_none_or(|m| m.0 < len))
+    {
+        return Ok((TokenKind::Ipv6(address), len));
+    }
+    if let Some((len, address)) = mac.filter(|&(len, _)| len >= word) {
+        return Ok((TokenKind::Mac(address), len));
+    }
+    if let Some(len) = colons_length(rest).filter(|&len| len > word) {
+        return Err(CompileError::new(
+            at..at + len,
+            ErrorKind::BadHardwareAddress,
+        ));
+    }
+    if word > 0 {
+        return self::word(&rest[..word], at).map(|kind| (kind, word));
+    }
+    for &(symbol, kind) in SYMBOLS {
+        if rest.starts_with(symbol) {
+            return Ok((TokenKind::Symbol(kind), symbol.len()));
+        }
+    }
+    let c = rest.chars().next().unwrap_or('\0');
+    Err(CompileError::new(
+        at..at + c.len_utf8(),
+        ErrorKind::IllegalCharacter(c),
+    ))
+}
+
+/// `\name`: the name without its meaning as a keyword.
+fn escaped(rest: &str, at: usize) -> Result<(TokenKind, usize), CompileError> {
+    let end = rest[1..]
+        .find([' ', '!', '(', ')', '\n', '\t', '\r'])
+        .map_or(rest.len(), |n| n + 1);
+    if end == 1 {
+        return Err(CompileError::new(at..at + 1, ErrorKind::EmptyEscape));
+    }
+    Ok((TokenKind::Name(rest[1..end].to_owned()), end))
+}
+
+/// The length of a name: letters, digits, and inside it also `-`, `_` and `.`; a dot may end it.
+fn word_length(rest: &str) -> usize {
+    let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let bytes = rest.as_bytes();
+    if !bytes.first().is_some_and(u8::is_ascii_alphanumeric) {
+        return 0;
+    }
+    let mut len = bytes.iter().take_while(|&&b| inside(b)).count();
+    while len > 1 && matches!(bytes[len - 1], b'-' | b'_') {
+        len -= 1;
+    }
+    len
+}
+
+/// Keyword, number, address or name.
+fn word(word: &str, at: usize) -> Result<TokenKind, CompileError> {
+    if let Some(keyword) = keyword::lookup(word) {
+        return Ok(match keyword {
+            Keyword::Number(n) => TokenKind::Number(n),
+            keyword => TokenKind::Keyword(keyword),
+        });
+    }
+    let span = at..at + word.len();
+    if is_number(word) {
+        return number(word)
+            .map(TokenKind::Number)
+            .map_err(|kind| CompileError::new(span, kind));
+    }
+    let parts: Vec<&str> = word.split('.').collect();
+    if (2..=4).contains(&parts.len()) && parts.iter().all(|part| is_number(part)) {
+        return dotted(&parts)
+            .map(TokenKind::Ipv4)
+            .ok_or_else(|| CompileError::new(span, ErrorKind::BadIpv4));
+    }
+    if word.len() == 12 && word.bytes().all(|b| b.is_ascii_hexdigit()) {
+        if let Some(mac) = hex_pairs(word) {
+            return Ok(TokenKind::Mac(mac));
+        }
+    }
+    Ok(TokenKind::Name(word.to_owned()))
+}
+
+/// Decimal, octal and hexadecimal digits as in C.
+fn is_number(word: &str) -> bool {
+    match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+        Some(hex) => !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()),
+        None => !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit()),
+    }
+}
+
+fn number(word: &str) -> Result<u32, ErrorKind> {
+    let (digits, radix) = match word.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (&word[2..], 16),
+        [b'0', _, ..] => (&word[1..], 8),
+        _ => (word, 10),
+    };
+    let digits = digits.trim_start_matches('0');
+    if radix == 8 && digits.contains(['8', '9']) {
+        return Err(ErrorKind::BadOctal);
+    }
+    if digits.is_empty() {
+        return Ok(0);
+    }
+    u32::from_str_radix(digits, radix).map_err(|_| ErrorKind::NumberTooLarge)
+}
+
+/// Dotted decimal; leading zeros are allowed and do not mean octal.
+fn dotted(parts: &[&str]) -> Option<Dotted> {
+    let mut value = 0_u32;
+    for part in parts {
+        let octet: u8 = part.parse().ok()?;
+        value = value << 8 | u32::from(octet);
+    }
+    Some(Dotted {
+        value,
+        parts: u32::try_from(parts.len()).ok()?,
+    })
+}
+
+fn hex_pairs(word: &str) -> Option<[u8; 6]> {
+    let mut mac = [0_u8; 6];
+    for (at, byte) in mac.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(word.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(mac)
+}
+
+/// A hardware address with separators: six numbers of one or two hexadecimal digits, all separated
+/// alike, or three of four digits with dots.
+fn mac_length(rest: &str) -> Option<(usize, [u8; 6])> {
+    let hex = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+    let separator = *rest.as_bytes().get(hex)?;
+    if !matches!(separator, b':' | b'.' | b'-') {
+        return None;
+    }
+    let run = rest
+        .bytes()
+        .take_while(|&b| b.is_ascii_hexdigit() || b == separator)
+        .count();
+    let text = &rest[..run];
+    let groups: Vec<&str> = text.split(char::from(separator)).collect();
+    if separator == b'.' && groups.len() == 3 && groups.iter().all(|group| group.len() == 4) {
+        return Some((run, hex_pairs(&groups.concat())?));
+    }
+    // Colons cannot continue a name, so that a seventh group is left for the next token; `.` and
+    // `-` can, and the longer name wins.
+    if groups.len() != 6 || !groups.iter().all(|group| matches!(group.len(), 1 | 2)) {
+        return None;
+    }
+    let mut mac = [0_u8; 6];
+    for (byte, group) in mac.iter_mut().zip(&groups) {
+        *byte = u8::from_str_radix(group, 16).ok()?;
+    }
+    Some((run, mac))
+}
+
+/// The longest IPv6 address that begins here.
+fn ipv6_length(rest: &str) -> Option<(usize, Ipv6Addr)> {
+    const LONGEST: usize = 45;
+    let run = rest
+        .bytes()
+        .take(LONGEST + 1)
+        .take_while(|&b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'))
+        .count();
+    if rest.as_bytes()[..run]
+        .iter()
+        .filter(|&&b| b == b':')
+        .count()
+        < 2
+    {
+        return None;
+    }
+    let address = (2..=run)
+        .rev()
+        .find_map(|len| Some((len, rest[..len].parse().ok()?)));
+    // `1::2::3` is no address followed by something, but a mistake.
+    address.filter(|&(len, _)| !rest[len..].starts_with(':'))
+}
+
+/// The length of numbers with colons that form no address.
+fn colons_length(rest: &str) -> Option<usize> {
+    let run = rest
+        .bytes()
+        .take_while(|&b| b.is_ascii_hexdigit() || b == b':')
+        .count();
+    let colons = rest[..run].bytes().filter(|&b| b == b':').count();
+    (colons >= 2 && rest.as_bytes()[0] != b':').then_some(run)
+}
+
+/// A hint for a word that cannot stand where it stands.
+pub(super) fn word_hint(word: &str) -> Option<Hint> {
+    let display = [
+        "tcp.", "udp.", "ip.", "ipv6.", "eth.", "frame.", "http.", "dns.", "arp.",
+    ];
+    if display.iter().any(|prefix| word.starts_with(prefix)) {
+        return Some(Hint::DisplayFilter);
+    }
+    let lower = word.to_ascii_lowercase();
+    if lower != word && keyword::lookup(&lower).is_some() {
+        return Some(Hint::LowerCase);
+    }
+    None
+}

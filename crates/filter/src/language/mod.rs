@@ -1,0 +1,21 @@
+//! The expression as text and as a tree: lexer, parser, abstract syntax.
+//!
+//! Nothing here knows of link types, names or instructions.
+
+pub(crate) mod ast;
+mod keyword;
+mod lexer;
+mod parser;
+
+pub(crate) use keyword::Proto;
+pub(crate) use parser::parse;
+
+/// Bounds that keep the compilation of hostile expressions short.
+pub mod limits {
+    /// The longest expression, in bytes.
+    pub const EXPRESSION: usize = 1 << 20;
+    /// How deep parentheses, negations and arithmetic may nest.
+    pub const NESTING: usize = 200;
+    /// How many operations one arithmetic expression may chain.
+    pub const ARITHMETIC: u32 = 200;
+}

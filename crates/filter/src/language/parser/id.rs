@@ -1,0 +1,127 @@
+//! Values: names, addresses, numbers, and groups of them that share qualifiers.
+
+use super::super::ast::{Expr, Id, Primitive, Qualifiers};
+use super::super::keyword::Keyword;
+use super::super::lexer::{Symbol, TokenKind};
+use super::{Parsed, Parser, VALUE, negate};
+
+/// Whether a token can only begin a value (a number or parenthesis may begin something else).
+pub(super) fn begins(kind: &TokenKind) -> bool {
+    matches!(
+        kind,
+        TokenKind::Name(_) | TokenKind::Ipv4(_) | TokenKind::Ipv6(_) | TokenKind::Mac(_)
+    )
+}
+
+impl Parser<'_> {
+    /// One value or a parenthesised group, under `qualifiers`.
+    pub(super) fn id(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
+        let negated = self.negations();
+        let expr = match self.at_symbol(Symbol::LeftParen) {
+            true => self.group(qualifiers)?,
+            false => self.value(qualifiers)?,
+        };
+        Ok(negate(expr, negated))
+    }
+
+    /// `( value and value or … )`. The first must be a plain value, a negation, or numbers in
+    /// parentheses; the others may be groups.
+    fn group(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
+        if let Ok(number) = self.attempt(|parser| parser.nested_number(qualifiers)) {
+            return Ok(number);
+        }
+        let open = self.start();
+        self.at += 1;
+        let expr = self.nested(|parser| {
+            let first = match parser.at_symbol(Symbol::LeftParen) {
+                true => parser.nested_number(qualifiers)?,
+                false => parser.id(qualifiers)?,
+            };
+            let mut rest = Vec::new();
+            while let Some(junction) = parser.junction() {
+                rest.push((junction, parser.id(qualifiers)?));
+            }
+            Ok(if rest.is_empty() {
+                first
+            } else {
+                Expr::Chain(Box::new(first), rest)
+            })
+        })?;
+        self.close(open, Symbol::RightParen, &["and", "or", ")"])?;
+        Ok(expr)
+    }
+
+    /// A number in any number of parentheses.
+    fn nested_number(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
+        let start = self.start();
+        let number = self.parenthesised_number()?;
+        Ok(Expr::Primitive(
+            Primitive::Id(qualifiers, Id::Number(number)),
+            self.span_from(start),
+        ))
+    }
+
+    /// `5`, `(5)`, `((5))`.
+    pub(super) fn parenthesised_number(&mut self) -> Parsed<u32> {
+        if let Some(&TokenKind::Number(number)) = self.peek() {
+            self.at += 1;
+            return Ok(number);
+        }
+        let open = self.start();
+        if !self.take_symbol(Symbol::LeftParen) {
+            return Err(self.unexpected(&["a number"]));
+        }
+        let number = self.nested(Self::parenthesised_number)?;
+        self.close(open, Symbol::RightParen, &[")"])?;
+        Ok(number)
+    }
+
+    fn value(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
+        let start = self.start();
+        let id = match self.peek() {
+            Some(TokenKind::Name(name)) => Id::Name(name.clone()),
+            Some(&TokenKind::Number(number)) => Id::Number(number),
+            Some(&TokenKind::Ipv4(address)) => Id::Ipv4(address),
+            Some(&TokenKind::Ipv6(address)) => Id::Ipv6(address),
+            Some(&TokenKind::Mac(address)) => Id::Mac(address),
+            _ => return Err(self.unexpected(VALUE)),
+        };
+        self.at += 1;
+        let id = self.suffix(id)?;
+        Ok(Expr::Primitive(
+            Primitive::Id(qualifiers, id),
+            self.span_from(start),
+        ))
+    }
+
+    /// `/24` and `mask 255.255.255.0` after an address.
+    fn suffix(&mut self, id: Id) -> Parsed<Id> {
+        Ok(match id {
+            Id::Ipv4(address) if self.take_symbol(Symbol::Slash) => {
+                Id::Ipv4Prefix(address, self.plain_number()?)
+            }
+            Id::Ipv6(address) if self.take_symbol(Symbol::Slash) => {
+                Id::Ipv6Prefix(address, self.plain_number()?)
+            }
+            Id::Ipv4(address) if self.take_keyword(Keyword::Mask) => match self.peek() {
+                Some(&TokenKind::Ipv4(mask)) => {
+                    self.at += 1;
+                    Id::Ipv4Mask(address, mask)
+                }
+                _ => return Err(self.unexpected(&["a dotted netmask"])),
+            },
+            id => id,
+        })
+    }
+
+    /// A number without parentheses.
+    pub(super) fn plain_number(&mut self) -> Parsed<u32> {
+        match self.peek() {
+            Some(&TokenKind::Number(number)) => {
+                self.at += 1;
+                Ok(number)
+            }
+            _ => Err(self.unexpected(&["a number"])),
+        }
+    }
+}

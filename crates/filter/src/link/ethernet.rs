@@ -1,0 +1,64 @@
+//! Ethernet: destination, source, type or length (IEEE 802.3), with 802.1Q tags between.
+
+use super::ethertype as et;
+use super::{Addresses, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET, Place};
+use super::{equals, field, snap};
+use crate::ir::{Condition, Relation, Size, Values};
+
+pub(super) struct Ethernet;
+
+impl LinkLayer for Ethernet {
+    fn name(&self) -> &'static str {
+        "Ethernet"
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            type_field: 12,
+            payload: 14,
+        }
+    }
+
+    fn addresses(&self) -> Option<Addresses> {
+        Some(Addresses { dst: 0, src: 6 })
+    }
+
+    fn osi_header(&self) -> u32 {
+        3
+    }
+
+    fn has_vlan(&self) -> bool {
+        true
+    }
+
+    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+        let Place {
+            type_field,
+            payload,
+        } = place;
+        let is_length = field(values, Size::Half, type_field, Relation::Greater, LLC_MAX).negated();
+        match proto {
+            et::SAP_ISO | et::SAP_NETBEUI => {
+                is_length.and(equals(values, Size::Half, payload, proto << 8 | proto))
+            }
+            et::SAP_IPX => {
+                let by_type = equals(values, Size::Half, type_field, et::IPX);
+                let in_snap = snap(values, payload, OUI_ETHERNET, et::IPX);
+                let by_sap = equals(values, Size::Byte, payload, et::SAP_IPX);
+                let without_llc = equals(values, Size::Half, payload, 0xffff);
+                by_type.or(is_length.and(in_snap.or(by_sap).or(without_llc)))
+            }
+            et::ATALK | et::AARP => {
+                let organisation = if proto == et::ATALK {
+                    OUI_APPLE
+                } else {
+                    OUI_ETHERNET
+                };
+                let by_type = equals(values, Size::Half, type_field, proto);
+                by_type.or(is_length.and(snap(values, payload, organisation, proto)))
+            }
+            _ if proto <= LLC_MAX => is_length.and(equals(values, Size::Byte, payload, proto)),
+            _ => equals(values, Size::Half, type_field, proto),
+        }
+    }
+}

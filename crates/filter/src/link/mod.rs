@@ -1,0 +1,207 @@
+//! Link layers: where the type field is, what values it takes, how long the header is.
+//!
+//! One file each. A link layer answers with conditions over offsets from [`Place`], which moves
+//! when `vlan` and its like are met in an expression; everything above the link layer asks only
+//! through [`LinkLayer`].
+
+mod ethernet;
+mod loopback;
+mod ppp;
+mod raw;
+mod sll;
+
+use crate::ir::{Condition, Relation, Size, Test, Values};
+use crate::language::ast::Operator;
+
+/// The kind of link-layer header, by its `LINKTYPE_` number in capture files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkType(pub u32);
+
+impl LinkType {
+    /// BSD loopback: a 4-byte address family in the byte order of the capturing host.
+    pub const NULL: Self = Self(0);
+    /// Ethernet.
+    pub const ETHERNET: Self = Self(1);
+    /// PPP.
+    pub const PPP: Self = Self(9);
+    /// PPP in HDLC-like framing.
+    pub const PPP_HDLC: Self = Self(50);
+    /// PPP over Ethernet, beginning with the PPPoE header.
+    pub const PPP_ETHER: Self = Self(51);
+    /// IPv4 or IPv6 without a link-layer header.
+    pub const RAW: Self = Self(101);
+    /// OpenBSD loopback: like [`NULL`](Self::NULL), in network byte order.
+    pub const LOOP: Self = Self(108);
+    /// Linux cooked capture, version 1.
+    pub const LINUX_SLL: Self = Self(113);
+    /// IPv4 only.
+    pub const IPV4: Self = Self(228);
+    /// IPv6 only.
+    pub const IPV6: Self = Self(229);
+    /// Linux cooked capture, version 2.
+    pub const LINUX_SLL2: Self = Self(276);
+}
+
+/// Where the parts of the packet are that later tests refer to, in bytes from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The field that names the protocol of the payload.
+    pub(crate) type_field: u32,
+    /// The payload: where the network layer begins.
+    pub(crate) payload: u32,
+}
+
+/// A protocol as `ether proto` numbers it: an EtherType, or an LLC service access point if it is
+/// not greater than [`LLC_MAX`].
+pub(crate) type EtherProto = u32;
+
+/// The greatest length that an 802.3 header states; greater numbers are EtherTypes (IEEE 802.3,
+/// 3.2.6).
+pub(crate) const LLC_MAX: u32 = 1500;
+
+/// Numbers of `ether proto` that the compiler itself uses.
+pub(crate) mod ethertype {
+    pub(crate) const IP: u32 = 0x0800;
+    pub(crate) const ARP: u32 = 0x0806;
+    pub(crate) const RARP: u32 = 0x8035;
+    pub(crate) const IP6: u32 = 0x86dd;
+    pub(crate) const VLAN: u32 = 0x8100;
+    pub(crate) const QINQ: u32 = 0x88a8;
+    pub(crate) const QINQ_OLD: u32 = 0x9100;
+    pub(crate) const ATALK: u32 = 0x809b;
+    pub(crate) const AARP: u32 = 0x80f3;
+    pub(crate) const IPX: u32 = 0x8137;
+    pub(crate) const MPLS: u32 = 0x8847;
+    /// 802.2 service access points.
+    pub(crate) const SAP_ISO: u32 = 0xfe;
+    pub(crate) const SAP_IPX: u32 = 0xe0;
+    pub(crate) const SAP_STP: u32 = 0x42;
+    pub(crate) const SAP_NETBEUI: u32 = 0xf0;
+}
+
+/// Offsets of the hardware addresses, in bytes from the start of the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    pub(crate) src: u32,
+    pub(crate) dst: u32,
+}
+
+/// Where the direction of a packet is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DirectionField {
+    pub(crate) size: Size,
+    pub(crate) offset: u32,
+    /// The value of packets that the host sent.
+    pub(crate) outgoing: u32,
+}
+
+/// What the compiler asks of a link layer.
+pub(crate) trait LinkLayer {
+    /// The name for messages.
+    fn name(&self) -> &'static str;
+
+    /// Where things are before any `vlan`.
+    fn place(&self) -> Place;
+
+    /// Whether the payload is of this protocol.
+    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition;
+
+    /// The hardware addresses, where the header has them in the Ethernet form.
+    fn addresses(&self) -> Option<Addresses> {
+        None
+    }
+
+    /// How many bytes of LLC header lie between the payload's start and an OSI network header.
+    fn osi_header(&self) -> u32 {
+        0
+    }
+
+    /// Whether 802.1Q tags can follow.
+    fn has_vlan(&self) -> bool {
+        false
+    }
+
+    /// The field that tells incoming from outgoing packets.
+    fn direction(&self) -> Option<DirectionField> {
+        None
+    }
+
+    /// The offset of a 4-byte interface index.
+    fn interface_index(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// The link layer of a link type. `swapped` says that the file was written by a host of the other
+/// byte order, which matters for headers in host order.
+pub(crate) fn link_layer(link_type: LinkType, swapped: bool) -> Option<Box<dyn LinkLayer>> {
+    Some(match link_type {
+        LinkType::ETHERNET => Box::new(ethernet::Ethernet),
+        LinkType::NULL => Box::new(loopback::Loopback::null(swapped)),
+        LinkType::LOOP => Box::new(loopback::Loopback::network_order()),
+        // BSDs number raw IP differently inside a host than in files.
+        LinkType::RAW | LinkType(12 | 14) => Box::new(raw::Raw::Either),
+        LinkType::IPV4 => Box::new(raw::Raw::V4),
+        LinkType::IPV6 => Box::new(raw::Raw::V6),
+        LinkType::LINUX_SLL => Box::new(sll::Sll),
+        LinkType::LINUX_SLL2 => Box::new(sll::Sll2),
+        LinkType::PPP => Box::new(ppp::Ppp::PPP),
+        LinkType::PPP_HDLC => Box::new(ppp::Ppp::SERIAL),
+        LinkType::PPP_ETHER => Box::new(ppp::Ppp::ETHER),
+        _ => return None,
+    })
+}
+
+/// The test that packet bytes relate to a number.
+pub(crate) fn field(
+    values: &mut Values,
+    size: Size,
+    offset: u32,
+    relation: Relation,
+    number: u32,
+) -> Condition {
+    let left = values.load(size, offset);
+    let right = values.constant(number);
+    Condition::Test(Test {
+        left,
+        relation,
+        right,
+    })
+}
+
+/// The test that packet bytes equal a number.
+pub(crate) fn equals(values: &mut Values, size: Size, offset: u32, number: u32) -> Condition {
+    field(values, size, offset, Relation::Equal, number)
+}
+
+/// The test that masked packet bytes equal a number.
+pub(crate) fn masked(
+    values: &mut Values,
+    size: Size,
+    offset: u32,
+    mask: u32,
+    number: u32,
+) -> Condition {
+    let load = values.load(size, offset);
+    let mask = values.constant(mask);
+    let left = values.binary(Operator::And, load, mask);
+    let right = values.constant(number);
+    Condition::Test(Test {
+        left,
+        relation: Relation::Equal,
+        right,
+    })
+}
+
+/// The test for a SNAP header (RFC 1042) at `llc` with this organisation and protocol.
+pub(crate) fn snap(values: &mut Values, llc: u32, organisation: u32, proto: u32) -> Condition {
+    const UI_TO_SNAP: u32 = 0xaaaa_0300;
+    let low = organisation << 16 | proto;
+    let high = UI_TO_SNAP | organisation >> 16;
+    equals(values, Size::Word, llc + 4, low).and(equals(values, Size::Word, llc, high))
+}
+
+/// The organisation of encapsulated Ethernet.
+pub(crate) const OUI_ETHERNET: u32 = 0x00_0000;
+/// The organisation of AppleTalk.
+pub(crate) const OUI_APPLE: u32 = 0x08_0007;

@@ -1,0 +1,246 @@
+//! Hosts and networks: IPv4 (in IP, ARP and RARP), IPv6, hardware addresses.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::{End, Lowered, Lowering, kind_name, lookup_failed, unknown};
+use crate::error::ErrorKind;
+use crate::ir::{Condition, Size};
+use crate::language::Proto;
+use crate::language::ast::{Direction, Id, Kind, Qualifiers};
+use crate::link::{equals, ethertype, masked};
+use crate::resolve::NameKind;
+
+impl Lowering<'_> {
+    pub(super) fn address(&mut self, qualifiers: Qualifiers, id: &Id) -> Lowered<Condition> {
+        let net = qualifiers.kind == Kind::Net;
+        match *id {
+            Id::Name(ref name) if net => self.named_network(qualifiers, name),
+            Id::Name(ref name) => self.named_host(qualifiers, name),
+            Id::Number(number) if net => {
+                let (address, mask) = left_aligned(number);
+                self.ipv4(qualifiers, address, mask)
+            }
+            Id::Number(number) => self.ipv4(qualifiers, number, u32::MAX),
+            // A dotted address with less than four parts is a network even after `host`.
+            Id::Ipv4(dotted) => self.ipv4(qualifiers, dotted.address(), dotted.mask()),
+            Id::Ipv4Prefix(dotted, bits) => {
+                if bits > 32 {
+                    return Err(ErrorKind::PrefixTooLong(32));
+                }
+                let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+                self.ipv4_network(qualifiers, dotted.address(), mask)
+            }
+            Id::Ipv4Mask(dotted, mask) => {
+                // A mask with missing parts continues with zeros, as an address does.
+                self.ipv4_network(qualifiers, dotted.address(), mask.address())
+            }
+            Id::Ipv6(address) => self.ipv6(qualifiers, address, 128),
+            Id::Ipv6Prefix(address, bits) => self.ipv6(qualifiers, address, bits),
+            Id::Mac(address) => self.hardware(qualifiers, address),
+        }
+    }
+
+    fn ipv4_network(&mut self, q: Qualifiers, address: u32, mask: u32) -> Lowered<Condition> {
+        if address & !mask != 0 {
+            return Err(ErrorKind::HostBitsSet);
+        }
+        if q.kind != Kind::Net {
+            return Err(ErrorKind::MaskWithoutNet);
+        }
+        self.ipv4(q, address, mask)
+    }
+
+    /// An IPv4 address under a mask, in the protocols that the qualifier names.
+    fn ipv4(&mut self, q: Qualifiers, address: u32, mask: u32) -> Lowered<Condition> {
+        let protos: &[(u32, u32, u32)] = match q.proto {
+            None => &[IP_ENDS, ARP_ENDS, RARP_ENDS],
+            Some(Proto::Ip) => &[IP_ENDS],
+            Some(Proto::Arp) => &[ARP_ENDS],
+            Some(Proto::Rarp) => &[RARP_ENDS],
+            Some(Proto::Decnet) => return Err(ErrorKind::Unsupported("decnet host".to_owned())),
+            Some(proto) => {
+                return Err(bad(
+                    proto,
+                    if q.kind == Kind::Net {
+                        "a network"
+                    } else {
+                        "an IPv4 host"
+                    },
+                ));
+            }
+        };
+        let mut tests = protos.iter().map(|&(ether, src, dst)| {
+            self.in_direction(q.direction, |this, end| {
+                let offset = this.place.payload + if end == End::Src { src } else { dst };
+                let network = this.network(ether);
+                let compared = match mask {
+                    u32::MAX => equals(this.values, Size::Word, offset, address),
+                    _ => masked(this.values, Size::Word, offset, mask, address),
+                };
+                network.and(compared)
+            })
+        });
+        let first = tests.next().unwrap_or(Condition::Constant(false));
+        Ok(tests.fold(first, Condition::or))
+    }
+
+    /// An IPv6 address under a prefix of so many bits.
+    fn ipv6(&mut self, q: Qualifiers, address: Ipv6Addr, bits: u32) -> Lowered<Condition> {
+        if bits > 128 {
+            return Err(ErrorKind::PrefixTooLong(128));
+        }
+        let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+        if address.to_bits() & !mask != 0 {
+            return Err(ErrorKind::HostBitsSet);
+        }
+        let to = "an IPv6 address";
+        match q.kind {
+            Kind::Default | Kind::Host if bits != 128 => return Err(ErrorKind::MaskWithoutNet),
+            Kind::Default | Kind::Host | Kind::Net => {}
+            kind => {
+                return Err(ErrorKind::BadQualifier {
+                    qualifier: kind_name(kind),
+                    to,
+                });
+            }
+        }
+        match q.proto {
+            None | Some(Proto::Ip6) => {}
+            Some(proto) => return Err(bad(proto, to)),
+        }
+        Ok(self.in_direction(q.direction, |this, end| {
+            let offset = this.place.payload + if end == End::Src { 8 } else { 24 };
+            let mut test = this.network(ethertype::IP6);
+            for (at, word) in words(address.to_bits()).into_iter().enumerate() {
+                let offset = offset + 4 * at as u32;
+                test = test.and(match words(mask)[at] {
+                    u32::MAX => equals(this.values, Size::Word, offset, word),
+                    part => masked(this.values, Size::Word, offset, part, word),
+                });
+            }
+            test
+        }))
+    }
+
+    /// A hardware address, which needs the `ether` qualifier and a link layer that has such.
+    fn hardware(&mut self, q: Qualifiers, address: [u8; 6]) -> Lowered<Condition> {
+        let to = "a hardware address";
+        if !matches!(q.kind, Kind::Default | Kind::Host) {
+            return Err(ErrorKind::BadQualifier {
+                qualifier: kind_name(q.kind),
+                to,
+            });
+        }
+        match q.proto {
+            Some(Proto::Link) => {}
+            Some(proto) => return Err(bad(proto, to)),
+            None => {
+                return Err(ErrorKind::BadQualifier {
+                    qualifier: "host",
+                    to,
+                });
+            }
+        }
+        self.hardware_test(q.direction, address)
+    }
+
+    pub(super) fn hardware_test(
+        &mut self,
+        direction: Direction,
+        address: [u8; 6],
+    ) -> Lowered<Condition> {
+        let Some(offsets) = self.link.addresses() else {
+            let primitive = "a test of hardware addresses";
+            return Err(ErrorKind::NotOnLinkType {
+                primitive,
+                link: self.link.name(),
+            });
+        };
+        let [a, b, c, d, e, f] = address.map(u32::from);
+        Ok(self.in_direction(direction, |this, end| {
+            let offset = if end == End::Src {
+                offsets.src
+            } else {
+                offsets.dst
+            };
+            let low = equals(
+                this.values,
+                Size::Word,
+                offset + 2,
+                c << 24 | d << 16 | e << 8 | f,
+            );
+            low.and(equals(this.values, Size::Half, offset, a << 8 | b))
+        }))
+    }
+
+    fn named_network(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
+        let found = self.resolver.network(name);
+        let network = found.map_err(lookup_failed(NameKind::Network, name))?;
+        let number = network.ok_or_else(|| unknown(NameKind::Network, name))?;
+        // The database has no masks: the address must be the network's number itself, with
+        // trailing zeros made up until the first part is not zero.
+        let (address, mask) = left_aligned(number.to_bits());
+        self.ipv4(q, address, mask)
+    }
+
+    fn named_host(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
+        if q.proto == Some(Proto::Link) {
+            let found = self.resolver.ether(name);
+            let address = found.map_err(lookup_failed(NameKind::Ether, name))?;
+            let address = address.ok_or_else(|| unknown(NameKind::Ether, name))?;
+            return self.hardware_test(q.direction, address);
+        }
+        if q.proto == Some(Proto::Decnet) {
+            return Err(ErrorKind::Unsupported("decnet host".to_owned()));
+        }
+        let found = self.resolver.host(name);
+        let addresses = found.map_err(lookup_failed(NameKind::Host, name))?;
+        if addresses.is_empty() {
+            return Err(unknown(NameKind::Host, name));
+        }
+        let mut tests = Vec::new();
+        for address in addresses {
+            match (address, q.proto) {
+                (IpAddr::V4(_), Some(Proto::Ip6))
+                | (IpAddr::V6(_), Some(Proto::Ip | Proto::Arp | Proto::Rarp)) => {}
+                (IpAddr::V4(v4), _) => tests.push(self.ipv4(q, v4.to_bits(), u32::MAX)?),
+                (IpAddr::V6(v6), _) => tests.push(self.ipv6(q, v6, 128)?),
+            }
+        }
+        let family = || ErrorKind::NoAddressOfFamily(name.to_owned());
+        tests.into_iter().reduce(Condition::or).ok_or_else(family)
+    }
+}
+
+/// EtherType and offsets of the two addresses in the header (RFC 791, RFC 826).
+const IP_ENDS: (u32, u32, u32) = (ethertype::IP, 12, 16);
+const ARP_ENDS: (u32, u32, u32) = (ethertype::ARP, 14, 24);
+const RARP_ENDS: (u32, u32, u32) = (ethertype::RARP, 14, 24);
+
+/// A number as a network: shifted until its first part is not zero, with the mask of what remains.
+fn left_aligned(number: u32) -> (u32, u32) {
+    let (mut address, mut mask) = (number, u32::MAX);
+    while address != 0 && address >> 24 == 0 {
+        address <<= 8;
+        mask <<= 8;
+    }
+    (address, mask)
+}
+
+fn words(bits: u128) -> [u32; 4] {
+    let bytes = bits.to_be_bytes();
+    let mut words = [0; 4];
+    for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+        *word = chunk
+            .iter()
+            .fold(0, |word, &byte| word << 8 | u32::from(byte));
+    }
+    words
+}
+
+fn bad(proto: Proto, to: &'static str) -> ErrorKind {
+    ErrorKind::BadQualifier {
+        qualifier: proto.name(),
+        to,
+    }
+}

@@ -1,0 +1,186 @@
+//! Comparisons, arithmetic and packet accessors.
+
+use super::protocol::{indexable, ipproto};
+use super::{Lowered, Lowering};
+use crate::error::ErrorKind;
+use crate::ir::{Condition, Relation as Compare, Size, Test, ValueId};
+use crate::language::Proto;
+use crate::language::ast::{Arith, Operator, Relation};
+use crate::link::{equals, ethertype};
+
+/// A value and what must hold for its loads to make sense.
+struct Operand {
+    value: ValueId,
+    requires: Option<Condition>,
+}
+
+impl Lowering<'_> {
+    pub(super) fn relation(
+        &mut self,
+        left: &Arith,
+        relation: Relation,
+        right: &Arith,
+    ) -> Lowered<Condition> {
+        let left = self.arith(left)?;
+        let right = self.arith(right)?;
+        let (compare, opposite) = match relation {
+            Relation::Equal => (Compare::Equal, false),
+            Relation::NotEqual => (Compare::Equal, true),
+            Relation::Greater => (Compare::Greater, false),
+            Relation::LessEqual => (Compare::Greater, true),
+            Relation::GreaterEqual => (Compare::GreaterEqual, false),
+            Relation::Less => (Compare::GreaterEqual, true),
+        };
+        let test = Condition::Test(Test {
+            left: left.value,
+            relation: compare,
+            right: right.value,
+        });
+        let test = if opposite { test.negated() } else { test };
+        Ok(match both(left.requires, right.requires) {
+            Some(requires) => requires.and(test),
+            None => test,
+        })
+    }
+
+    fn arith(&mut self, arith: &Arith) -> Lowered<Operand> {
+        let plain = |value| {
+            Ok(Operand {
+                value,
+                requires: None,
+            })
+        };
+        match arith {
+            Arith::Number(number) => plain(self.values.constant(*number)),
+            Arith::Length => plain(self.values.length()),
+            Arith::Negate(inner) => {
+                let Operand { value, requires } = self.arith(inner)?;
+                Ok(Operand {
+                    value: self.values.negate(value),
+                    requires,
+                })
+            }
+            Arith::Load {
+                proto,
+                index,
+                size,
+                span,
+            } => {
+                let index = self.arith(index)?;
+                let load = self.access(*proto, index, *size);
+                if load.is_err() {
+                    self.inner = Some(span.clone());
+                }
+                load
+            }
+            Arith::Binary {
+                operator,
+                left,
+                right,
+                span,
+            } => {
+                let constant = match **right {
+                    Arith::Number(number) => Some(number),
+                    _ => None,
+                };
+                if let Err(kind) = check_constant(*operator, constant) {
+                    self.inner = Some(span.clone());
+                    return Err(kind);
+                }
+                let (left, right) = (self.arith(left)?, self.arith(right)?);
+                let value = self.values.binary(*operator, left.value, right.value);
+                Ok(Operand {
+                    value,
+                    requires: both(left.requires, right.requires),
+                })
+            }
+        }
+    }
+
+    /// `proto[index:size]`.
+    fn access(&mut self, proto: Proto, index: Operand, size: u32) -> Lowered<Operand> {
+        let size = match size {
+            1 => Size::Byte,
+            2 => Size::Half,
+            4 => Size::Word,
+            other => return Err(ErrorKind::BadAccessSize(other)),
+        };
+        let payload = self.place.payload;
+        let (value, requires) = match proto {
+            Proto::Link => (self.values.load_at(size, index.value, 0), None),
+            Proto::Icmp6 => {
+                let network = self.network(ethertype::IP6);
+                let next = equals(self.values, Size::Byte, payload + 6, ipproto::ICMP6);
+                let load = self.values.load_at(size, index.value, payload + 40);
+                (load, Some(network.and(next)))
+            }
+            Proto::Tcp
+            | Proto::Udp
+            | Proto::Sctp
+            | Proto::Icmp
+            | Proto::Igmp
+            | Proto::Igrp
+            | Proto::Pim
+            | Proto::Vrrp
+            | Proto::Carp => self.access_transport(proto, index.value, size)?,
+            _ => match indexable(proto) {
+                Some(ether) => {
+                    let network = self.network(ether);
+                    (
+                        self.values.load_at(size, index.value, payload),
+                        Some(network),
+                    )
+                }
+                None => return Err(ErrorKind::NotIndexable(proto.name())),
+            },
+        };
+        Ok(Operand {
+            value,
+            requires: both(index.requires, requires),
+        })
+    }
+
+    /// Bytes behind the IPv4 header, in the first fragment. (Over IPv6 the language has no such
+    /// access, although the protocol's own test also holds there.)
+    fn access_transport(
+        &mut self,
+        proto: Proto,
+        index: ValueId,
+        size: Size,
+    ) -> Lowered<(ValueId, Option<Condition>)> {
+        const SURELY_NO_WRAP: u32 = 1 << 30;
+        let payload = self.place.payload;
+        let network = self.network(ethertype::IP);
+        let carried = self.protocol_alone(proto)?;
+        let first = self.first_fragment();
+        let header = self.values.header_length(payload);
+        let offset = self
+            .values
+            .constant_of(index)
+            .filter(|&n| n < SURELY_NO_WRAP);
+        let load = match offset {
+            Some(offset) => self.values.load_at(size, header, payload + offset),
+            None => {
+                let start = self.values.binary(Operator::Add, index, header);
+                self.values.load_at(size, start, payload)
+            }
+        };
+        Ok((load, Some(network.and(carried).and(first))))
+    }
+}
+
+fn both(a: Option<Condition>, b: Option<Condition>) -> Option<Condition> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.and(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Constants that no machine takes on the right side.
+fn check_constant(operator: Operator, right: Option<u32>) -> Lowered<()> {
+    match (operator, right) {
+        (Operator::Divide | Operator::Modulus, Some(0)) => Err(ErrorKind::DivisionByZero),
+        (Operator::ShiftLeft | Operator::ShiftRight, Some(32..)) => Err(ErrorKind::ShiftTooFar),
+        _ => Ok(()),
+    }
+}

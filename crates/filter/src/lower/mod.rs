@@ -1,0 +1,176 @@
+//! Tree to conditions: what each primitive means on the given link layer.
+//!
+//! Primitives are lowered from left to right, because `vlan` moves the place of everything after
+//! it in the text, across parentheses and alternatives. That is the language's legacy meaning.
+
+mod address;
+mod arith;
+mod port;
+mod protocol;
+mod special;
+
+use std::ops::Range;
+
+use crate::CompileOptions;
+use crate::error::{CompileError, ErrorKind};
+use crate::ir::{Condition, Values};
+use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Qualifiers};
+use crate::link::{LinkLayer, Place};
+use crate::resolve::{NameKind, ResolveError, Resolver};
+
+type Lowered<T> = Result<T, ErrorKind>;
+
+/// Lowers a whole expression.
+pub(crate) fn lower(
+    expr: &Expr,
+    options: &CompileOptions,
+    link: &dyn LinkLayer,
+    resolver: &dyn Resolver,
+    values: &mut Values,
+) -> Result<Condition, CompileError> {
+    let place = link.place();
+    let mut lowering = Lowering {
+        options,
+        link,
+        resolver,
+        values,
+        place,
+        inner: None,
+    };
+    lowering.expr(expr)
+}
+
+struct Lowering<'a> {
+    options: &'a CompileOptions,
+    link: &'a dyn LinkLayer,
+    resolver: &'a dyn Resolver,
+    values: &'a mut Values,
+    /// Where things are now.
+    place: Place,
+    /// The part of the current primitive that an error is about, if not the whole.
+    inner: Option<Range<usize>>,
+}
+
+impl Lowering<'_> {
+    fn expr(&mut self, expr: &Expr) -> Result<Condition, CompileError> {
+        match expr {
+            Expr::Not(inner) => self.expr(inner).map(Condition::negated),
+            Expr::Chain(first, rest) => {
+                let mut condition = self.expr(first)?;
+                for (junction, next) in rest {
+                    let next = self.expr(next)?;
+                    condition = match junction {
+                        Junction::And => condition.and(next),
+                        Junction::Or => condition.or(next),
+                    };
+                }
+                Ok(condition)
+            }
+            Expr::Primitive(primitive, span) => self.primitive(primitive).map_err(|kind| {
+                let span = self.inner.take().unwrap_or_else(|| span.clone());
+                CompileError::new(span, kind)
+            }),
+        }
+    }
+
+    fn primitive(&mut self, primitive: &Primitive) -> Lowered<Condition> {
+        match primitive {
+            Primitive::Protocol(proto) => self.protocol_alone(*proto),
+            Primitive::Id(qualifiers, id) => self.qualified(*qualifiers, id),
+            Primitive::Broadcast(proto) => self.broadcast(*proto),
+            Primitive::Multicast(proto) => self.multicast(*proto),
+            Primitive::Less(bytes) => Ok(self.longer_than(*bytes).negated()),
+            Primitive::Greater(bytes) => Ok(self.at_least(*bytes)),
+            Primitive::Byte(offset, test, number) => Ok(self.byte(*offset, *test, *number)),
+            Primitive::Relation(left, relation, right) => self.relation(left, *relation, right),
+            Primitive::Inbound => self.outbound().map(Condition::negated),
+            Primitive::Outbound => self.outbound(),
+            Primitive::Ifindex(index) => self.interface_index(*index),
+            Primitive::Vlan(id) => self.vlan(*id),
+            Primitive::Mpls(_) => Err(ErrorKind::Unsupported("mpls".to_owned())),
+            Primitive::Pppoed => Err(ErrorKind::Unsupported("pppoed".to_owned())),
+            Primitive::Pppoes(_) => Err(ErrorKind::Unsupported("pppoes".to_owned())),
+        }
+    }
+
+    /// Qualifiers with a value.
+    fn qualified(&mut self, qualifiers: Qualifiers, id: &Id) -> Lowered<Condition> {
+        match (qualifiers.kind, id) {
+            (Kind::Protochain, _) => Err(ErrorKind::Unsupported("protochain".to_owned())),
+            (Kind::Gateway, _) => Err(ErrorKind::Unsupported("gateway".to_owned())),
+            (_, Id::Ipv6(_) | Id::Ipv6Prefix(..) | Id::Mac(_))
+            | (Kind::Default | Kind::Host | Kind::Net, _) => self.address(qualifiers, id),
+            (Kind::Proto, Id::Name(name)) => self.named_protocol(qualifiers, name),
+            (Kind::Proto, &Id::Number(number)) => self.numbered_protocol(qualifiers, number),
+            (Kind::Port, Id::Name(name)) => self.named_port(qualifiers, name),
+            (Kind::Port, &Id::Number(number)) => self.numbered_port(qualifiers, number),
+            (Kind::Portrange, Id::Name(name)) => self.named_portrange(qualifiers, name),
+            (Kind::Portrange, &Id::Number(number)) => self.single_portrange(qualifiers, number),
+            (kind, Id::Ipv4(_) | Id::Ipv4Prefix(..) | Id::Ipv4Mask(..)) => match id {
+                Id::Ipv4(_) => Err(ErrorKind::BadQualifier {
+                    qualifier: kind_name(kind),
+                    to: "an IPv4 address",
+                }),
+                _ => Err(ErrorKind::MaskWithoutNet),
+            },
+        }
+    }
+
+    /// Both directions of a test, put together as the direction qualifier says.
+    fn in_direction(
+        &mut self,
+        direction: Direction,
+        mut test: impl FnMut(&mut Self, End) -> Condition,
+    ) -> Condition {
+        match direction {
+            Direction::Src => test(self, End::Src),
+            Direction::Dst => test(self, End::Dst),
+            Direction::Default | Direction::SrcOrDst => {
+                let src = test(self, End::Src);
+                src.or(test(self, End::Dst))
+            }
+            Direction::SrcAndDst => {
+                let src = test(self, End::Src);
+                src.and(test(self, End::Dst))
+            }
+        }
+    }
+}
+
+/// The one or the other end of a packet's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Src,
+    Dst,
+}
+
+/// A type qualifier as it is written.
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Default | Kind::Host => "host",
+        Kind::Net => "net",
+        Kind::Port => "port",
+        Kind::Portrange => "portrange",
+        Kind::Proto => "proto",
+        Kind::Protochain => "protochain",
+        Kind::Gateway => "gateway",
+    }
+}
+
+/// The error of a lookup that could not be made.
+fn lookup_failed(kind: NameKind, name: &str) -> impl FnOnce(ResolveError) -> ErrorKind {
+    let name = name.to_owned();
+    move |error| ErrorKind::Lookup {
+        kind,
+        name,
+        reason: error.0,
+    }
+}
+
+/// The error of a name that does not exist.
+fn unknown(kind: NameKind, name: &str) -> ErrorKind {
+    ErrorKind::UnknownName {
+        kind,
+        name: name.to_owned(),
+    }
+}

@@ -1,0 +1,206 @@
+//! Ports and ranges of ports.
+
+use super::protocol::ipproto;
+use super::{End, Lowered, Lowering, lookup_failed, unknown};
+use crate::error::ErrorKind;
+use crate::ir::{Condition, Relation, Size, Test, ValueId};
+use crate::language::Proto;
+use crate::language::ast::Qualifiers;
+use crate::link::{equals, ethertype, field};
+use crate::resolve::{NameKind, Transport};
+
+/// What a port field is compared with.
+#[derive(Clone, Copy)]
+enum Ports {
+    One(u32),
+    /// Both included.
+    Range(u32, u32),
+}
+
+/// The transports a port is looked for in: one, or all three that have ports.
+type Only = Option<u32>;
+
+impl Lowering<'_> {
+    /// The transport that the protocol qualifier names.
+    fn transport(q: Qualifiers, what: &'static str) -> Lowered<Only> {
+        match q.proto {
+            None => Ok(None),
+            Some(Proto::Tcp) => Ok(Some(ipproto::TCP)),
+            Some(Proto::Udp) => Ok(Some(ipproto::UDP)),
+            Some(Proto::Sctp) => Ok(Some(ipproto::SCTP)),
+            Some(proto) => Err(ErrorKind::BadQualifier {
+                qualifier: proto.name(),
+                to: what,
+            }),
+        }
+    }
+
+    pub(super) fn numbered_port(&mut self, q: Qualifiers, port: u32) -> Lowered<Condition> {
+        let only = Self::transport(q, "a port")?;
+        check(port)?;
+        Ok(self.ports(q, only, Ports::One(port)))
+    }
+
+    pub(super) fn single_portrange(&mut self, q: Qualifiers, port: u32) -> Lowered<Condition> {
+        let only = Self::transport(q, "a range of ports")?;
+        check(port)?;
+        Ok(self.ports(q, only, Ports::Range(port, port)))
+    }
+
+    pub(super) fn named_port(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
+        let only = Self::transport(q, "a port")?;
+        let (port, belongs) = self.service(name, NameKind::Port)?;
+        let only = combine(only, belongs, name)?;
+        check(port)?;
+        Ok(self.ports(q, only, Ports::One(port)))
+    }
+
+    pub(super) fn named_portrange(&mut self, q: Qualifiers, text: &str) -> Lowered<Condition> {
+        let only = Self::transport(q, "a range of ports")?;
+        let (first, last) = match text.split_once('-') {
+            Some(parts) => parts,
+            None => (text, text),
+        };
+        let whole = |_| unknown(NameKind::Portrange, text);
+        let (first, belongs) = self.service(first, NameKind::Portrange).map_err(whole)?;
+        let (last, last_belongs) = self.service(last, NameKind::Portrange).map_err(whole)?;
+        // Ends of different transports make the range one of any transport.
+        let belongs = if belongs == last_belongs {
+            belongs
+        } else {
+            None
+        };
+        let only = combine(only, belongs, text)?;
+        check(first)?;
+        check(last)?;
+        Ok(self.ports(q, only, Ports::Range(first.min(last), first.max(last))))
+    }
+
+    /// The port of a number or a service, and the only transport that has the service.
+    fn service(&mut self, name: &str, kind: NameKind) -> Lowered<(u32, Only)> {
+        if !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
+            return match name.parse() {
+                Ok(port) => Ok((port, None)),
+                Err(_) => Err(unknown(kind, name)),
+            };
+        }
+        let find = |transport| {
+            self.resolver
+                .port(name, transport)
+                .map_err(lookup_failed(kind, name))
+        };
+        match (find(Transport::Tcp)?, find(Transport::Udp)?) {
+            (Some(port), None) => Ok((port.into(), Some(ipproto::TCP))),
+            (None, Some(port)) => Ok((port.into(), Some(ipproto::UDP))),
+            (Some(port), Some(_)) => Ok((port.into(), None)),
+            (None, None) => Err(unknown(kind, name)),
+        }
+    }
+
+    fn ports(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Condition {
+        let v6 = self.ports_over_ip6(q, only, ports);
+        v6.or(self.ports_over_ip4(q, only, ports))
+    }
+
+    /// Behind the fixed IPv6 header. Extension headers hide the ports.
+    fn ports_over_ip6(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Condition {
+        let network = self.network(ethertype::IP6);
+        let payload = self.place.payload;
+        let mut any = transports(only).iter().map(|&transport| {
+            let carried = equals(self.values, Size::Byte, payload + 6, transport);
+            carried.and(self.in_direction(q.direction, |this, end| {
+                let load = this
+                    .values
+                    .load(Size::Half, payload + 40 + port_offset(end));
+                this.compare(load, ports)
+            }))
+        });
+        let first = any.next().unwrap_or(Condition::Constant(false));
+        let any = any.fold(first, Condition::or);
+        network.and(any)
+    }
+
+    /// Behind the IPv4 header, in the first fragment only.
+    fn ports_over_ip4(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Condition {
+        let network = self.network(ethertype::IP);
+        let payload = self.place.payload;
+        let mut any = transports(only).iter().map(|&transport| {
+            let carried = equals(self.values, Size::Byte, payload + 9, transport);
+            let first = self.first_fragment();
+            carried
+                .and(first)
+                .and(self.in_direction(q.direction, |this, end| {
+                    let header = this.values.header_length(payload);
+                    let offset = payload + port_offset(end);
+                    let load = this.values.load_at(Size::Half, header, offset);
+                    this.compare(load, ports)
+                }))
+        });
+        let first = any.next().unwrap_or(Condition::Constant(false));
+        let any = any.fold(first, Condition::or);
+        network.and(any)
+    }
+
+    /// The IPv4 fragment offset is zero.
+    pub(super) fn first_fragment(&mut self) -> Condition {
+        const OFFSET_BITS: u32 = 0x1fff;
+        let at = self.place.payload + 6;
+        field(self.values, Size::Half, at, Relation::AnyBit, OFFSET_BITS).negated()
+    }
+
+    fn compare(&mut self, load: ValueId, ports: Ports) -> Condition {
+        let mut test = |relation, number| {
+            let right = self.values.constant(number);
+            Condition::Test(Test {
+                left: load,
+                relation,
+                right,
+            })
+        };
+        match ports {
+            Ports::One(port) => test(Relation::Equal, port),
+            Ports::Range(first, last) => {
+                let least = test(Relation::GreaterEqual, first);
+                least.and(test(Relation::Greater, last).negated())
+            }
+        }
+    }
+}
+
+/// In the order in which they are tested.
+fn transports(only: Only) -> &'static [u32] {
+    match only {
+        Some(ipproto::TCP) => &[ipproto::TCP],
+        Some(ipproto::UDP) => &[ipproto::UDP],
+        Some(_) => &[ipproto::SCTP],
+        None => &[ipproto::SCTP, ipproto::TCP, ipproto::UDP],
+    }
+}
+
+/// All three transports begin with the source and destination ports.
+fn port_offset(end: End) -> u32 {
+    match end {
+        End::Src => 0,
+        End::Dst => 2,
+    }
+}
+
+/// The qualifier and the service's own transport must not contradict.
+fn combine(qualifier: Only, service: Only, name: &str) -> Lowered<Only> {
+    match (qualifier, service) {
+        (Some(a), Some(b)) if a != b => Err(ErrorKind::ServiceOfOtherProtocol(name.to_owned())),
+        (a, b) => Ok(a.or(b)),
+    }
+}
+
+fn check(port: u32) -> Lowered<()> {
+    const MAX: u32 = u16::MAX as u32;
+    match port {
+        0..=MAX => Ok(()),
+        value => Err(ErrorKind::OutOfRange {
+            field: "port",
+            value,
+            max: MAX,
+        }),
+    }
+}

@@ -1,0 +1,193 @@
+//! Protocols: alone, and after `proto`.
+
+use super::{Lowered, Lowering, lookup_failed, unknown};
+use crate::error::ErrorKind;
+use crate::ir::{Condition, Size};
+use crate::language::Proto;
+use crate::language::ast::Qualifiers;
+use crate::link::{EtherProto, equals, ethertype as et};
+use crate::resolve::NameKind;
+
+/// Protocol numbers over IP (IANA).
+pub(super) mod ipproto {
+    pub(in crate::lower) const ICMP: u32 = 1;
+    pub(in crate::lower) const IGMP: u32 = 2;
+    pub(in crate::lower) const TCP: u32 = 6;
+    pub(in crate::lower) const IGRP: u32 = 9;
+    pub(in crate::lower) const UDP: u32 = 17;
+    /// The fragment header of IPv6 (RFC 8200, section 4.5).
+    pub(in crate::lower) const FRAGMENT: u32 = 44;
+    pub(in crate::lower) const ESP: u32 = 50;
+    pub(in crate::lower) const AH: u32 = 51;
+    pub(in crate::lower) const ICMP6: u32 = 58;
+    pub(in crate::lower) const PIM: u32 = 103;
+    pub(in crate::lower) const VRRP: u32 = 112;
+    pub(in crate::lower) const CARP: u32 = 112;
+    pub(in crate::lower) const SCTP: u32 = 132;
+}
+
+/// OSI network layer protocol identifiers (ISO/IEC TR 9577).
+mod nlpid {
+    pub(super) const CLNP: u32 = 0x81;
+    pub(super) const ESIS: u32 = 0x82;
+    pub(super) const ISIS: u32 = 0x83;
+}
+
+impl Lowering<'_> {
+    /// Whether the link layer's payload is of this protocol.
+    pub(super) fn network(&mut self, proto: EtherProto) -> Condition {
+        self.link.protocol(self.values, self.place, proto)
+    }
+
+    /// IPv4 with this protocol in its header.
+    pub(super) fn over_ip4(&mut self, number: u32) -> Condition {
+        let network = self.network(et::IP);
+        network.and(equals(
+            self.values,
+            Size::Byte,
+            self.place.payload + 9,
+            number,
+        ))
+    }
+
+    /// IPv6 with this protocol directly behind the header, or behind one fragment header.
+    pub(super) fn over_ip6(&mut self, number: u32) -> Condition {
+        let payload = self.place.payload;
+        let network = self.network(et::IP6);
+        let direct = equals(self.values, Size::Byte, payload + 6, number);
+        let fragment = equals(self.values, Size::Byte, payload + 6, ipproto::FRAGMENT);
+        let behind = equals(self.values, Size::Byte, payload + 40, number);
+        network.and(direct.or(fragment.and(behind)))
+    }
+
+    fn over_ip(&mut self, number: u32) -> Condition {
+        let v4 = self.over_ip4(number);
+        v4.or(self.over_ip6(number))
+    }
+
+    /// A protocol's name as a primitive.
+    pub(super) fn protocol_alone(&mut self, proto: Proto) -> Lowered<Condition> {
+        Ok(match proto {
+            Proto::Tcp => self.over_ip(ipproto::TCP),
+            Proto::Udp => self.over_ip(ipproto::UDP),
+            Proto::Sctp => self.over_ip(ipproto::SCTP),
+            Proto::Pim => self.over_ip(ipproto::PIM),
+            Proto::Ah => self.over_ip(ipproto::AH),
+            Proto::Esp => self.over_ip(ipproto::ESP),
+            Proto::Icmp => self.over_ip4(ipproto::ICMP),
+            Proto::Igmp => self.over_ip4(ipproto::IGMP),
+            Proto::Igrp => self.over_ip4(ipproto::IGRP),
+            Proto::Vrrp => self.over_ip4(ipproto::VRRP),
+            Proto::Carp => self.over_ip4(ipproto::CARP),
+            Proto::Icmp6 => self.over_ip6(ipproto::ICMP6),
+            Proto::Clnp => self.over_osi(nlpid::CLNP),
+            Proto::Esis => self.over_osi(nlpid::ESIS),
+            Proto::Isis => self.over_osi(nlpid::ISIS),
+            Proto::Link | Proto::Radio => {
+                return Err(ErrorKind::BadQualifier {
+                    qualifier: proto.name(),
+                    to: "nothing",
+                });
+            }
+            _ => match ether_number(proto) {
+                Some(number) => self.network(number),
+                None => return Err(ErrorKind::Unsupported(proto.name().to_owned())),
+            },
+        })
+    }
+
+    /// An OSI packet whose first byte behind the LLC header (three bytes on Ethernet) is this
+    /// identifier.
+    fn over_osi(&mut self, identifier: u32) -> Condition {
+        let network = self.network(et::SAP_ISO);
+        let offset = self.place.payload + self.link.osi_header();
+        network.and(equals(self.values, Size::Byte, offset, identifier))
+    }
+
+    /// `proto NUMBER` under its qualifiers.
+    pub(super) fn numbered_protocol(&mut self, q: Qualifiers, number: u32) -> Lowered<Condition> {
+        match q.proto {
+            None => Ok(self.over_ip(number)),
+            Some(Proto::Ip) => Ok(self.over_ip4(number)),
+            Some(Proto::Ip6) => Ok(self.over_ip6(number)),
+            Some(Proto::Link) => Ok(self.network(number)),
+            Some(Proto::Iso) => Ok(self.over_osi(number)),
+            Some(Proto::Isis) => Err(ErrorKind::Unsupported("isis proto".to_owned())),
+            Some(proto) => Err(ErrorKind::NoInnerProtocol(proto.name())),
+        }
+    }
+
+    /// `proto \name` under its qualifiers.
+    pub(super) fn named_protocol(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
+        let number = match q.proto {
+            None | Some(Proto::Ip | Proto::Ip6) => {
+                let found = self.resolver.protocol(name);
+                let number = found.map_err(lookup_failed(NameKind::IpProtocol, name))?;
+                number
+                    .map(u32::from)
+                    .ok_or_else(|| unknown(NameKind::IpProtocol, name))?
+            }
+            Some(Proto::Link) => ETHER_NAMES
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|&(_, number)| number)
+                .ok_or_else(|| unknown(NameKind::EtherProtocol, name))?,
+            Some(Proto::Iso) => match name {
+                "esis" | "es-is" => nlpid::ESIS,
+                "isis" | "is-is" => nlpid::ISIS,
+                "clnp" => nlpid::CLNP,
+                _ => return Err(unknown(NameKind::IsoProtocol, name)),
+            },
+            Some(Proto::Isis) => return Err(ErrorKind::Unsupported("isis proto".to_owned())),
+            Some(proto) => return Err(ErrorKind::NoInnerProtocol(proto.name())),
+        };
+        self.numbered_protocol(q, number)
+    }
+}
+
+/// The names after `ether proto`.
+const ETHER_NAMES: &[(&str, EtherProto)] = &[
+    ("aarp", et::AARP),
+    ("arp", et::ARP),
+    ("atalk", et::ATALK),
+    ("decnet", 0x6003),
+    ("ip", et::IP),
+    ("ip6", et::IP6),
+    ("ipv6", et::IP6),
+    ("ipx", et::SAP_IPX),
+    ("iso", et::SAP_ISO),
+    ("lat", 0x6004),
+    ("loopback", 0x9000),
+    ("mopdl", 0x6001),
+    ("moprc", 0x6002),
+    ("netbeui", et::SAP_NETBEUI),
+    ("rarp", et::RARP),
+    ("sca", 0x6007),
+    ("stp", et::SAP_STP),
+];
+
+/// The number of a protocol that sits directly on the link layer.
+fn ether_number(proto: Proto) -> Option<EtherProto> {
+    let name = proto.name();
+    ETHER_NAMES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|&(_, number)| number)
+}
+
+/// The same, for protocols whose header can be indexed.
+pub(super) fn indexable(proto: Proto) -> Option<EtherProto> {
+    match proto {
+        Proto::Ip
+        | Proto::Ip6
+        | Proto::Arp
+        | Proto::Rarp
+        | Proto::Atalk
+        | Proto::Decnet
+        | Proto::Lat
+        | Proto::Sca
+        | Proto::Moprc
+        | Proto::Mopdl => ether_number(proto),
+        _ => None,
+    }
+}

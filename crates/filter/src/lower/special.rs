@@ -1,0 +1,161 @@
+//! Broadcast and multicast, lengths, direction, VLAN tags.
+
+use super::{Lowered, Lowering};
+use crate::error::ErrorKind;
+use crate::ir::{Condition, Relation, Size, Test};
+use crate::language::Proto;
+use crate::language::ast::{ByteTest, Direction};
+use crate::link::{equals, ethertype, field, masked};
+use crate::program::opcode as op;
+
+impl Lowering<'_> {
+    pub(super) fn broadcast(&mut self, proto: Option<Proto>) -> Lowered<Condition> {
+        match proto {
+            None | Some(Proto::Link) => {
+                if self.link.addresses().is_none() {
+                    return Err(self.not_here("a broadcast"));
+                }
+                self.hardware_test(Direction::Dst, [0xff; 6])
+            }
+            Some(Proto::Ip) => {
+                let mask = self.options.netmask.ok_or(ErrorKind::NetmaskUnknown)?;
+                let at = self.place.payload + 16;
+                let network = self.network(ethertype::IP);
+                let zeros = masked(self.values, Size::Word, at, !mask, 0);
+                let ones = masked(self.values, Size::Word, at, !mask, !mask);
+                Ok(network.and(zeros.or(ones)))
+            }
+            Some(proto) => Err(ErrorKind::BadQualifier {
+                qualifier: proto.name(),
+                to: "broadcast",
+            }),
+        }
+    }
+
+    pub(super) fn multicast(&mut self, proto: Option<Proto>) -> Lowered<Condition> {
+        const CLASS_D: u32 = 224;
+        let payload = self.place.payload;
+        match proto {
+            None | Some(Proto::Link) => match self.link.addresses() {
+                Some(addresses) => {
+                    let at = addresses.dst;
+                    Ok(field(self.values, Size::Byte, at, Relation::AnyBit, 1))
+                }
+                None => Err(self.not_here("a multicast")),
+            },
+            Some(Proto::Ip) => {
+                let network = self.network(ethertype::IP);
+                let at = payload + 16;
+                let class = field(self.values, Size::Byte, at, Relation::GreaterEqual, CLASS_D);
+                Ok(network.and(class))
+            }
+            Some(Proto::Ip6) => {
+                let network = self.network(ethertype::IP6);
+                Ok(network.and(equals(self.values, Size::Byte, payload + 24, 0xff)))
+            }
+            Some(proto) => Err(ErrorKind::BadQualifier {
+                qualifier: proto.name(),
+                to: "multicast",
+            }),
+        }
+    }
+
+    fn not_here(&self, primitive: &'static str) -> ErrorKind {
+        ErrorKind::NotOnLinkType {
+            primitive,
+            link: self.link.name(),
+        }
+    }
+
+    fn length(&mut self, relation: Relation, bytes: u32) -> Condition {
+        let left = self.values.length();
+        let right = self.values.constant(bytes);
+        Condition::Test(Test {
+            left,
+            relation,
+            right,
+        })
+    }
+
+    pub(super) fn longer_than(&mut self, bytes: u32) -> Condition {
+        self.length(Relation::Greater, bytes)
+    }
+
+    pub(super) fn at_least(&mut self, bytes: u32) -> Condition {
+        self.length(Relation::GreaterEqual, bytes)
+    }
+
+    pub(super) fn byte(&mut self, offset: u32, test: ByteTest, number: u32) -> Condition {
+        let index = self.values.constant(offset);
+        let left = self.values.load_at(Size::Byte, index, 0);
+        let right = self.values.constant(number);
+        let (relation, opposite) = match test {
+            ByteTest::Equal => (Relation::Equal, false),
+            ByteTest::Greater => (Relation::Greater, false),
+            ByteTest::Less => (Relation::GreaterEqual, true),
+        };
+        let test = Condition::Test(Test {
+            left,
+            relation,
+            right,
+        });
+        if opposite { test.negated() } else { test }
+    }
+
+    /// Sent by the host: recorded in the header, or known to the kernel only.
+    pub(super) fn outbound(&mut self) -> Lowered<Condition> {
+        let (left, outgoing) = match self.link.direction() {
+            Some(at) => (self.values.load(at.size, at.offset), at.outgoing),
+            None if self.options.ancillary => {
+                let left = self.values.ancillary(Size::Half, op::SKF_AD_PKTTYPE);
+                (left, op::PACKET_OUTGOING)
+            }
+            None => return Err(self.not_here("a test of the direction in a file")),
+        };
+        let right = self.values.constant(outgoing);
+        Ok(Condition::Test(Test {
+            left,
+            relation: Relation::Equal,
+            right,
+        }))
+    }
+
+    pub(super) fn interface_index(&mut self, index: u32) -> Lowered<Condition> {
+        let left = match self.link.interface_index() {
+            Some(at) => self.values.load(Size::Word, at),
+            None if self.options.ancillary => self.values.ancillary(Size::Word, op::SKF_AD_IFINDEX),
+            None => return Err(self.not_here("a test of the interface index in a file")),
+        };
+        let right = self.values.constant(index);
+        Ok(Condition::Test(Test {
+            left,
+            relation: Relation::Equal,
+            right,
+        }))
+    }
+
+    /// A VLAN tag here; whatever comes after in the expression lies four bytes further.
+    pub(super) fn vlan(&mut self, id: Option<u32>) -> Lowered<Condition> {
+        const MAX: u32 = 4095;
+        const TAG_BYTES: u32 = 4;
+        if !self.link.has_vlan() {
+            return Err(self.not_here("vlan"));
+        }
+        if let Some(value) = id.filter(|&id| id > MAX) {
+            return Err(ErrorKind::OutOfRange {
+                field: "VLAN",
+                value,
+                max: MAX,
+            });
+        }
+        let tagged = self.network(ethertype::VLAN);
+        let tagged = tagged.or(self.network(ethertype::QINQ));
+        let mut tagged = tagged.or(self.network(ethertype::QINQ_OLD));
+        if let Some(id) = id {
+            tagged = tagged.and(masked(self.values, Size::Half, self.place.payload, MAX, id));
+        }
+        self.place.type_field += TAG_BYTES;
+        self.place.payload += TAG_BYTES;
+        Ok(tagged)
+    }
+}

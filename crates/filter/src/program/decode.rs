@@ -1,0 +1,210 @@
+//! Instructions turned once into what the interpreter executes: one dense operation per step, jump
+//! targets absolute, and the commonest pairs (load, then compare with a constant) fused into one.
+//!
+//! Step `i` stands for instruction `i`. A fused step also does the work of instruction `i + 1`,
+//! which keeps its own step for jumps that enter there; so fusing needs no analysis of targets.
+
+use super::Insn;
+use super::opcode as op;
+
+/// What a step does. Operands are in [`Step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    LdImm,
+    LdLen,
+    LdMem,
+    LdW,
+    LdH,
+    LdB,
+    LdWInd,
+    LdHInd,
+    LdBInd,
+    LdAncillary,
+    LdxImm,
+    LdxLen,
+    LdxMem,
+    LdxMsh,
+    St,
+    Stx,
+    AddK,
+    SubK,
+    MulK,
+    DivK,
+    OrK,
+    AndK,
+    LshK,
+    RshK,
+    ModK,
+    XorK,
+    AddX,
+    SubX,
+    MulX,
+    DivX,
+    OrX,
+    AndX,
+    LshX,
+    RshX,
+    ModX,
+    XorX,
+    Neg,
+    Ja,
+    JeqK,
+    JgtK,
+    JgeK,
+    JsetK,
+    JeqX,
+    JgtX,
+    JgeX,
+    JsetX,
+    RetK,
+    RetA,
+    Tax,
+    Txa,
+    LdWJeq,
+    LdHJeq,
+    LdBJeq,
+    LdHJset,
+    LdHIndJeq,
+    LdWJset,
+    LdBJset,
+}
+
+/// One step: operation, constant of the load, constant of the fused comparison, where to go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) op: Op,
+    pub(super) jt: u16,
+    pub(super) jf: u16,
+    pub(super) k: u32,
+    /// The value compared with, in fused steps.
+    pub(super) compare: u32,
+}
+
+/// The executable form of a valid program.
+#[derive(Clone, Debug)]
+pub(super) struct Decoded {
+    pub(super) steps: Box<[Step]>,
+}
+
+impl Decoded {
+    /// Decodes validated instructions.
+    pub(super) fn new(insns: &[Insn]) -> Self {
+        let plain: Vec<Step> = insns
+            .iter()
+            .enumerate()
+            .map(|(at, i)| step(i, at))
+            .collect();
+        let mut steps = plain.clone();
+        for (at, pair) in plain.windows(2).enumerate() {
+            if let Some(op) = fused(pair[0].op, pair[1].op) {
+                let [load, jump] = [pair[0], pair[1]];
+                steps[at] = Step {
+                    op,
+                    jt: jump.jt,
+                    jf: jump.jf,
+                    k: load.k,
+                    compare: jump.k,
+                };
+            }
+        }
+        Self {
+            steps: steps.into_boxed_slice(),
+        }
+    }
+}
+
+/// The operation that does both, where there is one.
+fn fused(load: Op, jump: Op) -> Option<Op> {
+    Some(match (load, jump) {
+        (Op::LdW, Op::JeqK) => Op::LdWJeq,
+        (Op::LdH, Op::JeqK) => Op::LdHJeq,
+        (Op::LdB, Op::JeqK) => Op::LdBJeq,
+        (Op::LdH, Op::JsetK) => Op::LdHJset,
+        (Op::LdW, Op::JsetK) => Op::LdWJset,
+        (Op::LdB, Op::JsetK) => Op::LdBJset,
+        (Op::LdHInd, Op::JeqK) => Op::LdHIndJeq,
+        _ => return None,
+    })
+}
+
+/// The step of one instruction. Targets fit 16 bits, because a program is at most 65,535
+/// instructions long and validated jumps stay inside.
+fn step(insn: &Insn, at: usize) -> Step {
+    let target = |offset: u64| u16::try_from(at as u64 + 1 + offset).unwrap_or(u16::MAX);
+    let (jt, jf) = match insn.code & 0xff {
+        c if c == op::JMP | op::JA => (target(u64::from(insn.k)), 0),
+        c if c & 7 == op::JMP => (target(u64::from(insn.jt)), target(u64::from(insn.jf))),
+        _ => (0, 0),
+    };
+    Step {
+        op: operation(insn),
+        jt,
+        jf,
+        k: insn.k,
+        compare: 0,
+    }
+}
+
+fn operation(insn: &Insn) -> Op {
+    let code = insn.code;
+    let immediate = code & op::X == 0;
+    match code & 7 {
+        op::LD => load(insn),
+        op::LDX => match code & 0xe0 {
+            op::IMM => Op::LdxImm,
+            op::LEN => Op::LdxLen,
+            op::MEM => Op::LdxMem,
+            _ => Op::LdxMsh,
+        },
+        op::ST => Op::St,
+        op::STX => Op::Stx,
+        op::ALU => arithmetic(code, immediate),
+        op::JMP => match (code & 0xf0, immediate) {
+            (op::JA, _) => Op::Ja,
+            (op::JEQ, true) => Op::JeqK,
+            (op::JEQ, false) => Op::JeqX,
+            (op::JGT, true) => Op::JgtK,
+            (op::JGT, false) => Op::JgtX,
+            (op::JGE, true) => Op::JgeK,
+            (op::JGE, false) => Op::JgeX,
+            (_, true) => Op::JsetK,
+            (_, false) => Op::JsetX,
+        },
+        op::RET if code & 0x18 == op::A => Op::RetA,
+        op::RET => Op::RetK,
+        _ if code & 0xf8 == op::TAX => Op::Tax,
+        _ => Op::Txa,
+    }
+}
+
+fn load(insn: &Insn) -> Op {
+    match (insn.code & 0xe0, insn.code & 0x18) {
+        (op::IMM, _) => Op::LdImm,
+        (op::LEN, _) => Op::LdLen,
+        (op::MEM, _) => Op::LdMem,
+        (op::ABS, _) if insn.k >= op::SKF_AD_OFF => Op::LdAncillary,
+        (op::ABS, op::W) => Op::LdW,
+        (op::ABS, op::H) => Op::LdH,
+        (op::ABS, _) => Op::LdB,
+        (_, op::W) => Op::LdWInd,
+        (_, op::H) => Op::LdHInd,
+        (_, _) => Op::LdBInd,
+    }
+}
+
+fn arithmetic(code: u16, immediate: bool) -> Op {
+    let pair = match code & 0xf0 {
+        op::ADD => [Op::AddK, Op::AddX],
+        op::SUB => [Op::SubK, Op::SubX],
+        op::MUL => [Op::MulK, Op::MulX],
+        op::DIV => [Op::DivK, Op::DivX],
+        op::OR => [Op::OrK, Op::OrX],
+        op::AND => [Op::AndK, Op::AndX],
+        op::LSH => [Op::LshK, Op::LshX],
+        op::RSH => [Op::RshK, Op::RshX],
+        op::MOD => [Op::ModK, Op::ModX],
+        op::XOR => [Op::XorK, Op::XorX],
+        _ => [Op::Neg, Op::Neg],
+    };
+    pair[usize::from(!immediate)]
+}

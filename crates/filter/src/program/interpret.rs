@@ -1,0 +1,218 @@
+//! The interpreter: the reference for what a program means.
+//!
+//! Every packet access is bounds-checked; nothing else needs a check, because a [`Program`]
+//! (super::Program) is valid.
+
+use super::decode::{Decoded, Op, Step};
+use super::opcode as op;
+
+/// What the kernel knows of a packet beside its bytes: the values of the Linux ancillary loads
+/// (`SKF_AD_*` of `linux/filter.h`). The VLAN loads need Linux 3.8, the tag protocol 4.0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ancillary {
+    /// EtherType of the payload, in host order.
+    pub protocol: u16,
+    /// `PACKET_HOST` (0) to `PACKET_OUTGOING` (4).
+    pub pkttype: u8,
+    /// Index of the interface.
+    pub ifindex: u32,
+    /// Packet mark.
+    pub mark: u32,
+    /// Receive queue.
+    pub queue: u32,
+    /// ARP hardware type of the interface.
+    pub hatype: u16,
+    /// Flow hash.
+    pub rxhash: u32,
+    /// The CPU that handled the packet.
+    pub cpu: u32,
+    /// Tag control information of a VLAN tag that was stripped.
+    pub vlan_tci: Option<u16>,
+    /// Tag protocol identifier of that tag, in host order.
+    pub vlan_tpid: u16,
+    /// Offset of the payload in bytes.
+    pub pay_offset: u32,
+    /// What a load of a random number gives.
+    pub random: u32,
+}
+
+impl Ancillary {
+    /// The value at `offset` from `SKF_AD_OFF`. The netlink attribute searches depend on the
+    /// packet's netlink content and are not supported: they give 0, as for a packet without.
+    fn load(&self, offset: u32, a: u32, x: u32) -> u32 {
+        match offset {
+            op::SKF_AD_PROTOCOL => u32::from(self.protocol),
+            op::SKF_AD_PKTTYPE => u32::from(self.pkttype),
+            op::SKF_AD_IFINDEX => self.ifindex,
+            op::SKF_AD_MARK => self.mark,
+            op::SKF_AD_QUEUE => self.queue,
+            op::SKF_AD_HATYPE => u32::from(self.hatype),
+            op::SKF_AD_RXHASH => self.rxhash,
+            op::SKF_AD_CPU => self.cpu,
+            op::SKF_AD_ALU_XOR_X => a ^ x,
+            op::SKF_AD_VLAN_TAG => u32::from(self.vlan_tci.unwrap_or(0)),
+            op::SKF_AD_VLAN_TAG_PRESENT => u32::from(self.vlan_tci.is_some()),
+            op::SKF_AD_PAY_OFFSET => self.pay_offset,
+            op::SKF_AD_RANDOM => self.random,
+            op::SKF_AD_VLAN_TPID => u32::from(self.vlan_tpid),
+            _ => 0,
+        }
+    }
+}
+
+/// Where ancillary values come from: nowhere for a file, the kernel's metadata for a live packet.
+trait Metadata {
+    fn get(&self, offset: u32, a: u32, x: u32) -> Option<u32>;
+}
+
+impl Metadata for () {
+    #[inline(always)]
+    fn get(&self, _: u32, _: u32, _: u32) -> Option<u32> {
+        None
+    }
+}
+
+impl Metadata for &Ancillary {
+    #[inline]
+    fn get(&self, offset: u32, a: u32, x: u32) -> Option<u32> {
+        Some(self.load(offset, a, x))
+    }
+}
+
+#[inline(always)]
+fn word(data: &[u8], at: usize) -> Option<u32> {
+    let bytes = data.get(at..)?.first_chunk::<4>()?;
+    Some(u32::from_be_bytes(*bytes))
+}
+
+#[inline(always)]
+fn half(data: &[u8], at: usize) -> Option<u32> {
+    let bytes = data.get(at..)?.first_chunk::<2>()?;
+    Some(u32::from(u16::from_be_bytes(*bytes)))
+}
+
+#[inline(always)]
+fn byte(data: &[u8], at: usize) -> Option<u32> {
+    data.get(at).map(|&b| u32::from(b))
+}
+
+/// X plus a constant as an offset: no wrap-around, which a packet cannot be long enough for.
+#[inline(always)]
+fn indirect(x: u32, k: u32) -> usize {
+    (x as usize).saturating_add(k as usize)
+}
+
+impl Decoded {
+    #[inline]
+    pub(super) fn run(&self, data: &[u8], len: u32) -> u32 {
+        execute(&self.steps, data, len, ()).unwrap_or(0)
+    }
+
+    pub(super) fn run_with(&self, data: &[u8], len: u32, ancillary: &Ancillary) -> u32 {
+        execute(&self.steps, data, len, ancillary).unwrap_or(0)
+    }
+}
+
+/// Executes to the return. `None` where a load or a division rejects the packet.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one arm per operation of the machine"
+)]
+#[inline(always)]
+fn execute<M: Metadata>(steps: &[Step], data: &[u8], len: u32, metadata: M) -> Option<u32> {
+    let mut memory = [0_u32; op::MEMWORDS as usize];
+    let (mut a, mut x) = (0_u32, 0_u32);
+    let mut at = 0_usize;
+    loop {
+        let step = steps.get(at)?;
+        let k = step.k;
+        let branch = |taken: bool| usize::from(if taken { step.jt } else { step.jf });
+        at += 1;
+        match step.op {
+            Op::LdWJeq => {
+                a = word(data, k as usize)?;
+                at = branch(a == step.compare);
+            }
+            Op::LdHJeq => {
+                a = half(data, k as usize)?;
+                at = branch(a == step.compare);
+            }
+            Op::LdBJeq => {
+                a = byte(data, k as usize)?;
+                at = branch(a == step.compare);
+            }
+            Op::LdWJset => {
+                a = word(data, k as usize)?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdHJset => {
+                a = half(data, k as usize)?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdBJset => {
+                a = byte(data, k as usize)?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdHIndJeq => {
+                a = half(data, indirect(x, k))?;
+                at = branch(a == step.compare);
+            }
+            Op::RetK => return Some(k),
+            Op::RetA => return Some(a),
+            Op::JeqK => at = branch(a == k),
+            Op::JgtK => at = branch(a > k),
+            Op::JgeK => at = branch(a >= k),
+            Op::JsetK => at = branch(a & k != 0),
+            Op::JeqX => at = branch(a == x),
+            Op::JgtX => at = branch(a > x),
+            Op::JgeX => at = branch(a >= x),
+            Op::JsetX => at = branch(a & x != 0),
+            Op::Ja => at = usize::from(step.jt),
+            Op::LdW => a = word(data, k as usize)?,
+            Op::LdH => a = half(data, k as usize)?,
+            Op::LdB => a = byte(data, k as usize)?,
+            Op::LdWInd => a = word(data, indirect(x, k))?,
+            Op::LdHInd => a = half(data, indirect(x, k))?,
+            Op::LdBInd => a = byte(data, indirect(x, k))?,
+            Op::LdAncillary => a = metadata.get(k - op::SKF_AD_OFF, a, x)?,
+            Op::LdImm => a = k,
+            Op::LdLen => a = len,
+            Op::LdMem => a = memory[slot(k)],
+            Op::LdxImm => x = k,
+            Op::LdxLen => x = len,
+            Op::LdxMem => x = memory[slot(k)],
+            Op::LdxMsh => x = (byte(data, k as usize)? & 0xf) << 2,
+            Op::St => memory[slot(k)] = a,
+            Op::Stx => memory[slot(k)] = x,
+            Op::AddK => a = a.wrapping_add(k),
+            Op::AddX => a = a.wrapping_add(x),
+            Op::SubK => a = a.wrapping_sub(k),
+            Op::SubX => a = a.wrapping_sub(x),
+            Op::MulK => a = a.wrapping_mul(k),
+            Op::MulX => a = a.wrapping_mul(x),
+            Op::DivK => a = a.checked_div(k)?,
+            Op::DivX => a = a.checked_div(x)?,
+            Op::ModK => a = a.checked_rem(k)?,
+            Op::ModX => a = a.checked_rem(x)?,
+            Op::OrK => a |= k,
+            Op::OrX => a |= x,
+            Op::AndK => a &= k,
+            Op::AndX => a &= x,
+            Op::XorK => a ^= k,
+            Op::XorX => a ^= x,
+            Op::LshK => a = a.checked_shl(k).unwrap_or(0),
+            Op::LshX => a = a.checked_shl(x).unwrap_or(0),
+            Op::RshK => a = a.checked_shr(k).unwrap_or(0),
+            Op::RshX => a = a.checked_shr(x).unwrap_or(0),
+            Op::Neg => a = a.wrapping_neg(),
+            Op::Tax => x = a,
+            Op::Txa => a = x,
+        }
+    }
+}
+
+/// A validated slot; the mask tells the compiler that it is inside.
+#[inline(always)]
+fn slot(k: u32) -> usize {
+    (k % op::MEMWORDS) as usize
+}

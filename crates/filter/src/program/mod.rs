@@ -1,0 +1,118 @@
+//! Classic-BPF programs: instructions in, validity proven once, execution and rewriting after it.
+//!
+//! A [`Program`] cannot be built invalid, so that everything which executes or translates one never
+//! re-checks opcodes, jump targets or scratch slots.
+
+mod decode;
+mod interpret;
+pub mod opcode;
+mod validate;
+
+pub use interpret::Ancillary;
+pub use validate::{InvalidProgram, Reason};
+
+use decode::Decoded;
+
+/// One instruction, laid out as the kernel's `struct sock_filter`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Insn {
+    /// Operation (see [`opcode`]).
+    pub code: u16,
+    /// Instructions to skip if a conditional jump's test holds.
+    pub jt: u8,
+    /// Instructions to skip if it does not.
+    pub jf: u8,
+    /// Constant operand.
+    pub k: u32,
+}
+
+impl Insn {
+    /// An instruction that is not a conditional jump.
+    #[must_use]
+    pub const fn new(code: u16, k: u32) -> Self {
+        Self {
+            code,
+            jt: 0,
+            jf: 0,
+            k,
+        }
+    }
+
+    /// A conditional jump.
+    #[must_use]
+    pub const fn jump(code: u16, k: u32, jt: u8, jf: u8) -> Self {
+        Self { code, jt, jf, k }
+    }
+}
+
+/// A valid classic-BPF program.
+#[derive(Clone)]
+pub struct Program {
+    insns: Vec<Insn>,
+    decoded: Decoded,
+}
+
+/// The longest program that can be built, in instructions. The kernel takes fewer
+/// ([`opcode::KERNEL_MAX_INSNS`]); filters over files may be longer.
+pub const MAX_INSNS: usize = 65_535;
+
+impl Program {
+    /// Validates `insns` by the kernel's rules (`bpf_check_classic` in `net/core/filter.c`): known
+    /// opcodes, forward jumps inside the program, scratch slots below 16 and stored before they are
+    /// loaded on every path, no division by a zero constant, no shift by 32 or more, known
+    /// ancillary loads, a return at the end.
+    ///
+    /// # Errors
+    /// The first instruction that breaks a rule, and which.
+    pub fn new(insns: Vec<Insn>) -> Result<Self, InvalidProgram> {
+        validate::validate(&insns)?;
+        let decoded = Decoded::new(&insns);
+        Ok(Self { insns, decoded })
+    }
+
+    /// The instructions.
+    #[must_use]
+    pub fn insns(&self) -> &[Insn] {
+        &self.insns
+    }
+
+    /// Whether the kernel's limit of [`opcode::KERNEL_MAX_INSNS`] instructions is kept.
+    #[must_use]
+    pub fn fits_kernel(&self) -> bool {
+        self.insns.len() <= opcode::KERNEL_MAX_INSNS
+    }
+
+    /// Runs the program over one packet: `data` are the captured bytes, `len` the length on the
+    /// wire in bytes. Returns the number of bytes accepted, 0 for a rejected packet.
+    ///
+    /// The semantics are those of libpcap's user-land filter: a load beyond `data`, a division by
+    /// zero and an ancillary load reject the packet; an indirect offset does not wrap around; a
+    /// shift by 32 or more (by X) gives 0.
+    #[inline]
+    #[must_use]
+    pub fn run(&self, data: &[u8], len: u32) -> u32 {
+        self.decoded.run(data, len)
+    }
+
+    /// Like [`run`](Self::run), with the packet's metadata for the Linux ancillary loads.
+    #[must_use]
+    pub fn run_with(&self, data: &[u8], len: u32, ancillary: &Ancillary) -> u32 {
+        self.decoded.run_with(data, len, ancillary)
+    }
+}
+
+impl PartialEq for Program {
+    fn eq(&self, other: &Self) -> bool {
+        self.insns == other.insns
+    }
+}
+
+impl Eq for Program {}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Program\n")?;
+        f.write_str(&crate::disasm::listing(self))
+    }
+}

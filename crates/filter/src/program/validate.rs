@@ -1,0 +1,273 @@
+//! The kernel's rules for classic BPF, applied to foreign and to our own programs alike.
+
+use super::opcode as op;
+use super::{Insn, MAX_INSNS};
+
+/// Why a sequence of instructions is not a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("instruction {at}: {reason}")]
+pub struct InvalidProgram {
+    /// Index of the offending instruction.
+    pub at: usize,
+    /// The rule that it breaks.
+    pub reason: Reason,
+}
+
+/// A rule that a program breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// There is no instruction at all.
+    #[error("the program is empty")]
+    Empty,
+    /// More instructions than [`MAX_INSNS`].
+    #[error("the program has {0} instructions, more than {MAX_INSNS}")]
+    TooLong(usize),
+    /// The opcode does not exist.
+    #[error("unknown opcode {0:#06x}")]
+    UnknownOpcode(u16),
+    /// A jump leaves the program.
+    #[error("jump to instruction {0}, beyond the end")]
+    JumpOutside(u64),
+    /// A scratch memory slot that does not exist.
+    #[error("scratch memory has 16 words, none with index {0}")]
+    ScratchIndex(u32),
+    /// A scratch slot is loaded that some path has not stored.
+    #[error("scratch memory word {0} is loaded before it is stored on every path")]
+    ScratchUnset(u32),
+    /// Division or remainder by the constant 0.
+    #[error("division by the constant 0")]
+    DivisionByZero,
+    /// A shift by a constant of 32 or more.
+    #[error("shift by {0} bits; 31 is the most")]
+    Shift(u32),
+    /// An ancillary load that this kernel interface does not have.
+    #[error("unknown ancillary load at offset {0:#x}")]
+    UnknownAncillary(u32),
+    /// The last instruction does not return.
+    #[error("the program does not end with a return")]
+    NoReturn,
+}
+
+/// Checks all rules.
+pub(super) fn validate(insns: &[Insn]) -> Result<(), InvalidProgram> {
+    let last = match insns {
+        [] => {
+            return Err(InvalidProgram {
+                at: 0,
+                reason: Reason::Empty,
+            });
+        }
+        [.., last] => last,
+    };
+    if insns.len() > MAX_INSNS {
+        return Err(InvalidProgram {
+            at: MAX_INSNS,
+            reason: Reason::TooLong(insns.len()),
+        });
+    }
+    for (at, insn) in insns.iter().enumerate() {
+        check_insn(insn, at, insns.len()).map_err(|reason| InvalidProgram { at, reason })?;
+    }
+    if last.code & 7 != op::RET {
+        return Err(InvalidProgram {
+            at: insns.len() - 1,
+            reason: Reason::NoReturn,
+        });
+    }
+    check_scratch(insns)
+}
+
+/// The rules that concern one instruction alone.
+fn check_insn(insn: &Insn, at: usize, len: usize) -> Result<(), Reason> {
+    let Insn { code, k, .. } = *insn;
+    let unknown = Err(Reason::UnknownOpcode(code));
+    match code & 7 {
+        op::LD => match (code & 0xe0, code & 0x18) {
+            (op::IMM | op::LEN, op::W) => Ok(()),
+            (op::MEM, op::W) => check_slot(k),
+            (op::ABS, op::W | op::H | op::B) => check_ancillary(k),
+            (op::IND, op::W | op::H | op::B) => Ok(()),
+            _ => unknown,
+        },
+        op::LDX => match (code & 0xe0, code & 0x18) {
+            (op::IMM | op::LEN, op::W) | (op::MSH, op::B) => Ok(()),
+            (op::MEM, op::W) => check_slot(k),
+            _ => unknown,
+        },
+        op::ST | op::STX if code & !7 == 0 => check_slot(k),
+        op::ALU => check_alu(code, k),
+        op::JMP => check_jump(insn, at, len),
+        op::RET if matches!(code & !7, op::K | op::A) => Ok(()),
+        op::MISC if matches!(code & !7, op::TAX | op::TXA) => Ok(()),
+        _ => unknown,
+    }
+    .and(if code > 0xff {
+        Err(Reason::UnknownOpcode(code))
+    } else {
+        Ok(())
+    })
+}
+
+fn check_slot(k: u32) -> Result<(), Reason> {
+    if k < op::MEMWORDS {
+        Ok(())
+    } else {
+        Err(Reason::ScratchIndex(k))
+    }
+}
+
+fn check_ancillary(k: u32) -> Result<(), Reason> {
+    match k.checked_sub(op::SKF_AD_OFF) {
+        Some(ad) if ad > op::SKF_AD_VLAN_TPID || ad % 4 != 0 => Err(Reason::UnknownAncillary(k)),
+        _ => Ok(()),
+    }
+}
+
+fn check_alu(code: u16, k: u32) -> Result<(), Reason> {
+    let immediate = code & op::X == 0;
+    match code & 0xf0 {
+        op::NEG if !immediate => Err(Reason::UnknownOpcode(code)),
+        op::DIV | op::MOD if immediate && k == 0 => Err(Reason::DivisionByZero),
+        op::LSH | op::RSH if immediate && k >= 32 => Err(Reason::Shift(k)),
+        o if o <= op::XOR => Ok(()),
+        _ => Err(Reason::UnknownOpcode(code)),
+    }
+}
+
+fn check_jump(insn: &Insn, at: usize, len: usize) -> Result<(), Reason> {
+    let outside = |offset: u64| {
+        let target = at as u64 + 1 + offset;
+        if target < len as u64 {
+            Ok(())
+        } else {
+            Err(Reason::JumpOutside(target))
+        }
+    };
+    match insn.code & 0xf0 {
+        op::JA if insn.code & op::X == 0 => outside(u64::from(insn.k)),
+        op::JEQ | op::JGT | op::JGE | op::JSET => {
+            outside(u64::from(insn.jt)).and_then(|()| outside(u64::from(insn.jf)))
+        }
+        _ => Err(Reason::UnknownOpcode(insn.code)),
+    }
+}
+
+/// Every load of a scratch word must come after a store of it on every path. Jumps go forward
+/// only, so that one pass with the set of stored words per instruction decides it.
+fn check_scratch(insns: &[Insn]) -> Result<(), InvalidProgram> {
+    let mut at_entry = vec![u16::MAX; insns.len()];
+    at_entry[0] = 0;
+    for (at, insn) in insns.iter().enumerate() {
+        let mut stored = at_entry[at];
+        let mut reach = |offset: usize, set: u16| {
+            if let Some(entry) = at_entry.get_mut(at + 1 + offset) {
+                *entry &= set;
+            }
+        };
+        match (insn.code & 7, insn.code & 0xe0) {
+            (op::ST | op::STX, _) => stored |= 1 << insn.k,
+            (op::LD | op::LDX, op::MEM) if stored & (1 << insn.k) == 0 => {
+                return Err(InvalidProgram {
+                    at,
+                    reason: Reason::ScratchUnset(insn.k),
+                });
+            }
+            _ => {}
+        }
+        match (insn.code & 7, insn.code & 0xf0) {
+            (op::RET, _) => {}
+            (op::JMP, op::JA) => reach(insn.k as usize, stored),
+            (op::JMP, _) => {
+                reach(usize::from(insn.jt), stored);
+                reach(usize::from(insn.jf), stored);
+            }
+            _ => reach(0, stored),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Program;
+
+    const RET0: Insn = Insn::new(op::RET | op::K, 0);
+
+    fn reason(insns: &[Insn]) -> Option<Reason> {
+        Program::new(insns.to_vec()).err().map(|e| e.reason)
+    }
+
+    #[test]
+    fn accepts_the_shortest_program() {
+        assert_eq!(reason(&[RET0]), None);
+    }
+
+    #[test]
+    fn each_rule_is_enforced() {
+        let cases: [(&[Insn], Reason); 14] = [
+            (&[], Reason::Empty),
+            (&[Insn::new(op::LD | op::IMM, 1)], Reason::NoReturn),
+            (&[Insn::new(0xff, 0), RET0], Reason::UnknownOpcode(0xff)),
+            (&[Insn::new(0x106, 0), RET0], Reason::UnknownOpcode(0x106)),
+            (
+                &[Insn::new(op::LD | op::IMM | op::H, 0), RET0],
+                Reason::UnknownOpcode(8),
+            ),
+            (
+                &[Insn::new(op::RET | op::X, 0)],
+                Reason::UnknownOpcode(0x0e),
+            ),
+            (
+                &[Insn::new(op::JMP | op::JA, 1), RET0],
+                Reason::JumpOutside(2),
+            ),
+            (
+                &[Insn::jump(op::JMP | op::JEQ, 0, 0, 1), RET0],
+                Reason::JumpOutside(2),
+            ),
+            (&[Insn::new(op::ST, 16), RET0], Reason::ScratchIndex(16)),
+            (
+                &[Insn::new(op::LD | op::MEM, 3), RET0],
+                Reason::ScratchUnset(3),
+            ),
+            (
+                &[Insn::new(op::ALU | op::DIV, 0), RET0],
+                Reason::DivisionByZero,
+            ),
+            (
+                &[Insn::new(op::ALU | op::MOD, 0), RET0],
+                Reason::DivisionByZero,
+            ),
+            (&[Insn::new(op::ALU | op::LSH, 32), RET0], Reason::Shift(32)),
+            (
+                &[
+                    Insn::new(op::LD | op::H | op::ABS, op::SKF_AD_OFF + 64),
+                    RET0,
+                ],
+                Reason::UnknownAncillary(op::SKF_AD_OFF + 64),
+            ),
+        ];
+        for (insns, expected) in cases {
+            assert_eq!(reason(insns), Some(expected), "{insns:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_stored_on_one_branch_only_is_unset_after_the_join() {
+        let insns = [
+            Insn::new(op::LD | op::LEN, 0),
+            Insn::jump(op::JMP | op::JEQ, 1, 0, 1),
+            Insn::new(op::ST, 2),
+            Insn::new(op::LD | op::MEM, 2),
+            RET0,
+        ];
+        assert_eq!(
+            Program::new(insns.to_vec()).err(),
+            Some(InvalidProgram {
+                at: 3,
+                reason: Reason::ScratchUnset(2)
+            })
+        );
+    }
+}

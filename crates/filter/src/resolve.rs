@@ -1,0 +1,245 @@
+//! Names in expressions, and who knows them.
+//!
+//! The crate does no input or output: the caller hands in a [`Resolver`]. [`Tables`] is one over
+//! the texts of the system's databases.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// What kind of thing a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum NameKind {
+    /// A host's name.
+    #[error("host")]
+    Host,
+    /// A network's name.
+    #[error("network")]
+    Network,
+    /// A service's name, which stands for a port.
+    #[error("port")]
+    Port,
+    /// A service's name in a range of ports.
+    #[error("port range")]
+    Portrange,
+    /// The name of a protocol over IP.
+    #[error("IP protocol")]
+    IpProtocol,
+    /// The name of a protocol over a link layer.
+    #[error("link-layer protocol")]
+    EtherProtocol,
+    /// The name of a protocol over OSI.
+    #[error("OSI protocol")]
+    IsoProtocol,
+    /// A host's name that stands for a hardware address.
+    #[error("hardware address of host")]
+    Ether,
+}
+
+/// A transport protocol that has ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// A lookup that could not be answered (as opposed to a name that does not exist).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ResolveError(pub String);
+
+/// Who knows names. An unknown name is an empty answer, not an error.
+pub trait Resolver {
+    /// The addresses of a host, in the order in which they shall be tested.
+    ///
+    /// # Errors
+    /// The lookup could not be made.
+    fn host(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError>;
+
+    /// The number of a network, as `/etc/networks` has it: trailing zero parts may be left out
+    /// (127 and 127.0.0.0 are the same).
+    ///
+    /// # Errors
+    /// The lookup could not be made.
+    fn network(&self, name: &str) -> Result<Option<Ipv4Addr>, ResolveError>;
+
+    /// The port of a service.
+    ///
+    /// # Errors
+    /// The lookup could not be made.
+    fn port(&self, name: &str, transport: Transport) -> Result<Option<u16>, ResolveError>;
+
+    /// The number of a protocol over IP.
+    ///
+    /// # Errors
+    /// The lookup could not be made.
+    fn protocol(&self, name: &str) -> Result<Option<u8>, ResolveError>;
+
+    /// The hardware address of a host, as `/etc/ethers` has it.
+    ///
+    /// # Errors
+    /// The lookup could not be made.
+    fn ether(&self, name: &str) -> Result<Option<[u8; 6]>, ResolveError>;
+}
+
+/// A resolver over tables in memory, filled from texts in the formats of `/etc/hosts`,
+/// `/etc/networks`, `/etc/services`, `/etc/protocols` and `/etc/ethers`. An empty one knows no
+/// names at all.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    hosts: BTreeMap<String, Vec<IpAddr>>,
+    networks: BTreeMap<String, Ipv4Addr>,
+    ports: BTreeMap<(String, Transport), u16>,
+    protocols: BTreeMap<String, u8>,
+    ethers: BTreeMap<String, [u8; 6]>,
+}
+
+impl Tables {
+    /// Tables without any name.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the lines of a hosts(5) file; lines that are none are passed over.
+    pub fn add_hosts(&mut self, text: &str) {
+        for fields in lines(text) {
+            let Some(Ok(address)) = fields.first().map(|f| f.parse::<IpAddr>()) else {
+                continue;
+            };
+            for name in &fields[1..] {
+                let known = self.hosts.entry(name.to_ascii_lowercase()).or_default();
+                if !known.contains(&address) {
+                    known.push(address);
+                }
+            }
+        }
+    }
+
+    /// Adds the lines of a networks(5) file.
+    pub fn add_networks(&mut self, text: &str) {
+        for fields in lines(text) {
+            let [name, number, aliases @ ..] = &fields[..] else {
+                continue;
+            };
+            let Some(number) = network_number(number) else {
+                continue;
+            };
+            for name in std::iter::once(name).chain(aliases) {
+                self.networks.entry((*name).to_owned()).or_insert(number);
+            }
+        }
+    }
+
+    /// Adds the lines of a services(5) file.
+    pub fn add_services(&mut self, text: &str) {
+        for fields in lines(text) {
+            let [name, port, aliases @ ..] = &fields[..] else {
+                continue;
+            };
+            let Some((port, protocol)) = port.split_once('/') else {
+                continue;
+            };
+            let transport = match protocol {
+                "tcp" => Transport::Tcp,
+                "udp" => Transport::Udp,
+                _ => continue,
+            };
+            let Ok(port) = port.parse() else { continue };
+            for name in std::iter::once(name).chain(aliases) {
+                self.ports
+                    .entry(((*name).to_owned(), transport))
+                    .or_insert(port);
+            }
+        }
+    }
+
+    /// Adds the lines of a protocols(5) file.
+    pub fn add_protocols(&mut self, text: &str) {
+        for fields in lines(text) {
+            let [name, number, aliases @ ..] = &fields[..] else {
+                continue;
+            };
+            let Ok(number) = number.parse() else { continue };
+            for name in std::iter::once(name).chain(aliases) {
+                self.protocols.entry((*name).to_owned()).or_insert(number);
+            }
+        }
+    }
+
+    /// Adds the lines of an ethers(5) file.
+    pub fn add_ethers(&mut self, text: &str) {
+        for fields in lines(text) {
+            let [address, name, ..] = &fields[..] else {
+                continue;
+            };
+            let Some(address) = hardware_address(address) else {
+                continue;
+            };
+            self.ethers.entry((*name).to_owned()).or_insert(address);
+        }
+    }
+}
+
+impl Resolver for Tables {
+    fn host(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
+        Ok(self
+            .hosts
+            .get(&name.to_ascii_lowercase())
+            .cloned()
+            .unwrap_or_default())
+    }
+
+    fn network(&self, name: &str) -> Result<Option<Ipv4Addr>, ResolveError> {
+        Ok(self.networks.get(name).copied())
+    }
+
+    fn port(&self, name: &str, transport: Transport) -> Result<Option<u16>, ResolveError> {
+        Ok(self.ports.get(&(name.to_owned(), transport)).copied())
+    }
+
+    fn protocol(&self, name: &str) -> Result<Option<u8>, ResolveError> {
+        Ok(self.protocols.get(name).copied())
+    }
+
+    fn ether(&self, name: &str) -> Result<Option<[u8; 6]>, ResolveError> {
+        Ok(self.ethers.get(name).copied())
+    }
+}
+
+/// The fields of each line, comments removed.
+fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    text.lines()
+        .map(|line| {
+            line.split('#')
+                .next()
+                .unwrap_or("")
+                .split_whitespace()
+                .collect::<Vec<_>>()
+        })
+        .filter(|fields| !fields.is_empty())
+}
+
+/// `127` or `127.0.0.0`.
+fn network_number(text: &str) -> Option<Ipv4Addr> {
+    let mut octets = [0_u8; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        match parts.next() {
+            Some(part) => *octet = part.parse().ok()?,
+            None => break,
+        }
+    }
+    parts.next().is_none().then_some(Ipv4Addr::from(octets))
+}
+
+/// Six hexadecimal numbers with colons.
+fn hardware_address(text: &str) -> Option<[u8; 6]> {
+    let mut bytes = [0_u8; 6];
+    let mut parts = text.split(':');
+    for byte in &mut bytes {
+        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
+    }
+    parts.next().is_none().then_some(bytes)
+}
