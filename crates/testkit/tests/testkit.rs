@@ -1,9 +1,11 @@
 //! The testkit's own tests: needs, suites, corpus.
 
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use ringtap_testkit::libpcap::{self, Compile, Insn, Oracle, OracleError};
 use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{self, Rate, Replay, Sizes, Traffic};
 use ringtap_testkit::{Need, corpus, suite, test};
 
@@ -60,6 +62,12 @@ fn main() -> ExitCode {
             replay_sends,
         )
         .serial(),
+        test(
+            "a_capture_is_waited_for",
+            &[Need::Root, Need::Tool("tcpdump")],
+            capture_is_waited_for,
+        ),
+        test("a_running_program_is_limited", &[], running_is_limited),
         test(
             "oracle_names_link_types",
             &[Need::LibpcapDev],
@@ -397,4 +405,29 @@ fn replay_sends() {
         .find_map(|line| line.trim().strip_prefix(&device));
     let received = line.and_then(|counters| counters.split_whitespace().nth(1));
     assert_eq!(received, Some("1000"), "{table}");
+}
+
+fn capture_is_waited_for() {
+    let pair = VethPair::new();
+    let limit = Duration::from_secs(20);
+    let mut command = pair.right.namespace.command("tcpdump");
+    command.args(["-n", "-i", &pair.right.device, "-Z", "root"]);
+    let mut running = Running::start_piped(&mut command).expect("tcpdump starts");
+    running
+        .wait_until_capturing(&pair.right, limit)
+        .expect("a capture");
+    assert!(running.peak_memory().is_some_and(|bytes| bytes > 100_000));
+    running.signal("INT").expect("a signal");
+    let output = running.wait(limit).expect("the end");
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("captured"));
+}
+
+fn running_is_limited() {
+    let mut endless = Command::new("sleep");
+    let running = Running::start_piped(endless.arg("1000")).expect("sleep starts");
+    let error = running
+        .wait(Duration::from_millis(20))
+        .expect_err("out of time");
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
 }

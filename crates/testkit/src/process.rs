@@ -1,0 +1,180 @@
+//! Programs under test: started, watched through `/proc`, interrupted, waited for with a limit.
+
+use std::io;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::netns::Side;
+
+/// How often `/proc` is looked at while waiting.
+const INTERVAL: Duration = Duration::from_millis(2);
+
+/// A running program whose outputs are collected while it runs, killed when dropped.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    stderr: Option<JoinHandle<io::Result<Vec<u8>>>>,
+}
+
+impl Running {
+    /// Starts a program; its standard output and error are collected unless the command sends them
+    /// elsewhere by itself.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        let mut child = command.spawn()?;
+        let stdout = child.stdout.take().map(collect);
+        let stderr = child.stderr.take().map(collect);
+        Ok(Self {
+            child,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// Starts a program with no standard input and both outputs collected.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start_piped(command: &mut Command) -> io::Result<Self> {
+        Self::start(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        )
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
+    }
+
+    /// Sends a signal by name, such as `INT`, as `kill -INT` does.
+    ///
+    /// # Errors
+    /// When it cannot be sent.
+    pub fn signal(&self, name: &str) -> io::Result<()> {
+        // The shell's own kill: the program of that name is not on every system.
+        let script = format!("kill -{name} {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &script]).status()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("{script}: {status}")))
+        }
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] when it runs longer than `limit`; it is then killed.
+    pub fn wait(mut self, limit: Duration) -> io::Result<Output> {
+        let deadline = Instant::now() + limit;
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                let stderr = taken(&mut self.stderr)?;
+                let text = format!("still running: {}", String::from_utf8_lossy(&stderr));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            thread::sleep(INTERVAL);
+        };
+        self.output(status)
+    }
+
+    fn output(&mut self, status: ExitStatus) -> io::Result<Output> {
+        Ok(Output {
+            status,
+            stdout: taken(&mut self.stdout)?,
+            stderr: taken(&mut self.stderr)?,
+        })
+    }
+
+    /// Waits until the program captures on the device of `side`: an AF_PACKET socket is bound to
+    /// it and runs (`/proc/net/packet`).
+    ///
+    /// # Errors
+    /// When the program ends before, or does not capture within `limit`.
+    pub fn wait_until_capturing(&mut self, side: &Side, limit: Duration) -> io::Result<()> {
+        let index = side
+            .namespace
+            .netlink()
+            .index(&side.device)
+            .map_err(io::Error::other)?;
+        let deadline = Instant::now() + limit;
+        while !has_packet_socket(side, index)? {
+            if self.child.try_wait()?.is_some() {
+                let stderr = taken(&mut self.stderr)?;
+                let text = String::from_utf8_lossy(&stderr).into_owned();
+                return Err(io::Error::other(format!(
+                    "ended before it captured: {text}"
+                )));
+            }
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "does not capture"));
+            }
+            thread::sleep(INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// The most memory that the process has had resident, in bytes (`VmHWM`), while it runs.
+    #[must_use]
+    pub fn peak_memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+        Some(kilobytes * 1024)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn collect(mut from: impl io::Read + Send + 'static) -> JoinHandle<io::Result<Vec<u8>>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).map(|_| bytes)
+    })
+}
+
+fn taken(collector: &mut Option<JoinHandle<io::Result<Vec<u8>>>>) -> io::Result<Vec<u8>> {
+    match collector.take() {
+        Some(thread) => thread
+            .join()
+            .map_err(|_| io::Error::other("the collector panicked"))?,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Whether `/proc/net/packet` of the side's namespace lists a running socket on the interface; the
+/// columns are address, references, type, protocol, interface index, running, …
+fn has_packet_socket(side: &Side, index: u32) -> io::Result<bool> {
+    let table = side.run(|| std::fs::read_to_string("/proc/thread-self/net/packet"))?;
+    Ok(table.lines().skip(1).any(|line| {
+        let mut columns = line.split_whitespace().skip(4);
+        let interface = columns.next().and_then(|column| column.parse::<u32>().ok());
+        interface == Some(index) && columns.next() == Some("1")
+    }))
+}
