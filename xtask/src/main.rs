@@ -1,6 +1,8 @@
-//! What people and CI call: `cargo xtask demo`, `cargo xtask test`.
+//! What people and CI call: `cargo xtask demo`, `test`, `bench`.
 #![forbid(unsafe_code)]
 
+mod bench;
+mod demo;
 mod process;
 mod test;
 
@@ -9,6 +11,9 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
+  demo [--quick]   ringtap at work on traffic of its own
+  bench NAME [--quick]
+                   ringtap measured against its peers; all: every benchmark
   test             every check of the project; the last line is the summary
 ";
 
@@ -16,6 +21,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
+        ["demo"] => demo::run(false),
+        ["demo", "--quick"] => demo::run(true),
+        ["bench", name] => bench::run(name, false),
+        ["bench", name, "--quick"] => bench::run(name, true),
         ["test"] => test::run(),
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");

@@ -1,7 +1,7 @@
 //! Child processes: cargo and the tools of the system.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -26,6 +26,22 @@ pub(crate) fn nightly_cargo(folder: &Path) -> Command {
         .current_dir(folder)
         .stdin(Stdio::null());
     command
+}
+
+/// The path of a program that cargo built with `--release`: beside the profile's folder that this
+/// program was built to.
+///
+/// # Errors
+/// When it is not there.
+pub(crate) fn release_program(name: &str) -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
+    let target = own.ancestors().nth(2).unwrap_or(&own);
+    let program = target.join("release").join(name);
+    if program.is_file() {
+        Ok(program)
+    } else {
+        Err(format!("no {}", program.display()))
+    }
 }
 
 /// The same command, ended with all its children when it takes longer than `limit`; the exit

@@ -11,7 +11,7 @@ mod peers;
 mod report;
 
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use crate::process;
@@ -19,6 +19,9 @@ use report::{Outcome, Report};
 
 /// What the whole test run may take before it is taken to hang.
 const TESTS_LIMIT: Duration = Duration::from_secs(900);
+
+/// The release build of ringtap is a part of it.
+const DEMO_LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs all steps.
 pub(crate) fn run() -> ExitCode {
@@ -50,8 +53,22 @@ pub(crate) fn run() -> ExitCode {
         });
         report.step("dependencies", || dependencies(repository));
         fuzz::run(repository, &mut report);
+        report.step("demo", demo);
     }
     report.finish()
+}
+
+/// The demo's quick form, as a program of its own: it may change what namespaces it is in.
+fn demo() -> Outcome {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return Outcome::Failed(format!("this program's path: {error}")),
+    };
+    let mut command = Command::new(program);
+    Outcome::from(process::check(&mut process::limited(
+        DEMO_LIMIT,
+        command.args(["demo", "--quick"]),
+    )))
 }
 
 fn cargo_check(repository: &Path, arguments: &[&str]) -> Outcome {

@@ -1,0 +1,140 @@
+//! `cargo xtask bench NAME`: ringtap measured against a peer in the same minutes.
+//!
+//! What it is: pairs of runs by turns, medians with their spread and the ratio, printed as a table
+//! and appended to `bench-out/NAME.csv` with the machine's description. Where the ranges of both
+//! overlap it draws no conclusion. What it is not: a test; nothing fails by being slow.
+
+mod live;
+mod machine;
+mod pairs;
+mod read;
+mod sample;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::process;
+use machine::Machine;
+use pairs::{Comparison, Row, Side};
+
+/// A benchmark: its name, what it shows, how it runs.
+type Bench = (
+    &'static str,
+    &'static str,
+    fn(&mut Session) -> Result<(), String>,
+);
+
+const BENCHES: [Bench; 2] = [
+    (
+        "read",
+        "a capture in the page cache read, filtered, written to /dev/null",
+        read::run,
+    ),
+    (
+        "live",
+        "200,000 packets a second over a veth pair: loss and processor time",
+        live::run,
+    ),
+];
+
+/// What the benchmarks of a run share.
+struct Session {
+    /// ringtap, built with `--release`.
+    ringtap: PathBuf,
+    /// Less data and fewer pairs: to see that it works, not to compare.
+    quick: bool,
+    machine: Machine,
+    csv: File,
+    name: &'static str,
+}
+
+/// Runs one benchmark, or `all`.
+pub(crate) fn run(name: &str, quick: bool) -> ExitCode {
+    let chosen: Vec<&Bench> = BENCHES
+        .iter()
+        .filter(|bench| name == "all" || bench.0 == name)
+        .collect();
+    if chosen.is_empty() {
+        eprintln!("no benchmark of that name; there are:");
+        for (name, purpose, _) in BENCHES {
+            eprintln!("  {name:<8} {purpose}");
+        }
+        return ExitCode::from(2);
+    }
+    for bench in chosen {
+        if let Err(reason) = run_one(bench, quick) {
+            eprintln!("{}: {reason}", bench.0);
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn run_one(&(name, purpose, body): &Bench, quick: bool) -> Result<(), String> {
+    let repository = ringtap_testkit::repository();
+    let mut cargo = process::cargo(&repository);
+    process::check(cargo.args(["build", "--quiet", "--release", "--package", "ringtap"]))?;
+    let ringtap = process::release_program("ringtap")?;
+    let machine = Machine::here();
+    println!("\nbench {name}: {purpose}");
+    println!(
+        "{} at {}, {}",
+        machine.commit, machine.time, machine.description
+    );
+    let csv = open_csv(&repository, name).map_err(|error| format!("bench-out: {error}"))?;
+    body(&mut Session {
+        ringtap,
+        quick,
+        machine,
+        csv,
+        name,
+    })
+}
+
+fn open_csv(repository: &Path, name: &str) -> io::Result<File> {
+    let folder = repository.join("bench-out");
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{name}.csv"));
+    let is_new = !path.exists();
+    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+    if is_new {
+        writeln!(
+            file,
+            "time,commit,machine,bench,quick,case,pair,contender,metric,value"
+        )?;
+    }
+    Ok(file)
+}
+
+impl Session {
+    fn pairs(&self) -> usize {
+        if self.quick { 2 } else { 5 }
+    }
+
+    /// Prints a comparison and appends its raw figures.
+    fn record(&mut self, comparison: &Comparison, rows: &[Row]) -> Result<(), String> {
+        comparison.print();
+        let Machine {
+            time,
+            commit,
+            description,
+        } = &self.machine;
+        let (name, quick, case) = (self.name, self.quick, &comparison.case);
+        for &(pair, side, metric, value) in rows {
+            let contender = if side == Side::Ringtap {
+                "ringtap"
+            } else {
+                comparison.peer
+            };
+            writeln!(
+                self.csv,
+                "{time},{commit},\"{description}\",{name},{quick},\"{case}\",{pair},\
+                 {contender},{metric},{value}"
+            )
+            .map_err(|error| format!("bench-out: {error}"))?;
+        }
+        Ok(())
+    }
+}

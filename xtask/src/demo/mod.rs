@@ -1,0 +1,130 @@
+//! `cargo xtask demo`: ringtap at work on real traffic, for somebody who sees it for the first time.
+//!
+//! What it is: a network of two namespaces, traffic in it, and ringtap's commands on that traffic,
+//! each shown with its output, and checked. It needs Rust and nothing else; without the right to
+//! capture it shows the same on a file and says so. What it is not: a test of every function.
+
+mod place;
+mod scenes;
+mod show;
+mod traffic;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::process;
+use place::Place;
+use scenes::{Engine, Scenes};
+
+/// Runs the demo.
+pub(crate) fn run(quick: bool) -> ExitCode {
+    println!("ringtap, a demonstration ({})", machine());
+    let before = Traces::now();
+    let result = build().and_then(|program| show_all(&program, quick));
+    match result.and_then(|engines| finish(&engines, &before)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            println!("\nThe demonstration failed: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build() -> Result<PathBuf, String> {
+    println!("\n   $ cargo build --release --package ringtap");
+    let repository = ringtap_testkit::repository();
+    let mut cargo = process::cargo(&repository);
+    process::check(cargo.args(["build", "--quiet", "--release", "--package", "ringtap"]))?;
+    process::release_program("ringtap")
+}
+
+fn show_all(program: &Path, quick: bool) -> Result<Vec<Engine>, String> {
+    let place = Place::find();
+    let folder = tempfile::Builder::new()
+        .prefix(scenes::FOLDER_PREFIX)
+        .tempdir();
+    let folder = folder.map_err(|error| format!("no temporary folder: {error}"))?;
+    let duration = Duration::from_secs(if quick { 1 } else { 3 });
+    let scenes = Scenes {
+        program,
+        folder: folder.path(),
+        duration,
+    };
+    match &place {
+        Place::Network { pair, right } => {
+            println!("\nIt runs {right}: two network namespaces, joined by a virtual cable.");
+            println!("They are this program's own; no other network is touched.");
+            println!(
+                "\n   {} veth0 ─────────── veth1 {}",
+                pair.left.ipv4, pair.right.ipv4
+            );
+            scenes.live(pair)
+        }
+        Place::FileOnly(reason) => {
+            println!("\nNo live capture here: {reason}.");
+            println!("The commands are shown on a generated capture file instead.");
+            scenes.file_only()
+        }
+    }
+}
+
+fn finish(engines: &[Engine], before: &Traces) -> Result<(), String> {
+    println!("\nEngines:");
+    for engine in engines {
+        println!("   {:<8} {}", engine.name, engine.result);
+    }
+    let left = Traces::now().beyond(before);
+    if !left.is_empty() {
+        return Err(format!("left behind: {}", left.join(", ")));
+    }
+    println!("\nLeft behind: nothing. (Checked: interfaces, processes, temporary files.)");
+    Ok(())
+}
+
+fn machine() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!(
+        "Linux {}, {}, {cpus} CPUs",
+        release.trim(),
+        std::env::consts::ARCH
+    )
+}
+
+/// What a demo could leave on a machine.
+struct Traces(BTreeSet<String>);
+
+impl Traces {
+    fn now() -> Self {
+        let mut traces = BTreeSet::new();
+        let interfaces = std::fs::read_dir("/sys/class/net")
+            .into_iter()
+            .flatten()
+            .flatten();
+        for entry in interfaces {
+            traces.insert(format!("interface {}", entry.file_name().display()));
+        }
+        let own = std::process::id();
+        let children = format!("/proc/self/task/{own}/children");
+        for child in std::fs::read_to_string(children)
+            .unwrap_or_default()
+            .split_whitespace()
+        {
+            traces.insert(format!("process {child}"));
+        }
+        let folder = std::env::temp_dir();
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().display().to_string();
+            if name.starts_with(scenes::FOLDER_PREFIX) {
+                traces.insert(format!("folder {name}"));
+            }
+        }
+        Self(traces)
+    }
+
+    fn beyond(&self, before: &Self) -> Vec<String> {
+        self.0.difference(&before.0).cloned().collect()
+    }
+}

@@ -1,0 +1,303 @@
+//! The scenes of the demo: commands, their output, and what must be true of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::Traffic;
+
+use super::{show, traffic};
+
+/// The temporary folder's name begins so.
+pub(super) const FOLDER_PREFIX: &str = "ringtap-demo-";
+/// For a command that should end by itself.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The filter of the capture: what the transfer and the datagrams are.
+const FILTER: &str = "tcp port 443 or udp";
+
+/// An engine and what came of it.
+pub(super) struct Engine {
+    pub(super) name: &'static str,
+    pub(super) result: String,
+}
+
+/// What the scenes share.
+pub(super) struct Scenes<'a> {
+    pub(super) program: &'a Path,
+    pub(super) folder: &'a Path,
+    pub(super) duration: Duration,
+}
+
+impl Scenes<'_> {
+    /// All scenes on a network.
+    pub(super) fn live(&self, pair: &VethPair) -> Result<Vec<Engine>, String> {
+        show::heading(1, "Which interfaces are there?");
+        self.devices(pair)?;
+        show::heading(2, "Packets as they pass, a line for each");
+        self.watch(pair)?;
+        show::heading(
+            3,
+            "A capture into a file, with a filter that runs in the kernel",
+        );
+        let (file, captured) = self.capture(pair)?;
+        show::heading(4, "The file read back");
+        let read = self.read_back(&file, captured)?;
+        Ok(vec![
+            Engine {
+                name: "packet",
+                result: format!("ran: captured {}", packets(captured)),
+            },
+            Engine {
+                name: "file",
+                result: format!("ran: read {}", packets(read)),
+            },
+        ])
+    }
+
+    /// The scenes that need no rights, on made-up traffic.
+    pub(super) fn file_only(&self) -> Result<Vec<Engine>, String> {
+        let input = self.folder.join("traffic.pcap");
+        let made = Traffic {
+            packets: 50_000,
+            ..Traffic::default()
+        }
+        .write_file(&input);
+        let made = made.map_err(explain("the capture file"))?;
+        show::heading(1, "Packets of a file, a line for each");
+        let mut print = Command::new(self.program);
+        print
+            .args(["dump", "-r"])
+            .arg(&input)
+            .args(["-n", "-c", "10"]);
+        let output = self.finished(&mut print)?;
+        show::output(&output.stdout, 10);
+        check(lines(&output.stdout) == 10, "10 packets were to be printed")?;
+        show::heading(2, "Some of them into another file, by a filter");
+        let file = self.folder.join("capture.pcapng");
+        let mut filter = Command::new(self.program);
+        filter
+            .args(["dump", "-r"])
+            .arg(&input)
+            .arg("-w")
+            .arg(&file)
+            .arg(FILTER);
+        let output = self.finished(&mut filter)?;
+        show::output(&output.stderr, 10);
+        let captured = count(&output.stderr)?;
+        check(
+            captured == made.https + made.udp,
+            "other packets matched than were made",
+        )?;
+        show::heading(3, "The file read back");
+        let read = self.read_back(&file, captured)?;
+        Ok(vec![
+            Engine {
+                name: "packet",
+                result: "did not run: no live capture here".into(),
+            },
+            Engine {
+                name: "file",
+                result: format!("ran: read {}", packets(made.packets + read)),
+            },
+        ])
+    }
+
+    fn devices(&self, pair: &VethPair) -> Result<(), String> {
+        let mut devices = self.inside(pair);
+        devices.arg("devices");
+        let output = self.finished(&mut devices)?;
+        show::output(&output.stdout, 20);
+        let text = String::from_utf8_lossy(&output.stdout);
+        check(
+            text.contains(&pair.right.device),
+            "the pair's interface is missing",
+        )
+    }
+
+    fn watch(&self, pair: &VethPair) -> Result<(), String> {
+        let mut dump = self.inside(pair);
+        dump.args(["dump", "-i", &pair.right.device, "-n", "-c", "10"]);
+        let running = self.capturing(&mut dump, pair)?;
+        let short = Duration::from_millis(500);
+        traffic::run(pair, short).map_err(explain("the traffic"))?;
+        let output = self.ended(running)?;
+        show::output(&output.stdout, 10);
+        check(lines(&output.stdout) == 10, "10 packets were to be printed")
+    }
+
+    fn capture(&self, pair: &VethPair) -> Result<(PathBuf, u64), String> {
+        let file = self.folder.join("capture.pcapng");
+        let mut dump = self.inside(pair);
+        dump.args(["dump", "-i", &pair.right.device, "-w"])
+            .arg(&file)
+            .arg(FILTER);
+        let running = self.capturing(&mut dump, pair)?;
+        let sent = traffic::run(pair, self.duration).map_err(explain("the traffic"))?;
+        running.signal("INT").map_err(explain("Ctrl-C"))?;
+        let output = self.ended(running)?;
+        println!(
+            "   ^C after {:.0} s; meanwhile there passed",
+            self.duration.as_secs_f64()
+        );
+        println!("     {} KB by TCP", show::number(sent.transfer / 1024));
+        println!("     {} datagrams by UDP", show::number(sent.datagrams));
+        println!(
+            "     {} DNS queries, and their answers",
+            show::number(sent.queries)
+        );
+        show::output(&output.stderr, 20);
+        let captured = count(&output.stderr)?;
+        let lost = losses(&output.stderr);
+        let size = std::fs::metadata(&file)
+            .map_err(explain("the capture"))?
+            .len();
+        let seconds = self.duration.as_secs_f64();
+        show::remark(&format!(
+            "{}, {} a second, {} lost ({:.2} %), {:.1} MB in the file",
+            packets(captured),
+            show::number(rate(captured, self.duration)),
+            show::number(lost),
+            share(lost, captured),
+            megabytes(size),
+        ));
+        check(
+            seconds > 0.0 && captured >= sent.datagrams + 2 * sent.queries,
+            "packets are missing",
+        )?;
+        Ok((file, captured))
+    }
+
+    fn read_back(&self, file: &Path, captured: u64) -> Result<u64, String> {
+        let mut names = Command::new(self.program);
+        names
+            .args(["dump", "-r"])
+            .arg(file)
+            .args(["-n", "-c", "4", "udp port 53"]);
+        let output = self.finished(&mut names)?;
+        show::output(&output.stdout, 4);
+        check(lines(&output.stdout) == 4, "4 packets were to be printed")?;
+        println!();
+        let mut whole = Command::new(self.program);
+        whole
+            .args(["dump", "-r"])
+            .arg(file)
+            .args(["-w", "/dev/null"]);
+        let output = self.finished(&mut whole)?;
+        show::output(&output.stderr, 10);
+        let read = count(&output.stderr)?;
+        check(read == captured, "not all that was captured is in the file")?;
+        show::remark("as many as were captured");
+        Ok(read)
+    }
+
+    fn inside(&self, pair: &VethPair) -> Command {
+        pair.right
+            .namespace
+            .command(&self.program.to_string_lossy())
+    }
+
+    fn capturing(&self, command: &mut Command, pair: &VethPair) -> Result<Running, String> {
+        show::command(command, self.folder);
+        let mut running = Running::start_piped(command).map_err(explain("ringtap"))?;
+        running
+            .wait_until_capturing(&pair.right, LIMIT)
+            .map_err(explain("ringtap"))?;
+        Ok(running)
+    }
+
+    fn finished(&self, command: &mut Command) -> Result<Output, String> {
+        show::command(command, self.folder);
+        self.ended(Running::start_piped(command).map_err(explain("ringtap"))?)
+    }
+
+    fn ended(&self, running: Running) -> Result<Output, String> {
+        let output = running.wait(LIMIT).map_err(explain("ringtap"))?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(format!("ringtap: {}: {text}", output.status))
+    }
+}
+
+fn explain(what: &'static str) -> impl Fn(io::Error) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+fn check(holds: bool, otherwise: &str) -> Result<(), String> {
+    if holds {
+        Ok(())
+    } else {
+        Err(otherwise.to_owned())
+    }
+}
+
+fn lines(output: &[u8]) -> usize {
+    String::from_utf8_lossy(output).lines().count()
+}
+
+/// The number before `packets captured` in a summary.
+fn count(summary: &[u8]) -> Result<u64, String> {
+    let text = String::from_utf8_lossy(summary);
+    let number = text.lines().find_map(|line| figure(line, "captured"));
+    number.ok_or_else(|| format!("no summary: {text}"))
+}
+
+/// The sum of what a summary says was dropped.
+fn losses(summary: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(summary);
+    let places = [
+        "dropped at the hook",
+        "dropped in the ring",
+        "dropped by the application",
+    ];
+    text.lines()
+        .filter_map(|line| places.iter().find_map(|place| figure(line, place)))
+        .sum()
+}
+
+fn figure(line: &str, label: &str) -> Option<u64> {
+    let (number, what) = line.split_once(' ')?;
+    let what = what
+        .strip_prefix("packets ")
+        .or_else(|| what.strip_prefix("packet "))?;
+    (what == label).then(|| number.parse().ok())?
+}
+
+fn packets(count: u64) -> String {
+    format!("{} packets", show::number(count))
+}
+
+fn rate(count: u64, duration: Duration) -> u64 {
+    let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    count * 1000 / millis.max(1)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
+fn share(part: u64, rest: u64) -> f64 {
+    100.0 * part as f64 / (part + rest).max(1) as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, losses};
+
+    const SUMMARY: &[u8] = b"1234 packets captured\n1234 packets received by the filter\n\
+        5 packets dropped in the ring\n1 packet dropped at the hook\n\
+        0 packets dropped by the interface\n";
+
+    #[test]
+    fn summaries_are_read() {
+        assert_eq!(count(SUMMARY), Ok(1234));
+        assert_eq!(losses(SUMMARY), 6);
+        assert!(count(b"nothing").is_err());
+    }
+}
