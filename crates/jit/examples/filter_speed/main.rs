@@ -1,0 +1,183 @@
+//! How fast native filters are against libpcap's interpreter: the same programs on the same
+//! packets in cache, one run, ratios of medians.
+//!
+//! Two kinds of traffic: `mixed` has several protocols, addresses and ports, half of them those
+//! that the filters ask for; in `last` every packet fails at the filter's last test, which is the
+//! case that the documents measured.
+//!
+//! Needs `libpcap.so.0.8` at run time, for its `pcap_compile` and `bpf_filter`.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use libpcap::Libpcap;
+use ringtap_filter::Program;
+use ringtap_jit::{Native, PacketRef};
+
+mod libpcap;
+mod traffic;
+
+const ROUNDS: usize = 61;
+const PASSES: u32 = 8;
+
+struct Filter {
+    name: &'static str,
+    expression: String,
+    target: f64,
+}
+
+fn any(words: impl Iterator<Item = String>) -> String {
+    words.collect::<Vec<_>>().join(" or ")
+}
+
+fn filters() -> Vec<Filter> {
+    let addresses = any(traffic::ADDRESSES
+        .iter()
+        .map(|a| format!("{}.{}.{}.{}", a[0], a[1], a[2], a[3])));
+    let ports = |n: usize| any(traffic::PORTS.iter().take(n).map(u16::to_string));
+    vec![
+        Filter {
+            name: "ip",
+            expression: "ip".into(),
+            target: 4.0,
+        },
+        Filter {
+            name: "ether pair, udp",
+            expression:
+                "ether src 02:00:00:00:00:01 and ether dst 02:00:00:00:00:02 and ip and udp".into(),
+            target: 6.0,
+        },
+        Filter {
+            name: "5 ports",
+            expression: format!("ip and tcp port ({})", ports(5)),
+            target: 6.0,
+        },
+        Filter {
+            name: "10 addresses, 10 ports",
+            expression: format!("ip host ({addresses}) and tcp port ({})", ports(10)),
+            target: 10.0,
+        },
+    ]
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times[times.len() / 2].as_secs_f64()
+}
+
+fn main() -> ExitCode {
+    let pcap = match Libpcap::load() {
+        Ok(pcap) => pcap,
+        Err(reason) => {
+            eprintln!("filter_speed: {reason}");
+            return ExitCode::FAILURE;
+        }
+    };
+    println!("nanoseconds per packet, and how many times faster than libpcap's bpf_filter");
+    println!(
+        "{:<24}{:>6}{:>8}{:>9}{:>15}{:>15}{:>15}{:>8}{:>12}",
+        "filter",
+        "insns",
+        "traffic",
+        "libpcap",
+        "interpreter",
+        "native call",
+        "native batch",
+        "target",
+        "compile"
+    );
+    for filter in filters() {
+        let insns = pcap
+            .compile(&filter.expression)
+            .expect("libpcap knows the expression");
+        let program = Program::new(insns).expect("libpcap makes valid programs");
+        for (name, packets) in traffic::kinds(&filter.expression) {
+            measure(&pcap, &filter, &program, name, &packets);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Times of one engine, a round each.
+type Times = Vec<Duration>;
+
+fn measure(pcap: &Libpcap, filter: &Filter, program: &Program, traffic: &str, packets: &[Vec<u8>]) {
+    let compile = || Native::compile(program).expect("this processor is supported");
+    let compile_time = median(
+        (0..ROUNDS)
+            .map(|_| time(1, || drop(black_box(compile()))))
+            .collect(),
+    );
+    let native = compile();
+    let packets: Vec<(&[u8], u32)> = packets
+        .iter()
+        .map(|p| (p.as_slice(), u32::try_from(p.len()).unwrap_or(0)))
+        .collect();
+    let batch: Vec<_> = packets
+        .iter()
+        .map(|(data, len)| PacketRef::new(data, *len))
+        .collect();
+    let mut verdicts = vec![0; batch.len()];
+    native.run_batch(&batch, &mut verdicts);
+    for ((data, len), verdict) in packets.iter().zip(&verdicts) {
+        assert_eq!(
+            pcap.filter(program.insns(), data, *len),
+            *verdict,
+            "{}",
+            filter.name
+        );
+        assert_eq!(program.run(data, *len), *verdict, "{}", filter.name);
+    }
+    let [
+        mut by_libpcap,
+        mut by_interpreter,
+        mut by_call,
+        mut by_batch,
+    ] = [(); 4].map(|()| Times::new());
+    for _ in 0..ROUNDS {
+        by_libpcap.push(each(&packets, |data, len| {
+            pcap.filter(program.insns(), data, len)
+        }));
+        by_interpreter.push(each(&packets, |data, len| program.run(data, len)));
+        by_call.push(each(&packets, |data, len| native.run(data, len)));
+        by_batch.push(time(PASSES, || {
+            native.run_batch(black_box(&batch), black_box(&mut verdicts));
+        }));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "small counts")]
+    let calls = f64::from(PASSES) * packets.len() as f64;
+    let ns = |times: Times| median(times) * 1e9 / calls;
+    let libpcap = ns(by_libpcap);
+    let against = |times| {
+        let ns = ns(times);
+        format!("{ns:.2} ({:.1}x)", libpcap / ns)
+    };
+    println!(
+        "{:<24}{:>6}{traffic:>8}{libpcap:>9.2}{:>15}{:>15}{:>15}{:>7}x{:>9.0} us",
+        filter.name,
+        program.insns().len(),
+        against(by_interpreter),
+        against(by_call),
+        against(by_batch),
+        filter.target,
+        compile_time * 1e6,
+    );
+}
+
+/// The time of one packet after another.
+fn each(packets: &[(&[u8], u32)], run: impl Fn(&[u8], u32) -> u32) -> Duration {
+    time(PASSES, || {
+        for (data, len) in packets {
+            black_box(run(data, *len));
+        }
+    })
+}
+
+fn time(passes: u32, mut pass: impl FnMut()) -> Duration {
+    let begin = Instant::now();
+    for _ in 0..passes {
+        pass();
+    }
+    begin.elapsed()
+}

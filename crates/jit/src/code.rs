@@ -1,0 +1,301 @@
+//! Executable memory: programs in, callable functions out, everything given back on drop.
+//!
+//! The code generator's memory provider maps anonymous pages readable and writable, and changes
+//! them to readable and executable before the address of a function can be had: no page is ever
+//! writable and executable at once, and none becomes writable again. Each program has its own
+//! mapping.
+
+use std::sync::OnceLock;
+
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{AbiParam, BlockArg, InstBuilder, MemFlags, Value};
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{FuncId, Module, ModuleError, default_libcall_names};
+
+use crate::emit::{Emitter, Packet};
+use crate::error::NativeError;
+use crate::facts::Facts;
+use crate::metadata::Metadata;
+use crate::op::Op;
+use crate::packet::PacketRef;
+use crate::plan::Plan;
+
+/// `fn(data, caplen, len, metadata or null) -> verdict`
+pub(crate) type Single = unsafe extern "C" fn(*const u8, u32, u32, *const Metadata) -> u32;
+/// `fn(packets, metadata or null, verdicts, count)`, count at least 1
+pub(crate) type Batch =
+    unsafe extern "C" fn(*const PacketRef<'_>, *const Metadata, *mut u32, usize);
+
+/// The two functions of a program and the memory that they are in.
+pub(crate) struct Code {
+    pub(crate) single: Single,
+    pub(crate) batch: Batch,
+    /// Bytes of machine code.
+    pub(crate) size: usize,
+    _memory: Memory,
+}
+
+/// A program with what has been found out about it.
+pub(crate) struct Analysed<'a> {
+    pub(crate) ops: &'a [Op],
+    pub(crate) facts: &'a [Facts],
+    pub(crate) plan: &'a Plan,
+}
+
+/// The generator's module; its memory is freed with it, also when compiling fails half-way.
+struct Memory(Option<JITModule>);
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Some(module) = self.0.take() {
+            // SAFETY: function addresses leave this module only inside `Code`, which owns this
+            // `Memory`; its fields can be called through a borrow of that `Code` only, so no call
+            // is under way and none can follow.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+// SAFETY: after `compile` nothing touches the module but `drop`, which takes it by value. What
+// keeps it from being `Send` is the memory provider behind `dyn` (anonymous mappings, owned and
+// usable from any thread) and raw addresses of the mappings. `Sync`: there is no access through
+// `&Memory` at all.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+/// Translates a program for this processor.
+pub(crate) fn compile(program: &Analysed<'_>) -> Result<Code, NativeError> {
+    let builder = JITBuilder::with_isa(host()?.clone(), default_libcall_names());
+    let mut memory = Memory(Some(JITModule::new(builder)));
+    let Some(module) = memory.0.as_mut() else {
+        unreachable!("the module is taken on drop only")
+    };
+    let mut writer = Writer {
+        context: module.make_context(),
+        builder: FunctionBuilderContext::new(),
+        size: 0,
+        module,
+    };
+    let single = writer.single(program)?;
+    let batch = writer.batch(program)?;
+    let size = writer.size;
+    module.finalize_definitions().map_err(failed)?;
+    let (single, batch) = (
+        module.get_finalized_function(single),
+        module.get_finalized_function(batch),
+    );
+    // SAFETY: the address is that of a finished function, which `Writer::single` built with the
+    // platform's C calling convention and the signature of `Single`.
+    let single = unsafe { std::mem::transmute::<*const u8, Single>(single) };
+    // SAFETY: likewise, `Writer::batch` and `Batch`.
+    let batch = unsafe { std::mem::transmute::<*const u8, Batch>(batch) };
+    Ok(Code {
+        single,
+        batch,
+        size,
+        _memory: memory,
+    })
+}
+
+/// The host as a compilation target, looked at once.
+fn host() -> Result<&'static OwnedTargetIsa, NativeError> {
+    static HOST: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
+    HOST.get_or_init(target)
+        .as_ref()
+        .map_err(|reason| NativeError::Host {
+            reason: reason.clone(),
+        })
+}
+
+fn target() -> Result<OwnedTargetIsa, String> {
+    // Loads and packet descriptions are written for little-endian 64-bit registers.
+    if !cfg!(all(target_endian = "little", target_pointer_width = "64")) {
+        return Err("not a little-endian 64-bit processor".to_owned());
+    }
+    let mut flags = settings::builder();
+    for (name, value) in [
+        ("opt_level", "speed"),
+        (
+            "enable_verifier",
+            if cfg!(debug_assertions) {
+                "true"
+            } else {
+                "false"
+            },
+        ),
+        ("is_pic", "false"),
+        ("unwind_info", "false"),
+        ("use_colocated_libcalls", "false"),
+    ] {
+        flags.set(name, value).map_err(|error| error.to_string())?;
+    }
+    let builder = cranelift_native::builder().map_err(str::to_owned)?;
+    builder
+        .finish(settings::Flags::new(flags))
+        .map_err(|error| error.to_string())
+}
+
+fn failed(error: ModuleError) -> NativeError {
+    match error {
+        ModuleError::Allocation { message, err } => NativeError::Memory {
+            reason: format!("{message}: {err}"),
+        },
+        ModuleError::Backend(error) => NativeError::Memory {
+            reason: format!("{error:#}"),
+        },
+        other => NativeError::Codegen {
+            reason: other.to_string(),
+        },
+    }
+}
+
+struct Writer<'m> {
+    module: &'m mut JITModule,
+    context: Context,
+    builder: FunctionBuilderContext,
+    size: usize,
+}
+
+impl Writer<'_> {
+    fn single(&mut self, program: &Analysed<'_>) -> Result<FuncId, NativeError> {
+        let mut signature = self.module.make_signature();
+        signature
+            .params
+            .extend([I64, I32, I32, I64].map(AbiParam::new));
+        signature.returns.push(AbiParam::new(I32));
+        self.context.func.signature = signature;
+        let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
+        write_single(&mut builder, program);
+        builder.finalize();
+        self.define()
+    }
+
+    fn batch(&mut self, program: &Analysed<'_>) -> Result<FuncId, NativeError> {
+        let mut signature = self.module.make_signature();
+        signature
+            .params
+            .extend([I64, I64, I64, I64].map(AbiParam::new));
+        self.context.func.signature = signature;
+        let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
+        write_batch(&mut builder, program);
+        builder.finalize();
+        self.define()
+    }
+
+    fn define(&mut self) -> Result<FuncId, NativeError> {
+        let signature = &self.context.func.signature;
+        let id = self
+            .module
+            .declare_anonymous_function(signature)
+            .map_err(failed)?;
+        self.module
+            .define_function(id, &mut self.context)
+            .map_err(failed)?;
+        if let Some(code) = self.context.compiled_code() {
+            self.size += code.code_buffer().len();
+        }
+        self.module.clear_context(&mut self.context);
+        Ok(id)
+    }
+}
+
+fn write_single(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
+    let entry = builder.create_block();
+    let exit = builder.create_block();
+    let verdict = builder.append_block_param(exit, I32);
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    builder.seal_block(entry);
+    let &[data, caplen, len, metadata] = builder.block_params(entry) else {
+        unreachable!("four parameters were declared")
+    };
+    let caplen = builder.ins().uextend(I64, caplen);
+    let packet = Packet {
+        data,
+        caplen,
+        len,
+        metadata,
+    };
+    Emitter::new(
+        builder,
+        (program.ops, program.facts, program.plan),
+        packet,
+        exit,
+    )
+    .program();
+    builder.seal_block(exit);
+    builder.switch_to_block(exit);
+    builder.ins().return_(&[verdict]);
+}
+
+/// Values that change from packet to packet of a batch: addresses of the next packet, of its
+/// metadata, of its verdict.
+type Cursors = [Value; 3];
+
+fn write_batch(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
+    let [entry, head, exit, finish] = [(); 4].map(|()| builder.create_block());
+    builder.append_block_params_for_function_params(entry);
+    let cursors: Cursors = [(); 3].map(|()| builder.append_block_param(head, I64));
+    let verdict = builder.append_block_param(exit, I32);
+
+    builder.switch_to_block(entry);
+    builder.seal_block(entry);
+    let &[packets, metadata, verdicts, count] = builder.block_params(entry) else {
+        unreachable!("four parameters were declared")
+    };
+    let bytes = builder.ins().imul_imm(count, PacketRef::SIZE);
+    let end = builder.ins().iadd(packets, bytes);
+    // Without metadata its address stays null.
+    let [zero, size] = [0, Metadata::SIZE].map(|bytes| builder.ins().iconst(I64, bytes));
+    let metadata_step = builder.ins().select(metadata, size, zero);
+    builder
+        .ins()
+        .jump(head, &[packets, metadata, verdicts].map(BlockArg::from));
+
+    builder.switch_to_block(head);
+    let packet = read_packet(builder, cursors);
+    Emitter::new(
+        builder,
+        (program.ops, program.facts, program.plan),
+        packet,
+        exit,
+    )
+    .program();
+
+    builder.seal_block(exit);
+    builder.switch_to_block(exit);
+    let [packet_at, metadata_at, verdict_at] = cursors;
+    builder
+        .ins()
+        .store(MemFlags::trusted(), verdict, verdict_at, 0);
+    let packet_at = builder.ins().iadd_imm(packet_at, PacketRef::SIZE);
+    let metadata_at = builder.ins().iadd(metadata_at, metadata_step);
+    let verdict_at = builder.ins().iadd_imm(verdict_at, 4);
+    let more = builder.ins().icmp(IntCC::NotEqual, packet_at, end);
+    let next = [packet_at, metadata_at, verdict_at].map(BlockArg::from);
+    builder.ins().brif(more, head, &next, finish, &[]);
+    builder.seal_block(head);
+    builder.switch_to_block(finish);
+    builder.seal_block(finish);
+    builder.ins().return_(&[]);
+}
+
+fn read_packet(builder: &mut FunctionBuilder<'_>, [packet_at, metadata, _]: Cursors) -> Packet {
+    let flags = MemFlags::trusted();
+    let data = builder.ins().load(I64, flags, packet_at, PacketRef::DATA);
+    let caplen = builder.ins().load(I32, flags, packet_at, PacketRef::CAPLEN);
+    let caplen = builder.ins().uextend(I64, caplen);
+    let len = builder.ins().load(I32, flags, packet_at, PacketRef::LEN);
+    Packet {
+        data,
+        caplen,
+        len,
+        metadata,
+    }
+}

@@ -1,0 +1,589 @@
+//! Classic BPF to the code generator's intermediate form: one packet's verdict.
+//!
+//! `A`, `X` and `M[]` are variables that become SSA values; targets become blocks. Every packet
+//! load is either proven in bounds by [`Facts`] or preceded by its comparison.
+
+use std::collections::HashMap;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I8, I32, I32X4, I64};
+use cranelift_codegen::ir::{Block, BlockArg, ConstantData, InstBuilder, MemFlags, Value};
+use cranelift_frontend::{FunctionBuilder, Variable};
+
+use crate::facts::{Bounds, Facts, end};
+use crate::op::{Alu, Op, Operand, SCRATCH_WORDS, Test, Width};
+use crate::plan::{GUARD_BYTES, How, Join, Plan, Question, resolve};
+
+/// Below this many constants, one comparison after another is shorter than vectors.
+const VECTOR_SET: usize = 4;
+/// Constants per vector.
+const LANES: usize = 4;
+
+/// The packet as values of the generated code.
+#[derive(Clone, Copy)]
+pub(crate) struct Packet {
+    /// Address of the first byte.
+    pub(crate) data: Value,
+    /// Captured bytes, as 64 bits.
+    pub(crate) caplen: Value,
+    /// Bytes on the wire, as 32 bits.
+    pub(crate) len: Value,
+    /// Address of the packet's metadata, 0 if there is none.
+    pub(crate) metadata: Value,
+}
+
+/// A packet load before its bytes are put in order: what equality can be tested on directly.
+#[derive(Clone, Copy)]
+struct Raw {
+    value: Value,
+    width: Width,
+}
+
+impl Raw {
+    /// The number that the bytes would hold unswapped, if they can equal `k` at all.
+    fn constant(self, k: u32) -> Option<u32> {
+        match self.width {
+            Width::Byte => u8::try_from(k).ok().map(u32::from),
+            Width::Half => u16::try_from(k)
+                .ok()
+                .map(|half| u32::from(half.swap_bytes())),
+            Width::Word => Some(k.swap_bytes()),
+        }
+    }
+
+    /// The bits of `k` as they lie in the unswapped bytes.
+    fn mask(self, k: u32) -> u32 {
+        let bytes = k.swap_bytes();
+        match self.width {
+            Width::Byte => bytes >> 24,
+            Width::Half => bytes >> 16,
+            Width::Word => bytes,
+        }
+    }
+}
+
+/// Where a jump ends up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    Verdict(u32),
+    Code(usize),
+}
+
+/// Writes the code of one program for one packet; verdicts go to a block that takes them.
+pub(crate) struct Emitter<'p, 'f, 'c> {
+    builder: &'p mut FunctionBuilder<'f>,
+    ops: &'c [Op],
+    facts: &'c [Facts],
+    plan: &'c Plan,
+    packet: Packet,
+    a: Variable,
+    x: Variable,
+    scratch: Vec<Variable>,
+    raw: HashMap<Value, Raw>,
+    blocks: Vec<Option<Block>>,
+    exit: Block,
+}
+
+impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
+    /// Prepares to write at the builder's current block; `exit` takes the verdict.
+    pub(crate) fn new(
+        builder: &'p mut FunctionBuilder<'f>,
+        (ops, facts, plan): (&'c [Op], &'c [Facts], &'c Plan),
+        packet: Packet,
+        exit: Block,
+    ) -> Self {
+        let zero = builder.ins().iconst(I32, 0);
+        let mut register = || {
+            let variable = builder.declare_var(I32);
+            builder.def_var(variable, zero);
+            variable
+        };
+        let (a, x) = (register(), register());
+        let scratch = (0..SCRATCH_WORDS).map(|_| register()).collect();
+        let blocks = (0..ops.len())
+            .map(|at| plan.is_start(at).then(|| builder.create_block()))
+            .collect();
+        let raw = HashMap::new();
+        Self {
+            builder,
+            ops,
+            facts,
+            plan,
+            packet,
+            a,
+            x,
+            scratch,
+            raw,
+            blocks,
+            exit,
+        }
+    }
+
+    /// Writes the whole program.
+    pub(crate) fn program(mut self) {
+        let mut open = true;
+        for at in 0..self.ops.len() {
+            if let Some(block) = self.blocks[at] {
+                if open {
+                    self.builder.ins().jump(block, &[]);
+                }
+                self.builder.switch_to_block(block);
+                // Jumps go forward: all that lead here have been written.
+                self.builder.seal_block(block);
+                open = true;
+            }
+            if open {
+                open = self.instruction(at);
+            }
+        }
+    }
+
+    /// Writes one instruction; false when the code does not continue after it.
+    fn instruction(&mut self, at: usize) -> bool {
+        if self.facts[at].rejects() {
+            self.verdict(0);
+            return false;
+        }
+        match self.ops[at] {
+            Op::Return(k) => {
+                self.verdict(k);
+                return false;
+            }
+            Op::ReturnA => {
+                let a = self.builder.use_var(self.a);
+                self.builder.ins().jump(self.exit, &[BlockArg::from(a)]);
+                return false;
+            }
+            Op::Jump(target) => {
+                self.go(self.goal(target));
+                return false;
+            }
+            Op::Branch { .. } => {
+                self.decision(at);
+                return false;
+            }
+            Op::Packet { offset, width } => self.load_absolute(at, offset, width),
+            Op::PacketAtX { offset, width } => self.load_at_index(at, offset, width),
+            Op::IndexHeaderLength { offset } => self.load_header_length(at, offset),
+            Op::Ancillary { offset } => self.load_ancillary(offset),
+            Op::AncillaryXor => {
+                self.require_metadata();
+                self.alu(Alu::Xor, Operand::X);
+            }
+            Op::Alu(alu, operand) => self.alu(alu, operand),
+            op => self.move_value(op),
+        }
+        true
+    }
+
+    fn number(&mut self, k: u32) -> Value {
+        self.builder.ins().iconst(I32, i64::from(k))
+    }
+
+    fn verdict(&mut self, k: u32) {
+        self.go(Goal::Verdict(k));
+    }
+
+    fn goal(&self, at: usize) -> Goal {
+        let at = resolve(self.ops, at);
+        match self.ops[at] {
+            _ if self.facts[at].rejects() => Goal::Verdict(0),
+            Op::Return(k) => Goal::Verdict(k),
+            _ => Goal::Code(at),
+        }
+    }
+
+    fn destination(&mut self, goal: Goal) -> (Block, Vec<BlockArg>) {
+        match goal {
+            Goal::Verdict(k) => (self.exit, vec![BlockArg::from(self.number(k))]),
+            Goal::Code(at) => match self.blocks[at] {
+                Some(block) => (block, Vec::new()),
+                None => unreachable!("the plan starts a block at every target"),
+            },
+        }
+    }
+
+    fn go(&mut self, goal: Goal) {
+        let (block, args) = self.destination(goal);
+        self.builder.ins().jump(block, &args);
+    }
+
+    /// Rejects unless `accept`, and continues in a new block.
+    fn require(&mut self, accept: Value) {
+        let next = self.builder.create_block();
+        let zero = BlockArg::from(self.number(0));
+        self.builder
+            .ins()
+            .brif(accept, next, &[], self.exit, &[zero]);
+        self.builder.switch_to_block(next);
+        self.builder.seal_block(next);
+    }
+
+    fn require_start(&mut self, at: usize, end: u64) {
+        let Facts { required, proven } = self.facts[at];
+        if proven.start < end {
+            // Captured lengths are 32 bits; a requirement beyond them rejects outright.
+            let least = i64::try_from(required.start).unwrap_or(i64::MAX);
+            let accept = self.builder.ins().icmp_imm(
+                IntCC::UnsignedGreaterThanOrEqual,
+                self.packet.caplen,
+                least,
+            );
+            self.require(accept);
+        }
+    }
+
+    /// `address + offset` as an address and what fits a load instruction's displacement.
+    fn address(&mut self, base: Value, offset: u32) -> (Value, i32) {
+        match i32::try_from(offset) {
+            Ok(offset) => (base, offset),
+            Err(_) => (self.builder.ins().iadd_imm(base, i64::from(offset)), 0),
+        }
+    }
+
+    /// Loads from a place that has been shown to be inside the packet.
+    fn load(&mut self, base: Value, offset: u32, width: Width) -> Value {
+        let (address, offset) = self.address(base, offset);
+        // The load must stay behind its comparison: not `can_move`.
+        let flags = MemFlags::new().with_notrap();
+        match width {
+            Width::Byte => self.builder.ins().uload8(I32, flags, address, offset),
+            Width::Half => self.builder.ins().uload16(I32, flags, address, offset),
+            Width::Word => self.builder.ins().load(I32, flags, address, offset),
+        }
+    }
+
+    /// Loads into `A` and remembers the bytes as they were.
+    fn load_a(&mut self, base: Value, offset: u32, width: Width) {
+        let value = self.load(base, offset, width);
+        let ordered = match width {
+            Width::Byte => value,
+            Width::Half => {
+                let swapped = self.builder.ins().bswap(value);
+                self.builder.ins().ushr_imm(swapped, 16)
+            }
+            Width::Word => self.builder.ins().bswap(value),
+        };
+        self.raw.insert(ordered, Raw { value, width });
+        self.builder.def_var(self.a, ordered);
+    }
+
+    fn load_absolute(&mut self, at: usize, offset: u32, width: Width) {
+        self.require_start(at, end(offset, width.bytes()));
+        self.load_a(self.packet.data, offset, width);
+    }
+
+    fn load_at_index(&mut self, at: usize, offset: u32, width: Width) {
+        let x = self.builder.use_var(self.x);
+        let x = self.builder.ins().uextend(I64, x);
+        let Facts { required, proven } = self.facts[at];
+        if proven.index < end(offset, width.bytes()) {
+            let beyond = i64::try_from(required.index).unwrap_or(i64::MAX);
+            let least = self.builder.ins().iadd_imm(x, beyond);
+            let accept = self.builder.ins().icmp(
+                IntCC::UnsignedGreaterThanOrEqual,
+                self.packet.caplen,
+                least,
+            );
+            self.require(accept);
+        }
+        let base = self.builder.ins().iadd(self.packet.data, x);
+        self.load_a(base, offset, width);
+    }
+
+    fn load_header_length(&mut self, at: usize, offset: u32) {
+        self.require_start(at, end(offset, 1));
+        let byte = self.load(self.packet.data, offset, Width::Byte);
+        let low = self.builder.ins().band_imm(byte, 0x0f);
+        let length = self.builder.ins().ishl_imm(low, 2);
+        self.builder.def_var(self.x, length);
+    }
+
+    fn require_metadata(&mut self) {
+        let accept = self
+            .builder
+            .ins()
+            .icmp_imm(IntCC::NotEqual, self.packet.metadata, 0);
+        self.require(accept);
+    }
+
+    fn load_ancillary(&mut self, offset: u32) {
+        self.require_metadata();
+        let (address, offset) = self.address(self.packet.metadata, offset);
+        let flags = MemFlags::trusted();
+        let value = self.builder.ins().load(I32, flags, address, offset);
+        self.builder.def_var(self.a, value);
+    }
+
+    fn move_value(&mut self, op: Op) {
+        let (to, value) = match op {
+            Op::Const(k) => (self.a, self.number(k)),
+            Op::IndexConst(k) => (self.x, self.number(k)),
+            Op::Len => (self.a, self.packet.len),
+            Op::IndexLen => (self.x, self.packet.len),
+            Op::FromScratch(word) => (self.a, self.builder.use_var(self.scratch[word])),
+            Op::IndexFromScratch(word) => (self.x, self.builder.use_var(self.scratch[word])),
+            Op::Store(word) => (self.scratch[word], self.builder.use_var(self.a)),
+            Op::StoreIndex(word) => (self.scratch[word], self.builder.use_var(self.x)),
+            Op::ToIndex => (self.x, self.builder.use_var(self.a)),
+            Op::FromIndex => (self.a, self.builder.use_var(self.x)),
+            Op::Negate => {
+                let a = self.builder.use_var(self.a);
+                (self.a, self.builder.ins().ineg(a))
+            }
+            _ => unreachable!("loads, arithmetic and jumps are written elsewhere"),
+        };
+        self.builder.def_var(to, value);
+    }
+
+    fn operand(&mut self, operand: Operand) -> Value {
+        match operand {
+            Operand::K(k) => self.number(k),
+            Operand::X => self.builder.use_var(self.x),
+        }
+    }
+
+    fn alu(&mut self, alu: Alu, operand: Operand) {
+        let a = self.builder.use_var(self.a);
+        let b = self.operand(operand);
+        if matches!((alu, operand), (Alu::Div | Alu::Mod, Operand::X)) {
+            let accept = self.builder.ins().icmp_imm(IntCC::NotEqual, b, 0);
+            self.require(accept);
+        }
+        let ins = self.builder.ins();
+        let value = match alu {
+            Alu::Add => ins.iadd(a, b),
+            Alu::Sub => ins.isub(a, b),
+            Alu::Mul => ins.imul(a, b),
+            Alu::Div => ins.udiv(a, b),
+            Alu::Mod => ins.urem(a, b),
+            Alu::Or => ins.bor(a, b),
+            Alu::And => ins.band(a, b),
+            Alu::Xor => ins.bxor(a, b),
+            Alu::Shl => {
+                let shifted = ins.ishl(a, b);
+                self.shift(shifted, b)
+            }
+            Alu::Shr => {
+                let shifted = ins.ushr(a, b);
+                self.shift(shifted, b)
+            }
+        };
+        self.builder.def_var(self.a, value);
+    }
+
+    /// Processors take a shift's distance modulo 32; in BPF nothing is left beyond 31.
+    fn shift(&mut self, shifted: Value, distance: Value) -> Value {
+        let fits = self
+            .builder
+            .ins()
+            .icmp_imm(IntCC::UnsignedLessThan, distance, 32);
+        let zero = self.number(0);
+        self.builder.ins().select(fits, shifted, zero)
+    }
+
+    fn decision(&mut self, at: usize) {
+        let Some(decision) = self.plan.decision(at) else {
+            unreachable!("the plan decides every conditional jump that is reached")
+        };
+        let (yes, no) = (self.goal(decision.yes), self.goal(decision.no));
+        if yes == no {
+            return self.go(yes);
+        }
+        let answer = self.answer(&decision.question, self.facts[at].proven);
+        if let (Goal::Verdict(yes), Goal::Verdict(no)) = (yes, no) {
+            let (yes, no) = (self.number(yes), self.number(no));
+            let verdict = self.builder.ins().select(answer, yes, no);
+            self.builder
+                .ins()
+                .jump(self.exit, &[BlockArg::from(verdict)]);
+            return;
+        }
+        let (then, then_args) = self.destination(yes);
+        let (otherwise, else_args) = self.destination(no);
+        self.builder
+            .ins()
+            .brif(answer, then, &then_args, otherwise, &else_args);
+    }
+
+    /// Answers a question, given what was proven before its decision.
+    ///
+    /// Nesting is bounded: the plan limits what a decision may cost.
+    fn answer(&mut self, question: &Question, proven: Bounds) -> Value {
+        match question {
+            Question::One { test, operand } => self.test(*test, *operand),
+            Question::OneOf(set) => self.one_of(set),
+            Question::Joined(join) => self.joined(join, proven),
+        }
+    }
+
+    fn joined(&mut self, join: &Join, proven: Bounds) -> Value {
+        let first = self.answer(&join.first, proven);
+        let mut inside = Vec::new();
+        for at in join.between.clone() {
+            match self.ops[at] {
+                Op::Alu(alu, operand) => self.alu(alu, operand),
+                _ => inside.extend(self.load_ahead(at, proven, join.rejecting)),
+            }
+        }
+        let mut second = self.answer(&join.second, proven);
+        if join.inverted {
+            second = self.builder.ins().icmp_imm(IntCC::Equal, second, 0);
+        }
+        for inside in inside {
+            second = self.builder.ins().band(second, inside);
+        }
+        match join.how {
+            How::Both => self.builder.ins().band(first, second),
+            How::Either => self.builder.ins().bor(first, second),
+        }
+    }
+
+    /// Loads into `A` although the program might not have come here; what is proven is what was
+    /// before the decision. Gives whether the load was inside, unless that is known.
+    fn load_ahead(&mut self, at: usize, proven: Bounds, rejecting: bool) -> Option<Value> {
+        let required = self.facts[at].required;
+        let (base, offset, width, is_proven, least) = match self.ops[at] {
+            Op::Packet { offset, width } => {
+                let is_proven = proven.start >= end(offset, width.bytes());
+                (
+                    self.packet.data,
+                    offset,
+                    width,
+                    is_proven,
+                    self.length(required.start),
+                )
+            }
+            Op::PacketAtX { offset, width } => {
+                let x = self.builder.use_var(self.x);
+                let x = self.builder.ins().uextend(I64, x);
+                let beyond = self.length(required.index);
+                let least = self.builder.ins().iadd(x, beyond);
+                let base = self.builder.ins().iadd(self.packet.data, x);
+                (
+                    base,
+                    offset,
+                    width,
+                    proven.index >= end(offset, width.bytes()),
+                    least,
+                )
+            }
+            _ => unreachable!("only loads and arithmetic are between joined questions"),
+        };
+        if is_proven {
+            self.load_a(base, offset, width);
+            return None;
+        }
+        assert!(
+            rejecting && proven.start >= GUARD_BYTES,
+            "the plan guards such loads only"
+        );
+        let code = IntCC::UnsignedGreaterThanOrEqual;
+        let inside = self.builder.ins().icmp(code, self.packet.caplen, least);
+        let address = self.builder.ins().iadd_imm(base, i64::from(offset));
+        let address = self.builder.ins().select(inside, address, self.packet.data);
+        self.load_a(address, 0, width);
+        Some(inside)
+    }
+
+    fn length(&mut self, bytes: u64) -> Value {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.builder.ins().iconst(I64, bytes)
+    }
+
+    /// `A`, and its bytes as loaded if that is where it comes from.
+    fn accumulator(&mut self) -> (Value, Option<Raw>) {
+        let a = self.builder.use_var(self.a);
+        let a = self.builder.func.dfg.resolve_aliases(a);
+        (a, self.raw.get(&a).copied())
+    }
+
+    fn test(&mut self, test: Test, operand: Operand) -> Value {
+        let (a, raw) = self.accumulator();
+        let code = match (test, operand, raw) {
+            (Test::Equal, Operand::K(k), Some(raw)) => return self.equal(raw, k),
+            (Test::AnyBit, Operand::K(k), Some(raw)) => {
+                let bits = self
+                    .builder
+                    .ins()
+                    .band_imm(raw.value, i64::from(raw.mask(k)));
+                return self.builder.ins().icmp_imm(IntCC::NotEqual, bits, 0);
+            }
+            (Test::AnyBit, ..) => {
+                let b = self.operand(operand);
+                let bits = self.builder.ins().band(a, b);
+                return self.builder.ins().icmp_imm(IntCC::NotEqual, bits, 0);
+            }
+            (Test::Equal, ..) => IntCC::Equal,
+            (Test::Greater, ..) => IntCC::UnsignedGreaterThan,
+            (Test::GreaterOrEqual, ..) => IntCC::UnsignedGreaterThanOrEqual,
+        };
+        let b = self.operand(operand);
+        self.builder.ins().icmp(code, a, b)
+    }
+
+    fn equal(&mut self, raw: Raw, k: u32) -> Value {
+        match raw.constant(k) {
+            Some(k) => {
+                let k = self.number(k);
+                self.builder.ins().icmp(IntCC::Equal, raw.value, k)
+            }
+            None => self.builder.ins().iconst(I8, 0),
+        }
+    }
+
+    fn one_of(&mut self, set: &[u32]) -> Value {
+        let (value, set) = match self.accumulator() {
+            (_, Some(raw)) => (
+                raw.value,
+                set.iter()
+                    .filter_map(|&k| raw.constant(k))
+                    .collect::<Vec<u32>>(),
+            ),
+            (a, None) => (a, set.to_vec()),
+        };
+        if set.len() < VECTOR_SET {
+            self.one_of_few(value, &set)
+        } else {
+            self.one_of_many(value, &set)
+        }
+    }
+
+    fn one_of_few(&mut self, value: Value, set: &[u32]) -> Value {
+        let mut found = self.builder.ins().iconst(I8, 0);
+        for &k in set {
+            let k = self.number(k);
+            let equal = self.builder.ins().icmp(IntCC::Equal, value, k);
+            found = self.builder.ins().bor(found, equal);
+        }
+        found
+    }
+
+    fn one_of_many(&mut self, value: Value, set: &[u32]) -> Value {
+        let lanes = self.builder.ins().splat(I32X4, value);
+        let mut found = None;
+        for group in set.chunks(LANES) {
+            // A short group repeats its last constant.
+            let bytes = (0..LANES)
+                .filter_map(|lane| group.get(lane).or(group.last()))
+                .flat_map(|k| k.to_le_bytes())
+                .collect::<Vec<u8>>();
+            let constant = self
+                .builder
+                .func
+                .dfg
+                .constants
+                .insert(ConstantData::from(bytes));
+            let group = self.builder.ins().vconst(I32X4, constant);
+            let equal = self.builder.ins().icmp(IntCC::Equal, lanes, group);
+            found = Some(match found {
+                None => equal,
+                Some(found) => self.builder.ins().bor(found, equal),
+            });
+        }
+        match found {
+            Some(found) => self.builder.ins().vany_true(found),
+            None => self.builder.ins().iconst(I8, 0),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What is known at each instruction before any code is generated, so that a packet's length is
+//! compared as rarely as possible.
+//!
+//! Two facts meet. **Backward**: a captured length below which the verdict is zero whatever path
+//! is taken ([`Bounds`] as *required*), because every path either loads beyond it or rejects
+//! anyway. **Forward**: a captured length that every path to here has already established
+//! (*proven*). A load whose end is proven needs no check; any other compares with all that is
+//! required from there on, not only with its own end. Rejecting earlier than the interpreter does
+//! is not visible: nothing precedes a verdict that anyone could see.
+//!
+//! Both exist in two measures: from the packet's start, and beyond `X`.
+
+use crate::op::{Alu, Op, Operand};
+
+/// Captured lengths in bytes: absolute, and beyond the index register.
+///
+/// 64 bits hold every sum of two 32-bit numbers and a width, so nothing wraps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// From the packet's first byte.
+    pub(crate) start: u64,
+    /// From the byte that `X` points at.
+    pub(crate) index: u64,
+}
+
+impl Bounds {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self { start: 0, index: 0 };
+    /// More than any packet has: as *required*, the verdict is zero for sure.
+    const NEVER: Self = Self {
+        start: u64::MAX,
+        index: u64::MAX,
+    };
+
+    fn meet(self, other: Self) -> Self {
+        Self {
+            start: self.start.min(other.start),
+            index: self.index.min(other.index),
+        }
+    }
+
+    /// The larger of each.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            start: self.start.max(other.start),
+            index: self.index.max(other.index),
+        }
+    }
+
+    /// Whether these lengths, proven, include the others.
+    pub(crate) fn covers(self, other: Self) -> bool {
+        self.start >= other.start && self.index >= other.index
+    }
+
+    /// `X` got a new value: what was relative to the old one is void.
+    fn without_index(self) -> Self {
+        Self { index: 0, ..self }
+    }
+}
+
+/// The facts at one instruction, before it executes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    /// With less captured than this, the verdict is zero.
+    pub(crate) required: Bounds,
+    /// At least this much is captured.
+    pub(crate) proven: Bounds,
+}
+
+impl Facts {
+    /// Whether the verdict is zero from here on every path.
+    pub(crate) fn rejects(&self) -> bool {
+        self.required == Bounds::NEVER
+    }
+}
+
+/// Largest value of `X` after a header-length load.
+const MAX_HEADER_LENGTH: u64 = 60;
+
+/// Computes the facts of every instruction, in two passes over the program.
+pub(crate) fn analyse(ops: &[Op]) -> Vec<Facts> {
+    let required = required(ops);
+    let proven = proven(ops, &required);
+    required
+        .into_iter()
+        .zip(proven)
+        .map(|(required, proven)| Facts {
+            required,
+            proven: proven.unwrap_or(Bounds::NONE),
+        })
+        .collect()
+}
+
+/// One past the last byte of a load.
+pub(crate) fn end(offset: u32, bytes: u64) -> u64 {
+    u64::from(offset) + bytes
+}
+
+fn required(ops: &[Op]) -> Vec<Bounds> {
+    let mut all = vec![Bounds::NONE; ops.len()];
+    for at in (0..ops.len()).rev() {
+        all[at] = match ops[at] {
+            Op::Return(0) => Bounds::NEVER,
+            Op::Return(_) | Op::ReturnA => Bounds::NONE,
+            Op::Jump(target) => all[target],
+            Op::Branch { yes, no, .. } => all[yes].meet(all[no]),
+            op => required_before(op, all[at + 1]),
+        };
+    }
+    all
+}
+
+fn required_before(op: Op, after: Bounds) -> Bounds {
+    if after == Bounds::NEVER {
+        return after;
+    }
+    let before = match op {
+        Op::Packet { offset, width } => Bounds {
+            start: after.start.max(end(offset, width.bytes())),
+            ..after
+        },
+        Op::PacketAtX { offset, width } => {
+            let end = end(offset, width.bytes());
+            // X is not negative, so what is required beyond it is required from the start too.
+            Bounds {
+                start: after.start.max(end),
+                index: after.index.max(end),
+            }
+        }
+        Op::IndexHeaderLength { offset } => Bounds {
+            start: after.start.max(end(offset, 1)),
+            index: 0,
+        },
+        Op::IndexConst(k) => {
+            let beyond = if after.index == 0 {
+                0
+            } else {
+                u64::from(k) + after.index
+            };
+            Bounds {
+                start: after.start.max(beyond),
+                index: 0,
+            }
+        }
+        Op::IndexLen | Op::IndexFromScratch(_) | Op::ToIndex => after.without_index(),
+        Op::Alu(Alu::Div | Alu::Mod, Operand::K(0)) => Bounds::NEVER,
+        _ => after,
+    };
+    // Captured lengths are 32 bits wide.
+    if before.start > u64::from(u32::MAX) {
+        Bounds::NEVER
+    } else {
+        before
+    }
+}
+
+fn proven(ops: &[Op], required: &[Bounds]) -> Vec<Option<Bounds>> {
+    let mut all: Vec<Option<Bounds>> = vec![None; ops.len()];
+    if let Some(first) = all.first_mut() {
+        *first = Some(Bounds::NONE);
+    }
+    for at in 0..ops.len() {
+        let Some(before) = all[at] else { continue };
+        if required[at] == Bounds::NEVER {
+            continue;
+        }
+        let mut reach = |target: usize, bounds: Bounds| {
+            all[target] = Some(all[target].map_or(bounds, |known| known.meet(bounds)));
+        };
+        match ops[at] {
+            Op::Return(_) | Op::ReturnA => {}
+            Op::Jump(target) => reach(target, before),
+            Op::Branch { yes, no, .. } => {
+                reach(yes, before);
+                reach(no, before);
+            }
+            op => reach(at + 1, proven_after(op, before, required[at])),
+        }
+    }
+    all
+}
+
+fn proven_after(op: Op, before: Bounds, required: Bounds) -> Bounds {
+    match op {
+        Op::Packet { offset, width } => checked(before, end(offset, width.bytes()), required),
+        Op::PacketAtX { offset, width } if before.index < end(offset, width.bytes()) => Bounds {
+            start: before.start.max(required.index),
+            index: required.index,
+        },
+        Op::IndexHeaderLength { offset } => {
+            let Bounds { start, .. } = checked(before, end(offset, 1), required);
+            Bounds {
+                start,
+                index: start.saturating_sub(MAX_HEADER_LENGTH),
+            }
+        }
+        Op::IndexConst(k) => Bounds {
+            start: before.start,
+            index: before.start.saturating_sub(u64::from(k)),
+        },
+        Op::IndexLen | Op::IndexFromScratch(_) | Op::ToIndex => before.without_index(),
+        _ => before,
+    }
+}
+
+fn checked(before: Bounds, end: u64, required: Bounds) -> Bounds {
+    if before.start < end {
+        Bounds {
+            start: required.start,
+            ..before
+        }
+    } else {
+        before
+    }
+}

@@ -1,0 +1,132 @@
+//! A filter as native code: the crate's interface.
+
+use std::{fmt, ptr};
+
+use ringtap_filter::{Ancillary, Program};
+
+use crate::code::{Analysed, Code, compile};
+use crate::error::NativeError;
+use crate::facts::analyse;
+use crate::metadata::Metadata;
+use crate::op::decode;
+use crate::packet::PacketRef;
+use crate::plan::Plan;
+
+/// A filter program in native code, compiled once.
+///
+/// It can be shared between threads and called by all of them at once: the code has no state.
+/// Its executable memory is freed on drop.
+pub struct Native {
+    code: Code,
+}
+
+impl Native {
+    /// Translates a program for this processor.
+    ///
+    /// # Errors
+    ///
+    /// If this processor is not supported, or if the system refuses executable memory, as a
+    /// hardened one may: the interpreter is there then.
+    pub fn compile(program: &Program) -> Result<Self, NativeError> {
+        let ops = decode(program.insns())?;
+        let facts = analyse(&ops);
+        let plan = Plan::new(&ops, &facts);
+        let program = Analysed {
+            ops: &ops,
+            facts: &facts,
+            plan: &plan,
+        };
+        Ok(Self {
+            code: compile(&program)?,
+        })
+    }
+
+    /// The verdict on one packet, as [`Program::run`] gives it: how many of its bytes are
+    /// accepted, 0 to reject it.
+    ///
+    /// `len` is the packet's length on the wire in bytes, of which `data` was captured.
+    #[inline]
+    #[must_use]
+    pub fn run(&self, data: &[u8], len: u32) -> u32 {
+        self.call(PacketRef::new(data, len), None)
+    }
+
+    /// Like [`run`](Self::run), with the packet's metadata for the Linux ancillary loads, as
+    /// [`Program::run_with`].
+    #[must_use]
+    pub fn run_with(&self, data: &[u8], len: u32, ancillary: &Ancillary) -> u32 {
+        self.call(PacketRef::new(data, len), Some(&Metadata::from(ancillary)))
+    }
+
+    #[inline]
+    fn call(&self, packet: PacketRef<'_>, metadata: Option<&Metadata>) -> u32 {
+        let metadata = metadata.map_or(ptr::null(), ptr::from_ref);
+        // SAFETY: a `PacketRef` borrows `caplen` readable bytes, and the code reads below `caplen`
+        // only. `metadata` is null, which the code tests, or borrowed. The code is kept alive by
+        // `self`.
+        unsafe { (self.code.single)(packet.as_ptr(), packet.caplen(), packet.len(), metadata) }
+    }
+
+    /// The verdicts on a batch of packets, in one call: the loop over the packets is part of the
+    /// generated code.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer verdicts than packets.
+    pub fn run_batch(&self, packets: &[PacketRef<'_>], verdicts: &mut [u32]) {
+        self.call_batch(packets, None, verdicts);
+    }
+
+    /// Like [`run_batch`](Self::run_batch), with each packet's metadata for the Linux ancillary
+    /// loads.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer verdicts or metadata than packets.
+    pub fn run_batch_with(
+        &self,
+        packets: &[PacketRef<'_>],
+        metadata: &[Metadata],
+        verdicts: &mut [u32],
+    ) {
+        self.call_batch(packets, Some(metadata), verdicts);
+    }
+
+    fn call_batch(
+        &self,
+        packets: &[PacketRef<'_>],
+        metadata: Option<&[Metadata]>,
+        verdicts: &mut [u32],
+    ) {
+        let count = packets.len();
+        assert!(verdicts.len() >= count, "a verdict for each packet");
+        assert!(
+            metadata.is_none_or(|each| each.len() >= count),
+            "metadata for each packet"
+        );
+        if count == 0 {
+            return;
+        }
+        let metadata = metadata.map_or(ptr::null(), <[Metadata]>::as_ptr);
+        // SAFETY: `packets` holds `count` elements, at least one, in the layout that the code
+        // expects (asserted where `PacketRef` is defined), each borrowing `caplen` readable bytes;
+        // the code reads below `caplen` only. `metadata` is null, which the code tests, or has
+        // `count` elements too. `verdicts` has room for `count` words and overlaps nothing, being
+        // borrowed mutably. The code is kept alive by `self`.
+        unsafe { (self.code.batch)(packets.as_ptr(), metadata, verdicts.as_mut_ptr(), count) }
+    }
+
+    /// Size of the machine code in bytes.
+    #[must_use]
+    pub fn code_size(&self) -> usize {
+        self.code.size
+    }
+}
+
+impl fmt::Debug for Native {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Native")
+            .field("code_size", &self.code.size)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,394 @@
+//! Which tests become one: conditional jumps are gathered into decisions before code is
+//! generated.
+//!
+//! - **Sets.** A list of addresses or ports compiles to one `jeq` after another on the same value
+//!   with one common target. As a single question, "is `A` one of these", it takes a few vector
+//!   comparisons and one jump.
+//! - **Joins.** Where one test decides whether another is made at all, and both end at a common
+//!   target, both are made and their answers combined. A jump that the processor predicts wrongly
+//!   costs more than a dozen instructions, and what a test finds in real traffic is hard to
+//!   predict.
+//!
+//! A join executes loads that the program might have skipped. One that is not known to be inside
+//! the packet then reads the packet's first bytes instead, and its test fails: see
+//! [`Join::rejecting`].
+
+use crate::facts::{Bounds, Facts, end};
+use crate::op::{Alu, Op, Operand, Test};
+
+/// What a decision asks.
+#[derive(Debug)]
+pub(crate) enum Question {
+    /// A conditional jump as it stands.
+    One { test: Test, operand: Operand },
+    /// `A` equals one of these, at least two, not necessarily distinct.
+    OneOf(Vec<u32>),
+    /// Two questions with loads between them.
+    Joined(Box<Join>),
+}
+
+/// How two answers make one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Both,
+    Either,
+}
+
+/// Two questions answered together.
+#[derive(Debug)]
+pub(crate) struct Join {
+    pub(crate) how: How,
+    pub(crate) first: Question,
+    /// Instructions between the questions: loads and computations of `A`.
+    pub(crate) between: std::ops::Range<usize>,
+    pub(crate) second: Question,
+    /// The second answer counts inverted.
+    pub(crate) inverted: bool,
+    /// A negative answer to the join rejects, so that a load between the questions that is out of
+    /// bounds can be answered by no.
+    pub(crate) rejecting: bool,
+}
+
+/// A question with its two continuations.
+#[derive(Debug)]
+pub(crate) struct Decision {
+    pub(crate) question: Question,
+    pub(crate) yes: usize,
+    pub(crate) no: usize,
+    cost: usize,
+    /// What must be proven before the decision, because a load in it cannot be guarded.
+    needs: Bounds,
+}
+
+/// Comparisons and loads that a decision may be made of. Beyond, skipping what comes later is
+/// worth a jump.
+const MAX_COST: usize = 24;
+/// Bytes that a guarded load may read at the packet's start when it would be out of bounds.
+pub(crate) const GUARD_BYTES: u64 = 4;
+
+/// The order of the code: what starts a block, and the decision at each conditional jump that is
+/// still one.
+pub(crate) struct Plan {
+    decisions: Vec<Option<Decision>>,
+    starts: Vec<bool>,
+}
+
+impl Plan {
+    /// Gathers decisions, then walks the program along what remains.
+    pub(crate) fn new(ops: &[Op], facts: &[Facts]) -> Self {
+        let gathering = Gathering {
+            ops,
+            facts,
+            sources: sources(ops),
+            a_read: a_read(ops),
+        };
+        let mut decisions = gathering.sets();
+        gathering.joins(&mut decisions);
+        let starts = starts(ops, facts, &decisions);
+        Self { decisions, starts }
+    }
+
+    /// Whether anything jumps to this instruction.
+    pub(crate) fn is_start(&self, at: usize) -> bool {
+        self.starts[at]
+    }
+
+    /// The decision at a conditional jump that is reached.
+    pub(crate) fn decision(&self, at: usize) -> Option<&Decision> {
+        self.decisions[at].as_ref()
+    }
+}
+
+/// Follows jumps to the instruction that does something.
+pub(crate) fn resolve(ops: &[Op], mut at: usize) -> usize {
+    while let Op::Jump(target) = ops[at] {
+        at = target;
+    }
+    at
+}
+
+fn starts(ops: &[Op], facts: &[Facts], decisions: &[Option<Decision>]) -> Vec<bool> {
+    let mut starts = vec![false; ops.len()];
+    let mut reached = vec![false; ops.len()];
+    reached[0] = true;
+    for at in 0..ops.len() {
+        if !reached[at] || facts[at].rejects() {
+            continue;
+        }
+        let mut jump = |target: usize| {
+            let target = resolve(ops, target);
+            starts[target] = true;
+            reached[target] = true;
+        };
+        match (ops[at], &decisions[at]) {
+            (Op::Return(_) | Op::ReturnA, _) => {}
+            (Op::Jump(target), _) => jump(target),
+            (Op::Branch { .. }, Some(decision)) => {
+                jump(decision.yes);
+                jump(decision.no);
+            }
+            _ => reached[at + 1] = true,
+        }
+    }
+    starts
+}
+
+/// How many ways lead to each instruction.
+fn sources(ops: &[Op]) -> Vec<u32> {
+    let mut sources = vec![0; ops.len()];
+    sources[0] = 1;
+    for (at, op) in ops.iter().enumerate() {
+        match *op {
+            Op::Return(_) | Op::ReturnA => {}
+            Op::Jump(target) => sources[target] += 1,
+            Op::Branch { yes, no, .. } => {
+                sources[yes] += 1;
+                sources[no] += 1;
+            }
+            _ => sources[at + 1] += 1,
+        }
+    }
+    sources
+}
+
+/// Whether the value of `A` before each instruction can still be read.
+fn a_read(ops: &[Op]) -> Vec<bool> {
+    let mut read = vec![false; ops.len()];
+    for at in (0..ops.len()).rev() {
+        read[at] = match ops[at] {
+            Op::Return(_) => false,
+            Op::Const(_)
+            | Op::Len
+            | Op::FromScratch(_)
+            | Op::Ancillary { .. }
+            | Op::Packet { .. }
+            | Op::PacketAtX { .. }
+            | Op::FromIndex => false,
+            Op::ReturnA
+            | Op::Branch { .. }
+            | Op::Store(_)
+            | Op::Alu(..)
+            | Op::Negate
+            | Op::AncillaryXor
+            | Op::ToIndex => true,
+            Op::Jump(target) => read[target],
+            Op::IndexConst(_)
+            | Op::IndexLen
+            | Op::IndexFromScratch(_)
+            | Op::IndexHeaderLength { .. }
+            | Op::StoreIndex(_) => read[at + 1],
+        };
+    }
+    read
+}
+
+struct Gathering<'a> {
+    ops: &'a [Op],
+    facts: &'a [Facts],
+    sources: Vec<u32>,
+    a_read: Vec<bool>,
+}
+
+impl Gathering<'_> {
+    /// Whether two targets give the same verdict without looking further.
+    fn same(&self, one: usize, other: usize) -> bool {
+        let (one, other) = (resolve(self.ops, one), resolve(self.ops, other));
+        one == other
+            || self.facts[one].rejects() && self.facts[other].rejects()
+            || matches!((self.ops[one], self.ops[other]),
+                (Op::Return(a), Op::Return(b)) if a == b)
+    }
+
+    fn rejects(&self, at: usize) -> bool {
+        self.facts[resolve(self.ops, at)].rejects()
+    }
+
+    /// One decision for each conditional jump; runs of equality tests become one.
+    ///
+    /// Going backwards, each test takes over what follows it. What others jump to as well stays by
+    /// itself, so that no test is ever written twice.
+    fn sets(&self) -> Vec<Option<Decision>> {
+        let mut decisions: Vec<Option<Decision>> = Vec::new();
+        decisions.resize_with(self.ops.len(), || None);
+        for at in (0..self.ops.len()).rev() {
+            let Op::Branch {
+                test,
+                operand,
+                yes,
+                no,
+            } = self.ops[at]
+            else {
+                continue;
+            };
+            let mut decision = Decision {
+                question: Question::One { test, operand },
+                yes,
+                no,
+                cost: 1,
+                needs: Bounds::NONE,
+            };
+            if let (Test::Equal, Operand::K(k)) = (test, operand)
+                && self.sources[no] == 1
+                && let Some(mut set) = decisions[no]
+                    .take_if(|rest| self.same(rest.yes, yes) && constants(&rest.question).is_some())
+            {
+                let mut constants = match set.question {
+                    Question::OneOf(constants) => constants,
+                    rest => constants(&rest).unwrap_or_default(),
+                };
+                constants.push(k);
+                set.cost = if constants.len() < 4 {
+                    constants.len()
+                } else {
+                    2 + constants.len() / 4
+                };
+                set.question = Question::OneOf(constants);
+                decision = set;
+            }
+            decisions[at] = Some(decision);
+        }
+        decisions
+    }
+
+    /// Joins decisions with those that follow them, as long as that is possible.
+    fn joins(&self, decisions: &mut [Option<Decision>]) {
+        for at in (0..self.ops.len()).rev() {
+            if self.facts[at].rejects() {
+                continue;
+            }
+            while let Some(decision) = decisions[at].take() {
+                let (decision, joined) = self.join(at, decision, decisions);
+                decisions[at] = Some(decision);
+                if !joined {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The loads and computations from `start` to the next conditional jump, if nothing else is
+    /// there and nobody jumps in.
+    fn following(&self, start: usize) -> Option<usize> {
+        let mut at = start;
+        loop {
+            if self.sources[at] != 1 || self.facts[at].rejects() {
+                return None;
+            }
+            match self.ops[at] {
+                Op::Branch { .. } => return Some(at),
+                Op::Packet { .. } | Op::PacketAtX { .. } => at += 1,
+                Op::Alu(Alu::Div | Alu::Mod, _) => return None,
+                Op::Alu(_, Operand::K(_)) => at += 1,
+                _ => return None,
+            }
+        }
+    }
+
+    fn join(
+        &self,
+        root: usize,
+        decision: Decision,
+        decisions: &mut [Option<Decision>],
+    ) -> (Decision, bool) {
+        for how in [How::Either, How::Both] {
+            let (next, shared) = match how {
+                How::Either => (decision.no, decision.yes),
+                How::Both => (decision.yes, decision.no),
+            };
+            let dead = !self.a_read[resolve(self.ops, shared)] || self.rejects(shared);
+            let Some(at) = self.following(next).filter(|_| dead) else {
+                continue;
+            };
+            let Some(second) = &decisions[at] else {
+                continue;
+            };
+            let (same_yes, same_no) = (self.same(second.yes, shared), self.same(second.no, shared));
+            let (inverted, other) = match (how, same_yes, same_no) {
+                (How::Either, true, _) => (false, second.no),
+                (How::Either, _, true) => (true, second.yes),
+                (How::Both, _, true) => (false, second.yes),
+                (How::Both, true, _) => (true, second.no),
+                _ => continue,
+            };
+            let (yes, no) = match how {
+                How::Either => (shared, other),
+                How::Both => (other, shared),
+            };
+            let rejecting = self.rejects(no);
+            let proven = self.facts[root].proven;
+            let (needs, loads) = self.needs(next..at, rejecting, proven, second.needs);
+            let cost = decision.cost + second.cost + loads;
+            if cost > MAX_COST || !proven.covers(needs) {
+                continue;
+            }
+            let Some(second) = decisions[at].take() else {
+                continue;
+            };
+            let join = Join {
+                how,
+                first: decision.question,
+                between: next..at,
+                second: second.question,
+                inverted,
+                rejecting,
+            };
+            let question = Question::Joined(Box::new(join));
+            let needs = needs.max(decision.needs);
+            return (
+                Decision {
+                    question,
+                    yes,
+                    no,
+                    cost,
+                    needs,
+                },
+                true,
+            );
+        }
+        (decision, false)
+    }
+
+    /// What a join needs proven beforehand, and what it costs.
+    fn needs(
+        &self,
+        between: std::ops::Range<usize>,
+        rejecting: bool,
+        proven: Bounds,
+        second: Bounds,
+    ) -> (Bounds, usize) {
+        let (mut needs, mut cost) = (second, 0);
+        for op in &self.ops[between] {
+            let load = match *op {
+                Op::Packet { offset, width } => Bounds {
+                    start: end(offset, width.bytes()),
+                    index: 0,
+                },
+                Op::PacketAtX { offset, width } => Bounds {
+                    start: 0,
+                    index: end(offset, width.bytes()),
+                },
+                _ => Bounds::NONE,
+            };
+            cost += 1;
+            if rejecting {
+                needs.start = needs.start.max(GUARD_BYTES);
+                cost += if proven.covers(load) { 0 } else { 2 };
+            } else {
+                needs = needs.max(load);
+            }
+        }
+        (needs, cost)
+    }
+}
+
+/// The constants of a question that is about equality only.
+fn constants(question: &Question) -> Option<Vec<u32>> {
+    match question {
+        Question::One {
+            test: Test::Equal,
+            operand: Operand::K(k),
+        } => Some(vec![*k]),
+        Question::OneOf(set) => Some(set.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,231 @@
+//! Native code against the interpreter.
+
+mod guarded;
+mod programs;
+
+use std::cell::RefCell;
+
+use guarded::Guarded;
+use proptest::prelude::{ProptestConfig, proptest};
+use proptest::test_runner::FileFailurePersistence;
+use ringtap_filter::program::opcode as op;
+use ringtap_filter::{Insn, Program};
+use ringtap_jit::{Metadata, Native, PacketRef};
+
+thread_local! {
+    static MEMORY: RefCell<Guarded> = RefCell::new(Guarded::new(64));
+}
+
+/// Compares all entry points with the interpreter, on the packets and on each cut short. Every
+/// packet ends at the end of readable memory.
+fn agree(program: &Program, packets: &[(Vec<u8>, u32)]) {
+    let native = Native::compile(program).expect("a valid program");
+    let (mut slices, mut lens) = (Vec::new(), Vec::new());
+    for (data, len) in packets {
+        for cut in [data.len(), data.len() / 2, data.len().saturating_sub(1)] {
+            slices.push(&data[..cut]);
+            lens.push(*len);
+        }
+    }
+    MEMORY.with_borrow_mut(|memory| {
+        let slices = memory.place(&slices);
+        let packets: Vec<_> = slices.iter().copied().zip(lens).collect();
+        agree_on(program, &native, &packets);
+    });
+}
+
+fn agree_on(program: &Program, native: &Native, packets: &[(&[u8], u32)]) {
+    let ancillary = programs::ancillary();
+    let each = |run: &dyn Fn(&[u8], u32) -> u32| -> Vec<u32> {
+        packets.iter().map(|(data, len)| run(data, *len)).collect()
+    };
+    let expected = each(&|data, len| program.run(data, len));
+    let expected_with = each(&|data, len| program.run_with(data, len, &ancillary));
+    let context = || format!("{:x?} on {packets:x?}", program.insns());
+    assert_eq!(
+        each(&|data, len| native.run(data, len)),
+        expected,
+        "{}",
+        context()
+    );
+    let single_with = each(&|data, len| native.run_with(data, len, &ancillary));
+    assert_eq!(single_with, expected_with, "with metadata: {}", context());
+
+    let batch: Vec<_> = packets
+        .iter()
+        .map(|(data, len)| PacketRef::new(data, *len))
+        .collect();
+    let metadata = vec![Metadata::from(&ancillary); batch.len()];
+    // One more verdict than packets: it must stay.
+    let mut verdicts = vec![77; batch.len() + 1];
+    native.run_batch(&batch, &mut verdicts);
+    assert_eq!(
+        verdicts.split_last(),
+        Some((&77, expected.as_slice())),
+        "batch: {}",
+        context()
+    );
+    native.run_batch_with(&batch, &metadata, &mut verdicts);
+    let expected = Some((&77, expected_with.as_slice()));
+    assert_eq!(
+        verdicts.split_last(),
+        expected,
+        "batch with metadata: {}",
+        context()
+    );
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 1_200,
+        failure_persistence: Some(Box::new(FileFailurePersistence::SourceParallel(
+            "regressions",
+        ))),
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn random_programs_agree(program in programs::program(), packets in programs::packets()) {
+        agree(&program, &packets);
+    }
+
+    #[test]
+    fn programs_shaped_as_filters_agree(
+        program in programs::filter(),
+        packets in programs::packets(),
+    ) {
+        agree(&program, &packets);
+    }
+}
+
+fn program(insns: &[Insn]) -> Program {
+    Program::new(insns.to_vec()).expect("valid")
+}
+
+#[test]
+fn offsets_at_the_end_of_the_address_space_reject() {
+    for k in [
+        u32::MAX,
+        u32::MAX - 3,
+        (1 << 31) - 1,
+        1 << 31,
+        op::SKF_AD_OFF - 1,
+    ] {
+        for x in [0, 1, u32::MAX, u32::MAX - k] {
+            let insns = [
+                Insn::new(op::LDX | op::IMM, x),
+                Insn::new(op::LD | op::IND | op::W, k),
+                Insn::new(op::RET | op::K, 1),
+            ];
+            agree(&program(&insns), &[(vec![1; 64], 64)]);
+        }
+    }
+}
+
+#[test]
+fn an_offset_that_wraps_to_the_packet_rejects() {
+    let insns = [
+        Insn::new(op::LD | op::LEN, 0),
+        Insn::new(op::MISC | op::TAX, 0),
+        Insn::new(op::LD | op::IND | op::B, 8),
+        Insn::new(op::RET | op::K, 1),
+    ];
+    let native = Native::compile(&program(&insns)).expect("valid");
+    assert_eq!(native.run(&[0; 16], 7), 1);
+    assert_eq!(native.run(&[0; 16], 8), 0);
+    assert_eq!(native.run(&[0; 16], 0u32.wrapping_sub(8)), 0);
+}
+
+#[test]
+fn division_by_x_zero_rejects() {
+    for code in [op::DIV, op::MOD] {
+        let insns = [
+            Insn::new(op::LDX | op::LEN, 0),
+            Insn::new(op::LD | op::IMM, 7),
+            Insn::new(op::ALU | code | op::X, 0),
+            Insn::new(op::RET | op::K, 9),
+        ];
+        let native = Native::compile(&program(&insns)).expect("valid");
+        assert_eq!(native.run(&[], 0), 0);
+        assert_eq!(native.run(&[], 2), 9);
+    }
+}
+
+#[test]
+fn one_filter_serves_many_threads() {
+    let insns = [
+        Insn::new(op::LD | op::B | op::ABS, 0),
+        Insn::jump(op::JMP | op::JEQ, 7, 0, 1),
+        Insn::new(op::RET | op::A, 0),
+        Insn::new(op::RET | op::K, 0),
+    ];
+    let native = Native::compile(&program(&insns)).expect("valid");
+    let bytes: Vec<u8> = (0..=255).cycle().take(4096).collect();
+    let packets: Vec<_> = bytes
+        .chunks(1)
+        .map(|byte| PacketRef::new(byte, 1))
+        .collect();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut verdicts = vec![0; packets.len()];
+                for _ in 0..50 {
+                    native.run_batch(&packets, &mut verdicts);
+                    assert_eq!(verdicts.iter().sum::<u32>(), 16 * 7);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "a verdict for each packet")]
+fn too_few_verdicts_are_refused() {
+    let native = Native::compile(&program(&[Insn::new(op::RET | op::K, 1)])).expect("valid");
+    native.run_batch(&[PacketRef::new(&[], 0), PacketRef::new(&[], 0)], &mut [0]);
+}
+
+#[test]
+fn an_empty_batch_writes_nothing() {
+    let native = Native::compile(&program(&[Insn::new(op::RET | op::K, 1)])).expect("valid");
+    let mut verdicts = [5];
+    native.run_batch(&[], &mut verdicts);
+    assert_eq!(verdicts, [5]);
+}
+
+/// Code grows in proportion to the program, whatever its shape, so that compiling is bounded.
+#[test]
+fn code_size_is_proportional_to_the_program() {
+    let test = |k: usize| Insn::jump(op::JMP | op::JEQ, u32::try_from(k).unwrap_or(0), 1, 0);
+    let shapes: [(&str, &dyn Fn(usize) -> Insn); 4] = [
+        ("tests that all share targets", &test),
+        ("loads", &|k| {
+            Insn::new(op::LD | op::IND | op::H, u32::try_from(k % 90).unwrap_or(0))
+        }),
+        ("divisions", &|_| Insn::new(op::ALU | op::DIV | op::X, 0)),
+        ("loads and tests in turn", &|k| match k % 2 {
+            0 => Insn::new(op::LD | op::ABS | op::W, u32::try_from(k % 90).unwrap_or(0)),
+            _ => test(k),
+        }),
+    ];
+    for (name, shape) in shapes {
+        let size = |count: usize| {
+            let mut insns: Vec<Insn> = (0..count).map(shape).collect();
+            insns.extend([Insn::new(op::RET | op::A, 0); 2]);
+            Native::compile(&program(&insns)).expect(name).code_size()
+        };
+        let (small, large) = (size(200), size(800));
+        assert!(
+            large <= small * 5,
+            "{name}: {small} bytes for 200, {large} for 800"
+        );
+        assert!(
+            large <= 800 * 128,
+            "{name}: {large} bytes for 800 instructions"
+        );
+    }
+}
