@@ -10,6 +10,7 @@ pub mod corpus;
 pub mod libpcap;
 pub mod need;
 pub mod netns;
+pub mod pcap;
 pub mod process;
 mod suite;
 pub mod traffic;

@@ -69,12 +69,10 @@ pub struct Totals {
 
 const START_SECS: u64 = 1_700_000_000;
 const NANOS_PER_SEC: u64 = 1_000_000_000;
-/// The snapshot length that the files state, in bytes.
-const SNAPLEN: u32 = 262_144;
 const SMALLEST: u16 = 64;
 
 impl Traffic {
-    /// Writes a capture file: pcap, microseconds, little-endian, Ethernet.
+    /// Writes a capture file: pcap, microseconds, this machine's byte order, Ethernet.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -90,7 +88,7 @@ impl Traffic {
     /// # Errors
     /// When it cannot be written.
     pub fn write<W: Write>(&self, mut writer: W) -> io::Result<Totals> {
-        writer.write_all(&file_header())?;
+        writer.write_all(&crate::pcap::header(1))?;
         let mut totals = Totals::default();
         let mut result = Ok(());
         self.each(|index, kind, frame| {
@@ -98,7 +96,7 @@ impl Traffic {
             totals.bytes += frame.len() as u64;
             totals.https += u64::from(kind == Kind::Https);
             totals.udp += u64::from(kind.is_udp());
-            let record = self.record_header(index, frame.len());
+            let record = self.record_header(index, frame.len() as u64);
             result = writer
                 .write_all(&record)
                 .and_then(|()| writer.write_all(frame));
@@ -145,29 +143,17 @@ impl Traffic {
         size.max(SMALLEST)
     }
 
-    fn record_header(&self, index: u64, length: usize) -> [u8; 16] {
+    fn record_header(&self, index: u64, length: u64) -> [u8; 16] {
         let nanos = index * self.interval;
         let secs = START_SECS + nanos / NANOS_PER_SEC;
         let micros = nanos % NANOS_PER_SEC / 1_000;
         let mut header = [0; 16];
-        // The low 32 bits, as the format has no more of each.
-        header[..4].copy_from_slice(&secs.to_le_bytes()[..4]);
-        header[4..8].copy_from_slice(&micros.to_le_bytes()[..4]);
-        header[8..12].copy_from_slice(&length.to_le_bytes()[..4]);
-        header[12..].copy_from_slice(&length.to_le_bytes()[..4]);
+        for (field, value) in header.chunks_mut(4).zip([secs, micros, length, length]) {
+            let word = u32::try_from(value).unwrap_or(u32::MAX);
+            field.copy_from_slice(&word.to_ne_bytes());
+        }
         header
     }
-}
-
-/// The header of a pcap file, version 2.4 (draft-ietf-opsawg-pcap, section 4).
-fn file_header() -> [u8; 24] {
-    let mut header = [0; 24];
-    header[..4].copy_from_slice(&0xa1b2_c3d4_u32.to_le_bytes());
-    header[4] = 2;
-    header[6] = 4;
-    header[16..20].copy_from_slice(&SNAPLEN.to_le_bytes());
-    header[20] = 1;
-    header
 }
 
 /// SplitMix64: small, without bad seeds, the same everywhere.
