@@ -1,0 +1,74 @@
+//! Reading fields out of captured bytes: every access is checked, and one that fails says so.
+
+/// The captured bytes end before the field that was to be read.
+///
+/// It travels up to the layer that prints the note `[|protocol]`; it carries nothing, because the
+/// line keeps the name of the layer itself (see [`super::line::Line::protocol`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Truncated;
+
+/// Checked access in network byte order.
+pub(crate) trait Bytes {
+    /// One byte.
+    fn u8_at(&self, at: usize) -> Result<u8, Truncated>;
+    /// `N` bytes as an array.
+    fn array_at<const N: usize>(&self, at: usize) -> Result<[u8; N], Truncated>;
+    /// `len` bytes from `at`.
+    fn part(&self, at: usize, len: usize) -> Result<&[u8], Truncated>;
+    /// Everything from `at` on; empty past the end.
+    fn rest(&self, at: usize) -> &[u8];
+    /// At most `len` bytes from the beginning.
+    fn up_to(&self, len: usize) -> &[u8];
+
+    /// A 16-bit number.
+    fn u16_at(&self, at: usize) -> Result<u16, Truncated> {
+        self.array_at(at).map(u16::from_be_bytes)
+    }
+
+    /// A 24-bit number.
+    fn u24_at(&self, at: usize) -> Result<u32, Truncated> {
+        let [a, b, c] = self.array_at(at)?;
+        Ok(u32::from_be_bytes([0, a, b, c]))
+    }
+
+    /// A 32-bit number.
+    fn u32_at(&self, at: usize) -> Result<u32, Truncated> {
+        self.array_at(at).map(u32::from_be_bytes)
+    }
+
+    /// A 64-bit number.
+    fn u64_at(&self, at: usize) -> Result<u64, Truncated> {
+        self.array_at(at).map(u64::from_be_bytes)
+    }
+}
+
+impl Bytes for [u8] {
+    #[inline]
+    fn u8_at(&self, at: usize) -> Result<u8, Truncated> {
+        self.get(at).copied().ok_or(Truncated)
+    }
+
+    #[inline]
+    fn array_at<const N: usize>(&self, at: usize) -> Result<[u8; N], Truncated> {
+        self.get(at..)
+            .and_then(<[u8]>::first_chunk)
+            .copied()
+            .ok_or(Truncated)
+    }
+
+    #[inline]
+    fn part(&self, at: usize, len: usize) -> Result<&[u8], Truncated> {
+        let end = at.checked_add(len).ok_or(Truncated)?;
+        self.get(at..end).ok_or(Truncated)
+    }
+
+    #[inline]
+    fn rest(&self, at: usize) -> &[u8] {
+        self.get(at..).unwrap_or_default()
+    }
+
+    #[inline]
+    fn up_to(&self, len: usize) -> &[u8] {
+        self.get(..len).unwrap_or(self)
+    }
+}

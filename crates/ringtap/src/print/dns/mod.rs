@@ -1,0 +1,276 @@
+//! DNS (RFC 1035) and multicast DNS (RFC 6762), in one line.
+//!
+//! A reader of its own, because a message that was captured in part is printed as far as it goes;
+//! the parsers that exist refuse it.
+
+pub(crate) mod names;
+mod records;
+
+use super::bytes::{Bytes, Truncated};
+use super::context::Context;
+use super::line::put;
+pub(crate) use records::type_name;
+use records::{Next, Section};
+
+pub(crate) const HEADER: usize = 12;
+
+const RESPONSE: u16 = 0x8000;
+const AUTHORITATIVE: u16 = 0x0400;
+const CUT: u16 = 0x0200;
+const RECURSION_DESIRED: u16 = 0x0100;
+const RECURSION_AVAILABLE: u16 = 0x0080;
+const AUTHENTIC: u16 = 0x0020;
+const CHECKING_DISABLED: u16 = 0x0010;
+/// Bits of bytes 2 and 3 that a query should not have: all but opcode, recursion desired and
+/// checking disabled.
+const UNEXPECTED_IN_QUERY: u16 = 0x06cf;
+
+const OPCODES: [&str; 16] = [
+    "",
+    " inv_q",
+    " stat",
+    " op3",
+    " notify",
+    " update",
+    " op6",
+    " op7",
+    " op8",
+    " updateA",
+    " updateD",
+    " updateDA",
+    " updateM",
+    " updateMA",
+    " zoneInit",
+    " zoneRef",
+];
+const CODES: [&str; 16] = [
+    "",
+    " FormErr",
+    " ServFail",
+    " NXDomain",
+    " NotImp",
+    " Refused",
+    " YXDomain",
+    " YXRRSet",
+    " NXRRSet",
+    " NotAuth",
+    " NotZone",
+    " Resp11",
+    " Resp12",
+    " Resp13",
+    " Resp14",
+    " NoChange",
+];
+
+/// A message over TCP: its length stands before it (RFC 1035 section 4.2.2).
+pub(crate) fn print_stream(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    cx.enter("domain");
+    cx.line.str(" ");
+    if length < 2 {
+        put!(cx.line, "[DNS over TCP: length {length} < 2] (invalid)");
+        return Ok(());
+    }
+    let (stated, size) = (usize::from(data.u16_at(0)?), length - 2);
+    if stated != size {
+        put!(
+            cx.line,
+            "[prefix length({stated}) != length({size})] (invalid)"
+        );
+        return Ok(());
+    }
+    print(cx, data.rest(2).up_to(size), size, false)
+}
+
+/// Prints a message of `length` bytes.
+pub(crate) fn print(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+    multicast: bool,
+) -> Result<(), Truncated> {
+    cx.enter("domain");
+    if length < HEADER {
+        put!(cx.line, "domain [length {length} < {HEADER}] (invalid)");
+        return Ok(());
+    }
+    data.part(0, HEADER)?;
+    let flags = data.u16_at(2)?;
+    put!(
+        cx.line,
+        "{}{}",
+        data.u16_at(0)?,
+        OPCODES[usize::from(flags >> 11 & 15)]
+    );
+    let message = Message {
+        data,
+        captured: data.len() >= length,
+        multicast,
+        counts: [
+            data.u16_at(4)?,
+            data.u16_at(6)?,
+            data.u16_at(8)?,
+            data.u16_at(10)?,
+        ],
+    };
+    if flags & RESPONSE != 0 {
+        response(cx, &message, flags)?;
+    } else {
+        query(cx, &message, flags)?;
+    }
+    put!(cx.line, " ({length})");
+    Ok(())
+}
+
+/// A message under print.
+struct Message<'a> {
+    data: &'a [u8],
+    /// The whole of it.
+    captured: bool,
+    multicast: bool,
+    /// Questions, answers, authorities, additional records.
+    counts: [u16; 4],
+}
+
+fn query(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result<(), Truncated> {
+    let [questions, answers, authorities, additional] = message.counts;
+    if flags & RECURSION_DESIRED != 0 {
+        cx.line.str("+");
+    }
+    if flags & CHECKING_DISABLED != 0 {
+        cx.line.str("%");
+    }
+    if flags & UNEXPECTED_IN_QUERY != 0 {
+        put!(cx.line, " [b2&3=0x{flags:x}]");
+    }
+    let inverse = flags >> 11 & 15 == 1;
+    if inverse {
+        if questions > 0 {
+            put!(cx.line, " [{questions}q]");
+        }
+        if answers != 1 {
+            put!(cx.line, " [{answers}a]");
+        }
+    } else {
+        if answers > 0 {
+            put!(cx.line, " [{answers}a]");
+        }
+        if questions != 1 {
+            put!(cx.line, " [{questions}q]");
+        }
+    }
+    if authorities > 0 {
+        put!(cx.line, " [{authorities}n]");
+    }
+    if additional > 0 {
+        put!(cx.line, " [{additional}au]");
+    }
+    let mut at = HEADER;
+    let sections = [
+        (questions, Section::Question, ""),
+        (answers, Section::Record, ""),
+        (authorities, Section::Record, " ns:"),
+        (additional, Section::Record, " ar:"),
+    ];
+    for (index, (count, section, title)) in sections.into_iter().enumerate() {
+        // Only the questions are shown, unless everything is asked for.
+        if index > 0 && !cx.very_verbose() {
+            break;
+        }
+        if count == 0 {
+            continue;
+        }
+        cx.line.str(title);
+        match list(cx, message, at, count, section)? {
+            Next::At(next) => at = next,
+            Next::End => break,
+        }
+    }
+    Ok(())
+}
+
+fn response(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result<(), Truncated> {
+    let [questions, answers, authorities, additional] = message.counts;
+    code(cx, message, flags);
+    for (bit, mark) in [(AUTHORITATIVE, "*"), (CUT, "|"), (AUTHENTIC, "$")] {
+        if bit == CUT && flags & RECURSION_AVAILABLE == 0 {
+            cx.line.str("-");
+        }
+        if flags & bit != 0 {
+            cx.line.str(mark);
+        }
+    }
+    if questions != 1 {
+        put!(cx.line, " [{questions}q]");
+    }
+    let mut at = HEADER;
+    for index in 0..questions {
+        if cx.very_verbose() {
+            cx.line.str(if index == 0 { " q:" } else { "," });
+            match records::question(cx, message, at)? {
+                Next::At(next) => at = next,
+                Next::End => return Ok(()),
+            }
+        } else {
+            at = names::skip(message.data, at)? + 4;
+        }
+    }
+    put!(cx.line, " {answers}/{authorities}/{additional}");
+    let sections = [(answers, ""), (authorities, " ns:"), (additional, " ar:")];
+    for (index, (count, title)) in sections.into_iter().enumerate() {
+        if index > 0 && !cx.very_verbose() {
+            break;
+        }
+        if count == 0 {
+            continue;
+        }
+        cx.line.str(title);
+        match list(cx, message, at, count, Section::Record)? {
+            Next::At(next) => at = next,
+            Next::End => break,
+        }
+    }
+    Ok(())
+}
+
+/// The response code, with the upper bits that an OPT record holds (RFC 6891 section 6.1.3).
+fn code(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) {
+    let low = flags & 15;
+    let code = records::extended_code(message).unwrap_or_default() << 4 | low;
+    match (code, CODES.get(usize::from(code))) {
+        (_, Some(name)) => cx.line.str(name),
+        (16, None) => cx.line.str(" BadVers"),
+        (23, None) => cx.line.str(" BadCookie"),
+        (_, None) => put!(cx.line, " Resp{code}"),
+    }
+}
+
+/// Prints `count` entries, records separated by commas; gives the place after them.
+fn list(
+    cx: &mut Context<'_>,
+    message: &Message<'_>,
+    mut at: usize,
+    count: u16,
+    section: Section,
+) -> Result<Next, Truncated> {
+    for index in 0..count {
+        if index > 0 && matches!(section, Section::Record) {
+            cx.line.str(",");
+        }
+        if cx.line.is_full() {
+            return Err(Truncated);
+        }
+        let next = match section {
+            Section::Question => records::question(cx, message, at)?,
+            Section::Record => records::record(cx, message, at)?,
+        };
+        let Next::At(next) = next else {
+            return Ok(next);
+        };
+        at = next;
+    }
+    Ok(Next::At(at))
+}

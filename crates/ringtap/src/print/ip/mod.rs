@@ -1,0 +1,169 @@
+//! The network layer: IPv4, IPv6 and the way on to the transport layers.
+
+mod extensions;
+mod gre;
+mod other;
+mod sctp;
+mod security;
+pub(crate) mod v4;
+pub(crate) mod v6;
+
+use super::bytes::{Bytes, Truncated};
+use super::context::{Context, Network};
+use super::line::put;
+use super::{icmp, icmp6, tcp, udp};
+
+pub(crate) const HOP_BY_HOP: u8 = 0;
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const IGMP: u8 = 2;
+pub(crate) const IPV4: u8 = 4;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+pub(crate) const IPV6: u8 = 41;
+pub(crate) const ROUTING: u8 = 43;
+pub(crate) const FRAGMENT: u8 = 44;
+pub(crate) const GRE: u8 = 47;
+pub(crate) const ESP: u8 = 50;
+pub(crate) const AUTHENTICATION: u8 = 51;
+pub(crate) const ICMP6: u8 = 58;
+pub(crate) const NO_NEXT_HEADER: u8 = 59;
+pub(crate) const DESTINATION_OPTIONS: u8 = 60;
+pub(crate) const SCTP: u8 = 132;
+
+/// Extension headers followed in one packet.
+const MAX_HEADERS: u8 = 32;
+
+/// The name of a protocol number in a header line.
+pub(crate) fn name(protocol: u8) -> &'static str {
+    match protocol {
+        HOP_BY_HOP => "Options",
+        ICMP => "ICMP",
+        IGMP => "IGMP",
+        IPV4 => "IPIP",
+        TCP => "TCP",
+        8 => "EGP",
+        9 => "IGRP",
+        UDP => "UDP",
+        33 => "DCCP",
+        IPV6 => "IPv6",
+        ROUTING => "Routing",
+        FRAGMENT => "Fragment",
+        46 => "RSVP",
+        GRE => "GRE",
+        ESP => "ESP",
+        AUTHENTICATION => "AH",
+        55 => "Mobile IP",
+        ICMP6 => "ICMPv6",
+        88 => "EIGRP",
+        89 => "OSPF",
+        103 => "PIM",
+        108 => "Compressed IP",
+        112 => "VRRP",
+        113 => "PGM",
+        SCTP => "SCTP",
+        135 => "Mobility",
+        _ => "unknown",
+    }
+}
+
+/// Prints an IP packet whose version its first nibble tells.
+pub(crate) fn any(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("ip");
+    match data.u8_at(0)? >> 4 {
+        4 => {
+            cx.line.str("IP ");
+            v4::print(cx, data, length)
+        }
+        6 => {
+            cx.enter("ip6");
+            data.part(0, v6::HEADER)?;
+            cx.line.str("IP6 ");
+            v6::print(cx, data, length)
+        }
+        version => {
+            put!(cx.line, "unknown ip {version}");
+            Ok(())
+        }
+    }
+}
+
+/// Prints what follows a network header: `protocol` in `length` bytes, of which `data` were
+/// captured. Extension headers are followed in a loop, bounded by their number.
+pub(crate) fn payload(
+    cx: &mut Context<'_>,
+    net: &mut Network,
+    mut protocol: u8,
+    mut data: &[u8],
+    mut length: usize,
+) -> Result<(), Truncated> {
+    for _ in 0..MAX_HEADERS {
+        let step = match protocol {
+            HOP_BY_HOP => extensions::options(cx, "HBH", "hbhopt", data, &mut length)?,
+            DESTINATION_OPTIONS => extensions::options(cx, "DSTOPT", "dstopt", data, &mut length)?,
+            ROUTING => extensions::routing(cx, net, data)?,
+            FRAGMENT => extensions::fragment(cx, net, data, length)?,
+            AUTHENTICATION => security::authentication(cx, data)?,
+            _ => return transport(cx, net, protocol, data, length),
+        };
+        let Some(step) = step else {
+            return Ok(());
+        };
+        data = data.rest(step.length);
+        length = length.saturating_sub(step.length);
+        protocol = step.next;
+        net.endpoints = false;
+    }
+    cx.line.str(" [too many headers]");
+    Ok(())
+}
+
+/// An extension header that was printed: what follows, and after how many bytes.
+struct Step {
+    next: u8,
+    length: usize,
+}
+
+fn transport(
+    cx: &mut Context<'_>,
+    net: &Network,
+    protocol: u8,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    match protocol {
+        TCP => tcp::print(cx, net, data, length),
+        UDP => udp::print(cx, net, data, length),
+        ICMP => icmp::print(cx, net, data, length),
+        ICMP6 => icmp6::print(cx, net, data, length),
+        IGMP => other::igmp(cx, data, length),
+        SCTP => sctp::print(cx, net, data, length),
+        GRE => gre::print(cx, data, length),
+        ESP => security::payload(cx, data, length),
+        IPV4 => nested(cx, |cx| v4::announced(cx, data, length, false)),
+        IPV6 => nested(cx, |cx| {
+            cx.line.str("IP6 ");
+            v6::print(cx, data, length)
+        }),
+        NO_NEXT_HEADER => {
+            cx.line.str("no next header");
+            Ok(())
+        }
+        _ => {
+            put!(cx.line, " ip-proto-{protocol} {length}");
+            Ok(())
+        }
+    }
+}
+
+/// Prints a packet within a packet, as long as that is not too deep.
+pub(crate) fn nested(
+    cx: &mut Context<'_>,
+    print: impl FnOnce(&mut Context<'_>) -> Result<(), Truncated>,
+) -> Result<(), Truncated> {
+    if !cx.descend() {
+        return Ok(());
+    }
+    print(cx)?;
+    cx.ascend();
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! A packet as one JSON object, for programs.
+//!
+//! Headers are sliced by etherparse in its lax manner, which keeps what can be read of a packet
+//! that was captured in part; the objects are serialised straight from the packet's bytes. The
+//! keys are described in `docs/output.md` and do not change their meaning.
+
+mod message;
+mod network;
+mod transport;
+
+use std::fmt;
+use std::io;
+
+use etherparse::{EtherType, LaxLinkExtSlice, LaxSlicedPacket, LinkSlice};
+use ringtap_savefile::{LinkType, Packet, PacketFlags};
+use serde::{Serialize, Serializer};
+
+use super::bytes::Bytes;
+use super::link::types;
+use super::timestamp::Rfc3339;
+
+/// Appends the object of one packet.
+///
+/// # Errors
+/// None in practice: the output is memory.
+pub(crate) fn object(
+    out: &mut Vec<u8>,
+    packet: &Packet<'_>,
+    link_type: LinkType,
+    interface: Option<&str>,
+) -> io::Result<()> {
+    let sliced = Sliced::new(packet.data, link_type);
+    let layers = sliced.layers.as_ref();
+    let transport = transport::Transport::of(layers);
+    let object = Object {
+        time: Shown(Rfc3339(packet.timestamp)),
+        interface,
+        link_type: LinkTypeName(link_type),
+        caplen: packet.data.len(),
+        len: packet.len,
+        direction: direction(packet.flags),
+        cooked: sliced.cooked,
+        ethernet: layers.and_then(Ethernet::of),
+        vlan: layers.and_then(Vlans::of),
+        arp: layers.and_then(network::Arp::of),
+        ipv4: layers.and_then(network::Ipv4::of),
+        ipv6: layers.and_then(network::Ipv6::of),
+        tcp: transport.tcp,
+        udp: transport.udp,
+        icmp: transport.icmp,
+        icmp6: transport.icmp6,
+        dns: transport.dns,
+        truncated: (packet.data.len() < usize::try_from(packet.len).unwrap_or(usize::MAX))
+            .then_some(true),
+    };
+    serde_json::to_writer(out, &object).map_err(io::Error::from)
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    time: Shown<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<&'a str>,
+    link_type: LinkTypeName,
+    caplen: usize,
+    len: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    direction: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cooked: Option<Cooked<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ethernet: Option<Ethernet<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vlan: Option<Vlans>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arp: Option<network::Arp<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ipv4: Option<network::Ipv4>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ipv6: Option<network::Ipv6>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tcp: Option<transport::Tcp<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    udp: Option<transport::Udp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    icmp: Option<transport::Icmp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    icmp6: Option<transport::Icmp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dns: Option<message::Dns<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<bool>,
+}
+
+/// The headers of a packet, and the part of a cooked header that is not one of theirs.
+struct Sliced<'a> {
+    layers: Option<LaxSlicedPacket<'a>>,
+    cooked: Option<Cooked<'a>>,
+}
+
+impl<'a> Sliced<'a> {
+    fn new(data: &'a [u8], link_type: LinkType) -> Self {
+        let mut cooked = None;
+        let layers = match link_type.0 {
+            types::ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
+            types::RAW | types::RAW_BSD | types::RAW_OPENBSD | types::IPV4 | types::IPV6 => {
+                LaxSlicedPacket::from_ip(data).ok()
+            }
+            types::NULL | types::LOOP => LaxSlicedPacket::from_ip(data.rest(4)).ok(),
+            types::LINUX_SLL | types::LINUX_SLL2 => {
+                cooked = Cooked::of(data, link_type.0 == types::LINUX_SLL2);
+                cooked.as_ref().map(|cooked| {
+                    LaxSlicedPacket::from_ether_type(EtherType(cooked.protocol), cooked.payload)
+                })
+            }
+            _ => None,
+        };
+        Self { layers, cooked }
+    }
+}
+
+/// A cooked header of either version.
+#[derive(Serialize)]
+struct Cooked<'a> {
+    packet_type: &'static str,
+    hardware_type: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface_index: Option<u32>,
+    address: Mac<'a>,
+    protocol: u16,
+    #[serde(skip)]
+    payload: &'a [u8],
+}
+
+impl<'a> Cooked<'a> {
+    fn of(data: &'a [u8], second: bool) -> Option<Self> {
+        let kind;
+        let cooked = if second {
+            kind = u16::from(data.u8_at(10).ok()?);
+            Self {
+                packet_type: "",
+                hardware_type: data.u16_at(8).ok()?,
+                interface_index: Some(data.u32_at(4).ok()?),
+                address: Mac(data
+                    .part(12, 8)
+                    .ok()?
+                    .up_to(usize::from(data.u8_at(11).ok()?))),
+                protocol: data.u16_at(0).ok()?,
+                payload: data.rest(20),
+            }
+        } else {
+            kind = data.u16_at(0).ok()?;
+            Self {
+                packet_type: "",
+                hardware_type: data.u16_at(2).ok()?,
+                interface_index: None,
+                address: Mac(data
+                    .part(6, 8)
+                    .ok()?
+                    .up_to(usize::from(data.u16_at(4).ok()?))),
+                protocol: data.u16_at(14).ok()?,
+                payload: data.rest(16),
+            }
+        };
+        let packet_type = match kind {
+            0 => "in",
+            1 => "broadcast",
+            2 => "multicast",
+            3 => "other_host",
+            4 => "out",
+            _ => "unknown",
+        };
+        Some(Self {
+            packet_type,
+            ..cooked
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Ethernet<'a> {
+    src: Mac<'a>,
+    dst: Mac<'a>,
+    r#type: u16,
+}
+
+impl<'a> Ethernet<'a> {
+    fn of(layers: &LaxSlicedPacket<'a>) -> Option<Self> {
+        let Some(LinkSlice::Ethernet2(frame)) = &layers.link else {
+            return None;
+        };
+        let frame = frame.slice();
+        Some(Self {
+            dst: Mac(frame.part(0, 6).ok()?),
+            src: Mac(frame.part(6, 6).ok()?),
+            r#type: frame.u16_at(12).ok()?,
+        })
+    }
+}
+
+/// The tags of a frame, the outermost first.
+struct Vlans([Option<Vlan>; 3]);
+
+#[derive(Clone, Copy, Serialize)]
+struct Vlan {
+    id: u16,
+    priority: u8,
+    drop_eligible: bool,
+    r#type: u16,
+}
+
+impl Vlans {
+    fn of(layers: &LaxSlicedPacket<'_>) -> Option<Self> {
+        let mut tags = [None; 3];
+        let found = layers
+            .link_exts
+            .iter()
+            .filter_map(|extension| match extension {
+                LaxLinkExtSlice::Vlan(tag) => Some(Vlan {
+                    id: tag.vlan_identifier().value(),
+                    priority: tag.priority_code_point().value(),
+                    drop_eligible: tag.drop_eligible_indicator(),
+                    r#type: tag.ether_type().0,
+                }),
+                LaxLinkExtSlice::Macsec(_) => None,
+            });
+        for (place, tag) in tags.iter_mut().zip(found) {
+            *place = Some(tag);
+        }
+        tags[0].is_some().then_some(Self(tags))
+    }
+}
+
+impl Serialize for Vlans {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().flatten())
+    }
+}
+
+/// A value shown by its text form, written without an intermediate string.
+struct Shown<T: fmt::Display>(T);
+
+impl<T: fmt::Display> Serialize for Shown<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// A link-layer address.
+struct Mac<'a>(&'a [u8]);
+
+impl Serialize for Mac<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Mac<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, octet) in self.0.iter().enumerate() {
+            let colon = if index == 0 { "" } else { ":" };
+            write!(f, "{colon}{octet:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+struct LinkTypeName(LinkType);
+
+impl Serialize for LinkTypeName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.0.0, self.0.name()) {
+            // The name that tcpdump's option -y knows, not the file format's ETHERNET.
+            (types::ETHERNET, _) => serializer.serialize_str("EN10MB"),
+            (_, Some(name)) => serializer.serialize_str(name),
+            (number, None) => serializer.collect_str(&format_args!("LINKTYPE_{number}")),
+        }
+    }
+}
+
+/// pcapng section 4.3.1: the two lowest bits.
+fn direction(flags: PacketFlags) -> Option<&'static str> {
+    match flags.0 & 3 {
+        1 => Some("in"),
+        2 => Some("out"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_savefile::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_packet_of_an_unknown_link_type_keeps_its_frame() {
+        let packet = Packet {
+            timestamp: Timestamp::new(1, 5),
+            len: 10,
+            interface: 0,
+            flags: PacketFlags::INBOUND,
+            data: b"abc",
+        };
+        let mut out = Vec::new();
+        object(&mut out, &packet, LinkType(65_000), Some("a\"b\n")).expect("memory does not fail");
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            r#"{"time":"1970-01-01T00:00:01.000000005Z","interface":"a\"b\n","link_type":"LINKTYPE_65000","caplen":3,"len":10,"direction":"in","truncated":true}"#
+        );
+    }
+}

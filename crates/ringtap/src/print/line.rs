@@ -1,0 +1,207 @@
+//! The line under construction: a bounded byte buffer and the writers of the forms that occur in
+//! every protocol (addresses, ports, escaped text, flag lists).
+
+use std::fmt;
+use std::net::Ipv6Addr;
+
+/// No line grows beyond this many bytes: a hostile packet can name more than it holds, the reader
+/// of the output need not suffer it.
+const MAX_LINE: usize = 64 * 1024;
+
+/// Writes formatted text to a [`Line`].
+macro_rules! put {
+    ($line:expr, $($arg:tt)*) => { $line.format(format_args!($($arg)*)) };
+}
+pub(crate) use put;
+
+/// A network address as it stands in a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Address {
+    /// An IPv4 address.
+    V4([u8; 4]),
+    /// An IPv6 address.
+    V6([u8; 16]),
+}
+
+/// The text of one packet. The buffer is kept from packet to packet.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    text: Vec<u8>,
+    /// The layer being read, as the note about missing bytes names it.
+    pub(crate) protocol: &'static str,
+}
+
+impl Line {
+    /// Forgets the text, keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.protocol = "";
+    }
+
+    /// What has been written.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// True when the bound is reached and writing more is pointless.
+    pub(crate) fn is_full(&self) -> bool {
+        self.text.len() >= MAX_LINE
+    }
+
+    /// Takes back what was written after `len`.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.text.truncate(len);
+    }
+
+    #[inline]
+    pub(crate) fn str(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        let room = MAX_LINE.saturating_sub(self.text.len());
+        self.text.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    pub(crate) fn format(&mut self, args: fmt::Arguments<'_>) {
+        // `write_str` below never fails.
+        let _ = fmt::Write::write_fmt(self, args);
+    }
+
+    /// A decimal number: the commonest field of a line, without the formatting machinery.
+    pub(crate) fn number(&mut self, value: impl Into<u64>) {
+        let mut value = value.into();
+        let mut digits = [0_u8; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + u8::try_from(value % 10).unwrap_or_default();
+            value /= 10;
+            if value == 0 {
+                break;
+            }
+        }
+        self.bytes(&digits[at..]);
+    }
+
+    /// A size or length in decimal.
+    pub(crate) fn size(&mut self, value: usize) {
+        self.number(u64::try_from(value).unwrap_or(u64::MAX));
+    }
+
+    pub(crate) fn ipv4(&mut self, octets: [u8; 4]) {
+        for (index, octet) in octets.into_iter().enumerate() {
+            if index > 0 {
+                self.bytes(b".");
+            }
+            self.number(octet);
+        }
+    }
+
+    /// RFC 5952 text, with the dotted tail only where the C library's `inet_ntop` gives one.
+    pub(crate) fn ipv6(&mut self, octets: [u8; 16]) {
+        let words: [u16; 8] =
+            std::array::from_fn(|i| u16::from_be_bytes([octets[2 * i], octets[2 * i + 1]]));
+        let low = u32::from(words[6]) << 16 | u32::from(words[7]);
+        if words[..6] == [0; 6] && words[6] != 0 {
+            self.str("::");
+            return self.ipv4(low.to_be_bytes());
+        }
+        put!(self, "{}", Ipv6Addr::from(octets));
+    }
+
+    pub(crate) fn address(&mut self, address: Address) {
+        match address {
+            Address::V4(octets) => self.ipv4(octets),
+            Address::V6(octets) => self.ipv6(octets),
+        }
+    }
+
+    /// `address.port`.
+    pub(crate) fn endpoint(&mut self, address: Address, port: u16) {
+        self.address(address);
+        self.bytes(b".");
+        self.number(port);
+    }
+
+    /// A link-layer address: `00:11:22:33:44:55`, of any length.
+    pub(crate) fn link_address(&mut self, octets: &[u8]) {
+        for (index, &octet) in octets.iter().enumerate() {
+            if index > 0 {
+                self.bytes(b":");
+            }
+            self.hex_byte(octet);
+        }
+    }
+
+    /// Two hexadecimal digits.
+    pub(crate) fn hex_byte(&mut self, octet: u8) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        self.bytes(&[
+            DIGITS[usize::from(octet >> 4)],
+            DIGITS[usize::from(octet & 15)],
+        ]);
+    }
+
+    /// Hexadecimal digits of all of `octets`, without separators.
+    pub(crate) fn hex(&mut self, octets: &[u8]) {
+        for &octet in octets {
+            self.hex_byte(octet);
+        }
+    }
+
+    /// One byte of a packet as visible text: `^A` for a control character, `M-a` above ASCII.
+    pub(crate) fn escaped_byte(&mut self, mut byte: u8) {
+        if byte >= 0x80 {
+            self.bytes(b"M-");
+            byte &= 0x7f;
+        }
+        if byte < 0x20 || byte == 0x7f {
+            self.bytes(b"^");
+            byte ^= 0x40;
+        }
+        self.bytes(&[byte]);
+    }
+
+    /// Bytes of a packet as visible text.
+    pub(crate) fn escaped(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.escaped_byte(byte);
+        }
+    }
+
+    /// The names of the set bits, joined by `, `; `none` for no bit.
+    pub(crate) fn flags(&mut self, value: u32, names: &[(u32, &str)]) {
+        let mut any = false;
+        for &(bit, name) in names {
+            if value & bit != 0 {
+                if any {
+                    self.str(", ");
+                }
+                any = true;
+                self.str(name);
+            }
+        }
+        if !any {
+            self.str("none");
+        }
+    }
+
+    /// The note that the captured bytes end inside the layer `name`.
+    pub(crate) fn truncated(&mut self, name: &str) {
+        put!(self, "[|{name}]");
+    }
+}
+
+impl fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.str(text);
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! TCP (RFC 9293).
+
+mod options;
+pub(crate) mod sequences;
+
+use super::bytes::{Bytes, Truncated};
+use super::checksum;
+use super::context::{Context, Network};
+use super::dns;
+use super::line::put;
+
+const PROTOCOL: u8 = 6;
+const HEADER: usize = 20;
+const DNS: u16 = 53;
+
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+const URG: u8 = 0x20;
+const FLAGS: [(u8, u8); 8] = [
+    (FIN, b'F'),
+    (SYN, b'S'),
+    (RST, b'R'),
+    (0x08, b'P'),
+    (ACK, b'.'),
+    (URG, b'U'),
+    (0x40, b'E'),
+    (0x80, b'W'),
+];
+
+/// Prints a segment of `length` bytes; `data` is what was captured of it.
+pub(crate) fn print(
+    cx: &mut Context<'_>,
+    net: &Network,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    cx.enter("tcp");
+    if data.len() < 4 {
+        if net.endpoints {
+            net.addresses(cx.line);
+        }
+        cx.line.truncated("tcp");
+        return Ok(());
+    }
+    let (source, destination) = (data.u16_at(0)?, data.u16_at(2)?);
+    net.ports(cx.line, source, destination);
+    data.part(0, HEADER)?;
+    let header = usize::from(data.u8_at(12)? >> 4) * 4;
+    if header < HEADER {
+        put!(
+            cx.line,
+            " tcp {} [bad hdr length {header} - too short, < {HEADER}]",
+            wrapping_difference(length, header)
+        );
+        return Ok(());
+    }
+    let payload_length = length.saturating_sub(header);
+    let flags = data.u8_at(13)?;
+    let (seq, ack) = (data.u32_at(4)?, data.u32_at(8)?);
+    let (window, urgent) = (data.u16_at(14)?, data.u16_at(18)?);
+    if cx.options.quiet {
+        put!(cx.line, "tcp {}", wrapping_difference(length, header));
+        if header > length {
+            too_long(cx, header, length);
+        }
+        return Ok(());
+    }
+    let shown = if cx.options.absolute_seq || flags & ACK == 0 {
+        sequences::Shown {
+            seq,
+            ack,
+            ack_origin: 0,
+        }
+    } else {
+        cx.sequences
+            .relative(net, (source, destination), (seq, ack), flags & SYN != 0)
+    };
+    print_flags(cx, flags);
+    if header > length {
+        too_long(cx, header, length);
+        return Ok(());
+    }
+    if cx.verbose() && !net.fragmented && data.len() >= length {
+        print_checksum(cx, net, data.u16_at(16)?, data.up_to(length));
+    }
+    if payload_length > 0 || flags & (FIN | SYN | RST) != 0 || cx.very_verbose() {
+        cx.line.str(", seq ");
+        cx.line.number(shown.seq);
+        if payload_length > 0 {
+            cx.line.str(":");
+            let payload = u32::try_from(payload_length).unwrap_or(u32::MAX);
+            cx.line.number(shown.seq.wrapping_add(payload));
+        }
+    }
+    if flags & ACK != 0 {
+        cx.line.str(", ack ");
+        cx.line.number(shown.ack);
+    }
+    cx.line.str(", win ");
+    cx.line.number(window);
+    if flags & URG != 0 {
+        put!(cx.line, ", urg {urgent}");
+    }
+    if header > HEADER && !options::print(cx, data, header, shown.ack_origin)? {
+        return Ok(());
+    }
+    cx.line.str(", length ");
+    cx.line.size(payload_length);
+    if payload_length > 0 {
+        payload(
+            cx,
+            (source, destination),
+            flags,
+            data.rest(header),
+            payload_length,
+        )?;
+    }
+    Ok(())
+}
+
+fn too_long(cx: &mut Context<'_>, header: usize, length: usize) {
+    put!(cx.line, " [bad hdr length {header} - too long, > {length}]");
+}
+
+/// `length - header` as a 32-bit field would show it, which makes a damaged header visible.
+fn wrapping_difference(length: usize, header: usize) -> u32 {
+    let low = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+    low(length).wrapping_sub(low(header))
+}
+
+fn print_flags(cx: &mut Context<'_>, flags: u8) {
+    cx.line.str("Flags [");
+    if flags == 0 {
+        cx.line.str("none");
+    }
+    for (bit, letter) in FLAGS {
+        if flags & bit != 0 {
+            cx.line.bytes(&[letter]);
+        }
+    }
+    cx.line.str("]");
+}
+
+fn print_checksum(cx: &mut Context<'_>, net: &Network, field: u16, segment: &[u8]) {
+    let sum = checksum::with_pseudo_header(net, PROTOCOL, segment);
+    put!(cx.line, ", cksum 0x{field:04x}");
+    if sum == 0 {
+        cx.line.str(" (correct)");
+    } else {
+        put!(
+            cx.line,
+            " (incorrect -> 0x{:04x})",
+            checksum::should_be(field, sum)
+        );
+    }
+}
+
+fn payload(
+    cx: &mut Context<'_>,
+    ports: (u16, u16),
+    flags: u8,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    if flags & RST != 0 {
+        // RFC 9293 section 3.5.3: a reset may carry its reason as text.
+        if cx.verbose() {
+            reset_reason(cx, data, length);
+        }
+        return Ok(());
+    }
+    if ports.0 == DNS || ports.1 == DNS {
+        return dns::print_stream(cx, data, length);
+    }
+    Ok(())
+}
+
+/// The text of a reset, `+` where there is more than is shown, `!` where it was not captured whole.
+fn reset_reason(cx: &mut Context<'_>, data: &[u8], length: usize) {
+    const SHOWN: usize = 30;
+    cx.line.str(if data.len() < length {
+        " [!RST"
+    } else {
+        " [RST"
+    });
+    cx.line.str(if length > SHOWN { "+ " } else { " " });
+    cx.line.escaped(data.up_to(length.min(SHOWN)));
+    cx.line.str("]");
+}

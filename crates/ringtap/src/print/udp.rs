@@ -1,0 +1,127 @@
+//! UDP (RFC 768) and what is known by its port.
+
+use super::bytes::{Bytes, Truncated};
+use super::checksum;
+use super::context::{Context, Network};
+use super::line::{Address, put};
+use super::{dns, small};
+
+const PROTOCOL: u8 = 17;
+const HEADER: usize = 8;
+
+const DNS: u16 = 53;
+const BOOTP_SERVER: u16 = 67;
+const BOOTP_CLIENT: u16 = 68;
+const NTP: u16 = 123;
+const MULTICAST_DNS: u16 = 5353;
+
+/// Prints a datagram for which the network header states `length` bytes.
+pub(crate) fn print(
+    cx: &mut Context<'_>,
+    net: &Network,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    cx.enter("udp");
+    if data.len() < 4 {
+        if net.endpoints {
+            net.addresses(cx.line);
+        }
+        return Err(Truncated);
+    }
+    let (source, destination) = (data.u16_at(0)?, data.u16_at(2)?);
+    let Ok(stated) = data.u16_at(4) else {
+        net.ports(cx.line, source, destination);
+        return Err(Truncated);
+    };
+    net.ports(cx.line, source, destination);
+    if length < HEADER {
+        put!(cx.line, "truncated-udp {length}");
+        return Ok(());
+    }
+    let mut stated = usize::from(stated);
+    if stated == 0 && length > usize::from(u16::MAX) {
+        // A jumbogram (RFC 2675 section 4).
+        stated = length;
+    }
+    if stated < HEADER {
+        put!(cx.line, "truncated-udplength {stated}");
+        return Ok(());
+    }
+    let missing = stated > length;
+    let payload_length = stated.min(length) - HEADER;
+    data.u16_at(6)?;
+    // Over IPv4 a checksum is optional, and often left to the NIC: only -vv speaks of it.
+    let verify = match net.source {
+        Address::V4(_) => cx.very_verbose(),
+        Address::V6(_) => cx.verbose(),
+    };
+    if verify && !net.fragmented {
+        print_checksum(cx, net, data, stated.min(length))?;
+    }
+    let payload = data.rest(HEADER).up_to(payload_length);
+    if !cx.options.quiet && by_port(cx, (source, destination), payload, payload_length)? {
+        return Ok(());
+    }
+    if missing && !net.fragmented {
+        put!(
+            cx.line,
+            "UDP, bad length {} > {}",
+            stated - HEADER,
+            length - HEADER
+        );
+        return Ok(());
+    }
+    cx.line.str("UDP, length ");
+    cx.line.size(stated - HEADER);
+    Ok(())
+}
+
+fn print_checksum(
+    cx: &mut Context<'_>,
+    net: &Network,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    let field = data.u16_at(6)?;
+    if field == 0 && matches!(net.source, Address::V4(_)) {
+        cx.line.str("[no cksum] ");
+        return Ok(());
+    }
+    if data.len() < length {
+        return Ok(());
+    }
+    let sum = checksum::with_pseudo_header(net, PROTOCOL, data.up_to(length));
+    if sum == 0 {
+        cx.line.str("[udp sum ok] ");
+    } else {
+        put!(
+            cx.line,
+            "[bad udp cksum 0x{field:04x} -> 0x{:04x}!] ",
+            checksum::should_be(field, sum)
+        );
+    }
+    Ok(())
+}
+
+/// Prints what the ports announce; false where they announce nothing known here.
+fn by_port(
+    cx: &mut Context<'_>,
+    (source, destination): (u16, u16),
+    payload: &[u8],
+    length: usize,
+) -> Result<bool, Truncated> {
+    let is = |port| source == port || destination == port;
+    if is(DNS) {
+        dns::print(cx, payload, length, false)?;
+    } else if is(BOOTP_CLIENT) || is(BOOTP_SERVER) {
+        small::dhcp::print(cx, payload, length)?;
+    } else if is(NTP) {
+        small::ntp::print(cx, payload, length)?;
+    } else if is(MULTICAST_DNS) {
+        dns::print(cx, payload, length, true)?;
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
