@@ -1,0 +1,432 @@
+//! Instructions collected, labels resolved.
+
+use super::Helper;
+use super::insn::{AluOp, AtomicOp, Cond, Insn, LONG_JUMP, Operand, Reg, Size, Width, Word, words};
+
+/// A place in the code that jumps can name before it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Label(usize);
+
+/// Code that cannot be finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AssembleError {
+    /// A jump names a label that was never placed.
+    #[error("statement {statement} jumps to a label that is placed nowhere")]
+    Unplaced {
+        /// Index of the jump among the instructions added.
+        statement: usize,
+    },
+    /// A jump goes further than 32767 instructions, and 32-bit jumps were not allowed.
+    #[error(
+        "statement {statement} jumps over {distance} instructions; more than 32767 need Linux 6.6"
+    )]
+    TooFar {
+        /// Index of the jump among the instructions added.
+        statement: usize,
+        /// Instructions jumped over.
+        distance: i64,
+    },
+}
+
+/// Collects instructions; [`Assembler::finish`] makes code of them.
+///
+/// ```
+/// use ringtap_filter::ebpf::{Assembler, Cond, Reg, Size, Width};
+///
+/// // Drops what is shorter than 60 bytes, passes the rest (XDP).
+/// let mut asm = Assembler::new();
+/// let short = asm.label();
+/// asm.load(Size::W, Reg::R2, Reg::R1, 4); // data_end
+/// asm.load(Size::W, Reg::R3, Reg::R1, 0); // data
+/// asm.mov64(Reg::R0, 1);
+/// asm.add64(Reg::R3, 60);
+/// asm.jump_if(Cond::Gt, Width::W64, Reg::R3, Reg::R2, short);
+/// asm.mov64(Reg::R0, 2);
+/// asm.place(short);
+/// asm.exit();
+/// assert_eq!(asm.finish()?.len(), 7);
+/// # Ok::<(), ringtap_filter::ebpf::AssembleError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Assembler {
+    insns: Vec<Insn>,
+    /// For each label, the number of instructions before it.
+    labels: Vec<Option<usize>>,
+    long_jumps: bool,
+}
+
+impl Assembler {
+    /// No instructions yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Allows 32-bit jumps (6.6) where 16 bits are not enough.
+    pub fn allow_long_jumps(&mut self, allow: bool) {
+        self.long_jumps = allow;
+    }
+
+    /// A label to be placed later.
+    pub fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// Places a label before the next instruction.
+    pub fn place(&mut self, label: Label) {
+        if let Some(place) = self.labels.get_mut(label.0) {
+            *place = Some(self.insns.len());
+        }
+    }
+
+    /// The instructions so far.
+    #[must_use]
+    pub fn insns(&self) -> &[Insn] {
+        &self.insns
+    }
+
+    /// Adds an instruction.
+    pub fn push(&mut self, insn: Insn) {
+        self.insns.push(insn);
+    }
+
+    /// Arithmetic on 64 bits.
+    pub fn alu64(&mut self, op: AluOp, dst: Reg, operand: impl Into<Operand>) {
+        self.push(Insn::Alu {
+            width: Width::W64,
+            op,
+            dst,
+            operand: operand.into(),
+        });
+    }
+
+    /// Arithmetic on 32 bits.
+    pub fn alu32(&mut self, op: AluOp, dst: Reg, operand: impl Into<Operand>) {
+        self.push(Insn::Alu {
+            width: Width::W32,
+            op,
+            dst,
+            operand: operand.into(),
+        });
+    }
+
+    /// `dst = operand`, 64 bits.
+    pub fn mov64(&mut self, dst: Reg, operand: impl Into<Operand>) {
+        self.alu64(AluOp::Mov, dst, operand);
+    }
+
+    /// `dst = operand`, 32 bits, the others become zero.
+    pub fn mov32(&mut self, dst: Reg, operand: impl Into<Operand>) {
+        self.alu32(AluOp::Mov, dst, operand);
+    }
+
+    /// `dst += operand`, 64 bits.
+    pub fn add64(&mut self, dst: Reg, operand: impl Into<Operand>) {
+        self.alu64(AluOp::Add, dst, operand);
+    }
+
+    /// `dst = *(size *)(src + offset)`.
+    pub fn load(&mut self, size: Size, dst: Reg, src: Reg, offset: i16) {
+        self.push(Insn::Load {
+            size,
+            dst,
+            src,
+            offset,
+        });
+    }
+
+    /// `*(size *)(dst + offset) = src`.
+    pub fn store(&mut self, size: Size, dst: Reg, offset: i16, src: Reg) {
+        self.push(Insn::Store {
+            size,
+            dst,
+            offset,
+            src,
+        });
+    }
+
+    /// `*(size *)(dst + offset) = imm`.
+    pub fn store_imm(&mut self, size: Size, dst: Reg, offset: i16, imm: i32) {
+        self.push(Insn::StoreImm {
+            size,
+            dst,
+            offset,
+            imm,
+        });
+    }
+
+    /// An atomic operation on `*(size *)(dst + offset)`.
+    pub fn atomic(&mut self, size: Size, op: AtomicOp, dst: Reg, offset: i16, src: Reg) {
+        self.push(Insn::Atomic {
+            size,
+            op,
+            dst,
+            offset,
+            src,
+        });
+    }
+
+    /// Turns the low bytes of `dst` from network to host order; a single byte stays as it is.
+    pub fn from_network(&mut self, dst: Reg, size: Size) {
+        if size != Size::B {
+            self.push(Insn::BigEndian { dst, size });
+        }
+    }
+
+    /// Jumps always.
+    pub fn jump(&mut self, to: Label) {
+        self.push(Insn::Jump { to });
+    }
+
+    /// Jumps if `dst cond operand`.
+    pub fn jump_if(
+        &mut self,
+        cond: Cond,
+        width: Width,
+        dst: Reg,
+        operand: impl Into<Operand>,
+        to: Label,
+    ) {
+        self.push(Insn::JumpIf {
+            cond,
+            width,
+            dst,
+            operand: operand.into(),
+            to,
+        });
+    }
+
+    /// Calls a helper.
+    pub fn call(&mut self, helper: Helper) {
+        self.push(Insn::Call { helper });
+    }
+
+    /// Ends the program.
+    pub fn exit(&mut self) {
+        self.push(Insn::Exit);
+    }
+
+    /// The code, in the encoding of the running machine.
+    ///
+    /// # Errors
+    /// When a label is missing or too far.
+    pub fn finish(&self) -> Result<Vec<u64>, AssembleError> {
+        let mut is_long = vec![false; self.insns.len()];
+        // Each round makes at least one more jump long, or is the last.
+        loop {
+            let starts = self.starts(&is_long);
+            let mut grown = false;
+            for (at, insn) in self.insns.iter().enumerate() {
+                let Some(to) = target(insn) else { continue };
+                let distance = self.distance(at, to, &starts)?;
+                if is_long[at] || i16::try_from(distance).is_ok() {
+                    continue;
+                }
+                if !self.long_jumps {
+                    return Err(AssembleError::TooFar {
+                        statement: at,
+                        distance,
+                    });
+                }
+                (is_long[at], grown) = (true, true);
+            }
+            if !grown {
+                return self.encode(&is_long, &starts);
+            }
+        }
+    }
+
+    /// The index of each instruction's first word, and of the end.
+    fn starts(&self, is_long: &[bool]) -> Vec<usize> {
+        let mut next = 0;
+        let mut starts = Vec::with_capacity(self.insns.len() + 1);
+        for (insn, &long) in self.insns.iter().zip(is_long) {
+            starts.push(next);
+            next += size(insn, long);
+        }
+        starts.push(next);
+        starts
+    }
+
+    /// Words from behind a jump to its target; for a long conditional jump, from its last word.
+    fn distance(&self, at: usize, to: Label, starts: &[usize]) -> Result<i64, AssembleError> {
+        let place = self.labels.get(to.0).copied().flatten();
+        let target = place.and_then(|place| starts.get(place).copied());
+        let target = target.ok_or(AssembleError::Unplaced { statement: at })?;
+        Ok(signed(target) - signed(starts[at + 1]))
+    }
+
+    fn encode(&self, is_long: &[bool], starts: &[usize]) -> Result<Vec<u64>, AssembleError> {
+        let mut code = Vec::with_capacity(starts.last().copied().unwrap_or_default());
+        for (at, insn) in self.insns.iter().enumerate() {
+            let (mut first, second) = words(insn);
+            if let Some(to) = target(insn) {
+                let distance = self.distance(at, to, starts)?;
+                if is_long[at] {
+                    // Around the long jump, unless the condition holds.
+                    if let Insn::JumpIf { .. } = insn {
+                        code.push(Word { offset: 1, ..first }.encode());
+                        code.push(
+                            Word {
+                                code: 0x05,
+                                offset: 1,
+                                ..Word::default()
+                            }
+                            .encode(),
+                        );
+                    }
+                    let imm = i32::try_from(distance);
+                    let imm = imm.map_err(|_| AssembleError::TooFar {
+                        statement: at,
+                        distance,
+                    })?;
+                    first = Word {
+                        code: LONG_JUMP,
+                        imm,
+                        ..Word::default()
+                    };
+                } else {
+                    let offset = i16::try_from(distance);
+                    first.offset = offset.map_err(|_| AssembleError::TooFar {
+                        statement: at,
+                        distance,
+                    })?;
+                }
+            }
+            code.push(first.encode());
+            code.extend(second.map(Word::encode));
+        }
+        Ok(code)
+    }
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn target(insn: &Insn) -> Option<Label> {
+    match *insn {
+        Insn::Jump { to } | Insn::JumpIf { to, .. } => Some(to),
+        _ => None,
+    }
+}
+
+/// Words of an instruction.
+fn size(insn: &Insn, long: bool) -> usize {
+    match insn {
+        Insn::LoadImm64 { .. } | Insn::LoadMap { .. } | Insn::LoadMapValue { .. } => 2,
+        Insn::JumpIf { .. } if long => 3,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ebpf::listing;
+
+    /// Words as the instruction set's document lays them out on a little-endian machine.
+    fn little(code: &[u64]) -> Vec<[u8; 8]> {
+        code.iter().map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn encodes_every_form() {
+        let mut asm = Assembler::new();
+        asm.mov64(Reg::R6, Reg::R1);
+        asm.alu32(AluOp::And, Reg::R8, 0xf);
+        asm.load(Size::H, Reg::R8, Reg::R7, 12);
+        asm.from_network(Reg::R8, Size::H);
+        asm.store(Size::Dw, Reg::R10, -8, Reg::R9);
+        asm.store_imm(Size::W, Reg::R10, -16, -1);
+        asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R10, -8, Reg::R2);
+        asm.push(Insn::LoadImm64 {
+            dst: Reg::R3,
+            value: 0x1122_3344_5566_7788,
+        });
+        asm.push(Insn::LoadMap {
+            dst: Reg::R1,
+            fd: 5,
+        });
+        asm.push(Insn::LoadMapValue {
+            dst: Reg::R1,
+            fd: 5,
+            offset: 16,
+        });
+        asm.call(Helper::KtimeGetTaiNs);
+        asm.exit();
+        let expected = [
+            [0xbf, 0x16, 0, 0, 0, 0, 0, 0],
+            [0x54, 0x08, 0, 0, 0xf, 0, 0, 0],
+            [0x69, 0x78, 12, 0, 0, 0, 0, 0],
+            [0xdc, 0x08, 0, 0, 16, 0, 0, 0],
+            [0x7b, 0x9a, 0xf8, 0xff, 0, 0, 0, 0],
+            [0x62, 0x0a, 0xf0, 0xff, 0xff, 0xff, 0xff, 0xff],
+            [0xdb, 0x2a, 0xf8, 0xff, 0xe1, 0, 0, 0],
+            [0x18, 0x03, 0, 0, 0x88, 0x77, 0x66, 0x55],
+            [0x00, 0x00, 0, 0, 0x44, 0x33, 0x22, 0x11],
+            [0x18, 0x11, 0, 0, 5, 0, 0, 0],
+            [0x00, 0x00, 0, 0, 0, 0, 0, 0],
+            [0x18, 0x21, 0, 0, 5, 0, 0, 0],
+            [0x00, 0x00, 0, 0, 16, 0, 0, 0],
+            [0x85, 0x00, 0, 0, 208, 0, 0, 0],
+            [0x95, 0x00, 0, 0, 0, 0, 0, 0],
+        ];
+        assert_eq!(little(&asm.finish().expect("no jumps")), expected);
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn resolves_labels_over_wide_instructions() {
+        let mut asm = Assembler::new();
+        let (back, out) = (asm.label(), asm.label());
+        asm.place(back);
+        asm.jump_if(Cond::Set, Width::W32, Reg::R8, 1, out);
+        asm.push(Insn::LoadImm64 {
+            dst: Reg::R0,
+            value: 1,
+        });
+        asm.jump_if(Cond::Ne, Width::W64, Reg::R0, Reg::R9, back);
+        asm.place(out);
+        asm.exit();
+        let code = little(&asm.finish().expect("both placed"));
+        assert_eq!(code[0], [0x46, 0x08, 3, 0, 1, 0, 0, 0]);
+        assert_eq!(code[3], [0x5d, 0x90, 0xfc, 0xff, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn reports_missing_labels() {
+        let mut asm = Assembler::new();
+        let nowhere = asm.label();
+        asm.exit();
+        asm.jump(nowhere);
+        assert_eq!(asm.finish(), Err(AssembleError::Unplaced { statement: 1 }));
+    }
+
+    #[test]
+    fn far_jumps_are_refused_or_made_long() {
+        let mut asm = Assembler::new();
+        let far = asm.label();
+        asm.jump_if(Cond::Eq, Width::W32, Reg::R0, 7, far);
+        asm.jump(far);
+        for _ in 0..40_000 {
+            asm.mov64(Reg::R0, 0);
+        }
+        asm.place(far);
+        asm.exit();
+        let refused = AssembleError::TooFar {
+            statement: 0,
+            distance: 40_001,
+        };
+        assert_eq!(asm.finish(), Err(refused));
+        asm.allow_long_jumps(true);
+        let code = asm.finish().expect("long jumps are allowed");
+        let text = listing(&code[..4]);
+        let expected = "   0: if w0 == 0x7 goto pc+1\n   1: goto pc+1\n   2: gotol pc+40001\n   \
+                        3: gotol pc+40000\n";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,111 @@
+//! The kernel's helper functions that programs may call.
+
+/// A helper function (`BPF_FUNC_*` of include/uapi/linux/bpf.h). None of them asks for a licence
+/// compatible with the GPL, except [`Helper::KtimeGetNs`] before Linux 5.8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Helper {
+    /// Looks up an element: map, key address → value address or null.
+    MapLookupElem,
+    /// Monotonic time in nanoseconds.
+    KtimeGetNs,
+    /// A random number of 32 bits.
+    GetPrandomU32,
+    /// The CPU that runs the program.
+    GetSmpProcessorId,
+    /// Gives a packet a VLAN tag: context, type in network order, control information → 0 or error.
+    SkbVlanPush,
+    /// Redirects to an interface: index, flags → verdict.
+    Redirect,
+    /// Copies bytes of a packet: context, offset, destination, size → 0 or a negative error.
+    SkbLoadBytes,
+    /// Redirects through a map: map, key, flags → verdict.
+    RedirectMap,
+    /// Writes a record to a ring buffer: map, data, size, flags (5.8).
+    RingbufOutput,
+    /// Monotonic time of the last tick, in nanoseconds (5.11).
+    KtimeGetCoarseNs,
+    /// The length of an XDP packet over all its buffers: context → bytes (5.18).
+    XdpGetBuffLen,
+    /// As [`Helper::SkbLoadBytes`], for XDP (5.18).
+    XdpLoadBytes,
+    /// International atomic time in nanoseconds (6.1).
+    KtimeGetTaiNs,
+}
+
+const ALL: [Helper; 13] = [
+    Helper::MapLookupElem,
+    Helper::KtimeGetNs,
+    Helper::GetPrandomU32,
+    Helper::GetSmpProcessorId,
+    Helper::SkbVlanPush,
+    Helper::Redirect,
+    Helper::SkbLoadBytes,
+    Helper::RedirectMap,
+    Helper::RingbufOutput,
+    Helper::KtimeGetCoarseNs,
+    Helper::XdpGetBuffLen,
+    Helper::XdpLoadBytes,
+    Helper::KtimeGetTaiNs,
+];
+
+impl Helper {
+    /// The number that a call names.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        match self {
+            Self::MapLookupElem => 1,
+            Self::KtimeGetNs => 5,
+            Self::GetPrandomU32 => 7,
+            Self::GetSmpProcessorId => 8,
+            Self::SkbVlanPush => 18,
+            Self::Redirect => 23,
+            Self::SkbLoadBytes => 26,
+            Self::RedirectMap => 51,
+            Self::RingbufOutput => 130,
+            Self::KtimeGetCoarseNs => 160,
+            Self::XdpGetBuffLen => 188,
+            Self::XdpLoadBytes => 189,
+            Self::KtimeGetTaiNs => 208,
+        }
+    }
+
+    /// The kernel's name of it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MapLookupElem => "bpf_map_lookup_elem",
+            Self::KtimeGetNs => "bpf_ktime_get_ns",
+            Self::GetPrandomU32 => "bpf_get_prandom_u32",
+            Self::GetSmpProcessorId => "bpf_get_smp_processor_id",
+            Self::SkbVlanPush => "bpf_skb_vlan_push",
+            Self::Redirect => "bpf_redirect",
+            Self::SkbLoadBytes => "bpf_skb_load_bytes",
+            Self::RedirectMap => "bpf_redirect_map",
+            Self::RingbufOutput => "bpf_ringbuf_output",
+            Self::KtimeGetCoarseNs => "bpf_ktime_get_coarse_ns",
+            Self::XdpGetBuffLen => "bpf_xdp_get_buff_len",
+            Self::XdpLoadBytes => "bpf_xdp_load_bytes",
+            Self::KtimeGetTaiNs => "bpf_ktime_get_tai_ns",
+        }
+    }
+
+    /// The helper of a number, if it is one of these.
+    #[must_use]
+    pub fn from_number(number: i32) -> Option<Self> {
+        ALL.into_iter().find(|helper| helper.number() == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_lead_back() {
+        for helper in ALL {
+            assert_eq!(Helper::from_number(helper.number()), Some(helper));
+        }
+        assert_eq!(Helper::from_number(-1), None);
+    }
+}

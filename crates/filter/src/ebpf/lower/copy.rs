@@ -1,0 +1,218 @@
+//! What the fast and the slow copy have in common: everything but packet loads.
+
+use super::ancillary::{skb, xdp};
+use super::step::{A, Step, Target, With, X};
+use super::view::{Byte, TAG_BYTES, View};
+use super::{Hook, Lowering};
+use crate::ebpf::{AluOp, Assembler, Cond, Helper, Label, Operand, Reg, Size, Width};
+
+/// Stack, as offsets from R10. Slots at 4 modulo 8 with 4 bytes: the verifier does not follow a
+/// value through them (it would through a whole, aligned slot of 8).
+pub(super) mod stack {
+    /// Where a helper puts packet bytes.
+    pub(in crate::ebpf::lower) const LOADED: i16 = -8;
+    /// What an offset passes through.
+    pub(in crate::ebpf::lower) const OFFSET: i16 = -12;
+    const MEMORY: i16 = -20;
+    /// Twelve bytes: what is around a tag, put together.
+    pub(in crate::ebpf::lower) const WINDOW: i16 = -168;
+
+    /// A word of scratch memory.
+    pub(in crate::ebpf::lower) fn memory(slot: u32) -> i16 {
+        // Sixteen words at most, as the program is valid.
+        MEMORY - 8 * i16::try_from(slot & 15).unwrap_or(15)
+    }
+
+    const _: () = assert!(MEMORY - 8 * 15 > WINDOW + 12 && WINDOW >= -super::super::STACK_BYTES);
+}
+
+/// Which copy it is.
+#[derive(Clone, Copy)]
+pub(super) enum Placement<'a> {
+    /// Reads in place; checks that fail lead to the slow copy's labels, or reject without one.
+    Fast { slow: Option<&'a [Label]> },
+    /// Reads by helper.
+    Slow,
+}
+
+/// One copy of a program.
+#[derive(Clone, Copy)]
+pub(super) struct Copy<'a> {
+    pub(super) lowering: Lowering<'a>,
+    pub(super) view: View,
+    /// The place of each instruction in this copy.
+    pub(super) labels: &'a [Label],
+    pub(super) placement: Placement<'a>,
+}
+
+impl Copy<'_> {
+    pub(super) fn hook(&self) -> Hook {
+        self.lowering.hook
+    }
+
+    pub(super) fn reject(&self) -> Label {
+        self.lowering.exits.reject
+    }
+
+    /// An instruction that touches neither packet nor context.
+    pub(super) fn write_plain(&self, step: Step, at: usize, asm: &mut Assembler) {
+        match step {
+            Step::Constant(target, k) => asm.mov32(target.reg(), k.cast_signed()),
+            Step::Recall(target, slot) => {
+                asm.load(Size::W, target.reg(), Reg::R10, stack::memory(slot));
+            }
+            Step::Keep(target, slot) => {
+                asm.store(Size::W, Reg::R10, stack::memory(slot), target.reg());
+            }
+            Step::Arithmetic { op, with } => self.write_arithmetic(op, with, asm),
+            Step::Negate => asm.alu32(AluOp::Neg, A, 0),
+            Step::AToX => asm.mov32(X, A),
+            Step::XToA => asm.mov32(A, X),
+            Step::Jump { to } => self.go(to, at, asm),
+            Step::Test { .. } => self.write_test(step, at, asm),
+            Step::ReturnConstant(0) => asm.jump(self.reject()),
+            Step::ReturnConstant(k) => {
+                asm.mov32(Reg::R0, k.cast_signed());
+                asm.jump(self.lowering.exits.accept);
+            }
+            Step::ReturnA => {
+                asm.jump_if(Cond::Eq, Width::W32, A, 0, self.reject());
+                asm.mov32(Reg::R0, A);
+                asm.jump(self.lowering.exits.accept);
+            }
+            Step::Absolute { .. }
+            | Step::Indirect { .. }
+            | Step::HeaderLength { .. }
+            | Step::Ancillary { .. }
+            | Step::Length(_) => {}
+        }
+    }
+
+    fn write_arithmetic(&self, op: AluOp, with: With, asm: &mut Assembler) {
+        match (op, with) {
+            (_, With::K(k)) => asm.alu32(op, A, k.cast_signed()),
+            (AluOp::Div | AluOp::Mod, With::X) => {
+                asm.jump_if(Cond::Eq, Width::W32, X, 0, self.reject());
+                asm.alu32(op, A, X);
+            }
+            (AluOp::Lsh | AluOp::Rsh, With::X) => {
+                // The machine would take X modulo 32.
+                let small = asm.label();
+                asm.jump_if(Cond::Lt, Width::W32, X, 32, small);
+                asm.mov32(A, 0);
+                asm.place(small);
+                asm.alu32(op, A, X);
+            }
+            (_, With::X) => asm.alu32(op, A, X),
+        }
+    }
+
+    fn write_test(&self, step: Step, at: usize, asm: &mut Assembler) {
+        let Step::Test {
+            cond,
+            with,
+            then,
+            otherwise,
+        } = step
+        else {
+            return;
+        };
+        let operand = match with {
+            With::K(k) => Operand::Imm(k.cast_signed()),
+            With::X => Operand::Reg(X),
+        };
+        if then == otherwise {
+            return self.go(then, at, asm);
+        }
+        match cond.inverse() {
+            Some(inverse) if then == at + 1 => {
+                asm.jump_if(inverse, Width::W32, A, operand, self.labels[otherwise]);
+            }
+            _ => {
+                asm.jump_if(cond, Width::W32, A, operand, self.labels[then]);
+                self.go(otherwise, at, asm);
+            }
+        }
+    }
+
+    /// Goes on at `to`; instructions are written in their order.
+    fn go(&self, to: usize, at: usize, asm: &mut Assembler) {
+        if to != at + 1 {
+            asm.jump(self.labels[to]);
+        }
+    }
+
+    /// Loads the packet's true length. Says whether a helper was called.
+    pub(super) fn write_length(&self, target: Target, asm: &mut Assembler) -> bool {
+        let reg = target.reg();
+        match self.hook() {
+            Hook::Xdp { frags: true } => {
+                asm.mov64(Reg::R1, Reg::R6);
+                asm.call(Helper::XdpGetBuffLen);
+                asm.mov32(reg, Reg::R0);
+                return true;
+            }
+            Hook::Xdp { frags: false } => {
+                asm.load(Size::W, reg, Reg::R6, xdp::DATA_END);
+                asm.load(Size::W, Reg::R0, Reg::R6, xdp::DATA);
+                asm.alu64(AluOp::Sub, reg, Reg::R0);
+            }
+            Hook::Tcx(_) | Hook::SocketFilter => {
+                asm.load(Size::W, reg, Reg::R6, skb::LEN);
+                if self.view == View::Tagged {
+                    asm.alu32(AluOp::Add, reg, TAG_BYTES.cast_signed());
+                }
+            }
+        }
+        false
+    }
+
+    /// Loads what lies around or in the tag, byte by byte; `packet_byte` loads one of the packet
+    /// to R0.
+    pub(super) fn write_mixed(
+        &self,
+        k: u32,
+        size: Size,
+        target: Target,
+        asm: &mut Assembler,
+        mut packet_byte: impl FnMut(u32, &mut Assembler),
+    ) {
+        let reg = target.reg();
+        match (k, size) {
+            (12, Size::H) => return load_tag_type(reg, asm),
+            (14, Size::H) => return asm.load(Size::W, reg, Reg::R6, skb::VLAN_TCI),
+            _ => asm.mov32(reg, 0),
+        }
+        for byte in self.view.bytes(k, size) {
+            match byte {
+                Byte::Packet(at) => packet_byte(at, asm),
+                Byte::Tag(at) => {
+                    if at < 2 {
+                        load_tag_type(Reg::R0, asm);
+                    } else {
+                        asm.load(Size::W, Reg::R0, Reg::R6, skb::VLAN_TCI);
+                    }
+                    if at % 2 == 0 {
+                        asm.alu32(AluOp::Rsh, Reg::R0, 8);
+                    } else {
+                        asm.alu32(AluOp::And, Reg::R0, 0xff);
+                    }
+                }
+            }
+            asm.alu32(AluOp::Lsh, reg, 8);
+            asm.alu32(AluOp::Or, reg, Reg::R0);
+        }
+    }
+}
+
+/// The tag's type, in host order.
+pub(super) fn load_tag_type(reg: Reg, asm: &mut Assembler) {
+    asm.load(Size::W, reg, Reg::R6, skb::VLAN_PROTO);
+    asm.from_network(reg, Size::H);
+}
+
+/// Four times the low nibble.
+pub(super) fn write_nibble_times_four(reg: Reg, asm: &mut Assembler) {
+    asm.alu32(AluOp::And, reg, 0xf);
+    asm.alu32(AluOp::Lsh, reg, 2);
+}

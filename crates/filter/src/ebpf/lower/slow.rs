@@ -1,0 +1,209 @@
+//! The copy that asks a helper for packet bytes, wherever they are.
+
+use super::ancillary::{self, skb};
+use super::copy::{Copy, load_tag_type, stack, write_nibble_times_four};
+use super::step::{A, Step, Target, X};
+use super::view::{Place, TAG_BYTES, TAG_END, TAG_START, View};
+use super::{Hook, LowerError};
+use crate::ebpf::{AluOp, Assembler, Cond, Helper, Label, Reg, Size, Width};
+
+/// Writes the instructions that are reached.
+pub(super) fn write(
+    copy: &Copy<'_>,
+    reached: &[bool],
+    asm: &mut Assembler,
+) -> Result<(), LowerError> {
+    let mut slow = Slow {
+        copy,
+        asm,
+        around_tag: Vec::new(),
+    };
+    for (at, &step) in copy
+        .lowering
+        .steps
+        .iter()
+        .enumerate()
+        .filter(|&(at, _)| reached[at])
+    {
+        slow.asm.place(copy.labels[at]);
+        slow.step(step, at)?;
+    }
+    slow.write_around_tag();
+    Ok(())
+}
+
+/// The copy while it is written.
+struct Slow<'a> {
+    copy: &'a Copy<'a>,
+    asm: &'a mut Assembler,
+    around_tag: Vec<AroundTag>,
+}
+
+/// A load at X plus a constant that begins before byte 16 of a packet with a tag: rare, and
+/// therefore written behind everything else.
+struct AroundTag {
+    size: Size,
+    /// Where it is written; R2 holds the offset.
+    start: Label,
+    /// The load from the packet, at the offset in R2.
+    direct: Label,
+    /// Behind the load.
+    done: Label,
+}
+
+impl Slow<'_> {
+    fn step(&mut self, step: Step, at: usize) -> Result<(), LowerError> {
+        match step {
+            Step::Absolute { k, size } => self.constant(k, size, Target::A),
+            Step::HeaderLength { k } => {
+                self.constant(k, Size::B, Target::X);
+                write_nibble_times_four(X, self.asm);
+            }
+            Step::Indirect { k, size } => self.indirect(k, size),
+            Step::Length(target) => {
+                self.copy.write_length(target, self.asm);
+            }
+            Step::Ancillary { offset } => {
+                ancillary::write(offset, at, self.copy.hook(), self.asm)?;
+            }
+            _ => self.copy.write_plain(step, at, self.asm),
+        }
+        Ok(())
+    }
+
+    /// Copies the bytes at the offset in R2 to the stack; rejects where there are none.
+    fn fetch(&mut self, size: Size) {
+        self.asm.mov32(Reg::R4, size.bytes().cast_signed());
+        fetch_to(self.copy, stack::LOADED, self.asm);
+    }
+
+    fn take(&mut self, size: Size, reg: Reg) {
+        self.asm.load(size, reg, Reg::R10, stack::LOADED);
+        self.asm.from_network(reg, size);
+    }
+
+    fn constant(&mut self, k: u32, size: Size, target: Target) {
+        match self.copy.view.place(k, size) {
+            Place::Packet(at) => {
+                self.asm.mov32(Reg::R2, at.cast_signed());
+                self.fetch(size);
+                self.take(size, target.reg());
+            }
+            Place::Mixed => {
+                let copy = self.copy;
+                copy.write_mixed(k, size, target, self.asm, |at, asm| {
+                    asm.mov32(Reg::R2, at.cast_signed());
+                    asm.mov32(Reg::R4, 1);
+                    fetch_to(copy, stack::LOADED, asm);
+                    asm.load(Size::B, Reg::R0, Reg::R10, stack::LOADED);
+                });
+            }
+            Place::Nowhere => self.reject_here(target.reg()),
+        }
+    }
+
+    /// Rejects, in a way that the verifier takes for a condition: what follows may be reached by
+    /// no other way, and it refuses code that nothing leads to.
+    fn reject_here(&mut self, reg: Reg) {
+        self.asm.mov32(reg, 0);
+        self.asm
+            .jump_if(Cond::Eq, Width::W32, reg, 0, self.copy.reject());
+    }
+
+    fn indirect(&mut self, k: u32, size: Size) {
+        let Some(k) = i32::try_from(k).ok() else {
+            return self.reject_here(A);
+        };
+        // R2 = X + k, or, beyond any packet, something that has all upper bits of the lower half
+        // set, which every helper refuses. Without a jump: the verifier bounds their number.
+        self.asm.mov32(Reg::R2, X);
+        self.asm.add64(Reg::R2, k);
+        self.asm.mov64(Reg::R3, Reg::R2);
+        self.asm.alu64(AluOp::Rsh, Reg::R3, 31);
+        self.asm.alu64(AluOp::Neg, Reg::R3, 0);
+        self.asm.alu64(AluOp::Or, Reg::R2, Reg::R3);
+        if self.copy.view == View::Plain {
+            self.fetch(size);
+            return self.take(size, A);
+        }
+        let [start, direct, done] = [(); 3].map(|()| self.asm.label());
+        self.around_tag.push(AroundTag {
+            size,
+            start,
+            direct,
+            done,
+        });
+        let behind_tag = TAG_END.cast_signed();
+        self.asm
+            .jump_if(Cond::Lt, Width::W64, Reg::R2, behind_tag, start);
+        self.asm.add64(Reg::R2, -TAG_BYTES.cast_signed());
+        self.asm.place(direct);
+        self.fetch(size);
+        self.take(size, A);
+        self.asm.place(done);
+    }
+
+    fn write_around_tag(&mut self) {
+        for load in std::mem::take(&mut self.around_tag) {
+            let bytes = load.size.bytes().cast_signed();
+            self.asm.place(load.start);
+            let before_tag = TAG_START.cast_signed() - bytes;
+            self.asm
+                .jump_if(Cond::Le, Width::W64, Reg::R2, before_tag, load.direct);
+            // A is written by the load, and a call does not lose it: it keeps the offset.
+            self.asm.mov64(A, Reg::R2);
+            self.write_window(bytes);
+            self.asm.mov64(Reg::R1, Reg::R10);
+            self.asm.add64(Reg::R1, A);
+            let first = i16::try_from(WINDOW_START).unwrap_or_default();
+            self.asm.load(load.size, A, Reg::R1, stack::WINDOW - first);
+            self.asm.from_network(A, load.size);
+            self.asm.jump(load.done);
+        }
+    }
+
+    /// Puts bytes 8 to 19 of the packet with its tag on the stack, as far as a load of `bytes` at
+    /// the offset in A reaches; rejects where the packet does not reach as far.
+    fn write_window(&mut self, bytes: i32) {
+        let asm = &mut *self.asm;
+        let window = stack::WINDOW;
+        asm.store_imm(Size::W, Reg::R10, window + 8, 0);
+        asm.mov32(Reg::R2, WINDOW_START.cast_signed());
+        asm.mov32(Reg::R4, (TAG_START - WINDOW_START).cast_signed());
+        fetch_to(self.copy, window, asm);
+        load_tag_type(Reg::R0, asm);
+        asm.from_network(Reg::R0, Size::H);
+        asm.store(Size::H, Reg::R10, window + 4, Reg::R0);
+        asm.load(Size::W, Reg::R0, Reg::R6, skb::VLAN_TCI);
+        asm.from_network(Reg::R0, Size::H);
+        asm.store(Size::H, Reg::R10, window + 6, Reg::R0);
+        let complete = asm.label();
+        asm.jump_if(
+            Cond::Le,
+            Width::W64,
+            A,
+            TAG_END.cast_signed() - bytes,
+            complete,
+        );
+        asm.mov32(Reg::R2, TAG_START.cast_signed());
+        asm.mov64(Reg::R4, A);
+        asm.add64(Reg::R4, bytes - TAG_END.cast_signed());
+        fetch_to(self.copy, window + 8, asm);
+        asm.place(complete);
+    }
+}
+
+/// The first byte of the window.
+const WINDOW_START: u32 = 8;
+
+/// Copies R4 bytes at the offset in R2 to a place on the stack; rejects where there are none.
+fn fetch_to(copy: &Copy<'_>, to: i16, asm: &mut Assembler) {
+    asm.mov64(Reg::R1, Reg::R6);
+    asm.mov64(Reg::R3, Reg::R10);
+    asm.add64(Reg::R3, i32::from(to));
+    asm.call(match copy.hook() {
+        Hook::Xdp { .. } => Helper::XdpLoadBytes,
+        Hook::Tcx(_) | Hook::SocketFilter => Helper::SkbLoadBytes,
+    });
+    asm.jump_if(Cond::Ne, Width::W64, Reg::R0, 0, copy.reject());
+}

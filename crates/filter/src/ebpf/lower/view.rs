@@ -1,0 +1,132 @@
+//! What the program takes for the packet: the bytes as the kernel has them, or with the VLAN tag
+//! put back that the kernel keeps beside them.
+
+use crate::ebpf::Size;
+
+/// Where a tag belongs, and where the bytes behind it begin.
+pub(super) const TAG_START: u32 = 12;
+pub(super) const TAG_END: u32 = 16;
+pub(super) const TAG_BYTES: u32 = TAG_END - TAG_START;
+
+/// How far packet bytes are read in place: both a constant offset and what X adds to it fit the
+/// verifier's bound on packet offsets (`MAX_PACKET_OFF`, 65535), and a load's 16-bit offset.
+pub(super) const DIRECT_BOUND: u32 = 0x7fff;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// The kernel's bytes.
+    Plain,
+    /// Four bytes of tag inserted at byte 12.
+    Tagged,
+}
+
+/// Where the bytes of a load at a constant offset are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// All in the packet, from this byte of it on.
+    Packet(u32),
+    /// Some or all in the tag.
+    Mixed,
+    /// Beyond any packet.
+    Nowhere,
+}
+
+/// One byte of a mixed load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Byte {
+    /// This byte of the packet.
+    Packet(u32),
+    /// This byte of the tag: 0 and 1 are its type, 2 and 3 its control information.
+    Tag(u32),
+}
+
+impl View {
+    pub(super) fn place(self, k: u32, size: Size) -> Place {
+        let Some(end) = k.checked_add(size.bytes()).filter(|&end| end <= 1 << 31) else {
+            return Place::Nowhere;
+        };
+        match self {
+            Self::Plain => Place::Packet(k),
+            Self::Tagged if end <= TAG_START => Place::Packet(k),
+            Self::Tagged if k >= TAG_END => Place::Packet(k - TAG_BYTES),
+            Self::Tagged => Place::Mixed,
+        }
+    }
+
+    /// The bytes of a mixed load, first to last.
+    pub(super) fn bytes(self, k: u32, size: Size) -> impl Iterator<Item = Byte> {
+        (k..k + size.bytes()).map(|at| match at {
+            _ if at < TAG_START => Byte::Packet(at),
+            _ if at < TAG_END => Byte::Tag(at - TAG_START),
+            _ => Byte::Packet(at - TAG_BYTES),
+        })
+    }
+
+    /// How many bytes of the packet must be readable in place for the load at a constant offset;
+    /// `None` where it cannot be read in place. What is in the tag needs the packet to reach it.
+    pub(super) fn extent(self, k: u32, size: Size) -> Option<u32> {
+        let extent = match self.place(k, size) {
+            Place::Packet(at) => at + size.bytes(),
+            Place::Mixed => TAG_START.max((k + size.bytes()).saturating_sub(TAG_BYTES)),
+            Place::Nowhere => return None,
+        };
+        (extent <= DIRECT_BOUND).then_some(extent)
+    }
+
+    /// The offset in the packet, counted from byte X of it, of a load at X plus `k`; together with
+    /// the least X for which it holds. `None` where the load cannot be read in place.
+    pub(super) fn indirect(self, k: u32, size: Size) -> Option<Indirect> {
+        let (offset, least_x) = match self {
+            Self::Plain => (k, 0),
+            Self::Tagged => (k.checked_sub(TAG_BYTES)?, TAG_END.saturating_sub(k)),
+        };
+        let extent = offset.checked_add(size.bytes())?;
+        (extent <= DIRECT_BOUND).then_some(Indirect {
+            offset,
+            extent,
+            least_x,
+        })
+    }
+}
+
+/// A load at X plus a constant, in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Indirect {
+    /// From byte X of the packet.
+    pub(super) offset: u32,
+    /// Bytes from byte X on that must be readable.
+    pub(super) extent: u32,
+    pub(super) least_x: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restored_tag_moves_what_follows() {
+        let view = View::Tagged;
+        assert_eq!(view.place(8, Size::W), Place::Packet(8));
+        assert_eq!(view.place(9, Size::W), Place::Mixed);
+        assert_eq!(view.place(15, Size::B), Place::Mixed);
+        assert_eq!(view.place(16, Size::H), Place::Packet(12));
+        let bytes: Vec<Byte> = view.bytes(14, Size::W).collect();
+        let expected = [
+            Byte::Tag(2),
+            Byte::Tag(3),
+            Byte::Packet(12),
+            Byte::Packet(13),
+        ];
+        assert_eq!(bytes, expected);
+        assert_eq!(view.extent(14, Size::W), Some(14));
+        assert_eq!(view.extent(12, Size::H), Some(12));
+    }
+
+    #[test]
+    fn offsets_beyond_any_packet_are_nowhere() {
+        assert_eq!(View::Plain.place(u32::MAX, Size::B), Place::Nowhere);
+        assert_eq!(View::Plain.place(u32::MAX - 4, Size::B), Place::Nowhere);
+        assert_eq!(View::Plain.extent(0x7ffe, Size::H), None);
+        assert_eq!(View::Plain.indirect(u32::MAX, Size::B), None);
+    }
+}
