@@ -283,14 +283,9 @@ fn many_links() {
     let mut netlink = namespace.netlink();
     for number in 0..100 {
         let (name, peer_name) = (format!("a{number}"), format!("b{number}"));
-        let veth = Veth {
-            name: name.as_bytes(),
-            options: LinkOptions::default(),
-            peer_name: peer_name.as_bytes(),
-            peer_options: LinkOptions::default(),
-            peer_namespace: None,
-        };
-        netlink.create_veth(&veth).expect("a pair");
+        netlink
+            .create_veth(&Veth::new(&name, &peer_name))
+            .expect("a pair");
     }
     // Far more than one datagram of the kernel holds.
     let links = netlink.links().expect("links can be listed");

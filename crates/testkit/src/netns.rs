@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use ringtap_sys::netlink::{LinkOptions, Netlink, Veth};
+use ringtap_sys::netlink::Netlink;
+pub use ringtap_sys::netlink::{LinkOptions, Veth};
 use ringtap_sys::netns;
 
 const CARRIER_LIMIT: Duration = Duration::from_secs(10);

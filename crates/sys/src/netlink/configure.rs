@@ -71,6 +71,20 @@ pub struct Veth<'a> {
     pub peer_namespace: Option<BorrowedFd<'a>>,
 }
 
+impl<'a> Veth<'a> {
+    /// A pair in one namespace, with the kernel's choice of everything else.
+    #[must_use]
+    pub fn new(name: &'a str, peer_name: &'a str) -> Self {
+        Self {
+            name: name.as_bytes(),
+            options: LinkOptions::default(),
+            peer_name: peer_name.as_bytes(),
+            peer_options: LinkOptions::default(),
+            peer_namespace: None,
+        }
+    }
+}
+
 /// A client of rtnetlink for one network namespace: that of the thread which opened it, wherever
 /// it is used afterwards.
 #[derive(Debug)]
@@ -268,6 +282,17 @@ impl Netlink {
     pub fn set_mac(&mut self, name: impl AsRef<[u8]>, mac: [u8; 6]) -> Result<()> {
         self.modify(name.as_ref(), |request| {
             request.attribute(libc::IFLA_ADDRESS, &mac);
+        })
+    }
+
+    /// Makes an interface a port of a bridge or bond, or free again.
+    ///
+    /// # Errors
+    /// No such interface, or the master does not take it.
+    pub fn set_master(&mut self, name: impl AsRef<[u8]>, master: Option<&[u8]>) -> Result<()> {
+        let master = master.map_or(Ok(0), |master| self.index(master))?;
+        self.modify(name.as_ref(), |request| {
+            request.number(libc::IFLA_MASTER, master);
         })
     }
 
