@@ -1,11 +1,14 @@
-//! Decision graph to instructions: which registers hold what, then where jumps lead.
+//! Decision graph to instructions.
 
-mod layout;
 mod select;
 
+use std::collections::HashMap;
+
 use crate::error::ErrorKind;
-use crate::ir::{Graph, Values};
+use crate::ir::{ACCEPT, Graph, NodeId, REJECT, Values};
 use crate::program::Program;
+use crate::program::assemble::{Assembler, Label};
+use crate::program::opcode as op;
 
 /// Instructions for a graph; `accept` is the number of bytes that an accepted packet keeps. With
 /// `reuse`, values that are in a register on every way to a node are not loaded again.
@@ -16,7 +19,26 @@ pub(crate) fn emit(
     reuse: bool,
 ) -> Result<Program, ErrorKind> {
     let blocks = select::blocks(graph, values, reuse)?;
-    let insns = layout::assemble(&blocks, graph.root(), accept)?;
+    let mut asm = Assembler::default();
+    let mut labels: HashMap<NodeId, Label> = HashMap::new();
+    for block in &blocks {
+        let [here, yes, no] = [block.id, block.yes, block.no]
+            .map(|id| *labels.entry(id).or_insert_with(|| asm.label()));
+        asm.place(here);
+        for insn in &block.body {
+            asm.push(insn.code, insn.k);
+        }
+        asm.branch(block.jump.0, block.jump.1, yes, no);
+    }
+    for (end, k) in [(ACCEPT, accept), (REJECT, 0)] {
+        if let Some(&label) = labels.get(&end) {
+            asm.place(label);
+        } else if graph.root() != end {
+            continue;
+        }
+        asm.push(op::RET | op::K, k);
+    }
+    let insns = asm.finish().map_err(|_| ErrorKind::TooLarge)?;
     // Valid by construction; if it were not, the text of the error would be of no help to anybody.
     Program::new(insns).map_err(|_| ErrorKind::TooLarge)
 }

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod disasm;
+pub mod ebpf;
 mod emit;
 mod error;
 mod ir;
@@ -27,6 +28,7 @@ mod link;
 mod lower;
 pub mod program;
 pub mod resolve;
+pub mod socket;
 
 pub use error::{CompileError, ErrorKind, Hint};
 pub use language::limits;

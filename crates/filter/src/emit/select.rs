@@ -90,7 +90,7 @@ impl Selector<'_> {
             Relation::GreaterEqual => op::JGE,
             Relation::AnyBit => op::JSET,
         } | op::JMP;
-        if let Some(number) = self.values.constant_of(test.right) {
+        if let Some(number) = self.values.number_of(test.right) {
             self.load_a(test.left, 0)?;
             return Ok((code | op::K, number));
         }
@@ -103,7 +103,7 @@ impl Selector<'_> {
         self.registers.x == Some(id)
             || matches!(
                 self.values.get(id),
-                Value::Constant(_) | Value::Length | Value::HeaderLength { .. }
+                Value::Constant(_) | Value::Folded(_) | Value::Length | Value::HeaderLength { .. }
             )
     }
 
@@ -111,7 +111,7 @@ impl Selector<'_> {
     fn load_both(&mut self, left: ValueId, right: ValueId, slot: u32) -> Result<(), ErrorKind> {
         let simple = matches!(
             self.values.get(right),
-            Value::Constant(_) | Value::Length | Value::HeaderLength { .. }
+            Value::Constant(_) | Value::Folded(_) | Value::Length | Value::HeaderLength { .. }
         );
         if simple {
             self.load_a(left, slot)?;
@@ -133,7 +133,7 @@ impl Selector<'_> {
             return Ok(());
         }
         match self.values.get(id) {
-            Value::Constant(n) => self.push(op::LDX | op::IMM, n),
+            Value::Constant(n) | Value::Folded(n) => self.push(op::LDX | op::IMM, n),
             Value::Length => self.push(op::LDX | op::LEN, 0),
             Value::HeaderLength { offset } => self.push(op::LDX | op::MSH | op::B, offset),
             _ => {
@@ -150,7 +150,7 @@ impl Selector<'_> {
             return Ok(());
         }
         match self.values.get(id) {
-            Value::Constant(n) => self.push(op::LD | op::IMM, n),
+            Value::Constant(n) | Value::Folded(n) => self.push(op::LD | op::IMM, n),
             Value::Length => self.push(op::LD | op::LEN, 0),
             Value::Load {
                 size,

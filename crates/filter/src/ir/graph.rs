@@ -65,13 +65,8 @@ impl Graph {
             .and_then(|at| self.nodes.get(at))
     }
 
-    /// How many nodes there are or have been.
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// A number below [`len`](Self::len) for each inner node.
-    pub(crate) fn index(id: NodeId) -> usize {
+    /// The place of an inner node in the list.
+    fn index(id: NodeId) -> usize {
         (id.0 as usize).saturating_sub(2)
     }
 
@@ -129,6 +124,20 @@ impl Graph {
 
     /// Leads edges past tests whose outcome follows from the tests before, until nothing changes.
     pub(crate) fn simplify(&mut self, values: &Values) {
+        while let Some(node) = self.node(self.root) {
+            let (left, right) = (
+                values.number_of(node.test.left),
+                values.number_of(node.test.right),
+            );
+            let (Some(left), Some(right)) = (left, right) else {
+                break;
+            };
+            self.root = if node.test.relation.holds(left, right) {
+                node.yes
+            } else {
+                node.no
+            };
+        }
         for _ in 0..MOST_PASSES {
             let edges = self.threaded(values);
             if !self.rebuild(&edges) {
@@ -141,9 +150,10 @@ impl Graph {
     fn threaded(&self, values: &Values) -> Vec<Option<(NodeId, NodeId)>> {
         let mut known: Vec<Option<Known>> = vec![None; self.nodes.len()];
         let mut edges = vec![None; self.nodes.len()];
-        if let Some(first) = known.get_mut(Self::index(self.root)) {
-            *first = Some(Known::default());
+        if self.node(self.root).is_none() {
+            return edges;
         }
+        known[Self::index(self.root)] = Some(Known::default());
         // Numbers fall along edges, so that descending numbers visit predecessors first.
         for at in (0..self.nodes.len()).rev() {
             let Some(here) = known[at].take() else {

@@ -12,7 +12,7 @@ mod value;
 
 pub(crate) use condition::{Condition, Test};
 pub(crate) use graph::{ACCEPT, Graph, Node, NodeId, REJECT};
-pub(crate) use value::{Size, Value, ValueId, Values};
+pub(crate) use value::{Size, Value, ValueId, Values, apply};
 
 /// How a test compares, unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,15 +14,6 @@ pub(crate) enum Size {
 }
 
 impl Size {
-    /// The width in bytes.
-    pub(crate) fn bytes(self) -> u32 {
-        match self {
-            Self::Byte => 1,
-            Self::Half => 2,
-            Self::Word => 4,
-        }
-    }
-
     /// The width's field in a load instruction.
     pub(crate) fn code(self) -> u16 {
         match self {
@@ -37,6 +28,10 @@ impl Size {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Constant(u32),
+    /// A number that the compiler computed from numbers in the expression. It is emitted as one,
+    /// but tests on it are only decided where nothing was tested before: that is where libpcap
+    /// does it, and deciding one elsewhere makes other loads, which may reject a packet, go away.
+    Folded(u32),
     /// The packet's length on the wire.
     Length,
     /// Packet bytes at a constant offset, which begins where `index` says.
@@ -93,6 +88,27 @@ impl Values {
         }
     }
 
+    /// The number, if the value is one, written or computed.
+    pub(crate) fn number_of(&self, id: ValueId) -> Option<u32> {
+        match self.get(id) {
+            Value::Constant(n) | Value::Folded(n) => Some(n),
+            _ => None,
+        }
+    }
+
+    fn folded_number(&mut self, number: u32) -> ValueId {
+        self.intern(Value::Folded(number))
+    }
+
+    /// A field under a mask that the compiler makes itself.
+    pub(crate) fn masked(&mut self, load: ValueId, mask: u32) -> ValueId {
+        if self.fold && mask == 0 {
+            return self.constant(0);
+        }
+        let mask = self.constant(mask);
+        self.intern(Value::Binary(Operator::And, load, mask))
+    }
+
     fn intern(&mut self, value: Value) -> ValueId {
         if let Some(&id) = self.ids.get(&value) {
             return id;
@@ -132,7 +148,7 @@ impl Values {
     /// as an index, because a large constant offset means something else.
     pub(crate) fn load_at(&mut self, size: Size, index: ValueId, offset: u32) -> ValueId {
         const LARGEST: u32 = i32::MAX as u32;
-        let sum = self.constant_of(index).and_then(|n| n.checked_add(offset));
+        let sum = self.number_of(index).and_then(|n| n.checked_add(offset));
         match sum.filter(|&sum| sum < LARGEST) {
             Some(sum) => self.load(size, sum),
             None => self.intern(Value::Load {
@@ -144,8 +160,8 @@ impl Values {
     }
 
     pub(crate) fn negate(&mut self, value: ValueId) -> ValueId {
-        match self.constant_of(value) {
-            Some(n) if self.fold => self.constant(n.wrapping_neg()),
+        match self.number_of(value) {
+            Some(n) if self.fold => self.folded_number(n.wrapping_neg()),
             _ => self.intern(Value::Negate(value)),
         }
     }
@@ -153,22 +169,22 @@ impl Values {
     /// `left operator right`. Constant division by zero and shifts beyond 31 bits are the caller's
     /// to reject.
     pub(crate) fn binary(&mut self, operator: Operator, left: ValueId, right: ValueId) -> ValueId {
-        if self.fold {
-            if let Some(value) = self.folded(operator, left, right) {
-                return value;
-            }
+        if self.fold
+            && let Some(value) = self.folded(operator, left, right)
+        {
+            return value;
         }
         self.intern(Value::Binary(operator, left, right))
     }
 
     fn folded(&mut self, operator: Operator, left: ValueId, right: ValueId) -> Option<ValueId> {
-        let (a, b) = (self.constant_of(left), self.constant_of(right));
+        let (a, b) = (self.number_of(left), self.number_of(right));
         if let (Some(a), Some(b)) = (a, b) {
-            return apply(operator, a, b).map(|n| self.constant(n));
+            return apply(operator, a, b).map(|n| self.folded_number(n));
         }
         match (operator, a, b) {
             (Operator::And | Operator::Multiply, Some(0), _)
-            | (Operator::And | Operator::Multiply, _, Some(0)) => Some(self.constant(0)),
+            | (Operator::And | Operator::Multiply, _, Some(0)) => Some(self.folded_number(0)),
             (
                 Operator::Add
                 | Operator::Subtract

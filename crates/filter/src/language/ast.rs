@@ -44,9 +44,9 @@ pub(crate) enum Primitive {
     Outbound,
     Ifindex(u32),
     Vlan(Option<u32>),
-    Mpls(Option<u32>),
     Pppoed,
-    Pppoes(Option<u32>),
+    /// Understood, but not compiled yet.
+    Later(&'static str),
 }
 
 /// Which part of a packet an [`Id`] is compared with.

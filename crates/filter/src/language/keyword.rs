@@ -104,11 +104,6 @@ pub(super) fn lookup(word: &str) -> Option<Keyword> {
         .map(|&(_, n)| Keyword::Number(n))
 }
 
-/// Whether `word` is a name for a number (a header offset or a field's value).
-pub(super) fn is_named_number(word: &str) -> bool {
-    NUMBERS.iter().any(|(name, _)| *name == word)
-}
-
 const WORDS: &[(&str, Keyword)] = &[
     ("ether", Keyword::Proto(Proto::Link)),
     ("link", Keyword::Proto(Proto::Link)),

@@ -1,8 +1,8 @@
 //! Text to tokens, each with its place.
 //!
 //! At each place the longest token wins: `len-1` is one name, `80-90` too, and `1:2:3:4:5:6` one
-//! hardware address. Among tokens of equal length a keyword comes before a number, a number before
-//! an address, an address before a name.
+//! hardware address. Among tokens of equal length a keyword comes before an
+//! address, an address before a number, a number before a name.
 
 use std::net::Ipv6Addr;
 
@@ -177,6 +177,12 @@ fn word(word: &str, at: usize) -> Result<TokenKind, CompileError> {
             keyword => TokenKind::Keyword(keyword),
         });
     }
+    if word.len() == 12
+        && word.bytes().all(|b| b.is_ascii_hexdigit())
+        && let Some(mac) = hex_pairs(word)
+    {
+        return Ok(TokenKind::Mac(mac));
+    }
     let span = at..at + word.len();
     if is_number(word) {
         return number(word)
@@ -188,11 +194,6 @@ fn word(word: &str, at: usize) -> Result<TokenKind, CompileError> {
         return dotted(&parts)
             .map(TokenKind::Ipv4)
             .ok_or_else(|| CompileError::new(span, ErrorKind::BadIpv4));
-    }
-    if word.len() == 12 && word.bytes().all(|b| b.is_ascii_hexdigit()) {
-        if let Some(mac) = hex_pairs(word) {
-            return Ok(TokenKind::Mac(mac));
-        }
     }
     Ok(TokenKind::Name(word.to_owned()))
 }

@@ -11,7 +11,6 @@ mod raw;
 mod sll;
 
 use crate::ir::{Condition, Relation, Size, Test, Values};
-use crate::language::ast::Operator;
 
 /// The kind of link-layer header, by its `LINKTYPE_` number in capture files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,7 +70,7 @@ pub(crate) mod ethertype {
     pub(crate) const ATALK: u32 = 0x809b;
     pub(crate) const AARP: u32 = 0x80f3;
     pub(crate) const IPX: u32 = 0x8137;
-    pub(crate) const MPLS: u32 = 0x8847;
+    pub(crate) const PPPOE_DISCOVERY: u32 = 0x8863;
     /// 802.2 service access points.
     pub(crate) const SAP_ISO: u32 = 0xfe;
     pub(crate) const SAP_IPX: u32 = 0xe0;
@@ -183,8 +182,7 @@ pub(crate) fn masked(
     number: u32,
 ) -> Condition {
     let load = values.load(size, offset);
-    let mask = values.constant(mask);
-    let left = values.binary(Operator::And, load, mask);
+    let left = values.masked(load, mask);
     let right = values.constant(number);
     Condition::Test(Test {
         left,

@@ -111,9 +111,9 @@ impl Lowering<'_> {
         Ok(self.in_direction(q.direction, |this, end| {
             let offset = this.place.payload + if end == End::Src { 8 } else { 24 };
             let mut test = this.network(ethertype::IP6);
-            for (at, word) in words(address.to_bits()).into_iter().enumerate() {
-                let offset = offset + 4 * at as u32;
-                test = test.and(match words(mask)[at] {
+            let parts = words(address.to_bits()).into_iter().zip(words(mask));
+            for ((word, part), offset) in parts.zip((offset..).step_by(4)) {
+                test = test.and(match part {
                     u32::MAX => equals(this.values, Size::Word, offset, word),
                     part => masked(this.values, Size::Word, offset, part, word),
                 });
@@ -193,8 +193,14 @@ impl Lowering<'_> {
         if q.proto == Some(Proto::Decnet) {
             return Err(ErrorKind::Unsupported("decnet host".to_owned()));
         }
-        let found = self.resolver.host(name);
-        let addresses = found.map_err(lookup_failed(NameKind::Host, name))?;
+        let addresses = match name.parse() {
+            // An address after a backslash.
+            Ok(address) => vec![address],
+            Err(_) => {
+                let found = self.resolver.host(name);
+                found.map_err(lookup_failed(NameKind::Host, name))?
+            }
+        };
         if addresses.is_empty() {
             return Err(unknown(NameKind::Host, name));
         }

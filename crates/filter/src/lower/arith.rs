@@ -79,19 +79,22 @@ impl Lowering<'_> {
                 right,
                 span,
             } => {
-                let constant = match **right {
-                    Arith::Number(number) => Some(number),
-                    _ => None,
-                };
-                if let Err(kind) = check_constant(*operator, constant) {
-                    self.inner = Some(span.clone());
-                    return Err(kind);
-                }
+                let first = first_number(right);
                 let (left, right) = (self.arith(left)?, self.arith(right)?);
+                let optimize = self.options.optimize;
+                let folded = self.values.number_of(right.value).filter(|_| optimize);
+                for number in [first, folded] {
+                    if let Err(kind) = check_constant(*operator, number) {
+                        self.inner = Some(span.clone());
+                        return Err(kind);
+                    }
+                }
+                // Only what the left side requires is tested: so it is in libpcap, and what
+                // `1 + ip[8] = 65` matches depends on it.
                 let value = self.values.binary(*operator, left.value, right.value);
                 Ok(Operand {
                     value,
-                    requires: both(left.requires, right.requires),
+                    requires: left.requires,
                 })
             }
         }
@@ -173,6 +176,18 @@ fn both(a: Option<Condition>, b: Option<Condition>) -> Option<Condition> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.and(b)),
         (a, b) => a.or(b),
+    }
+}
+
+/// The number that the computation of a right side begins with. libpcap checks this one, whatever
+/// is done with it then: `len % ip[0]` is refused, as the access begins with the offset 0.
+fn first_number(arith: &Arith) -> Option<u32> {
+    match arith {
+        Arith::Number(number) => Some(*number),
+        Arith::Length => None,
+        Arith::Negate(inner) => first_number(inner),
+        Arith::Load { index, .. } => first_number(index),
+        Arith::Binary { left, .. } => first_number(left),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::CompileOptions;
 use crate::error::{CompileError, ErrorKind};
 use crate::ir::{Condition, Values};
 use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Qualifiers};
-use crate::link::{LinkLayer, Place};
+use crate::link::{LinkLayer, Place, ethertype};
 use crate::resolve::{NameKind, ResolveError, Resolver};
 
 type Lowered<T> = Result<T, ErrorKind>;
@@ -87,9 +87,8 @@ impl Lowering<'_> {
             Primitive::Outbound => self.outbound(),
             Primitive::Ifindex(index) => self.interface_index(*index),
             Primitive::Vlan(id) => self.vlan(*id),
-            Primitive::Mpls(_) => Err(ErrorKind::Unsupported("mpls".to_owned())),
-            Primitive::Pppoed => Err(ErrorKind::Unsupported("pppoed".to_owned())),
-            Primitive::Pppoes(_) => Err(ErrorKind::Unsupported("pppoes".to_owned())),
+            Primitive::Pppoed => Ok(self.network(ethertype::PPPOE_DISCOVERY)),
+            Primitive::Later(name) => Err(ErrorKind::Unsupported((*name).to_owned())),
         }
     }
 

@@ -57,11 +57,9 @@ impl Lowering<'_> {
 
     pub(super) fn named_portrange(&mut self, q: Qualifiers, text: &str) -> Lowered<Condition> {
         let only = Self::transport(q, "a range of ports")?;
-        let (first, last) = match text.split_once('-') {
-            Some(parts) => parts,
-            None => (text, text),
-        };
-        let whole = |_| unknown(NameKind::Portrange, text);
+        let whole = || unknown(NameKind::Portrange, text);
+        let (first, last) = text.split_once('-').ok_or_else(whole)?;
+        let whole = |_| whole();
         let (first, belongs) = self.service(first, NameKind::Portrange).map_err(whole)?;
         let (last, last_belongs) = self.service(last, NameKind::Portrange).map_err(whole)?;
         // Ends of different transports make the range one of any transport.

@@ -133,8 +133,8 @@ impl Lowering<'_> {
                 .map(|&(_, number)| number)
                 .ok_or_else(|| unknown(NameKind::EtherProtocol, name))?,
             Some(Proto::Iso) => match name {
-                "esis" | "es-is" => nlpid::ESIS,
-                "isis" | "is-is" => nlpid::ISIS,
+                "esis" => nlpid::ESIS,
+                "isis" => nlpid::ISIS,
                 "clnp" => nlpid::CLNP,
                 _ => return Err(unknown(NameKind::IsoProtocol, name)),
             },

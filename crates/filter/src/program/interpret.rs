@@ -72,7 +72,7 @@ impl Metadata for () {
     }
 }
 
-impl Metadata for &Ancillary {
+impl Metadata for Ancillary {
     #[inline]
     fn get(&self, offset: u32, a: u32, x: u32) -> Option<u32> {
         Some(self.load(offset, a, x))
@@ -105,7 +105,7 @@ fn indirect(x: u32, k: u32) -> usize {
 impl Decoded {
     #[inline]
     pub(super) fn run(&self, data: &[u8], len: u32) -> u32 {
-        execute(&self.steps, data, len, ()).unwrap_or(0)
+        execute(&self.steps, data, len, &()).unwrap_or(0)
     }
 
     pub(super) fn run_with(&self, data: &[u8], len: u32, ancillary: &Ancillary) -> u32 {
@@ -114,12 +114,8 @@ impl Decoded {
 }
 
 /// Executes to the return. `None` where a load or a division rejects the packet.
-#[expect(
-    clippy::too_many_lines,
-    reason = "one arm per operation of the machine"
-)]
 #[inline(always)]
-fn execute<M: Metadata>(steps: &[Step], data: &[u8], len: u32, metadata: M) -> Option<u32> {
+fn execute<M: Metadata>(steps: &[Step], data: &[u8], len: u32, metadata: &M) -> Option<u32> {
     let mut memory = [0_u32; op::MEMWORDS as usize];
     let (mut a, mut x) = (0_u32, 0_u32);
     let mut at = 0_usize;

@@ -3,6 +3,7 @@
 //! A [`Program`] cannot be built invalid, so that everything which executes or translates one never
 //! re-checks opcodes, jump targets or scratch slots.
 
+pub(crate) mod assemble;
 mod decode;
 mod interpret;
 pub mod opcode;

@@ -127,10 +127,10 @@ impl Parser<'_> {
     }
 
     fn hint(&self, token: &Token, word: &str, expected: &[&'static str]) -> Option<Hint> {
-        if matches!(token.kind, TokenKind::Name(_)) {
-            if let Some(hint) = lexer::word_hint(word) {
-                return Some(hint);
-            }
+        if matches!(token.kind, TokenKind::Name(_))
+            && let Some(hint) = lexer::word_hint(word)
+        {
+            return Some(hint);
         }
         let wants_value = expected.first() == Some(&VALUE[0]);
         let wants_junction = expected.first() == Some(&"and");

@@ -1,0 +1,186 @@
+//! Instructions with labels to a program: offsets, and detours for jumps that are too long.
+//!
+//! A conditional jump reaches 255 instructions far. A branch that leads further goes to a `ja`
+//! directly behind, which reaches everywhere. Adding a `ja` can make other branches too long, so
+//! the marks are collected until no more are needed; marks are never taken away, which ends it.
+
+use super::opcode as op;
+use super::{Insn, MAX_INSNS};
+
+/// A place in the instructions to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label(usize);
+
+/// One instruction, or a place.
+#[derive(Clone, Copy, Debug)]
+enum Line {
+    Plain(Insn),
+    /// A conditional jump and its two targets.
+    Branch(u16, u32, Label, Label),
+    Always(Label),
+    Place(Label),
+}
+
+/// Instructions under construction. Jumps must lead forward.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    lines: Vec<Line>,
+    labels: usize,
+}
+
+/// The program would be longer than [`MAX_INSNS`] instructions, or a label was never placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unassemblable;
+
+/// Which branches of a line need a `ja`.
+#[derive(Clone, Copy, Default)]
+struct Detours {
+    yes: bool,
+    no: bool,
+}
+
+impl Assembler {
+    /// A label to be placed later.
+    pub(crate) fn label(&mut self) -> Label {
+        self.labels += 1;
+        Label(self.labels - 1)
+    }
+
+    /// Makes `label` name the next instruction.
+    pub(crate) fn place(&mut self, label: Label) {
+        self.lines.push(Line::Place(label));
+    }
+
+    /// An instruction that goes on to the next, or returns.
+    pub(crate) fn push(&mut self, code: u16, k: u32) {
+        self.lines.push(Line::Plain(Insn::new(code, k)));
+    }
+
+    /// A conditional jump.
+    pub(crate) fn branch(&mut self, code: u16, k: u32, yes: Label, no: Label) {
+        self.lines.push(Line::Branch(code, k, yes, no));
+    }
+
+    /// A jump.
+    pub(crate) fn goto(&mut self, target: Label) {
+        self.lines.push(Line::Always(target));
+    }
+
+    /// The instructions with all offsets.
+    pub(crate) fn finish(&self) -> Result<Vec<Insn>, Unassemblable> {
+        let mut detours = vec![Detours::default(); self.lines.len()];
+        loop {
+            let (starts, places) = self.positions(&detours)?;
+            let mut settled = true;
+            for ((line, detours), &start) in self.lines.iter().zip(&mut detours).zip(&starts) {
+                let Line::Branch(_, _, yes, no) = *line else {
+                    continue;
+                };
+                let far = |label: Label| places[label.0] - start - 1 > usize::from(u8::MAX);
+                let wanted = Detours {
+                    yes: far(yes),
+                    no: far(no),
+                };
+                settled &= (!wanted.yes || detours.yes) && (!wanted.no || detours.no);
+                detours.yes |= wanted.yes;
+                detours.no |= wanted.no;
+            }
+            if settled {
+                return Ok(self.write(&detours, &starts, &places));
+            }
+        }
+    }
+
+    /// Where each line begins, and where each label is.
+    fn positions(&self, detours: &[Detours]) -> Result<(Vec<usize>, Vec<usize>), Unassemblable> {
+        let mut starts = Vec::with_capacity(self.lines.len());
+        let mut places = vec![None; self.labels];
+        let mut at = 0;
+        for (line, detours) in self.lines.iter().zip(detours) {
+            starts.push(at);
+            match *line {
+                Line::Place(label) => places[label.0] = Some(at),
+                Line::Branch(..) => at += 1 + usize::from(detours.yes) + usize::from(detours.no),
+                Line::Plain(_) | Line::Always(_) => at += 1,
+            }
+            if at > MAX_INSNS {
+                return Err(Unassemblable);
+            }
+        }
+        let places: Option<Vec<usize>> = places.into_iter().collect();
+        places.map(|places| (starts, places)).ok_or(Unassemblable)
+    }
+
+    fn write(&self, detours: &[Detours], starts: &[usize], places: &[usize]) -> Vec<Insn> {
+        let mut insns: Vec<Insn> = Vec::new();
+        // Distances were made to fit above: a branch is near, or has its detour.
+        let near = |distance: usize| u8::try_from(distance).unwrap_or(u8::MAX);
+        let jump = |insns: &mut Vec<Insn>, target: usize| {
+            let distance = u32::try_from(target - insns.len() - 1).unwrap_or(u32::MAX);
+            insns.push(Insn::new(op::JMP | op::JA, distance));
+        };
+        for ((line, detours), &start) in self.lines.iter().zip(detours).zip(starts) {
+            match *line {
+                Line::Place(_) => {}
+                Line::Plain(insn) => insns.push(insn),
+                Line::Always(label) => jump(&mut insns, places[label.0]),
+                Line::Branch(code, k, yes, no) => {
+                    let (yes, no) = (places[yes.0], places[no.0]);
+                    let jt = if detours.yes {
+                        0
+                    } else {
+                        near(yes - start - 1)
+                    };
+                    let jf = match detours.no {
+                        true => u8::from(detours.yes),
+                        false => near(no - start - 1),
+                    };
+                    insns.push(Insn::jump(code, k, jt, jf));
+                    if detours.yes {
+                        jump(&mut insns, yes);
+                    }
+                    if detours.no {
+                        jump(&mut insns, no);
+                    }
+                }
+            }
+        }
+        insns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Program;
+
+    /// A branch over `distance` instructions either way takes the right one.
+    #[test]
+    fn branches_of_every_distance_arrive() {
+        for distance in [0, 1, 254, 255, 256, 257, 5000] {
+            let mut asm = Assembler::default();
+            let (yes, no) = (asm.label(), asm.label());
+            asm.push(op::LD | op::LEN, 0);
+            asm.branch(op::JMP | op::JEQ, 7, yes, no);
+            for _ in 0..distance {
+                asm.push(op::ALU | op::ADD, 1);
+            }
+            asm.place(yes);
+            asm.push(op::RET, 1);
+            asm.place(no);
+            asm.push(op::RET, 2);
+            let program = Program::new(asm.finish().expect("fits")).expect("valid");
+            assert_eq!(program.run(&[], 7), 1, "{distance}");
+            assert_eq!(program.run(&[], 8), 2, "{distance}");
+        }
+    }
+
+    #[test]
+    fn too_long_is_an_error() {
+        let mut asm = Assembler::default();
+        for _ in 0..=MAX_INSNS {
+            asm.push(op::RET, 0);
+        }
+        assert_eq!(asm.finish(), Err(Unassemblable));
+    }
+}

@@ -1,0 +1,101 @@
+//! Where each byte of a delivered packet is while the packet is in the kernel.
+
+use crate::program::opcode as op;
+
+/// The place of one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Byte {
+    /// In the packet, at this offset.
+    Packet(u32),
+    /// In the metadata: the `SKF_AD_` value, shifted right by so many bits.
+    Metadata(u32, u32),
+    /// Always zero.
+    Zero,
+    /// Nowhere that a program can reach.
+    Unreachable,
+}
+
+/// The bytes that are elsewhere, and how far all others moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// The first bytes of the delivered packet.
+    pub(super) head: Vec<Byte>,
+    /// The delivered offset of what follows, minus its offset in the kernel.
+    pub(super) shift: u32,
+}
+
+impl Layout {
+    /// Nothing is elsewhere.
+    pub(super) fn whole() -> Self {
+        Self {
+            head: Vec::new(),
+            shift: 0,
+        }
+    }
+
+    /// An Ethernet frame without its tag: type and tag are put in at byte 12.
+    pub(super) fn tagged() -> Self {
+        let mut head: Vec<Byte> = (0..12).map(Byte::Packet).collect();
+        head.extend(metadata(op::SKF_AD_VLAN_TPID, 2));
+        head.extend(metadata(op::SKF_AD_VLAN_TAG, 2));
+        Self { head, shift: 4 }
+    }
+
+    /// A cooked header, version 2 (LINKTYPE_LINUX_SLL2): protocol, reserved, interface, hardware
+    /// type, packet type, length of the address, address.
+    pub(super) fn cooked() -> Self {
+        Self {
+            head: cooked_header(op::SKF_AD_PROTOCOL),
+            shift: 20,
+        }
+    }
+
+    /// A cooked header and the tag: the header's protocol is the tag's, and tag and protocol
+    /// come before the payload.
+    pub(super) fn cooked_tagged() -> Self {
+        let mut head = cooked_header(op::SKF_AD_VLAN_TPID);
+        head.extend(metadata(op::SKF_AD_VLAN_TAG, 2));
+        head.extend(metadata(op::SKF_AD_PROTOCOL, 2));
+        Self { head, shift: 24 }
+    }
+
+    /// How many bytes come before what only moved.
+    pub(super) fn head_len(&self) -> u32 {
+        u32::try_from(self.head.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The place of a delivered byte.
+    pub(super) fn byte(&self, offset: u32) -> Byte {
+        match self.head.get(offset as usize) {
+            Some(&byte) => byte,
+            None => Byte::Packet(offset - self.shift),
+        }
+    }
+
+    /// How many bytes of the packet in the kernel the first `len` delivered bytes need, at least 1.
+    pub(super) fn needed(&self, len: u32) -> u32 {
+        if len >= self.head_len() {
+            return (len - self.shift).max(1);
+        }
+        let in_packet = |byte: &&Byte| matches!(byte, Byte::Packet(_));
+        let count = self.head[..len as usize].iter().filter(in_packet).count();
+        u32::try_from(count).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+/// A value of the metadata in network byte order.
+fn metadata(number: u32, bytes: u32) -> impl Iterator<Item = Byte> {
+    (0..bytes)
+        .rev()
+        .map(move |at| Byte::Metadata(number, 8 * at))
+}
+
+fn cooked_header(protocol: u32) -> Vec<Byte> {
+    let mut head: Vec<Byte> = metadata(protocol, 2).collect();
+    head.extend([Byte::Zero; 2]);
+    head.extend(metadata(op::SKF_AD_IFINDEX, 4));
+    head.extend(metadata(op::SKF_AD_HATYPE, 2));
+    head.extend(metadata(op::SKF_AD_PKTTYPE, 1));
+    head.extend([Byte::Unreachable; 9]);
+    head
+}

@@ -1,0 +1,172 @@
+//! Programs for AF_PACKET sockets: what a program means for a packet as it is delivered, said for
+//! the packet as the socket's filter sees it, so that *live equals file*.
+//!
+//! The two differ: the kernel takes the outer VLAN tag out of a frame, and cooked captures have a
+//! header that does not exist in the kernel. What is missing from the bytes is in the packet's
+//! metadata, which ancillary loads reach. The lowered program asks for the direction first where
+//! one is wanted, then whether there was a tag, and goes on in one of two copies of the original
+//! program, each with its loads rewritten (`layout` says where each byte is, `rewrite` does it).
+//!
+//! Indirect loads need care: in a file an offset of X + k beyond 32 bits rejects the packet, the
+//! kernel wraps around, and negative offsets mean something else to it. Where X may be that large
+//! (`bounds` finds out), a guard rejects.
+
+mod bounds;
+mod layout;
+mod rewrite;
+
+use layout::Layout;
+use rewrite::{Copy, Scratch};
+
+use crate::program::assemble::Assembler;
+use crate::program::opcode as op;
+use crate::program::{Insn, Program};
+
+/// What the socket's filter sees, compared with what is delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketView {
+    /// The socket is `SOCK_DGRAM` and delivers packets under a Linux cooked header, version 2, for
+    /// which the program was compiled; else it is `SOCK_RAW` on an Ethernet device.
+    pub cooked: bool,
+    /// Whether frames can have had a VLAN tag that the kernel took out. Without, the program is for
+    /// a device whose link layer has none, such as loopback's raw IP.
+    pub vlan: bool,
+    /// Which packets are wanted.
+    pub direction: Direction,
+    /// The most bytes that are wanted of a packet as it is delivered.
+    pub snaplen: u32,
+}
+
+/// The direction of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// All packets.
+    #[default]
+    Both,
+    /// Packets that this host received.
+    In,
+    /// Packets that this host sent.
+    Out,
+}
+
+/// Why a program cannot run in the kernel as it would in a file. The caller filters for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotLowerable {
+    /// A byte of the cooked header that the kernel's metadata does not hold (the address).
+    #[error("byte {0} of the cooked header cannot be loaded in the kernel")]
+    HeaderByte(u32),
+    /// The rewriting needs scratch memory, and the program uses all of it.
+    #[error("the program leaves no scratch memory for the rewriting")]
+    NoScratch,
+    /// The lowered program is longer than the kernel takes.
+    #[error("the program has {0} instructions; the kernel takes {max}", max = op::KERNEL_MAX_INSNS)]
+    TooLong(usize),
+}
+
+/// The program for the socket. `program` is one for delivered packets, as [`compile`](crate::compile)
+/// makes it.
+///
+/// The result accepts exactly the packets that `program` accepts as delivered and that go in the
+/// wanted direction. It returns the number of bytes to keep of the packet as the socket sees it,
+/// which is enough for the delivered packet to have what `program` asks for, and may be more than
+/// that: the caller cuts off what exceeds the snaplen after it has put back the tag.
+///
+/// Needs Linux 4.0 for the tag protocol (`SKF_AD_VLAN_TPID`).
+///
+/// # Errors
+/// The reason why there is no such program.
+pub fn lower(program: &Program, view: &SocketView) -> Result<Program, NotLowerable> {
+    let plain = if view.cooked {
+        Layout::cooked()
+    } else {
+        Layout::whole()
+    };
+    let tagged = match (view.vlan, view.cooked) {
+        (false, _) => None,
+        (true, true) => Some(Layout::cooked_tagged()),
+        (true, false) => Some(Layout::tagged()),
+    };
+    let mut asm = Assembler::default();
+    direction(&mut asm, view.direction);
+    let scratch = Scratch::unused_by(program);
+    // A program that looks at nothing needs no second copy.
+    let constant = program.insns().len() == 1;
+    let tagged_label = asm.label();
+    if let (Some(_), false) = (&tagged, constant) {
+        let here = asm.label();
+        asm.push(
+            op::LD | op::B | op::ABS,
+            op::SKF_AD_OFF + op::SKF_AD_VLAN_TAG_PRESENT,
+        );
+        asm.branch(op::JMP | op::JEQ, 0, here, tagged_label);
+        asm.place(here);
+    }
+    let first = |layout: &Layout, asm: &mut Assembler| -> Result<(), NotLowerable> {
+        if starts_with_a(program) {
+            asm.push(op::LD | op::IMM, 0);
+        }
+        Copy {
+            program,
+            layout,
+            snaplen: view.snaplen,
+            scratch,
+        }
+        .write(asm)
+    };
+    first(&plain, &mut asm)?;
+    asm.place(tagged_label);
+    if let (Some(layout), false) = (&tagged, constant) {
+        first(layout, &mut asm)?;
+    } else {
+        // Nothing leads here, but a label names an instruction.
+        asm.push(op::RET, 0);
+    }
+    finish(&asm)
+}
+
+/// Rejects packets of the other direction.
+fn direction(asm: &mut Assembler, direction: Direction) {
+    if direction == Direction::Both {
+        return;
+    }
+    let (wanted, other) = (asm.label(), asm.label());
+    asm.push(
+        op::LD | op::B | op::ABS,
+        op::SKF_AD_OFF + op::SKF_AD_PKTTYPE,
+    );
+    let (yes, no) = match direction {
+        Direction::Out => (wanted, other),
+        _ => (other, wanted),
+    };
+    asm.branch(op::JMP | op::JEQ, op::PACKET_OUTGOING, yes, no);
+    asm.place(other);
+    asm.push(op::RET, 0);
+    asm.place(wanted);
+}
+
+/// Whether the program may use A before it loads it. A starts as 0, which the questions before the
+/// program have changed.
+fn starts_with_a(program: &Program) -> bool {
+    program
+        .insns()
+        .first()
+        .is_none_or(|insn| !matches!(insn.code & 7, op::LD))
+        && program.insns().len() > 1
+}
+
+fn finish(asm: &Assembler) -> Result<Program, NotLowerable> {
+    let insns = asm
+        .finish()
+        .map_err(|_| NotLowerable::TooLong(usize::MAX))?;
+    if insns.len() > op::KERNEL_MAX_INSNS {
+        return Err(NotLowerable::TooLong(insns.len()));
+    }
+    let len = insns.len();
+    Program::new(insns).map_err(|_| NotLowerable::TooLong(len))
+}
+
+/// One instruction that rejects the packet, for where the kernel needs some program.
+#[must_use]
+pub fn reject_all() -> [Insn; 1] {
+    [Insn::new(op::RET | op::K, 0)]
+}

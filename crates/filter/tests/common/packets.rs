@@ -1,0 +1,264 @@
+//! Packets made up for every link type: what filters look at, whole and cut short.
+
+/// A packet: bytes, and length on the wire.
+pub(crate) type Packet = (Vec<u8>, u32);
+
+/// All made-up packets for a link type, given by DLT.
+pub(crate) fn generated(dlt: u32) -> Vec<Packet> {
+    let mut whole = Vec::new();
+    for (ether_type, payload) in payloads() {
+        for link in link_headers(dlt, ether_type, payload.len()) {
+            whole.push([link, payload.clone()].concat());
+        }
+    }
+    let mut packets = Vec::new();
+    for (at, bytes) in whole.iter().enumerate() {
+        let len = u32::try_from(bytes.len()).expect("small");
+        packets.push((bytes.clone(), len));
+        // Cut at varying places, so that every load is the first to fail on some packet.
+        for cut in cuts(at) {
+            if cut < bytes.len() {
+                packets.push((bytes[..cut].to_vec(), len));
+            }
+        }
+    }
+    packets
+}
+
+fn cuts(at: usize) -> impl Iterator<Item = usize> {
+    let spread = [
+        0, 1, 3, 11, 13, 15, 17, 20, 23, 25, 27, 29, 33, 37, 43, 53, 55, 59,
+    ];
+    spread
+        .into_iter()
+        .filter(move |cut| (cut + at).is_multiple_of(3) || *cut < 2)
+}
+
+fn link_headers(dlt: u32, ether_type: u16, payload: usize) -> Vec<Vec<u8>> {
+    let et = ether_type.to_be_bytes();
+    match dlt {
+        1 => ethernet_headers(ether_type, payload),
+        0 | 108 => {
+            let family: u32 = match ether_type {
+                0x0800 => 2,
+                0x86dd => 10,
+                other => u32::from(other),
+            };
+            let order = |f: u32| {
+                if dlt == 0 {
+                    f.to_ne_bytes()
+                } else {
+                    f.to_be_bytes()
+                }
+            };
+            vec![
+                order(family).to_vec(),
+                family.swap_bytes().to_be_bytes().to_vec(),
+            ]
+        }
+        9 | 50 => vec![[&[0xff, 0x03][..], &ppp(ether_type)].concat()],
+        51 => vec![[&[0x11, 0, 0, 5, 0, 40][..], &ppp(ether_type)].concat()],
+        113 => [0_u8, 4]
+            .into_iter()
+            .map(|kind| {
+                let mut h = vec![0, kind, 0, 1, 0, 6, 1, 2, 3, 4, 5, 6, 0, 0];
+                h.extend(if ether_type <= 1500 { [0, 4] } else { et });
+                h
+            })
+            .collect(),
+        276 => [0_u8, 4]
+            .into_iter()
+            .map(|kind| {
+                let mut h = et.to_vec();
+                h.extend([0, 0, 0, 0, 0, 1, 0, 1, kind, 6, 1, 2, 3, 4, 5, 6, 0, 0]);
+                h
+            })
+            .collect(),
+        _ => vec![Vec::new()],
+    }
+}
+
+fn ppp(ether_type: u16) -> [u8; 2] {
+    match ether_type {
+        0x0800 => [0, 0x21],
+        0x86dd => [0, 0x57],
+        0xfe => [0, 0x23],
+        other => other.to_be_bytes(),
+    }
+}
+
+fn ethernet_headers(ether_type: u16, payload: usize) -> Vec<Vec<u8>> {
+    let addresses: [&[u8]; 3] = [
+        &[6, 5, 4, 3, 2, 1, 1, 2, 3, 4, 5, 6],
+        &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 7, 8, 9, 10, 11, 12],
+        &[1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6],
+    ];
+    let tags: [&[u8]; 5] = [
+        &[],
+        &[0x81, 0, 0, 100],
+        &[0x88, 0xa8, 0x20, 100, 0x81, 0, 0, 200],
+        &[0x91, 0, 0, 5],
+        &[0x81, 0, 0, 100, 0x81, 0, 0, 200, 0x81, 0, 0, 6],
+    ];
+    let field = match ether_type {
+        0..=1500 => u16::try_from(payload).unwrap_or(1500).to_be_bytes(),
+        other => other.to_be_bytes(),
+    };
+    let mut headers = Vec::new();
+    for (at, tag) in tags.iter().enumerate() {
+        headers.push([addresses[at % 3], tag, &field].concat());
+    }
+    headers
+}
+
+/// Network-layer payloads with their EtherType, or LLC service access point.
+fn payloads() -> Vec<(u16, Vec<u8>)> {
+    let mut list = Vec::new();
+    for source in [
+        [10, 0, 0, 1],
+        [1, 2, 3, 4],
+        [192, 168, 1, 200],
+        [10, 0, 0, 2],
+    ] {
+        for destination in [[10, 0, 0, 2], [224, 0, 0, 5], [1, 2, 3, 255]] {
+            for (number, transport) in transports() {
+                list.push((0x0800, ip4(source, destination, number, 0, &[], &transport)));
+            }
+        }
+    }
+    let tcp = transport(80, 1024);
+    list.push((
+        0x0800,
+        ip4([10, 0, 0, 1], [10, 0, 0, 2], 6, 0, &[1; 12], &tcp),
+    ));
+    list.push((
+        0x0800,
+        ip4([10, 0, 0, 1], [10, 0, 0, 2], 6, 0x2000, &[], &tcp),
+    ));
+    list.push((
+        0x0800,
+        ip4([10, 0, 0, 1], [10, 0, 0, 2], 17, 0x0005, &[], &tcp),
+    ));
+    list.push((
+        0x0800,
+        ip4(
+            [127, 0, 0, 1],
+            [127, 0, 0, 1],
+            17,
+            0x4000,
+            &[1; 4],
+            &transport(53, 53),
+        ),
+    ));
+    for source in [
+        0x2001_0db8_0000_0000_0000_0000_0000_0001,
+        0xfe80 << 112 | 1,
+        1,
+    ] {
+        for destination in [0x2001_0db8_0000_0000_0000_0000_0000_0002, 0xff02 << 112 | 5] {
+            for (number, transport) in transports() {
+                list.push((0x86dd, ip6(source, destination, number, &transport)));
+            }
+            let fragment = [&[6, 0, 0, 0, 0, 0, 0, 1][..], &tcp].concat();
+            list.push((0x86dd, ip6(source, destination, 44, &fragment)));
+            let fragment = [&[58, 0, 0, 0, 0, 0, 0, 1][..], &tcp].concat();
+            list.push((0x86dd, ip6(source, destination, 44, &fragment)));
+        }
+    }
+    for (ether_type, operation) in [(0x0806, 1), (0x0806, 2), (0x8035, 3)] {
+        let mut arp = vec![
+            0, 1, 8, 0, 6, 4, 0, operation, 1, 2, 3, 4, 5, 6, 10, 0, 0, 1,
+        ];
+        arp.extend([6, 5, 4, 3, 2, 1, 1, 2, 3, 4]);
+        list.push((ether_type, arp));
+    }
+    for (ether_type, first) in [
+        (0x6001, 1),
+        (0x6002, 1),
+        (0x6003, 1),
+        (0x6004, 1),
+        (0x6007, 1),
+        (0x809b, 1),
+        (0x80f3, 1),
+        (0x8137, 1),
+        (0x9000, 1),
+        (0x88cc, 1),
+        (0x8863, 0x11),
+        (0x05dd, 1),
+    ] {
+        list.push((ether_type, vec![first; 40]));
+    }
+    let llc: [&[u8]; 12] = [
+        &[0xfe, 0xfe, 3, 0x81],
+        &[0xfe, 0xfe, 3, 0x82],
+        &[0xfe, 0xfe, 3, 0x83],
+        &[0x42, 0x42, 3, 0],
+        &[0xe0, 0xe0, 3, 0],
+        &[0xf0, 0xf0, 3, 0],
+        &[0xff, 0xff, 0, 0],
+        &[5, 6, 3, 0],
+        &[0xaa, 0xaa, 3, 0, 0, 0, 0x81, 0x37],
+        &[0xaa, 0xaa, 3, 8, 0, 7, 0x80, 0x9b],
+        &[0xaa, 0xaa, 3, 0, 0, 0, 0x80, 0xf3],
+        &[0xaa, 0xaa, 3, 0, 0, 0, 8, 0],
+    ];
+    for header in llc {
+        list.push((u16::from(header[0]), [header, &[0_u8; 40]].concat()));
+    }
+    list
+}
+
+fn transports() -> Vec<(u8, Vec<u8>)> {
+    let mut list = Vec::new();
+    for number in [6, 17, 132] {
+        for (source, destination) in [(80, 1024), (53, 53), (5000, 443)] {
+            list.push((number, transport(source, destination)));
+        }
+    }
+    for number in [1, 2, 9, 47, 50, 51, 58, 89, 103, 112] {
+        list.push((number, [&[8, 0, 1, 2][..], &[number; 24]].concat()));
+    }
+    list
+}
+
+/// Ports, then what may be a TCP header with a little data.
+fn transport(source: u16, destination: u16) -> Vec<u8> {
+    let mut bytes = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+    bytes.extend([
+        0, 20, 0x85, 1, 0, 0, 0, 2, 0x50, 0x12, 0xff, 0xff, 0, 0, 0, 0,
+    ]);
+    bytes.extend(b"GET / HTTP/1.0\r\n");
+    bytes
+}
+
+fn ip4(
+    src: [u8; 4],
+    dst: [u8; 4],
+    number: u8,
+    fragment: u16,
+    options: &[u8],
+    rest: &[u8],
+) -> Vec<u8> {
+    let words = u8::try_from(5 + options.len() / 4).expect("few options");
+    let total = u16::try_from(20 + options.len() + rest.len()).expect("short");
+    let mut bytes = vec![0x40 | words, 0];
+    bytes.extend(total.to_be_bytes());
+    bytes.extend([0, 1]);
+    bytes.extend(fragment.to_be_bytes());
+    bytes.extend([64, number, 0, 0]);
+    bytes.extend(src);
+    bytes.extend(dst);
+    bytes.extend(options);
+    bytes.extend(rest);
+    bytes
+}
+
+fn ip6(src: u128, dst: u128, next: u8, rest: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x60, 0, 0, 0];
+    bytes.extend(u16::try_from(rest.len()).expect("short").to_be_bytes());
+    bytes.extend([next, 64]);
+    bytes.extend(src.to_be_bytes());
+    bytes.extend(dst.to_be_bytes());
+    bytes.extend(rest);
+    bytes
+}
