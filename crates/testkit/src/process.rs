@@ -25,14 +25,19 @@ impl Running {
     /// # Errors
     /// When it cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        let mut child = command.spawn()?;
+        Ok(Self::watch(command.spawn()?))
+    }
+
+    /// Takes over a program that was started elsewhere, with the outputs that are still its own.
+    #[must_use]
+    pub fn watch(mut child: Child) -> Self {
         let stdout = child.stdout.take().map(collect);
         let stderr = child.stderr.take().map(collect);
-        Ok(Self {
+        Self {
             child,
             stdout,
             stderr,
-        })
+        }
     }
 
     /// Starts a program with no standard input and both outputs collected.
@@ -116,6 +121,18 @@ impl Running {
             .netlink()
             .index(&side.device)
             .map_err(io::Error::other)?;
+        self.wait_for_socket(side, index, limit)
+    }
+
+    /// The same for a program that captures on all interfaces of the side's namespace at once.
+    ///
+    /// # Errors
+    /// As [`wait_until_capturing`](Self::wait_until_capturing).
+    pub fn wait_until_capturing_any(&mut self, side: &Side, limit: Duration) -> io::Result<()> {
+        self.wait_for_socket(side, 0, limit)
+    }
+
+    fn wait_for_socket(&mut self, side: &Side, index: u32, limit: Duration) -> io::Result<()> {
         let deadline = Instant::now() + limit;
         while !has_packet_socket(side, index)? {
             if self.child.try_wait()?.is_some() {
