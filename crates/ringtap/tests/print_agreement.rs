@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         test("plain_lines_agree", &needs, || compare(&[])),
         test("quiet_lines_agree", &needs, || compare(&["-q"])),
         test("absolute_sequence_numbers_agree", &needs, || {
-            compare(&["-S"])
+            compare(&["-S"]);
         }),
         test("dumps_agree", &needs, || compare(&["-XX"])),
         test(

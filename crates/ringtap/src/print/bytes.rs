@@ -35,11 +35,6 @@ pub(crate) trait Bytes {
     fn u32_at(&self, at: usize) -> Result<u32, Truncated> {
         self.array_at(at).map(u32::from_be_bytes)
     }
-
-    /// A 64-bit number.
-    fn u64_at(&self, at: usize) -> Result<u64, Truncated> {
-        self.array_at(at).map(u64::from_be_bytes)
-    }
 }
 
 impl Bytes for [u8] {

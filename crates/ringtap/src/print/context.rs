@@ -1,5 +1,7 @@
 //! What a decoder works with: the line it writes, the options, and the memory of the printer.
 
+use std::collections::BTreeMap;
+
 use super::line::{Address, Line};
 use super::options::PrintOptions;
 use super::tcp::sequences::Sequences;
@@ -7,12 +9,17 @@ use super::tcp::sequences::Sequences;
 /// Headers that may be nested in one packet (tunnels, quoted packets); the rest is not shown.
 const MAX_DEPTH: u8 = 16;
 
+/// The names of interfaces by their index.
+pub(crate) type InterfaceNames = BTreeMap<u32, String>;
+
 /// Handed from decoder to decoder while one packet is printed.
 pub(crate) struct Context<'p> {
     /// The line under construction.
     pub(crate) line: &'p mut Line,
     pub(crate) options: &'p PrintOptions,
     pub(crate) sequences: &'p mut Sequences,
+    /// Names of interfaces by their index, for cooked captures.
+    pub(crate) interfaces: &'p InterfaceNames,
     depth: u8,
 }
 
@@ -21,11 +28,13 @@ impl<'p> Context<'p> {
         line: &'p mut Line,
         options: &'p PrintOptions,
         sequences: &'p mut Sequences,
+        interfaces: &'p InterfaceNames,
     ) -> Self {
         Self {
             line,
             options,
             sequences,
+            interfaces,
             depth: 0,
         }
     }
@@ -73,8 +82,6 @@ pub(crate) struct Network {
     pub(crate) fragmented: bool,
     /// The addresses are not on the line yet; the transport layer prints them with its ports.
     pub(crate) endpoints: bool,
-    /// Time to live or hop limit.
-    pub(crate) ttl: u8,
 }
 
 impl Network {

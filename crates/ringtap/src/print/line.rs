@@ -53,11 +53,6 @@ impl Line {
         self.text.len() >= MAX_LINE
     }
 
-    /// Takes back what was written after `len`.
-    pub(crate) fn truncate(&mut self, len: usize) {
-        self.text.truncate(len);
-    }
-
     #[inline]
     pub(crate) fn str(&mut self, text: &str) {
         self.bytes(text.as_bytes());

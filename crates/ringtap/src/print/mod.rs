@@ -39,7 +39,7 @@ use std::io::{self, Write};
 
 use ringtap_savefile::{LinkType, Packet};
 
-use context::Context;
+use context::{Context, InterfaceNames};
 use line::Line;
 pub(crate) use options::{BytesDump, PrintOptions, TimestampFormat};
 use tcp::sequences::Sequences;
@@ -51,6 +51,7 @@ pub(crate) struct Printer {
     options: PrintOptions,
     clock: Clock,
     sequences: Sequences,
+    interfaces: InterfaceNames,
     line: Line,
     /// Line, dump and line feed, so that the output sees one write per packet.
     staged: Vec<u8>,
@@ -65,10 +66,21 @@ impl Printer {
             clock: Clock::new(options.timestamps, options.nanos),
             options,
             sequences: Sequences::default(),
+            interfaces: InterfaceNames::new(),
             line: Line::default(),
             staged: Vec::new(),
             printed: 0,
         }
+    }
+
+    /// Tells the name of the interface with this index, for live captures of `any`: a cooked header
+    /// of version 2 holds the index only. A name told later for the same index replaces it.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "live captures of every interface are being built")
+    )]
+    pub(crate) fn name_interface(&mut self, index: u32, name: &str) {
+        self.interfaces.insert(index, name.to_owned());
     }
 
     /// Writes one packet, with a line feed at its end, by a single `write_all`.
@@ -108,7 +120,12 @@ impl Printer {
             self.staged.extend_from_slice(self.line.text());
             return;
         }
-        let mut cx = Context::new(&mut self.line, &self.options, &mut self.sequences);
+        let mut cx = Context::new(
+            &mut self.line,
+            &self.options,
+            &mut self.sequences,
+            &self.interfaces,
+        );
         let header = link::print(&mut cx, packet, link_type, interface);
         self.staged.extend_from_slice(self.line.text());
         if let Some(dump) = self.options.dump {

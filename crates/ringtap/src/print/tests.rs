@@ -242,6 +242,50 @@ proptest! {
     }
 }
 
+#[test]
+fn a_cooked_header_shows_the_name_that_was_told() {
+    let header = [8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 1, 2, 3, 4, 5, 6, 0, 0];
+    let mut printer = Printer::new(options(""));
+    printer.name_interface(3, "eth0\u{1b}");
+    let out = print(&mut printer, &header, None, 276);
+    assert_eq!(String::from_utf8_lossy(&out), "eth0^[ Out IP  [|ip]\n");
+    printer.name_interface(3, "lo");
+    let out = print(&mut printer, &header, None, 276);
+    assert_eq!(String::from_utf8_lossy(&out), "lo    Out IP  [|ip]\n");
+}
+
+/// Thousands of answers, each of a few bytes and with a pointer to one long name.
+#[test]
+fn a_message_of_many_long_names_stays_short() {
+    const ANSWERS: u16 = 3000;
+    let mut message = vec![0, 1, 0x81, 0x80, 0, 1];
+    message.extend(ANSWERS.to_be_bytes());
+    message.extend([0; 4]);
+    for _ in 0..15 {
+        message.push(60);
+        message.extend([7; 60]);
+    }
+    message.extend([0, 0, 5, 0, 1]);
+    for _ in 0..ANSWERS {
+        message.extend([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 0, 0, 2, 0xc0, 12]);
+    }
+    let length = u16::try_from(message.len() + 8).expect("a small message");
+    let mut data = vec![
+        0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8,
+    ];
+    data[2..4].copy_from_slice(&(length + 20).to_be_bytes());
+    data.extend([0, 53, 0, 53]);
+    data.extend(length.to_be_bytes());
+    data.extend([0, 0]);
+    data.extend(message);
+    for text in ["", "vv"] {
+        let mut printer = Printer::new(options(text));
+        check(&print(&mut printer, &data, None, 101), "many names");
+    }
+    let out = print(&mut Printer::new(options("json")), &data, None, 101);
+    assert!(out.len() < 256 * 1024, "{} bytes of JSON", out.len());
+}
+
 /// Messages whose counts and pointers promise far more than they hold.
 #[test]
 fn a_message_that_points_at_itself_ends() {

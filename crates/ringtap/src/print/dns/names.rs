@@ -10,6 +10,9 @@ const MAX_POINTERS: u8 = 64;
 /// Bytes of a name that are printed; a longer one is damaged (RFC 1035 section 2.3.4 allows 255).
 const MAX_NAME: usize = 1024;
 
+/// The longest name that RFC 1035 section 2.3.4 allows, in bytes.
+const STANDARD_NAME: usize = 255;
+
 const POINTER: u8 = 0xc0;
 
 /// What begins at a place in a name.
@@ -101,7 +104,7 @@ pub(crate) struct Name<'a> {
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut at, mut pointers, mut written) = (self.at, 0, 0);
-        while written <= MAX_NAME {
+        while written <= STANDARD_NAME {
             match label(self.message, at) {
                 Ok(Label::Text(text)) => {
                     for &byte in text {

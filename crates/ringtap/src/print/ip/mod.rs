@@ -69,15 +69,15 @@ pub(crate) fn name(protocol: u8) -> &'static str {
 /// Prints an IP packet whose version its first nibble tells.
 pub(crate) fn any(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("ip");
+    let named = cx.options.link_header;
     match data.u8_at(0)? >> 4 {
-        4 => {
-            cx.line.str("IP ");
-            v4::print(cx, data, length)
-        }
+        4 => v4::announced(cx, data, length, named),
         6 => {
             cx.enter("ip6");
             data.part(0, v6::HEADER)?;
-            cx.line.str("IP6 ");
+            if !named {
+                cx.line.str("IP6 ");
+            }
             v6::print(cx, data, length)
         }
         version => {

@@ -65,7 +65,6 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         shown_destination: Address::V4(destination),
         fragmented: offset != 0 || fragment & MORE_FRAGMENTS != 0,
         endpoints: true,
-        ttl: data.u8_at(8)?,
     };
     if offset != 0 {
         net.addresses(cx.line);

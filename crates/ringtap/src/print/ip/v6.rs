@@ -40,7 +40,6 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         shown_destination: Address::V6(destination),
         fragmented: false,
         endpoints: matches!(next, super::TCP | super::UDP | super::SCTP),
-        ttl: hop_limit,
     };
     if !net.endpoints {
         net.addresses(cx.line);

@@ -61,6 +61,10 @@ impl<'a> Dns<'a> {
     }
 }
 
+/// Entries shown of a section: a hostile message can state thousands, each with a name that is
+/// longer than itself.
+const MAX_ENTRIES: u16 = 64;
+
 /// The entries of a section one after another, until one is damaged or missing.
 struct Entries<'a, 'c> {
     data: &'a [u8],
@@ -173,7 +177,7 @@ impl Serialize for Questions<'_> {
         let entries = Entries {
             data: self.data,
             at: &at,
-            left: self.count,
+            left: self.count.min(MAX_ENTRIES),
             record: false,
         };
         serializer.collect_seq(entries.map(Question))
@@ -206,7 +210,11 @@ impl Serialize for Answers<'_> {
             record: false,
         };
         let complete = questions.count() == usize::from(self.questions);
-        let left = if complete { self.count } else { 0 };
+        let left = if complete {
+            self.count.min(MAX_ENTRIES)
+        } else {
+            0
+        };
         let entries = Entries {
             data: self.data,
             at: &at,

@@ -17,6 +17,8 @@ const MAX_LENGTH: u16 = super::ethernet::MAX_LENGTH;
 /// The fields that both versions have.
 struct Fields<'a> {
     direction: u16,
+    /// The index of the interface, in version 2.
+    index: Option<u32>,
     address: &'a [u8],
     protocol: u16,
 }
@@ -33,17 +35,12 @@ pub(super) fn print(
     data.part(0, HEADER)?;
     let fields = Fields {
         direction: data.u16_at(0)?,
+        index: None,
         address: data.part(6, 8)?.up_to(usize::from(data.u16_at(4)?)),
         protocol: data.u16_at(14)?,
     };
     if cx.options.link_header {
-        put!(cx.line, "{:>3} ", direction(fields.direction));
-        if !fields.address.is_empty() {
-            cx.line.link_address(fields.address);
-            cx.line.str(" ");
-        }
-        protocol(cx, &fields);
-        put!(cx.line, ", length {length}: ");
+        link_header(cx, &fields, length);
     }
     payload(
         cx,
@@ -69,25 +66,21 @@ pub(super) fn print_v2(
     let index = data.u32_at(4)?;
     let fields = Fields {
         direction: u16::from(data.u8_at(10)?),
+        index: Some(index),
         address: data.part(12, 8)?.up_to(usize::from(data.u8_at(11)?)),
         protocol: data.u16_at(0)?,
     };
     match interface {
         // "any" is the capture's name, not the packet's.
-        Some(name) if name != "any" => {
-            cx.line.escaped(name.as_bytes());
-            cx.line.str(" ");
-        }
-        _ => put!(cx.line, "ifindex {index} "),
+        Some(name) if name != "any" => interface_name(cx, name),
+        _ => match cx.interfaces.get(&index) {
+            Some(name) => interface_name(cx, name),
+            None => interface_name(cx, "?"),
+        },
     }
     put!(cx.line, "{:<3} ", direction(fields.direction));
     if cx.options.link_header {
-        if !fields.address.is_empty() {
-            cx.line.link_address(fields.address);
-            cx.line.str(" ");
-        }
-        protocol(cx, &fields);
-        put!(cx.line, ", length {length}: ");
+        link_header(cx, &fields, length);
     }
     payload(
         cx,
@@ -97,6 +90,29 @@ pub(super) fn print_v2(
         length,
         header,
     )
+}
+
+/// The name in at least five columns, so that the lines of several interfaces stand in order.
+fn interface_name(cx: &mut Context<'_>, name: &str) {
+    let begin = cx.line.len();
+    cx.line.escaped(name.as_bytes());
+    for _ in cx.line.len() - begin..5 {
+        cx.line.str(" ");
+    }
+    cx.line.str(" ");
+}
+
+fn link_header(cx: &mut Context<'_>, fields: &Fields<'_>, length: usize) {
+    match fields.index {
+        Some(index) => put!(cx.line, "ifindex {index} "),
+        None => put!(cx.line, "{:>3} ", direction(fields.direction)),
+    }
+    if !fields.address.is_empty() {
+        cx.line.link_address(fields.address);
+        cx.line.str(" ");
+    }
+    protocol(cx, fields);
+    put!(cx.line, ", length {length}: ");
 }
 
 fn direction(kind: u16) -> &'static str {
@@ -159,8 +175,8 @@ fn payload(
         if cx.options.link_header {
             let dei = if tag & 0x1000 != 0 { ", DEI" } else { "" };
             put!(cx.line, "vlan {}, p {}{dei}, ", tag & 0xfff, tag >> 13);
-            put!(cx.line, "ethertype {}, ", super::ether_type_name(kind));
         }
+        put!(cx.line, "ethertype {}, ", super::ether_type_name(kind));
     }
     if kind > MAX_LENGTH && super::network(cx, kind, data, length)? {
         return Ok(());
@@ -170,8 +186,7 @@ fn payload(
             protocol: kind,
             ..*fields
         };
-        protocol(cx, &shown);
-        put!(cx.line, ", length {whole}: ");
+        link_header(cx, &shown, whole);
     }
     super::unknown_payload(cx, data, length);
     Ok(())

@@ -82,11 +82,11 @@ fn dispatch(
         types::ETHERNET => ethernet::print(cx, data, length, header),
         types::LINUX_SLL => cooked::print(cx, data, length, header),
         types::LINUX_SLL2 => cooked::print_v2(cx, data, length, interface, header),
-        types::RAW | types::RAW_BSD | types::RAW_OPENBSD => ip::any(cx, data, length),
-        types::IPV4 => ip::v4::announced(cx, data, length, false),
-        types::IPV6 => {
-            cx.line.str("IP6 ");
-            ip::v6::print(cx, data, length)
+        types::RAW | types::RAW_BSD | types::RAW_OPENBSD | types::IPV4 | types::IPV6 => {
+            if cx.options.link_header {
+                cx.line.str("ip: ");
+            }
+            ip::any(cx, data, length)
         }
         types::NULL | types::LOOP => null(cx, data, length, link_type.0, header),
         types::PPP | types::PPP_HDLC => ppp::print(cx, data, length, header),
@@ -127,7 +127,7 @@ fn null(
     let name = match family {
         INET => "IPv4",
         10 | 24 | 28 | 30 => "IPv6",
-        _ => "unknown",
+        _ => "Unknown",
     };
     if cx.options.link_header {
         if cx.options.quiet {
@@ -142,7 +142,7 @@ fn null(
         "IPv6" => network(cx, IPV6, packet, rest),
         _ => {
             if !cx.options.link_header {
-                put!(cx.line, "AF unknown ({family}), length {length}: ");
+                put!(cx.line, "AF Unknown ({family}), length {length}: ");
             }
             unknown_payload(cx, packet, rest);
             Ok(true)

@@ -102,6 +102,7 @@ fn payload(
             match protocol_name(protocol) {
                 Some(name) if prefixed => put!(cx.line, "{name}, length {length}"),
                 Some(_) => {}
+                None if !prefixed => {}
                 None => {
                     put!(cx.line, "unknown PPP protocol (0x{protocol:04x}) ");
                     if !cx.options.quiet {

@@ -120,7 +120,6 @@ mod tests {
             shown_destination: destination,
             fragmented: false,
             endpoints: true,
-            ttl: 64,
         }
     }
 
