@@ -14,7 +14,7 @@ use ringtap_sys::netlink::Netlink;
 pub use ringtap_sys::netlink::{LinkOptions, Veth};
 use ringtap_sys::netns;
 
-const CARRIER_LIMIT: Duration = Duration::from_secs(10);
+const READY_LIMIT: Duration = Duration::from_secs(10);
 const PREFIX_V4: u8 = 24;
 const PREFIX_V6: u8 = 64;
 
@@ -226,6 +226,23 @@ impl Side {
         }
     }
 
+    /// Waits until nothing is lost any more on its way to or from this end.
+    fn wait_until_ready(&self, options: &VethOptions) {
+        let mut netlink = self.namespace.netlink();
+        let up = netlink
+            .wait_until_up(&self.device, READY_LIMIT)
+            .expect("the end exists");
+        assert!(up, "{} got no carrier", self.device);
+        if options.ipv6 {
+            let local = netlink.wait_until_local(self.ipv6.into(), READY_LIMIT);
+            assert!(
+                local.expect("a routing table"),
+                "{} is not received on",
+                self.ipv6
+            );
+        }
+    }
+
     /// No router solicitations and no link-local address that would be announced.
     fn silence_ipv6(&self) {
         let device = &self.device;
@@ -281,15 +298,7 @@ impl VethPair {
         left.configure(&right, options);
         right.configure(&left, options);
         for side in [&left, &right] {
-            let up = side
-                .namespace
-                .netlink()
-                .wait_until_up(&side.device, CARRIER_LIMIT);
-            assert!(
-                up.expect("the end exists"),
-                "{} got no carrier",
-                side.device
-            );
+            side.wait_until_ready(options);
         }
         Self { left, right }
     }

@@ -106,6 +106,41 @@ impl Netlink {
     }
 }
 
+impl Netlink {
+    /// Whether packets for an address are received by the namespace itself: what its routing
+    /// tables decide, not what its interfaces are said to have.
+    ///
+    /// # Errors
+    /// The kernel refuses the question.
+    pub fn is_local(&mut self, address: IpAddr) -> Result<bool> {
+        let mut body = [0; ROUTE_BODY_LEN];
+        let (family, octets) = match address {
+            IpAddr::V4(v4) => (libc::AF_INET, v4.octets().to_vec()),
+            IpAddr::V6(v6) => (libc::AF_INET6, v6.octets().to_vec()),
+        };
+        // Both families and prefix lengths fit a byte.
+        body[0] = family.to_le_bytes()[0];
+        body[1] = if address.is_ipv4() { 32 } else { 128 };
+        let get = (libc::RTM_GETROUTE, "RTM_GETROUTE");
+        let mut request = Request::new(get, libc::NLM_F_ACK, &body, address.to_string());
+        request.attribute(libc::RTA_DST, &octets);
+        match self.socket.execute(request) {
+            Ok(records) => Ok(records.iter().any(|record| {
+                record.kind == libc::RTM_NEWROUTE && record.payload.get(7) == Some(&libc::RTN_LOCAL)
+            })),
+            Err(error) if is_no_route(error.errno()) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_no_route(errno: Option<i32>) -> bool {
+    matches!(
+        errno,
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENOENT)
+    )
+}
+
 /// A unicast route (`RTN_UNICAST`) with a prefix of no bits.
 fn is_default(payload: &[u8]) -> bool {
     payload.get(1) == Some(&0) && payload.get(7) == Some(&libc::RTN_UNICAST)

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use super::message::{Request, read_u32};
+use super::message::Request;
 use super::name::{ALTNAME_MAX, NAME_MAX, Name, check};
 use super::socket::Socket;
-use super::{Error, Result};
+use super::{OperationalState, Result};
 
 // Numbers that the libc crate lacks (include/uapi/linux/rtnetlink.h, veth.h, if_link.h, if_addr.h).
 const RTM_NEWLINKPROP: u16 = 108;
@@ -247,17 +247,21 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Waits until the interface can carry frames (operational state up, or unknown as of
-    /// loopback); false when `limit` has passed.
+    /// Waits until the interface can carry frames: its operational state is up, which loopback's is
+    /// as soon as it is set up; false when `limit` has passed. Kinds whose drivers do not tell
+    /// their state (`dummy`, `tun`) wait in vain.
     ///
     /// # Errors
     /// No such interface, or the kernel refuses.
     pub fn wait_until_up(&mut self, name: impl AsRef<[u8]>, limit: Duration) -> Result<bool> {
         let deadline = Instant::now() + limit;
         loop {
-            let (_, flags) = self.index_and_flags(name.as_ref())?;
-            // Running includes carrier and the dormant state (include/uapi/linux/if.h).
-            if flags & libc::IFF_RUNNING.cast_unsigned() != 0 {
+            let link = self.link(name.as_ref())?;
+            // The flag IFF_RUNNING would be too early: it is also set as long as the kernel has
+            // not yet looked at the carrier, while the transmit queue still drops everything.
+            let is_loopback = link.flags & libc::IFF_LOOPBACK.cast_unsigned() != 0
+                && link.flags & libc::IFF_UP.cast_unsigned() != 0;
+            if link.state == OperationalState::Up || is_loopback {
                 return Ok(true);
             }
             if Instant::now() >= deadline {
@@ -363,8 +367,8 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Gives an interface an address, usable at once: an IPv6 address skips the search for
-    /// duplicates.
+    /// Gives an interface an address. An IPv6 address skips the search for duplicates, and yet the
+    /// kernel takes a moment to receive on it: see [`wait_until_local`](Self::wait_until_local).
     ///
     /// # Errors
     /// No such interface, the prefix is longer than the address, or the kernel refuses.
@@ -390,6 +394,22 @@ impl Netlink {
         }
         request.number(IFA_FLAGS, libc::IFA_F_NODAD);
         self.change(request)
+    }
+
+    /// Waits until the namespace receives packets for one of its addresses; false when `limit` has
+    /// passed.
+    ///
+    /// # Errors
+    /// The kernel refuses the question.
+    pub fn wait_until_local(&mut self, address: IpAddr, limit: Duration) -> Result<bool> {
+        let deadline = Instant::now() + limit;
+        while !self.is_local(address)? {
+            if Instant::now() >= deadline {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(true)
     }
 
     /// Tells the interface the MAC address behind an IP address for good, so that nobody asks for
@@ -446,43 +466,7 @@ impl Netlink {
     /// # Errors
     /// No such interface, or the kernel refuses.
     pub fn index(&mut self, name: impl AsRef<[u8]>) -> Result<u32> {
-        self.index_and_flags(name.as_ref()).map(|(index, _)| index)
-    }
-
-    fn index_and_flags(&mut self, name: &[u8]) -> Result<(u32, u32)> {
-        let name = check(name, ALTNAME_MAX)?;
-        let kind = if name.len() > NAME_MAX {
-            libc::IFLA_ALT_IFNAME
-        } else {
-            libc::IFLA_IFNAME
-        };
-        let mut request = Request::new(
-            (libc::RTM_GETLINK, "RTM_GETLINK"),
-            libc::NLM_F_ACK,
-            &link_body(0, 0, 0),
-            Name::new(name).to_string(),
-        );
-        request.string(kind, name);
-        let missing = || Error::NoLink {
-            name: Name::new(name),
-        };
-        let records = self
-            .socket
-            .execute(request)
-            .map_err(|error| match error.errno() {
-                Some(libc::ENODEV) => missing(),
-                _ => error,
-            })?;
-        let record = records.first().ok_or_else(missing)?;
-        let field = |at, what| {
-            read_u32(&record.payload, at).ok_or(Error::Malformed {
-                what,
-                offset: at,
-                expected: 4,
-                found: record.payload.len().saturating_sub(at),
-            })
-        };
-        Ok((field(4, "interface index")?, field(8, "interface flags")?))
+        self.link(name).map(|link| link.index)
     }
 
     fn modify(&mut self, name: &[u8], fill: impl FnOnce(&mut Request)) -> Result<()> {

@@ -2,9 +2,8 @@
 
 use super::configure::link_body;
 use super::message::{Attribute, Attributes, Request, read_u16, read_u32};
-use super::name::Name;
-use super::socket::Record;
-use super::{Counters, Netlink, Result};
+use super::name::{ALTNAME_MAX, NAME_MAX, Name, check};
+use super::{Counters, Error, Netlink, Result};
 
 // Numbers that the libc crate lacks (include/uapi/linux/if_link.h).
 const IFLA_XDP_ATTACHED: u16 = 2;
@@ -167,6 +166,40 @@ impl OperationalState {
 }
 
 impl Netlink {
+    /// The interface with this name or alternative name. Needs no privilege.
+    ///
+    /// # Errors
+    /// No such interface, or the answer is malformed.
+    pub fn link(&mut self, name: impl AsRef<[u8]>) -> Result<Link> {
+        let name = check(name.as_ref(), ALTNAME_MAX)?;
+        let kind = if name.len() > NAME_MAX {
+            libc::IFLA_ALT_IFNAME
+        } else {
+            libc::IFLA_IFNAME
+        };
+        let mut request = Request::new(
+            (libc::RTM_GETLINK, "RTM_GETLINK"),
+            libc::NLM_F_ACK,
+            &link_body(0, 0, 0),
+            Name::new(name).to_string(),
+        );
+        request.string(kind, name);
+        let missing = || Error::NoLink {
+            name: Name::new(name),
+        };
+        let records = self
+            .socket
+            .execute(request)
+            .map_err(|error| match error.errno() {
+                Some(libc::ENODEV) => missing(),
+                _ => error,
+            })?;
+        let link = records
+            .iter()
+            .find(|record| record.kind == libc::RTM_NEWLINK);
+        Link::parse(&link.ok_or_else(missing)?.payload)
+    }
+
     /// All interfaces of the namespace, by index. Needs no privilege.
     ///
     /// # Errors
@@ -175,10 +208,12 @@ impl Netlink {
     pub fn links(&mut self) -> Result<Vec<Link>> {
         let get = (libc::RTM_GETLINK, "RTM_GETLINK");
         let make = || Request::new(get, libc::NLM_F_DUMP, &link_body(0, 0, 0), "");
-        let is_link = |record: &Record| record.kind == libc::RTM_NEWLINK;
         let records = self.socket.dump(make, |_| true)?;
         let mut links = Vec::with_capacity(records.len());
-        for record in records.iter().filter(|record| is_link(record)) {
+        for record in records
+            .iter()
+            .filter(|record| record.kind == libc::RTM_NEWLINK)
+        {
             links.push(Link::parse(&record.payload)?);
         }
         links.sort_by_key(|link| link.index);
@@ -353,7 +388,6 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Error;
     use super::*;
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
