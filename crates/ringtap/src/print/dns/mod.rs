@@ -5,12 +5,13 @@
 
 pub(crate) mod names;
 mod records;
+mod types;
 
 use super::bytes::{Bytes, Truncated};
 use super::context::Context;
 use super::line::put;
-pub(crate) use records::type_name;
 use records::{Next, Section};
+pub(crate) use types::type_name;
 
 pub(crate) const HEADER: usize = 12;
 

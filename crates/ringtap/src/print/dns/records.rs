@@ -1,6 +1,6 @@
 //! Questions and resource records.
 
-use super::{Message, names};
+use super::{Message, names, type_name};
 use crate::print::bytes::{Bytes, Truncated};
 use crate::print::context::Context;
 use crate::print::line::put;
@@ -39,97 +39,6 @@ const INTERNET: u16 = 1;
 const TOP_BIT: u16 = 0x8000;
 /// The extended flag "DNSSEC OK" in the second half of an OPT record's time to live.
 const DNSSEC_OK: u16 = 0x8000;
-
-/// The name of a record type, from IANA's registry.
-pub(crate) fn type_name(kind: u16) -> Option<&'static str> {
-    Some(match kind {
-        A => "A",
-        NS => "NS",
-        3 => "MD",
-        4 => "MF",
-        CNAME => "CNAME",
-        SOA => "SOA",
-        7 => "MB",
-        8 => "MG",
-        9 => "MR",
-        10 => "NULL",
-        11 => "WKS",
-        PTR => "PTR",
-        13 => "HINFO",
-        14 => "MINFO",
-        MX => "MX",
-        TXT => "TXT",
-        17 => "RP",
-        18 => "AFSDB",
-        19 => "X25",
-        20 => "ISDN",
-        21 => "RT",
-        22 => "NSAP",
-        23 => "NSAP_PTR",
-        24 => "SIG",
-        25 => "KEY",
-        26 => "PX",
-        27 => "GPOS",
-        AAAA => "AAAA",
-        29 => "LOC",
-        30 => "NXT",
-        31 => "EID",
-        32 => "NIMLOC",
-        SRV => "SRV",
-        34 => "ATMA",
-        35 => "NAPTR",
-        36 => "KX",
-        37 => "CERT",
-        38 => "A6",
-        DNAME => "DNAME",
-        40 => "SINK",
-        OPT => "OPT",
-        42 => "APL",
-        43 => "DS",
-        44 => "SSHFP",
-        45 => "IPSECKEY",
-        46 => "RRSIG",
-        47 => "NSEC",
-        48 => "DNSKEY",
-        49 => "DHCID",
-        50 => "NSEC3",
-        51 => "NSEC3PARAM",
-        52 => "TLSA",
-        53 => "SMIMEA",
-        55 => "HIP",
-        56 => "NINFO",
-        57 => "RKEY",
-        58 => "TALINK",
-        59 => "CDS",
-        60 => "CDNSKEY",
-        61 => "OPENPGPKEY",
-        62 => "CSYNC",
-        63 => "ZONEMD",
-        64 => "SVCB",
-        65 => "HTTPS",
-        99 => "SPF",
-        100 => "UINFO",
-        101 => "UID",
-        102 => "GID",
-        103 => "UNSPEC",
-        104 => "NID",
-        105 => "L32",
-        106 => "L64",
-        107 => "LP",
-        108 => "EUI48",
-        109 => "EUI64",
-        249 => "TKEY",
-        250 => "TSIG",
-        251 => "IXFR",
-        252 => "AXFR",
-        253 => "MAILB",
-        254 => "MAILA",
-        255 => "ANY",
-        URI => "URI",
-        257 => "CAA",
-        _ => return None,
-    })
-}
 
 fn put_type(cx: &mut Context<'_>, kind: u16) {
     match type_name(kind) {

@@ -44,34 +44,69 @@ pub(super) fn print(
     header: &mut usize,
 ) -> Result<(), Truncated> {
     cx.enter("llc");
-    if data.len() < 3 {
+    let Some(field) = Control::of(data) else {
         cx.line.str(" ");
         cx.line.truncated("llc");
         super::unknown_payload(cx, data, length);
         return Ok(());
-    }
-    let (dsap, ssap) = (data.u8_at(0)?, data.u8_at(1)?);
-    let first = data.u8_at(2)?;
-    let unnumbered = first & 3 == 3;
-    if !unnumbered && data.len() < 4 {
-        cx.line.str(" ");
-        cx.line.truncated("llc");
-        super::unknown_payload(cx, data, length);
-        return Ok(());
-    }
-    let (control, size) = if unnumbered {
-        (u16::from(first), 3)
-    } else {
-        (data.u16_at(2)?.swap_bytes(), 4)
     };
+    let size = if field.unnumbered { 3 } else { 4 };
     *header += size;
     if cx.options.link_header {
-        let group = if dsap & 1 == 1 { "Group" } else { "Individual" };
+        field.print(cx);
+    }
+    let (payload, rest) = (data.rest(size), length.saturating_sub(size));
+    if field.unnumbered && field.control == u16::from(UNNUMBERED_INFORMATION) {
+        match (field.dsap & 0xfe, field.ssap & 0xfe) {
+            (SNAP, SNAP) => return snap(cx, data, length, frame, header),
+            (SPANNING_TREE, SPANNING_TREE) => return stp::print(cx, payload, rest),
+            (IP, IP) => return super::network(cx, super::IPV4, payload, rest).map(|_| ()),
+            _ => {}
+        }
+    }
+    generic(cx, data, frame, field, length)
+}
+
+#[derive(Clone, Copy)]
+struct Control {
+    dsap: u8,
+    ssap: u8,
+    control: u16,
+    unnumbered: bool,
+}
+
+impl Control {
+    /// The header at the beginning of `data`; None where it was not captured whole.
+    fn of(data: &[u8]) -> Option<Self> {
+        let first = data.u8_at(2).ok()?;
+        let unnumbered = first & 3 == 3;
+        let control = if unnumbered {
+            u16::from(first)
+        } else {
+            data.u16_at(2).ok()?.swap_bytes()
+        };
+        Some(Self {
+            dsap: data.u8_at(0).ok()?,
+            ssap: data.u8_at(1).ok()?,
+            control,
+            unnumbered,
+        })
+    }
+
+    /// The header as `-e` shows it.
+    fn print(self, cx: &mut Context<'_>) {
+        let Self {
+            dsap,
+            ssap,
+            control,
+            unnumbered,
+        } = self;
         put!(
             cx.line,
-            "LLC, dsap {} (0x{:02x}) {group}, ssap {} (0x{:02x}) {}, ctrl 0x",
+            "LLC, dsap {} (0x{:02x}) {}, ssap {} (0x{:02x}) {}, ctrl 0x",
             sap_name(dsap & 0xfe),
             dsap & 0xfe,
+            if dsap & 1 == 1 { "Group" } else { "Individual" },
             sap_name(ssap & 0xfe),
             ssap & 0xfe,
             if ssap & 1 == 1 { "Response" } else { "Command" }
@@ -82,35 +117,6 @@ pub(super) fn print(
             put!(cx.line, "{control:04x}: ");
         }
     }
-    let (payload, rest) = (data.rest(size), length.saturating_sub(size));
-    if unnumbered && control == u16::from(UNNUMBERED_INFORMATION) {
-        match (dsap & 0xfe, ssap & 0xfe) {
-            (SNAP, SNAP) => return snap(cx, data, length, frame, header),
-            (SPANNING_TREE, SPANNING_TREE) => return stp::print(cx, payload, rest),
-            (IP, IP) => return super::network(cx, super::IPV4, payload, rest).map(|_| ()),
-            _ => {}
-        }
-    }
-    generic(
-        cx,
-        data,
-        frame,
-        Control {
-            dsap,
-            ssap,
-            control,
-            unnumbered,
-        },
-        length,
-    )
-}
-
-#[derive(Clone, Copy)]
-struct Control {
-    dsap: u8,
-    ssap: u8,
-    control: u16,
-    unnumbered: bool,
 }
 
 /// Addresses and access points; the name alone where both points are the same.

@@ -8,6 +8,7 @@ use super::checksum;
 use super::context::{Context, Network};
 use super::dns;
 use super::line::put;
+use sequences::Shown;
 
 const PROTOCOL: u8 = 6;
 const HEADER: usize = 20;
@@ -56,10 +57,6 @@ pub(crate) fn print(
         );
         return Ok(());
     }
-    let payload_length = length.saturating_sub(header);
-    let flags = data.u8_at(13)?;
-    let (seq, ack) = (data.u32_at(4)?, data.u32_at(8)?);
-    let (window, urgent) = (data.u16_at(14)?, data.u16_at(18)?);
     if cx.options.quiet {
         put!(cx.line, "tcp {}", wrapping_difference(length, header));
         if header > length {
@@ -67,16 +64,9 @@ pub(crate) fn print(
         }
         return Ok(());
     }
-    let shown = if cx.options.absolute_seq || flags & ACK == 0 {
-        sequences::Shown {
-            seq,
-            ack,
-            ack_origin: 0,
-        }
-    } else {
-        cx.sequences
-            .relative(net, (source, destination), (seq, ack), flags & SYN != 0)
-    };
+    let flags = data.u8_at(13)?;
+    // Also where the line ends early: the connection's numbers are remembered.
+    let shown = numbers(cx, net, data, flags)?;
     print_flags(cx, flags);
     if header > length {
         too_long(cx, header, length);
@@ -85,6 +75,52 @@ pub(crate) fn print(
     if cx.verbose() && !net.fragmented && data.len() >= length {
         print_checksum(cx, net, data.u16_at(16)?, data.up_to(length));
     }
+    let payload_length = length - header;
+    print_numbers(cx, flags, shown, payload_length);
+    put!(cx.line, ", win {}", data.u16_at(14)?);
+    if flags & URG != 0 {
+        put!(cx.line, ", urg {}", data.u16_at(18)?);
+    }
+    if header > HEADER && !options::print(cx, data, header, shown.ack_origin)? {
+        return Ok(());
+    }
+    cx.line.str(", length ");
+    cx.line.size(payload_length);
+    if payload_length == 0 {
+        return Ok(());
+    }
+    payload(
+        cx,
+        (source, destination),
+        flags,
+        data.rest(header),
+        payload_length,
+    )
+}
+
+/// The numbers as they are to be shown: relative to the connection's first, unless it has no
+/// acknowledgement yet.
+fn numbers(
+    cx: &mut Context<'_>,
+    net: &Network,
+    data: &[u8],
+    flags: u8,
+) -> Result<Shown, Truncated> {
+    let ports = (data.u16_at(0)?, data.u16_at(2)?);
+    let (seq, ack) = (data.u32_at(4)?, data.u32_at(8)?);
+    if cx.options.absolute_seq || flags & ACK == 0 {
+        return Ok(Shown {
+            seq,
+            ack,
+            ack_origin: 0,
+        });
+    }
+    Ok(cx
+        .sequences
+        .relative(net, ports, (seq, ack), flags & SYN != 0))
+}
+
+fn print_numbers(cx: &mut Context<'_>, flags: u8, shown: Shown, payload_length: usize) {
     if payload_length > 0 || flags & (FIN | SYN | RST) != 0 || cx.very_verbose() {
         cx.line.str(", seq ");
         cx.line.number(shown.seq);
@@ -98,26 +134,6 @@ pub(crate) fn print(
         cx.line.str(", ack ");
         cx.line.number(shown.ack);
     }
-    cx.line.str(", win ");
-    cx.line.number(window);
-    if flags & URG != 0 {
-        put!(cx.line, ", urg {urgent}");
-    }
-    if header > HEADER && !options::print(cx, data, header, shown.ack_origin)? {
-        return Ok(());
-    }
-    cx.line.str(", length ");
-    cx.line.size(payload_length);
-    if payload_length > 0 {
-        payload(
-            cx,
-            (source, destination),
-            flags,
-            data.rest(header),
-            payload_length,
-        )?;
-    }
-    Ok(())
 }
 
 fn too_long(cx: &mut Context<'_>, header: usize, length: usize) {

@@ -132,16 +132,7 @@ fn option(
             cx.line.hex(body);
         }
         (SCPS, 2) => put!(cx.line, " cap {:02x} id {}", body.u8_at(0)?, body.u8_at(1)?),
-        (USER_TIMEOUT, 2) => {
-            let value = body.u16_at(0)?;
-            let timeout = u32::from(value & 0x7fff);
-            let seconds = if value & 0x8000 != 0 {
-                timeout * 60
-            } else {
-                timeout
-            };
-            put!(cx.line, " 0x{value:x} {seconds}");
-        }
+        (USER_TIMEOUT, 2) => user_timeout(cx, body.u16_at(0)?),
         (AUTHENTICATION, 2..) => {
             put!(
                 cx.line,
@@ -170,6 +161,13 @@ fn option(
         }
     }
     Ok(true)
+}
+
+/// RFC 5482 section 2: the highest bit says that the value is in minutes.
+fn user_timeout(cx: &mut Context<'_>, value: u16) {
+    let timeout = u32::from(value & 0x7fff);
+    let unit = if value & 0x8000 != 0 { 60 } else { 1 };
+    put!(cx.line, " 0x{value:x} {}", timeout * unit);
 }
 
 fn sack(cx: &mut Context<'_>, body: &[u8], ack_origin: u32) -> Result<(), Truncated> {
