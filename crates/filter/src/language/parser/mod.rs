@@ -50,7 +50,7 @@ pub(crate) fn parse(text: &str) -> Parsed<Option<Expr>> {
         at: 0,
         depth: 0,
     };
-    let (expr, _) = parser.expression()?;
+    let (expr, _) = parser.expression(None)?;
     match parser.peek_token() {
         None => Ok(Some(expr)),
         Some(_) => Err(parser.unexpected(&["and", "or"])),
@@ -203,8 +203,10 @@ impl Parser<'_> {
     }
 
     /// Conditions joined by `and` and `or`, and the qualifiers that a value after them takes over.
-    fn expression(&mut self) -> Parsed<(Expr, Option<Qualifiers>)> {
-        let (first, mut inherited) = self.term()?;
+    /// `before` are those that a value in the place of the conditions would take over: they are
+    /// handed on across a parenthesis.
+    fn expression(&mut self, before: Option<Qualifiers>) -> Parsed<(Expr, Option<Qualifiers>)> {
+        let (first, mut inherited) = self.term(before)?;
         let mut rest = Vec::new();
         while let Some(junction) = self.junction() {
             let (next, qualifiers) = self.term_or_id(inherited)?;
@@ -220,10 +222,10 @@ impl Parser<'_> {
     }
 
     /// A condition that stands on its own.
-    fn term(&mut self) -> Parsed<(Expr, Option<Qualifiers>)> {
+    fn term(&mut self, before: Option<Qualifiers>) -> Parsed<(Expr, Option<Qualifiers>)> {
         let negated = self.negations();
         let (expr, qualifiers) = match self.at_symbol(Symbol::LeftParen) {
-            true => self.parenthesis()?,
+            true => self.parenthesis(before)?,
             false => self.primitive()?,
         };
         Ok((negate(expr, negated), qualifiers))
@@ -231,15 +233,15 @@ impl Parser<'_> {
 
     /// A parenthesis at the place of a condition: around arithmetic if a comparison follows, else
     /// around conditions.
-    fn parenthesis(&mut self) -> Parsed<(Expr, Option<Qualifiers>)> {
+    fn parenthesis(&mut self, before: Option<Qualifiers>) -> Parsed<(Expr, Option<Qualifiers>)> {
         if let Ok(relation) = self.attempt(Self::relation) {
             return Ok((relation, None));
         }
         let open = self.start();
         self.at += 1;
-        let (expr, _) = self.nested(Self::expression)?;
+        let (expr, _) = self.nested(|parser| parser.expression(before))?;
         self.close(open, Symbol::RightParen, &["and", "or", ")"])?;
-        Ok((expr, None))
+        Ok((expr, before))
     }
 
     /// After `and` or `or`: a value that takes over qualifiers, or a condition.
@@ -254,7 +256,7 @@ impl Parser<'_> {
         };
         if !value {
             self.at = begin;
-            return self.term();
+            return self.term(inherited);
         }
         let Some(qualifiers) = inherited else {
             let token = self.peek_token().map_or(0..0, |token| token.span.clone());
