@@ -82,6 +82,8 @@ pub(crate) struct Emitter<'p, 'f, 'c> {
     raw: HashMap<Value, Raw>,
     blocks: Vec<Option<Block>>,
     exit: Block,
+    /// Where all that rejects goes, so that these many ways cost one value.
+    reject: Block,
 }
 
 impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
@@ -103,6 +105,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         let blocks = (0..ops.len())
             .map(|at| plan.is_start(at).then(|| builder.create_block()))
             .collect();
+        let reject = builder.create_block();
         let raw = HashMap::new();
         Self {
             builder,
@@ -116,6 +119,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
             raw,
             blocks,
             exit,
+            reject,
         }
     }
 
@@ -136,6 +140,10 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
                 open = self.instruction(at);
             }
         }
+        self.builder.switch_to_block(self.reject);
+        self.builder.seal_block(self.reject);
+        let zero = BlockArg::from(self.number(0));
+        self.builder.ins().jump(self.exit, &[zero]);
     }
 
     /// Writes one instruction; false when the code does not continue after it.
@@ -195,6 +203,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
 
     fn destination(&mut self, goal: Goal) -> (Block, Vec<BlockArg>) {
         match goal {
+            Goal::Verdict(0) => (self.reject, Vec::new()),
             Goal::Verdict(k) => (self.exit, vec![BlockArg::from(self.number(k))]),
             Goal::Code(at) => match self.blocks[at] {
                 Some(block) => (block, Vec::new()),
@@ -211,10 +220,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     /// Rejects unless `accept`, and continues in a new block.
     fn require(&mut self, accept: Value) {
         let next = self.builder.create_block();
-        let zero = BlockArg::from(self.number(0));
-        self.builder
-            .ins()
-            .brif(accept, next, &[], self.exit, &[zero]);
+        self.builder.ins().brif(accept, next, &[], self.reject, &[]);
         self.builder.switch_to_block(next);
         self.builder.seal_block(next);
     }

@@ -1,5 +1,7 @@
 //! Why a program could not be made native.
 
+use crate::op::MAX_INSNS;
+
 /// Why a program stays with the interpreter.
 #[derive(Debug, thiserror::Error)]
 pub enum NativeError {
@@ -9,6 +11,9 @@ pub enum NativeError {
         /// What the code generator says of the host.
         reason: String,
     },
+    /// More instructions than [`MAX_INSNS`](crate::MAX_INSNS).
+    #[error("{0} instructions; native code is made of at most {MAX_INSNS}")]
+    TooLong(usize),
     /// An instruction outside classic BPF.
     #[error("instruction {at}: code {code:#06x} with these operands is not classic BPF")]
     Instruction {

@@ -25,8 +25,9 @@ impl Native {
     ///
     /// # Errors
     ///
-    /// If this processor is not supported, or if the system refuses executable memory, as a
-    /// hardened one may: the interpreter is there then.
+    /// If this processor is not supported, if the program is longer than
+    /// [`MAX_INSNS`](crate::MAX_INSNS), or if the system refuses executable memory, as a hardened
+    /// one may. The interpreter is there then.
     pub fn compile(program: &Program) -> Result<Self, NativeError> {
         let ops = decode(program.insns())?;
         let facts = analyse(&ops);

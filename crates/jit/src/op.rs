@@ -4,9 +4,10 @@
 //! The program has been validated by `ringtap-filter`; whatever would still not decode is an
 //! error here and never undefined behaviour there.
 
-use crate::error::NativeError;
 use ringtap_filter::Insn;
 use ringtap_filter::program::opcode as bpf;
+
+use crate::error::NativeError;
 
 /// Where an operand comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +113,10 @@ pub(crate) enum Op {
     ReturnA,
 }
 
+/// The longest program that is made native, in instructions: the kernel's limit, too. It bounds
+/// the time that compiling a hostile program takes.
+pub const MAX_INSNS: usize = bpf::KERNEL_MAX_INSNS;
+
 /// Words of scratch memory.
 pub(crate) const SCRATCH_WORDS: usize = 16;
 
@@ -120,8 +125,12 @@ pub(crate) const SCRATCH_WORDS: usize = 16;
 /// # Errors
 ///
 /// [`NativeError::Instruction`] at the first one that classic BPF doesn't define, that jumps out
-/// of the program, or that names scratch memory that there isn't.
+/// of the program, or that names scratch memory that there isn't; [`NativeError::TooLong`] and
+/// [`NativeError::NoReturn`] for the program as a whole.
 pub(crate) fn decode(program: &[Insn]) -> Result<Vec<Op>, NativeError> {
+    if program.len() > MAX_INSNS {
+        return Err(NativeError::TooLong(program.len()));
+    }
     let decoded: Result<Vec<Op>, NativeError> = program
         .iter()
         .enumerate()

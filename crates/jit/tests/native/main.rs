@@ -10,7 +10,7 @@ use proptest::prelude::{ProptestConfig, proptest};
 use proptest::test_runner::FileFailurePersistence;
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::{Insn, Program};
-use ringtap_jit::{Metadata, Native, PacketRef};
+use ringtap_jit::{MAX_INSNS, Metadata, Native, NativeError, PacketRef};
 
 thread_local! {
     static MEMORY: RefCell<Guarded> = RefCell::new(Guarded::new(64));
@@ -77,7 +77,7 @@ fn agree_on(program: &Program, native: &Native, packets: &[(&[u8], u32)]) {
 
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: 1_200,
+        cases: 1_000,
         failure_persistence: Some(Box::new(FileFailurePersistence::SourceParallel(
             "regressions",
         ))),
@@ -195,6 +195,14 @@ fn an_empty_batch_writes_nothing() {
     let mut verdicts = [5];
     native.run_batch(&[], &mut verdicts);
     assert_eq!(verdicts, [5]);
+}
+
+#[test]
+fn a_program_beyond_the_limit_is_refused() {
+    let long = |count: usize| program(&vec![Insn::new(op::RET | op::K, 1); count]);
+    assert!(Native::compile(&long(MAX_INSNS)).is_ok());
+    let refused = Native::compile(&long(MAX_INSNS + 1));
+    assert!(matches!(refused, Err(NativeError::TooLong(count)) if count == MAX_INSNS + 1));
 }
 
 /// Code grows in proportion to the program, whatever its shape, so that compiling is bounded.

@@ -114,35 +114,43 @@ fn test() -> impl Strategy<Value = Test> {
 /// A program of the form that filters have: alternatives of tests, all of which must hold, with
 /// common targets for success and failure.
 pub(crate) fn filter() -> impl Strategy<Value = Program> {
-    let groups = vec((vec(test(), 1..3), any::<bool>()), 1..5);
-    (groups, 1_u32..100, any::<bool>(), number()).prop_map(|(groups, accept, negate, other)| {
-        let mut insns = Vec::new();
+    let groups = vec((vec((test(), mask()), 1..3), any::<bool>()), 1..5);
+    (groups, end(), end()).prop_map(|(groups, failure, success)| {
         // Written from the end: the first alternative of a group is the last one written.
-        let ends = if negate { [accept, 0] } else { [0, accept] };
-        insns.push(Insn::new(op::RET, if other == 0 { 7 } else { ends[0] }));
-        insns.push(Insn::new(op::RET, ends[1]));
+        let mut insns = vec![failure, success];
         for (tests, header) in groups.into_iter().rev() {
             let success = insns.len() - 1;
-            for (nth, (code, offset, constants, equal)) in tests.into_iter().enumerate() {
+            for (nth, ((code, offset, constants, equal), mask)) in tests.into_iter().enumerate() {
                 let failure = if nth == 0 { 0 } else { insns.len() - 1 };
-                write_test(
-                    &mut insns,
-                    &constants,
-                    if equal {
-                        [success, failure]
-                    } else {
-                        [failure, success]
-                    },
-                );
+                let mut targets = [success, failure];
+                if !equal {
+                    targets.reverse();
+                }
+                write_test(&mut insns, &constants, targets);
+                insns.extend(mask.map(|k| Insn::new(op::ALU | op::AND, k)));
                 insns.push(Insn::new(code, offset));
             }
             if header {
-                insns.push(Insn::new(0xb1, 14));
+                insns.push(Insn::new(op::LDX | op::MSH | op::B, 14));
             }
         }
         insns.reverse();
         valid(insns)
     })
+}
+
+/// Bits of a value that count, as in a test for a network.
+fn mask() -> impl Strategy<Value = Option<u32>> {
+    prop_oneof![4 => Just(None), 1 => Just(Some(0x00ff)), 1 => Just(Some(0x0101_0000))]
+}
+
+/// A constant verdict, or the last value that was tested.
+fn end() -> impl Strategy<Value = Insn> {
+    prop_oneof![
+        3 => Just(Insn::new(op::RET | op::K, 0)),
+        2 => (1_u32..100).prop_map(|k| Insn::new(op::RET | op::K, k)),
+        1 => Just(Insn::new(op::RET | op::A, 0)),
+    ]
 }
 
 /// Comparisons one after another, in an array that is going to be reversed.
