@@ -1,1 +1,66 @@
-//! Placeholder.
+//! Packet sources: live captures and files, behind one trait.
+//!
+//! What it is: devices, options and filters in; blocks of packets out. What it is not: it prints,
+//! writes and decodes nothing.
+//!
+//! There are two levels.
+//!
+//! - **Blocks**: [`open`] and [`open_file`] give a [`Source`], whose [`Source::next`] hands out one
+//!   [`Block`] after the other, borrowed from the ring or the file. Dropping a block gives its
+//!   memory back. Nothing is copied or allocated per packet, and a reader that keeps up makes no
+//!   system call.
+//! - **Packets**: [`Capture`] does the same with a closure per packet.
+//!
+//! ```no_run
+//! use std::ops::ControlFlow;
+//!
+//! use ringtap_capture::Capture;
+//!
+//! # fn main() -> Result<(), ringtap_capture::Error> {
+//! let mut capture = Capture::on("eth0").filter("tcp port 443").snaplen(96).open()?;
+//! let mut bytes = 0;
+//! capture.for_each(|packet| {
+//!     bytes += u64::from(packet.len);
+//!     if bytes < 1_000_000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod block;
+mod capture;
+mod describe;
+mod engines;
+mod error;
+mod filter;
+mod options;
+mod source;
+mod stats;
+
+pub use block::{Block, Packets};
+pub use capture::{Capture, CaptureBuilder};
+pub use describe::{Clock, Description, FilterPlace, Memory, Note, UserSpaceReason};
+pub use engines::{Device, ENGINES, Engine, FileSource, open, open_fanout, open_file, open_stream};
+pub use error::{Error, Result};
+pub use filter::Filter;
+pub use options::{
+    CaptureOptions, Direction, Fanout, FanoutMode, MAX_SNAPLEN, OptionError, TimestampSource,
+};
+pub use ringtap_savefile::{
+    Interface, Item, LinkType, Packet, PacketFlags, ReadOptions, Timestamp,
+};
+pub use source::{Next, Source, Waker};
+pub use stats::{Dropped, Stats};
+
+/// Reads a list of processors in the kernel's form, such as `0-3,5`.
+///
+/// # Errors
+///
+/// Where it is wrong, and how.
+pub fn parse_cpu_list(
+    text: &str,
+) -> std::result::Result<Vec<usize>, ringtap_sys::sched::CpuListError> {
+    text.parse::<ringtap_sys::sched::CpuList>()
+        .map(|list| list.as_slice().to_vec())
+}

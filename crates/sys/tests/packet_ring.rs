@@ -1,4 +1,8 @@
 //! The receive ring on a veth pair of the test's own.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails where something is missing"
+)]
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -71,7 +75,8 @@ fn ring(side: &Side, buffer: u64, snaplen: u32, filter: &[Instruction]) -> Ring 
     let options = options(&side.device, ifindex);
     side.run(|| {
         let mut ring = Ring::open(&options, geometry).unwrap();
-        ring.start(&options, filter).unwrap();
+        ring.bind(&options).unwrap();
+        ring.set_filter(filter).unwrap();
         ring
     })
 }

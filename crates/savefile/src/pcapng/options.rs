@@ -31,6 +31,8 @@ pub(crate) mod code {
 
     pub(crate) const EPB_FLAGS: u16 = 2;
     pub(crate) const EPB_DROPCOUNT: u16 = 4;
+    pub(crate) const EPB_PACKETID: u16 = 5;
+    pub(crate) const EPB_QUEUE: u16 = 6;
 
     pub(crate) const ISB_STARTTIME: u16 = 2;
     pub(crate) const ISB_ENDTIME: u16 = 3;
@@ -66,7 +68,8 @@ impl<'a> Options<'a> {
     }
 
     /// No options.
-    pub(crate) fn none() -> Self {
+    #[must_use]
+    pub fn none() -> Self {
         Self::new(ByteOrder::Little, &[])
     }
 
@@ -243,6 +246,25 @@ pub(crate) fn encode_foreign(
     encode(option.code, option.value, to, out);
     if from != to && code::CUSTOM.contains(&option.code) && option.value.len() >= 4 {
         out[start..start + 4].reverse();
+    }
+}
+
+/// As [`encode_foreign`] for an option of a packet block, whose numbers are turned too.
+pub(crate) fn encode_packet_option(
+    option: RawOption<'_>,
+    from: ByteOrder,
+    to: ByteOrder,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len() + HEADER;
+    encode_foreign(option, from, to, out);
+    let number = match option.code {
+        code::EPB_FLAGS | code::EPB_QUEUE => 4,
+        code::EPB_DROPCOUNT | code::EPB_PACKETID => 8,
+        _ => return,
+    };
+    if from != to && option.value.len() == number {
+        out[start..start + number].reverse();
     }
 }
 

@@ -156,7 +156,7 @@ pub struct RingOptions<'a> {
     pub fanout: Option<Fanout>,
 }
 
-/// Counters of a ring since it was started.
+/// Counters of a ring since it was bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Packets that passed the filter, the dropped ones among them.

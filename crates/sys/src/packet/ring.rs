@@ -45,8 +45,8 @@ impl Ring {
     /// Bytes of headroom that the ring needs, for [`super::GeometryRequest`].
     pub const HEADROOM: u32 = RESERVE;
 
-    /// Makes the socket with all its options, the filter and the ring, and does not receive yet:
-    /// that begins with [`Ring::start`], so that no packet gets in past the filter.
+    /// Makes the socket with all its options, the ring, and a filter that rejects everything, so
+    /// that no packet gets in before the caller's filter is there.
     ///
     /// Where the kernel has no memory for a ring of this size, it is halved until there is;
     /// [`Ring::geometry`] tells what came of it.
@@ -92,17 +92,14 @@ impl Ring {
         })
     }
 
-    /// Begins to receive what passes `filter`: binds, joins promiscuous mode and the fanout group,
-    /// and attaches the filter (last, where there is a group: until all its sockets have joined,
-    /// the packets of the missing ones would arrive twice).
+    /// Begins to receive: binds, joins promiscuous mode and the fanout group. Everything is still
+    /// rejected, until [`Ring::set_filter`]: a capture of several rings attaches the filters when all
+    /// have joined, for until then the packets of the missing ones go to the others.
     ///
     /// # Errors
     ///
     /// The call that failed; ENETDOWN where the interface is down.
-    pub fn start(&mut self, options: &RingOptions<'_>, filter: &[Instruction]) -> Result<()> {
-        if options.fanout.is_none() {
-            self.set_filter(filter)?;
-        }
+    pub fn bind(&mut self, options: &RingOptions<'_>) -> Result<()> {
         self.socket.bind(options.ifindex)?;
         self.bound = true;
         if let Some(code) = self.socket.take_error()? {
@@ -114,9 +111,13 @@ impl Ring {
         }
         if let Some(fanout) = &options.fanout {
             self.fanout_group = Some(self.socket.join_fanout(fanout)?);
-            self.set_filter(filter)?;
         }
         Ok(())
+    }
+
+    /// Changes how much of a packet is handed out, from the next visited packet on.
+    pub fn set_snaplen(&mut self, bytes: u32) {
+        self.shape.snaplen = bytes;
     }
 
     /// Replaces the filter; the kernel does it between two packets.
@@ -168,7 +169,7 @@ impl Ring {
         count
     }
 
-    /// The counters since the ring was started.
+    /// The counters since the ring was bound.
     ///
     /// The kernel counts in 32 bits from one call to the next: calling this before 2^32 packets
     /// have come keeps the sums right.

@@ -1,0 +1,184 @@
+//! Waist 2: a run of packets, borrowed from the ring or the file that holds them.
+
+use ringtap_savefile::{self as savefile, Options, Packet, PacketFlags, Run, Timestamp};
+use ringtap_sys::packet::{Frame, Frames, RingBlock};
+
+use crate::filter::FilterTable;
+
+/// Packets, borrowed in place. Dropping the block gives the memory back to where it came from.
+#[derive(Debug)]
+pub struct Block<'a> {
+    origin: Origin<'a>,
+    /// Filters that are still to be applied.
+    filter: Option<&'a FilterTable>,
+}
+
+#[derive(Debug)]
+enum Origin<'a> {
+    Ring(RingBlock<'a>),
+    Run(Run<'a>),
+}
+
+impl<'a> Block<'a> {
+    pub(crate) fn from_ring(block: RingBlock<'a>, filter: Option<&'a FilterTable>) -> Self {
+        Self {
+            origin: Origin::Ring(block),
+            filter,
+        }
+    }
+
+    /// A block of packets of a file, from which `filter` is still to choose.
+    pub(crate) fn from_run(run: Run<'a>, filter: Option<&'a FilterTable>) -> Self {
+        Self {
+            origin: Origin::Run(run),
+            filter,
+        }
+    }
+
+    /// The packets in their order, those that the filter rejects left out. It may be walked more
+    /// than once; a filter that the kernel does not apply runs each time.
+    #[inline]
+    #[must_use]
+    pub fn packets(&self) -> Packets<'_> {
+        let records = match &self.origin {
+            Origin::Ring(block) => Records::Ring(block.frames()),
+            Origin::Run(run) => Records::Run(run.packets()),
+        };
+        Packets {
+            records,
+            filter: self.filter,
+        }
+    }
+
+    /// The packets as [`Block::packets`], with the options of their pcapng blocks, which only
+    /// packets of such a file have.
+    pub fn packets_with_options(&self) -> impl Iterator<Item = (Packet<'_>, Options<'_>)> {
+        let (frames, run) = match &self.origin {
+            Origin::Ring(block) => (Some(block.frames().map(packet_of)), None),
+            Origin::Run(run) => (None, Some(run.packets_with_options())),
+        };
+        let frames = frames
+            .into_iter()
+            .flatten()
+            .map(|packet| (packet, Options::none()));
+        let all = frames.chain(run.into_iter().flatten());
+        all.filter_map(|(packet, options)| match self.filter {
+            None => Some((packet, options)),
+            Some(filter) => filter.apply(packet).map(|packet| (packet, options)),
+        })
+    }
+
+    /// The packets as they lie in a file, all of which belong to the block; nothing where they come
+    /// from a ring of another form or where a filter is to choose from them.
+    #[must_use]
+    pub fn run(&self) -> Option<&Run<'a>> {
+        match &self.origin {
+            Origin::Run(run) if self.filter.is_none() => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The number of packets in the block, those among them that a filter in user space is still to
+    /// reject: an upper bound of what [`Block::packets`] gives.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.origin {
+            Origin::Ring(block) => block.len() as usize,
+            Origin::Run(run) => run.len(),
+        }
+    }
+
+    /// Whether the block has no packet at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a> IntoIterator for &'a Block<'_> {
+    type Item = Packet<'a>;
+    type IntoIter = Packets<'a>;
+
+    fn into_iter(self) -> Packets<'a> {
+        self.packets()
+    }
+}
+
+/// The packets of a [`Block`].
+#[derive(Clone, Debug)]
+pub struct Packets<'a> {
+    records: Records<'a>,
+    filter: Option<&'a FilterTable>,
+}
+
+#[derive(Clone, Debug)]
+enum Records<'a> {
+    Ring(Frames<'a>),
+    Run(savefile::Packets<'a>),
+}
+
+impl<'a> Iterator for Packets<'a> {
+    type Item = Packet<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Packet<'a>> {
+        loop {
+            let packet = match &mut self.records {
+                Records::Ring(frames) => frames.next().map(packet_of)?,
+                Records::Run(packets) => packets.next()?,
+            };
+            match self.filter {
+                None => return Some(packet),
+                Some(filter) => {
+                    if let Some(packet) = filter.apply(packet) {
+                        return Some(packet);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A frame of a ring as everyone sees packets. A ring has one interface.
+#[inline]
+fn packet_of(frame: Frame<'_>) -> Packet<'_> {
+    Packet {
+        timestamp: Timestamp::new(frame.secs.into(), frame.nanos),
+        len: frame.len,
+        interface: 0,
+        flags: flags_of(frame.packet_type),
+        data: frame.data,
+    }
+}
+
+/// The `epb_flags` of a packet type (`PACKET_HOST` … of packet(7)): direction in bits 0 and 1,
+/// reception type in bits 2 to 4 (draft-ietf-opsawg-pcapng, section 4.3.1).
+#[inline]
+fn flags_of(packet_type: u8) -> PacketFlags {
+    const UNICAST: u32 = 1 << 2;
+    const MULTICAST: u32 = 2 << 2;
+    const BROADCAST: u32 = 3 << 2;
+    const PROMISCUOUS: u32 = 4 << 2;
+    let inbound = PacketFlags::INBOUND.0;
+    PacketFlags(match packet_type {
+        0 => inbound | UNICAST,
+        1 => inbound | BROADCAST,
+        2 => inbound | MULTICAST,
+        3 => inbound | PROMISCUOUS,
+        4 => PacketFlags::OUTBOUND.0,
+        _ => 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_types_become_flags() {
+        assert_eq!(
+            [0, 1, 2, 3, 4, 7].map(|t| flags_of(t).0),
+            [5, 13, 9, 17, 2, 0]
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! How a source captures, for `--explain-capture`: every choice with its reason.
+
+use std::fmt;
+use std::time::Duration;
+
+use ringtap_savefile::LinkType;
+
+use crate::options::{Direction, TimestampSource};
+
+/// How a source captures, and what it cannot see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// The engine's name.
+    pub engine: &'static str,
+    /// The device or file.
+    pub device: String,
+    /// What packets begin with; a pcapng file may have several.
+    pub link_types: Vec<LinkType>,
+    /// Where packets are taken from.
+    pub hook: &'static str,
+    /// Whose clock stamps them.
+    pub clock: Clock,
+    /// What becomes of VLAN tags.
+    pub vlan: &'static str,
+    /// The memory that holds packets.
+    pub memory: Option<Memory>,
+    /// The most that is captured of a packet, in bytes.
+    pub snaplen: Option<u32>,
+    /// Whether the interface is promiscuous on the source's behalf.
+    pub promiscuous: bool,
+    /// Which packets, by the way they go.
+    pub direction: Direction,
+    /// The longest that a packet waits in the kernel until it is handed over, in theory: a thread
+    /// that does not get a processor comes on top.
+    pub delivery_bound: Option<Duration>,
+    /// Where the filter runs.
+    pub filter: FilterPlace,
+    /// The fanout group that packets are shared in.
+    pub fanout_group: Option<u16>,
+    /// What differs from what was asked for, and other things worth knowing.
+    pub notes: Vec<Note>,
+    /// What the source cannot see.
+    pub blind: Vec<&'static str>,
+}
+
+/// Whose clock stamps packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The clock of a live capture.
+    Live(TimestampSource),
+    /// The one that the file's writer used.
+    File,
+}
+
+/// The memory of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes of one block.
+    pub block_size: u32,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// Bytes that were asked for.
+    pub requested: u64,
+}
+
+impl Memory {
+    /// Bytes of all blocks.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.block_size as u64 * self.blocks as u64
+    }
+}
+
+/// Where a filter runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FilterPlace {
+    /// There is no filter.
+    #[default]
+    None,
+    /// In the kernel, before a packet is copied.
+    Kernel {
+        /// The program's length.
+        instructions: usize,
+    },
+    /// In user space, after the packet was copied.
+    UserSpace {
+        /// Why not in the kernel.
+        reason: UserSpaceReason,
+    },
+}
+
+/// Why a filter runs in user space.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UserSpaceReason {
+    /// Packets come from a file.
+    #[error("packets of a file")]
+    File,
+    /// What the filter tests cannot be told of a packet in a socket.
+    #[error("{0}")]
+    NotForSockets(ringtap_filter::socket::NotLowerable),
+    /// Packets have a header that the kernel does not know.
+    #[error("the header that it tests is built in user space")]
+    HeaderBuiltHere,
+    /// The kernel refused the program.
+    #[error("the kernel refused the program of {instructions} instructions (error {errno})")]
+    Refused {
+        /// The program's length.
+        instructions: usize,
+        /// The kernel's error number.
+        errno: i32,
+    },
+}
+
+/// Something worth knowing about a capture.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Note {
+    /// The kernel had no memory for the buffer.
+    #[error("the buffer has {obtained} bytes instead of {requested}: there is no memory for more")]
+    SmallerBuffer {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes obtained.
+        obtained: u64,
+    },
+    /// Two packets of the snaplen need more than the buffer that was asked for.
+    #[error("the buffer has {obtained} bytes instead of {requested}: packets need as much")]
+    LargerBuffer {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes obtained.
+        obtained: u64,
+    },
+    /// Promiscuous mode on all interfaces.
+    #[error("interfaces are not made promiscuous for \"any\"")]
+    NotPromiscuous,
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Live(TimestampSource::Host) => "host, in nanoseconds",
+            Self::Live(TimestampSource::Adapter) => "adapter, in nanoseconds",
+            Self::File => "the file's",
+        })
+    }
+}
+
+impl fmt::Display for FilterPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Kernel { instructions } => {
+                write!(f, "in the kernel, {instructions} instructions")
+            }
+            Self::UserSpace { reason } => write!(f, "in user space: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} blocks of {} bytes, {} together",
+            self.blocks,
+            self.block_size,
+            self.bytes()
+        )
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "engine:         {}", self.engine)?;
+        writeln!(f, "device:         {}", self.device)?;
+        for link_type in &self.link_types {
+            writeln!(f, "link type:      {link_type}")?;
+        }
+        writeln!(f, "hook:           {}", self.hook)?;
+        writeln!(f, "clock:          {}", self.clock)?;
+        writeln!(f, "VLAN tags:      {}", self.vlan)?;
+        if let Some(memory) = &self.memory {
+            writeln!(f, "memory:         {memory}")?;
+        }
+        if let Some(snaplen) = self.snaplen {
+            writeln!(f, "snaplen:        {snaplen} bytes")?;
+        }
+        let direction = match self.direction {
+            Direction::In => "received",
+            Direction::Out => "sent",
+            Direction::Both => "received and sent",
+        };
+        writeln!(f, "packets:        {direction}")?;
+        writeln!(
+            f,
+            "promiscuous:    {}",
+            if self.promiscuous { "yes" } else { "no" }
+        )?;
+        if let Some(bound) = self.delivery_bound {
+            writeln!(f, "delivery:       within {} ms", bound.as_millis())?;
+        }
+        writeln!(f, "filter:         {}", self.filter)?;
+        if let Some(group) = self.fanout_group {
+            writeln!(f, "fanout group:   {group}")?;
+        }
+        for blind in &self.blind {
+            writeln!(f, "cannot see:     {blind}")?;
+        }
+        for note in &self.notes {
+            writeln!(f, "note:           {note}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! Engine `file`: capture files of any kind that [`ringtap_savefile`] reads, filtered.
+
+use std::io::Read;
+use std::path::Path;
+
+use ringtap_savefile::{Interface, Item, LinkType, ReadOptions, Reader};
+use ringtap_sys::eventfd::Waker;
+
+use crate::describe::{Clock, FilterPlace, UserSpaceReason};
+use crate::filter::FilterTable;
+use crate::options::Direction;
+use crate::{Block, Description, Dropped, Filter, Next, Result, Source, Stats};
+
+/// A capture file as a source.
+pub struct FileSource {
+    reader: Reader,
+    name: String,
+    waker: Waker,
+    filter: Option<(Filter, FilterTable)>,
+    packets: u64,
+}
+
+/// Opens a capture file: pcap or pcapng, compressed or not.
+///
+/// # Errors
+///
+/// The file cannot be opened, is no capture file, or the filter cannot be compiled for its link
+/// type.
+pub fn open_file(
+    path: &Path,
+    options: &ReadOptions,
+    filter: Option<&Filter>,
+) -> Result<FileSource> {
+    let name = path.display().to_string();
+    FileSource::new(Reader::open(path, options)?, name, filter)
+}
+
+/// Reads a capture file from a stream, such as standard input, which errors call `name`.
+///
+/// # Errors
+///
+/// As [`open_file`].
+pub fn open_stream(
+    stream: Box<dyn Read + Send>,
+    name: &str,
+    options: &ReadOptions,
+    filter: Option<&Filter>,
+) -> Result<FileSource> {
+    FileSource::new(Reader::new(stream, name, options)?, name.to_owned(), filter)
+}
+
+impl FileSource {
+    fn new(reader: Reader, name: String, filter: Option<&Filter>) -> Result<Self> {
+        let mut source = Self {
+            reader,
+            name,
+            waker: Waker::new()?,
+            filter: None,
+            packets: 0,
+        };
+        source.set_filter(filter)?;
+        Ok(source)
+    }
+
+    /// The reader, for what files have and sources have not: format, offsets, compression.
+    #[must_use]
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+}
+
+impl Source for FileSource {
+    fn interfaces(&self) -> &[Interface] {
+        self.reader.interfaces()
+    }
+
+    /// Waits for a stream as long as it takes: the [`Waker`] takes effect between blocks.
+    fn next(&mut self) -> Result<Next<'_>> {
+        if self.waker.is_pending() && self.waker.take() {
+            return Ok(Next::Woken);
+        }
+        // An interface is an item of its own, so that it is known here before its packets come.
+        if let Some((filter, table)) = &mut self.filter {
+            table.extend(filter, self.reader.interfaces())?;
+        }
+        let table = self.filter.as_ref().map(|(_, table)| table);
+        Ok(match self.reader.next()? {
+            Some(Item::Run(run)) => {
+                self.packets += run.len() as u64;
+                Next::Block(Block::from_run(run, table))
+            }
+            Some(item) => Next::Meta(item),
+            None => Next::End,
+        })
+    }
+
+    /// Packets read; a file loses none.
+    fn stats(&mut self) -> Result<Stats> {
+        let dropped = Dropped {
+            hook: Some(0),
+            sampling: Some(0),
+            ring: Some(0),
+            interface: None,
+            application: Some(0),
+        };
+        Ok(Stats {
+            received: Some(self.packets),
+            dropped,
+            freezes: None,
+        })
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
+        self.filter = match filter {
+            None => None,
+            Some(filter) => {
+                let mut table = FilterTable::of_file();
+                table.extend(filter, self.reader.interfaces())?;
+                Some((filter.clone(), table))
+            }
+        };
+        Ok(())
+    }
+
+    fn describe(&self) -> Description {
+        let mut link_types: Vec<LinkType> = Vec::new();
+        for interface in self.reader.interfaces() {
+            if !link_types.contains(&interface.link_type) {
+                link_types.push(interface.link_type);
+            }
+        }
+        let filter = match self.filter {
+            None => FilterPlace::None,
+            Some(_) => FilterPlace::UserSpace {
+                reason: UserSpaceReason::File,
+            },
+        };
+        Description {
+            engine: "file",
+            device: self.name.clone(),
+            link_types,
+            hook: "none: packets are read from a file",
+            clock: Clock::File,
+            vlan: "as the file has them",
+            memory: None,
+            snaplen: None,
+            promiscuous: false,
+            direction: Direction::Both,
+            delivery_bound: None,
+            filter,
+            fanout_group: None,
+            notes: Vec::new(),
+            blind: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The engines, in one table, and the syntax by which a device chooses one.
+
+mod file;
+mod packet;
+
+use ringtap_savefile::LinkType;
+use ringtap_sys::privileges::Capability;
+
+use crate::options::CaptureOptions;
+use crate::{Error, Filter, Result, Source};
+
+pub use file::{FileSource, open_file, open_stream};
+
+type Open = fn(&Device<'_>, &CaptureOptions, Option<&Filter>) -> Result<Box<dyn Source>>;
+type OpenFanout =
+    fn(&Device<'_>, &CaptureOptions, Option<&Filter>, usize) -> Result<Vec<Box<dyn Source>>>;
+
+/// A way to capture live.
+#[derive(Debug)]
+pub struct Engine {
+    /// The name that precedes the colon in a device.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub summary: &'static str,
+    /// The capabilities that opening it takes.
+    pub needs: &'static [Capability],
+    /// How it is opened; nothing where it is not available yet.
+    calls: Option<Calls>,
+}
+
+#[derive(Debug)]
+struct Calls {
+    open: Open,
+    fanout: OpenFanout,
+}
+
+/// All engines, the automatic choice first.
+pub static ENGINES: [Engine; 4] = [
+    Engine {
+        name: "packet",
+        summary: "AF_PACKET ring, both directions",
+        needs: &[Capability::NET_RAW],
+        calls: Some(Calls {
+            open: packet::open,
+            fanout: packet::open_fanout,
+        }),
+    },
+    Engine {
+        name: "tcx",
+        summary: "tap at the tcx hook",
+        needs: &[Capability::BPF, Capability::NET_ADMIN],
+        calls: None,
+    },
+    Engine {
+        name: "xdp",
+        summary: "tap at the XDP hook",
+        needs: &[Capability::BPF, Capability::NET_ADMIN],
+        calls: None,
+    },
+    Engine {
+        name: "xsk",
+        summary: "AF_XDP socket",
+        needs: &[Capability::BPF, Capability::NET_ADMIN],
+        calls: None,
+    },
+];
+
+/// What packets of an interface begin with, by its hardware type (`ARPHRD_ETHER` … of
+/// linux/if_arp.h); the engine may put a cooked header there.
+pub(crate) fn link_type(hardware_type: u16) -> LinkType {
+    packet::link_type(hardware_type)
+}
+
+impl Engine {
+    /// Whether it can be used.
+    #[must_use]
+    pub const fn is_available(&self) -> bool {
+        self.calls.is_some()
+    }
+
+    fn calls(&self, device: &Device<'_>) -> Result<&Calls> {
+        self.calls
+            .as_ref()
+            .ok_or_else(|| Error::EngineNotAvailable {
+                device: device.given.to_owned(),
+                engine: self.name,
+            })
+    }
+}
+
+/// A device as the user names it: `eth0`, `packet:eth0`, `any`.
+#[derive(Clone, Copy, Debug)]
+pub struct Device<'a> {
+    /// The whole text.
+    pub given: &'a str,
+    /// The engine that it asks for.
+    pub engine: Option<&'static Engine>,
+    /// The interface's name, or `any`. It may hold colons of its own.
+    pub name: &'a str,
+}
+
+impl<'a> Device<'a> {
+    /// Takes the text apart. What precedes the first colon is an engine where there is one of that
+    /// name; else the whole is the interface's name, for alternative names and old-style aliases
+    /// (`eth0:1`) have colons.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EmptyDevice`] where no interface is named.
+    pub fn parse(given: &'a str) -> Result<Self> {
+        let prefixed = given.split_once(':').and_then(|(prefix, name)| {
+            let engine = ENGINES.iter().find(|engine| engine.name == prefix)?;
+            Some((engine, name))
+        });
+        let (engine, name) = match prefixed {
+            Some((engine, name)) => (Some(engine), name),
+            None => (None, given),
+        };
+        if name.is_empty() {
+            return Err(Error::EmptyDevice);
+        }
+        Ok(Self {
+            given,
+            engine,
+            name,
+        })
+    }
+
+    fn engine(&self) -> &'static Engine {
+        self.engine.unwrap_or(&ENGINES[0])
+    }
+
+    /// An unknown device whose text could be an unknown engine's.
+    fn blame_engine(&self, error: Error) -> Error {
+        match (error, self.engine, self.given.split_once(':')) {
+            (Error::NoSuchDevice { device }, None, Some((engine, _))) => Error::UnknownEngine {
+                device,
+                engine: engine.to_owned(),
+                known: ENGINES.iter().map(|engine| engine.name).collect(),
+            },
+            (error, _, _) => error,
+        }
+    }
+}
+
+/// Opens a live capture on `device`: `eth0`, `packet:eth0`, `any`. Packets are captured from the
+/// return on, those that `filter` rejects never.
+///
+/// Needs CAP_NET_RAW in the network namespace of the calling thread.
+///
+/// # Errors
+///
+/// A value that cannot be, before any system call; then what the system refuses.
+pub fn open(
+    device: &str,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+) -> Result<Box<dyn Source>> {
+    options.validate()?;
+    let device = Device::parse(device)?;
+    let calls = device.engine().calls(&device)?;
+    (calls.open)(&device, options, filter).map_err(|error| device.blame_engine(error))
+}
+
+/// Opens `count` captures that share the packets of `device`, each packet going to one of them, for
+/// as many threads. [`CaptureOptions::fanout`] tells how they are shared, by flow if it does not.
+/// [`CaptureOptions::buffer`] is that of each.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_fanout(
+    device: &str,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+    count: usize,
+) -> Result<Vec<Box<dyn Source>>> {
+    options.validate()?;
+    let device = Device::parse(device)?;
+    let calls = device.engine().calls(&device)?;
+    (calls.fanout)(&device, options, filter, count).map_err(|error| device.blame_engine(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> (Option<&str>, &str) {
+        let device = Device::parse(text).unwrap();
+        (device.engine.map(|engine| engine.name), device.name)
+    }
+
+    #[test]
+    fn devices_are_taken_apart() {
+        assert_eq!(parse("eth0"), (None, "eth0"));
+        assert_eq!(parse("any"), (None, "any"));
+        assert_eq!(parse("packet:eth0"), (Some("packet"), "eth0"));
+        assert_eq!(parse("packet:any"), (Some("packet"), "any"));
+        assert_eq!(parse("packet:eth0:1"), (Some("packet"), "eth0:1"));
+        assert_eq!(parse("xsk:packet:x"), (Some("xsk"), "packet:x"));
+        assert_eq!(parse("eth0:1"), (None, "eth0:1"));
+        assert_eq!(parse("packet"), (None, "packet"));
+        assert_eq!(parse(":"), (None, ":"));
+        for text in ["", "packet:", "xdp:"] {
+            assert!(
+                matches!(Device::parse(text), Err(Error::EmptyDevice)),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn engines_to_come_are_refused() {
+        for name in ["tcx", "xdp", "xsk"] {
+            let error = open(&format!("{name}:lo"), &CaptureOptions::default(), None).err();
+            let text = error.unwrap().to_string();
+            assert_eq!(
+                text,
+                format!("{name}:lo: engine {name} is not available yet")
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_engine_is_told_with_the_known_ones() {
+        let Err(error) = open("pfring:lo", &CaptureOptions::default(), None) else {
+            panic!("opened");
+        };
+        let text = "pfring:lo: there is no engine \"pfring\"; engines are packet, tcx, xdp, xsk";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn options_are_checked_before_anything_else() {
+        let options = CaptureOptions {
+            snaplen: 0,
+            ..CaptureOptions::default()
+        };
+        assert!(matches!(open("", &options, None), Err(Error::Option(_))));
+        assert!(matches!(
+            open_fanout("", &options, None, 2),
+            Err(Error::Option(_))
+        ));
+    }
+}

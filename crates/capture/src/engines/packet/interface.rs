@@ -1,0 +1,154 @@
+//! The interface that a capture is bound to: found by any of its names, and its own counters.
+
+use ringtap_savefile::Interface;
+use ringtap_sys::netlink::{self, Link, Netlink};
+
+use super::link;
+use super::program::Scope;
+use crate::{Error, LinkType, Result};
+
+/// The largest packet that segmentation offload makes, unless the interface says otherwise.
+const USUAL_LARGEST: u32 = 65_536;
+/// Room for link-layer headers beyond what the interface states, in bytes.
+const HEADERS: u32 = 256;
+/// `ENODEV` and `EINVAL` in the kernel's numbering; the latter for names that no interface can have.
+const NOT_FOUND: [i32; 2] = [19, 22];
+
+/// What a capture is bound to.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// All interfaces.
+    Any,
+    /// One, as it was when the capture was opened.
+    One(Box<Link>),
+}
+
+impl Target {
+    /// Finds the interface by name, alternative name (Linux 5.5), or name with an alias's suffix.
+    pub(super) fn find(netlink: &mut Netlink, device: &str, given: &str) -> Result<Self> {
+        if device == "any" {
+            return Ok(Self::Any);
+        }
+        let found = match find_link(netlink, device)? {
+            Some(link) => Some(link),
+            // An old-style alias is another address of the same interface.
+            None => match device.split_once(':') {
+                Some((base, _)) => find_link(netlink, base)?,
+                None => None,
+            },
+        };
+        match found {
+            Some(link) => Ok(Self::One(Box::new(link))),
+            None => Err(Error::NoSuchDevice {
+                device: given.to_owned(),
+            }),
+        }
+    }
+
+    /// The kernel's number; 0 for all interfaces.
+    pub(super) fn ifindex(&self) -> u32 {
+        match self {
+            Self::Any => 0,
+            Self::One(link) => link.index,
+        }
+    }
+
+    /// The name that the kernel calls it by.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Any => "any".to_owned(),
+            Self::One(link) => String::from_utf8_lossy(link.name.as_bytes()).into_owned(),
+        }
+    }
+
+    pub(super) fn scope(&self) -> Scope {
+        match self {
+            Self::Any => Scope::Any,
+            Self::One(link) if link.hardware_type == link::LOOPBACK => Scope::Loopback,
+            Self::One(_) => Scope::Interface,
+        }
+    }
+
+    pub(super) fn link_layer(&self) -> (LinkType, ringtap_sys::packet::LinkLayer) {
+        match self {
+            Self::Any => link::cooked(),
+            Self::One(link) => link::link_of(link.hardware_type),
+        }
+    }
+
+    /// The longest packet that can come, in bytes, so that blocks are no larger than need be. A
+    /// longer one would be cut, visibly: its length tells.
+    pub(super) fn largest_packet(&self) -> u32 {
+        let stated = match self {
+            Self::Any => 0,
+            Self::One(link) => {
+                let sizes = [link.gso_max_size, link.gro_max_size, Some(link.mtu)];
+                sizes.into_iter().flatten().max().unwrap_or_default()
+            }
+        };
+        stated.max(USUAL_LARGEST).saturating_add(HEADERS)
+    }
+
+    /// The interface as packets refer to it.
+    pub(super) fn description(&self, link_type: LinkType, snaplen: u32) -> Interface {
+        let mut interface = Interface::new(link_type, snaplen);
+        interface.name = Some(self.name());
+        if let Self::One(link) = self {
+            interface.mac = link.address.as_slice().try_into().ok();
+        }
+        interface
+    }
+}
+
+fn find_link(netlink: &mut Netlink, name: &str) -> Result<Option<Link>> {
+    let failed = |source| Error::Interface {
+        device: name.to_owned(),
+        source,
+    };
+    let index = match netlink.index(name) {
+        Ok(index) => index,
+        Err(netlink::Error::Name { .. } | netlink::Error::NoLink { .. }) => return Ok(None),
+        Err(error) if error.errno().is_some_and(|code| NOT_FOUND.contains(&code)) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let links = netlink.links().map_err(failed)?;
+    Ok(links.into_iter().find(|link| link.index == index))
+}
+
+/// Losses before the capture, counted from the opening on.
+#[derive(Debug)]
+pub(super) struct InterfaceLosses {
+    /// Bound to the network namespace of the thread that opened the capture.
+    netlink: Netlink,
+    ifindex: u32,
+    at_opening: u64,
+}
+
+impl InterfaceLosses {
+    /// Nothing for all interfaces together, of which some come and go.
+    pub(super) fn new(netlink: Netlink, target: &Target) -> Option<Self> {
+        match target {
+            Target::Any => None,
+            Target::One(link) => Some(Self {
+                netlink,
+                ifindex: link.index,
+                at_opening: losses(link),
+            }),
+        }
+    }
+
+    /// Nothing where the interface is gone, or its counters were set back.
+    pub(super) fn since_opening(&mut self) -> Option<u64> {
+        let links = self.netlink.links().ok()?;
+        let link = links.iter().find(|link| link.index == self.ifindex)?;
+        losses(link).checked_sub(self.at_opening)
+    }
+}
+
+fn losses(link: &Link) -> u64 {
+    link.counters
+        .rx_missed_errors
+        .saturating_add(link.counters.rx_fifo_errors)
+}

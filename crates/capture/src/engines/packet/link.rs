@@ -1,0 +1,73 @@
+//! From the kernel's hardware types (`ARPHRD_*`, linux/if_arp.h) to link types.
+
+use ringtap_savefile::LinkType;
+use ringtap_sys::packet::LinkLayer;
+
+/// `ARPHRD_LOOPBACK`.
+pub(super) const LOOPBACK: u16 = 772;
+
+/// What the packets of an interface of this hardware type begin with, and how the ring hands them
+/// out.
+///
+/// Hardware types whose link-layer header the kernel does not show as it is, shows at times only,
+/// or that have no link type, are captured in cooked form.
+pub(super) fn link_of(hardware_type: u16) -> (LinkType, LinkLayer) {
+    let native = match hardware_type {
+        // ARPHRD_ETHER, ARPHRD_METRICOM, ARPHRD_LOOPBACK: tags can be put back.
+        1 | 23 | LOOPBACK => return (LinkType::ETHERNET, LinkLayer::Ethernet),
+        // ARPHRD_NETLINK
+        824 => return (LinkType::NETLINK, LinkLayer::Netlink),
+        // ARPHRD_IEEE802, ARPHRD_IEEE802_TR
+        6 | 800 => LinkType::IEEE802_5,
+        // ARPHRD_ARCNET
+        7 => LinkType(129),
+        // ARPHRD_CAN
+        280 => LinkType::CAN_SOCKETCAN,
+        // ARPHRD_CISCO, which is ARPHRD_HDLC
+        513 => LinkType::C_HDLC,
+        // ARPHRD_TUNNEL, ARPHRD_TUNNEL6, ARPHRD_SIT, ARPHRD_RAWIP, ARPHRD_NONE: IP at once
+        768 | 769 | 776 | 519 | 0xfffe => LinkType::RAW,
+        // ARPHRD_FRAD
+        770 => LinkType::FRELAY,
+        // ARPHRD_LOCALTLK
+        773 => LinkType(114),
+        // ARPHRD_FDDI
+        774 => LinkType::FDDI,
+        // ARPHRD_IEEE80211, ARPHRD_IEEE80211_PRISM, ARPHRD_IEEE80211_RADIOTAP
+        801 => LinkType::IEEE802_11,
+        802 => LinkType(119),
+        803 => LinkType::IEEE802_11_RADIOTAP,
+        // ARPHRD_IEEE802154: without frame check sequence
+        804 => LinkType(230),
+        // ARPHRD_VSOCKMON
+        826 => LinkType::VSOCK,
+        _ => return cooked(),
+    };
+    (native, LinkLayer::Native)
+}
+
+/// Cooked v2: what the device `any` and unknown hardware types are captured as.
+pub(super) const fn cooked() -> (LinkType, LinkLayer) {
+    (LinkType::LINUX_SLL2, LinkLayer::CookedV2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_interfaces_have_their_link_types() {
+        assert_eq!(link_of(1), (LinkType::ETHERNET, LinkLayer::Ethernet));
+        assert_eq!(link_of(LOOPBACK), (LinkType::ETHERNET, LinkLayer::Ethernet));
+        assert_eq!(link_of(0xfffe), (LinkType::RAW, LinkLayer::Native));
+        assert_eq!(
+            link_of(803),
+            (LinkType::IEEE802_11_RADIOTAP, LinkLayer::Native)
+        );
+        assert_eq!(link_of(824), (LinkType::NETLINK, LinkLayer::Netlink));
+        // ARPHRD_PPP and ARPHRD_IPGRE show no dependable header; 65535 is ARPHRD_VOID.
+        for hardware_type in [512, 778, 65_535] {
+            assert_eq!(link_of(hardware_type), cooked());
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Engine `packet`: the AF_PACKET receive ring (packet(7), TPACKET_V3).
+//!
+//! What it is: the engine for kernels and callers that the others do not suit; it needs CAP_NET_RAW
+//! only, and sees both directions. What it is not: it takes no packet away from the system.
+//!
+//! Data in: a device, options, a filter. Data out: blocks of the ring.
+//!
+//! # No stray packets
+//!
+//! The socket is made with protocol 0, for which nothing arrives; filter and ring are in place
+//! before it is bound. A filter is replaced without a gap: the kernel changes it between two
+//! packets, and the blocks that may hold packets of the old filter are run through the new one
+//! here, so that old and new packets do not mix and none that matches both is lost.
+//!
+//! # When packets are handed over
+//!
+//! When a block is full, or has waited for the time-out; in immediate mode that is 1 ms, the
+//! least that TPACKET_V3 knows ([`ringtap_sys::packet`] tells what the kernel adds). There is no
+//! change to another ring version.
+
+mod interface;
+mod link;
+mod open;
+mod program;
+mod state;
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use ringtap_savefile::Interface;
+use ringtap_sys::packet::{LinkLayer, Ring};
+use ringtap_sys::poll::{self, Interest};
+
+use crate::describe::FilterPlace;
+use crate::filter::FilterTable;
+use crate::options::CaptureOptions;
+use crate::{Block, Description, Dropped, Filter, LinkType, Next, Result, Source, Stats, Waker};
+use interface::InterfaceLosses;
+use open::FilterPlan;
+pub(crate) use open::{open, open_fanout};
+use program::Scope;
+use state::State;
+
+/// What this engine's packets begin with on an interface of that hardware type.
+pub(super) fn link_type(hardware_type: u16) -> LinkType {
+    link::link_of(hardware_type).0
+}
+
+/// The kernel counts in 32 bits until it is asked; a block cannot hold 2^24 packets.
+const BLOCKS_BETWEEN_COUNTS: u32 = 64;
+
+/// A capture by this engine.
+#[derive(Debug)]
+struct PacketSource {
+    ring: Ring,
+    waker: Waker,
+    options: CaptureOptions,
+    scope: Scope,
+    link: (LinkType, LinkLayer),
+    retire_timeout: Duration,
+    interfaces: [Interface; 1],
+    filter: ActiveFilter,
+    state: State,
+    losses: Option<InterfaceLosses>,
+    blocks_until_count: u32,
+    /// What the opening has to tell.
+    notes: Vec<crate::describe::Note>,
+}
+
+/// The filter of a running capture.
+#[derive(Debug, Default)]
+struct ActiveFilter {
+    /// Runs in user space: always where the kernel cannot run it, else on blocks that may hold
+    /// packets of an older filter.
+    table: Option<FilterTable>,
+    place: FilterPlace,
+    /// Blocks that may hold packets of an older filter.
+    stale_blocks: u32,
+}
+
+impl ActiveFilter {
+    /// The filter that the next block is to be run through here.
+    #[inline]
+    fn for_next_block(&mut self) -> Option<&FilterTable> {
+        if self.stale_blocks > 0 {
+            self.stale_blocks -= 1;
+            return self.table.as_ref();
+        }
+        match self.place {
+            FilterPlace::UserSpace { .. } => self.table.as_ref(),
+            FilterPlace::None | FilterPlace::Kernel { .. } => None,
+        }
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waited {
+    Ready,
+    TimedOut,
+    Woken,
+}
+
+impl PacketSource {
+    #[cold]
+    fn wait(&mut self) -> Result<Waited> {
+        if self.state == State::Gone {
+            self.state.settle(&self.ring)?;
+        }
+        if let Some(duration) = self.options.busy_poll
+            && self.spin(duration)
+        {
+            return Ok(Waited::Ready);
+        }
+        let deadline = Instant::now() + self.options.timeout;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let interests = [
+                Interest::read(self.ring.as_fd()),
+                Interest::read(self.waker.as_fd()),
+            ];
+            let [ring, wake] = poll::wait(interests, Some(self.state.bound(left)))?;
+            if wake.readable && self.waker.take() {
+                return Ok(Waited::Woken);
+            }
+            if self.ring.is_ready() {
+                self.state.delivered();
+                return Ok(Waited::Ready);
+            }
+            if ring.failed {
+                self.state.failed(&self.ring, self.retire_timeout)?;
+            }
+            self.state.settle(&self.ring)?;
+            let interrupted = !ring.readable && !ring.failed && !wake.readable;
+            if Instant::now() >= deadline || (interrupted && self.state == State::Up) {
+                return Ok(Waited::TimedOut);
+            }
+        }
+    }
+
+    /// Looks for a block without sleeping.
+    fn spin(&self, duration: Duration) -> bool {
+        const LOOKS_PER_CLOCK_READ: u32 = 64;
+        let end = Instant::now() + duration;
+        while Instant::now() < end && !self.waker.is_pending() {
+            for _ in 0..LOOKS_PER_CLOCK_READ {
+                if self.ring.is_ready() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        false
+    }
+}
+
+impl Source for PacketSource {
+    fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Next<'_>> {
+        if self.waker.is_pending() && self.waker.take() {
+            return Ok(Next::Woken);
+        }
+        if !self.ring.is_ready() {
+            match self.wait()? {
+                Waited::Ready => {}
+                Waited::TimedOut => return Ok(Next::TimedOut),
+                Waited::Woken => return Ok(Next::Woken),
+            }
+        }
+        self.blocks_until_count -= 1;
+        if self.blocks_until_count == 0 {
+            self.blocks_until_count = BLOCKS_BETWEEN_COUNTS;
+            self.ring.statistics()?;
+        }
+        let filter = self.filter.for_next_block();
+        match self.ring.take() {
+            Some(block) => Ok(Next::Block(Block::from_ring(block, filter))),
+            None => Ok(Next::TimedOut),
+        }
+    }
+
+    fn stats(&mut self) -> Result<Stats> {
+        let statistics = self.ring.statistics()?;
+        let sampled = self.options.sample.is_some_and(|one_in| one_in.get() > 1);
+        Ok(Stats {
+            received: Some(statistics.received),
+            dropped: Dropped {
+                hook: Some(0),
+                sampling: (!sampled).then_some(0),
+                ring: Some(statistics.dropped),
+                interface: self
+                    .losses
+                    .as_mut()
+                    .and_then(InterfaceLosses::since_opening),
+                application: None,
+            },
+            freezes: Some(statistics.freezes),
+        })
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
+        let plan = FilterPlan::new(filter, self.link, &self.options)?;
+        let plan = plan.attach(&mut self.ring, self.scope, &self.options)?;
+        let stale_blocks = self.ring.blocks_begun();
+        self.filter = ActiveFilter {
+            table: plan.table,
+            place: plan.place,
+            stale_blocks,
+        };
+        Ok(())
+    }
+
+    fn describe(&self) -> Description {
+        open::describe(self)
+    }
+}

@@ -1,0 +1,436 @@
+//! Opening: every value is settled before the first call that changes anything.
+
+use std::time::Duration;
+
+use ringtap_savefile::Interface;
+use ringtap_sys::eventfd::Waker;
+use ringtap_sys::netlink::Netlink;
+use ringtap_sys::packet::{
+    Fanout, Geometry, GeometryError, GeometryRequest, Instruction, LinkLayer, Ring, RingOptions,
+    TimestampSource, page_size,
+};
+
+use super::interface::{InterfaceLosses, Target};
+use super::program::{Scope, accept, can_ignore_outgoing, with_rules};
+use super::state::State;
+use super::{ActiveFilter, BLOCKS_BETWEEN_COUNTS, PacketSource};
+use crate::describe::{Clock, FilterPlace, Memory, Note, UserSpaceReason};
+use crate::engines::Device;
+use crate::filter::{FilterTable, lower};
+use crate::options::{CaptureOptions, MAX_SNAPLEN, OptionError};
+use crate::{Description, Error, Filter, LinkType, Result, Source};
+
+/// The least time-out of the ring, for immediate mode.
+const IMMEDIATE_MS: u16 = 1;
+/// From this kernel on the ring's timer is a high-resolution one.
+const HIGH_RESOLUTION_TIMER: (u32, u32) = (6, 18);
+/// The longest jiffy that a kernel is built with.
+const JIFFY: Duration = Duration::from_millis(10);
+
+/// Error numbers of the kernel.
+mod errno {
+    pub(super) const EPERM: i32 = 1;
+    pub(super) const ENXIO: i32 = 6;
+    pub(super) const E2BIG: i32 = 7;
+    pub(super) const ENOMEM: i32 = 12;
+    pub(super) const EACCES: i32 = 13;
+    pub(super) const ENODEV: i32 = 19;
+    pub(super) const EINVAL: i32 = 22;
+    pub(super) const EOPNOTSUPP: i32 = 95;
+    pub(super) const ENETDOWN: i32 = 100;
+}
+
+/// Opens a capture.
+pub(crate) fn open(
+    device: &Device<'_>,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+) -> Result<Box<dyn Source>> {
+    let mut opening = Opening::new(device, options, filter)?;
+    opening.bind(options.fanout)?;
+    Ok(Box::new(opening.start()?))
+}
+
+/// Opens `count` captures that share the device's packets.
+pub(crate) fn open_fanout(
+    device: &Device<'_>,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+    count: usize,
+) -> Result<Vec<Box<dyn Source>>> {
+    let mut fanout = options.fanout.unwrap_or_default();
+    let mut bound = Vec::new();
+    for _ in 0..count {
+        let mut opening = Opening::new(device, options, filter)?;
+        opening.bind(Some(fanout))?;
+        fanout.group = opening.ring.fanout_group();
+        bound.push(opening);
+    }
+    // Until all have joined, each would get the share of the missing ones too.
+    bound
+        .into_iter()
+        .map(|opening| Ok(Box::new(opening.start()?) as Box<dyn Source>))
+        .collect()
+}
+
+/// What the kernel is to run, and what is left to do here.
+pub(super) struct FilterPlan {
+    pub(super) table: Option<FilterTable>,
+    pub(super) place: FilterPlace,
+    pub(super) instructions: Vec<Instruction>,
+    /// Bytes of a packet that the ring hands out.
+    pub(super) snaplen: u32,
+}
+
+impl FilterPlan {
+    pub(super) fn new(
+        filter: Option<&Filter>,
+        (link_type, layer): (LinkType, LinkLayer),
+        options: &CaptureOptions,
+    ) -> Result<Self> {
+        let snaplen = options.snaplen;
+        let Some(filter) = filter else {
+            let instructions = accept(snaplen);
+            return Ok(Self {
+                table: None,
+                place: FilterPlace::None,
+                instructions,
+                snaplen,
+            });
+        };
+        let program = filter.compile(link_type, snaplen)?;
+        let lowered = lower(&program, layer, snaplen);
+        let table = Some(FilterTable::of_one(program, link_type, snaplen));
+        Ok(match lowered {
+            Ok(instructions) => {
+                let place = FilterPlace::Kernel {
+                    instructions: instructions.len(),
+                };
+                Self {
+                    table,
+                    place,
+                    instructions,
+                    snaplen,
+                }
+            }
+            Err(reason) => Self {
+                table,
+                place: FilterPlace::None,
+                instructions: Vec::new(),
+                snaplen,
+            }
+            .moved_to_user_space(reason),
+        })
+    }
+
+    /// The same filter, run here on whole packets; the kernel accepts all.
+    fn moved_to_user_space(self, reason: UserSpaceReason) -> Self {
+        Self {
+            table: self.table,
+            place: FilterPlace::UserSpace { reason },
+            instructions: accept(MAX_SNAPLEN),
+            snaplen: MAX_SNAPLEN,
+        }
+    }
+
+    /// Attaches the filter with the capture's own rules; in user space where the kernel takes no
+    /// program of its size.
+    pub(super) fn attach(
+        self,
+        ring: &mut Ring,
+        scope: Scope,
+        options: &CaptureOptions,
+    ) -> Result<Self> {
+        let ignored = ring.ignores_outgoing();
+        let program = with_rules(scope, options, ignored, &self.instructions);
+        let Err(error) = ring.set_filter(&program) else {
+            ring.set_snaplen(self.snaplen);
+            return Ok(self);
+        };
+        let too_large = [errno::E2BIG, errno::ENOMEM, errno::EINVAL];
+        match (error.errno(), &self.place) {
+            (Some(errno), FilterPlace::Kernel { .. }) if too_large.contains(&errno) => {
+                let instructions = program.len();
+                self.moved_to_user_space(UserSpaceReason::Refused {
+                    instructions,
+                    errno,
+                })
+                .attach(ring, scope, options)
+            }
+            _ => Err(error.into()),
+        }
+    }
+}
+
+/// A capture on the way.
+struct Opening {
+    ring: Ring,
+    waker: Waker,
+    netlink: Netlink,
+    target: Target,
+    given: String,
+    options: CaptureOptions,
+    plan: FilterPlan,
+    interface: Interface,
+    layer: LinkLayer,
+    notes: Vec<Note>,
+}
+
+impl Opening {
+    fn new(device: &Device<'_>, options: &CaptureOptions, filter: Option<&Filter>) -> Result<Self> {
+        options.validate()?;
+        let given = device.given.to_owned();
+        let interface_error = |source| Error::Interface {
+            device: given.clone(),
+            source,
+        };
+        let mut netlink = Netlink::open().map_err(interface_error)?;
+        let target = Target::find(&mut netlink, device.name, device.given)?;
+        if target.ifindex() == 0 && options.timestamp == TimestampSource::Adapter {
+            return Err(OptionError::AdapterClockOfAny.into());
+        }
+        let (link_type, layer) = target.link_layer();
+        let plan = FilterPlan::new(filter, (link_type, layer), options)?;
+        let (geometry, larger) = geometry(options, &plan, &target)?;
+        let name = target.name();
+        let ring = Ring::open(
+            &ring_options(&name, &target, layer, options, None),
+            geometry,
+        )
+        .map_err(|error| explain(error, &given))?;
+        let notes = notes(options, &target, &ring, larger);
+        let waker = Waker::new()?;
+        let options = options.clone();
+        let mut interface = target.description(link_type, options.snaplen);
+        interface.filter = filter.map(Filter::for_file);
+        Ok(Self {
+            ring,
+            waker,
+            netlink,
+            target,
+            given,
+            options,
+            plan,
+            interface,
+            layer,
+            notes,
+        })
+    }
+
+    /// Begins to receive, behind a filter that rejects everything.
+    fn bind(&mut self, fanout: Option<Fanout>) -> Result<()> {
+        let name = self.target.name();
+        let options = ring_options(&name, &self.target, self.layer, &self.options, fanout);
+        self.ring
+            .bind(&options)
+            .map_err(|error| explain(error, &self.given))
+    }
+
+    /// Lets packets in.
+    fn start(self) -> Result<PacketSource> {
+        let Self {
+            mut ring,
+            waker,
+            netlink,
+            target,
+            interface,
+            options,
+            plan,
+            layer,
+            notes,
+            ..
+        } = self;
+        let plan = plan.attach(&mut ring, target.scope(), &options)?;
+        Ok(PacketSource {
+            ring,
+            waker,
+            scope: target.scope(),
+            link: (interface.link_type, layer),
+            retire_timeout: Duration::from_millis(retire_timeout_ms(&options).into()),
+            interfaces: [interface],
+            filter: ActiveFilter {
+                table: plan.table,
+                place: plan.place,
+                stale_blocks: 0,
+            },
+            state: State::Up,
+            losses: InterfaceLosses::new(netlink, &target),
+            blocks_until_count: BLOCKS_BETWEEN_COUNTS,
+            options,
+            notes,
+        })
+    }
+}
+
+fn ring_options<'a>(
+    name: &'a str,
+    target: &Target,
+    link: LinkLayer,
+    options: &CaptureOptions,
+    fanout: Option<Fanout>,
+) -> RingOptions<'a> {
+    RingOptions {
+        device: name,
+        ifindex: target.ifindex(),
+        link,
+        snaplen: options.snaplen,
+        retire_timeout_ms: retire_timeout_ms(options),
+        promiscuous: options.promiscuous,
+        ignore_outgoing: can_ignore_outgoing(target.scope(), options.direction),
+        timestamp: options.timestamp,
+        busy_poll: options.busy_poll,
+        fanout,
+    }
+}
+
+fn retire_timeout_ms(options: &CaptureOptions) -> u16 {
+    if options.immediate {
+        IMMEDIATE_MS
+    } else {
+        options.timeout_ms()
+    }
+}
+
+/// The ring's size, and whether it is larger than was asked for, because packets need as much.
+fn geometry(
+    options: &CaptureOptions,
+    plan: &FilterPlan,
+    target: &Target,
+) -> Result<(Geometry, bool)> {
+    let request = |buffer| GeometryRequest {
+        buffer,
+        snaplen: plan.snaplen.min(target.largest_packet()),
+        headroom: Ring::HEADROOM,
+    };
+    // The kernel would rather end other processes than refuse; half of what is free is asked for
+    // at most.
+    let buffer = options
+        .buffer
+        .min(available_memory().map_or(u64::MAX, |bytes| bytes / 2));
+    match Geometry::new(&request(buffer), page_size()) {
+        Err(GeometryError::BufferTooSmall { least, .. }) => {
+            Ok((Geometry::new(&request(least), page_size())?, true))
+        }
+        Err(GeometryError::BufferTooLarge { most, .. }) => {
+            Ok((Geometry::new(&request(most), page_size())?, false))
+        }
+        result => Ok((result?, false)),
+    }
+}
+
+/// Bytes that the system can give without swapping (proc(5), `MemAvailable`).
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+fn notes(options: &CaptureOptions, target: &Target, ring: &Ring, larger: bool) -> Vec<Note> {
+    let (requested, obtained) = (options.buffer, ring.geometry().bytes());
+    let mut notes = Vec::new();
+    if larger {
+        notes.push(Note::LargerBuffer {
+            requested,
+            obtained,
+        });
+    } else if requested - obtained >= u64::from(ring.geometry().block_size()) {
+        notes.push(Note::SmallerBuffer {
+            requested,
+            obtained,
+        });
+    }
+    if options.promiscuous && target.ifindex() == 0 {
+        notes.push(Note::NotPromiscuous);
+    }
+    notes
+}
+
+/// What a refused call means for the one who asked.
+fn explain(source: ringtap_sys::Error, device: &str) -> Error {
+    let device = device.to_owned();
+    let adapter = source.call == "ioctl(SIOCSHWTSTAMP)";
+    match source.errno() {
+        Some(errno::EPERM | errno::EACCES) => {
+            let raw = source.call == "socket(AF_PACKET)";
+            let needed = if raw { "CAP_NET_RAW" } else { "CAP_NET_ADMIN" };
+            Error::NotPermitted {
+                device,
+                needed,
+                source,
+            }
+        }
+        Some(errno::EOPNOTSUPP | errno::EINVAL) if adapter => {
+            Error::NoAdapterClock { device, source }
+        }
+        Some(errno::ENETDOWN) => Error::InterfaceDown { device },
+        Some(errno::ENODEV | errno::ENXIO) => Error::InterfaceGone { device },
+        _ => Error::System(source),
+    }
+}
+
+/// The longest that a packet waits in the ring.
+fn delivery_bound(retire_timeout: Duration) -> Duration {
+    if kernel_version() >= HIGH_RESOLUTION_TIMER {
+        // The timer runs from the block's opening on: a packet waits for one period at most.
+        return retire_timeout;
+    }
+    let jiffies = retire_timeout.as_millis().div_ceil(JIFFY.as_millis()) + 1;
+    JIFFY * u32::try_from(jiffies).unwrap_or(u32::MAX)
+}
+
+/// Major and minor number; zeros, as of a very old kernel, where it cannot be read.
+fn kernel_version() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    let mut number = || {
+        numbers
+            .next()
+            .and_then(std::result::Result::ok)
+            .unwrap_or_default()
+    };
+    (number(), number())
+}
+
+/// How the capture works.
+pub(super) fn describe(source: &PacketSource) -> Description {
+    let geometry = source.ring.geometry();
+    let any = source.scope == Scope::Any;
+    let vlan = match source.link.0 {
+        LinkType::ETHERNET => "put back at byte 12 where the kernel took them out",
+        LinkType::LINUX_SLL2 => "put back before the payload where the kernel took them out",
+        _ => "as the interface shows them",
+    };
+    let mut blind = vec![
+        "packets that an XDP program or the adapter took before the network stack",
+        "segments before receive offload joined them, or after send offload divides them",
+    ];
+    match source.scope {
+        Scope::Loopback => blind.push("the second copy of each packet on loopback"),
+        Scope::Any => blind.push("link-layer headers, and inner tags of doubly tagged packets"),
+        Scope::Interface => {}
+    }
+    Description {
+        engine: "packet",
+        device: source.ring.device().to_owned(),
+        link_types: vec![source.link.0],
+        hook: "AF_PACKET (after ingress XDP, before tc ingress; after tc egress)",
+        clock: Clock::Live(source.options.timestamp),
+        vlan,
+        memory: Some(Memory {
+            block_size: geometry.block_size(),
+            blocks: geometry.blocks(),
+            requested: source.options.buffer,
+        }),
+        snaplen: Some(source.options.snaplen),
+        promiscuous: source.options.promiscuous && !any,
+        direction: source.options.direction,
+        delivery_bound: Some(delivery_bound(source.retire_timeout)),
+        filter: source.filter.place.clone(),
+        fanout_group: source.ring.fanout_group(),
+        notes: source.notes.clone(),
+        blind,
+    }
+}

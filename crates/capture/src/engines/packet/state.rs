@@ -1,0 +1,78 @@
+//! What becomes of the interface while the capture runs.
+
+use std::time::{Duration, Instant};
+
+use ringtap_sys::packet::Ring;
+
+use crate::{Error, Result};
+
+/// Beyond the ring's time-out: how long packets that were captured before the interface went may
+/// take to be handed over, and how long a removal may take after the interface went down.
+const GRACE: Duration = Duration::from_millis(50);
+/// How often an interface that is down is looked at, for its removal raises no event.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// `ENETDOWN` in the kernel's numbering.
+const NETWORK_DOWN: i32 = 100;
+
+/// The interface as the capture knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It is up.
+    Up,
+    /// It went down; the ring may still hold packets, and it may yet turn out to be gone.
+    Failing {
+        /// When that is settled.
+        until: Instant,
+    },
+    /// It is down, which was reported. It may come up again.
+    Down,
+    /// It is gone.
+    Gone,
+}
+
+impl State {
+    /// To be called when waiting for the ring reported an error.
+    pub(super) fn failed(&mut self, ring: &Ring, retire_timeout: Duration) -> Result<()> {
+        if ring.take_error()? == Some(NETWORK_DOWN) && *self != Self::Gone {
+            *self = Self::Failing {
+                until: Instant::now() + retire_timeout + GRACE,
+            };
+        }
+        Ok(())
+    }
+
+    /// To be called when packets arrived.
+    #[inline]
+    pub(super) fn delivered(&mut self) {
+        if *self == Self::Down {
+            *self = Self::Up;
+        }
+    }
+
+    /// How long a wait may last.
+    pub(super) fn bound(self, timeout: Duration) -> Duration {
+        match self {
+            Self::Up => timeout,
+            Self::Failing { until } => timeout.min(until.saturating_duration_since(Instant::now())),
+            Self::Down | Self::Gone => timeout.min(LOOK_EVERY),
+        }
+    }
+
+    /// To be called when a wait ended without packets: reports what is settled by now.
+    pub(super) fn settle(&mut self, ring: &Ring) -> Result<()> {
+        let device = || ring.device().to_owned();
+        match *self {
+            Self::Up => Ok(()),
+            Self::Failing { until } if Instant::now() < until => Ok(()),
+            Self::Failing { .. } if !ring.is_interface_gone()? => {
+                *self = Self::Down;
+                Err(Error::InterfaceDown { device: device() })
+            }
+            Self::Down if !ring.is_interface_gone()? => Ok(()),
+            Self::Failing { .. } | Self::Down | Self::Gone => {
+                *self = Self::Gone;
+                Err(Error::InterfaceGone { device: device() })
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Why a source could not be opened, or ended.
+
+use ringtap_filter::CompileError;
+use ringtap_savefile::{LinkType, ReadError};
+use ringtap_sys::{netlink, packet::GeometryError};
+
+use crate::options::OptionError;
+
+/// A failed capture.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device asks for an engine that does not exist.
+    #[error("{device}: there is no engine {engine:?}; engines are {}", known.join(", "))]
+    UnknownEngine {
+        /// The device as given.
+        device: String,
+        /// What stands before the colon.
+        engine: String,
+        /// The engines' names.
+        known: Vec<&'static str>,
+    },
+    /// The device asks for an engine that is not built yet.
+    #[error("{device}: engine {engine} is not available yet")]
+    EngineNotAvailable {
+        /// The device as given.
+        device: String,
+        /// The engine.
+        engine: &'static str,
+    },
+    /// The device names no interface.
+    #[error("a device is missing: name an interface or \"any\"")]
+    EmptyDevice,
+    /// There is no such interface in this network namespace.
+    #[error("{device}: no such interface")]
+    NoSuchDevice {
+        /// The device as given.
+        device: String,
+    },
+    /// An option has a value that cannot be.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// Snaplen and buffer do not go together.
+    #[error("option buffer: {0}")]
+    Buffer(#[from] GeometryError),
+    /// The filter cannot be compiled for this link type.
+    #[error("filter for {link_type}: {error}")]
+    Filter {
+        /// The expression.
+        expression: String,
+        /// What the packets begin with.
+        link_type: LinkType,
+        /// What is wrong, and where.
+        #[source]
+        error: Box<CompileError>,
+    },
+    /// The caller lacks a privilege.
+    #[error("{device}: not permitted; capturing needs {needed} ({source})")]
+    NotPermitted {
+        /// The device.
+        device: String,
+        /// The capability.
+        needed: &'static str,
+        /// The call that was refused.
+        source: ringtap_sys::Error,
+    },
+    /// The NIC cannot stamp packets.
+    #[error("{device}: the adapter has no clock for timestamps ({source})")]
+    NoAdapterClock {
+        /// The device.
+        device: String,
+        /// The call that was refused.
+        source: ringtap_sys::Error,
+    },
+    /// The interface is down. A capture that runs goes on once the interface is up again.
+    #[error("{device}: the interface is down")]
+    InterfaceDown {
+        /// The device.
+        device: String,
+    },
+    /// The interface is gone: deleted, or moved to another network namespace.
+    #[error("{device}: the interface is gone")]
+    InterfaceGone {
+        /// The device.
+        device: String,
+    },
+    /// A file cannot be read, or is damaged.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The interface's properties cannot be found out.
+    #[error("{device}: {source}")]
+    Interface {
+        /// The device.
+        device: String,
+        /// The request that failed.
+        source: netlink::Error,
+    },
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] ringtap_sys::Error),
+}
+
+impl Error {
+    /// Whether the source that gave the error may be asked for more.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::InterfaceDown { .. })
+    }
+}
+
+/// What this crate's calls return.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,232 @@
+//! Filters as sources apply them: an expression, compiled anew for each link type that turns up.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use ringtap_filter::socket::{self, SocketView};
+use ringtap_filter::{CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile};
+use ringtap_savefile::{CaptureFilter, Interface, LinkType, Packet};
+use ringtap_sys::packet::{Instruction, LinkLayer};
+use ringtap_sys::resolve::SystemNames;
+
+use crate::options::MAX_SNAPLEN;
+use crate::{Error, Result, UserSpaceReason};
+
+/// A filter: an expression of the pcap-filter language with what its compilation depends on.
+#[derive(Clone)]
+pub struct Filter {
+    expression: String,
+    netmask: Option<u32>,
+    optimize: bool,
+    resolver: Arc<dyn Resolver + Send + Sync>,
+}
+
+impl Filter {
+    /// A filter whose names the system resolves. It is compiled when a source is opened with it,
+    /// and link types are known.
+    #[must_use]
+    pub fn new(expression: impl Into<String>) -> Self {
+        Self {
+            expression: expression.into(),
+            netmask: None,
+            optimize: true,
+            resolver: Arc::new(SystemResolver::default()),
+        }
+    }
+
+    /// The same with the netmask of the interface's network, for `ip broadcast`.
+    #[must_use]
+    pub fn with_netmask(mut self, netmask: Ipv4Addr) -> Self {
+        self.netmask = Some(netmask.into());
+        self
+    }
+
+    /// The same with the optimiser on (as it is) or off.
+    #[must_use]
+    pub fn with_optimizer(mut self, on: bool) -> Self {
+        self.optimize = on;
+        self
+    }
+
+    /// The same with another resolver of names than the system.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Arc<dyn Resolver + Send + Sync>) -> Self {
+        self.resolver = resolver;
+        self
+    }
+
+    /// The filter as a capture file names it.
+    pub(crate) fn for_file(&self) -> CaptureFilter {
+        CaptureFilter::Expression(self.expression.clone())
+    }
+
+    /// The expression.
+    #[must_use]
+    pub fn expression(&self) -> &str {
+        &self.expression
+    }
+
+    /// The program for packets of a link type, as they are in a file.
+    ///
+    /// # Errors
+    ///
+    /// The expression is no filter, or not one for this link type.
+    pub fn compile(&self, link_type: LinkType, snaplen: u32) -> Result<Program> {
+        let mut options = CompileOptions::new(ringtap_filter::LinkType(link_type.to_dlt()));
+        options.snaplen = snaplen;
+        options.netmask = self.netmask;
+        options.optimize = self.optimize;
+        compile(&self.expression, &options, &*self.resolver).map_err(|error| Error::Filter {
+            expression: self.expression.clone(),
+            link_type,
+            error: Box::new(error),
+        })
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Filter")
+            .field("expression", &self.expression)
+            .field("netmask", &self.netmask)
+            .field("optimize", &self.optimize)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The program for a packet socket, which sees packets otherwise than they are handed out.
+pub(crate) fn lower(
+    program: &Program,
+    layer: LinkLayer,
+    snaplen: u32,
+) -> std::result::Result<Vec<Instruction>, UserSpaceReason> {
+    if layer == LinkLayer::Netlink {
+        return Err(UserSpaceReason::HeaderBuiltHere);
+    }
+    let view = SocketView {
+        cooked: layer.is_cooked(),
+        vlan: layer != LinkLayer::Native,
+        // The capture has rules of its own for that.
+        direction: socket::Direction::Both,
+        snaplen,
+    };
+    let lowered = socket::lower(program, &view).map_err(UserSpaceReason::NotForSockets)?;
+    Ok(lowered.insns().iter().map(instruction).collect())
+}
+
+fn instruction(insn: &Insn) -> Instruction {
+    let Insn { code, jt, jf, k } = *insn;
+    Instruction { code, jt, jf, k }
+}
+
+/// A filter compiled for the interfaces of a source.
+#[derive(Clone, Debug)]
+pub(crate) struct FilterTable {
+    /// One program for each link type among the interfaces.
+    programs: Vec<(LinkType, Program)>,
+    /// The index of each interface's program.
+    by_interface: Vec<usize>,
+    /// The most that is kept of a packet, in bytes.
+    snaplen: u32,
+}
+
+impl FilterTable {
+    /// For a source with one interface.
+    pub(crate) fn of_one(program: Program, link_type: LinkType, snaplen: u32) -> Self {
+        Self {
+            programs: vec![(link_type, program)],
+            by_interface: vec![0],
+            snaplen,
+        }
+    }
+
+    /// For a file, of which no interface is known yet and whose packets are not cut.
+    pub(crate) const fn of_file() -> Self {
+        Self {
+            programs: Vec::new(),
+            by_interface: Vec::new(),
+            snaplen: u32::MAX,
+        }
+    }
+
+    /// Compiles `filter` for the interfaces that were added since the last call.
+    pub(crate) fn extend(&mut self, filter: &Filter, interfaces: &[Interface]) -> Result<()> {
+        for interface in interfaces
+            .get(self.by_interface.len()..)
+            .unwrap_or_default()
+        {
+            let link_type = interface.link_type;
+            let known = self.programs.iter().position(|(of, _)| *of == link_type);
+            let index = match known {
+                Some(index) => index,
+                None => {
+                    self.programs
+                        .push((link_type, filter.compile(link_type, MAX_SNAPLEN)?));
+                    self.programs.len() - 1
+                }
+            };
+            self.by_interface.push(index);
+        }
+        Ok(())
+    }
+
+    /// The packet, cut to the snaplen, where the filter accepts it.
+    #[inline]
+    pub(crate) fn apply<'a>(&self, mut packet: Packet<'a>) -> Option<Packet<'a>> {
+        let index = *self.by_interface.get(packet.interface as usize)?;
+        let (_, program) = self.programs.get(index)?;
+        if program.run(packet.data, packet.len) == 0 {
+            return None;
+        }
+        if let Some((kept, _)) = packet.data.split_at_checked(self.snaplen as usize) {
+            packet.data = kept;
+        }
+        Some(packet)
+    }
+}
+
+/// The system's names.
+#[derive(Debug, Default)]
+struct SystemResolver(SystemNames);
+
+impl SystemResolver {
+    fn failed(error: &ringtap_sys::Error) -> ResolveError {
+        ResolveError(error.to_string())
+    }
+}
+
+impl Resolver for SystemResolver {
+    fn host(&self, name: &str) -> std::result::Result<Vec<IpAddr>, ResolveError> {
+        self.0.host(name).map_err(|error| Self::failed(&error))
+    }
+
+    fn network(&self, name: &str) -> std::result::Result<Option<Ipv4Addr>, ResolveError> {
+        let network = self.0.network(name).map_err(|error| Self::failed(&error))?;
+        Ok(network.map(Ipv4Addr::from))
+    }
+
+    fn port(
+        &self,
+        name: &str,
+        transport: Transport,
+    ) -> std::result::Result<Option<u16>, ResolveError> {
+        let wanted = match transport {
+            Transport::Tcp => "tcp",
+            Transport::Udp => "udp",
+        };
+        let services = self.0.service(name).map_err(|error| Self::failed(&error))?;
+        Ok(services
+            .iter()
+            .find(|service| service.protocol == wanted)
+            .map(|service| service.port))
+    }
+
+    fn protocol(&self, name: &str) -> std::result::Result<Option<u8>, ResolveError> {
+        self.0.protocol(name).map_err(|error| Self::failed(&error))
+    }
+
+    fn ether(&self, name: &str) -> std::result::Result<Option<[u8; 6]>, ResolveError> {
+        self.0.ether(name).map_err(|error| Self::failed(&error))
+    }
+}

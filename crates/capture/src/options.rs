@@ -1,0 +1,237 @@
+//! How to capture: plain values, checked before the first system call.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+pub use ringtap_sys::packet::{Fanout, FanoutMode, TimestampSource};
+use ringtap_sys::sched::CPUS_MAX;
+
+/// The largest snaplen: what libpcap takes for "everything".
+pub const MAX_SNAPLEN: u32 = 262_144;
+
+/// The packet engine's timer counts milliseconds in 16 bits.
+const MAX_TIMEOUT: Duration = Duration::from_millis(u16::MAX as u64);
+const MIN_TIMEOUT: Duration = Duration::from_millis(1);
+const MAX_BUSY_POLL: Duration = Duration::from_secs(1);
+const MAX_PRIORITY: u8 = 99;
+
+/// Which packets, by the way they go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Received by the host.
+    In,
+    /// Sent by the host.
+    Out,
+    /// Both.
+    #[default]
+    Both,
+}
+
+/// How to capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureOptions {
+    /// The most that is captured of a packet, in bytes; 1 to [`MAX_SNAPLEN`].
+    pub snaplen: u32,
+    /// Memory for packets that wait to be read, in bytes. Where the system does not have it, the
+    /// capture takes less and [`crate::Description::memory`] says so.
+    pub buffer: u64,
+    /// The longest that a packet waits until it is handed over, and that [`crate::Source::next`]
+    /// waits for one; 1 ms to 65,535 ms.
+    pub timeout: Duration,
+    /// Hand packets over as soon as the engine can, whatever the time-out; it costs more work per
+    /// packet. [`crate::Description::delivery_bound`] tells how soon that is.
+    pub immediate: bool,
+    /// Receive what is addressed to others. Undone when the source is dropped, or its process dies.
+    pub promiscuous: bool,
+    /// Received packets, sent ones, or both.
+    pub direction: Direction,
+    /// Whose clock stamps the packets.
+    pub timestamp: TimestampSource,
+    /// Capture one packet in so many, chosen at random in the kernel.
+    pub sample: Option<NonZeroU32>,
+    /// Share the interface's packets with other sources.
+    pub fanout: Option<Fanout>,
+    /// How long to look for packets without sleeping, before each wait; at most 1 s. Also asked of
+    /// the driver (`SO_BUSY_POLL`), for which CAP_NET_ADMIN is needed.
+    pub busy_poll: Option<Duration>,
+    /// Real-time priority (SCHED_FIFO, 1 to 99) of the thread that calls
+    /// [`CaptureOptions::place_thread`].
+    pub priority: Option<u8>,
+    /// Processors for that thread; empty for all.
+    pub cpus: Vec<usize>,
+}
+
+impl Default for CaptureOptions {
+    fn default() -> Self {
+        Self {
+            snaplen: MAX_SNAPLEN,
+            buffer: 16 << 20,
+            timeout: Duration::from_secs(1),
+            immediate: false,
+            promiscuous: true,
+            direction: Direction::Both,
+            timestamp: TimestampSource::Host,
+            sample: None,
+            fanout: None,
+            busy_poll: None,
+            priority: None,
+            cpus: Vec::new(),
+        }
+    }
+}
+
+/// An option with a value that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// [`CaptureOptions::snaplen`].
+    #[error("option snaplen: {value} is not within 1 and {MAX_SNAPLEN} bytes")]
+    Snaplen {
+        /// Bytes.
+        value: u32,
+    },
+    /// [`CaptureOptions::timeout`].
+    #[error("option timeout: {value:?} is not within {MIN_TIMEOUT:?} and {MAX_TIMEOUT:?}")]
+    Timeout {
+        /// The time-out.
+        value: Duration,
+    },
+    /// [`CaptureOptions::busy_poll`].
+    #[error("option busy-poll: {value:?} is more than {MAX_BUSY_POLL:?}")]
+    BusyPoll {
+        /// The duration.
+        value: Duration,
+    },
+    /// [`CaptureOptions::priority`].
+    #[error("option priority: {value} is not within 1 and {MAX_PRIORITY}")]
+    Priority {
+        /// The priority.
+        value: u8,
+    },
+    /// [`CaptureOptions::cpus`].
+    #[error("option cpu: there is no processor {value}, numbers end at {}", CPUS_MAX - 1)]
+    Cpu {
+        /// The processor's number.
+        value: usize,
+    },
+    /// [`CaptureOptions::timestamp`] on all interfaces.
+    #[error("option timestamp: the adapter's clock belongs to one interface, not to \"any\"")]
+    AdapterClockOfAny,
+}
+
+impl CaptureOptions {
+    /// Checks every value.
+    ///
+    /// # Errors
+    ///
+    /// The first option whose value cannot be.
+    pub fn validate(&self) -> Result<(), OptionError> {
+        if !(1..=MAX_SNAPLEN).contains(&self.snaplen) {
+            return Err(OptionError::Snaplen {
+                value: self.snaplen,
+            });
+        }
+        if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&self.timeout) {
+            return Err(OptionError::Timeout {
+                value: self.timeout,
+            });
+        }
+        if let Some(value) = self.busy_poll.filter(|&value| value > MAX_BUSY_POLL) {
+            return Err(OptionError::BusyPoll { value });
+        }
+        if let Some(value) = self
+            .priority
+            .filter(|value| !(1..=MAX_PRIORITY).contains(value))
+        {
+            return Err(OptionError::Priority { value });
+        }
+        match self.cpus.iter().find(|&&cpu| cpu >= CPUS_MAX) {
+            Some(&value) => Err(OptionError::Cpu { value }),
+            None => Ok(()),
+        }
+    }
+
+    /// Binds the calling thread, which should be the one that reads the source, to the chosen
+    /// processors and gives it the chosen priority. Needs CAP_SYS_NICE for a priority.
+    ///
+    /// # Errors
+    ///
+    /// No chosen processor is online, or the privilege is missing.
+    pub fn place_thread(&self) -> ringtap_sys::Result<()> {
+        if !self.cpus.is_empty() {
+            ringtap_sys::sched::set_affinity(&self.cpus)?;
+        }
+        self.priority.map_or(Ok(()), ringtap_sys::sched::set_fifo)
+    }
+
+    /// The time-out in the unit and width of the kernel's timer; `validate` bounds it.
+    pub(crate) fn timeout_ms(&self) -> u16 {
+        u16::try_from(self.timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(u16::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(change: impl FnOnce(&mut CaptureOptions)) -> Result<(), OptionError> {
+        let mut options = CaptureOptions::default();
+        change(&mut options);
+        options.validate()
+    }
+
+    #[test]
+    fn defaults_are_valid() {
+        assert_eq!(CaptureOptions::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn values_out_of_range_are_named() {
+        let long = Duration::from_secs(66);
+        assert_eq!(
+            with(|o| o.snaplen = 0),
+            Err(OptionError::Snaplen { value: 0 })
+        );
+        assert_eq!(
+            with(|o| o.snaplen = 262_145),
+            Err(OptionError::Snaplen { value: 262_145 })
+        );
+        assert_eq!(
+            with(|o| o.timeout = long),
+            Err(OptionError::Timeout { value: long })
+        );
+        let none = Duration::ZERO;
+        assert_eq!(
+            with(|o| o.timeout = none),
+            Err(OptionError::Timeout { value: none })
+        );
+        assert_eq!(
+            with(|o| o.busy_poll = Some(long)),
+            Err(OptionError::BusyPoll { value: long })
+        );
+        assert_eq!(
+            with(|o| o.priority = Some(0)),
+            Err(OptionError::Priority { value: 0 })
+        );
+        assert_eq!(
+            with(|o| o.priority = Some(100)),
+            Err(OptionError::Priority { value: 100 })
+        );
+        assert_eq!(
+            with(|o| o.cpus = vec![0, 8192]),
+            Err(OptionError::Cpu { value: 8192 })
+        );
+        let text = with(|o| o.snaplen = 0).unwrap_err().to_string();
+        assert_eq!(text, "option snaplen: 0 is not within 1 and 262144 bytes");
+    }
+
+    #[test]
+    fn time_outs_are_rounded_up_to_milliseconds() {
+        let options = |timeout| CaptureOptions {
+            timeout,
+            ..CaptureOptions::default()
+        };
+        assert_eq!(options(Duration::from_micros(1001)).timeout_ms(), 2);
+        assert_eq!(options(MAX_TIMEOUT).timeout_ms(), u16::MAX);
+    }
+}

@@ -1,0 +1,62 @@
+//! What every engine is to its user: something that hands out blocks of packets.
+
+use ringtap_savefile::{Interface, Item};
+pub use ringtap_sys::eventfd::Waker;
+
+use crate::{Block, Description, Filter, Result, Stats};
+
+/// A source of packets: a live capture or a file.
+pub trait Source: Send {
+    /// The interfaces that packets refer to by [`crate::Packet::interface`]. A pcapng file adds to
+    /// them while it is read.
+    fn interfaces(&self) -> &[Interface];
+
+    /// What comes next. A live source waits for it, up to the time-out.
+    ///
+    /// A reader that keeps up makes no system call here. After a time-out or a wake-up, and after
+    /// an error that [`crate::Error::is_transient`], it may be called again.
+    ///
+    /// # Errors
+    ///
+    /// The interface is down or gone; the file is damaged, after every packet before the damage was
+    /// handed out.
+    fn next(&mut self) -> Result<Next<'_>>;
+
+    /// The counters since the source was opened.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not tell.
+    fn stats(&mut self) -> Result<Stats>;
+
+    /// A handle that ends a wait in [`Source::next`] from another thread or a signal handler.
+    fn waker(&self) -> Waker;
+
+    /// Replaces the filter while the source runs. Every packet that is handed out after the return
+    /// matches the new filter: packets that were captured with the old one and not yet read are
+    /// handed out only where they match both. No packet that matches both is lost.
+    ///
+    /// # Errors
+    ///
+    /// The filter cannot be compiled for the source's link type; the old one then stays.
+    fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()>;
+
+    /// How the source captures, and what it cannot see.
+    fn describe(&self) -> Description;
+}
+
+/// What a source hands out.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Next<'a> {
+    /// Packets.
+    Block(Block<'a>),
+    /// What a file holds beside packets.
+    Meta(Item<'a>),
+    /// No packet came in time; a signal may shorten the wait.
+    TimedOut,
+    /// The [`Waker`] was used.
+    Woken,
+    /// The file has ended.
+    End,
+}

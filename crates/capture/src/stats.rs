@@ -1,0 +1,31 @@
+//! What a source received and lost, by layer.
+
+/// Counters of a source since it was opened, in packets. `None` where a count is not known, which
+/// is not the same as zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets that reached the capture and passed a filter in the kernel, the ones dropped in the
+    /// ring among them.
+    pub received: Option<u64>,
+    /// Packets lost or left out.
+    pub dropped: Dropped,
+    /// How often the ring became full.
+    pub freezes: Option<u64>,
+}
+
+/// Packets lost or left out, by the layer where it happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// At the kernel's hook, before the ring.
+    pub hook: Option<u64>,
+    /// Left out on purpose, by sampling.
+    pub sampling: Option<u64>,
+    /// For want of room in the ring.
+    pub ring: Option<u64>,
+    /// By the interface or its driver, before any capture could see them: the interface's
+    /// `rx_missed_errors` and `rx_fifo_errors`, counted from the opening on. Not its `rx_dropped`,
+    /// which counts packets that no protocol wanted, and which a capture has seen.
+    pub interface: Option<u64>,
+    /// By the application itself.
+    pub application: Option<u64>,
+}

@@ -1,0 +1,166 @@
+//! Frames, senders and readers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ringtap_capture::{CaptureOptions, Filter, Next, PacketFlags, Source, Timestamp, open};
+use ringtap_sys::packet::inject::Injector;
+use ringtap_testkit::netns::{Namespace, Side};
+
+/// How long a test waits for packets that ought to come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A packet, copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) timestamp: Timestamp,
+    pub(crate) len: u32,
+    pub(crate) flags: PacketFlags,
+    pub(crate) data: Vec<u8>,
+}
+
+/// Options that hand packets over soon.
+pub(crate) fn prompt() -> CaptureOptions {
+    CaptureOptions {
+        timeout: Duration::from_millis(20),
+        ..CaptureOptions::default()
+    }
+}
+
+pub(crate) fn open_on(
+    side: &Side,
+    options: &CaptureOptions,
+    filter: Option<&str>,
+) -> Box<dyn Source> {
+    open_in(&side.namespace, &side.device, options, filter)
+}
+
+pub(crate) fn open_in(
+    namespace: &Namespace,
+    device: &str,
+    options: &CaptureOptions,
+    filter: Option<&str>,
+) -> Box<dyn Source> {
+    let filter = filter.map(Filter::new);
+    namespace.run(|| open(device, options, filter.as_ref()).unwrap_or_else(|e| panic!("{e}")))
+}
+
+pub(crate) fn injector(side: &Side) -> Injector {
+    injector_in(&side.namespace, &side.device)
+}
+
+pub(crate) fn injector_in(namespace: &Namespace, device: &str) -> Injector {
+    let index = namespace.netlink().index(device).unwrap();
+    namespace.run(|| Injector::open(index).unwrap())
+}
+
+/// Reads until `count` packets have come.
+pub(crate) fn collect(source: &mut dyn Source, count: usize) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    let begin = Instant::now();
+    while seen.len() < count {
+        assert!(
+            begin.elapsed() < PATIENCE,
+            "{} of {count} packets came",
+            seen.len()
+        );
+        if let Next::Block(block) = source.next().unwrap() {
+            seen.extend(block.packets().map(|packet| Seen {
+                timestamp: packet.timestamp,
+                len: packet.len,
+                flags: packet.flags,
+                data: packet.data.to_vec(),
+            }));
+        }
+    }
+    seen
+}
+
+/// Reads until nothing has come for a while.
+pub(crate) fn drain(source: &mut dyn Source) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    let mut quiet = 0;
+    while quiet < 4 {
+        match source.next().unwrap() {
+            Next::Block(block) => {
+                quiet = 0;
+                seen.extend(block.packets().map(|packet| Seen {
+                    timestamp: packet.timestamp,
+                    len: packet.len,
+                    flags: packet.flags,
+                    data: packet.data.to_vec(),
+                }));
+            }
+            Next::TimedOut => quiet += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    seen
+}
+
+pub(crate) fn data(seen: &[Seen]) -> Vec<&[u8]> {
+    seen.iter().map(|packet| packet.data.as_slice()).collect()
+}
+
+/// A broadcast frame of an experimental ethertype with a number in it.
+pub(crate) fn frame(number: u32, len: usize) -> Vec<u8> {
+    let mut frame = addresses();
+    frame.extend([0x88, 0xb5]);
+    frame.extend(number.to_be_bytes());
+    frame.resize(len, u8::try_from(number % 251).unwrap());
+    frame
+}
+
+/// The number in a [`frame`].
+pub(crate) fn number(frame: &[u8]) -> u32 {
+    u32::from_be_bytes(frame[14..18].try_into().unwrap())
+}
+
+pub(crate) fn addresses() -> Vec<u8> {
+    let mut addresses = vec![0xff; 6];
+    addresses.extend([2, 0, 0, 0, 0, 1]);
+    addresses
+}
+
+/// An IPv4 datagram behind VLAN tags: ethertype and control information each. The protocol's number
+/// is the IP header's; ports follow it.
+pub(crate) fn ip_frame(tags: &[(u16, u16)], protocol: u8, ports: (u16, u16)) -> Vec<u8> {
+    let mut frame = addresses();
+    for (tpid, tci) in tags {
+        frame.extend(tpid.to_be_bytes());
+        frame.extend(tci.to_be_bytes());
+    }
+    frame.extend([0x08, 0x00]);
+    frame.extend([
+        0x45, 0, 0, 46, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 99, 0, 1, 10, 99, 0, 2,
+    ]);
+    frame.extend(ports.0.to_be_bytes());
+    frame.extend(ports.1.to_be_bytes());
+    frame.extend([0, 26, 0, 0]);
+    frame.extend([0xab; 18]);
+    frame
+}
+
+/// Sends the frames over and over for as long as `work` takes, also where it panics.
+pub(crate) fn flooded<T>(injector: &Injector, frames: &[Vec<u8>], work: impl FnOnce() -> T) -> T {
+    struct Done<'a>(&'a AtomicBool);
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut frames = frames.iter().cycle();
+            while !done.load(Ordering::Relaxed) {
+                frames
+                    .next()
+                    .into_iter()
+                    .for_each(|frame| injector.send(frame).unwrap());
+            }
+        });
+        let _done = Done(&done);
+        work()
+    })
+}
