@@ -20,6 +20,9 @@ pub struct Interface {
     /// Bits of frame check sequence at the end of each packet (`if_fcslen`, or the upper bits of
     /// pcap's link type field), where stated.
     pub fcs_len: Option<u8>,
+    /// The upper six bits of a pcap header's link type field, at their place; `fcs_len` is in
+    /// them. libpcap passes all of them on.
+    pub link_type_bits: u32,
     /// Name, such as `eth0` (`if_name`).
     pub name: Option<String>,
     /// Description (`if_description`).
@@ -73,6 +76,7 @@ impl Interface {
             resolution: Resolution::NANOS,
             time_offset: 0,
             fcs_len: None,
+            link_type_bits: 0,
             name: None,
             description: None,
             filter: None,

@@ -34,9 +34,6 @@ const DIFFERENT_DLT: [(LinkType, u32); 5] = [
     (LinkType::ATM_CLIP, 19),
 ];
 
-/// DLT_PFSYNC of OpenBSD and Linux's headers, whose LINKTYPE_ value is 246.
-const DLT_PFSYNC: u32 = 18;
-
 impl LinkType {
     /// BSD loopback: a protocol family in the writer's byte order.
     pub const NULL: Self = Self(0);
@@ -145,9 +142,6 @@ impl LinkType {
     /// The type for a DLT_ value of Linux; none where it exceeds what a file can hold.
     #[must_use]
     pub fn from_dlt(dlt: u32) -> Option<Self> {
-        if dlt == DLT_PFSYNC {
-            return Some(Self::PFSYNC);
-        }
         DIFFERENT_DLT
             .iter()
             .find(|(_, different)| *different == dlt)
@@ -244,7 +238,6 @@ mod tests {
         assert_eq!(LinkType::RAW.to_dlt(), 12);
         assert_eq!(LinkType::from_dlt(12), Some(LinkType::RAW));
         assert_eq!(LinkType::from_dlt(101), Some(LinkType::RAW));
-        assert_eq!(LinkType::from_dlt(18), Some(LinkType::PFSYNC));
         assert_eq!(LinkType::from_dlt(1), Some(LinkType::ETHERNET));
         assert_eq!(LinkType::from_dlt(70_000), None);
         for link_type in LinkType::known() {

@@ -67,7 +67,8 @@ impl FileHeader {
         let [.., s0, s1, s2, s3, l0, l1, l2, l3] = rest;
         let lengths = length_order(order.u16([major0, major1]), order.u16([minor0, minor1]))?;
         let stated_snaplen = order.u32([s0, s1, s2, s3]);
-        let (link_type, fcs_len) = link_type(order.u32([l0, l1, l2, l3]))?;
+        let field = order.u32([l0, l1, l2, l3]);
+        let link_type = link_type(field)?;
         let max_caplen = limits.max_caplen(link_type);
         let extended = magic.value == MAGIC_MODIFIED;
         let mut snaplen = match stated_snaplen {
@@ -79,7 +80,11 @@ impl FileHeader {
         }
         let nanos = magic.value == MAGIC_NANOS;
         let mut interface = Interface::new(link_type, stated_snaplen);
-        interface.fcs_len = fcs_len;
+        interface.fcs_len = fcs_len(field);
+        interface.link_type_bits = field & !LINK_TYPE_BITS;
+        if extended && stated_snaplen != 0 {
+            interface.snaplen = snaplen;
+        }
         if !nanos {
             interface.resolution = Resolution::MICROS;
         }
@@ -111,20 +116,25 @@ fn length_order(major: u16, minor: u16) -> Result<LengthOrder, ReadErrorKind> {
     }
 }
 
-fn link_type(field: u32) -> Result<(LinkType, Option<u8>), ReadErrorKind> {
+fn link_type(field: u32) -> Result<LinkType, ReadErrorKind> {
     let value = field & LINK_TYPE_BITS;
-    let link_type = u16::try_from(value)
+    u16::try_from(value)
         .map(|value| LinkType(value).canonical())
-        .map_err(|_| ReadErrorKind::LinkTypeRange { value })?;
-    let [units, ..] = (field >> 28).to_le_bytes();
-    let fcs_len = (field & FCS_PRESENT != 0).then_some(units * FCS_UNIT_BITS);
-    Ok((link_type, fcs_len))
+        .map_err(|_| ReadErrorKind::LinkTypeRange { value })
 }
 
-/// The last header field for a link type and a frame check sequence of so many bits.
-pub(crate) fn link_type_field(link_type: LinkType, fcs_len: Option<u8>) -> u32 {
-    let fcs = fcs_len.map_or(0, |bits| {
-        FCS_PRESENT | (u32::from(bits / FCS_UNIT_BITS) << 28)
-    });
-    u32::from(link_type.0) | fcs
+fn fcs_len(field: u32) -> Option<u8> {
+    let [units, ..] = (field >> 28).to_le_bytes();
+    (field & FCS_PRESENT != 0).then_some(units * FCS_UNIT_BITS)
+}
+
+/// The upper bits of the last header field for a frame check sequence of so many bits, which are
+/// counted in units of 16.
+pub(crate) fn fcs_bits(fcs_len: u8) -> u32 {
+    FCS_PRESENT | (u32::from(fcs_len / FCS_UNIT_BITS) << 28)
+}
+
+/// The last header field.
+pub(crate) fn link_type_field(link_type: LinkType, upper_bits: u32) -> u32 {
+    u32::from(link_type.0) | (upper_bits & !LINK_TYPE_BITS)
 }

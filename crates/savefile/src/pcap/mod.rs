@@ -4,6 +4,6 @@ mod header;
 mod records;
 
 pub(crate) use header::{
-    FILE_HEADER, FileHeader, MAGIC_MICROS, MAGIC_NANOS, is_pcap, link_type_field,
+    FILE_HEADER, FileHeader, MAGIC_MICROS, MAGIC_NANOS, fcs_bits, is_pcap, link_type_field,
 };
 pub(crate) use records::{PcapRecords, RECORD_HEADER, Stop, walk};

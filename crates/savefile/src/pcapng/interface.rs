@@ -124,8 +124,11 @@ fn set<T>(field: &mut Option<T>, value: Option<T>) -> bool {
 
 fn set_text(field: &mut Option<String>, value: &[u8]) -> bool {
     // Some writers count a terminating zero in; it is no part of the text.
-    let value = value.strip_suffix(&[0]).unwrap_or(value);
-    set(field, std::str::from_utf8(value).ok().map(str::to_owned))
+    let text = std::str::from_utf8(value).ok();
+    set(
+        field,
+        text.map(|text| text.trim_end_matches('\0').to_owned()),
+    )
 }
 
 fn exactly<const N: usize>(value: &[u8]) -> Option<[u8; N]> {

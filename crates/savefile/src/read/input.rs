@@ -5,8 +5,9 @@ use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::bufread::MultiGzDecoder;
 use lz4_flex::frame::FrameDecoder;
+
+use crate::read::members::{Gzip, Members, Zstd};
 
 /// Compressed bytes read at once.
 const COMPRESSED_BUFFER: usize = 128 * 1024;
@@ -66,8 +67,8 @@ pub(crate) struct Input {
 
 enum Decoder {
     Plain(Source),
-    Gzip(Box<MultiGzDecoder<BufReader<Source>>>),
-    Zstd(Box<zstd::stream::read::Decoder<'static, BufReader<Source>>>),
+    Gzip(Box<Members<Gzip, BufReader<Source>>>),
+    Zstd(Box<Members<Zstd, BufReader<Source>>>),
     Lz4(Box<Lz4Frames>),
 }
 
@@ -92,11 +93,10 @@ impl Input {
         let decoder = match compression {
             None => Decoder::Plain(source),
             Some(Compression::Gzip) => {
-                Decoder::Gzip(Box::new(MultiGzDecoder::new(buffered(source))))
+                Decoder::Gzip(Box::new(Members::new(Gzip::new(), buffered(source))))
             }
             Some(Compression::Zstd) => {
-                let decoder = zstd::stream::read::Decoder::with_buffer(buffered(source))?;
-                Decoder::Zstd(Box::new(decoder))
+                Decoder::Zstd(Box::new(Members::new(Zstd::new()?, buffered(source))))
             }
             Some(Compression::Lz4) => Decoder::Lz4(Box::new(Lz4Frames::new(buffered(source)))),
         };

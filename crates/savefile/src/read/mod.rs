@@ -3,6 +3,7 @@
 mod buffer;
 mod error;
 mod input;
+mod members;
 mod pcap;
 mod pcapng;
 

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use crate::pcap::{FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, RECORD_HEADER, link_type_field};
+use crate::pcap::{
+    FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, RECORD_HEADER, fcs_bits, link_type_field,
+};
 use crate::run::{Encoding, LengthOrder, PcapEncoding};
 use crate::write::output::{Framing, Mark, Output, Pieces};
 use crate::write::{Totals, WriteError, WriteErrorKind};
@@ -22,8 +24,8 @@ pub struct PcapOptions {
     pub nanos: bool,
     /// Byte order of all headers; libpcap writes the machine's.
     pub byte_order: ByteOrder,
-    /// Bits of frame check sequence at the end of each packet, where known: a multiple of 16.
-    pub fcs_len: Option<u8>,
+    /// The upper six bits of the link type field, at their place: [`Interface::link_type_bits`].
+    pub link_type_bits: u32,
 }
 
 impl PcapOptions {
@@ -35,7 +37,7 @@ impl PcapOptions {
             snaplen,
             nanos: false,
             byte_order: ByteOrder::NATIVE,
-            fcs_len: None,
+            link_type_bits: 0,
         }
     }
 
@@ -46,7 +48,10 @@ impl PcapOptions {
         let micros = Resolution::MICROS.ticks_per_second();
         Self {
             nanos: interface.resolution.ticks_per_second() > micros,
-            fcs_len: interface.fcs_len,
+            link_type_bits: match (interface.link_type_bits, interface.fcs_len) {
+                (0, Some(bits)) => fcs_bits(bits),
+                (bits, _) => bits,
+            },
             ..Self::new(interface.link_type, interface.snaplen)
         }
     }
@@ -207,7 +212,7 @@ fn encode_header(options: &PcapOptions, link_type: LinkType, snaplen: u32, out: 
     out.extend_from_slice(&order.of_u16(4));
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(&order.of_u32(snaplen));
-    out.extend_from_slice(&order.of_u32(link_type_field(link_type, options.fcs_len)));
+    out.extend_from_slice(&order.of_u32(link_type_field(link_type, options.link_type_bits)));
     debug_assert_eq!(out.len() - start, FILE_HEADER);
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::pcapng::{
     EPB_FIXED, InterfaceStatistics, InterfaceTable, Names, Options, RawBlock, Section, TRAILER,
-    block_type, code, encode, encode_end, encode_foreign, encode_interface, encode_names,
+    block_type, code, encode, encode_end, encode_interface, encode_names, encode_packet_option,
     split_ticks,
 };
 use crate::run::{Encoding, PcapngEncoding};
@@ -249,7 +249,7 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
         self.push_block(packet, options.bytes_len(), |order, out| {
             let start = out.len();
             for option in options {
-                encode_foreign(option, options.byte_order(), order, out);
+                encode_packet_option(option, options.byte_order(), order, out);
             }
             encode_end(start, out);
         })

@@ -1,0 +1,91 @@
+//! A whole file read into memory, to compare.
+
+use std::io::Cursor;
+
+use ringtap_savefile::{Interface, Item, PacketFlags, ReadError, ReadOptions, Reader, Timestamp};
+
+/// A packet that owns its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnedPacket {
+    pub(crate) timestamp: Timestamp,
+    pub(crate) len: u32,
+    pub(crate) interface: u32,
+    pub(crate) flags: PacketFlags,
+    pub(crate) data: Vec<u8>,
+}
+
+/// What a file held until its end or the damage.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) packets: Vec<OwnedPacket>,
+    pub(crate) interfaces: Vec<Interface>,
+    /// Items that are not runs, in words.
+    pub(crate) others: Vec<String>,
+    pub(crate) error: Option<ReadError>,
+}
+
+impl Collected {
+    /// The error's text.
+    pub(crate) fn error_text(&self) -> String {
+        self.error
+            .as_ref()
+            .map_or_else(|| "no error".to_owned(), ToString::to_string)
+    }
+}
+
+/// Reads bytes as a file.
+pub(crate) fn read_bytes(bytes: &[u8]) -> Collected {
+    read_with(bytes, &ReadOptions::default())
+}
+
+/// Reads bytes as a file with options.
+pub(crate) fn read_with(bytes: &[u8], options: &ReadOptions) -> Collected {
+    match Reader::new(Box::new(Cursor::new(bytes.to_vec())), "memory", options) {
+        Ok(reader) => collect(reader),
+        Err(error) => Collected {
+            error: Some(error),
+            ..Collected::default()
+        },
+    }
+}
+
+/// Reads all that is left. After an error, the reader must have ended.
+pub(crate) fn collect(mut reader: Reader) -> Collected {
+    let mut collected = Collected::default();
+    loop {
+        match reader.next() {
+            Ok(Some(Item::Run(run))) => {
+                assert!(!run.is_empty(), "runs have packets");
+                let before = collected.packets.len();
+                collected
+                    .packets
+                    .extend(run.packets().map(|packet| OwnedPacket {
+                        timestamp: packet.timestamp,
+                        len: packet.len,
+                        interface: packet.interface,
+                        flags: packet.flags,
+                        data: packet.data.to_vec(),
+                    }));
+                assert_eq!(collected.packets.len() - before, run.len());
+            }
+            Ok(Some(other)) => collected.others.push(match other {
+                Item::Section(section) => format!("section {:?}", section.byte_order),
+                Item::Interface(index) => format!("interface {index}"),
+                Item::Names(names) => format!("names {}", names.records().count()),
+                Item::Statistics(statistics) => {
+                    format!("statistics {:?}", statistics.counters().received)
+                }
+                Item::Other(block) => format!("block {:#x}", block.block_type()),
+                _ => "unknown item".to_owned(),
+            }),
+            Ok(None) => break,
+            Err(error) => {
+                collected.error = Some(error);
+                assert!(matches!(reader.next(), Ok(None)), "ended after an error");
+                break;
+            }
+        }
+    }
+    collected.interfaces = reader.interfaces().to_vec();
+    collected
+}

@@ -1,0 +1,172 @@
+//! Encoders of capture files, written from the formats' documents and independent of the crate's
+//! writers: any byte order, any damage.
+
+use ringtap_savefile::ByteOrder;
+
+pub(crate) const LITTLE: ByteOrder = ByteOrder::Little;
+pub(crate) const BIG: ByteOrder = ByteOrder::Big;
+
+/// The fields of a pcap file header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PcapHeader {
+    pub(crate) order: ByteOrder,
+    pub(crate) magic: u32,
+    pub(crate) version: (u16, u16),
+    pub(crate) snaplen: u32,
+    pub(crate) link_type: u32,
+}
+
+impl PcapHeader {
+    pub(crate) const MICROS: Self = Self {
+        order: LITTLE,
+        magic: 0xa1b2_c3d4,
+        version: (2, 4),
+        snaplen: 262_144,
+        link_type: 1,
+    };
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let order = self.order;
+        [
+            &order.of_u32(self.magic)[..],
+            &order.of_u16(self.version.0),
+            &order.of_u16(self.version.1),
+            &[0; 8],
+            &order.of_u32(self.snaplen),
+            &order.of_u32(self.link_type),
+        ]
+        .concat()
+    }
+
+    /// A record whose four fields are given as they are to stand in the file.
+    pub(crate) fn record(&self, fields: [u32; 4], data: &[u8]) -> Vec<u8> {
+        let mut bytes = fields.map(|field| self.order.of_u32(field)).concat();
+        if self.magic == 0xa1b2_cd34 {
+            bytes.extend_from_slice(&[0xee; 8]);
+        }
+        bytes.extend_from_slice(data);
+        bytes
+    }
+
+    /// A whole packet at 1 s and 2 units.
+    pub(crate) fn packet(&self, data: &[u8]) -> Vec<u8> {
+        let caplen = u32::try_from(data.len()).expect("small");
+        self.record([1, 2, caplen, caplen], data)
+    }
+}
+
+/// A byte pattern of that length.
+pub(crate) fn pattern(length: usize) -> Vec<u8> {
+    (0..=255).cycle().take(length).collect()
+}
+
+/// Encodes pcapng blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ng(pub(crate) ByteOrder);
+
+impl Ng {
+    /// A block around a body, which is padded.
+    pub(crate) fn block(self, block_type: u32, body: &[u8]) -> Vec<u8> {
+        let padded = body.len().next_multiple_of(4);
+        let total = u32::try_from(padded + 12).expect("small");
+        self.framed(block_type, total, body, total)
+    }
+
+    /// A block with any two lengths.
+    pub(crate) fn framed(self, block_type: u32, length: u32, body: &[u8], trailer: u32) -> Vec<u8> {
+        let padding = body.len().next_multiple_of(4) - body.len();
+        [
+            &self.0.of_u32(block_type)[..],
+            &self.0.of_u32(length),
+            body,
+            &[0; 3][..padding],
+            &self.0.of_u32(trailer),
+        ]
+        .concat()
+    }
+
+    pub(crate) fn section_body(self, version: (u16, u16), options: &[u8]) -> Vec<u8> {
+        [
+            &self.0.of_u32(0x1a2b_3c4d)[..],
+            &self.0.of_u16(version.0),
+            &self.0.of_u16(version.1),
+            &[0xff; 8],
+            options,
+        ]
+        .concat()
+    }
+
+    pub(crate) fn section(self) -> Vec<u8> {
+        self.block(0x0a0d_0d0a, &self.section_body((1, 0), &[]))
+    }
+
+    pub(crate) fn interface(self, link_type: u16, snaplen: u32, options: &[u8]) -> Vec<u8> {
+        let body = [
+            &self.0.of_u16(link_type)[..],
+            &[0; 2],
+            &self.0.of_u32(snaplen),
+            options,
+        ]
+        .concat();
+        self.block(1, &body)
+    }
+
+    pub(crate) fn option(self, code: u16, value: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(value.len()).expect("short");
+        let padding = value.len().next_multiple_of(4) - value.len();
+        [
+            &self.0.of_u16(code)[..],
+            &self.0.of_u16(length),
+            value,
+            &[0; 3][..padding],
+        ]
+        .concat()
+    }
+
+    /// Interface, ticks, caplen and len of an enhanced packet block, then its data and options.
+    pub(crate) fn enhanced_body(
+        self,
+        fields: (u32, u64, u32, u32),
+        data: &[u8],
+        options: &[u8],
+    ) -> Vec<u8> {
+        let (interface, ticks, caplen, len) = fields;
+        let high = u32::try_from(ticks >> 32).expect("upper half");
+        let low = u32::try_from(ticks & 0xffff_ffff).expect("lower half");
+        let padding = data.len().next_multiple_of(4) - data.len();
+        [
+            &[interface, high, low, caplen, len]
+                .map(|field| self.0.of_u32(field))
+                .concat()[..],
+            data,
+            &[0; 3][..padding],
+            options,
+        ]
+        .concat()
+    }
+
+    pub(crate) fn enhanced(self, interface: u32, ticks: u64, data: &[u8]) -> Vec<u8> {
+        let caplen = u32::try_from(data.len()).expect("small");
+        self.block(
+            6,
+            &self.enhanced_body((interface, ticks, caplen, caplen), data, &[]),
+        )
+    }
+
+    pub(crate) fn simple(self, len: u32, data: &[u8]) -> Vec<u8> {
+        self.block(3, &[&self.0.of_u32(len)[..], data].concat())
+    }
+
+    pub(crate) fn obsolete(self, interface: u16, ticks: u64, data: &[u8]) -> Vec<u8> {
+        let caplen = u32::try_from(data.len()).expect("small");
+        let mut body = self.enhanced_body((0, ticks, caplen, caplen), data, &[]);
+        body[..2].copy_from_slice(&self.0.of_u16(interface));
+        body[2..4].copy_from_slice(&self.0.of_u16(7));
+        self.block(2, &body)
+    }
+
+    /// A section with one Ethernet interface without a snaplen.
+    pub(crate) fn prelude(self) -> Vec<u8> {
+        [self.section(), self.interface(1, 0, &[])].concat()
+    }
+}

@@ -1,0 +1,12 @@
+//! The crate's behaviour through its public interface: golden files, damage, streaming,
+//! compression, round trips, writers.
+
+mod collect;
+mod compression;
+mod craft;
+mod damage;
+mod golden;
+mod regressions;
+mod roundtrip;
+mod streaming;
+mod writers;

@@ -1,0 +1,1 @@
+//! Inputs that were once mishandled, kept under `testdata/savefile/`.
