@@ -1,0 +1,79 @@
+//! The flags of an interface (`IFF_…`, `include/uapi/linux/if.h`).
+
+/// The flags of an interface, as the kernel holds them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u32);
+
+/// Names by bit number, as netdevice(7) has them.
+const NAMES: [&str; 19] = [
+    "up",
+    "broadcast",
+    "debug",
+    "loopback",
+    "point-to-point",
+    "no-trailers",
+    "running",
+    "no-arp",
+    "promiscuous",
+    "all-multicast",
+    "master",
+    "slave",
+    "multicast",
+    "port-select",
+    "auto-media",
+    "dynamic",
+    "lower-up",
+    "dormant",
+    "echo",
+];
+
+impl Flags {
+    /// Switched on by the administrator.
+    #[must_use]
+    pub fn is_up(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// The host talking to itself.
+    #[must_use]
+    pub fn is_loopback(self) -> bool {
+        self.0 & 1 << 3 != 0
+    }
+
+    /// Up and able to carry frames.
+    #[must_use]
+    pub fn is_running(self) -> bool {
+        self.0 & 1 << 6 != 0
+    }
+
+    /// Hands up every frame, whoever it is addressed to. The kernel shows only what was asked for
+    /// by an administrator; captures show in [`DeviceInfo::promiscuity`](super::DeviceInfo).
+    #[must_use]
+    pub fn is_promiscuous(self) -> bool {
+        self.0 & 1 << 8 != 0
+    }
+
+    /// The names of the flags that are set, by bit.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let set = NAMES
+            .into_iter()
+            .enumerate()
+            .filter(move |(bit, _)| self.0 >> bit & 1 != 0);
+        set.map(|(_, name)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_have_names() {
+        let flags = Flags(0x1_0049);
+        assert!(flags.is_up() && flags.is_loopback() && flags.is_running());
+        assert!(!flags.is_promiscuous() && Flags(0x100).is_promiscuous());
+        let names: Vec<_> = flags.names().collect();
+        assert_eq!(names, ["up", "loopback", "running", "lower-up"]);
+        assert_eq!(Flags(u32::MAX).names().count(), NAMES.len());
+    }
+}

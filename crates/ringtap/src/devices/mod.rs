@@ -1,0 +1,83 @@
+//! `ringtap devices`: what can be captured on, and what makes a capture differ from the wire.
+//!
+//! Data in: devices as `ringtap_capture::devices` lists them. Data out: a block of text per device
+//! ([`text`]), or one JSON array ([`json`]) whose keys scripts depend on.
+
+mod json;
+mod text;
+
+use std::io::{self, BufWriter, ErrorKind, Write};
+
+use ringtap_capture::devices::{self, DeviceError, DeviceInfo};
+
+use crate::cli::DevicesArgs;
+
+/// The end of `ringtap devices` that is not a success.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DevicesError {
+    /// The devices could not be listed.
+    #[error(transparent)]
+    List(#[from] DeviceError),
+    /// There is no device of that name.
+    #[error("there is no device \"{}\"; devices are {known}", devices::escape(name.as_bytes()))]
+    NoSuchDevice {
+        name: String,
+        /// The names that there are, with commas between.
+        known: String,
+    },
+    /// Printing failed.
+    #[error("standard output: {0}")]
+    Print(#[source] io::Error),
+}
+
+/// Lists the devices on standard output.
+pub(crate) fn run(args: &DevicesArgs) -> Result<(), DevicesError> {
+    let devices = select(devices::list()?, &args.devices)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let printed = if args.json {
+        json::print(&devices, &mut out)
+    } else {
+        text::print(&devices, args.verbose, &mut out)
+    };
+    match printed.and_then(|()| out.flush()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(DevicesError::Print),
+    }
+}
+
+/// The devices that are wanted, in the order in which they are named; all where none is.
+fn select(
+    mut devices: Vec<DeviceInfo>,
+    wanted: &[String],
+) -> Result<Vec<DeviceInfo>, DevicesError> {
+    if wanted.is_empty() {
+        return Ok(devices);
+    }
+    let mut places: Vec<usize> = Vec::with_capacity(wanted.len());
+    for name in wanted {
+        let at = devices::position(&devices, name).ok_or_else(|| {
+            let known: Vec<_> = devices
+                .iter()
+                .map(|device| device.name.to_string())
+                .collect();
+            DevicesError::NoSuchDevice {
+                name: name.clone(),
+                known: known.join(", "),
+            }
+        })?;
+        if !places.contains(&at) {
+            places.push(at);
+        }
+    }
+    let mut order = 0..devices.len();
+    devices.sort_by_cached_key(|_| {
+        let at = order.next().unwrap_or_default();
+        places
+            .iter()
+            .position(|place| *place == at)
+            .unwrap_or(usize::MAX)
+    });
+    devices.truncate(places.len());
+    Ok(devices)
+}
