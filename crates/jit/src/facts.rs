@@ -213,3 +213,100 @@ fn checked(before: Bounds, end: u64, required: Bounds) -> Bounds {
         before
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Test, Width};
+
+    fn load(offset: u32) -> Op {
+        Op::Packet {
+            offset,
+            width: Width::Half,
+        }
+    }
+
+    fn equal(k: u32, yes: usize, no: usize) -> Op {
+        Op::Branch {
+            test: Test::Equal,
+            operand: Operand::K(k),
+            yes,
+            no,
+        }
+    }
+
+    /// How often code for the program compares the packet's length.
+    fn comparisons(ops: &[Op]) -> usize {
+        let unproven = |(op, facts): (&Op, Facts)| match *op {
+            Op::Packet { offset, width } => facts.proven.start < end(offset, width.bytes()),
+            Op::PacketAtX { offset, width } => facts.proven.index < end(offset, width.bytes()),
+            Op::IndexHeaderLength { offset } => facts.proven.start < end(offset, 1),
+            _ => false,
+        };
+        ops.iter()
+            .zip(analyse(ops))
+            .filter(|&pair| unproven(pair))
+            .count()
+    }
+
+    #[test]
+    fn what_all_accepting_paths_need_is_compared_once() {
+        let ops = [
+            load(12),
+            equal(1, 2, 6),
+            load(20),
+            equal(2, 4, 6),
+            load(30),
+            equal(3, 7, 6),
+            Op::Return(0),
+            Op::Return(1),
+        ];
+        assert_eq!(comparisons(&ops), 1);
+        assert_eq!(analyse(&ops)[0].required.start, 32);
+    }
+
+    #[test]
+    fn a_path_that_accepts_early_is_not_held_to_later_loads() {
+        let ops = [
+            load(12),
+            equal(1, 4, 2),
+            load(30),
+            equal(2, 4, 5),
+            Op::Return(1),
+            Op::Return(0),
+        ];
+        assert_eq!(analyse(&ops)[0].required.start, 14);
+        assert_eq!(comparisons(&ops), 2);
+    }
+
+    #[test]
+    fn loads_beyond_the_same_x_share_a_comparison_until_x_changes() {
+        let at_x = |offset| Op::PacketAtX {
+            offset,
+            width: Width::Half,
+        };
+        let mut ops = vec![
+            Op::IndexHeaderLength { offset: 14 },
+            at_x(16),
+            at_x(14),
+            Op::ReturnA,
+        ];
+        assert_eq!(comparisons(&ops), 2);
+        ops.insert(2, Op::ToIndex);
+        assert_eq!(comparisons(&ops), 3);
+    }
+
+    #[test]
+    fn offsets_that_no_packet_reaches_reject() {
+        let ops = [load(u32::MAX), Op::Return(1)];
+        assert!(analyse(&ops)[0].rejects());
+        let ops = [
+            Op::PacketAtX {
+                offset: u32::MAX,
+                width: Width::Word,
+            },
+            Op::Return(1),
+        ];
+        assert!(analyse(&ops)[0].rejects());
+    }
+}

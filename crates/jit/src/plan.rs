@@ -392,3 +392,98 @@ fn constants(question: &Question) -> Option<Vec<u32>> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::analyse;
+    use crate::op::Width;
+
+    fn load(offset: u32) -> Op {
+        Op::Packet {
+            offset,
+            width: Width::Half,
+        }
+    }
+
+    fn equal(k: u32, yes: usize, no: usize) -> Op {
+        Op::Branch {
+            test: Test::Equal,
+            operand: Operand::K(k),
+            yes,
+            no,
+        }
+    }
+
+    fn decisions(ops: &[Op]) -> Vec<usize> {
+        let plan = Plan::new(ops, &analyse(ops));
+        (0..ops.len())
+            .filter(|&at| plan.decision(at).is_some())
+            .collect()
+    }
+
+    #[test]
+    fn a_list_on_two_fields_is_one_decision() {
+        let ops = [
+            load(12),
+            equal(1, 7, 2),
+            equal(2, 7, 3),
+            load(14),
+            equal(1, 7, 5),
+            equal(2, 7, 6),
+            Op::Return(0),
+            Op::Return(1),
+        ];
+        assert_eq!(decisions(&ops), [1]);
+    }
+
+    #[test]
+    fn a_test_that_others_jump_to_stays_by_itself() {
+        let ops = [
+            load(12),
+            equal(1, 3, 2),
+            Op::IndexConst(1),
+            equal(2, 5, 4),
+            Op::Return(0),
+            Op::Return(1),
+        ];
+        assert_eq!(decisions(&ops), [1, 3]);
+    }
+
+    #[test]
+    fn tests_are_not_joined_where_the_value_is_read_afterwards() {
+        let ops = [
+            load(12),
+            equal(1, 4, 2),
+            load(14),
+            equal(1, 4, 5),
+            Op::ReturnA,
+            Op::Return(0),
+        ];
+        assert_eq!(decisions(&ops), [1, 3]);
+    }
+
+    #[test]
+    fn a_load_that_cannot_be_guarded_is_not_made_ahead() {
+        // Out of bounds at 100 rejects, while a negative answer accepts.
+        let ops = [
+            load(12),
+            equal(1, 4, 2),
+            load(100),
+            equal(1, 4, 5),
+            Op::Return(0),
+            Op::Return(1),
+        ];
+        assert_eq!(analyse(&ops)[1].proven.start, 102);
+        assert_eq!(decisions(&ops), [1]);
+        let ops = [
+            load(12),
+            equal(1, 5, 2),
+            load(100),
+            equal(1, 5, 4),
+            Op::Return(7),
+            Op::Return(1),
+        ];
+        assert_eq!(decisions(&ops), [1, 3]);
+    }
+}
