@@ -284,8 +284,8 @@ fn text_tells_what_there_is() {
         "queues      2 receive, 2 transmit, adapter 2 of 2 receive and 2 of 2 transmit\n",
         " dropped, 0 missed (no buffer), 0 overrun, 0 CRC, 0 frame, 0 FIFO",
         " collisions, 0 carrier",
-        "engine      packet (",
-        "): usable\n",
+        "engine      packet (AF_PACKET ring, both directions)\n",
+        "not usable  tcx, xdp, xsk: not in this version\n",
         "any: all interfaces together\n    link type   LINUX_SLL2",
     ] {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");

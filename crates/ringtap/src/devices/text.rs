@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use ringtap_capture::devices::{Channels, Counters, DeviceInfo, Name, Relation, Rings};
+use ringtap_capture::devices::{Channels, Counters, DeviceInfo, Name, Obstacle, Relation, Rings};
 
 use super::json::{hex, xdp_mode};
 
@@ -246,14 +246,24 @@ impl Block {
         }
     }
 
+    /// A line for each engine that can be used, and one for each reason why others cannot.
     fn engines(&mut self, device: &DeviceInfo) {
+        let mut obstacles: Vec<(Obstacle, Vec<&str>)> = Vec::new();
         for support in device.engines() {
-            let answer = support.obstacle.map_or_else(
-                || "usable".to_owned(),
-                |obstacle| format!("not usable: {obstacle}"),
-            );
-            let text = format!("{} ({}): {answer}", support.engine, support.summary);
-            self.line("engine", &text);
+            let Some(obstacle) = support.obstacle else {
+                self.line(
+                    "engine",
+                    &format!("{} ({})", support.engine, support.summary),
+                );
+                continue;
+            };
+            match obstacles.iter_mut().find(|(known, _)| *known == obstacle) {
+                Some((_, engines)) => engines.push(support.engine),
+                None => obstacles.push((obstacle, vec![support.engine])),
+            }
+        }
+        for (obstacle, engines) in obstacles {
+            self.line("not usable", &format!("{}: {obstacle}", engines.join(", ")));
         }
     }
 }
