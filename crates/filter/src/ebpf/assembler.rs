@@ -1,7 +1,9 @@
 //! Instructions collected, labels resolved.
 
 use super::Helper;
-use super::insn::{AluOp, AtomicOp, Cond, Insn, LONG_JUMP, Operand, Reg, Size, Width, Word, words};
+use super::insn::{
+    AluOp, AtomicOp, Cond, Insn, LONG_JUMP, Operand, Reg, SHORT_JUMP, Size, Width, Word, words,
+};
 
 /// A place in the code that jumps can name before it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +30,11 @@ pub enum AssembleError {
         distance: i64,
     },
 }
+
+/// How far 16-bit jumps are used where 32-bit ones are allowed, in instructions. The verifier makes
+/// several instructions of a division, a context access, some calls, and refuses a program in which
+/// a jump then no longer reaches its target.
+const SAFE_DISTANCE: i64 = 4_000;
 
 /// Collects instructions; [`Assembler::finish`] makes code of them.
 ///
@@ -221,7 +228,12 @@ impl Assembler {
             for (at, insn) in self.insns.iter().enumerate() {
                 let Some(to) = target(insn) else { continue };
                 let distance = self.distance(at, to, &starts)?;
-                if is_long[at] || i16::try_from(distance).is_ok() {
+                let bound = if self.long_jumps {
+                    SAFE_DISTANCE
+                } else {
+                    i16::MAX.into()
+                };
+                if is_long[at] || distance.abs() <= bound {
                     continue;
                 }
                 if !self.long_jumps {
@@ -265,18 +277,7 @@ impl Assembler {
             if let Some(to) = target(insn) {
                 let distance = self.distance(at, to, starts)?;
                 if is_long[at] {
-                    // Around the long jump, unless the condition holds.
-                    if let Insn::JumpIf { .. } = insn {
-                        code.push(Word { offset: 1, ..first }.encode());
-                        code.push(
-                            Word {
-                                code: 0x05,
-                                offset: 1,
-                                ..Word::default()
-                            }
-                            .encode(),
-                        );
-                    }
+                    around_long_jump(insn, first, &mut code);
                     let imm = i32::try_from(distance);
                     let imm = imm.map_err(|_| AssembleError::TooFar {
                         statement: at,
@@ -319,6 +320,21 @@ fn size(insn: &Insn, long: bool) -> usize {
         Insn::LoadImm64 { .. } | Insn::LoadMap { .. } | Insn::LoadMapValue { .. } => 2,
         Insn::JumpIf { .. } if long => 3,
         _ => 1,
+    }
+}
+
+/// Jumps around the long jump that follows, unless the condition holds. Written with the condition
+/// as it is: the verifier follows the way without a jump first, and gets through long programs
+/// only if that is the straight one.
+fn around_long_jump(insn: &Insn, short: Word, code: &mut Vec<u64>) {
+    if let Insn::JumpIf { .. } = insn {
+        code.push(Word { offset: 1, ..short }.encode());
+        let over = Word {
+            code: SHORT_JUMP,
+            offset: 1,
+            ..Word::default()
+        };
+        code.push(over.encode());
     }
 }
 
@@ -411,6 +427,7 @@ mod tests {
         let mut asm = Assembler::new();
         let far = asm.label();
         asm.jump_if(Cond::Eq, Width::W32, Reg::R0, 7, far);
+        asm.jump_if(Cond::Set, Width::W64, Reg::R0, Reg::R1, far);
         asm.jump(far);
         for _ in 0..40_000 {
             asm.mov64(Reg::R0, 0);
@@ -419,14 +436,14 @@ mod tests {
         asm.exit();
         let refused = AssembleError::TooFar {
             statement: 0,
-            distance: 40_001,
+            distance: 40_002,
         };
         assert_eq!(asm.finish(), Err(refused));
         asm.allow_long_jumps(true);
         let code = asm.finish().expect("long jumps are allowed");
-        let text = listing(&code[..4]);
-        let expected = "   0: if w0 == 0x7 goto pc+1\n   1: goto pc+1\n   2: gotol pc+40001\n   \
-                        3: gotol pc+40000\n";
+        let text = listing(&code[..6]);
+        let expected = "   0: if w0 == 0x7 goto pc+1\n   1: goto pc+1\n   2: gotol pc+40004\n   \
+                        3: if r0 & r1 goto pc+1\n   4: goto pc+1\n   5: gotol pc+40001\n";
         assert_eq!(text, expected);
     }
 }

@@ -419,6 +419,8 @@ pub(super) fn words(insn: &Insn) -> (Word, Option<Word>) {
     }
 }
 
+/// `goto`, by a 16-bit distance.
+pub(super) const SHORT_JUMP: u8 = CLASS_JMP;
 /// `gotol`: the jump whose distance is the 32-bit constant (6.6).
 pub(super) const LONG_JUMP: u8 = CLASS_JMP32;
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::ancillary::{self, skb, xdp};
-use super::copy::{Copy, Placement, stack, write_nibble_times_four};
+use super::copy::{Copy, Placement, forget_x, write_nibble_times_four};
 use super::flow::{Known, Needs};
 use super::step::{Step, Target, X};
 use super::view::{DIRECT_BOUND, Place};
@@ -167,8 +167,13 @@ impl Fast<'_> {
         };
         if self.known.least_x < load.least_x {
             let otherwise = self.otherwise();
+            let x = if self.known.is_header_length {
+                X
+            } else {
+                self.forgotten_x()
+            };
             let least = load.least_x.cast_signed();
-            self.asm.jump_if(Cond::Lt, Width::W32, X, least, otherwise);
+            self.asm.jump_if(Cond::Lt, Width::W32, x, least, otherwise);
             self.known.least_x = load.least_x;
         }
         if self.known.from_x == 0 {
@@ -189,13 +194,18 @@ impl Fast<'_> {
             return self.asm.add64(AT_X, X);
         }
         let otherwise = self.otherwise();
-        self.asm.store(Size::W, Reg::R10, stack::OFFSET, X);
-        self.asm.load(Size::W, Reg::R0, Reg::R10, stack::OFFSET);
+        let x = self.forgotten_x();
         let bound = DIRECT_BOUND.cast_signed();
         self.asm
             .jump_if(Cond::Gt, Width::W64, Reg::R0, bound, otherwise);
         self.asm.mov64(AT_X, PACKET);
-        self.asm.add64(AT_X, Reg::R0);
+        self.asm.add64(AT_X, x);
+    }
+
+    /// X in R0, without anything that the verifier knows of it.
+    fn forgotten_x(&mut self) -> Reg {
+        forget_x(Reg::R0, self.asm);
+        Reg::R0
     }
 }
 

@@ -1,7 +1,7 @@
 //! The copy that asks a helper for packet bytes, wherever they are.
 
 use super::ancillary::{self, skb};
-use super::copy::{Copy, load_tag_type, stack, write_nibble_times_four};
+use super::copy::{Copy, forget_x, load_tag_type, stack, write_nibble_times_four};
 use super::step::{A, Step, Target, X};
 use super::view::{Place, TAG_BYTES, TAG_END, TAG_START, View};
 use super::{Hook, LowerError};
@@ -42,11 +42,10 @@ struct Slow<'a> {
 /// A load at X plus a constant that begins before byte 16 of a packet with a tag: rare, and
 /// therefore written behind everything else.
 struct AroundTag {
+    k: i32,
     size: Size,
-    /// Where it is written; R2 holds the offset.
+    /// Where it is written.
     start: Label,
-    /// The load from the packet, at the offset in R2.
-    direct: Label,
     /// Behind the load.
     done: Label,
 }
@@ -71,10 +70,10 @@ impl Slow<'_> {
         Ok(())
     }
 
-    /// Copies the bytes at the offset in R2 to the stack; rejects where there are none.
-    fn fetch(&mut self, size: Size) {
+    /// Copies the bytes at the offset in R2 to the stack, or goes on elsewhere.
+    fn fetch(&mut self, size: Size, otherwise: Label) {
         self.asm.mov32(Reg::R4, size.bytes().cast_signed());
-        fetch_to(self.copy, stack::LOADED, self.asm);
+        fetch_to(self.copy, stack::LOADED, otherwise, self.asm);
     }
 
     fn take(&mut self, size: Size, reg: Reg) {
@@ -86,7 +85,7 @@ impl Slow<'_> {
         match self.copy.view.place(k, size) {
             Place::Packet(at) => {
                 self.asm.mov32(Reg::R2, at.cast_signed());
-                self.fetch(size);
+                self.fetch(size, self.copy.reject());
                 self.take(size, target.reg());
             }
             Place::Mixed => {
@@ -94,7 +93,7 @@ impl Slow<'_> {
                 copy.write_mixed(k, size, target, self.asm, |at, asm| {
                     asm.mov32(Reg::R2, at.cast_signed());
                     asm.mov32(Reg::R4, 1);
-                    fetch_to(copy, stack::LOADED, asm);
+                    fetch_to(copy, stack::LOADED, copy.reject(), asm);
                     asm.load(Size::B, Reg::R0, Reg::R10, stack::LOADED);
                 });
             }
@@ -114,51 +113,92 @@ impl Slow<'_> {
         let Some(k) = i32::try_from(k).ok() else {
             return self.reject_here(A);
         };
-        // R2 = X + k, or, beyond any packet, something that has all upper bits of the lower half
-        // set, which every helper refuses. Without a jump: the verifier bounds their number.
-        self.asm.mov32(Reg::R2, X);
+        self.offset_at_x(k);
+        if self.copy.view == View::Plain {
+            self.fetch(size, self.copy.reject());
+            return self.take(size, A);
+        }
+        let [start, done] = [(); 2].map(|()| self.asm.label());
+        let behind_tag = TAG_END.cast_signed();
+        if k < behind_tag {
+            // Before byte 16, the offset becomes one that the helper refuses: one jump for both.
+            self.asm.mov64(Reg::R3, Reg::R2);
+            self.asm.add64(Reg::R3, -behind_tag);
+            self.asm.alu64(AluOp::Arsh, Reg::R3, 63);
+            self.asm.alu64(AluOp::Or, Reg::R2, Reg::R3);
+        }
+        self.asm.add64(Reg::R2, -TAG_BYTES.cast_signed());
+        if k < behind_tag {
+            self.around_tag.push(AroundTag {
+                k,
+                size,
+                start,
+                done,
+            });
+            self.fetch(size, start);
+        } else {
+            self.fetch(size, self.copy.reject());
+        }
+        self.take(size, A);
+        self.asm.place(done);
+    }
+
+    /// R2 = X + k; beyond any packet, something that the helpers refuse: all bits of the lower half
+    /// set but the last few. Without a jump, because the verifier bounds their number.
+    fn offset_at_x(&mut self, k: i32) {
+        if self.copy.view == View::Plain {
+            self.asm.mov32(Reg::R2, X);
+        } else {
+            forget_x(Reg::R2, self.asm);
+        }
         self.asm.add64(Reg::R2, k);
         self.asm.mov64(Reg::R3, Reg::R2);
         self.asm.alu64(AluOp::Rsh, Reg::R3, 31);
         self.asm.alu64(AluOp::Neg, Reg::R3, 0);
         self.asm.alu64(AluOp::Or, Reg::R2, Reg::R3);
-        if self.copy.view == View::Plain {
-            self.fetch(size);
-            return self.take(size, A);
-        }
-        let [start, direct, done] = [(); 3].map(|()| self.asm.label());
-        self.around_tag.push(AroundTag {
-            size,
-            start,
-            direct,
-            done,
-        });
-        let behind_tag = TAG_END.cast_signed();
-        self.asm
-            .jump_if(Cond::Lt, Width::W64, Reg::R2, behind_tag, start);
-        self.asm.add64(Reg::R2, -TAG_BYTES.cast_signed());
-        self.asm.place(direct);
-        self.fetch(size);
-        self.take(size, A);
-        self.asm.place(done);
     }
 
     fn write_around_tag(&mut self) {
-        for load in std::mem::take(&mut self.around_tag) {
-            let bytes = load.size.bytes().cast_signed();
-            self.asm.place(load.start);
+        for AroundTag {
+            k,
+            size,
+            start,
+            done,
+        } in std::mem::take(&mut self.around_tag)
+        {
+            let bytes = size.bytes().cast_signed();
+            let across = self.asm.label();
+            self.asm.place(start);
+            self.offset_at_x(k);
+            let behind_tag = TAG_END.cast_signed();
+            self.asm.jump_if(
+                Cond::Ge,
+                Width::W64,
+                Reg::R2,
+                behind_tag,
+                self.copy.reject(),
+            );
             let before_tag = TAG_START.cast_signed() - bytes;
             self.asm
-                .jump_if(Cond::Le, Width::W64, Reg::R2, before_tag, load.direct);
+                .jump_if(Cond::Gt, Width::W64, Reg::R2, before_tag, across);
+            self.fetch(size, self.copy.reject());
+            self.take(size, A);
+            self.asm.jump(done);
+
+            self.asm.place(across);
             // A is written by the load, and a call does not lose it: it keeps the offset.
             self.asm.mov64(A, Reg::R2);
             self.write_window(bytes);
             self.asm.mov64(Reg::R1, Reg::R10);
             self.asm.add64(Reg::R1, A);
-            let first = i16::try_from(WINDOW_START).unwrap_or_default();
-            self.asm.load(load.size, A, Reg::R1, stack::WINDOW - first);
-            self.asm.from_network(A, load.size);
-            self.asm.jump(load.done);
+            // Byte by byte: the verifier takes no load across the alignment of its size here.
+            self.asm.mov32(A, 0);
+            for at in (stack::WINDOW - WINDOW_FIRST..).take(size.bytes() as usize) {
+                self.asm.load(Size::B, Reg::R0, Reg::R1, at);
+                self.asm.alu32(AluOp::Lsh, A, 8);
+                self.asm.alu32(AluOp::Or, A, Reg::R0);
+            }
+            self.asm.jump(done);
         }
     }
 
@@ -170,7 +210,7 @@ impl Slow<'_> {
         asm.store_imm(Size::W, Reg::R10, window + 8, 0);
         asm.mov32(Reg::R2, WINDOW_START.cast_signed());
         asm.mov32(Reg::R4, (TAG_START - WINDOW_START).cast_signed());
-        fetch_to(self.copy, window, asm);
+        fetch_to(self.copy, window, self.copy.reject(), asm);
         load_tag_type(Reg::R0, asm);
         asm.from_network(Reg::R0, Size::H);
         asm.store(Size::H, Reg::R10, window + 4, Reg::R0);
@@ -188,16 +228,17 @@ impl Slow<'_> {
         asm.mov32(Reg::R2, TAG_START.cast_signed());
         asm.mov64(Reg::R4, A);
         asm.add64(Reg::R4, bytes - TAG_END.cast_signed());
-        fetch_to(self.copy, window + 8, asm);
+        fetch_to(self.copy, window + 8, self.copy.reject(), asm);
         asm.place(complete);
     }
 }
 
 /// The first byte of the window.
-const WINDOW_START: u32 = 8;
+const WINDOW_FIRST: i16 = 8;
+const WINDOW_START: u32 = WINDOW_FIRST.cast_unsigned() as u32;
 
-/// Copies R4 bytes at the offset in R2 to a place on the stack; rejects where there are none.
-fn fetch_to(copy: &Copy<'_>, to: i16, asm: &mut Assembler) {
+/// Copies R4 bytes at the offset in R2 to a place on the stack, or goes on elsewhere.
+fn fetch_to(copy: &Copy<'_>, to: i16, otherwise: Label, asm: &mut Assembler) {
     asm.mov64(Reg::R1, Reg::R6);
     asm.mov64(Reg::R3, Reg::R10);
     asm.add64(Reg::R3, i32::from(to));
@@ -205,5 +246,5 @@ fn fetch_to(copy: &Copy<'_>, to: i16, asm: &mut Assembler) {
         Hook::Xdp { .. } => Helper::XdpLoadBytes,
         Hook::Tcx(_) | Hook::SocketFilter => Helper::SkbLoadBytes,
     });
-    asm.jump_if(Cond::Ne, Width::W64, Reg::R0, 0, copy.reject());
+    asm.jump_if(Cond::Ne, Width::W64, Reg::R0, 0, otherwise);
 }

@@ -1,0 +1,147 @@
+//! The kernel as a machine that runs lowered programs.
+
+use ringtap_filter::Program;
+use ringtap_filter::ebpf::lower::{Exits, Hook, lower, standalone};
+use ringtap_filter::ebpf::{Assembler, Helper, Reg, statement};
+use ringtap_sys::bpf::{self, Error, Kernel, ProgramKind, Run};
+
+/// The Ethernet header, which the kernel takes from a socket filter's packet in a test run.
+const ETHERNET_BYTES: usize = 14;
+/// Lines of a program that a failure shows.
+const SHOWN_LINES: usize = 40;
+/// Size of `struct __sk_buff`.
+const SK_BUFF_BYTES: usize = 192;
+
+/// A classic program, and what the kernel made of it.
+pub(crate) struct Loaded {
+    classic: Program,
+    hook: Hook,
+    kernel: bpf::Program,
+}
+
+/// A tag that the kernel keeps beside the packet: type and control information.
+pub(crate) type Tag = (u16, u16);
+
+impl Loaded {
+    /// Lowers and loads.
+    pub(crate) fn new(program: &Program, hook: Hook) -> Self {
+        let asm = standalone(program, hook).expect("the hook knows everything");
+        Self::load(program, hook, asm)
+    }
+
+    /// As [`Loaded::new`], for packets with a tag beside them: test runs have no way to say so, and
+    /// therefore the program itself gives the packet its tag first.
+    pub(crate) fn tagged(program: &Program, hook: Hook, (kind, tci): Tag) -> Self {
+        let mut asm = Assembler::new();
+        let exits = Exits {
+            accept: asm.label(),
+            reject: asm.label(),
+        };
+        asm.mov64(Reg::R6, Reg::R1);
+        asm.mov32(Reg::R2, i32::from(kind.to_be()));
+        asm.mov32(Reg::R3, i32::from(tci));
+        asm.call(Helper::SkbVlanPush);
+        lower(program, hook, &mut asm, exits).expect("the hook knows everything");
+        asm.place(exits.reject);
+        asm.mov32(Reg::R0, 0);
+        asm.place(exits.accept);
+        asm.exit();
+        Self::load(program, hook, asm)
+    }
+
+    fn load(program: &Program, hook: Hook, mut asm: Assembler) -> Self {
+        asm.allow_long_jumps(true);
+        let code = asm.finish().expect("every label is placed");
+        let kind = match hook {
+            Hook::Xdp { frags } => ProgramKind::Xdp { frags },
+            Hook::Tcx(_) => ProgramKind::SchedCls,
+            Hook::SocketFilter => ProgramKind::SocketFilter,
+        };
+        let kernel = bpf::Program::load(&Kernel::running(), "ringtap_test", kind, &code);
+        let kernel = kernel.unwrap_or_else(|error| {
+            let at = match &error {
+                Error::Rejected(rejection) => rejection.instruction.unwrap_or_default(),
+                _ => 0,
+            };
+            let shown = code.get(at..).map(statement).unwrap_or_default();
+            let classic = format!("{program:?}");
+            let classic: Vec<&str> = classic.lines().take(SHOWN_LINES).collect();
+            let (classic, count) = (classic.join("\n"), code.len());
+            panic!("{count} instructions at {hook:?}: {error}\n({shown})\n{classic}");
+        });
+        Self {
+            classic: program.clone(),
+            hook,
+            kernel,
+        }
+    }
+
+    /// Instructions that the verifier walked.
+    pub(crate) fn verified_instructions(&self) -> u32 {
+        self.kernel
+            .info()
+            .expect("the kernel tells")
+            .verified_instructions
+    }
+
+    /// What the interpreter says of a packet.
+    pub(crate) fn expected(&self, packet: &[u8]) -> u32 {
+        self.classic
+            .run(packet, u32::try_from(packet.len()).expect("short"))
+    }
+
+    /// Whether a test run takes the packet. XDP and, with a header put before it, a socket filter
+    /// take all; sched_cls wants a byte behind the Ethernet header, and whole IP headers.
+    pub(crate) fn takes(&self, packet: &[u8]) -> bool {
+        let least = match self.half_at_12(packet) {
+            0x0800 => ETHERNET_BYTES + 20,
+            0x86dd => ETHERNET_BYTES + 40,
+            _ => ETHERNET_BYTES + 1,
+        };
+        packet.len() >= least || !matches!(self.hook, Hook::Tcx(_))
+    }
+
+    /// What the kernel says of a packet.
+    pub(crate) fn run(&self, packet: &[u8]) -> u32 {
+        let framed;
+        let data = if self.hook == Hook::SocketFilter {
+            framed = [&[0; ETHERNET_BYTES], packet].concat();
+            &framed
+        } else {
+            packet
+        };
+        self.outcome(&Run {
+            data,
+            ..Run::default()
+        })
+    }
+
+    /// What the kernel says of a packet with a mark.
+    pub(crate) fn run_marked(&self, packet: &[u8], mark: u32) -> u32 {
+        let mut context = [0_u8; SK_BUFF_BYTES];
+        context[8..12].copy_from_slice(&mark.to_ne_bytes());
+        self.outcome(&Run {
+            data: packet,
+            context: &context,
+            ..Run::default()
+        })
+    }
+
+    /// Bytes 12 and 13 of a packet.
+    pub(crate) fn half_at_12(&self, packet: &[u8]) -> u32 {
+        u32::from(u16::from_be_bytes([packet[12], packet[13]]))
+    }
+
+    fn outcome(&self, run: &Run<'_>) -> u32 {
+        let outcome = self.kernel.run(run);
+        outcome
+            .unwrap_or_else(|error| panic!("{error} ({} bytes)", run.data.len()))
+            .return_value
+    }
+}
+
+/// The packet as it was before the kernel took the tag.
+pub(crate) fn with_tag(packet: &[u8], (kind, tci): Tag) -> Vec<u8> {
+    let (before, behind) = packet.split_at(12);
+    [before, &kind.to_be_bytes(), &tci.to_be_bytes(), behind].concat()
+}

@@ -1,0 +1,291 @@
+//! Classic programs lowered to eBPF, loaded into this kernel and run by it: the verifier takes all
+//! of them, and verdict and length are those of the interpreter.
+
+mod expressions;
+mod machine;
+mod packets;
+mod programs;
+
+use std::process::ExitCode;
+
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use ringtap_filter::ebpf::lower::{Hook, LowerError, Vlan, standalone};
+use ringtap_filter::program::opcode as op;
+use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
+use ringtap_testkit::{Need, suite, test};
+
+use machine::Loaded;
+
+const HOOKS: [Hook; 5] = [
+    Hook::Xdp { frags: true },
+    Hook::Xdp { frags: false },
+    Hook::Tcx(Vlan::AsKept),
+    Hook::Tcx(Vlan::Restored),
+    Hook::SocketFilter,
+];
+
+fn main() -> ExitCode {
+    // tcx itself is not used; sched_cls programs and the XDP helpers are those of 5.18.
+    let kernel = &[Need::Root, Need::Kernel(5, 18)];
+    suite(vec![
+        test("expressions_agree_at_every_hook", kernel, expressions_agree),
+        test(
+            "random_programs_agree_at_every_hook",
+            kernel,
+            random_programs_agree,
+        ),
+        test(
+            "multi_buffer_packets_agree_at_xdp",
+            kernel,
+            multi_buffer_agrees,
+        ),
+        test(
+            "restored_tags_are_seen_where_they_were",
+            kernel,
+            restored_tags,
+        ),
+        test("ancillary_loads_read_the_context", kernel, ancillary_loads),
+        test("long_programs_are_accepted", kernel, long_programs),
+        test("hostile_programs_are_accepted", kernel, hostile_programs),
+        test(
+            "what_a_hook_does_not_know_is_an_error",
+            &[],
+            unknown_metadata,
+        ),
+    ])
+}
+
+/// The programs of an expression, optimised and not.
+fn programs_of(expression: &str) -> Vec<Program> {
+    let compiled = [true, false].map(|optimize| {
+        let mut options = CompileOptions::new(LinkType::ETHERNET);
+        options.optimize = optimize;
+        compile(expression, &options, &Tables::new())
+    });
+    compiled
+        .into_iter()
+        .map(|program| program.unwrap_or_else(|error| panic!("{expression}: {error}")))
+        .collect()
+}
+
+fn expressions_agree() {
+    let packets = packets::frames();
+    let mut compared = 0;
+    for expression in expressions::all() {
+        for program in programs_of(&expression) {
+            for hook in HOOKS {
+                let loaded = Loaded::new(&program, hook);
+                for packet in packets.iter().filter(|packet| loaded.takes(packet)) {
+                    let (expected, found) = (loaded.expected(packet), loaded.run(packet));
+                    assert_eq!(found, expected, "{expression} at {hook:?} on {packet:02x?}");
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 50_000, "{compared} comparisons");
+}
+
+fn random_programs_agree() {
+    let config = Config {
+        cases: 600,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let seed = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(config, seed);
+    let packets = packets::frames();
+    let outcome = runner.run(&programs::random(), |program| {
+        for hook in HOOKS {
+            let loaded = Loaded::new(&program, hook);
+            for packet in packets.iter().filter(|packet| loaded.takes(packet)) {
+                proptest::prop_assert_eq!(
+                    loaded.run(packet),
+                    loaded.expected(packet),
+                    "{:?} at {:?} on {:02x?}",
+                    program,
+                    hook,
+                    packet
+                );
+            }
+        }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Packets longer than one buffer: what lies in a further buffer is read by the slow copy.
+fn multi_buffer_agrees() {
+    let packet: Vec<u8> = packets::long(9_000);
+    let at = |k: u32, size: u16| {
+        let wanted = Insn::new(op::LD | size | op::ABS, k);
+        Program::new(vec![wanted, Insn::new(op::RET | op::A, 0)]).expect("a valid program")
+    };
+    let mut nonzero = 0;
+    for k in [
+        0, 60, 3_400, 3_518, 3_519, 3_520, 3_600, 7_614, 7_615, 8_996, 8_997, 8_999, 9_000,
+    ] {
+        for size in [op::W, op::H, op::B] {
+            let program = at(k, size);
+            let loaded = Loaded::new(&program, Hook::Xdp { frags: true });
+            let found = loaded.run(&packet);
+            assert_eq!(found, loaded.expected(&packet), "{size:#x} bytes at {k}");
+            nonzero += u32::from(found != 0);
+        }
+    }
+    assert!(nonzero > 20, "{nonzero} loads found something");
+    let length = vec![
+        Insn::new(op::LD | op::LEN, 0),
+        Insn::new(op::RET | op::A, 0),
+    ];
+    let length = Program::new(length).expect("a valid program");
+    assert_eq!(
+        Loaded::new(&length, Hook::Xdp { frags: true }).run(&packet),
+        9_000
+    );
+}
+
+fn restored_tags() {
+    let tag = (0x8100, 0x2fe7);
+    let mut programs: Vec<Program> = ["vlan", "vlan 4071", "vlan and ip", "vlan and tcp port 80"]
+        .iter()
+        .flat_map(|expression| programs_of(expression))
+        .collect();
+    let ret = Insn::new(op::RET | op::A, 0);
+    let build = |insns: &[Insn]| Program::new(insns.to_vec()).expect("a valid program");
+    programs.push(build(&[Insn::new(op::LD | op::LEN, 0), ret]));
+    for size in [op::W, op::H, op::B] {
+        for k in (0..=24).chain([56, 57, 58, 59, 60, 61, 62, 63, 64, 1000, 0x7fff_ffff]) {
+            programs.push(build(&[Insn::new(op::LD | size | op::ABS, k), ret]));
+            for x in [0, 1, 3, 7, 11, 12, 14, 15, 16, 20, 60, 70_000, u32::MAX] {
+                let load = Insn::new(op::LD | size | op::IND, k);
+                programs.push(build(&[Insn::new(op::LDX | op::IMM, x), load, ret]));
+            }
+            programs.push(build(&[
+                Insn::new(op::LDX | op::MSH | op::B, k),
+                Insn::new(op::MISC | op::TXA, 0),
+                ret,
+            ]));
+        }
+    }
+    let packets = packets::frames();
+    let packets = packets
+        .iter()
+        .filter(|packet| packet.len() <= 100)
+        .step_by(3);
+    let packets: Vec<_> = packets.collect();
+    for program in &programs {
+        let loaded = Loaded::tagged(program, Hook::Tcx(Vlan::Restored), tag);
+        for packet in packets.iter().filter(|packet| loaded.takes(packet)) {
+            let whole = machine::with_tag(packet, tag);
+            let len = u32::try_from(whole.len()).expect("short");
+            let expected = program.run(&whole, len);
+            let found = loaded.run(packet);
+            assert_eq!(found, expected, "{program:?} on {whole:02x?}");
+        }
+    }
+}
+
+fn ancillary_loads() {
+    let packet = &packets::frames()[0];
+    let tag = (0x88a8, 0x0123);
+    let cases = [
+        (op::SKF_AD_MARK, 77),
+        (op::SKF_AD_VLAN_TAG, 0x0123),
+        (op::SKF_AD_VLAN_TAG_PRESENT, 1),
+        (op::SKF_AD_VLAN_TPID, 0x88a8),
+        (op::SKF_AD_PROTOCOL, 0x0800),
+    ];
+    for (offset, expected) in cases {
+        let load = Insn::new(op::LD | op::W | op::ABS, op::SKF_AD_OFF + offset);
+        let insns = vec![load, Insn::new(op::RET | op::A, 0)];
+        let program = Program::new(insns).expect("a valid program");
+        for hook in [Hook::Tcx(Vlan::AsKept), Hook::Tcx(Vlan::Restored)] {
+            let found = Loaded::tagged(&program, hook, tag).run_marked(packet, 77);
+            assert_eq!(found, expected, "ancillary {offset} at {hook:?}");
+        }
+        // For a socket, the test run leaves tag and mark out; what loads is what is tested.
+        Loaded::new(&program, Hook::SocketFilter);
+    }
+    for offset in [
+        op::SKF_AD_RANDOM,
+        op::SKF_AD_CPU,
+        op::SKF_AD_ALU_XOR_X,
+        op::SKF_AD_IFINDEX,
+    ] {
+        let program = Program::new(vec![
+            Insn::new(op::LD | op::W | op::ABS, op::SKF_AD_OFF + offset),
+            Insn::new(op::LD | op::H | op::ABS, 12),
+            Insn::new(op::RET | op::A, 0),
+        ]);
+        for hook in HOOKS {
+            let loaded = Loaded::new(program.as_ref().expect("a valid program"), hook);
+            assert_eq!(
+                loaded.run(packet),
+                loaded.half_at_12(packet),
+                "{offset} at {hook:?}"
+            );
+        }
+    }
+}
+
+fn long_programs() {
+    for (name, program) in programs::long() {
+        for hook in HOOKS {
+            let loaded = Loaded::new(&program, hook);
+            let walked = loaded.verified_instructions();
+            assert!(
+                walked < 1_000_000,
+                "{name} at {hook:?}: {walked} instructions walked"
+            );
+            for packet in packets::frames().iter().take(8) {
+                assert_eq!(
+                    loaded.run(packet),
+                    loaded.expected(packet),
+                    "{name} at {hook:?}"
+                );
+            }
+        }
+    }
+}
+
+fn hostile_programs() {
+    let packets = packets::frames();
+    for (name, program) in programs::hostile() {
+        for hook in HOOKS {
+            let loaded = Loaded::new(&program, hook);
+            let walked = loaded.verified_instructions();
+            assert!(
+                walked < 1_000_000,
+                "{name} at {hook:?}: {walked} instructions walked"
+            );
+            for packet in packets.iter().filter(|packet| loaded.takes(packet)) {
+                let (found, expected) = (loaded.run(packet), loaded.expected(packet));
+                assert_eq!(found, expected, "{name} at {hook:?} on {packet:02x?}");
+            }
+        }
+    }
+}
+
+fn unknown_metadata() {
+    let load = |offset| {
+        let insn = Insn::new(op::LD | op::W | op::ABS, op::SKF_AD_OFF + offset);
+        Program::new(vec![insn, Insn::new(op::RET | op::A, 0)]).expect("a valid program")
+    };
+    let refused = |offset, hook| standalone(&load(offset), hook).map(|_| ());
+    let direction = "instruction 0 asks for the packet type (direction), which is not known at XDP";
+    let error = refused(op::SKF_AD_PKTTYPE, Hook::Xdp { frags: true }).expect_err("XDP");
+    assert_eq!(error.to_string(), direction);
+    assert_eq!(refused(op::SKF_AD_PKTTYPE, Hook::Tcx(Vlan::AsKept)), Ok(()));
+    let (at, hook) = (0, "tcx");
+    let what = "the hardware type";
+    let expected = Err(LowerError::Unknown { at, what, hook });
+    assert_eq!(
+        refused(op::SKF_AD_HATYPE, Hook::Tcx(Vlan::AsKept)),
+        expected
+    );
+    let long = vec![Insn::new(op::RET, 1); op::KERNEL_MAX_INSNS + 1];
+    let long = Program::new(long).expect("a valid program");
+    let refused = standalone(&long, Hook::SocketFilter).map(|_| ());
+    assert_eq!(refused, Err(LowerError::TooLong(op::KERNEL_MAX_INSNS + 1)));
+}
