@@ -1,23 +1,29 @@
 //! Namespaces and interfaces, made and removed for real.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Command, ExitCode};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use ringtap_sys::netlink::{Error, LinkOptions};
+use ringtap_sys::netlink::{Error, LinkOptions, Veth};
 use ringtap_sys::netns::{self, UserNamespaceError, enter_user_namespace};
 use ringtap_testkit::netns::{Namespace, VethOptions, VethPair};
 use ringtap_testkit::{Need, suite, test};
 
 /// Set for the run of this program that enters a user namespace.
 const INNER: &str = "RINGTAP_NETNS_INNER";
+/// Set for the run of this program that is killed: where the other end of its veth pair goes.
+const VICTIM: &str = "RINGTAP_NETNS_VICTIM";
 
 fn main() -> ExitCode {
     if std::env::var_os(INNER).is_some() {
         return inside_user_namespace();
+    }
+    if let Some(path) = std::env::var_os(VICTIM) {
+        hold_until_killed(&PathBuf::from(path));
     }
     let root = &[Need::Root];
     suite(vec![
@@ -25,6 +31,11 @@ fn main() -> ExitCode {
         test("traffic_crosses_by_ipv6", root, traffic_crosses_by_ipv6),
         test("namespace_goes_with_its_last_holder", root, namespace_goes),
         test("namespace_goes_on_panic", root, namespace_goes_on_panic),
+        test(
+            "nothing_outlives_a_killed_process",
+            root,
+            nothing_outlives_a_killed_process,
+        ),
         test(
             "closures_run_inside_and_nowhere_else",
             root,
@@ -139,6 +150,45 @@ fn namespace_goes_on_panic() {
     }));
     assert!(caught.is_err());
     assert!(vanishes(&left, "veth1"), "the pair outlives the panic");
+}
+
+fn nothing_outlives_a_killed_process() {
+    let here = Namespace::new();
+    let program = std::env::current_exe().expect("the path of this program");
+    let mut victim = Command::new(program)
+        .env(VICTIM, here.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this program again");
+    let mut ready = [0; 5];
+    let mut stdout = victim.stdout.take().expect("a pipe");
+    stdout.read_exact(&mut ready).expect("the victim is ready");
+    assert!(here.netlink().index("end0").is_ok());
+    victim.kill().expect("SIGKILL");
+    victim.wait().expect("it is dead");
+    assert!(
+        vanishes(&here, "end0"),
+        "a veth pair outlives the process that made it"
+    );
+}
+
+/// Makes a namespace with a veth pair whose other end is in the namespace behind `path`, says that
+/// it is ready, and does nothing more.
+fn hold_until_killed(path: &Path) -> ! {
+    let own = netns::Namespace::new().expect("a namespace");
+    let other = netns::Namespace::open(path).expect("the namespace of the test");
+    let veth = Veth {
+        peer_namespace: Some(other.as_fd()),
+        ..Veth::new("end1", "end0")
+    };
+    own.netlink()
+        .and_then(|mut netlink| netlink.create_veth(&veth))
+        .expect("a pair");
+    print!("ready");
+    std::io::stdout().flush().expect("a pipe");
+    loop {
+        std::thread::park();
+    }
 }
 
 fn closures_run_inside() {

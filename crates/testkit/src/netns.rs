@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use ringtap_sys::netlink::Netlink;
@@ -308,4 +309,15 @@ impl Default for VethPair {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Asked of the kernel by making one, because it may also load what it lacks.
+pub(crate) fn kernel_has_vlans() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let mut netlink = Namespace::new().netlink();
+        let made = netlink.create_veth(&Veth::new("veth0", "veth1"));
+        made.and_then(|()| netlink.create_vlan("veth0", "vlan1", 1, false))
+            .is_ok()
+    })
 }
