@@ -31,6 +31,7 @@
 mod block;
 mod capture;
 mod describe;
+pub mod devices;
 mod engines;
 mod error;
 mod filter;
