@@ -6,6 +6,7 @@
 
 #[cfg(feature = "testing")]
 pub mod alloc_count;
+pub mod bpf;
 pub mod error;
 pub mod ethtool;
 pub mod eventfd;

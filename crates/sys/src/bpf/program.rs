@@ -177,9 +177,11 @@ impl Program {
 
     /// Runs the program on data, without a device (`BPF_PROG_TEST_RUN`).
     ///
-    /// What the kernel makes of the data depends on the kind: XDP takes it as the packet, and needs
-    /// at least 14 bytes; sched_cls as an Ethernet frame; a socket filter sees it without the first
-    /// 14 bytes.
+    /// What the kernel makes of the data depends on the kind. XDP takes it as the packet, of 14
+    /// bytes at least; with frags, what is beyond a page less head- and tailroom (3,520 bytes of
+    /// 4,096) lies in further buffers. sched_cls takes it as an Ethernet frame with at least one
+    /// byte of payload, and with whole headers where it says IPv4 or IPv6. A socket filter sees it
+    /// without its first 14 bytes.
     ///
     /// # Errors
     /// EINVAL for data that is too short or too long for the kind; EINTR when a signal came.
@@ -245,8 +247,7 @@ impl AsFd for Program {
 pub struct Run<'a> {
     /// The packet.
     pub data: &'a [u8],
-    /// `struct xdp_md` or `struct __sk_buff`; empty for the kernel's default. For XDP, data beyond
-    /// `data_end` of the context goes into further buffers.
+    /// `struct xdp_md` or `struct __sk_buff`; empty for the kernel's default.
     pub context: &'a [u8],
     /// How often to run; 0 and 1 are the same.
     pub repeat: u32,

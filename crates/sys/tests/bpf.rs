@@ -1,0 +1,620 @@
+//! `bpf(2)` on the running kernel: programs, maps, mappings, links, features, and other kernels by
+//! a gate.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use ringtap_filter::ebpf::{
+    AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width, statement,
+};
+use ringtap_sys::bpf::{
+    ALL_FEATURES, Error, Feature, Features, Hint, Kernel, Link, Map, MapKind, MapSpec, Mapping,
+    Needs, Program, ProgramKind, Request, Run, TcxAnchor, TcxPlace, TcxSide, XdpMode, page_size,
+    possible_cpus, query_tcx,
+};
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::{Need, suite, test};
+
+const XDP: ProgramKind = ProgramKind::Xdp { frags: false };
+const XDP_DROP: i32 = 1;
+const XDP_PASS: i32 = 2;
+/// `TCX_NEXT`: the next program of the chain decides.
+const TCX_NEXT: i32 = -1;
+const TCX_DROP: i32 = 2;
+
+fn main() -> ExitCode {
+    let root = &[Need::Root, Need::Kernel(5, 15)];
+    let tcx = &[Need::Root, Need::Kernel(6, 6)];
+    suite(vec![
+        test("rejections_show_the_verifiers_words", root, rejections),
+        test("long_rejections_keep_the_end", root, long_rejections),
+        test(
+            "helpers_ask_for_no_gpl",
+            &[Need::Root, Need::Kernel(6, 1)],
+            no_gpl,
+        ),
+        test("programs_run_on_data", root, programs_run),
+        test("arrays_hold_elements", root, arrays),
+        test("per_cpu_values_come_in_one_batch", root, per_cpu_batch),
+        test("read_only_pages_are_read_only", root, read_only_pages),
+        test("frozen_maps_refuse_the_application", root, frozen),
+        test("programs_write_what_is_mapped", root, mapped_by_program),
+        test("maps_of_maps_take_alike_maps", root, map_of_maps),
+        test("xdp_links_vanish_with_their_fd", root, xdp_links),
+        test("tcx_programs_stand_where_they_are_put", tcx, tcx_order),
+        test("tcx_links_are_updated_in_place", tcx, tcx_update),
+        test("features_of_this_kernel", tcx, features_here),
+        test("features_of_an_old_kernel", root, features_of_old),
+        test("no_rights_are_named", &[], no_rights),
+    ])
+}
+
+fn code(write: impl FnOnce(&mut Assembler)) -> Vec<u64> {
+    let mut asm = Assembler::new();
+    write(&mut asm);
+    asm.finish().expect("labels are placed")
+}
+
+/// A program that ends with a constant.
+fn returning(value: i32) -> Vec<u64> {
+    code(|asm| {
+        asm.mov32(Reg::R0, value);
+        asm.exit();
+    })
+}
+
+fn load(name: &str, kind: ProgramKind, instructions: &[u64]) -> Program {
+    let loaded = Program::load(&Kernel::running(), name, kind, instructions);
+    loaded.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn array(name: &str, value_size: u32, max_entries: u32, mmapable: bool) -> Map {
+    make(
+        name,
+        MapKind::Array {
+            mmapable,
+            inner: false,
+        },
+        value_size,
+        max_entries,
+    )
+}
+
+fn make(name: &str, kind: MapKind, value_size: u32, max_entries: u32) -> Map {
+    let spec = MapSpec {
+        name,
+        kind,
+        value_size,
+        max_entries,
+        numa_node: None,
+        inner: None,
+    };
+    Map::create(&Kernel::running(), &spec).expect("a map")
+}
+
+fn rejections() {
+    let bad = code(|asm| {
+        asm.load(Size::W, Reg::R2, Reg::R1, 4);
+        asm.load(Size::B, Reg::R0, Reg::R2, 0);
+        asm.exit();
+    });
+    let error = Program::load(&Kernel::running(), "bad", XDP, &bad).expect_err("reads data_end");
+    let Error::Rejected(rejection) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(rejection.instruction, Some(1), "{error}");
+    assert!(rejection.reason.contains("invalid mem access"), "{error}");
+    let shown = statement(&bad[1..]);
+    assert_eq!(rejection.statement.as_deref(), Some(shown.as_str()));
+    assert!(
+        error
+            .to_string()
+            .contains("at instruction 1: r0 = *(u8 *)(r2 +0)"),
+        "{error}"
+    );
+}
+
+fn long_rejections() {
+    let bad = code(|asm| {
+        for value in 0..60_000 {
+            asm.mov32(Reg::R0, value);
+        }
+        asm.load(Size::B, Reg::R0, Reg::R9, 0);
+        asm.exit();
+    });
+    let error = Program::load(&Kernel::running(), "bad", XDP, &bad).expect_err("R9 is not set");
+    let Error::Rejected(rejection) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(rejection.instruction, Some(60_000), "{error}");
+    assert!(rejection.reason.contains("R9 !read_ok"), "{error}");
+    assert!(rejection.last_lines.len() <= 12);
+}
+
+/// The helpers that ringtap calls, under a licence that the kernel does not take for the GPL's.
+fn no_gpl() {
+    let helpers = [
+        (Helper::KtimeGetNs, ProgramKind::SchedCls),
+        (Helper::KtimeGetTaiNs, ProgramKind::SchedCls),
+        (Helper::KtimeGetCoarseNs, ProgramKind::SchedCls),
+        (Helper::GetPrandomU32, ProgramKind::SchedCls),
+        (Helper::GetSmpProcessorId, ProgramKind::SchedCls),
+        (Helper::XdpGetBuffLen, XDP),
+    ];
+    for (helper, kind) in helpers {
+        let calling = code(|asm| {
+            asm.call(helper);
+            asm.mov32(Reg::R0, 0);
+            asm.exit();
+        });
+        let kernel = Kernel::running();
+        let loaded = Program::load_licensed(&kernel, "licence", kind, &calling, c"Apache-2.0");
+        assert!(loaded.is_ok(), "{}: {:?}", helper.name(), loaded.err());
+    }
+}
+
+fn programs_run() {
+    let program = load(
+        "length",
+        XDP,
+        &code(|asm| {
+            asm.load(Size::W, Reg::R0, Reg::R1, 4);
+            asm.load(Size::W, Reg::R2, Reg::R1, 0);
+            asm.alu64(AluOp::Sub, Reg::R0, Reg::R2);
+            asm.exit();
+        }),
+    );
+    let data: Vec<u8> = (0..100).collect();
+    let run = Run {
+        data: &data,
+        repeat: 10,
+        data_out: 100,
+        ..Run::default()
+    };
+    let outcome = program.run(&run).expect("it runs");
+    assert_eq!(outcome.return_value, 100);
+    assert_eq!(outcome.data, data);
+    let short = Run {
+        data: &data[..13],
+        ..Run::default()
+    };
+    assert_eq!(
+        program.run(&short).expect_err("too short").errno(),
+        Some(libc::EINVAL)
+    );
+    let info = program.info().expect("the kernel tells");
+    assert!(info.id > 0 && info.translated_bytes >= 32, "{info:?}");
+}
+
+fn arrays() {
+    let map = array("numbers", 8, 4, false);
+    map.update(2, &7_u64.to_ne_bytes()).expect("in range");
+    let mut value = [0; 8];
+    map.lookup(2, &mut value).expect("in range");
+    assert_eq!(u64::from_ne_bytes(value), 7);
+    let error = map.lookup(4, &mut value).expect_err("beyond the last");
+    assert_eq!(error.errno(), Some(libc::ENOENT));
+    assert!(
+        error
+            .to_string()
+            .starts_with("bpf(BPF_MAP_LOOKUP_ELEM) numbers[4]: "),
+        "{error}"
+    );
+    let error = map.lookup(0, &mut value[..4]).expect_err("half a value");
+    assert_eq!(error.to_string(), "numbers: value of 4 bytes, 8 expected");
+    assert_eq!(
+        map.delete(0).expect_err("arrays keep elements").errno(),
+        Some(libc::EINVAL)
+    );
+}
+
+fn per_cpu_batch() {
+    let map = make("counters", MapKind::PerCpuArray, 12, 5);
+    let counting = load(
+        "count",
+        ProgramKind::SchedCls,
+        &code(|asm| {
+            let none = asm.label();
+            asm.store_imm(Size::W, Reg::R10, -4, 3);
+            asm.mov64(Reg::R2, Reg::R10);
+            asm.add64(Reg::R2, -4);
+            asm.push(Insn::LoadMap {
+                dst: Reg::R1,
+                fd: std::os::fd::AsRawFd::as_raw_fd(&map.as_fd()),
+            });
+            asm.call(Helper::MapLookupElem);
+            asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, none);
+            asm.load(Size::W, Reg::R1, Reg::R0, 8);
+            asm.add64(Reg::R1, 1);
+            asm.store(Size::W, Reg::R0, 8, Reg::R1);
+            asm.place(none);
+            asm.mov32(Reg::R0, 0);
+            asm.exit();
+        }),
+    );
+    let run = Run {
+        data: &[0; 60],
+        repeat: 1_000,
+        ..Run::default()
+    };
+    counting.run(&run).expect("it runs");
+    assert_eq!(map.cpu_stride(), 16);
+    assert_eq!(map.element_size(), 16 * possible_cpus());
+    let mut values = vec![0; map.element_size() * 5];
+    map.lookup_all(&mut values).expect("all elements");
+    let counts = |values: &[u8]| -> Vec<u32> {
+        let counts = map
+            .cpu_values(values)
+            .map(|value| value[8..12].try_into().expect("4 bytes"));
+        counts.map(u32::from_ne_bytes).collect()
+    };
+    let cpus = possible_cpus();
+    let all = counts(&values);
+    assert_eq!(all.len(), 5 * cpus);
+    assert_eq!(all[3 * cpus..4 * cpus].iter().sum::<u32>(), 1_000);
+    assert_eq!(all.iter().sum::<u32>(), 1_000);
+
+    let old = Kernel::behind(|request: &Request<'_>| match request {
+        Request::MapLookupBatch => Err(libc::EINVAL),
+        _ => Ok(()),
+    });
+    let kind = MapKind::PerCpuArray;
+    let (name, value_size, max_entries) = ("old", 8, 2);
+    let spec = MapSpec {
+        name,
+        kind,
+        value_size,
+        max_entries,
+        numa_node: None,
+        inner: None,
+    };
+    let map = Map::create(&old, &spec).expect("a map");
+    let value: Vec<u8> = (1..=cpus as u64).flat_map(u64::to_ne_bytes).collect();
+    map.update(1, &value).expect("in range");
+    let mut values = vec![0xff; map.element_size() * 2];
+    map.lookup_all(&mut values).expect("element by element");
+    assert_eq!(values, [vec![0; value.len()], value].concat());
+}
+
+fn read_only_pages() {
+    let page = page_size();
+    let size = u32::try_from(4 * page).expect("small");
+    let map = array("ring", size, 1, true);
+    let mapping = Mapping::new(&map, page..2 * page).expect("mapped");
+    assert_eq!(mapping.len(), 4 * page);
+    mapping.word_u64(page + 8).store(42, Ordering::Release);
+    assert_eq!(mapping.load_u64(page + 8), 42);
+    let mut value = vec![0; 4 * page];
+    map.lookup(0, &mut value).expect("the one element");
+    assert_eq!(value[page + 8], 42, "what is written is in the map");
+    for (at, writable) in [
+        (0, false),
+        (page, true),
+        (2 * page - 1, true),
+        (2 * page, false),
+    ] {
+        assert_eq!(kernel_can_write(&mapping, at), writable, "byte {at}");
+    }
+    let error = Mapping::new(&map, 1..page).expect_err("half a page");
+    assert!(error.to_string().contains("writable pages"), "{error}");
+    let error = Mapping::new(&array("plain", size, 1, false), 0..0).expect_err("not mappable");
+    assert_eq!(error.errno(), Some(libc::EINVAL));
+    let range = mapping.as_ptr() as usize;
+    drop(mapping);
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("procfs");
+    let is_mapped = maps
+        .lines()
+        .any(|line| line.starts_with(&format!("{range:x}-")));
+    assert!(!is_mapped, "unmapped with its owner");
+}
+
+/// Whether the page takes writes: asked of the kernel by a read(2) of one byte to it, which fails
+/// with EFAULT instead of ending the process.
+fn kernel_can_write(mapping: &Mapping, at: usize) -> bool {
+    assert!(at < mapping.len());
+    let zero = std::fs::File::open("/dev/zero").expect("/dev/zero");
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&zero);
+    let address = mapping.as_ptr().wrapping_add(at).cast_mut();
+    // SAFETY: the address is inside a shared mapping that lives through the call; the kernel writes
+    // one byte to it or refuses. Nothing holds a reference to that byte.
+    let read = unsafe { libc::read(fd, address.cast(), 1) };
+    let error = std::io::Error::last_os_error();
+    assert!(
+        read == 1 || error.raw_os_error() == Some(libc::EFAULT),
+        "{error}"
+    );
+    read == 1
+}
+
+fn frozen() {
+    let map = array("constants", 8, 1, true);
+    map.update(0, &1_u64.to_ne_bytes()).expect("not frozen yet");
+    map.freeze().expect("nobody maps it");
+    let error = map.update(0, &2_u64.to_ne_bytes()).expect_err("frozen");
+    assert_eq!(error.errno(), Some(libc::EPERM));
+    let mapping = Mapping::new(&map, 0..0).expect("read-only is allowed");
+    assert_eq!(mapping.load_u64(0), 1);
+    let error = Mapping::new(&map, 0..page_size()).expect_err("writable is not");
+    assert_eq!(error.errno(), Some(libc::EPERM));
+}
+
+/// An exchange in the kernel, seen through the mapping: what a ring's head is published by.
+fn mapped_by_program() {
+    let page = u32::try_from(page_size()).expect("small");
+    let map = array("shared", page, 1, true);
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&map.as_fd());
+    let mapping = Mapping::new(&map, 0..0).expect("mapped");
+    let program = load(
+        "publish",
+        ProgramKind::SchedCls,
+        &code(|asm| {
+            asm.push(Insn::LoadMapValue {
+                dst: Reg::R1,
+                fd,
+                offset: 128,
+            });
+            asm.push(Insn::LoadImm64 {
+                dst: Reg::R0,
+                value: 0x0102_0304_0506_0708,
+            });
+            asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R1, 0, Reg::R0);
+            asm.exit();
+        }),
+    );
+    let run = Run {
+        data: &[0; 60],
+        ..Run::default()
+    };
+    assert_eq!(program.run(&run).expect("it runs").return_value, 0);
+    assert_eq!(mapping.load_u64(128), 0x0102_0304_0506_0708);
+    assert_eq!(
+        program.run(&run).expect("it runs").return_value,
+        0x0506_0708,
+        "the old value"
+    );
+}
+
+fn map_of_maps() {
+    let page = u32::try_from(page_size()).expect("small");
+    let inner = array("inner", page, 1, true);
+    let kernel = Kernel::running();
+    let kind = MapKind::ArrayOfMaps;
+    let inner_like = Some(&inner);
+    let (name, value_size, max_entries) = ("rings", 4, 2);
+    let spec = MapSpec {
+        name,
+        kind,
+        value_size,
+        max_entries,
+        numa_node: None,
+        inner: inner_like,
+    };
+    let rings = Map::create(&kernel, &spec).expect("a map of maps");
+    rings.update_fd(1, &inner).expect("like itself");
+    let other = array("other", 2 * page, 1, true);
+    let error = rings.update_fd(0, &other).expect_err("another value size");
+    assert_eq!(error.errno(), Some(libc::EINVAL));
+    rings.delete(1).expect("elements can go");
+}
+
+fn index_of(pair: &VethPair) -> u32 {
+    pair.right
+        .namespace
+        .netlink()
+        .index(&pair.right.device)
+        .expect("it exists")
+}
+
+fn xdp_links() {
+    let pair = VethPair::new();
+    let ifindex = index_of(&pair);
+    let kernel = Kernel::running();
+    pair.right.namespace.run(|| {
+        let drop_all = load("drop", XDP, &returning(XDP_DROP));
+        let pass = load("pass", XDP, &returning(XDP_PASS));
+        let link = Link::xdp(&drop_all, &kernel, ifindex, XdpMode::Native).expect("veth has XDP");
+        let info = link.info().expect("the kernel tells");
+        assert_eq!(info.ifindex, Some(ifindex));
+        assert_eq!(
+            info.program_id,
+            drop_all.info().expect("the kernel tells").id
+        );
+
+        let error = Link::xdp(&pass, &kernel, ifindex, XdpMode::Auto).expect_err("taken");
+        assert!(
+            matches!(
+                error,
+                Error::Call {
+                    hint: Some(Hint::XdpTaken),
+                    ..
+                }
+            ),
+            "{error}"
+        );
+
+        link.update(&pass, Some(&drop_all)).expect("held");
+        let now = link.info().expect("the kernel tells").program_id;
+        assert_eq!(now, pass.info().expect("the kernel tells").id);
+        let error = link
+            .update(&pass, Some(&drop_all))
+            .expect_err("not held any more");
+        assert_eq!(error.errno(), Some(libc::EPERM));
+
+        drop(link);
+        let generic = Link::xdp(&drop_all, &kernel, ifindex, XdpMode::Generic);
+        generic.expect("the hook is free again");
+    });
+}
+
+fn tcx_ids(ifindex: u32, side: TcxSide) -> Vec<u32> {
+    let chain = query_tcx(&Kernel::running(), ifindex, side).expect("the kernel has tcx");
+    chain
+        .members
+        .iter()
+        .map(|member| member.program_id)
+        .collect()
+}
+
+fn tcx_order() {
+    let pair = VethPair::new();
+    let ifindex = index_of(&pair);
+    let kernel = Kernel::running();
+    pair.right.namespace.run(|| {
+        let names = ["a", "b", "c", "d"];
+        let [a, b, c, d] =
+            names.map(|name| load(name, ProgramKind::SchedCls, &returning(TCX_NEXT)));
+        let ids = [&a, &b, &c, &d].map(|program| program.info().expect("the kernel tells").id);
+        let side = TcxSide::Ingress;
+        let attach = |program, place| Link::tcx(program, &kernel, ifindex, side, place, None);
+        let of_a = attach(&a, TcxPlace::Last).expect("the chain is empty");
+        let of_b = attach(&b, TcxPlace::First).expect("before all");
+        let anchor = TcxAnchor::Link(&of_a);
+        let of_c = attach(&c, TcxPlace::Before(anchor)).expect("before a");
+        assert_eq!(tcx_ids(ifindex, side), [ids[1], ids[2], ids[0]]);
+        assert_eq!(tcx_ids(ifindex, TcxSide::Egress), Vec::<u32>::new());
+
+        let chain = query_tcx(&kernel, ifindex, side).expect("the kernel has tcx");
+        let link_of_b = chain.members[0].link_id.expect("attached by a link");
+        assert_eq!(link_of_b, of_b.info().expect("the kernel tells").id);
+        let place = TcxPlace::After(TcxAnchor::LinkId(link_of_b));
+        let stale = Some(chain.revision - 1);
+        let error = Link::tcx(&d, &kernel, ifindex, side, place, stale).expect_err("stale");
+        assert!(
+            matches!(
+                error,
+                Error::Call {
+                    hint: Some(Hint::ChainChanged),
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        let current = Some(chain.revision);
+        let of_d = Link::tcx(&d, &kernel, ifindex, side, place, current).expect("current");
+        assert_eq!(tcx_ids(ifindex, side), [ids[1], ids[3], ids[2], ids[0]]);
+        let later = query_tcx(&kernel, ifindex, side).expect("the kernel has tcx");
+        assert!(later.revision > chain.revision);
+
+        drop((of_b, of_c));
+        assert_eq!(tcx_ids(ifindex, side), [ids[3], ids[0]]);
+        drop((of_a, of_d));
+        assert_eq!(tcx_ids(ifindex, side), Vec::<u32>::new());
+    });
+}
+
+fn tcx_update() {
+    let pair = VethPair::new();
+    let ifindex = index_of(&pair);
+    let kernel = Kernel::running();
+    let ping = || {
+        let output = pair
+            .left
+            .namespace
+            .output("ping", &["-c1", "-W1", "10.99.0.2"]);
+        output.status.success()
+    };
+    let next = load("next", ProgramKind::SchedCls, &returning(TCX_NEXT));
+    let drop_all = load("drop", ProgramKind::SchedCls, &returning(TCX_DROP));
+    let (side, place) = (TcxSide::Ingress, TcxPlace::First);
+    let attach = || Link::tcx(&next, &kernel, ifindex, side, place, None);
+    let link = pair
+        .right
+        .namespace
+        .run(attach)
+        .expect("the chain is empty");
+    let is_ping_there = ringtap_testkit::need::find_tool("ping").is_some();
+    assert!(!is_ping_there || ping(), "the next program decides");
+    link.update(&drop_all, Some(&next)).expect("held");
+    assert!(!is_ping_there || !ping(), "nothing gets through");
+    let id = drop_all.info().expect("the kernel tells").id;
+    assert_eq!(pair.right.namespace.run(|| tcx_ids(ifindex, side)), [id]);
+}
+
+fn features_here() {
+    let features = Features::probe(&Kernel::running());
+    let mut release = String::new();
+    let mut file = std::fs::File::open("/proc/sys/kernel/osrelease").expect("procfs");
+    file.read_to_string(&mut release).expect("text");
+    assert_eq!(features.kernel_release(), release.trim());
+    for feature in ALL_FEATURES {
+        let why_not = features.why_not(feature);
+        assert!(why_not.is_none(), "{}: {why_not:?}", feature.name());
+    }
+}
+
+/// A kernel of the year of Linux 5.10, as far as the requests tell.
+fn old_kernel() -> Kernel {
+    const ARRAY: u32 = 2;
+    Kernel::behind(|request: &Request<'_>| {
+        let refused = match request {
+            Request::ProgramLoad { flags, .. } => {
+                let helpers = [160, 188, 189, 208];
+                *flags != 0 || helpers.iter().any(|&helper| request.calls_helper(helper))
+            }
+            Request::MapCreate { kind: ARRAY, .. } => false,
+            _ => request.is_tcx() || *request == Request::MapLookupBatch,
+        };
+        if refused { Err(libc::EINVAL) } else { Ok(()) }
+    })
+}
+
+fn features_of_old() {
+    let features = Features::probe(&old_kernel());
+    let missing = [
+        Feature::Tcx,
+        Feature::XdpFrags,
+        Feature::XdpLoadBytes,
+        Feature::XdpBuffLen,
+        Feature::TaiClock,
+        Feature::CoarseClock,
+        Feature::BatchLookup,
+    ];
+    for feature in missing {
+        assert!(!features.has(feature), "{}", feature.name());
+    }
+    for feature in [
+        Feature::Bpf,
+        Feature::Xdp,
+        Feature::MappedArray,
+        Feature::FetchAtomics,
+    ] {
+        assert!(
+            features.has(feature),
+            "{}: {:?}",
+            feature.name(),
+            features.why_not(feature)
+        );
+    }
+    let why_not = features.why_not(Feature::Tcx).expect("missing").to_string();
+    assert!(
+        why_not.ends_with("(tcx needs Linux 6.6 or later)"),
+        "{why_not}"
+    );
+
+    let program = load("next", ProgramKind::SchedCls, &returning(TCX_NEXT));
+    let (side, place) = (TcxSide::Egress, TcxPlace::First);
+    let error = Link::tcx(&program, &old_kernel(), 1, side, place, None).expect_err("refused");
+    let tcx = Needs {
+        what: "tcx",
+        since: (6, 6),
+    };
+    let Error::Call { hint, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(*hint, Some(Hint::TooOld(tcx)));
+    assert!(query_tcx(&old_kernel(), 1, side).is_err());
+}
+
+fn no_rights() {
+    let refusing = Kernel::behind(|_: &Request<'_>| Err(libc::EPERM));
+    let error = Program::load(&refusing, "any", XDP, &returning(XDP_PASS)).expect_err("refused");
+    assert_eq!(error.errno(), Some(libc::EPERM));
+    let text = error.to_string();
+    assert!(text.starts_with("bpf(BPF_PROG_LOAD, XDP) any: "), "{text}");
+    let is_named = text.contains("CAP_BPF") || text.contains("initial user namespace");
+    assert!(is_named, "{text}");
+    let features = Features::probe(&refusing);
+    assert!(ALL_FEATURES.iter().all(|&feature| !features.has(feature)));
+}
