@@ -1,3 +1,27 @@
-//! The `ringtap` command line.
+//! The `ringtap` command line: one module per subcommand, every flag in [`cli`].
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod cli;
+mod devices;
+mod dump;
+mod filter;
+mod print;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    match cli::Cli::parse().command {
+        cli::Command::Devices(args) => match devices::run(&args) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("ringtap: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        cli::Command::Dump(args) => dump::run(&args),
+        cli::Command::Filter(args) => filter::run(&args),
+    }
+}

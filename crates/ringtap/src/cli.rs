@@ -1,0 +1,237 @@
+//! The command line: every flag in one place, with its help. Values are parsed into their final
+//! types here, so that nothing invalid travels further.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::values::{self, CpuList, FifoPriority, Size};
+
+/// Capture, filter and print network packets at the kernel's own rate.
+#[derive(Debug, Parser)]
+#[command(name = "ringtap", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the network interfaces, their state, and which engines can capture on them
+    Devices(DevicesArgs),
+    /// Capture packets from an interface or read them from files; print them or write them
+    Dump(Box<DumpArgs>),
+    /// Show the program that a filter expression compiles to
+    Filter(FilterArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevicesArgs {
+    /// Only these interfaces, by name or alternative name
+    #[arg(value_name = "DEV")]
+    pub(crate) devices: Vec<String>,
+    /// One JSON array on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// All of the adapter's own counters, also those that are zero
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DumpArgs {
+    /// Interface to capture on: NAME, packet:NAME, or any
+    #[arg(
+        short = 'i',
+        long = "interface",
+        value_name = "DEV",
+        conflicts_with = "read"
+    )]
+    pub(crate) interface: Option<String>,
+    /// File to read (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard input;
+    /// may be given several times
+    #[arg(short = 'r', long = "read", value_name = "FILE")]
+    pub(crate) read: Vec<PathBuf>,
+    /// File to write the packets to; - is standard output
+    #[arg(short = 'w', long = "write", value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+    /// Format of the file written; without it the name decides (.pcapng), else pcap
+    #[arg(long, value_name = "FORMAT", requires = "write")]
+    pub(crate) format: Option<FileFormat>,
+    /// Stop after this many packets
+    #[arg(short = 'c', long = "count", value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Capture at most this many bytes of each packet (0: the largest, 262144)
+    #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen)]
+    pub(crate) snaplen: Option<u32>,
+    /// The filter, as in pcap-filter(7)
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Read the filter from this file
+    #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
+    pub(crate) filter_file: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Capture")]
+    pub(crate) capture: CaptureArgs,
+    #[command(flatten, next_help_heading = "Reading files")]
+    pub(crate) range: RangeArgs,
+    #[command(flatten, next_help_heading = "Printing")]
+    pub(crate) print: PrintArgs,
+    #[command(flatten, next_help_heading = "Reports")]
+    pub(crate) report: ReportArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CaptureArgs {
+    /// Don't put the interface into promiscuous mode
+    #[arg(short = 'p', long = "no-promiscuous-mode")]
+    pub(crate) no_promiscuous: bool,
+    /// Memory of the ring, such as 512K, 64M or 1G
+    #[arg(short = 'B', long, value_name = "SIZE")]
+    pub(crate) buffer: Option<Size>,
+    /// Deliver when this much has arrived, or at the time-out
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) min_to_copy: Option<Size>,
+    /// Deliver after this many milliseconds at the latest
+    #[arg(long, value_name = "MS", value_parser = values::milliseconds)]
+    pub(crate) timeout: Option<Duration>,
+    /// Deliver as early as the engine can
+    #[arg(long, conflicts_with_all = ["timeout", "min_to_copy"])]
+    pub(crate) immediate: bool,
+    /// Whether the host's stack sees the packets too (copy) or not (steal)
+    #[arg(long, value_name = "MODE", default_value = "copy")]
+    pub(crate) mode: Mode,
+    /// Which packets: received (in), sent (out), or both
+    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
+    pub(crate) direction: Direction,
+    /// Keep one packet in N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) sample: Option<u32>,
+    /// Source of the time stamps: host, host_lowprec, host_hiprec, adapter, adapter_unsynced
+    #[arg(short = 'j', long, value_name = "TYPE")]
+    pub(crate) timestamp: Option<String>,
+    /// Nanoseconds in the pcap file and in the printed time (pcapng files always have them)
+    #[arg(long)]
+    pub(crate) nano: bool,
+    /// Capture with N threads, each with its own ring; the kernel spreads flows over them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), default_value = "1")]
+    pub(crate) threads: u16,
+    /// CPUs that the capture threads run on, such as 0 or 2-3
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpu: Option<CpuList>,
+    /// Real-time priority of the capture threads: fifo:1 to fifo:99
+    #[arg(long, value_name = "fifo:N")]
+    pub(crate) priority: Option<FifoPriority>,
+    /// Let the reader poll the device's queue instead of waiting for its interrupt
+    #[arg(long)]
+    pub(crate) busy_poll: bool,
+    /// After opening the device become this user (as root)
+    #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]
+    pub(crate) user: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RangeArgs {
+    /// Only packets captured at or after T (2026-01-31T12:00:00Z, local time without Z, or seconds
+    /// since the epoch)
+    #[arg(long, value_name = "T", value_parser = values::time)]
+    pub(crate) from: Option<ringtap_capture::Timestamp>,
+    /// Only packets captured before T
+    #[arg(long, value_name = "T", value_parser = values::time)]
+    pub(crate) to: Option<ringtap_capture::Timestamp>,
+}
+
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub(crate) struct PrintArgs {
+    /// Numbers, no names; always so, accepted for habit
+    #[arg(short = 'n', action = clap::ArgAction::Count)]
+    pub(crate) numeric: u8,
+    /// The link-layer header
+    #[arg(short = 'e')]
+    pub(crate) link_header: bool,
+    /// The packet in hexadecimal (twice: with the link-layer header)
+    #[arg(short = 'x', action = clap::ArgAction::Count)]
+    pub(crate) hex: u8,
+    /// The packet in hexadecimal and ASCII (twice: with the link-layer header)
+    #[arg(short = 'X', action = clap::ArgAction::Count)]
+    pub(crate) hex_ascii: u8,
+    /// The packet in ASCII (twice: with the link-layer header)
+    #[arg(short = 'A', action = clap::ArgAction::Count)]
+    pub(crate) ascii: u8,
+    /// More of each packet (up to twice)
+    #[arg(short = 'v', action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Less of each packet
+    #[arg(short = 'q')]
+    pub(crate) quiet: bool,
+    /// Time: -t none, -tt seconds since the epoch, -ttt since the previous packet, -tttt with the
+    /// date, -ttttt since the first packet
+    #[arg(short = 't', action = clap::ArgAction::Count)]
+    pub(crate) time: u8,
+    /// Absolute TCP sequence numbers
+    #[arg(short = 'S', long = "absolute-tcp-sequence-numbers")]
+    pub(crate) absolute_seq: bool,
+    /// A packet number at the beginning of the line
+    #[arg(short = '#', long = "number")]
+    pub(crate) number: bool,
+    /// One JSON object per packet and line
+    #[arg(long, conflicts_with_all = ["hex", "hex_ascii", "ascii", "link_header"])]
+    pub(crate) json: bool,
+    /// Print the packets also when they are written to a file
+    #[arg(long)]
+    pub(crate) print: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The summary as one JSON object on standard error
+    #[arg(long)]
+    pub(crate) json_stats: bool,
+    /// Say on standard error how the capture works: engine, clock, memory, filter, what it can't see
+    #[arg(long)]
+    pub(crate) explain_capture: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FilterArgs {
+    /// As assembly; -dd as C, -ddd as decimal numbers
+    #[arg(short = 'd', action = clap::ArgAction::Count)]
+    pub(crate) dump: u8,
+    /// Link type that the filter is for, such as EN10MB, RAW or LINUX_SLL2
+    #[arg(
+        short = 'y',
+        long = "linktype",
+        value_name = "LINKTYPE",
+        default_value = "EN10MB"
+    )]
+    pub(crate) link_type: String,
+    /// Snapshot length that an accepted packet returns
+    #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen, default_value = "262144")]
+    pub(crate) snaplen: u32,
+    /// The filter, as in pcap-filter(7)
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileFormat {
+    Pcap,
+    Pcapng,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    Copy,
+    Steal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Direction {
+    In,
+    Out,
+    Inout,
+}

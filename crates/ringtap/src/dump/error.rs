@@ -1,0 +1,79 @@
+//! What can end a run, and with which exit status.
+
+use std::io;
+use std::path::PathBuf;
+
+use ringtap_capture::Error;
+use ringtap_savefile::WriteError;
+
+/// The end of a run that is not a success.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DumpError {
+    /// The options contradict each other or ask for what isn't there; nothing was opened.
+    #[error("{0}")]
+    Usage(UsageError),
+    /// A source could not be opened or has failed.
+    #[error("{}", crate::filter::describe(.0))]
+    Capture(#[from] Error),
+    /// The output file could not be created.
+    #[error("cannot create {}: {source}", path.display())]
+    Create { path: PathBuf, source: io::Error },
+    /// The output failed; what was written before is intact.
+    #[error("{}: {source}", path.display())]
+    Write { path: PathBuf, source: WriteError },
+    /// The input tells of no interface, so a pcap file's header can't be written.
+    #[error("{}: the input describes no interface; a pcap file needs a link type", path.display())]
+    NoLinkType { path: PathBuf },
+    /// Input and output are the same file.
+    #[error("{}: is both read and written; writing would destroy it", path.display())]
+    SameFile { path: PathBuf },
+    /// Printing failed.
+    #[error("standard output: {source}; {packets} packets were printed before")]
+    Print { packets: u64, source: io::Error },
+    /// A file with a filter or such could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    ReadFile { path: PathBuf, source: io::Error },
+    /// Privileges, scheduling or signals could not be set up.
+    #[error("cannot {what}: {source}")]
+    Setup {
+        what: &'static str,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Options that don't go together.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UsageError {
+    #[error("{option} is for live captures; it has no meaning with -r")]
+    LiveOnly { option: &'static str },
+    #[error(
+        "--mode steal: the packet engine only copies; the host's stack always sees the packets too"
+    )]
+    Steal,
+    #[error("--threads needs -w: packets of several threads have no common order to print")]
+    ThreadsPrint,
+    #[error(
+        "--timestamp {name}: expected host, host_lowprec, host_hiprec, adapter or adapter_unsynced"
+    )]
+    TimestampType { name: String },
+    #[error("no interface is up; name one with -i, or a file with -r")]
+    NoDevice,
+}
+
+impl DumpError {
+    /// 2 for wrong usage, 1 for all else.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::SameFile { .. } => 2,
+            Self::Capture(
+                Error::Filter { .. }
+                | Error::Option(_)
+                | Error::Buffer(_)
+                | Error::UnknownEngine { .. }
+                | Error::EngineNotAvailable { .. }
+                | Error::EmptyDevice,
+            ) => 2,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Files to the outputs, one file after the other.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use ringtap_capture::{
+    FileSource, Filter, Item, Next, ReadOptions, Source, Stats, Waker, open_file, open_stream,
+};
+use ringtap_sys::poll::{self, Interest};
+
+use super::error::DumpError;
+use super::plan::Plan;
+use super::progress::Progress;
+use super::signals::{self, Requests};
+use super::sink::Sink;
+use super::summary::Summary;
+use super::{explain, is_same_file, open_outputs, report, setup};
+use crate::cli::DumpArgs;
+
+/// Reads the files to the outputs, and tells at the end what was done.
+pub(crate) fn run(
+    args: &DumpArgs,
+    plan: &Plan,
+    paths: &[PathBuf],
+    filter: Option<&Filter>,
+) -> Result<(), DumpError> {
+    if let Some((output, _)) = &plan.output.file
+        && let Some(path) = paths.iter().find(|path| is_same_file(path, output))
+    {
+        return Err(DumpError::SameFile { path: path.clone() });
+    }
+    let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
+    let mut sources = Vec::new();
+    for path in paths {
+        sources.push(open(path, filter, &interrupt)?);
+    }
+    let mut sink = open_outputs(args, plan, false)?;
+    let requests = signals::watch(vec![interrupt]).map_err(|e| setup("watch for signals", e))?;
+    let inputs: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let mut progress = Progress::new(&inputs, plan.output.file.is_some() && !plan.output.print);
+
+    let started = Instant::now();
+    let mut packets = 0;
+    let mut whole = true;
+    let mut result = Ok(());
+    for source in &mut sources {
+        explain(args, source);
+        sink.begin_source(filter.is_none());
+        result = pump(source, &mut sink, &requests, &progress);
+        packets += source.stats()?.received.unwrap_or(0);
+        progress.next_file(source.reader().input_offset());
+        if result.is_err() || requests.stop() || sink.is_done() {
+            whole = false;
+            break;
+        }
+    }
+    drop(progress);
+    let summary = Summary {
+        engine: "file",
+        elapsed: started.elapsed(),
+        captured: sink.selector.taken(),
+        bytes: sink.selector.taken_bytes(),
+        sampled_out: sink.selector.sampled_out(),
+        // What was read ahead and then not wanted is in the sum.
+        stats: Stats {
+            received: whole.then_some(packets),
+            ..Stats::default()
+        },
+    };
+    let finished = sink.file.map(super::file::CaptureFile::finish).transpose();
+    report(&summary, args.report.json_stats);
+    result?;
+    finished.map(drop)
+}
+
+fn open(path: &Path, filter: Option<&Filter>, interrupt: &Waker) -> Result<FileSource, DumpError> {
+    let options = ReadOptions::default();
+    if path.as_os_str() != "-" {
+        return Ok(open_file(path, &options, filter)?);
+    }
+    let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    let file = file.map_err(|source| DumpError::ReadFile {
+        path: path.to_owned(),
+        source,
+    })?;
+    let stream = Interruptible {
+        file,
+        interrupt: interrupt.clone(),
+    };
+    Ok(open_stream(
+        Box::new(stream),
+        "standard input",
+        &options,
+        filter,
+    )?)
+}
+
+/// Standard input that ends when a signal asks for it, though its writer is silent.
+struct Interruptible {
+    file: File,
+    interrupt: Waker,
+}
+
+impl Read for Interruptible {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let interests = [
+                Interest::read(self.file.as_fd()),
+                Interest::read(self.interrupt.as_fd()),
+            ];
+            let [input, interrupt] = poll::wait(interests, None).map_err(|error| error.source)?;
+            if interrupt.readable {
+                return Ok(0);
+            }
+            if input.readable || input.failed {
+                return self.file.read(buffer);
+            }
+        }
+    }
+}
+
+fn pump(
+    source: &mut FileSource,
+    sink: &mut Sink,
+    requests: &Requests,
+    progress: &Progress,
+) -> Result<(), DumpError> {
+    sink.interfaces(source.interfaces())?;
+    while !requests.stop() && !sink.is_done() {
+        let described = match source.next() {
+            Ok(Next::Block(block)) => {
+                sink.block(&block)?;
+                false
+            }
+            Ok(Next::Meta(Item::Interface(_))) => true,
+            Ok(Next::Meta(item)) => {
+                sink.meta(&item)?;
+                false
+            }
+            Ok(Next::End) => break,
+            Ok(_) => false,
+            // The stream was cut here, on request.
+            Err(_) if requests.stop() => break,
+            Err(error) => return Err(error.into()),
+        };
+        if described {
+            sink.interfaces(source.interfaces())?;
+        }
+        progress.at(source.reader().input_offset());
+    }
+    Ok(())
+}

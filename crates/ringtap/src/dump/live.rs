@@ -1,0 +1,238 @@
+//! A live capture to the outputs.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ringtap_capture::{
+    CaptureOptions, Filter, Next, Source, Stats, Timestamp, devices, open, open_fanout,
+};
+
+use super::error::{DumpError, UsageError};
+use super::plan::Plan;
+use super::signals::{self, Requests};
+use super::sink::Sink;
+use super::summary::Summary;
+use super::{explain, open_outputs, report, setup};
+use crate::cli::DumpArgs;
+
+/// What is to be captured.
+pub(crate) struct Request<'a> {
+    pub(crate) device: Option<&'a str>,
+    pub(crate) options: &'a CaptureOptions,
+    pub(crate) threads: u16,
+}
+
+/// Beyond the time-out, how long the end of a capture waits for packets of before.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Captures to the outputs until it is told to end, and tells what was done.
+pub(crate) fn run(
+    args: &DumpArgs,
+    plan: &Plan,
+    request: &Request<'_>,
+    filter: Option<&Filter>,
+) -> Result<(), DumpError> {
+    let mut sources = open_sources(request, filter)?;
+    let description = sources[0].describe();
+    let engine = description.engine;
+    if args.report.explain_capture {
+        explain(args, &*sources[0]);
+    } else {
+        announce(&description);
+    }
+    let interfaces = sources[0].interfaces().to_vec();
+    let mut sink = open_outputs(args, plan, true)?;
+    sink.begin_source(true);
+    sink.interfaces(&interfaces)?;
+    let wakers = sources.iter().map(|source| source.waker()).collect();
+    let requests = signals::watch(wakers).map_err(|e| setup("watch for signals", e))?;
+
+    let begun = (now(), Instant::now());
+    let run = Run {
+        sink: Mutex::new(sink),
+        requests,
+        options: request.options,
+        args,
+        begun,
+    };
+    let result = run.pump_all(&mut sources);
+    let stats = sum(&mut sources);
+    let summary = run.summary(engine, stats);
+    let mut sink = run
+        .sink
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    let finished = match sink.file.take() {
+        Some(mut file) => {
+            let counted = file.statistics(&stats, (begun.0, now()), summary.captured);
+            let finished = file.finish().map(drop);
+            counted.and(finished)
+        }
+        None => Ok(()),
+    };
+    report(&summary, args.report.json_stats);
+    result.and(finished)
+}
+
+fn open_sources(
+    request: &Request<'_>,
+    filter: Option<&Filter>,
+) -> Result<Vec<Box<dyn Source>>, DumpError> {
+    let chosen;
+    let device = match request.device {
+        Some(device) => device,
+        None => {
+            let name = devices::default_device().map_err(|e| setup("list the devices", e))?;
+            chosen = name
+                .ok_or(DumpError::Usage(UsageError::NoDevice))?
+                .to_string();
+            &chosen
+        }
+    };
+    match NonZeroUsize::new(request.threads.into()) {
+        Some(threads) if threads.get() > 1 => {
+            Ok(open_fanout(device, request.options, filter, threads.get())?)
+        }
+        _ => Ok(vec![open(device, request.options, filter)?]),
+    }
+}
+
+/// Says in one line what captures and where, and what is not as it was asked for.
+fn announce(description: &ringtap_capture::Description) {
+    let link_type = description
+        .link_types
+        .first()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let snaplen = description.snaplen.unwrap_or(0);
+    eprintln!(
+        "ringtap: capturing on {} (engine {}), link type {link_type}, snaplen {snaplen} bytes",
+        description.device, description.engine
+    );
+    for note in &description.notes {
+        eprintln!("ringtap: {note}");
+    }
+}
+
+/// What the threads of a capture share.
+struct Run<'a> {
+    sink: Mutex<Sink>,
+    requests: Requests,
+    options: &'a CaptureOptions,
+    args: &'a DumpArgs,
+    /// By the wall clock and by the steady one.
+    begun: (Timestamp, Instant),
+}
+
+impl Run<'_> {
+    fn pump_all(&self, sources: &mut [Box<dyn Source>]) -> Result<(), DumpError> {
+        if let [source] = sources {
+            return self.pump(&mut **source);
+        }
+        thread::scope(|scope| {
+            let spawned: Vec<_> = sources
+                .iter_mut()
+                .map(|source| scope.spawn(|| self.pump(&mut **source)))
+                .collect();
+            let mut result = Ok(());
+            for thread in spawned {
+                let ended = thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                result = result.and(ended);
+            }
+            result
+        })
+    }
+
+    /// Reads one source until the end; when it is the first to end, the others follow.
+    fn pump(&self, source: &mut dyn Source) -> Result<(), DumpError> {
+        let placed = self.options.place_thread();
+        let result = placed
+            .map_err(|source| setup("place the capture thread", source))
+            .and_then(|()| self.pump_blocks(source));
+        self.requests.ask_stop();
+        result
+    }
+
+    fn pump_blocks(&self, source: &mut dyn Source) -> Result<(), DumpError> {
+        let engine = source.describe().engine;
+        let mut deadline = None;
+        loop {
+            if self.requests.stop() && deadline.is_none() {
+                deadline = Some(Instant::now() + self.options.timeout + GRACE);
+                self.sink().end_at(now());
+            }
+            if self.requests.take_report() {
+                let stats = source.stats()?;
+                report(&self.summary(engine, stats), self.args.report.json_stats);
+            }
+            match source.next() {
+                Ok(Next::Block(block)) => {
+                    let mut sink = self.sink();
+                    sink.block(&block)?;
+                    if sink.is_done() {
+                        return Ok(());
+                    }
+                }
+                Ok(Next::End) => return Ok(()),
+                Ok(Next::TimedOut) if deadline.is_some() => return Ok(()),
+                Ok(_) => {}
+                Err(error) if error.is_transient() => eprintln!("ringtap: {error}; waiting"),
+                Err(error) => return Err(error.into()),
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn sink(&self) -> MutexGuard<'_, Sink> {
+        self.sink.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn summary(&self, engine: &'static str, stats: Stats) -> Summary {
+        let sink = self.sink();
+        Summary {
+            engine,
+            elapsed: self.begun.1.elapsed(),
+            captured: sink.selector.taken(),
+            bytes: sink.selector.taken_bytes(),
+            sampled_out: sink.selector.sampled_out(),
+            stats,
+        }
+    }
+}
+
+/// The counters of all sources together. What one source does not know is not known; what the
+/// interface lost is counted once, for all sources see the same interface.
+fn sum(sources: &mut [Box<dyn Source>]) -> Stats {
+    let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+    let all = sources
+        .iter_mut()
+        .map(|source| source.stats().unwrap_or_default());
+    let total = all.reduce(|mut total, one| {
+        total.received = add(total.received, one.received);
+        total.freezes = add(total.freezes, one.freezes);
+        let (dropped, more) = (&mut total.dropped, one.dropped);
+        dropped.hook = add(dropped.hook, more.hook);
+        dropped.sampling = add(dropped.sampling, more.sampling);
+        dropped.ring = add(dropped.ring, more.ring);
+        dropped.interface = dropped.interface.max(more.interface);
+        dropped.application = add(dropped.application, more.application);
+        total
+    });
+    total.unwrap_or_default()
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp::new(
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        since.subsec_nanos(),
+    )
+}

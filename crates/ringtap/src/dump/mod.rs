@@ -1,0 +1,191 @@
+//! `ringtap dump`: a source, a selection, and where the packets go.
+
+mod error;
+mod file;
+mod files;
+mod live;
+mod plan;
+mod printed;
+mod progress;
+mod select;
+mod signals;
+mod sink;
+mod summary;
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use ringtap_capture::{Filter, Source};
+use ringtap_sys::privileges::{self, User};
+
+use crate::cli::DumpArgs;
+use error::DumpError;
+use file::{CaptureFile, Settings};
+use plan::{Input, Plan};
+use printed::Printed;
+use select::Selector;
+use sink::Sink;
+use summary::Summary;
+
+/// Runs the command.
+pub(crate) fn run(args: &DumpArgs) -> ExitCode {
+    match try_run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ringtap: {error}");
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
+    let plan = Plan::new(args, io::stdout().is_terminal()).map_err(DumpError::Usage)?;
+    let filter = filter(args)?;
+    match &plan.input {
+        Input::Live {
+            device,
+            options,
+            threads,
+        } => {
+            let request = live::Request {
+                device: device.as_deref(),
+                options,
+                threads: *threads,
+            };
+            live::run(args, &plan, &request, filter.as_ref())
+        }
+        Input::Files(paths) => files::run(args, &plan, paths, filter.as_ref()),
+    }
+}
+
+/// The filter of the words on the command line or of a file; nothing where there is none.
+fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
+    let expression = match &args.filter_file {
+        None => args.filter.join(" "),
+        Some(path) => {
+            let text = fs::read_to_string(path);
+            let text = text.map_err(|source| DumpError::ReadFile {
+                path: path.clone(),
+                source,
+            })?;
+            without_comments(&text)
+        }
+    };
+    Ok((!expression.trim().is_empty()).then(|| Filter::new(expression)))
+}
+
+/// Lines that begin with `#` are comments; all others make one expression.
+fn without_comments(text: &str) -> String {
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'));
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+/// Gives up what the run needs no more, in the order that `-Z` asks for: files are created as the
+/// user where one is named, else before the capability to write anywhere goes.
+fn open_outputs(args: &DumpArgs, plan: &Plan, live: bool) -> Result<Sink, DumpError> {
+    let user = args.capture.user.as_deref().map(User::by_name).transpose();
+    let user = user.map_err(|source| setup("find the user of -Z", source))?;
+    if user.is_some() {
+        relinquish(user.as_ref())?;
+    }
+    let file = match &plan.output.file {
+        Some((path, format)) => Some(CaptureFile::create(path, settings(plan, *format, live))?),
+        None => None,
+    };
+    if user.is_none() {
+        relinquish(None)?;
+    }
+    let printed = plan
+        .output
+        .print
+        .then(|| Printed::new(&args.print, &args.capture))
+        .transpose()?;
+    Ok(Sink::new(Selector::new(&plan.selection), file, printed))
+}
+
+fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings {
+    let snaplen = if live {
+        Some(plan.snaplen)
+    } else {
+        plan.selection.snaplen
+    };
+    Settings {
+        format,
+        nano: plan.nano,
+        live,
+        snaplen,
+    }
+}
+
+fn relinquish(user: Option<&User>) -> Result<(), DumpError> {
+    privileges::relinquish(user, &[]).map_err(|source| setup("give up privileges", source))
+}
+
+fn setup(
+    what: &'static str,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> DumpError {
+    DumpError::Setup {
+        what,
+        source: source.into(),
+    }
+}
+
+/// Prints the summary, in the form that was asked for.
+fn report(summary: &Summary, json: bool) {
+    let mut text = Vec::new();
+    let written = if json {
+        summary.write_json(&mut text)
+    } else {
+        summary.write_text(&mut text)
+    };
+    // Where standard error is closed there is nobody to tell.
+    let _ = written.and_then(|()| io::stderr().write_all(&text));
+}
+
+/// Prints how the source captures, where that was asked for.
+fn explain(args: &DumpArgs, source: &dyn Source) {
+    if args.report.explain_capture {
+        eprint!("{}", source.describe());
+    }
+}
+
+/// Whether both paths lead to the same regular file, which must not be read and written at once.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (a.metadata(), b.metadata()) {
+        (Ok(a), Ok(b)) => a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_of_a_filter_file_are_left_out() {
+        assert_eq!(
+            without_comments("# web\ntcp port 80 or\n  # tls\n tcp port 443\n"),
+            "tcp port 80 or  tcp port 443"
+        );
+    }
+
+    #[test]
+    fn a_file_is_itself_by_any_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&path, "x").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(is_same_file(&path, &link));
+        assert!(!is_same_file(&path, &folder.path().join("c")));
+        assert!(!is_same_file(
+            Path::new("/dev/null"),
+            Path::new("/dev/null")
+        ));
+    }
+}

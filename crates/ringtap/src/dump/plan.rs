@@ -1,0 +1,264 @@
+//! From the options to values: what to open, what to select, where it goes. Everything that can be
+//! refused is refused here, before anything is opened.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ringtap_capture::{CaptureOptions, Direction, Fanout, TimestampSource};
+
+use super::error::UsageError;
+use super::select::Selection;
+use crate::cli::{self, DumpArgs, FileFormat};
+use crate::values::MAX_SNAPLEN;
+
+/// How long packets wait at most when nobody looks at them meanwhile.
+const WRITING_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long they wait when they are printed.
+const PRINTING_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long a reader that polls looks for packets before it sleeps.
+const BUSY_POLL: Duration = Duration::from_micros(50);
+
+/// Where packets come from.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A device, and how to capture on it.
+    Live {
+        device: Option<String>,
+        options: Box<CaptureOptions>,
+        threads: u16,
+    },
+    /// Files, in their order.
+    Files(Vec<PathBuf>),
+}
+
+/// Where packets go.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// The capture file.
+    pub(crate) file: Option<(PathBuf, FileFormat)>,
+    /// Whether packets are printed.
+    pub(crate) print: bool,
+}
+
+/// A run, decided.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+    pub(crate) selection: Selection,
+    /// Nanoseconds in a pcap file and in printed times.
+    pub(crate) nano: bool,
+    /// The snaplen of a live capture, for the file's header.
+    pub(crate) snaplen: u32,
+}
+
+impl Plan {
+    /// Decides on a run; `to_terminal` tells whether standard output is one.
+    pub(crate) fn new(args: &DumpArgs, to_terminal: bool) -> Result<Self, UsageError> {
+        if args.capture.mode == cli::Mode::Steal {
+            return Err(UsageError::Steal);
+        }
+        let output = output(args);
+        let live = args.read.is_empty();
+        if !live {
+            refuse_live_options(args)?;
+        }
+        let input = if live {
+            refuse_with_threads(args, &output)?;
+            Input::Live {
+                device: args.interface.clone(),
+                options: Box::new(capture_options(args, &output, to_terminal)?),
+                threads: args.capture.threads,
+            }
+        } else {
+            Input::Files(args.read.clone())
+        };
+        let selection = Selection {
+            from: args.range.from,
+            to: args.range.to,
+            // A live engine samples in the kernel.
+            sample: if live { None } else { args.capture.sample },
+            count: args.count,
+            snaplen: if live { None } else { args.snaplen },
+        };
+        let snaplen = args.snaplen.unwrap_or(MAX_SNAPLEN);
+        Ok(Self {
+            input,
+            output,
+            selection,
+            nano: args.capture.nano,
+            snaplen,
+        })
+    }
+}
+
+fn output(args: &DumpArgs) -> Output {
+    let file = args.write.clone().map(|path| {
+        let format = args.format.unwrap_or_else(|| format_of(&path));
+        (path, format)
+    });
+    let print = file.is_none() || args.print.print;
+    Output { file, print }
+}
+
+fn format_of(path: &Path) -> FileFormat {
+    let name = path.extension().and_then(|extension| extension.to_str());
+    match name {
+        Some(name) if name.eq_ignore_ascii_case("pcapng") => FileFormat::Pcapng,
+        _ => FileFormat::Pcap,
+    }
+}
+
+fn refuse_live_options(args: &DumpArgs) -> Result<(), UsageError> {
+    let capture = &args.capture;
+    let given = [
+        (capture.no_promiscuous, "-p"),
+        (capture.buffer.is_some(), "--buffer"),
+        (capture.min_to_copy.is_some(), "--min-to-copy"),
+        (capture.timeout.is_some(), "--timeout"),
+        (capture.immediate, "--immediate"),
+        (capture.direction != cli::Direction::Inout, "--direction"),
+        (capture.timestamp.is_some(), "--timestamp"),
+        (capture.threads > 1, "--threads"),
+        (capture.busy_poll, "--busy-poll"),
+        (args.report.explain_capture, "--explain-capture"),
+    ];
+    match given.into_iter().find(|(given, _)| *given) {
+        Some((_, option)) => Err(UsageError::LiveOnly { option }),
+        None => Ok(()),
+    }
+}
+
+fn refuse_with_threads(args: &DumpArgs, output: &Output) -> Result<(), UsageError> {
+    if args.capture.threads > 1 && output.print {
+        return Err(UsageError::ThreadsPrint);
+    }
+    Ok(())
+}
+
+fn capture_options(
+    args: &DumpArgs,
+    output: &Output,
+    to_terminal: bool,
+) -> Result<CaptureOptions, UsageError> {
+    let capture = &args.capture;
+    let default_timeout = if output.print {
+        PRINTING_TIMEOUT
+    } else {
+        WRITING_TIMEOUT
+    };
+    let mut options = CaptureOptions {
+        snaplen: args.snaplen.unwrap_or(MAX_SNAPLEN),
+        timeout: capture.timeout.unwrap_or(default_timeout),
+        immediate: capture.immediate || (capture.timeout.is_none() && output.print && to_terminal),
+        promiscuous: !capture.no_promiscuous,
+        direction: match capture.direction {
+            cli::Direction::In => Direction::In,
+            cli::Direction::Out => Direction::Out,
+            cli::Direction::Inout => Direction::Both,
+        },
+        timestamp: timestamp_source(capture.timestamp.as_deref())?,
+        sample: capture.sample.and_then(NonZeroU32::new),
+        fanout: (capture.threads > 1).then(Fanout::default),
+        busy_poll: capture.busy_poll.then_some(BUSY_POLL),
+        priority: capture.priority.map(|priority| priority.0),
+        cpus: capture
+            .cpu
+            .as_ref()
+            .map(|list| list.0.clone())
+            .unwrap_or_default(),
+        ..CaptureOptions::default()
+    };
+    if let Some(buffer) = capture.buffer {
+        options.buffer = buffer.0;
+    }
+    Ok(options)
+}
+
+/// The names are libpcap's (pcap-tstamp(7)); the host's clock is one clock here, as precise as the
+/// kernel's.
+fn timestamp_source(name: Option<&str>) -> Result<TimestampSource, UsageError> {
+    match name {
+        None | Some("host" | "host_lowprec" | "host_hiprec") => Ok(TimestampSource::Host),
+        Some("adapter" | "adapter_unsynced") => Ok(TimestampSource::Adapter),
+        Some(name) => Err(UsageError::TimestampType {
+            name: name.to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn plan(line: &str) -> Result<Plan, UsageError> {
+        let words = ["ringtap", "dump"]
+            .into_iter()
+            .chain(line.split_whitespace());
+        let Command::Dump(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("not a dump");
+        };
+        Plan::new(&args, false)
+    }
+
+    fn live(line: &str) -> CaptureOptions {
+        match plan(line).unwrap().input {
+            Input::Live { options, .. } => *options,
+            Input::Files(_) => panic!("not live"),
+        }
+    }
+
+    #[test]
+    fn the_name_decides_the_format_unless_it_is_given() {
+        let format = |line| plan(line).unwrap().output.file.unwrap().1;
+        assert_eq!(format("-i lo -w a.pcapng"), FileFormat::Pcapng);
+        assert_eq!(format("-i lo -w a.cap"), FileFormat::Pcap);
+        assert_eq!(format("-i lo -w -"), FileFormat::Pcap);
+        assert_eq!(
+            format("-i lo -w a.pcap --format pcapng"),
+            FileFormat::Pcapng
+        );
+    }
+
+    #[test]
+    fn printing_is_sooner_than_writing() {
+        assert_eq!(live("-i lo").timeout, PRINTING_TIMEOUT);
+        assert_eq!(live("-i lo -w f").timeout, WRITING_TIMEOUT);
+        assert_eq!(
+            live("-i lo -w f --timeout 7").timeout,
+            Duration::from_millis(7)
+        );
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_refused() {
+        assert_eq!(
+            plan("-r f --immediate").unwrap_err().to_string(),
+            "--immediate is for live captures; it has no meaning with -r"
+        );
+        assert_eq!(plan("-i lo --mode steal").unwrap_err(), UsageError::Steal);
+        assert_eq!(
+            plan("-i lo --threads 2").unwrap_err(),
+            UsageError::ThreadsPrint
+        );
+        assert!(matches!(
+            plan("-i lo -j sundial"),
+            Err(UsageError::TimestampType { .. })
+        ));
+    }
+
+    #[test]
+    fn a_live_engine_samples_and_cuts_itself() {
+        let plan = plan("-i lo --sample 8 -s 96").unwrap();
+        assert_eq!(
+            (plan.selection.sample, plan.selection.snaplen),
+            (None, None)
+        );
+        let options = live("-i lo --sample 8 -s 96");
+        assert_eq!((options.sample, options.snaplen), (NonZeroU32::new(8), 96));
+    }
+}

@@ -1,0 +1,89 @@
+//! The packets that are printed: lines gathered per block, so that a block costs one write.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+
+use ringtap_capture::{Interface, Packet};
+
+use super::error::DumpError;
+use crate::cli::{CaptureArgs, PrintArgs};
+use crate::print::{BytesDump, PrintOptions, Printer, TimestampFormat};
+
+/// Lines are written when so many bytes have come together, in bytes.
+const ENOUGH: usize = 64 << 10;
+
+/// Printed packets on their way to standard output.
+pub(crate) struct Printed {
+    printer: Printer,
+    lines: Vec<u8>,
+    out: File,
+    /// Packets whose lines were written.
+    written: u64,
+    /// Packets whose lines wait.
+    waiting: u64,
+}
+
+impl Printed {
+    pub(crate) fn new(args: &PrintArgs, capture: &CaptureArgs) -> Result<Self, DumpError> {
+        let out = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+        let out = out.map_err(|source| DumpError::Print { packets: 0, source })?;
+        Ok(Self {
+            printer: Printer::new(options(args, capture)),
+            lines: Vec::with_capacity(2 * ENOUGH),
+            out,
+            written: 0,
+            waiting: 0,
+        })
+    }
+
+    /// Prints a packet of one of these interfaces.
+    pub(crate) fn packet(
+        &mut self,
+        packet: &Packet<'_>,
+        interfaces: &[Interface],
+    ) -> Result<(), DumpError> {
+        if let Some(interface) = interfaces.get(packet.interface as usize) {
+            let name = interface.name.as_deref();
+            let printed = self
+                .printer
+                .print(&mut self.lines, packet, interface.link_type, name);
+            printed.map_err(|source| DumpError::Print {
+                packets: self.written,
+                source,
+            })?;
+            self.waiting += 1;
+        }
+        if self.lines.len() >= ENOUGH {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes the lines that wait.
+    pub(crate) fn flush(&mut self) -> Result<(), DumpError> {
+        let result = self.out.write_all(&self.lines);
+        result.map_err(|source| DumpError::Print {
+            packets: self.written,
+            source,
+        })?;
+        self.lines.clear();
+        self.written += std::mem::take(&mut self.waiting);
+        Ok(())
+    }
+}
+
+fn options(args: &PrintArgs, capture: &CaptureArgs) -> PrintOptions {
+    PrintOptions {
+        link_header: args.link_header,
+        dump: BytesDump::from_counts(args.hex, args.hex_ascii, args.ascii),
+        verbose: args.verbose,
+        quiet: args.quiet,
+        timestamps: TimestampFormat::from_count(args.time),
+        nanos: capture.nano,
+        absolute_seq: args.absolute_seq,
+        json: args.json,
+        number: args.number,
+    }
+}

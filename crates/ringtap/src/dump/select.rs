@@ -1,0 +1,205 @@
+//! Which of a source's packets go on: time range, sampling, count, snaplen. The filter expression
+//! has been applied before, in the kernel or by the source.
+
+use ringtap_capture::{Packet, Timestamp};
+
+/// What becomes of one packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Take,
+    Skip,
+}
+
+/// The state of the selection; one per output, fed with every packet in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Selector {
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    sample: u32,
+    until_sample: u32,
+    left: u64,
+    snaplen: usize,
+    taken: u64,
+    taken_bytes: u64,
+    sampled_out: u64,
+    /// When the run was asked to end.
+    end: Option<Timestamp>,
+}
+
+/// What a selection is made of; the default takes everything whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Selection {
+    /// First time that is taken.
+    pub(crate) from: Option<Timestamp>,
+    /// First time that is not taken any more.
+    pub(crate) to: Option<Timestamp>,
+    /// Keep one packet in this many.
+    pub(crate) sample: Option<u32>,
+    /// Stop after this many packets.
+    pub(crate) count: Option<u64>,
+    /// Cut packets to this many bytes.
+    pub(crate) snaplen: Option<u32>,
+}
+
+impl Selector {
+    pub(crate) fn new(selection: &Selection) -> Self {
+        Self {
+            from: selection.from,
+            to: selection.to,
+            sample: selection.sample.unwrap_or(1),
+            until_sample: 0,
+            left: selection.count.unwrap_or(u64::MAX),
+            snaplen: selection.snaplen.map_or(usize::MAX, |n| n as usize),
+            taken: 0,
+            taken_bytes: 0,
+            sampled_out: 0,
+            end: None,
+        }
+    }
+
+    /// Takes nothing any more that was captured at `now` or later.
+    pub(crate) fn end_at(&mut self, now: Timestamp) {
+        self.end = Some(now);
+        self.to = Some(self.to.map_or(now, |to| to.min(now)));
+    }
+
+    /// Whether every packet is taken unchanged, so that whole runs may be passed on unseen.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.from.is_none()
+            && self.to.is_none()
+            && self.sample == 1
+            && self.left == u64::MAX
+            && self.snaplen == usize::MAX
+    }
+
+    /// Counts `packets` packets of `bytes` captured bytes that were passed on unseen.
+    pub(crate) fn passed(&mut self, packets: u64, bytes: u64) {
+        self.taken += packets;
+        self.taken_bytes += bytes;
+    }
+
+    /// Decides on one packet and cuts it to the snaplen.
+    #[inline]
+    pub(crate) fn judge(&mut self, packet: &mut Packet<'_>) -> Verdict {
+        if self.end.is_some_and(|end| packet.timestamp >= end) {
+            self.left = 0;
+        }
+        if self.left == 0
+            || self.from.is_some_and(|from| packet.timestamp < from)
+            || self.to.is_some_and(|to| packet.timestamp >= to)
+        {
+            return Verdict::Skip;
+        }
+        if self.sample > 1 && !self.in_sample() {
+            return Verdict::Skip;
+        }
+        if let Some(cut) = packet.data.get(..self.snaplen) {
+            packet.data = cut;
+        }
+        if self.left != u64::MAX {
+            self.left -= 1;
+        }
+        self.passed(1, packet.data.len() as u64);
+        Verdict::Take
+    }
+
+    fn in_sample(&mut self) -> bool {
+        if self.until_sample == 0 {
+            self.until_sample = self.sample - 1;
+            return true;
+        }
+        self.until_sample -= 1;
+        self.sampled_out += 1;
+        false
+    }
+
+    /// Whether the count is reached, or the end of the run has passed.
+    pub(crate) fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Packets taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Captured bytes of the packets taken.
+    pub(crate) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
+    }
+
+    /// Packets left out by sampling.
+    pub(crate) fn sampled_out(&self) -> u64 {
+        self.sampled_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_capture::PacketFlags;
+
+    use super::*;
+
+    fn judge_all(selection: &Selection, times: &[i64]) -> (Vec<i64>, Selector) {
+        let mut selector = Selector::new(selection);
+        let mut taken = Vec::new();
+        for &secs in times {
+            let mut packet = Packet {
+                timestamp: Timestamp::new(secs, 0),
+                len: 100,
+                interface: 0,
+                flags: PacketFlags::default(),
+                data: &[0; 60],
+            };
+            if selector.judge(&mut packet) == Verdict::Take {
+                assert!(packet.data.len() <= selection.snaplen.unwrap_or(60) as usize);
+                taken.push(secs);
+            }
+        }
+        (taken, selector)
+    }
+
+    #[test]
+    fn the_range_includes_its_beginning_and_not_its_end() {
+        let selection = Selection {
+            from: Some(Timestamp::new(2, 0)),
+            to: Some(Timestamp::new(4, 0)),
+            ..Selection::default()
+        };
+        assert_eq!(judge_all(&selection, &[1, 2, 3, 4, 5]).0, [2, 3]);
+    }
+
+    #[test]
+    fn sampling_keeps_the_first_of_each_n_and_counts_the_rest() {
+        let selection = Selection {
+            sample: Some(3),
+            ..Selection::default()
+        };
+        let (taken, selector) = judge_all(&selection, &[1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(taken, [1, 4, 7]);
+        assert_eq!((selector.taken(), selector.sampled_out()), (3, 4));
+    }
+
+    #[test]
+    fn the_count_ends_the_selection() {
+        let selection = Selection {
+            count: Some(2),
+            snaplen: Some(20),
+            ..Selection::default()
+        };
+        let (taken, selector) = judge_all(&selection, &[1, 2, 3]);
+        assert_eq!(taken, [1, 2]);
+        assert!(selector.is_done());
+        assert_eq!(selector.taken_bytes(), 40);
+    }
+
+    #[test]
+    fn only_the_default_takes_all() {
+        assert!(Selector::new(&Selection::default()).takes_all());
+        let cut = Selection {
+            snaplen: Some(96),
+            ..Selection::default()
+        };
+        assert!(!Selector::new(&cut).takes_all());
+    }
+}

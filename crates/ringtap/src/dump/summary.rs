@@ -1,0 +1,164 @@
+//! What a run did and lost, by layer: as lines for people, as one JSON object for scripts.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use ringtap_capture::Stats;
+use serde::Serialize;
+
+/// The figures of one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Summary {
+    /// The engine's name.
+    pub(crate) engine: &'static str,
+    /// How long the capture ran.
+    pub(crate) elapsed: Duration,
+    /// Packets written or printed.
+    pub(crate) captured: u64,
+    /// Captured bytes of those packets.
+    pub(crate) bytes: u64,
+    /// Packets left out by sampling.
+    pub(crate) sampled_out: u64,
+    /// The source's own counters.
+    pub(crate) stats: Stats,
+}
+
+#[derive(Serialize)]
+struct Json {
+    engine: &'static str,
+    seconds: f64,
+    captured: u64,
+    received: Option<u64>,
+    bytes: u64,
+    dropped: JsonDropped,
+}
+
+#[derive(Serialize)]
+struct JsonDropped {
+    hook: Option<u64>,
+    sampling: Option<u64>,
+    ring: Option<u64>,
+    interface: Option<u64>,
+    application: Option<u64>,
+}
+
+impl Summary {
+    /// Packets left out by sampling, by the engine or here.
+    fn sampling(&self) -> Option<u64> {
+        self.stats
+            .dropped
+            .sampling
+            .or((self.sampled_out > 0).then_some(0))
+            .map(|n| n + self.sampled_out)
+    }
+
+    /// One JSON object and a line end; its keys are part of the command line's contract.
+    pub(crate) fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
+        let dropped = &self.stats.dropped;
+        let json = Json {
+            engine: self.engine,
+            seconds: self.elapsed.as_secs_f64(),
+            captured: self.captured,
+            received: self.stats.received,
+            bytes: self.bytes,
+            dropped: JsonDropped {
+                hook: dropped.hook,
+                sampling: self.sampling(),
+                ring: dropped.ring,
+                interface: dropped.interface,
+                application: dropped.application,
+            },
+        };
+        serde_json::to_writer(&mut *out, &json)?;
+        writeln!(out)
+    }
+
+    /// Lines in the manner of `tcpdump`, with the losses told apart.
+    pub(crate) fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        let plural = |n: u64| if n == 1 { "packet" } else { "packets" };
+        writeln!(out, "{} {} captured", self.captured, plural(self.captured))?;
+        if let Some(n) = self.stats.received {
+            let verb = if self.engine == "file" {
+                "read"
+            } else {
+                "received by the filter"
+            };
+            writeln!(out, "{n} {} {verb}", plural(n))?;
+        }
+        let dropped = &self.stats.dropped;
+        let places = [
+            (dropped.hook, "dropped at the hook"),
+            (self.sampling(), "left out by sampling"),
+            (dropped.ring, "dropped in the ring"),
+            (dropped.interface, "dropped by the interface"),
+            (dropped.application, "dropped by the application"),
+        ];
+        for (count, place) in places {
+            if let Some(n) = count {
+                writeln!(out, "{n} {} {place}", plural(n))?;
+            }
+        }
+        if let Some(n) = self.stats.freezes.filter(|&n| n > 0) {
+            writeln!(
+                out,
+                "the ring was full {n} {}",
+                if n == 1 { "time" } else { "times" }
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_capture::Dropped;
+
+    use super::*;
+
+    fn summary() -> Summary {
+        Summary {
+            engine: "packet",
+            elapsed: Duration::from_millis(1500),
+            captured: 1,
+            bytes: 60,
+            sampled_out: 0,
+            stats: Stats {
+                received: Some(3),
+                dropped: Dropped {
+                    ring: Some(2),
+                    interface: None,
+                    ..Dropped::default()
+                },
+                freezes: Some(1),
+            },
+        }
+    }
+
+    #[test]
+    fn json_has_the_contract_s_keys_and_null_for_the_unknown() {
+        let mut out = Vec::new();
+        summary().write_json(&mut out).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "{\"engine\":\"packet\",\"seconds\":1.5,\"captured\":1,\"received\":3,\"bytes\":60,\
+             \"dropped\":{\"hook\":null,\"sampling\":null,\"ring\":2,\"interface\":null,\
+             \"application\":null}}\n"
+        );
+    }
+
+    #[test]
+    fn text_tells_the_losses_apart() {
+        let mut out = Vec::new();
+        Summary {
+            sampled_out: 5,
+            ..summary()
+        }
+        .write_text(&mut out)
+        .unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "1 packet captured\n3 packets received by the filter\n5 packets left out by sampling\n\
+             2 packets dropped in the ring\nthe ring was full 1 time\n"
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! Values of the command line that have a syntax of their own: sizes, times, CPU lists.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use ringtap_capture::Timestamp;
+
+/// The snaplen that "0" and no option stand for, as in libpcap, in bytes.
+pub(crate) const MAX_SNAPLEN: u32 = 262_144;
+
+/// A number of bytes; K, M and G stand for powers of 1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(pub(crate) u64);
+
+/// CPU numbers, sorted, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CpuList(pub(crate) Vec<usize>);
+
+/// A priority of the scheduling policy `SCHED_FIFO`, 1 to 99.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FifoPriority(pub(crate) u8);
+
+/// Why a value of the command line was refused.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ValueError {
+    #[error("expected a number of bytes such as 4096, 512K, 64M or 1G")]
+    Size,
+    #[error("expected a number of bytes from 0 to {MAX_SNAPLEN}")]
+    Snaplen,
+    #[error("expected a number of milliseconds from 1 to 2147483647")]
+    Milliseconds,
+    #[error("expected CPU numbers such as 0 or 0,2-3")]
+    CpuList,
+    #[error("expected fifo:N with N from 1 to 99")]
+    Priority,
+    #[error(
+        "expected a time such as 2026-01-31T12:00:00Z, 2026-01-31T12:00:00 (local time) or \
+         1769860800.5 (seconds since the epoch)"
+    )]
+    Time,
+}
+
+impl FromStr for Size {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let shift = match unit.to_ascii_uppercase().as_str() {
+            "" | "B" => 0,
+            "K" | "KB" | "KIB" => 10,
+            "M" | "MB" | "MIB" => 20,
+            "G" | "GB" | "GIB" => 30,
+            _ => return Err(ValueError::Size),
+        };
+        let number: u64 = number.parse().map_err(|_| ValueError::Size)?;
+        number
+            .checked_mul(1 << shift)
+            .filter(|&n| n > 0)
+            .map(Size)
+            .ok_or(ValueError::Size)
+    }
+}
+
+impl FromStr for CpuList {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        ringtap_capture::parse_cpu_list(text)
+            .map(CpuList)
+            .map_err(|_| ValueError::CpuList)
+    }
+}
+
+impl FromStr for FifoPriority {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let number = text.strip_prefix("fifo:").and_then(|n| n.parse().ok());
+        number
+            .filter(|n| (1..=99).contains(n))
+            .map(FifoPriority)
+            .ok_or(ValueError::Priority)
+    }
+}
+
+/// A snapshot length in bytes; 0 is the largest.
+pub(crate) fn snaplen(text: &str) -> Result<u32, ValueError> {
+    match text.parse() {
+        Ok(0) => Ok(MAX_SNAPLEN),
+        Ok(n) if n <= MAX_SNAPLEN => Ok(n),
+        _ => Err(ValueError::Snaplen),
+    }
+}
+
+/// A time-out in milliseconds.
+pub(crate) fn milliseconds(text: &str) -> Result<Duration, ValueError> {
+    let ms: u32 = text.parse().map_err(|_| ValueError::Milliseconds)?;
+    if ms == 0 || i32::try_from(ms).is_err() {
+        return Err(ValueError::Milliseconds);
+    }
+    Ok(Duration::from_millis(ms.into()))
+}
+
+/// A point in time: RFC 3339, a local date and time, or decimal seconds since the epoch.
+pub(crate) fn time(text: &str) -> Result<Timestamp, ValueError> {
+    if let Some(time) = epoch_seconds(text) {
+        return Ok(time);
+    }
+    let instant = text
+        .parse::<jiff::Timestamp>()
+        .or_else(|_| local_time(text))
+        .map_err(|_| ValueError::Time)?;
+    let nanos = i64::try_from(instant.as_nanosecond()).map_err(|_| ValueError::Time)?;
+    Ok(Timestamp::from_nanos(nanos))
+}
+
+fn local_time(text: &str) -> Result<jiff::Timestamp, jiff::Error> {
+    let civil: jiff::civil::DateTime = text.parse()?;
+    Ok(civil.to_zoned(jiff::tz::TimeZone::system())?.timestamp())
+}
+
+fn epoch_seconds(text: &str) -> Option<Timestamp> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if whole.is_empty()
+        || !whole
+            .bytes()
+            .chain(fraction.bytes())
+            .all(|b| b.is_ascii_digit())
+    {
+        return None;
+    }
+    if fraction.len() > 9 {
+        return None;
+    }
+    let nanos: u32 = format!("{fraction:0<9}").parse().ok()?;
+    Some(Timestamp::new(whole.parse().ok()?, nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!("4096".parse(), Ok(Size(4096)));
+        assert_eq!("2k".parse(), Ok(Size(2048)));
+        assert_eq!("64MiB".parse(), Ok(Size(64 << 20)));
+        for bad in ["", "0", "K", "1T", "-1", "1.5M", "99999999999G"] {
+            assert_eq!(bad.parse::<Size>(), Err(ValueError::Size), "{bad}");
+        }
+    }
+
+    #[test]
+    fn snaplen_zero_is_the_largest() {
+        assert_eq!(snaplen("0"), Ok(MAX_SNAPLEN));
+        assert_eq!(snaplen("96"), Ok(96));
+        assert_eq!(snaplen("262145"), Err(ValueError::Snaplen));
+    }
+
+    #[test]
+    fn times_in_three_forms() {
+        assert_eq!(
+            time("1769860800.5"),
+            Ok(Timestamp::new(1_769_860_800, 500_000_000))
+        );
+        assert_eq!(
+            time("2026-01-31T12:00:00Z"),
+            Ok(Timestamp::new(1_769_860_800, 0))
+        );
+        assert_eq!(
+            time("2026-01-31T13:00:00.25+01:00"),
+            Ok(Timestamp::new(1_769_860_800, 250_000_000))
+        );
+        assert!(time("2026-01-31T12:00:00").is_ok());
+        for bad in ["", "yesterday", "1.0000000001", "12:00", "-5"] {
+            assert_eq!(time(bad), Err(ValueError::Time), "{bad}");
+        }
+    }
+
+    #[test]
+    fn priorities_are_fifo() {
+        assert_eq!("fifo:50".parse(), Ok(FifoPriority(50)));
+        for bad in ["50", "fifo:0", "fifo:100", "rr:5"] {
+            assert_eq!(
+                bad.parse::<FifoPriority>(),
+                Err(ValueError::Priority),
+                "{bad}"
+            );
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `ringtap dump` as its users run it: the program, its output, its exit status.
+//!
+//! Compared with tcpdump where both do the same ([`corpus`]); on a network of the test's own
+//! ([`live`], [`shutdown`], [`privileges`]); when things go wrong ([`failures`]); for its memory
+//! ([`memory`]), and that of the loop beneath it ([`allocations`]).
+#![forbid(unsafe_code)]
+
+mod allocations;
+mod corpus;
+mod failures;
+mod live;
+mod memory;
+mod privileges;
+mod program;
+mod shutdown;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let lists = [
+        corpus::tests(),
+        live::tests(),
+        shutdown::tests(),
+        privileges::tests(),
+        failures::tests(),
+        memory::tests(),
+        allocations::tests(),
+    ];
+    ringtap_testkit::suite(lists.into_iter().flatten().collect())
+}

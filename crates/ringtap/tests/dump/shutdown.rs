@@ -1,0 +1,218 @@
+//! How a live capture ends: by a signal, by its count, with its interface.
+
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::{Rate, Replay, Traffic};
+use ringtap_testkit::{Need, Test, test};
+
+use crate::program::{
+    LIMIT, bytes, capturing, dump_live, figure, frames, interrupted, stderr, succeeded,
+};
+
+pub(crate) fn tests() -> Vec<Test> {
+    let needs = [Need::Root, Need::Tool("tcpreplay")];
+    vec![
+        test("signals_end_cleanly", &needs, signals),
+        test("a_quiet_capture_ends_at_once", &needs[..1], quiet),
+        test("count_ends_the_capture", &needs, count),
+        test(
+            "usr1_prints_the_summary_and_goes_on",
+            &needs,
+            summary_in_between,
+        ),
+        test("json_stats_of_a_capture", &needs, json_stats),
+        test(
+            "an_interface_that_vanishes_is_reported",
+            &needs,
+            interface_vanishes,
+        ),
+        test(
+            "an_interface_that_goes_down_is_reported",
+            &needs,
+            interface_goes_down,
+        ),
+    ]
+}
+
+/// A pair, a file of 500 packets, and a folder that holds it.
+fn scene() -> (VethPair, tempfile::TempDir, Replay) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sent = folder.path().join("sent.pcap");
+    let traffic = Traffic {
+        packets: 500,
+        ..Traffic::default()
+    };
+    traffic.write_file(&sent).expect("traffic");
+    (
+        VethPair::new(),
+        folder,
+        Replay::new(sent, Rate::Pps(20_000)),
+    )
+}
+
+fn signals() {
+    let (pair, folder, replay) = scene();
+    for signal in ["INT", "TERM", "HUP"] {
+        let written = folder.path().join("captured.pcap");
+        let mut command = dump_live(&pair.right);
+        let running = capturing(command.arg("-w").arg(&written), &pair.right);
+        replay.run(&pair.left);
+        running.signal(signal).expect("a signal");
+        let output = succeeded(running.wait(LIMIT).expect("an end"));
+        assert!(
+            output.stdout.is_empty(),
+            "{signal}: nothing belongs on standard output"
+        );
+        let summary = stderr(&output);
+        assert_eq!(
+            figure(&summary, "packets captured"),
+            Some(500),
+            "{signal}: {summary}"
+        );
+        assert_eq!(frames(&bytes(&written)).len(), 500, "{signal}");
+    }
+}
+
+/// No packet ever comes: only the signal can wake the capture, which has nothing to wait for.
+fn quiet() {
+    let pair = VethPair::new();
+    let mut command = dump_live(&pair.right);
+    let running = capturing(command.args(["-w", "-", "--timeout", "60000"]), &pair.right);
+    running.signal("INT").expect("a signal");
+    let output = succeeded(running.wait(LIMIT / 4).expect("an end before the time-out"));
+    assert!(frames(&output.stdout).is_empty());
+    assert_eq!(figure(&stderr(&output), "packets captured"), Some(0));
+}
+
+fn count() {
+    let (pair, folder, replay) = scene();
+    let written = folder.path().join("captured.pcap");
+    let mut command = dump_live(&pair.right);
+    let running = capturing(command.args(["-c", "123", "-w"]).arg(&written), &pair.right);
+    replay.run(&pair.left);
+    let output = succeeded(running.wait(LIMIT).expect("an end"));
+    assert_eq!(frames(&bytes(&written)).len(), 123);
+    assert_eq!(figure(&stderr(&output), "packets captured"), Some(123));
+}
+
+fn summary_in_between() {
+    let (pair, folder, replay) = scene();
+    let written = folder.path().join("captured.pcap");
+    let mut command = dump_live(&pair.right);
+    let running = capturing(command.arg("-w").arg(&written), &pair.right);
+    replay.run(&pair.left);
+    running.signal("USR1").expect("a signal");
+    replay.run(&pair.left);
+    let output = interrupted(running);
+    let summaries = stderr(&output);
+    let count = summaries
+        .lines()
+        .filter(|line| line.ends_with(" captured"))
+        .count();
+    assert_eq!(count, 2, "{summaries}");
+    assert_eq!(frames(&bytes(&written)).len(), 1000);
+}
+
+fn json_stats() {
+    let (pair, folder, replay) = scene();
+    let written = folder.path().join("captured.pcap");
+    let mut command = dump_live(&pair.right);
+    let running = capturing(
+        command.args(["--json-stats", "-w"]).arg(&written),
+        &pair.right,
+    );
+    replay.run(&pair.left);
+    let text = stderr(&interrupted(running));
+    let line = text
+        .lines()
+        .find(|line| line.starts_with('{'))
+        .expect("a JSON object");
+    let json: serde_json::Value = serde_json::from_str(line).expect("valid JSON");
+    let keys: Vec<&String> = json.as_object().expect("an object").keys().collect();
+    let mut expected = [
+        "engine", "seconds", "captured", "received", "bytes", "dropped",
+    ];
+    expected.sort_unstable();
+    assert_eq!(sorted(keys), expected);
+    assert_eq!(json["engine"], "packet");
+    assert_eq!(
+        (&json["captured"], &json["received"]),
+        (&500.into(), &500.into())
+    );
+    assert!(
+        json["seconds"]
+            .as_f64()
+            .is_some_and(|seconds| seconds > 0.0)
+    );
+    let sum: usize = frames(&bytes(&written))
+        .iter()
+        .map(|frame| frame.len())
+        .sum();
+    assert_eq!(json["bytes"], sum);
+    let dropped = json["dropped"].as_object().expect("an object");
+    let places = ["application", "hook", "interface", "ring", "sampling"];
+    assert_eq!(sorted(dropped.keys().collect()), places);
+    assert_eq!(dropped["ring"], 0);
+    assert!(
+        dropped
+            .values()
+            .all(|value| value.is_null() || value.is_u64())
+    );
+}
+
+fn sorted(mut keys: Vec<&String>) -> Vec<&str> {
+    keys.sort_unstable();
+    keys.into_iter().map(String::as_str).collect()
+}
+
+fn interface_vanishes() {
+    let (pair, folder, replay) = scene();
+    let written = folder.path().join("captured.pcap");
+    let mut command = dump_live(&pair.right);
+    let running = capturing(command.arg("-w").arg(&written), &pair.right);
+    replay.run(&pair.left);
+    pair.right
+        .namespace
+        .netlink()
+        .delete(&pair.right.device)
+        .expect("deleted");
+    assert_reported(running, &pair.right.device);
+    assert_eq!(
+        frames(&bytes(&written)).len(),
+        500,
+        "what came before is kept"
+    );
+}
+
+/// A link that flaps must not end a capture of days: the capture says it and waits.
+fn interface_goes_down() {
+    let (pair, folder, replay) = scene();
+    let written = folder.path().join("captured.pcap");
+    let mut command = dump_live(&pair.right);
+    let running = capturing(command.arg("-w").arg(&written), &pair.right);
+    replay.run(&pair.left);
+    let mut netlink = pair.right.namespace.netlink();
+    netlink.set_up(&pair.right.device, false).expect("down");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    netlink.set_up(&pair.right.device, true).expect("up");
+    netlink
+        .wait_until_up(&pair.right.device, LIMIT)
+        .expect("a carrier");
+    replay.run(&pair.left);
+    let text = stderr(&interrupted(running));
+    let report = format!("{}: the interface is down", pair.right.device);
+    assert!(text.contains(&report), "{text}");
+    assert_eq!(
+        frames(&bytes(&written)).len(),
+        1000,
+        "before and after: {text}"
+    );
+}
+
+fn assert_reported(running: Running, device: &str) {
+    let output = running.wait(LIMIT).expect("an end");
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(device), "{text}");
+    assert_eq!(figure(&text, "packets captured"), Some(500), "{text}");
+}
