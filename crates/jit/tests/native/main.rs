@@ -141,6 +141,36 @@ fn an_offset_that_wraps_to_the_packet_rejects() {
 }
 
 #[test]
+fn a_load_at_a_new_x_asks_nothing_of_the_old_one() {
+    for change in [
+        Insn::new(op::LDX | op::IMM, 0),
+        Insn::new(op::LDX | op::MEM, 0),
+        Insn::new(op::LDX | op::MSH | op::B, 0),
+        Insn::new(op::MISC | op::TAX, 0),
+    ] {
+        let insns = [
+            Insn::new(op::ST, 0),
+            Insn::new(op::LDX | op::LEN, 0),
+            Insn::new(op::LD | op::IND | op::B, 0),
+            change,
+            Insn::new(op::LD | op::IND | op::B, 12),
+            Insn::new(op::RET | op::K, 1),
+        ];
+        let program = program(&insns);
+        let native = Native::compile(&program).expect("valid");
+        assert_eq!(
+            (native.run(&[0; 16], 10), program.run(&[0; 16], 10)),
+            (1, 1),
+            "{change:?}"
+        );
+        agree(
+            &program,
+            &[(vec![0; 16], 10), (vec![0; 13], 10), (vec![0; 12], 10)],
+        );
+    }
+}
+
+#[test]
 fn division_by_x_zero_rejects() {
     for code in [op::DIV, op::MOD] {
         let insns = [
