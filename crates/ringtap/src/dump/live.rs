@@ -1,12 +1,14 @@
 //! A live capture to the outputs.
 
 use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    CaptureOptions, Filter, Next, Source, Stats, Timestamp, devices, open, open_fanout,
+    CaptureOptions, Filter, Interface, LinkType, Next, Source, Stats, Timestamp, devices, open,
+    open_fanout,
 };
 
 use super::error::{DumpError, UsageError};
@@ -43,7 +45,11 @@ pub(crate) fn run(
         announce(&description);
     }
     let interfaces = sources[0].interfaces().to_vec();
+    // While the process may still ask for a priority; its threads inherit both.
+    let placed = request.options.place_thread();
+    placed.map_err(|source| setup("place the capture threads", source))?;
     let mut sink = open_outputs(args, plan, true)?;
+    name_interfaces(&mut sink, &interfaces)?;
     sink.begin_source(true);
     sink.interfaces(&interfaces)?;
     let wakers = sources.iter().map(|source| source.waker()).collect();
@@ -116,6 +122,21 @@ fn announce(description: &ringtap_capture::Description) {
     }
 }
 
+/// Tells the printer what the interfaces are called, where packets only hold their numbers.
+fn name_interfaces(sink: &mut Sink, interfaces: &[Interface]) -> Result<(), DumpError> {
+    let cooked = |interface: &Interface| interface.link_type == LinkType::LINUX_SLL2;
+    let Some(printed) = &mut sink.printed else {
+        return Ok(());
+    };
+    if interfaces.iter().any(cooked) {
+        let known = devices::list().map_err(|source| setup("list the devices", source))?;
+        for device in known {
+            printed.name_interface(device.index, &device.name.to_string());
+        }
+    }
+    Ok(())
+}
+
 /// What the threads of a capture share.
 struct Run<'a> {
     sink: Mutex<Sink>,
@@ -132,27 +153,35 @@ impl Run<'_> {
             return self.pump(&mut **source);
         }
         thread::scope(|scope| {
-            let spawned: Vec<_> = sources
-                .iter_mut()
-                .map(|source| scope.spawn(|| self.pump(&mut **source)))
-                .collect();
+            let mut spawned = Vec::new();
+            for (number, source) in sources.iter_mut().enumerate() {
+                spawned.push(scope.spawn(move || {
+                    self.pin(number)?;
+                    self.pump(&mut **source)
+                }));
+            }
             let mut result = Ok(());
             for thread in spawned {
-                let ended = thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                result = result.and(ended);
+                let ended = thread.join();
+                result = result.and(ended.unwrap_or_else(|panic| resume_unwind(panic)));
             }
             result
         })
     }
 
+    /// Gives each of several threads a processor of its own, as far as there are enough.
+    fn pin(&self, number: usize) -> Result<(), DumpError> {
+        let cpus = &self.options.cpus;
+        let Some(index) = number.checked_rem(cpus.len()) else {
+            return Ok(());
+        };
+        let pinned = ringtap_sys::sched::set_affinity(&cpus[index..=index]);
+        pinned.map_err(|source| setup("bind a capture thread to its processor", source))
+    }
+
     /// Reads one source until the end; when it is the first to end, the others follow.
     fn pump(&self, source: &mut dyn Source) -> Result<(), DumpError> {
-        let placed = self.options.place_thread();
-        let result = placed
-            .map_err(|source| setup("place the capture thread", source))
-            .and_then(|()| self.pump_blocks(source));
+        let result = self.pump_blocks(source);
         self.requests.ask_stop();
         result
     }

@@ -37,6 +37,11 @@ impl Printed {
         })
     }
 
+    /// Tells the name of an interface of the system, for packets that hold its number only.
+    pub(crate) fn name_interface(&mut self, index: u32, name: &str) {
+        self.printer.name_interface(index, name);
+    }
+
     /// Prints a packet of one of these interfaces.
     pub(crate) fn packet(
         &mut self,

@@ -75,10 +75,6 @@ impl Printer {
 
     /// Tells the name of the interface with this index, for live captures of `any`: a cooked header
     /// of version 2 holds the index only. A name told later for the same index replaces it.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "live captures of every interface are being built")
-    )]
     pub(crate) fn name_interface(&mut self, index: u32, name: &str) {
         self.interfaces.insert(index, name.to_owned());
     }
