@@ -26,7 +26,7 @@ impl Loaded {
     /// Lowers and loads.
     pub(crate) fn new(program: &Program, hook: Hook) -> Self {
         let asm = standalone(program, hook).expect("the hook knows everything");
-        Self::load(program, hook, asm)
+        Self::assembled(program, hook, asm)
     }
 
     /// As [`Loaded::new`], for packets with a tag beside them: test runs have no way to say so, and
@@ -46,10 +46,11 @@ impl Loaded {
         asm.mov32(Reg::R0, 0);
         asm.place(exits.accept);
         asm.exit();
-        Self::load(program, hook, asm)
+        Self::assembled(program, hook, asm)
     }
 
-    fn load(program: &Program, hook: Hook, mut asm: Assembler) -> Self {
+    /// Loads code that was made of the program.
+    pub(crate) fn assembled(program: &Program, hook: Hook, mut asm: Assembler) -> Self {
         asm.allow_long_jumps(true);
         let code = asm.finish().expect("every label is placed");
         let kind = match hook {

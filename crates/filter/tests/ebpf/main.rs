@@ -2,6 +2,7 @@
 //! of them, and verdict and length are those of the interpreter.
 
 mod expressions;
+mod live;
 mod machine;
 mod packets;
 mod programs;
@@ -9,7 +10,7 @@ mod programs;
 use std::process::ExitCode;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use ringtap_filter::ebpf::lower::{Hook, LowerError, Vlan, standalone};
+use ringtap_filter::ebpf::lower::{Hook, LowerError, Vlan, standalone, with_verdicts};
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
 use ringtap_testkit::{Need, suite, test};
@@ -27,6 +28,7 @@ const HOOKS: [Hook; 5] = [
 fn main() -> ExitCode {
     // tcx itself is not used; sched_cls programs and the XDP helpers are those of 5.18.
     let kernel = &[Need::Root, Need::Kernel(5, 18)];
+    let tcx = &[Need::Root, Need::Kernel(6, 6)];
     suite(vec![
         test("expressions_agree_at_every_hook", kernel, expressions_agree),
         test(
@@ -44,9 +46,26 @@ fn main() -> ExitCode {
             kernel,
             restored_tags,
         ),
+        test(
+            "expressions_agree_on_restored_tags",
+            kernel,
+            expressions_agree_on_tags,
+        ),
+        test(
+            "random_programs_agree_on_restored_tags",
+            kernel,
+            random_programs_agree_on_tags,
+        ),
+        test(
+            "bytes_beyond_the_linear_part_are_read_at_tcx",
+            tcx,
+            live::beyond_linear_part,
+        ),
         test("ancillary_loads_read_the_context", kernel, ancillary_loads),
         test("long_programs_are_accepted", kernel, long_programs),
         test("hostile_programs_are_accepted", kernel, hostile_programs),
+        test("a_short_filter_is_short_code", &[], short_filter),
+        test("verdicts_are_those_asked_for", kernel, verdicts),
         test(
             "what_a_hook_does_not_know_is_an_error",
             &[],
@@ -109,6 +128,44 @@ fn random_programs_agree() {
                 );
             }
         }
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Compares on packets whose tag the kernel keeps, with the interpreter on the packets as they were
+/// on the wire.
+fn compare_on_tags(program: &Program, packets: &[Vec<u8>], name: &dyn std::fmt::Debug) {
+    for tag in [(0x8100, 0x0007), (0x88a8, 0xefff)] {
+        let loaded = Loaded::tagged(program, Hook::Tcx(Vlan::Restored), tag);
+        for packet in packets.iter().filter(|packet| loaded.takes(packet)) {
+            let whole = machine::with_tag(packet, tag);
+            let (found, expected) = (loaded.run(packet), loaded.expected(&whole));
+            assert_eq!(found, expected, "{name:?} on {whole:02x?}");
+        }
+    }
+}
+
+fn expressions_agree_on_tags() {
+    let packets = packets::frames();
+    for expression in expressions::all() {
+        for program in programs_of(&expression) {
+            compare_on_tags(&program, &packets, &expression);
+        }
+    }
+}
+
+fn random_programs_agree_on_tags() {
+    let config = Config {
+        cases: 400,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let seed = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(config, seed);
+    let packets = packets::frames();
+    let outcome = runner.run(&programs::random(), |program| {
+        compare_on_tags(&program, &packets, &program);
         Ok(())
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
@@ -288,4 +345,66 @@ fn unknown_metadata() {
     let long = Program::new(long).expect("a valid program");
     let refused = standalone(&long, Hook::SocketFilter).map(|_| ());
     assert_eq!(refused, Err(LowerError::TooLong(op::KERNEL_MAX_INSNS + 1)));
+}
+
+/// `ip and udp`: nothing but what the filter says, and a check before each stretch of packet.
+fn short_filter() {
+    let program = Program::new(vec![
+        Insn::new(op::LD | op::H | op::ABS, 12),
+        Insn::jump(op::JMP | op::JEQ, 0x800, 0, 3),
+        Insn::new(op::LD | op::B | op::ABS, 23),
+        Insn::jump(op::JMP | op::JEQ, 17, 0, 1),
+        Insn::new(op::RET, 262_144),
+        Insn::new(op::RET, 0),
+    ])
+    .expect("a valid program");
+    let asm = standalone(&program, Hook::Xdp { frags: false }).expect("known to XDP");
+    let text = ringtap_filter::ebpf::listing(&asm.finish().expect("labels are placed"));
+    let expected = [
+        "r6 = r1",
+        "r7 = *(u32 *)(r6 +0)",
+        "r1 = *(u32 *)(r6 +4)",
+        "r0 = r7",
+        "r0 += 14",
+        "if r0 > r1 goto pc+11",
+        "r8 = *(u16 *)(r7 +12)",
+        "r8 = be16 r8",
+        "if w8 != 0x800 goto pc+7",
+        "r0 = r7",
+        "r0 += 24",
+        "if r0 > r1 goto pc+5",
+        "r8 = *(u8 *)(r7 +23)",
+        "if w8 != 0x11 goto pc+2",
+        "w0 = 262144",
+        "goto pc+3",
+        "goto pc+0",
+        "w0 = 0",
+        "exit",
+        "exit",
+    ];
+    let statements = text.lines().map(|line| &line[6..]);
+    assert!(statements.eq(expected), "{text}");
+}
+
+fn verdicts() {
+    let program = &programs_of("udp port 53")[0];
+    let packets = packets::frames();
+    let (pass, drop) = (2, 1);
+    let asm = with_verdicts(program, Hook::Xdp { frags: true }, pass, drop).expect("known to XDP");
+    let loaded = Loaded::assembled(program, Hook::Xdp { frags: true }, asm);
+    let mut passed = 0;
+    for packet in &packets {
+        let expected = if loaded.expected(packet) > 0 {
+            pass
+        } else {
+            drop
+        };
+        assert_eq!(
+            loaded.run(packet),
+            expected.cast_unsigned(),
+            "{packet:02x?}"
+        );
+        passed += u32::from(expected == pass);
+    }
+    assert!(passed > 0 && (passed as usize) < packets.len());
 }
