@@ -62,6 +62,9 @@ pub struct ReadOptions {
     /// Bytes of the read buffer, and so of one read call at most. It is kept small enough to stay
     /// in the processor's cache; a larger record makes it grow.
     pub buffer: usize,
+    /// Whether [`crate::Reader::open`] may have a large regular file read ahead by a second
+    /// thread, which is started by the first [`crate::Reader::next`] that needs it.
+    pub read_ahead: bool,
 }
 
 impl Default for ReadOptions {
@@ -69,6 +72,7 @@ impl Default for ReadOptions {
         Self {
             limits: Limits::default(),
             buffer: DEFAULT_BUFFER,
+            read_ahead: true,
         }
     }
 }

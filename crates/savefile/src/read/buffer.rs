@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use crate::read::ahead::{Ahead, HEADROOM, Stretch};
+
 /// Bytes of the stream that were read and not yet consumed, in one piece.
 pub(crate) struct Buffer {
     data: Vec<u8>,
@@ -53,6 +55,38 @@ impl Buffer {
     #[inline]
     pub(crate) fn at(&self, (start, end): (usize, usize)) -> &[u8] {
         &self.data[start..end]
+    }
+
+    /// Takes the next stretch of a file that is read ahead in the place of the buffer, with the
+    /// bytes that are there put in front.
+    pub(crate) fn take_over(&mut self, ahead: &mut Ahead) -> io::Result<Filled> {
+        let Stretch { mut data, end } = ahead.next()?;
+        let rest = self.end - self.start;
+        let filled = if end > HEADROOM {
+            Filled::Some
+        } else {
+            Filled::End
+        };
+        if let Some(start) = HEADROOM.checked_sub(rest) {
+            data[start..HEADROOM].copy_from_slice(self.bytes());
+            ahead.recycle(std::mem::replace(&mut self.data, data));
+            self.start = start;
+            self.end = end;
+            return Ok(filled);
+        }
+        // A record larger than the headroom: it grows in the buffer as its bytes come.
+        let new = &data[HEADROOM..end];
+        if self.data.len() - self.end < new.len() {
+            self.data.copy_within(self.start..self.end, 0);
+            self.end = rest;
+            self.start = 0;
+            let needed = (rest + new.len()).max(self.data.len());
+            self.data.resize(needed, 0);
+        }
+        self.data[self.end..self.end + new.len()].copy_from_slice(new);
+        self.end += new.len();
+        ahead.recycle(data);
+        Ok(filled)
     }
 
     /// Reads once, after making room for a structure of `need` bytes; a buffer too small for it

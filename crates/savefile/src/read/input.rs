@@ -1,12 +1,14 @@
 //! The stream of bytes under the reader: plain, or decompressed on the fly.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lz4_flex::frame::FrameDecoder;
 
+use crate::read::ahead::{Ahead, MIN_LEFT};
 use crate::read::members::{Gzip, Members, Zstd};
 
 /// Compressed bytes read at once.
@@ -63,6 +65,16 @@ impl fmt::Display for Compression {
 pub(crate) struct Input {
     decoder: Decoder,
     consumed: Arc<AtomicU64>,
+    ahead: ReadAhead,
+}
+
+/// Whether an uncompressed file is read ahead.
+enum ReadAhead {
+    No,
+    /// It can be, once the reader is past its header. Not before: the thread is to have what
+    /// privileges the caller has kept when it reads the packets.
+    Possible(File),
+    Started(Ahead),
 }
 
 enum Decoder {
@@ -100,7 +112,42 @@ impl Input {
             }
             Some(Compression::Lz4) => Decoder::Lz4(Box::new(Lz4Frames::new(buffered(source)))),
         };
-        Ok(Self { decoder, consumed })
+        Ok(Self {
+            decoder,
+            consumed,
+            ahead: ReadAhead::No,
+        })
+    }
+
+    /// As [`Input::new`] for a file that stands at its beginning; a large one is read ahead.
+    pub(crate) fn open(file: File, read_ahead: bool) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let large = metadata.is_file() && metadata.len() > MIN_LEFT;
+        let second = if read_ahead && large {
+            Some(file.try_clone()?)
+        } else {
+            None
+        };
+        let mut input = Self::new(Box::new(file))?;
+        if let (Decoder::Plain(_), Some(file)) = (&input.decoder, second) {
+            input.ahead = ReadAhead::Possible(file);
+        }
+        Ok(input)
+    }
+
+    /// The file that is read ahead, in stretches of `size` bytes, if it is.
+    pub(crate) fn ahead(&mut self, size: usize) -> Option<&mut Ahead> {
+        if let ReadAhead::Possible(_) = self.ahead
+            && let ReadAhead::Possible(file) = std::mem::replace(&mut self.ahead, ReadAhead::No)
+            // Without a second thread it is read by one.
+            && let Ok(ahead) = Ahead::start(file, self.consumed(), size)
+        {
+            self.ahead = ReadAhead::Started(ahead);
+        }
+        match &mut self.ahead {
+            ReadAhead::Started(ahead) => Some(ahead),
+            ReadAhead::No | ReadAhead::Possible(_) => None,
+        }
     }
 
     /// What the stream is compressed with.
@@ -115,7 +162,10 @@ impl Input {
 
     /// Bytes read of the file, before decompression.
     pub(crate) fn consumed(&self) -> u64 {
-        self.consumed.load(Ordering::Relaxed)
+        match &self.ahead {
+            ReadAhead::Started(ahead) => ahead.offset(),
+            ReadAhead::No | ReadAhead::Possible(_) => self.consumed.load(Ordering::Relaxed),
+        }
     }
 }
 

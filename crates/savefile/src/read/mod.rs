@@ -1,5 +1,6 @@
 //! Reading: a stream of bytes to items, the most frequent of which are runs of packets.
 
+mod ahead;
 mod buffer;
 mod error;
 mod input;
@@ -99,7 +100,14 @@ struct Source {
     name: String,
     input: Input,
     buffer: Buffer,
+    /// Bytes of a stretch, where the file is read ahead.
+    stretch: usize,
+    /// Whether the format is known, so that the file may be read ahead.
+    past_header: bool,
 }
+
+/// Least bytes of a stretch that is read ahead.
+const MIN_STRETCH: usize = 64 * 1024;
 
 enum FormatReader {
     Pcap(PcapReader),
@@ -138,10 +146,9 @@ impl Reader {
     /// its header.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, ReadError> {
         let name = path.display().to_string();
-        match File::open(path) {
-            Ok(file) => Self::new(Box::new(file), &name, options),
-            Err(error) => Err(ReadError::new(&name, 0, ReadErrorKind::Open(error))),
-        }
+        let file = File::open(path)
+            .map_err(|error| ReadError::new(&name, 0, ReadErrorKind::Open(error)))?;
+        Self::start(Input::open(file, options.read_ahead), &name, options)
     }
 
     /// Reads the file's header from a stream, which errors call `name`.
@@ -156,12 +163,21 @@ impl Reader {
         name: &str,
         options: &ReadOptions,
     ) -> Result<Self, ReadError> {
-        let input =
-            Input::new(raw).map_err(|error| ReadError::new(name, 0, ReadErrorKind::Read(error)))?;
+        Self::start(Input::new(raw), name, options)
+    }
+
+    fn start(
+        input: io::Result<Input>,
+        name: &str,
+        options: &ReadOptions,
+    ) -> Result<Self, ReadError> {
+        let input = input.map_err(|error| ReadError::new(name, 0, ReadErrorKind::Read(error)))?;
         let mut source = Source {
             name: name.to_owned(),
             input,
             buffer: Buffer::new(options.buffer),
+            stretch: options.buffer.max(MIN_STRETCH),
+            past_header: false,
         };
         source.require(MAGIC_LEN, Structure::Magic)?;
         let magic = source
@@ -180,6 +196,7 @@ impl Reader {
         } else {
             return Err(source.error(ReadErrorKind::UnknownFormat { magic }));
         };
+        source.past_header = true;
         Ok(Self {
             source,
             format,
@@ -339,7 +356,16 @@ impl Source {
 
     /// Reads once more; `need` is the size of the structure that is not complete.
     fn fill(&mut self, need: usize) -> Result<Filled, ReadError> {
-        self.buffer.fill(&mut self.input, need).map_err(|source| {
+        let ahead = if self.past_header {
+            self.input.ahead(self.stretch)
+        } else {
+            None
+        };
+        let filled = match ahead {
+            Some(ahead) => self.buffer.take_over(ahead),
+            None => self.buffer.fill(&mut self.input, need),
+        };
+        filled.map_err(|source| {
             let kind = match self.input.compression() {
                 None => ReadErrorKind::Read(source),
                 Some(compression) => ReadErrorKind::Decompress {

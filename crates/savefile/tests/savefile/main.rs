@@ -6,6 +6,7 @@ mod compression;
 mod craft;
 mod damage;
 mod golden;
+mod read_ahead;
 mod regressions;
 mod roundtrip;
 mod streaming;
