@@ -91,6 +91,9 @@ pub fn compile(
         None => ir::Condition::Constant(true),
     };
     let mut graph = ir::Graph::new(&condition, options.optimize);
+    if graph.is_too_large() {
+        return Err(whole(ErrorKind::TooLarge));
+    }
     if options.optimize {
         graph.simplify(&values);
         if graph.root() == ir::REJECT {

@@ -35,6 +35,8 @@ pub(crate) struct Graph {
     elide: bool,
 }
 
+/// Nodes beyond which a graph is not worked on: a program has at least two instructions for each.
+const MOST_NODES: usize = 100_000;
 /// Passes of [`Graph::simplify`]; each makes the graph smaller or is the last.
 const MOST_PASSES: usize = 32;
 /// Facts remembered at a node.
@@ -51,6 +53,11 @@ impl Graph {
         };
         graph.root = graph.add(condition, ACCEPT, REJECT);
         graph
+    }
+
+    /// Whether there are more tests than any program could hold.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.nodes.len() > MOST_NODES
     }
 
     /// Where to begin.

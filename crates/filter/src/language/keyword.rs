@@ -92,6 +92,14 @@ pub(super) enum Keyword {
 
 /// What `word` is reserved for.
 pub(super) fn lookup(word: &str) -> Option<Keyword> {
+    // Addresses and most numbers, without a look at the tables.
+    if word
+        .as_bytes()
+        .first()
+        .is_none_or(|b| !b.is_ascii_lowercase())
+    {
+        return None;
+    }
     if let Some((_, keyword)) = WORDS.iter().find(|(name, _)| *name == word) {
         return Some(*keyword);
     }
