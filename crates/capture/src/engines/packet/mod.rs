@@ -16,7 +16,8 @@
 //!
 //! When a block is full, or has waited for the time-out; in immediate mode that is 1 ms, the
 //! least that TPACKET_V3 knows ([`ringtap_sys::packet`] tells what the kernel adds). There is no
-//! change to another ring version.
+//! change to another ring version: a packet that comes alone waits 0.5 ms on average, and one that
+//! comes in a burst costs no wake-up of its own. `examples/delay.rs` measures it, beside tcpdump.
 
 mod interface;
 mod link;

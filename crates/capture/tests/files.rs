@@ -1,0 +1,168 @@
+//! Files as sources: the corpus is read as the reader reads it, and filtered by link type.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails where something is missing"
+)]
+
+use std::path::Path;
+
+use ringtap_capture::{
+    Filter, FilterPlace, Interface, LinkType, Next, Packet, PacketFlags, ReadOptions, Source,
+    Timestamp, open_file, open_stream,
+};
+use ringtap_savefile::{Item, PcapngWriter, Reader};
+use ringtap_testkit::{Need, corpus, suite, test};
+
+fn main() -> std::process::ExitCode {
+    suite(vec![
+        test("filters_by_link_type", &[], filters_by_link_type),
+        test("changes_the_filter", &[], changes_the_filter),
+        test("wakes_between_blocks", &[], wakes_between_blocks),
+        test("reads_the_corpus", &[Need::Corpus], reads_the_corpus),
+    ])
+}
+
+/// A UDP datagram to port 53, from its IP header on.
+fn datagram() -> Vec<u8> {
+    let mut bytes = vec![
+        0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+    ];
+    bytes.extend([0x0f, 0xa0, 0, 53, 0, 8, 0, 0]);
+    bytes
+}
+
+/// A pcapng file with an Ethernet and a raw-IP interface; UDP and other packets on both.
+fn two_link_types() -> Vec<u8> {
+    let interfaces =
+        [LinkType::ETHERNET, LinkType::RAW].map(|link_type| Interface::new(link_type, 65_535));
+    let mut ethernet = vec![2; 12];
+    ethernet.extend([0x08, 0x00]);
+    ethernet.extend(datagram());
+    let mut tcp = datagram();
+    tcp[9] = 6;
+    let packets = [(0, ethernet), (0, vec![3; 60]), (1, datagram()), (1, tcp)];
+    let mut writer = PcapngWriter::new(Vec::new(), &Default::default()).unwrap();
+    for interface in &interfaces {
+        writer.add_interface(interface).unwrap();
+    }
+    for (interface, data) in &packets {
+        let packet = Packet {
+            timestamp: Timestamp::new(1, 2),
+            len: u32::try_from(data.len()).unwrap(),
+            interface: *interface,
+            flags: PacketFlags::default(),
+            data,
+        };
+        writer.write_packet(&packet).unwrap();
+    }
+    writer.finish().unwrap().0
+}
+
+fn source(filter: Option<&str>) -> impl Source {
+    let filter = filter.map(Filter::new);
+    let file = std::io::Cursor::new(two_link_types());
+    open_stream(
+        Box::new(file),
+        "memory",
+        &ReadOptions::default(),
+        filter.as_ref(),
+    )
+    .unwrap()
+}
+
+/// Interface and length of each packet.
+fn read(source: &mut dyn Source) -> Vec<(u32, usize)> {
+    let mut seen = Vec::new();
+    loop {
+        match source.next().unwrap() {
+            Next::Block(block) => {
+                assert!(!block.is_empty());
+                let packets: Vec<_> = block
+                    .packets()
+                    .map(|packet| (packet.interface, packet.data.len()))
+                    .collect();
+                let with_options = block.packets_with_options();
+                assert!(
+                    with_options
+                        .map(|(p, _)| (p.interface, p.data.len()))
+                        .eq(packets.clone())
+                );
+                seen.extend(packets);
+            }
+            Next::End => return seen,
+            Next::Meta(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn filters_by_link_type() {
+    assert_eq!(
+        read(&mut source(None)),
+        [(0, 42), (0, 60), (1, 28), (1, 28)]
+    );
+    let mut filtered = source(Some("udp port 53"));
+    assert_eq!(read(&mut filtered), [(0, 42), (1, 28)]);
+    assert_eq!(filtered.stats().unwrap().received, Some(4));
+    let description = filtered.describe();
+    assert_eq!(description.link_types, [LinkType::ETHERNET, LinkType::RAW]);
+    assert!(matches!(description.filter, FilterPlace::UserSpace { .. }));
+    assert_eq!(read(&mut source(Some("ip"))), [(0, 42), (1, 28), (1, 28)]);
+}
+
+fn changes_the_filter() {
+    let mut source = source(Some("udp"));
+    source.set_filter(Some(&Filter::new("tcp"))).unwrap();
+    assert!(
+        source.set_filter(Some(&Filter::new("("))).is_ok(),
+        "no link type is known yet"
+    );
+    source.set_filter(Some(&Filter::new("tcp"))).unwrap();
+    assert_eq!(read(&mut source), [(1, 28)]);
+}
+
+fn wakes_between_blocks() {
+    let mut source = source(None);
+    source.waker().wake();
+    assert!(matches!(source.next().unwrap(), Next::Woken));
+    assert_eq!(read(&mut source).len(), 4);
+}
+
+/// Packets of a file by the reader itself, up to its end or its damage.
+fn plain(path: &Path) -> Option<usize> {
+    let mut reader = Reader::open(path, &ReadOptions::default()).ok()?;
+    let mut packets = 0;
+    while let Ok(Some(item)) = reader.next() {
+        if let Item::Run(run) = item {
+            packets += run.packets().count();
+        }
+    }
+    Some(packets)
+}
+
+fn reads_the_corpus() {
+    let mut files = 0;
+    for path in corpus::files() {
+        let source = open_file(&path, &ReadOptions::default(), None);
+        let Some(expected) = plain(&path) else {
+            assert!(source.is_err(), "{}", path.display());
+            continue;
+        };
+        let mut source = source.unwrap();
+        let mut packets = 0;
+        while let Ok(next) = source.next() {
+            match next {
+                Next::Block(block) => {
+                    assert!(block.run().is_some());
+                    packets += block.packets().count();
+                }
+                Next::End => break,
+                _ => {}
+            }
+        }
+        assert_eq!(packets, expected, "{}", path.display());
+        assert_eq!(source.stats().unwrap().received, Some(packets as u64));
+        files += 1;
+    }
+    assert!(files > 0);
+}
