@@ -225,6 +225,8 @@ const CLASS_ALU32: u8 = 0x04;
 const CLASS_JMP: u8 = 0x05;
 const CLASS_JMP32: u8 = 0x06;
 const CLASS_ALU64: u8 = 0x07;
+const CALL: u8 = 0x80;
+const EXIT: u8 = 0x90;
 const MODE_IMM: u8 = 0x00;
 const MODE_MEM: u8 = 0x60;
 const MODE_ATOMIC: u8 = 0xc0;
@@ -297,8 +299,15 @@ fn operand(code: u8, dst: Reg, operand: Operand) -> Word {
 
 /// The words of an instruction; jumps come without their offsets.
 pub(super) fn words(insn: &Insn) -> (Word, Option<Word>) {
-    let one = |word| (word, None);
-    match *insn {
+    let word = match *insn {
+        Insn::LoadImm64 { dst, value } => return wide(dst, 0, value),
+        Insn::LoadMap { dst, fd } => {
+            return wide(dst, PSEUDO_MAP_FD, u64::from(fd.cast_unsigned()));
+        }
+        Insn::LoadMapValue { dst, fd, offset } => {
+            let value = u64::from(offset) << 32 | u64::from(fd.cast_unsigned());
+            return wide(dst, PSEUDO_MAP_VALUE, value);
+        }
         Insn::Alu {
             width,
             op,
@@ -310,89 +319,15 @@ pub(super) fn words(insn: &Insn) -> (Word, Option<Word>) {
             } else {
                 CLASS_ALU64
             };
-            one(operand(class | op as u8, dst, with))
+            operand(class | op as u8, dst, with)
         }
         Insn::BigEndian { dst, size } => {
-            let imm = i32::from_ne_bytes((size.bytes() * 8).to_ne_bytes());
-            one(Word {
-                code: CLASS_ALU32 | TO_BE,
-                dst: dst as u8,
-                imm,
-                ..Word::default()
-            })
+            let bits = i32::from_ne_bytes((size.bytes() * 8).to_ne_bytes());
+            Word {
+                imm: bits,
+                ..operand(CLASS_ALU32 | TO_BE, dst, Operand::Imm(0))
+            }
         }
-        Insn::Load {
-            size,
-            dst,
-            src,
-            offset,
-        } => {
-            let code = CLASS_LDX | MODE_MEM | size as u8;
-            one(Word {
-                code,
-                dst: dst as u8,
-                src: src as u8,
-                offset,
-                imm: 0,
-            })
-        }
-        Insn::Store {
-            size,
-            dst,
-            offset,
-            src,
-        } => {
-            let code = CLASS_STX | MODE_MEM | size as u8;
-            one(Word {
-                code,
-                dst: dst as u8,
-                src: src as u8,
-                offset,
-                imm: 0,
-            })
-        }
-        Insn::StoreImm {
-            size,
-            dst,
-            offset,
-            imm,
-        } => {
-            let code = CLASS_ST | MODE_MEM | size as u8;
-            one(Word {
-                code,
-                dst: dst as u8,
-                src: 0,
-                offset,
-                imm,
-            })
-        }
-        Insn::Atomic {
-            size,
-            op,
-            dst,
-            offset,
-            src,
-        } => {
-            let code = CLASS_STX | MODE_ATOMIC | size as u8;
-            let imm = i32::from(op as u8);
-            one(Word {
-                code,
-                dst: dst as u8,
-                src: src as u8,
-                offset,
-                imm,
-            })
-        }
-        Insn::LoadImm64 { dst, value } => wide(dst, 0, value),
-        Insn::LoadMap { dst, fd } => wide(dst, PSEUDO_MAP_FD, u64::from(fd.cast_unsigned())),
-        Insn::LoadMapValue { dst, fd, offset } => {
-            let value = u64::from(offset) << 32 | u64::from(fd.cast_unsigned());
-            wide(dst, PSEUDO_MAP_VALUE, value)
-        }
-        Insn::Jump { .. } => one(Word {
-            code: CLASS_JMP,
-            ..Word::default()
-        }),
         Insn::JumpIf {
             cond,
             width,
@@ -405,17 +340,85 @@ pub(super) fn words(insn: &Insn) -> (Word, Option<Word>) {
             } else {
                 CLASS_JMP
             };
-            one(operand(class | cond as u8, dst, with))
+            operand(class | cond as u8, dst, with)
         }
-        Insn::Call { helper } => one(Word {
-            code: CLASS_JMP | 0x80,
+        Insn::Jump { .. } => Word {
+            code: SHORT_JUMP,
+            ..Word::default()
+        },
+        Insn::Call { helper } => Word {
+            code: CLASS_JMP | CALL,
             imm: helper.number(),
             ..Word::default()
-        }),
-        Insn::Exit => one(Word {
-            code: CLASS_JMP | 0x90,
+        },
+        Insn::Exit => Word {
+            code: CLASS_JMP | EXIT,
             ..Word::default()
-        }),
+        },
+        Insn::Load { .. } | Insn::Store { .. } | Insn::StoreImm { .. } | Insn::Atomic { .. } => {
+            memory_access(insn)
+        }
+    };
+    (word, None)
+}
+
+fn memory_access(insn: &Insn) -> Word {
+    let registers = |dst: Reg, src: Reg| Word {
+        dst: dst as u8,
+        src: src as u8,
+        ..Word::default()
+    };
+    match *insn {
+        Insn::Load {
+            size,
+            dst,
+            src,
+            offset,
+        } => Word {
+            code: CLASS_LDX | MODE_MEM | size as u8,
+            offset,
+            ..registers(dst, src)
+        },
+        Insn::Store {
+            size,
+            dst,
+            offset,
+            src,
+        } => Word {
+            code: CLASS_STX | MODE_MEM | size as u8,
+            offset,
+            ..registers(dst, src)
+        },
+        Insn::StoreImm {
+            size,
+            dst,
+            offset,
+            imm,
+        } => {
+            let code = CLASS_ST | MODE_MEM | size as u8;
+            Word {
+                code,
+                offset,
+                imm,
+                ..registers(dst, Reg::R0)
+            }
+        }
+        Insn::Atomic {
+            size,
+            op,
+            dst,
+            offset,
+            src,
+        } => {
+            let (code, imm) = (CLASS_STX | MODE_ATOMIC | size as u8, i32::from(op as u8));
+            Word {
+                code,
+                offset,
+                imm,
+                ..registers(dst, src)
+            }
+        }
+        _ => Word::default(),
     }
 }
 

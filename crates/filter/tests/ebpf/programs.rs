@@ -142,20 +142,37 @@ pub(crate) fn long() -> Vec<(&'static str, Program)> {
 
 /// Programs made to multiply the verifier's states.
 pub(crate) fn hostile() -> Vec<(&'static str, Program)> {
-    let byte = |k| Insn::new(op::LD | op::B | op::ABS, k);
-    let tax = Insn::new(op::MISC | op::TAX, 0);
+    let mut all = hostile_offsets();
+    all.extend(hostile_values());
+    all
+}
+
+const TAX: Insn = Insn::new(op::MISC | op::TAX, 0);
+
+fn byte(k: u32) -> Insn {
+    Insn::new(op::LD | op::B | op::ABS, k)
+}
+
+fn add(k: u32) -> Insn {
+    Insn::new(op::ALU | op::ADD, k)
+}
+
+fn indirect(size: u16, k: u32) -> Insn {
+    Insn::new(op::LD | size | op::IND, k)
+}
+
+/// By what X may be when it becomes an offset.
+fn hostile_offsets() -> Vec<(&'static str, Program)> {
     let txa = Insn::new(op::MISC | op::TXA, 0);
-    let add = |k| Insn::new(op::ALU | op::ADD, k);
-    let indirect = |size, k| Insn::new(op::LD | size | op::IND, k);
     vec![
         (
-            "X doubles on one of two paths, then addresses",
+            "X grows on one of two paths, then addresses",
             repeated(&[
                 byte(20),
                 Insn::jump(op::JMP | op::JSET, 1, 0, 3),
                 txa,
                 add(1),
-                tax,
+                TAX,
                 indirect(op::B, 1),
             ]),
         ),
@@ -178,7 +195,7 @@ pub(crate) fn hostile() -> Vec<(&'static str, Program)> {
         }),
         (
             "each load gives the next offset",
-            repeated(&[tax, indirect(op::B, 0)]),
+            repeated(&[TAX, indirect(op::B, 0)]),
         ),
         (
             "the sum of offsets grows on two paths",
@@ -188,7 +205,7 @@ pub(crate) fn hostile() -> Vec<(&'static str, Program)> {
                 add(8),
                 Insn::new(op::ALU | op::ADD | op::X, 0),
                 Insn::new(op::ALU | op::AND, 0x3f),
-                tax,
+                TAX,
             ]),
         ),
         (
@@ -202,11 +219,17 @@ pub(crate) fn hostile() -> Vec<(&'static str, Program)> {
                 indirect(op::B, 0),
             ]),
         ),
+    ]
+}
+
+/// By what A may be when it is compared or divided.
+fn hostile_values() -> Vec<(&'static str, Program)> {
+    vec![
         (
             "divisions and shifts by X",
             repeated(&[
                 byte(23),
-                tax,
+                TAX,
                 Insn::new(op::LD | op::LEN, 0),
                 Insn::new(op::ALU | op::DIV | op::X, 0),
                 Insn::new(op::ALU | op::LSH | op::X, 0),
@@ -221,6 +244,21 @@ pub(crate) fn hostile() -> Vec<(&'static str, Program)> {
                 insns.push(Insn::jump(op::JMP | op::JGE, value, 0, 0));
             }
             insns.push(Insn::new(op::RET | op::A, 0));
+            program(insns)
+        }),
+        ("many values meet, and are compared again", {
+            let half = 1_000_u32;
+            let mut insns = vec![Insn::new(op::LD | op::H | op::ABS, 36)];
+            for value in 0..half {
+                insns.push(Insn::jump(op::JMP | op::JEQ, value + 50, 0, 1));
+                insns.push(Insn::new(op::JMP | op::JA, 2 * (half - value - 1) + 1));
+            }
+            insns.push(Insn::new(op::RET, 0));
+            for value in 0..half {
+                insns.push(Insn::jump(op::JMP | op::JEQ, value + 500, 0, 1));
+                insns.push(Insn::new(op::RET, value + 1));
+            }
+            insns.push(Insn::new(op::RET, 2_000));
             program(insns)
         }),
     ]

@@ -217,9 +217,10 @@ pub(super) fn write_nibble_times_four(reg: Reg, asm: &mut Assembler) {
     asm.alu32(AluOp::Lsh, reg, 2);
 }
 
-/// X to another register, through the stack, so that the verifier knows nothing of its value: it
-/// would else tell apart states by what X was on the way, once a test or an address depends on it.
-pub(super) fn forget_x(to: Reg, asm: &mut Assembler) {
-    asm.store(Size::W, Reg::R10, stack::OFFSET, X);
+/// A register to another, or to itself, through the stack, so that the verifier knows nothing of the
+/// value: it would else tell apart states by what the value was on the way, once a test or an
+/// address depends on it.
+pub(super) fn forget(from: Reg, to: Reg, asm: &mut Assembler) {
+    asm.store(Size::W, Reg::R10, stack::OFFSET, from);
     asm.load(Size::W, to, Reg::R10, stack::OFFSET);
 }

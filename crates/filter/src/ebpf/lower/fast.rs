@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use super::ancillary::{self, skb, xdp};
-use super::copy::{Copy, Placement, forget_x, write_nibble_times_four};
-use super::flow::{Known, Needs};
-use super::step::{Step, Target, X};
+use super::copy::{Copy, Placement, forget, write_nibble_times_four};
+use super::flow::{Forget, Known, Needs};
+use super::step::{A, Step, Target, X};
 use super::view::{DIRECT_BOUND, Place};
 use super::{Hook, LowerError};
 use crate::ebpf::{Assembler, Cond, Label, Reg, Size, Width};
@@ -43,6 +43,7 @@ pub(super) fn write(
         fast.at = at;
         fast.known = known[at].unwrap_or(Known::NOTHING);
         fast.asm.place(copy.labels[at]);
+        fast.forget();
         fast.step(step)?;
         for next in step.successors(at).into_iter().flatten() {
             let met = known[next].map_or(fast.known, |before| before.join(fast.known));
@@ -63,6 +64,18 @@ struct Fast<'a> {
 }
 
 impl Fast<'_> {
+    /// What the verifier need not know; a header's length stays known, so that it can be added to
+    /// the packet's address without a check.
+    fn forget(&mut self) {
+        let Forget { a, x } = self.copy.lowering.forget[self.at];
+        if a {
+            forget(A, A, self.asm);
+        }
+        if x && !self.known.is_header_length {
+            forget(X, X, self.asm);
+        }
+    }
+
     fn step(&mut self, step: Step) -> Result<(), LowerError> {
         match step {
             Step::Absolute { k, size } => self.constant(k, size, Target::A),
@@ -204,7 +217,7 @@ impl Fast<'_> {
 
     /// X in R0, without anything that the verifier knows of it.
     fn forgotten_x(&mut self) -> Reg {
-        forget_x(Reg::R0, self.asm);
+        forget(X, Reg::R0, self.asm);
         Reg::R0
     }
 }

@@ -58,6 +58,48 @@ pub(super) fn read_before_written(steps: &[Step]) -> Unset {
     }
 }
 
+/// What the verifier should forget at an instruction: registers whose values still count and came
+/// there on several paths. It would else follow each value on its own, as soon as a test of a known
+/// value decides which way to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Forget {
+    pub(super) a: bool,
+    pub(super) x: bool,
+}
+
+pub(super) fn forget(steps: &[Step]) -> Vec<Forget> {
+    let reached = reached(steps, [0]);
+    let mut paths = vec![0_usize; steps.len()];
+    for (at, step) in steps.iter().enumerate().filter(|&(at, _)| reached[at]) {
+        step.successors(at)
+            .into_iter()
+            .flatten()
+            .for_each(|next| paths[next] += 1);
+    }
+    let [a, x] = [Target::A, Target::X].map(|target| live(steps, target));
+    let meet = |at: usize| paths[at] > 1;
+    (0..steps.len())
+        .map(|at| Forget {
+            a: meet(at) && a[at],
+            x: meet(at) && x[at],
+        })
+        .collect()
+}
+
+/// Whether the value that a register has at an instruction is read there or later.
+fn live(steps: &[Step], target: Target) -> Vec<bool> {
+    let mut live = vec![false; steps.len()];
+    for (at, step) in steps.iter().enumerate().rev() {
+        let later = step
+            .successors(at)
+            .into_iter()
+            .flatten()
+            .any(|next| live[next]);
+        live[at] = step.reads(target) || (later && !step.writes(target));
+    }
+    live
+}
+
 /// How much of the packet a check at an instruction should ask for, so that it also serves the
 /// loads that follow.
 #[derive(Debug)]
@@ -188,6 +230,26 @@ mod tests {
         let steps = ip_and_tcp();
         assert_eq!(Needs::new(&steps, View::Plain, false).constant[0], 24);
         assert_eq!(Needs::new(&steps, View::Plain, true).constant[0], 14);
+    }
+
+    #[test]
+    fn forgets_what_counts_where_paths_meet() {
+        let insns = [
+            Insn::new(op::LD | op::LEN, 0),
+            Insn::jump(op::JMP | op::JEQ, 60, 0, 1),
+            Insn::new(op::MISC | op::TAX, 0),
+            Insn::jump(op::JMP | op::JEQ, 61, 0, 1),
+            Insn::new(op::RET, 1),
+            Insn::new(op::RET, 0),
+        ];
+        let steps: Vec<Step> = insns
+            .iter()
+            .enumerate()
+            .map(|(at, i)| Step::new(i, at))
+            .collect();
+        let mut expected = [Forget::default(); 6];
+        expected[3].a = true;
+        assert_eq!(forget(&steps), expected);
     }
 
     #[test]

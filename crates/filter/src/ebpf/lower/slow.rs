@@ -1,7 +1,8 @@
 //! The copy that asks a helper for packet bytes, wherever they are.
 
 use super::ancillary::{self, skb};
-use super::copy::{Copy, forget_x, load_tag_type, stack, write_nibble_times_four};
+use super::copy::{Copy, forget, load_tag_type, stack, write_nibble_times_four};
+use super::flow::Forget;
 use super::step::{A, Step, Target, X};
 use super::view::{Place, TAG_BYTES, TAG_END, TAG_START, View};
 use super::{Hook, LowerError};
@@ -26,6 +27,13 @@ pub(super) fn write(
         .filter(|&(at, _)| reached[at])
     {
         slow.asm.place(copy.labels[at]);
+        let Forget { a, x } = copy.lowering.forget[at];
+        if a {
+            forget(A, A, slow.asm);
+        }
+        if x {
+            forget(X, X, slow.asm);
+        }
         slow.step(step, at)?;
     }
     slow.write_around_tag();
@@ -149,7 +157,7 @@ impl Slow<'_> {
         if self.copy.view == View::Plain {
             self.asm.mov32(Reg::R2, X);
         } else {
-            forget_x(Reg::R2, self.asm);
+            forget(X, Reg::R2, self.asm);
         }
         self.asm.add64(Reg::R2, k);
         self.asm.mov64(Reg::R3, Reg::R2);
