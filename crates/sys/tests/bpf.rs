@@ -38,6 +38,11 @@ fn main() -> ExitCode {
         test("programs_run_on_data", root, programs_run),
         test("arrays_hold_elements", root, arrays),
         test("per_cpu_values_come_in_one_batch", root, per_cpu_batch),
+        test(
+            "old_kernels_are_asked_element_by_element",
+            root,
+            per_cpu_one_by_one,
+        ),
         test("read_only_pages_are_read_only", root, read_only_pages),
         test("frozen_maps_refuse_the_application", root, frozen),
         test("programs_write_what_is_mapped", root, mapped_by_program),
@@ -255,7 +260,10 @@ fn per_cpu_batch() {
     assert_eq!(all.len(), 5 * cpus);
     assert_eq!(all[3 * cpus..4 * cpus].iter().sum::<u32>(), 1_000);
     assert_eq!(all.iter().sum::<u32>(), 1_000);
+}
 
+fn per_cpu_one_by_one() {
+    let cpus = possible_cpus();
     let old = Kernel::behind(|request: &Request<'_>| match request {
         Request::MapLookupBatch => Err(libc::EINVAL),
         _ => Ok(()),
