@@ -34,7 +34,7 @@ pub(super) struct Scenes<'a> {
 impl Scenes<'_> {
     /// All scenes on a network.
     pub(super) fn live(&self, pair: &VethPair) -> Result<Vec<Engine>, String> {
-        show::heading(1, "Which interfaces are there?");
+        show::heading(1, "What can be captured on the interface?");
         self.devices(pair)?;
         show::heading(2, "Packets as they pass, a line for each");
         self.watch(pair)?;
@@ -44,7 +44,7 @@ impl Scenes<'_> {
         );
         let (file, captured) = self.capture(pair)?;
         show::heading(4, "The file read back");
-        let read = self.read_back(&file, captured)?;
+        let read = self.read_back(&file, captured, "udp port 53")?;
         Ok(vec![
             Engine {
                 name: "packet",
@@ -92,7 +92,7 @@ impl Scenes<'_> {
             "other packets matched than were made",
         )?;
         show::heading(3, "The file read back");
-        let read = self.read_back(&file, captured)?;
+        let read = self.read_back(&file, captured, "udp port 5004")?;
         Ok(vec![
             Engine {
                 name: "packet",
@@ -107,7 +107,7 @@ impl Scenes<'_> {
 
     fn devices(&self, pair: &VethPair) -> Result<(), String> {
         let mut devices = self.inside(pair);
-        devices.arg("devices");
+        devices.args(["devices", &pair.right.device]);
         let output = self.finished(&mut devices)?;
         show::output(&output.stdout, 20);
         let text = String::from_utf8_lossy(&output.stdout);
@@ -170,12 +170,12 @@ impl Scenes<'_> {
         Ok((file, captured))
     }
 
-    fn read_back(&self, file: &Path, captured: u64) -> Result<u64, String> {
+    fn read_back(&self, file: &Path, captured: u64, filter: &str) -> Result<u64, String> {
         let mut names = Command::new(self.program);
         names
             .args(["dump", "-r"])
             .arg(file)
-            .args(["-n", "-c", "4", "udp port 53"]);
+            .args(["-n", "-c", "4", filter]);
         let output = self.finished(&mut names)?;
         show::output(&output.stdout, 4);
         check(lines(&output.stdout) == 4, "4 packets were to be printed")?;

@@ -7,32 +7,32 @@ pub(super) enum Kind {
     Https,
     /// TCP from or to port 80.
     Http,
-    /// UDP from or to port 53.
-    Dns,
+    /// UDP from or to port 5004.
+    Voice,
     /// UDP between high ports.
     Media,
 }
 
 impl Kind {
-    /// Of 100 frames about 40 are HTTPS, 25 HTTP, 10 DNS and 25 media.
+    /// Of 100 frames about 40 are HTTPS, 25 HTTP, 10 voice and 25 media.
     pub(super) fn choose(percent: u16) -> Self {
         match percent {
             0..40 => Self::Https,
             40..65 => Self::Http,
-            65..75 => Self::Dns,
+            65..75 => Self::Voice,
             _ => Self::Media,
         }
     }
 
     pub(super) fn is_udp(self) -> bool {
-        matches!(self, Self::Dns | Self::Media)
+        matches!(self, Self::Voice | Self::Media)
     }
 
     fn service_port(self) -> u16 {
         match self {
             Self::Https => 443,
             Self::Http => 80,
-            Self::Dns => 53,
+            Self::Voice => 5004,
             Self::Media => 40_000,
         }
     }
