@@ -1,8 +1,8 @@
 //! Files written out byte by byte, with every kind of block and the variants of pcap.
 
 use ringtap_savefile::{
-    CaptureFilter, Compression, Encoding, Format, Item, LinkType, PacketFlags, ReadOptions, Reader,
-    Resolution, Timestamp,
+    CaptureFilter, Compression, Encoding, Format, Interface, InterfaceTable, Item, LinkType,
+    PacketFlags, ReadOptions, Reader, Resolution, Run, Timestamp,
 };
 
 use crate::collect::{collect, read_bytes};
@@ -259,6 +259,35 @@ fn a_run_is_the_whole_stretch_of_the_file() {
     assert!(matches!(run.encoding(), Encoding::Pcap(encoding) if !encoding.nanos));
     assert_eq!(reader.offset(), 24 + records.len() as u64);
     assert_eq!(collect(reader).packets, []);
+}
+
+#[test]
+fn a_ring_of_packet_blocks_is_a_run() {
+    let ng = Ng(LITTLE);
+    let mut interfaces = vec![Interface::new(LinkType::ETHERNET, 96)];
+    interfaces.push(Interface::new(LinkType::RAW, 0));
+    let table = InterfaceTable::new(5, &interfaces);
+    let good = [ng.enhanced(0, 7, b"abc"), ng.enhanced(1, 8, &pattern(200))].concat();
+    let tails = [
+        Vec::new(),
+        ng.enhanced(0, 9, b"not whole")[..20].to_vec(),
+        ng.enhanced(2, 9, b"unknown interface"),
+        ng.enhanced(0, 9, &pattern(97)),
+        ng.block(5, &[0; 12]),
+        vec![0; 64],
+    ];
+    for tail in tails {
+        let ring = [&good[..], &tail].concat();
+        let run = Run::from_epbs(&ring, LITTLE, &table, 4096);
+        assert_eq!((run.bytes(), run.len(), run.offset()), (&good[..], 2, 4096));
+        assert_eq!(run.max_caplen(), 200);
+        let found: Vec<_> = run.packets().map(|p| (p.interface, p.timestamp)).collect();
+        assert_eq!(
+            found,
+            [(5, Timestamp::new(0, 7)), (6, Timestamp::new(0, 8))]
+        );
+    }
+    assert!(Run::from_epbs(&[0; 32], LITTLE, &table, 0).is_empty());
 }
 
 fn reader(file: Vec<u8>) -> Reader {
