@@ -4,6 +4,7 @@
 //! and appended to `bench-out/NAME.csv` with the machine's description. Where the ranges of both
 //! overlap it draws no conclusion. What it is not: a test; nothing fails by being slow.
 
+mod delay;
 mod live;
 mod machine;
 mod pairs;
@@ -26,7 +27,7 @@ type Bench = (
     fn(&mut Session) -> Result<(), String>,
 );
 
-const BENCHES: [Bench; 2] = [
+const BENCHES: [Bench; 3] = [
     (
         "read",
         "a capture in the page cache read, filtered, written to /dev/null",
@@ -36,6 +37,11 @@ const BENCHES: [Bench; 2] = [
         "live",
         "200,000 packets a second over a veth pair: loss and processor time",
         live::run,
+    ),
+    (
+        "delay",
+        "how late packets are delivered, by time-out and in immediate mode",
+        delay::run,
     ),
 ];
 
@@ -116,25 +122,37 @@ impl Session {
     /// Prints a comparison and appends its raw figures.
     fn record(&mut self, comparison: &Comparison, rows: &[Row]) -> Result<(), String> {
         comparison.print();
-        let Machine {
-            time,
-            commit,
-            description,
-        } = &self.machine;
-        let (name, quick, case) = (self.name, self.quick, &comparison.case);
         for &(pair, side, metric, value) in rows {
             let contender = if side == Side::Ringtap {
                 "ringtap"
             } else {
                 comparison.peer
             };
-            writeln!(
-                self.csv,
-                "{time},{commit},\"{description}\",{name},{quick},\"{case}\",{pair},\
-                 {contender},{metric},{value}"
-            )
-            .map_err(|error| format!("bench-out: {error}"))?;
+            self.append(&comparison.case, pair, contender, metric, value)?;
         }
         Ok(())
+    }
+
+    /// Appends one figure.
+    fn append(
+        &mut self,
+        case: &str,
+        pair: usize,
+        contender: &str,
+        metric: &str,
+        value: f64,
+    ) -> Result<(), String> {
+        let Machine {
+            time,
+            commit,
+            description,
+        } = &self.machine;
+        let (name, quick) = (self.name, self.quick);
+        writeln!(
+            self.csv,
+            "{time},{commit},\"{description}\",{name},{quick},\"{case}\",{pair},\
+             \"{contender}\",{metric},{value}"
+        )
+        .map_err(|error| format!("bench-out: {error}"))
     }
 }

@@ -106,6 +106,7 @@ impl Figure {
         let verdict = match compare(&self.ringtap, &self.peer) {
             Verdict::Less => "less",
             Verdict::More => "more",
+            Verdict::Equal => "equal",
             Verdict::Open => "no conclusion: the spread swallows the difference",
         };
         let (own, peer) = (show(&self.ringtap), show(&self.peer));

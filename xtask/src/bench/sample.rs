@@ -38,13 +38,21 @@ pub(super) enum Verdict {
     Less,
     /// Every run of the first is above every run of the second.
     More,
+    /// Every run of both has the same value.
+    Equal,
     /// The spread swallows the difference.
     Open,
 }
 
 /// Compares the whole ranges, not only the medians.
 pub(super) fn compare(first: &Sample, second: &Sample) -> Verdict {
-    if first.most() < second.least() {
+    let all = [first.most(), second.least(), second.most()];
+    if all
+        .iter()
+        .all(|value| (value - first.least()).abs() < f64::EPSILON)
+    {
+        Verdict::Equal
+    } else if first.most() < second.least() {
         Verdict::Less
     } else if first.least() > second.most() {
         Verdict::More
@@ -85,6 +93,10 @@ mod tests {
         assert_eq!(
             compare(&sample(&[1.0, 3.0]), &sample(&[2.0, 4.0])),
             Verdict::Open
+        );
+        assert_eq!(
+            compare(&sample(&[0.0, 0.0]), &sample(&[0.0])),
+            Verdict::Equal
         );
     }
 }
