@@ -156,7 +156,7 @@ const COOKED_EXPRESSIONS: &[&str] = &[
     "len > 60",
     "len = 76 or len = 80",
     "ip[2:2] + 20 = len",
-    "not ip[-1] = 5",
+    "not ip[-16] = 5",
 ];
 
 #[test]

@@ -12,6 +12,13 @@ use super::{Condition, Test, Values};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NodeId(u32);
 
+impl NodeId {
+    /// The id of the node at a place of the list.
+    fn inner(at: usize) -> Self {
+        Self(u32::try_from(at + 2).unwrap_or(u32::MAX))
+    }
+}
+
 /// The end of a rejected packet.
 pub(crate) const REJECT: NodeId = NodeId(0);
 /// The end of an accepted packet.
@@ -81,10 +88,14 @@ impl Graph {
         if self.elide && node.yes == node.no {
             return node.yes;
         }
+        self.intern(node)
+    }
+
+    fn intern(&mut self, node: Node) -> NodeId {
         if let Some(&id) = self.ids.get(&node) {
             return id;
         }
-        let id = NodeId(u32::try_from(self.nodes.len() + 2).unwrap_or(u32::MAX));
+        let id = NodeId::inner(self.nodes.len());
         self.nodes.push(node);
         self.ids.insert(node, id);
         id
@@ -131,24 +142,41 @@ impl Graph {
 
     /// Leads edges past tests whose outcome follows from the tests before, until nothing changes.
     pub(crate) fn simplify(&mut self, values: &Values) {
-        while let Some(node) = self.node(self.root) {
-            let (left, right) = (
-                values.number_of(node.test.left),
-                values.number_of(node.test.right),
-            );
-            let (Some(left), Some(right)) = (left, right) else {
-                break;
-            };
-            self.root = if node.test.relation.holds(left, right) {
-                node.yes
-            } else {
-                node.no
-            };
-        }
         for _ in 0..MOST_PASSES {
+            self.settle_root(values);
             let edges = self.threaded(values);
             if !self.rebuild(&edges) {
                 return;
+            }
+        }
+    }
+
+    /// Decides tests of computed numbers at the root, and behind a test there that decides nothing.
+    fn settle_root(&mut self, values: &Values) {
+        let outcome = |node: &Node| {
+            let left = values.number_of(node.test.left)?;
+            let right = values.number_of(node.test.right)?;
+            Some(if node.test.relation.holds(left, right) {
+                node.yes
+            } else {
+                node.no
+            })
+        };
+        while let Some(&root) = self.node(self.root) {
+            if let Some(target) = outcome(&root) {
+                self.root = target;
+            } else if root.yes != root.no {
+                return;
+            } else if let Some(next) = self.node(root.yes) {
+                let Some(target) = outcome(next) else { return };
+                let at = Self::index(self.root);
+                self.nodes[at] = Node {
+                    yes: target,
+                    no: target,
+                    ..root
+                };
+            } else {
+                self.root = root.yes;
             }
         }
     }
@@ -215,11 +243,19 @@ impl Graph {
             };
             changed |= (yes, no) != (node.yes, node.no);
             let (yes, no) = (rename(&renamed, yes), rename(&renamed, no));
-            renamed[at] = self.push(Node {
+            let node = Node {
                 test: node.test,
                 yes,
                 no,
-            });
+            };
+            // What the first test loads stays loaded, though it decide nothing: in libpcap, too, a
+            // packet that is too short for it is rejected.
+            let first = NodeId::inner(at) == self.root && self.node(yes).is_some();
+            renamed[at] = if first {
+                self.intern(node)
+            } else {
+                self.push(node)
+            };
         }
         changed |= self.nodes.len() != old.len();
         self.root = rename(&renamed, self.root);

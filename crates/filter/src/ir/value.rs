@@ -144,11 +144,15 @@ impl Values {
         self.intern(Value::Ancillary { size, number })
     }
 
-    /// Packet bytes at `index + offset`. A constant index that leaves the range of packets is kept
-    /// as an index, because a large constant offset means something else.
+    /// Packet bytes at `index + offset`. A constant sum that leaves the range of packets is kept as
+    /// an index, because a large constant offset means something else. When folding, the sum wraps
+    /// around, as in libpcap's optimiser: `ip[-1]` is the byte before the IP header.
     pub(crate) fn load_at(&mut self, size: Size, index: ValueId, offset: u32) -> ValueId {
         const LARGEST: u32 = i32::MAX as u32;
-        let sum = self.number_of(index).and_then(|n| n.checked_add(offset));
+        let sum = self.number_of(index).and_then(|n| match self.fold {
+            true => Some(n.wrapping_add(offset)),
+            false => n.checked_add(offset),
+        });
         match sum.filter(|&sum| sum < LARGEST) {
             Some(sum) => self.load(size, sum),
             None => self.intern(Value::Load {
@@ -183,7 +187,16 @@ impl Values {
             return apply(operator, a, b).map(|n| self.folded_number(n));
         }
         match (operator, a, b) {
-            (Operator::And | Operator::Multiply, Some(0), _)
+            (
+                Operator::And
+                | Operator::Multiply
+                | Operator::Divide
+                | Operator::Modulus
+                | Operator::ShiftLeft
+                | Operator::ShiftRight,
+                Some(0),
+                _,
+            )
             | (Operator::And | Operator::Multiply, _, Some(0)) => Some(self.folded_number(0)),
             (
                 Operator::Add
@@ -214,7 +227,7 @@ pub(crate) fn apply(operator: Operator, a: u32, b: u32) -> Option<u32> {
         Operator::And => Some(a & b),
         Operator::Or => Some(a | b),
         Operator::Xor => Some(a ^ b),
-        Operator::ShiftLeft => a.checked_shl(b),
-        Operator::ShiftRight => a.checked_shr(b),
+        Operator::ShiftLeft => Some(a.checked_shl(b).unwrap_or(0)),
+        Operator::ShiftRight => Some(a.checked_shr(b).unwrap_or(0)),
     }
 }

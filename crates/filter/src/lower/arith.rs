@@ -81,7 +81,11 @@ impl Lowering<'_> {
             } => {
                 let first = first_number(right);
                 let (left, right) = (self.arith(left)?, self.arith(right)?);
-                let optimize = self.options.optimize;
+                // A computed constant is checked too when optimising, unless it is a shift of
+                // another constant: that has a result, 0.
+                let shift = matches!(operator, Operator::ShiftLeft | Operator::ShiftRight);
+                let computed = shift && self.values.number_of(left.value).is_some();
+                let optimize = self.options.optimize && !computed;
                 let folded = self.values.number_of(right.value).filter(|_| optimize);
                 for number in [first, folded] {
                     if let Err(kind) = check_constant(*operator, number) {
@@ -152,17 +156,20 @@ impl Lowering<'_> {
         size: Size,
     ) -> Lowered<(ValueId, Option<Condition>)> {
         const SURELY_NO_WRAP: u32 = 1 << 30;
+        let optimize = self.options.optimize;
         let payload = self.place.payload;
         let network = self.network(ethertype::IP);
         let carried = self.protocol_alone(proto)?;
         let first = self.first_fragment();
         let header = self.values.header_length(payload);
-        let offset = self
-            .values
-            .constant_of(index)
-            .filter(|&n| n < SURELY_NO_WRAP);
-        let load = match offset {
-            Some(offset) => self.values.load_at(size, header, payload + offset),
+        // Where index, header and payload are added up decides what a huge constant wraps around
+        // to. libpcap's optimiser adds the constants first.
+        let number = self.values.number_of(index);
+        let load = match number.filter(|&n| optimize || n < SURELY_NO_WRAP) {
+            Some(number) => {
+                let offset = payload.wrapping_add(number);
+                self.values.load_at(size, header, offset)
+            }
             None => {
                 let start = self.values.binary(Operator::Add, index, header);
                 self.values.load_at(size, start, payload)

@@ -1,8 +1,11 @@
 //! Instructions turned once into what the interpreter executes: one dense operation per step, jump
-//! targets absolute, and the commonest pairs (load, then compare with a constant) fused into one.
+//! targets absolute, and the commonest sequences fused into one: a load and a comparison with a
+//! constant, the same at a place behind the IPv4 header, and comparisons with one constant after
+//! the other that all lead to the same place.
 //!
-//! Step `i` stands for instruction `i`. A fused step also does the work of instruction `i + 1`,
-//! which keeps its own step for jumps that enter there; so fusing needs no analysis of targets.
+//! Step `i` stands for instruction `i`. A fused step also does the work of the instructions after
+//! it, which keep their own steps for jumps that enter there; so fusing needs no analysis of
+//! targets.
 
 use super::Insn;
 use super::opcode as op;
@@ -67,6 +70,10 @@ pub(super) enum Op {
     LdHIndJeq,
     LdWJset,
     LdBJset,
+    /// X from an IPv4 header length, a 16-bit load at X, comparison.
+    MshLdHIndJeq,
+    /// Comparison with each of a list of constants.
+    JeqAny,
 }
 
 /// One step: operation, constant of the load, constant of the fused comparison, where to go on.
@@ -78,12 +85,18 @@ pub(super) struct Step {
     pub(super) k: u32,
     /// The value compared with, in fused steps.
     pub(super) compare: u32,
+    /// The offset of the second load, in steps that fuse two.
+    pub(super) second: u32,
 }
 
 /// The executable form of a valid program.
 #[derive(Clone, Debug)]
 pub(super) struct Decoded {
     pub(super) steps: Box<[Step]>,
+    /// The constants of [`Op::JeqAny`]: `compare` of them from index `k`.
+    pub(super) constants: Box<[u32]>,
+    /// Whether the program has scratch memory at all.
+    pub(super) uses_memory: bool,
 }
 
 impl Decoded {
@@ -100,17 +113,74 @@ impl Decoded {
                 let [load, jump] = [pair[0], pair[1]];
                 steps[at] = Step {
                     op,
-                    jt: jump.jt,
-                    jf: jump.jf,
                     k: load.k,
                     compare: jump.k,
+                    ..jump
                 };
             }
         }
+        fuse_header_lengths(&plain, &mut steps);
+        let constants = fuse_alternatives(&plain, &mut steps).into_boxed_slice();
+        // Loads need a store before them, which validation made sure of.
+        let uses_memory = plain.iter().any(|step| matches!(step.op, Op::St | Op::Stx));
         Self {
             steps: steps.into_boxed_slice(),
+            constants,
+            uses_memory,
         }
     }
+}
+
+/// `ldxb 4*([k]&0xf)`, `ldh [x + second]`, `jeq`.
+fn fuse_header_lengths(plain: &[Step], steps: &mut [Step]) {
+    for (at, three) in plain.windows(3).enumerate() {
+        if [Op::LdxMsh, Op::LdHInd, Op::JeqK] == [three[0].op, three[1].op, three[2].op] {
+            let [header, load, jump] = [three[0], three[1], three[2]];
+            let op = Op::MshLdHIndJeq;
+            steps[at] = Step {
+                op,
+                k: header.k,
+                compare: jump.k,
+                second: load.k,
+                ..jump
+            };
+        }
+    }
+}
+
+/// Runs of `jeq` that go on to the next when unequal and to one place when equal. Returns the
+/// constants of all runs.
+fn fuse_alternatives(plain: &[Step], steps: &mut [Step]) -> Vec<u32> {
+    let mut constants = Vec::new();
+    let mut at = 0;
+    while at < plain.len() {
+        let continues = |n: usize| {
+            let (this, before) = (&plain[n], &plain[n - 1]);
+            this.op == Op::JeqK && usize::from(before.jf) == n && before.jt == this.jt
+        };
+        let mut end = at + 1;
+        while plain[at].op == Op::JeqK && end < plain.len() && continues(end) {
+            end += 1;
+        }
+        let (first, jf) = (constants.len(), plain[end - 1].jf);
+        if end - at > 1 {
+            constants.extend(plain[at..end].iter().map(|step| step.k));
+            for n in at..end - 1 {
+                // Programs are far shorter than 32 bits count.
+                let index = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+                let (k, compare) = (index(first + n - at), index(end - n));
+                steps[n] = Step {
+                    op: Op::JeqAny,
+                    k,
+                    compare,
+                    jf,
+                    ..plain[n]
+                };
+            }
+        }
+        at = end;
+    }
+    constants
 }
 
 /// The operation that does both, where there is one.
@@ -142,6 +212,7 @@ fn step(insn: &Insn, at: usize) -> Step {
         jf,
         k: insn.k,
         compare: 0,
+        second: 0,
     }
 }
 

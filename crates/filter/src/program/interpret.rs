@@ -105,24 +105,35 @@ fn indirect(x: u32, k: u32) -> usize {
 impl Decoded {
     #[inline]
     pub(super) fn run(&self, data: &[u8], len: u32) -> u32 {
-        execute(&self.steps, data, len, &()).unwrap_or(0)
+        // Clearing memory that is not used would be a good part of a short program's time.
+        let accepted = match self.uses_memory {
+            false => execute(self, data, len, &(), &mut []),
+            true => execute(self, data, len, &(), &mut [0; op::MEMWORDS as usize]),
+        };
+        accepted.unwrap_or(0)
     }
 
     pub(super) fn run_with(&self, data: &[u8], len: u32, ancillary: &Ancillary) -> u32 {
-        execute(&self.steps, data, len, ancillary).unwrap_or(0)
+        let memory = &mut [0; op::MEMWORDS as usize];
+        execute(self, data, len, ancillary, memory).unwrap_or(0)
     }
 }
 
 /// Executes to the return. `None` where a load or a division rejects the packet.
 #[inline(always)]
-fn execute<M: Metadata>(steps: &[Step], data: &[u8], len: u32, metadata: &M) -> Option<u32> {
-    let mut memory = [0_u32; op::MEMWORDS as usize];
+fn execute<M: Metadata>(
+    program: &Decoded,
+    data: &[u8],
+    len: u32,
+    metadata: &M,
+    memory: &mut [u32],
+) -> Option<u32> {
     let (mut a, mut x) = (0_u32, 0_u32);
     let mut at = 0_usize;
     loop {
-        let step = steps.get(at)?;
+        let step = program.steps.get(at)?;
         let k = step.k;
-        let branch = |taken: bool| usize::from(if taken { step.jt } else { step.jf });
+        let branch = |taken: bool| usize::from(choose(taken, step));
         at += 1;
         match step.op {
             Op::LdWJeq => {
@@ -153,6 +164,18 @@ fn execute<M: Metadata>(steps: &[Step], data: &[u8], len: u32, metadata: &M) -> 
                 a = half(data, indirect(x, k))?;
                 at = branch(a == step.compare);
             }
+            Op::MshLdHIndJeq => {
+                x = (byte(data, k as usize)? & 0xf) << 2;
+                a = half(data, indirect(x, step.second))?;
+                at = branch(a == step.compare);
+            }
+            Op::JeqAny => {
+                let list = program
+                    .constants
+                    .get(k as usize..)?
+                    .get(..step.compare as usize)?;
+                at = branch(list.contains(&a));
+            }
             Op::RetK => return Some(k),
             Op::RetA => return Some(a),
             Op::JeqK => at = branch(a == k),
@@ -173,13 +196,13 @@ fn execute<M: Metadata>(steps: &[Step], data: &[u8], len: u32, metadata: &M) -> 
             Op::LdAncillary => a = metadata.get(k - op::SKF_AD_OFF, a, x)?,
             Op::LdImm => a = k,
             Op::LdLen => a = len,
-            Op::LdMem => a = memory[slot(k)],
+            Op::LdMem => a = *memory.get(k as usize)?,
             Op::LdxImm => x = k,
             Op::LdxLen => x = len,
-            Op::LdxMem => x = memory[slot(k)],
+            Op::LdxMem => x = *memory.get(k as usize)?,
             Op::LdxMsh => x = (byte(data, k as usize)? & 0xf) << 2,
-            Op::St => memory[slot(k)] = a,
-            Op::Stx => memory[slot(k)] = x,
+            Op::St => *memory.get_mut(k as usize)? = a,
+            Op::Stx => *memory.get_mut(k as usize)? = x,
             Op::AddK => a = a.wrapping_add(k),
             Op::AddX => a = a.wrapping_add(x),
             Op::SubK => a = a.wrapping_sub(k),
@@ -207,8 +230,19 @@ fn execute<M: Metadata>(steps: &[Step], data: &[u8], len: u32, metadata: &M) -> 
     }
 }
 
-/// A validated slot; the mask tells the compiler that it is inside.
+/// Where a conditional jump leads. The empty cold function keeps the compiler from turning this
+/// into a conditional move: the next step would then wait for the comparison, whereas a predicted
+/// branch lets the processor go ahead.
 #[inline(always)]
-fn slot(k: u32) -> usize {
-    (k % op::MEMWORDS) as usize
+fn choose(taken: bool, step: &Step) -> u16 {
+    if taken {
+        step.jt
+    } else {
+        rather_not();
+        step.jf
+    }
 }
+
+#[cold]
+#[inline]
+fn rather_not() {}
