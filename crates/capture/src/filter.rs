@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ringtap_filter::socket::{self, SocketView};
 use ringtap_filter::{CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile};
+use ringtap_jit::Native;
 use ringtap_savefile::{CaptureFilter, Interface, LinkType, Packet};
 use ringtap_sys::packet::{Instruction, LinkLayer};
 use ringtap_sys::resolve::SystemNames;
@@ -120,11 +121,38 @@ fn instruction(insn: &Insn) -> Instruction {
     Instruction { code, jt, jf, k }
 }
 
+/// A program made ready to run here: as native code where the processor has a code generator, else
+/// by the interpreter.
+#[derive(Clone, Debug)]
+enum Runner {
+    Native(Arc<Native>),
+    Interpreter(Program),
+}
+
+impl Runner {
+    fn new(program: Program) -> Self {
+        match Native::compile(&program) {
+            Ok(native) => Self::Native(Arc::new(native)),
+            // The interpreter runs every program; which of both does is a matter of speed.
+            Err(_) => Self::Interpreter(program),
+        }
+    }
+
+    #[inline]
+    fn accepts(&self, packet: &Packet<'_>) -> bool {
+        let verdict = match self {
+            Self::Native(native) => native.run(packet.data, packet.len),
+            Self::Interpreter(program) => program.run(packet.data, packet.len),
+        };
+        verdict != 0
+    }
+}
+
 /// A filter compiled for the interfaces of a source.
 #[derive(Clone, Debug)]
 pub(crate) struct FilterTable {
     /// One program for each link type among the interfaces.
-    programs: Vec<(LinkType, Program)>,
+    programs: Vec<(LinkType, Runner)>,
     /// The index of each interface's program.
     by_interface: Vec<usize>,
     /// The most that is kept of a packet, in bytes.
@@ -135,7 +163,7 @@ impl FilterTable {
     /// For a source with one interface.
     pub(crate) fn of_one(program: Program, link_type: LinkType, snaplen: u32) -> Self {
         Self {
-            programs: vec![(link_type, program)],
+            programs: vec![(link_type, Runner::new(program))],
             by_interface: vec![0],
             snaplen,
         }
@@ -161,8 +189,8 @@ impl FilterTable {
             let index = match known {
                 Some(index) => index,
                 None => {
-                    self.programs
-                        .push((link_type, filter.compile(link_type, MAX_SNAPLEN)?));
+                    let program = filter.compile(link_type, MAX_SNAPLEN)?;
+                    self.programs.push((link_type, Runner::new(program)));
                     self.programs.len() - 1
                 }
             };
@@ -175,8 +203,8 @@ impl FilterTable {
     #[inline]
     pub(crate) fn apply<'a>(&self, mut packet: Packet<'a>) -> Option<Packet<'a>> {
         let index = *self.by_interface.get(packet.interface as usize)?;
-        let (_, program) = self.programs.get(index)?;
-        if program.run(packet.data, packet.len) == 0 {
+        let (_, runner) = self.programs.get(index)?;
+        if !runner.accepts(&packet) {
             return None;
         }
         if let Some((kept, _)) = packet.data.split_at_checked(self.snaplen as usize) {

@@ -148,6 +148,17 @@ impl<'a> Run<'a> {
         self.packets == 0
     }
 
+    /// Captured bytes of all packets together, without their headers.
+    #[must_use]
+    pub fn captured_bytes(&self) -> u64 {
+        match self.encoding {
+            Encoding::Pcap(encoding) if self.max_caplen <= encoding.snaplen => {
+                (self.bytes.len() - self.packets * encoding.header_len()) as u64
+            }
+            _ => self.packets().map(|packet| packet.data.len() as u64).sum(),
+        }
+    }
+
     /// A bound on the captured bytes of each packet.
     #[inline]
     #[must_use]

@@ -241,12 +241,19 @@ fn own_section() -> Section {
 
 /// What the batches of both formats have in common.
 trait Batch<'d> {
+    /// The packets of a block, with what of their options the format can hold.
+    fn packets(block: &'d Block<'_>) -> impl Iterator<Item = (Packet<'d>, Options<'d>)>;
     fn push(&mut self, packet: &Packet<'d>, options: &Options<'d>) -> Result<(), WriteError>;
     fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError>;
     fn commit(self) -> Result<(), WriteError>;
 }
 
 impl<'d> Batch<'d> for PcapBatch<'_, 'd, File> {
+    #[inline]
+    fn packets(block: &'d Block<'_>) -> impl Iterator<Item = (Packet<'d>, Options<'d>)> {
+        block.packets().map(|packet| (packet, Options::none()))
+    }
+
     #[inline]
     fn push(&mut self, packet: &Packet<'d>, _: &Options<'d>) -> Result<(), WriteError> {
         PcapBatch::push(self, packet)
@@ -262,6 +269,11 @@ impl<'d> Batch<'d> for PcapBatch<'_, 'd, File> {
 }
 
 impl<'d> Batch<'d> for PcapngBatch<'_, 'd, File> {
+    #[inline]
+    fn packets(block: &'d Block<'_>) -> impl Iterator<Item = (Packet<'d>, Options<'d>)> {
+        block.packets_with_options()
+    }
+
     #[inline]
     fn push(&mut self, packet: &Packet<'d>, options: &Options<'d>) -> Result<(), WriteError> {
         self.push_with_options(packet, options)
@@ -279,8 +291,8 @@ impl<'d> Batch<'d> for PcapngBatch<'_, 'd, File> {
 /// Is shown each packet that was taken.
 pub(crate) type See<'s> = &'s mut dyn FnMut(&Packet<'_>) -> Result<(), DumpError>;
 
-fn fill<'d>(
-    mut batch: impl Batch<'d>,
+fn fill<'d, B: Batch<'d>>(
+    mut batch: B,
     block: &'d Block<'_>,
     selector: &mut Selector,
     mut see: Option<See<'_>>,
@@ -294,11 +306,10 @@ fn fill<'d>(
     let whole = see.is_none() && first_interface == 0 && selector.takes_all();
     if whole && let Some(run) = block.run() {
         batch.push_run(run).map_err(failed)?;
-        let bytes = run.packets().map(|packet| packet.data.len() as u64).sum();
-        selector.passed(run.len() as u64, bytes);
+        selector.passed(run.len() as u64, run.captured_bytes());
         return batch.commit().map_err(failed);
     }
-    for (mut packet, options) in block.packets_with_options() {
+    for (mut packet, options) in B::packets(block) {
         if selector.judge(&mut packet) == Verdict::Take {
             if let Some(see) = &mut see {
                 see(&packet)?;

@@ -35,7 +35,7 @@ pub(crate) enum Stop {
 
 impl PcapEncoding {
     #[inline]
-    fn header_len(&self) -> usize {
+    pub(crate) fn header_len(&self) -> usize {
         if self.extended {
             EXTENDED_HEADER
         } else {
