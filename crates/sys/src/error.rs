@@ -24,7 +24,11 @@ impl Error {
     /// An error whose reason is known.
     #[must_use]
     pub fn new(call: &'static str, context: impl Into<String>, source: io::Error) -> Self {
-        Self { call, context: context.into(), source }
+        Self {
+            call,
+            context: context.into(),
+            source,
+        }
     }
 
     /// The error number, where the operating system gave one.
