@@ -86,15 +86,16 @@ impl Summary {
             writeln!(out, "{n} {} {verb}", plural(n))?;
         }
         let dropped = &self.stats.dropped;
+        // What people look for is always there; the rest only where there is something to tell.
         let places = [
-            (dropped.hook, "dropped at the hook"),
-            (self.sampling(), "left out by sampling"),
-            (dropped.ring, "dropped in the ring"),
-            (dropped.interface, "dropped by the interface"),
-            (dropped.application, "dropped by the application"),
+            (dropped.hook, "dropped at the hook", false),
+            (self.sampling(), "left out by sampling", false),
+            (dropped.ring, "dropped in the ring", true),
+            (dropped.interface, "dropped by the interface", true),
+            (dropped.application, "dropped by the application", false),
         ];
-        for (count, place) in places {
-            if let Some(n) = count {
+        for (count, place, always) in places {
+            if let Some(n) = count.filter(|&n| always || n > 0) {
                 writeln!(out, "{n} {} {place}", plural(n))?;
             }
         }
