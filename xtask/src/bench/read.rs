@@ -87,9 +87,11 @@ fn judge(worst: Option<f64>) {
 
 fn command(side: Side, program: &Path, file: &Path, filter: Option<&str>) -> Command {
     let mut command = Command::new(program);
-    if side == Side::Ringtap {
-        command.arg("dump");
-    }
+    match side {
+        Side::Ringtap => command.arg("dump"),
+        // As root it would make the device its own user's.
+        Side::Peer => command.args(["-Z", "root"]),
+    };
     command
         .arg("-r")
         .arg(file)
