@@ -7,11 +7,10 @@ use std::sync::Arc;
 use ringtap_filter::socket::{self, SocketView};
 use ringtap_filter::{CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile};
 use ringtap_jit::Native;
-use ringtap_savefile::{CaptureFilter, Interface, LinkType, Packet};
+use ringtap_savefile::{ByteOrder, CaptureFilter, Interface, LinkType, Packet};
 use ringtap_sys::packet::{Instruction, LinkLayer};
 use ringtap_sys::resolve::SystemNames;
 
-use crate::options::MAX_SNAPLEN;
 use crate::{Error, Result, UserSpaceReason};
 
 /// A filter: an expression of the pcap-filter language with what its compilation depends on.
@@ -68,16 +67,32 @@ impl Filter {
         &self.expression
     }
 
-    /// The program for packets of a link type, as they are in a file.
+    /// The program for packets of a link type as this host captures them.
     ///
     /// # Errors
     ///
     /// The expression is no filter, or not one for this link type.
     pub fn compile(&self, link_type: LinkType, snaplen: u32) -> Result<Program> {
+        self.compile_for(link_type, |options| options.snaplen = snaplen)
+    }
+
+    /// The program for packets of a file, whose numbers are in that byte order.
+    fn compile_for_file(&self, link_type: LinkType, byte_order: ByteOrder) -> Result<Program> {
+        self.compile_for(link_type, |options| {
+            options.from_file = true;
+            options.swapped = byte_order != ByteOrder::NATIVE;
+        })
+    }
+
+    fn compile_for(
+        &self,
+        link_type: LinkType,
+        adapt: impl FnOnce(&mut CompileOptions),
+    ) -> Result<Program> {
         let mut options = CompileOptions::new(ringtap_filter::LinkType(link_type.to_dlt()));
-        options.snaplen = snaplen;
         options.netmask = self.netmask;
         options.optimize = self.optimize;
+        adapt(&mut options);
         compile(&self.expression, &options, &*self.resolver).map_err(|error| Error::Filter {
             expression: self.expression.clone(),
             link_type,
@@ -151,8 +166,8 @@ impl Runner {
 /// A filter compiled for the interfaces of a source.
 #[derive(Clone, Debug)]
 pub(crate) struct FilterTable {
-    /// One program for each link type among the interfaces.
-    programs: Vec<(LinkType, Runner)>,
+    /// One program for each link type among the interfaces, and byte order of its headers.
+    programs: Vec<((LinkType, ByteOrder), Runner)>,
     /// The index of each interface's program.
     by_interface: Vec<usize>,
     /// The most that is kept of a packet, in bytes.
@@ -163,7 +178,7 @@ impl FilterTable {
     /// For a source with one interface.
     pub(crate) fn of_one(program: Program, link_type: LinkType, snaplen: u32) -> Self {
         Self {
-            programs: vec![(link_type, Runner::new(program))],
+            programs: vec![((link_type, ByteOrder::NATIVE), Runner::new(program))],
             by_interface: vec![0],
             snaplen,
         }
@@ -178,19 +193,23 @@ impl FilterTable {
         }
     }
 
-    /// Compiles `filter` for the interfaces that were added since the last call.
-    pub(crate) fn extend(&mut self, filter: &Filter, interfaces: &[Interface]) -> Result<()> {
-        for interface in interfaces
-            .get(self.by_interface.len()..)
-            .unwrap_or_default()
-        {
-            let link_type = interface.link_type;
-            let known = self.programs.iter().position(|(of, _)| *of == link_type);
+    /// Compiles `filter` for the interfaces of a file that were added since the last call; its
+    /// numbers are in that byte order.
+    pub(crate) fn extend(
+        &mut self,
+        filter: &Filter,
+        interfaces: &[Interface],
+        byte_order: ByteOrder,
+    ) -> Result<()> {
+        let new = interfaces.get(self.by_interface.len()..);
+        for interface in new.unwrap_or_default() {
+            let key = (interface.link_type, byte_order);
+            let known = self.programs.iter().position(|(of, _)| *of == key);
             let index = match known {
                 Some(index) => index,
                 None => {
-                    let program = filter.compile(link_type, MAX_SNAPLEN)?;
-                    self.programs.push((link_type, Runner::new(program)));
+                    let program = filter.compile_for_file(interface.link_type, byte_order)?;
+                    self.programs.push((key, Runner::new(program)));
                     self.programs.len() - 1
                 }
             };

@@ -55,6 +55,9 @@ pub struct CompileOptions {
     /// Whether the capture was written by a host of the other byte order, which matters for link
     /// types with a header in host order. Default: no.
     pub swapped: bool,
+    /// Whether packets come from a file, maybe of another system: BSD loopback headers then have
+    /// the address families of all systems, else this one's. Default: no.
+    pub from_file: bool,
 }
 
 impl CompileOptions {
@@ -68,6 +71,7 @@ impl CompileOptions {
             optimize: true,
             ancillary: false,
             swapped: false,
+            from_file: false,
         }
     }
 }
@@ -83,7 +87,7 @@ pub fn compile(
     resolver: &dyn Resolver,
 ) -> Result<Program, CompileError> {
     let whole = |kind| CompileError::new(0..expr.len(), kind);
-    let link = link::link_layer(options.link_type, options.swapped)
+    let link = link::link_layer(options)
         .ok_or_else(|| whole(ErrorKind::UnsupportedLinkType(options.link_type.0)))?;
     let mut values = ir::Values::new(options.optimize);
     let condition = match language::parse(expr)? {

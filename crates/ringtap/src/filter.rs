@@ -7,20 +7,21 @@ use ringtap_capture::{Error, Filter, LinkType};
 use ringtap_filter::disasm;
 
 use crate::cli::FilterArgs;
+use crate::notice::notice;
 
 /// Runs the command.
 pub(crate) fn run(args: &FilterArgs) -> ExitCode {
     let Some(link_type) = LinkType::from_name(&args.link_type) else {
-        eprintln!(
-            "ringtap: unknown link type {:?}; see docs/filter.md",
+        notice(format_args!(
+            "unknown link type {:?}; see docs/filter.md",
             args.link_type
-        );
+        ));
         return ExitCode::from(2);
     };
     let program = match Filter::new(args.filter.join(" ")).compile(link_type, args.snaplen) {
         Ok(program) => program,
         Err(error) => {
-            eprintln!("ringtap: {}", describe(&error));
+            notice(describe(&error));
             return ExitCode::from(2);
         }
     };
@@ -32,7 +33,7 @@ pub(crate) fn run(args: &FilterArgs) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ringtap: standard output: {error}");
+            notice(format_args!("standard output: {error}"));
             ExitCode::from(1)
         }
     }

@@ -5,6 +5,7 @@ mod cli;
 mod devices;
 mod dump;
 mod filter;
+mod notice;
 mod print;
 mod values;
 
@@ -17,7 +18,7 @@ fn main() -> ExitCode {
         cli::Command::Devices(args) => match devices::run(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("ringtap: {error}");
+                notice::notice(&error);
                 ExitCode::FAILURE
             }
         },

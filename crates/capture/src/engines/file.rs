@@ -81,7 +81,7 @@ impl Source for FileSource {
         }
         // An interface is an item of its own, so that it is known here before its packets come.
         if let Some((filter, table)) = &mut self.filter {
-            table.extend(filter, self.reader.interfaces())?;
+            table.extend(filter, self.reader.interfaces(), self.reader.byte_order())?;
         }
         let table = self.filter.as_ref().map(|(_, table)| table);
         Ok(match self.reader.next()? {
@@ -119,7 +119,7 @@ impl Source for FileSource {
             None => None,
             Some(filter) => {
                 let mut table = FilterTable::of_file();
-                table.extend(filter, self.reader.interfaces())?;
+                table.extend(filter, self.reader.interfaces(), self.reader.byte_order())?;
                 Some((filter.clone(), table))
             }
         };

@@ -2,34 +2,49 @@
 
 use super::ethertype as et;
 use super::{EtherProto, LinkLayer, Place, equals};
+use crate::CompileOptions;
 use crate::ir::{Condition, Size, Values};
 
-/// `AF_INET` and `AF_INET6` of Linux. The other systems agree on the former and differ, among
-/// themselves too, on the latter.
+/// `AF_INET`, on which all systems agree.
 const AF_INET: u32 = 2;
-const AF_INET6: u32 = 10;
+/// `AF_INET6` of Linux.
+const AF_INET6: [u32; 1] = [10];
+/// `AF_INET6` of the systems that write this header: macOS, the other BSDs, FreeBSD.
+const AF_INET6_IN_FILES: [u32; 3] = [30, 24, 28];
 
 pub(super) struct Loopback {
     name: &'static str,
     /// Whether the family reads byte-swapped when loaded in network order.
     little_endian: bool,
+    /// The numbers that stand for IPv6.
+    inet6: &'static [u32],
 }
 
 impl Loopback {
     /// In the byte order of the host that captured.
-    pub(super) fn null(swapped: bool) -> Self {
+    pub(super) fn null(options: &CompileOptions) -> Self {
         Self {
             name: "BSD loopback",
-            little_endian: cfg!(target_endian = "little") != swapped,
+            little_endian: cfg!(target_endian = "little") != options.swapped,
+            inet6: inet6(options),
         }
     }
 
     /// In network byte order.
-    pub(super) fn network_order() -> Self {
+    pub(super) fn network_order(options: &CompileOptions) -> Self {
         Self {
             name: "OpenBSD loopback",
             little_endian: false,
+            inet6: inet6(options),
         }
+    }
+}
+
+fn inet6(options: &CompileOptions) -> &'static [u32] {
+    if options.from_file {
+        &AF_INET6_IN_FILES
+    } else {
+        &AF_INET6
     }
 }
 
@@ -46,16 +61,48 @@ impl LinkLayer for Loopback {
     }
 
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
-        let family = match proto {
-            et::IP => AF_INET,
-            et::IP6 => AF_INET6,
+        let families: &[u32] = match proto {
+            et::IP => &[AF_INET],
+            et::IP6 => self.inet6,
             _ => return Condition::Constant(false),
         };
-        let family = if self.little_endian {
-            family.swap_bytes()
-        } else {
-            family
+        let mut is_any = Condition::Constant(false);
+        for family in families {
+            let family = if self.little_endian {
+                family.swap_bytes()
+            } else {
+                *family
+            };
+            is_any = is_any.or(equals(values, Size::Word, place.type_field, family));
+        }
+        is_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{CompileOptions, LinkType, Tables, compile};
+
+    /// As libpcap 1.10.3 compiles `ip6` for such files, and for a device.
+    #[test]
+    fn files_have_the_address_families_of_all_systems() {
+        let mut options = CompileOptions::new(LinkType::NULL);
+        options.swapped = cfg!(target_endian = "big");
+        let accepts = |options: &CompileOptions, family: u8| {
+            let program = compile("ip6", options, &Tables::new()).expect("a filter");
+            program.run(&[family, 0, 0, 0, 0x60], 5) != 0
         };
-        equals(values, Size::Word, place.type_field, family)
+        let families = [2, 10, 24, 28, 30];
+        assert_eq!(
+            families.map(|family| accepts(&options, family)),
+            [false, true, false, false, false]
+        );
+        options.from_file = true;
+        assert_eq!(
+            families.map(|family| accepts(&options, family)),
+            [false, false, true, true, true]
+        );
+        options.swapped = !options.swapped;
+        assert!(!accepts(&options, 30));
     }
 }

@@ -10,6 +10,7 @@ mod ppp;
 mod raw;
 mod sll;
 
+use crate::CompileOptions;
 use crate::ir::{Condition, Relation, Size, Test, Values};
 
 /// The kind of link-layer header, by its `LINKTYPE_` number in capture files.
@@ -131,13 +132,12 @@ pub(crate) trait LinkLayer {
     }
 }
 
-/// The link layer of a link type. `swapped` says that the file was written by a host of the other
-/// byte order, which matters for headers in host order.
-pub(crate) fn link_layer(link_type: LinkType, swapped: bool) -> Option<Box<dyn LinkLayer>> {
-    Some(match link_type {
+/// The link layer of a link type, where filters for it are supported.
+pub(crate) fn link_layer(options: &CompileOptions) -> Option<Box<dyn LinkLayer>> {
+    Some(match options.link_type {
         LinkType::ETHERNET => Box::new(ethernet::Ethernet),
-        LinkType::NULL => Box::new(loopback::Loopback::null(swapped)),
-        LinkType::LOOP => Box::new(loopback::Loopback::network_order()),
+        LinkType::NULL => Box::new(loopback::Loopback::null(options)),
+        LinkType::LOOP => Box::new(loopback::Loopback::network_order(options)),
         // BSDs number raw IP differently inside a host than in files.
         LinkType::RAW | LinkType(12 | 14) => Box::new(raw::Raw::Either),
         LinkType::IPV4 => Box::new(raw::Raw::V4),

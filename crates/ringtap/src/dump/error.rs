@@ -1,10 +1,11 @@
 //! What can end a run, and with which exit status.
 
+use std::borrow::Cow;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ringtap_capture::Error;
-use ringtap_savefile::WriteError;
+use ringtap_savefile::{WriteError, WriteErrorKind};
 
 /// The end of a run that is not a success.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +20,7 @@ pub(crate) enum DumpError {
     #[error("cannot create {}: {source}", path.display())]
     Create { path: PathBuf, source: io::Error },
     /// The output failed; what was written before is intact.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", name_of(path))]
     Write { path: PathBuf, source: WriteError },
     /// The input tells of no interface, so a pcap file's header can't be written.
     #[error("{}: the input describes no interface; a pcap file needs a link type", path.display())]
@@ -52,6 +53,10 @@ pub(crate) enum UsageError {
     Steal,
     #[error("--threads needs -w: packets of several threads have no common order to print")]
     ThreadsPrint,
+    #[error("--to is not after --from: there is nothing between")]
+    EmptyRange,
+    #[error("-t may be given up to five times")]
+    TimeFlags,
     #[error(
         "--timestamp {name}: expected host, host_lowprec, host_hiprec, adapter or adapter_unsynced"
     )]
@@ -61,6 +66,18 @@ pub(crate) enum UsageError {
 }
 
 impl DumpError {
+    /// Packets that are in the output all the same, where the output failed.
+    pub(crate) fn intact_packets(&self) -> Option<u64> {
+        match self {
+            Self::Write { source, .. } => match source.kind() {
+                WriteErrorKind::Output { packets, .. } => Some(*packets),
+                _ => None,
+            },
+            Self::Print { packets, .. } => Some(*packets),
+            _ => None,
+        }
+    }
+
     /// 2 for wrong usage, 1 for all else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
@@ -75,5 +92,12 @@ impl DumpError {
             ) => 2,
             _ => 1,
         }
+    }
+}
+
+fn name_of(path: &Path) -> Cow<'_, str> {
+    match path.to_str() {
+        Some("-") => Cow::Borrowed("standard output"),
+        _ => path.to_string_lossy(),
     }
 }

@@ -315,7 +315,11 @@ fn fill<'d, B: Batch<'d>>(
                 see(&packet)?;
             }
             packet.interface += first_interface;
-            batch.push(&packet, &options).map_err(failed)?;
+            if let Err(error) = batch.push(&packet, &options) {
+                // What came before this packet stays, unless the output is what failed.
+                let _ = batch.commit();
+                return Err(failed(error));
+            }
         }
     }
     batch.commit().map_err(failed)

@@ -9,12 +9,13 @@ use std::time::Instant;
 use ringtap_capture::{
     FileSource, Filter, Item, Next, ReadOptions, Source, Stats, Waker, open_file, open_stream,
 };
+use ringtap_savefile::Format;
 use ringtap_sys::poll::{self, Interest};
 
 use super::error::DumpError;
 use super::plan::Plan;
 use super::progress::Progress;
-use super::signals::{self, Requests};
+use super::signals::Requests;
 use super::sink::Sink;
 use super::summary::Summary;
 use super::{explain, is_same_file, open_outputs, report, setup};
@@ -33,12 +34,23 @@ pub(crate) fn run(
         return Err(DumpError::SameFile { path: path.clone() });
     }
     let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
+    let requests = Requests::default();
     let mut sources = Vec::new();
     for path in paths {
-        sources.push(open(path, filter, &interrupt)?);
+        let stream = Interruption {
+            waker: interrupt.clone(),
+            requests: requests.clone(),
+        };
+        sources.push(open(path, filter, stream)?);
     }
+    let fine = |source: &FileSource| source.reader().format() == Format::Pcapng;
+    let plan = &Plan {
+        nano: plan.nano || sources.iter().any(fine),
+        ..plan.clone()
+    };
     let mut sink = open_outputs(args, plan, false)?;
-    let requests = signals::watch(vec![interrupt]).map_err(|e| setup("watch for signals", e))?;
+    let watched = requests.watch(vec![interrupt]);
+    watched.map_err(|source| setup("watch for signals", source))?;
     let inputs: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let mut progress = Progress::new(&inputs, plan.output.file.is_some() && !plan.output.print);
 
@@ -58,10 +70,11 @@ pub(crate) fn run(
         }
     }
     drop(progress);
-    let summary = Summary {
+    let captured = sink.selector.taken();
+    let mut summary = Summary {
         engine: "file",
         elapsed: started.elapsed(),
-        captured: sink.selector.taken(),
+        captured,
         bytes: sink.selector.taken_bytes(),
         sampled_out: sink.selector.sampled_out(),
         // What was read ahead and then not wanted is in the sum.
@@ -71,12 +84,17 @@ pub(crate) fn run(
         },
     };
     let finished = sink.file.map(super::file::CaptureFile::finish).transpose();
+    summary.correct(&result, &finished);
     report(&summary, args.report.json_stats);
     result?;
     finished.map(drop)
 }
 
-fn open(path: &Path, filter: Option<&Filter>, interrupt: &Waker) -> Result<FileSource, DumpError> {
+fn open(
+    path: &Path,
+    filter: Option<&Filter>,
+    interruption: Interruption,
+) -> Result<FileSource, DumpError> {
     let options = ReadOptions::default();
     if path.as_os_str() != "-" {
         return Ok(open_file(path, &options, filter)?);
@@ -86,10 +104,7 @@ fn open(path: &Path, filter: Option<&Filter>, interrupt: &Waker) -> Result<FileS
         path: path.to_owned(),
         source,
     })?;
-    let stream = Interruptible {
-        file,
-        interrupt: interrupt.clone(),
-    };
+    let stream = Interruptible { file, interruption };
     Ok(open_stream(
         Box::new(stream),
         "standard input",
@@ -101,7 +116,13 @@ fn open(path: &Path, filter: Option<&Filter>, interrupt: &Waker) -> Result<FileS
 /// Standard input that ends when a signal asks for it, though its writer is silent.
 struct Interruptible {
     file: File,
-    interrupt: Waker,
+    interruption: Interruption,
+}
+
+/// How a signal reaches a reader that waits.
+struct Interruption {
+    waker: Waker,
+    requests: Requests,
 }
 
 impl Read for Interruptible {
@@ -109,11 +130,14 @@ impl Read for Interruptible {
         loop {
             let interests = [
                 Interest::read(self.file.as_fd()),
-                Interest::read(self.interrupt.as_fd()),
+                Interest::read(self.interruption.waker.as_fd()),
             ];
             let [input, interrupt] = poll::wait(interests, None).map_err(|error| error.source)?;
-            if interrupt.readable {
+            if self.interruption.requests.stop() {
                 return Ok(0);
+            }
+            if interrupt.readable {
+                self.interruption.waker.take();
             }
             if input.readable || input.failed {
                 return self.file.read(buffer);

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,11 +14,12 @@ use ringtap_capture::{
 
 use super::error::{DumpError, UsageError};
 use super::plan::Plan;
-use super::signals::{self, Requests};
+use super::signals::Requests;
 use super::sink::Sink;
 use super::summary::Summary;
 use super::{explain, open_outputs, report, setup};
 use crate::cli::DumpArgs;
+use crate::notice::notice;
 
 /// What is to be captured.
 pub(crate) struct Request<'a> {
@@ -53,7 +55,9 @@ pub(crate) fn run(
     sink.begin_source(true);
     sink.interfaces(&interfaces)?;
     let wakers = sources.iter().map(|source| source.waker()).collect();
-    let requests = signals::watch(wakers).map_err(|e| setup("watch for signals", e))?;
+    let requests = Requests::default();
+    let watched = requests.watch(wakers);
+    watched.map_err(|source| setup("watch for signals", source))?;
 
     let begun = (now(), Instant::now());
     let run = Run {
@@ -62,10 +66,11 @@ pub(crate) fn run(
         options: request.options,
         args,
         begun,
+        delivered: AtomicU64::new(0),
     };
     let result = run.pump_all(&mut sources);
-    let stats = sum(&mut sources);
-    let summary = run.summary(engine, stats);
+    let stats = run.until_the_end(sum(&mut sources));
+    let mut summary = run.summary(engine, stats);
     let mut sink = run
         .sink
         .into_inner()
@@ -73,13 +78,14 @@ pub(crate) fn run(
     let finished = match sink.file.take() {
         Some(mut file) => {
             let counted = file.statistics(&stats, (begun.0, now()), summary.captured);
-            let finished = file.finish().map(drop);
+            let finished = file.finish().map(Some);
             counted.and(finished)
         }
-        None => Ok(()),
+        None => Ok(None),
     };
+    summary.correct(&result, &finished);
     report(&summary, args.report.json_stats);
-    result.and(finished)
+    result.and(finished.map(drop))
 }
 
 fn open_sources(
@@ -88,7 +94,10 @@ fn open_sources(
 ) -> Result<Vec<Box<dyn Source>>, DumpError> {
     let chosen;
     let device = match request.device {
-        Some(device) => device,
+        Some(device) => {
+            chosen = by_number(device).unwrap_or_else(|| device.to_owned());
+            &chosen
+        }
         None => {
             let name = devices::default_device().map_err(|e| setup("list the devices", e))?;
             chosen = name
@@ -105,6 +114,21 @@ fn open_sources(
     }
 }
 
+/// The name of the device that `ringtap devices` lists under this number, where it is one.
+fn by_number(device: &str) -> Option<String> {
+    let number: u32 = device.parse().ok()?;
+    let devices = devices::list().ok()?;
+    let is_name = devices
+        .iter()
+        .any(|known| known.is_called(device.as_bytes()));
+    let numbered = devices
+        .iter()
+        .find(|known| known.index == number && !known.is_any());
+    numbered
+        .filter(|_| !is_name)
+        .map(|known| known.name.to_string())
+}
+
 /// Says in one line what captures and where, and what is not as it was asked for.
 fn announce(description: &ringtap_capture::Description) {
     let link_type = description
@@ -113,12 +137,12 @@ fn announce(description: &ringtap_capture::Description) {
         .map(ToString::to_string)
         .unwrap_or_default();
     let snaplen = description.snaplen.unwrap_or(0);
-    eprintln!(
-        "ringtap: capturing on {} (engine {}), link type {link_type}, snaplen {snaplen} bytes",
+    notice(format_args!(
+        "capturing on {} (engine {}), link type {link_type}, snaplen {snaplen} bytes",
         description.device, description.engine
-    );
+    ));
     for note in &description.notes {
-        eprintln!("ringtap: {note}");
+        notice(note);
     }
 }
 
@@ -145,6 +169,8 @@ struct Run<'a> {
     args: &'a DumpArgs,
     /// By the wall clock and by the steady one.
     begun: (Timestamp, Instant),
+    /// Packets that the sources have handed out.
+    delivered: AtomicU64,
 }
 
 impl Run<'_> {
@@ -188,11 +214,20 @@ impl Run<'_> {
 
     fn pump_blocks(&self, source: &mut dyn Source) -> Result<(), DumpError> {
         let engine = source.describe().engine;
-        let mut deadline = None;
+        let mut ending: Option<(Instant, Option<u64>)> = None;
+        let mut delivered = 0;
         loop {
-            if self.requests.stop() && deadline.is_none() {
-                deadline = Some(Instant::now() + self.options.timeout + GRACE);
-                self.sink().end_at(now());
+            if self.requests.stop() && ending.is_none() {
+                let mut sink = self.sink();
+                if sink.is_done() {
+                    return Ok(());
+                }
+                sink.end_at(now());
+                let deadline = Instant::now() + self.options.timeout + GRACE;
+                ending = Some((deadline, put_into_ring(&source.stats()?)));
+            }
+            if ending.is_some_and(|(_, last)| last.is_some_and(|last| last <= delivered)) {
+                return Ok(());
             }
             if self.requests.take_report() {
                 let stats = source.stats()?;
@@ -200,6 +235,9 @@ impl Run<'_> {
             }
             match source.next() {
                 Ok(Next::Block(block)) => {
+                    let packets = block.len() as u64;
+                    delivered += packets;
+                    self.delivered.fetch_add(packets, Ordering::Relaxed);
                     let mut sink = self.sink();
                     sink.block(&block)?;
                     if sink.is_done() {
@@ -207,15 +245,25 @@ impl Run<'_> {
                     }
                 }
                 Ok(Next::End) => return Ok(()),
-                Ok(Next::TimedOut) if deadline.is_some() => return Ok(()),
+                Ok(Next::TimedOut) if ending.is_some() => return Ok(()),
                 Ok(_) => {}
-                Err(error) if error.is_transient() => eprintln!("ringtap: {error}; waiting"),
+                Err(error) if error.is_transient() => notice(format_args!("{error}; waiting")),
                 Err(error) => return Err(error.into()),
             }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if ending.is_some_and(|(deadline, _)| Instant::now() >= deadline) {
                 return Ok(());
             }
         }
+    }
+
+    /// The counters as they were when the run was asked to end: what came while it ended, and was
+    /// left out for that, was not received.
+    fn until_the_end(&self, mut stats: Stats) -> Stats {
+        if let (Some(late), Some(ring)) = (self.sink().selector.late(), stats.dropped.ring) {
+            let delivered = self.delivered.load(Ordering::Relaxed);
+            stats.received = Some(delivered.saturating_sub(late) + ring);
+        }
+        stats
     }
 
     fn sink(&self) -> MutexGuard<'_, Sink> {
@@ -233,6 +281,12 @@ impl Run<'_> {
             stats,
         }
     }
+}
+
+/// Packets that went into the ring so far, where that is known: those that were not delivered yet
+/// will be.
+fn put_into_ring(stats: &Stats) -> Option<u64> {
+    stats.received?.checked_sub(stats.dropped.ring?)
 }
 
 /// The counters of all sources together. What one source does not know is not known; what the

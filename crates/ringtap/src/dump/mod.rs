@@ -13,7 +13,8 @@ mod sink;
 mod summary;
 
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ use ringtap_capture::{Filter, Source};
 use ringtap_sys::privileges::{self, User};
 
 use crate::cli::DumpArgs;
+use crate::notice::{notice, raw};
 use error::DumpError;
 use file::{CaptureFile, Settings};
 use plan::{Input, Plan};
@@ -34,7 +36,7 @@ pub(crate) fn run(args: &DumpArgs) -> ExitCode {
     match try_run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ringtap: {error}");
+            notice(&error);
             ExitCode::from(error.exit_status())
         }
     }
@@ -143,21 +145,32 @@ fn report(summary: &Summary, json: bool) {
     } else {
         summary.write_text(&mut text)
     };
-    // Where standard error is closed there is nobody to tell.
-    let _ = written.and_then(|()| io::stderr().write_all(&text));
+    if written.is_ok() {
+        raw(String::from_utf8_lossy(&text));
+    }
 }
 
 /// Prints how the source captures, where that was asked for.
 fn explain(args: &DumpArgs, source: &dyn Source) {
     if args.report.explain_capture {
-        eprint!("{}", source.describe());
+        raw(source.describe());
     }
 }
 
-/// Whether both paths lead to the same regular file, which must not be read and written at once.
-fn is_same_file(a: &Path, b: &Path) -> bool {
+/// Whether both lead to the same regular file, which must not be read and written at once. `-` is
+/// standard input for `input` and standard output for `output`.
+fn is_same_file(input: &Path, output: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    match (a.metadata(), b.metadata()) {
+    let standard = |fd: BorrowedFd<'_>| fs::File::from(fd.try_clone_to_owned()?).metadata();
+    let read = match input.as_os_str().to_str() {
+        Some("-") => standard(io::stdin().as_fd()),
+        _ => input.metadata(),
+    };
+    let written = match output.as_os_str().to_str() {
+        Some("-") => standard(io::stdout().as_fd()),
+        _ => output.metadata(),
+    };
+    match (read, written) {
         (Ok(a), Ok(b)) => a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,
     }

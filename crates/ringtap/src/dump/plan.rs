@@ -12,15 +12,13 @@ use super::select::Selection;
 use crate::cli::{self, DumpArgs, FileFormat};
 use crate::values::MAX_SNAPLEN;
 
-/// How long packets wait at most when nobody looks at them meanwhile.
-const WRITING_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long they wait when they are printed.
-const PRINTING_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long packets wait at most. It is also what the end of a capture may wait for the last ones.
+const TIMEOUT: Duration = Duration::from_millis(100);
 /// How long a reader that polls looks for packets before it sleeps.
 const BUSY_POLL: Duration = Duration::from_micros(50);
 
 /// Where packets come from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Input {
     /// A device, and how to capture on it.
     Live {
@@ -33,7 +31,7 @@ pub(crate) enum Input {
 }
 
 /// Where packets go.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Output {
     /// The capture file.
     pub(crate) file: Option<(PathBuf, FileFormat)>,
@@ -42,7 +40,7 @@ pub(crate) struct Output {
 }
 
 /// A run, decided.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) input: Input,
     pub(crate) output: Output,
@@ -58,6 +56,14 @@ impl Plan {
     pub(crate) fn new(args: &DumpArgs, to_terminal: bool) -> Result<Self, UsageError> {
         if args.capture.mode == cli::Mode::Steal {
             return Err(UsageError::Steal);
+        }
+        if args.print.time > 5 {
+            return Err(UsageError::TimeFlags);
+        }
+        if let (Some(from), Some(to)) = (args.range.from, args.range.to)
+            && to <= from
+        {
+            return Err(UsageError::EmptyRange);
         }
         let output = output(args);
         let live = args.read.is_empty();
@@ -121,6 +127,8 @@ fn refuse_live_options(args: &DumpArgs) -> Result<(), UsageError> {
         (capture.direction != cli::Direction::Inout, "--direction"),
         (capture.timestamp.is_some(), "--timestamp"),
         (capture.threads > 1, "--threads"),
+        (capture.cpu.is_some(), "--cpu"),
+        (capture.priority.is_some(), "--priority"),
         (capture.busy_poll, "--busy-poll"),
         (args.report.explain_capture, "--explain-capture"),
     ];
@@ -143,14 +151,9 @@ fn capture_options(
     to_terminal: bool,
 ) -> Result<CaptureOptions, UsageError> {
     let capture = &args.capture;
-    let default_timeout = if output.print {
-        PRINTING_TIMEOUT
-    } else {
-        WRITING_TIMEOUT
-    };
     let mut options = CaptureOptions {
         snaplen: args.snaplen.unwrap_or(MAX_SNAPLEN),
-        timeout: capture.timeout.unwrap_or(default_timeout),
+        timeout: capture.timeout.unwrap_or(TIMEOUT),
         immediate: capture.immediate || (capture.timeout.is_none() && output.print && to_terminal),
         promiscuous: !capture.no_promiscuous,
         direction: match capture.direction {
@@ -225,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn printing_is_sooner_than_writing() {
-        assert_eq!(live("-i lo").timeout, PRINTING_TIMEOUT);
-        assert_eq!(live("-i lo -w f").timeout, WRITING_TIMEOUT);
+    fn the_time_out_is_short_unless_it_is_given() {
+        assert_eq!(live("-i lo").timeout, TIMEOUT);
+        assert_eq!(live("-i lo -w f").timeout, TIMEOUT);
         assert_eq!(
             live("-i lo -w f --timeout 7").timeout,
             Duration::from_millis(7)

@@ -24,6 +24,8 @@ pub(crate) struct Selector {
     sampled_out: u64,
     /// When the run was asked to end.
     end: Option<Timestamp>,
+    /// Packets seen that were captured after that.
+    late: u64,
 }
 
 /// What a selection is made of; the default takes everything whole.
@@ -54,6 +56,7 @@ impl Selector {
             taken_bytes: 0,
             sampled_out: 0,
             end: None,
+            late: 0,
         }
     }
 
@@ -83,6 +86,7 @@ impl Selector {
     pub(crate) fn judge(&mut self, packet: &mut Packet<'_>) -> Verdict {
         if self.end.is_some_and(|end| packet.timestamp >= end) {
             self.left = 0;
+            self.late += 1;
         }
         if self.left == 0
             || self.from.is_some_and(|from| packet.timestamp < from)
@@ -126,6 +130,11 @@ impl Selector {
     /// Captured bytes of the packets taken.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.taken_bytes
+    }
+
+    /// Packets seen that were captured after the run was asked to end; nothing where it was not.
+    pub(crate) fn late(&self) -> Option<u64> {
+        self.end.map(|_| self.late)
     }
 
     /// Packets left out by sampling.

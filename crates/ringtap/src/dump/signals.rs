@@ -2,21 +2,26 @@
 //! SIGUSR1 asks for the counters so far.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use ringtap_capture::Waker;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 /// What signals have asked for since the start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     stop: Arc<AtomicBool>,
     report: Arc<AtomicBool>,
-    wakers: Arc<[Waker]>,
+    wakers: Arc<OnceLock<Vec<Waker>>>,
 }
+
+/// A second request within this time is the first one seen twice: `timeout` and terminals send a
+/// signal to a process and to its group.
+const SAME_REQUEST: Duration = Duration::from_millis(500);
 
 impl Requests {
     /// Whether the run shall end.
@@ -31,7 +36,7 @@ impl Requests {
     }
 
     fn wake(&self) {
-        for waker in &*self.wakers {
+        for waker in self.wakers.get().into_iter().flatten() {
             waker.wake();
         }
     }
@@ -42,32 +47,35 @@ impl Requests {
     }
 }
 
-/// Starts to watch for signals; each one wakes all `wakers`, so that no reader sleeps through it.
-///
-/// To be called after privileges were dropped: it starts a thread.
-///
-/// # Errors
-/// When the handlers can't be installed or the thread can't be started.
-pub(crate) fn watch(wakers: Vec<Waker>) -> io::Result<Requests> {
-    let requests = Requests {
-        stop: Arc::default(),
-        report: Arc::default(),
-        wakers: wakers.into(),
-    };
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1])?;
-    let seen = requests.clone();
-    thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
+impl Requests {
+    /// Starts to watch for signals; each one wakes all `wakers`, so that no reader sleeps through
+    /// it.
+    ///
+    /// To be called after privileges were dropped: it starts a thread.
+    ///
+    /// # Errors
+    /// When the handlers can't be installed or the thread can't be started.
+    pub(crate) fn watch(&self, wakers: Vec<Waker>) -> io::Result<()> {
+        self.wakers.get_or_init(|| wakers);
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1])?;
+        let seen = self.clone();
+        let thread = thread::Builder::new().name("signals".into());
+        thread.spawn(move || {
+            let mut asked: Option<Instant> = None;
             for signal in signals.forever() {
                 if signal == SIGUSR1 {
                     seen.report.store(true, Ordering::Relaxed);
-                } else if seen.stop.swap(true, Ordering::Relaxed) {
-                    // Asked twice: whoever waits for a stuck disk or pipe wants out now.
-                    let _ = signal_hook::low_level::emulate_default_handler(signal);
+                } else {
+                    let first = *asked.get_or_insert_with(Instant::now);
+                    if first.elapsed() > SAME_REQUEST {
+                        // Whoever waits for a stuck disk or pipe wants out now.
+                        let _ = signal_hook::low_level::emulate_default_handler(signal);
+                    }
+                    seen.stop.store(true, Ordering::Relaxed);
                 }
                 seen.wake();
             }
         })?;
-    Ok(requests)
+        Ok(())
+    }
 }

@@ -4,7 +4,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use ringtap_capture::Stats;
+use ringtap_savefile::Totals;
 use serde::Serialize;
+
+use super::error::DumpError;
 
 /// The figures of one run.
 #[derive(Clone, Debug)]
@@ -43,6 +46,20 @@ struct JsonDropped {
 }
 
 impl Summary {
+    /// After a failure, counts what is in the output and not what was on its way there.
+    pub(crate) fn correct(
+        &mut self,
+        result: &Result<(), DumpError>,
+        finished: &Result<Option<Totals>, DumpError>,
+    ) {
+        let written = match (result, finished) {
+            (Err(error), Ok(Some(totals))) => error.intact_packets().or(Some(totals.packets)),
+            (Err(error), _) | (Ok(()), Err(error)) => error.intact_packets(),
+            (Ok(()), Ok(_)) => None,
+        };
+        self.captured = written.unwrap_or(self.captured).min(self.captured);
+    }
+
     /// Packets left out by sampling, by the engine or here.
     fn sampling(&self) -> Option<u64> {
         self.stats

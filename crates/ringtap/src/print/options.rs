@@ -54,15 +54,15 @@ pub(crate) struct BytesDump {
 }
 
 impl BytesDump {
-    /// The dump that the numbers of `-x`, `-X` and `-A` select: `-X` goes before `-x`, `-A` before
-    /// both.
+    /// The dump that the numbers of `-x`, `-X` and `-A` select: `-X` goes before `-x`, both
+    /// before `-A`.
     #[must_use]
     pub(crate) const fn from_counts(hex: u8, hex_ascii: u8, ascii: u8) -> Option<Self> {
         let (form, count) = match (hex, hex_ascii, ascii) {
             (0, 0, 0) => return None,
-            (_, _, 1..) => (DumpForm::Ascii, ascii),
-            (_, 1.., 0) => (DumpForm::HexAscii, hex_ascii),
-            (_, 0, 0) => (DumpForm::Hex, hex),
+            (_, 1.., _) => (DumpForm::HexAscii, hex_ascii),
+            (1.., 0, _) => (DumpForm::Hex, hex),
+            (0, 0, _) => (DumpForm::Ascii, ascii),
         };
         Some(Self {
             form,

@@ -15,7 +15,7 @@ use crate::read::Compression;
 pub struct ReadError(Box<Located>);
 
 #[derive(Debug, thiserror::Error)]
-#[error("{name}: offset {offset}: {kind}")]
+#[error("{name}: {}{kind}", kind.place(*offset))]
 struct Located {
     name: String,
     offset: u64,
@@ -48,6 +48,16 @@ impl ReadError {
     #[must_use]
     pub fn kind(&self) -> &ReadErrorKind {
         &self.0.kind
+    }
+}
+
+impl ReadErrorKind {
+    /// The place as a message names it; a file that was not opened has none.
+    fn place(&self, offset: u64) -> String {
+        match self {
+            Self::Open(_) => String::new(),
+            _ => format!("offset {offset}: "),
+        }
     }
 }
 

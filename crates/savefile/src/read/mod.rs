@@ -17,7 +17,7 @@ pub use error::{CaplenBound, ReadError, ReadErrorKind, Structure};
 pub use input::Compression;
 
 use crate::pcapng::{Names, RawBlock, Section, Statistics, block_type};
-use crate::{Interface, ReadOptions, Run};
+use crate::{ByteOrder, Interface, ReadOptions, Run};
 use buffer::{Buffer, Filled};
 use input::{Input, MAGIC_LEN};
 use pcap::PcapReader;
@@ -290,6 +290,15 @@ impl Reader {
         match &self.format {
             FormatReader::Pcap(_) => None,
             FormatReader::Pcapng(reader) => Some(reader.section()),
+        }
+    }
+
+    /// The byte order of the present section's numbers, of all numbers of a pcap file.
+    #[must_use]
+    pub fn byte_order(&self) -> ByteOrder {
+        match &self.format {
+            FormatReader::Pcap(reader) => reader.encoding().byte_order,
+            FormatReader::Pcapng(reader) => reader.section().byte_order,
         }
     }
 
