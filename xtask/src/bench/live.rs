@@ -127,6 +127,10 @@ impl Setting<'_> {
     }
 }
 
+/// Error numbers of `/proc` for what has gone: of the entry, and of the task while it is read.
+const ENOENT: i32 = 2;
+const ESRCH: i32 = 3;
+
 /// The number in `N packets captured`, which both print.
 fn captured(summary: &str) -> Option<u64> {
     let line = summary.lines().find(|line| line.ends_with(" captured"))?;
@@ -138,7 +142,11 @@ fn captured(summary: &str) -> Option<u64> {
 fn cpu_seconds(id: u32) -> std::io::Result<f64> {
     let mut nanos = 0;
     for task in std::fs::read_dir(format!("/proc/{id}/task"))? {
-        let text = std::fs::read_to_string(task?.path().join("schedstat"))?;
+        let text = match std::fs::read_to_string(task?.path().join("schedstat")) {
+            // The thread has just ended.
+            Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH)) => continue,
+            text => text?,
+        };
         let field = text
             .split(' ')
             .next()
