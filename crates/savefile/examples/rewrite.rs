@@ -1,8 +1,9 @@
 //! Reads a capture file and writes its packets in the same format: what `tcpdump -r IN -w OUT`
 //! does, and the program by which the two are compared.
 //!
-//! `rewrite [--copy] [--nano] [--pcap] IN OUT`: `--copy` pushes packet by packet instead of run by
-//! run; `--nano` writes nanoseconds; `--pcap` writes pcap even from pcapng. OUT may be `-`.
+//! `rewrite [--alone] [--copy] [--nano] [--pcap] IN OUT`: `--copy` pushes packet by packet instead of run by
+//! run; `--nano` writes nanoseconds; `--pcap` writes pcap even from pcapng; `--alone` reads without a
+//! second thread. OUT may be `-`.
 
 use std::error::Error;
 use std::fs::File;
@@ -25,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .skip(1)
         .partition(|argument| argument.starts_with("--"));
     let [input, output] = &paths[..] else {
-        return Err("usage: rewrite [--copy] [--nano] [--pcap] IN OUT".into());
+        return Err("usage: rewrite [--alone] [--copy] [--nano] [--pcap] IN OUT".into());
     };
     let has = |name: &str| flags.iter().any(|flag| flag == name);
     let options = Options {
@@ -33,7 +34,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         nanos: has("--nano"),
         pcap: has("--pcap"),
     };
-    let mut reader = Reader::open(Path::new(input), &ReadOptions::default())?;
+    let mut reading = ReadOptions::default();
+    reading.read_ahead = !has("--alone");
+    let mut reader = Reader::open(Path::new(input), &reading)?;
     let sink: Box<dyn Write> = match output.as_str() {
         "-" => Box::new(io::stdout()),
         path => Box::new(File::create(path)?),

@@ -17,7 +17,10 @@ use std::thread::JoinHandle;
 pub(super) const HEADROOM: usize = 64 * 1024;
 
 /// Stretches that are read and not yet handed out, at most.
-const SLOTS: usize = 4;
+const SLOTS: usize = 6;
+/// The helper sleeps while that many stretches or more are ahead, once it had to sleep: to be woken
+/// for each single one costs more than to read it.
+const RESUME: u64 = SLOTS as u64 / 2;
 
 /// Bytes that a file must have left for a second thread to be worth its start.
 pub(super) const MIN_LEFT: u64 = 8 * 1024 * 1024;
@@ -26,6 +29,14 @@ pub(super) const MIN_LEFT: u64 = 8 * 1024 * 1024;
 pub(super) struct Stretch {
     pub(super) data: Vec<u8>,
     pub(super) end: usize,
+    pub(super) by: By,
+}
+
+/// Who read a stretch. Its vector goes back to the same thread, in whose processor's cache it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Consumer,
+    Helper,
 }
 
 /// A file that is read ahead.
@@ -43,7 +54,10 @@ struct Shared {
     /// Bytes of a stretch.
     size: usize,
     state: Mutex<State>,
-    changed: Condvar,
+    /// The helper waits for room.
+    room: Condvar,
+    /// The consumer waits for the next stretch.
+    ready: Condvar,
 }
 
 struct State {
@@ -53,8 +67,10 @@ struct State {
     taken: u64,
     /// What was read of the stretches from `taken` on, by their number modulo the length.
     slots: [Option<io::Result<Stretch>>; SLOTS],
-    /// Vectors to be used again.
-    spare: Vec<Vec<u8>>,
+    /// Vectors to be used again by the consumer and by the helper.
+    spare: [Vec<Vec<u8>>; 2],
+    helper_sleeps: bool,
+    consumer_sleeps: bool,
     closed: bool,
 }
 
@@ -69,10 +85,13 @@ impl Ahead {
                 claimed: 0,
                 taken: 0,
                 slots: [const { None }; SLOTS],
-                spare: Vec::with_capacity(SLOTS + 1),
+                spare: [(); 2].map(|()| Vec::with_capacity(SLOTS + 1)),
+                helper_sleeps: false,
+                consumer_sleeps: false,
                 closed: false,
             }),
-            changed: Condvar::new(),
+            room: Condvar::new(),
+            ready: Condvar::new(),
         });
         let helper = Arc::clone(&shared);
         let helper = std::thread::Builder::new()
@@ -95,8 +114,8 @@ impl Ahead {
         let stretch = if self.helper.is_some() {
             self.shared.next()?
         } else {
-            let vector = self.shared.lock().vector(&self.shared);
-            self.shared.read(self.offset, vector)?
+            let vector = self.shared.lock().vector(&self.shared, By::Consumer);
+            self.shared.read(self.offset, vector, By::Consumer)?
         };
         let length = stretch.end - HEADROOM;
         self.offset += length as u64;
@@ -108,17 +127,18 @@ impl Ahead {
     }
 
     /// Takes a vector back, if it is one of the kind that is used here.
-    pub(super) fn recycle(&self, vector: Vec<u8>) {
+    pub(super) fn recycle(&self, vector: Vec<u8>, by: By) {
         let mut state = self.shared.lock();
-        if vector.len() == HEADROOM + self.shared.size && state.spare.len() <= SLOTS {
-            state.spare.push(vector);
+        let spare = &mut state.spare[by as usize];
+        if vector.len() == HEADROOM + self.shared.size && spare.len() <= SLOTS {
+            spare.push(vector);
         }
     }
 
     fn close(&mut self) {
         if let Some(helper) = self.helper.take() {
             self.shared.lock().closed = true;
-            self.shared.changed.notify_all();
+            self.shared.room.notify_one();
             // A helper that panicked has left no stretch, which `next` would have met.
             let _ = helper.join();
         }
@@ -136,19 +156,18 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        let result = self.changed.wait(state);
-        result.unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The helper's life.
     fn serve(&self) {
         let mut state = self.lock();
         while !state.closed {
-            state = match state.claim() {
-                Some(number) => self.read_into_slot(number, state),
-                None => self.wait(state),
-            };
+            if let Some(number) = state.claim() {
+                state = self.read_into_slot(number, By::Helper, state);
+                continue;
+            }
+            state.helper_sleeps = true;
+            while state.helper_sleeps && !state.closed {
+                state = wait(&self.room, state);
+            }
         }
     }
 
@@ -157,32 +176,41 @@ impl Shared {
         let mut state = self.lock();
         loop {
             if let Some(result) = state.take() {
-                self.changed.notify_all();
+                if state.helper_sleeps && state.claimed <= state.taken + RESUME {
+                    state.helper_sleeps = false;
+                    self.room.notify_one();
+                }
                 return result;
             }
-            state = match state.claim() {
-                Some(number) => self.read_into_slot(number, state),
-                None => self.wait(state),
-            };
+            if let Some(number) = state.claim() {
+                state = self.read_into_slot(number, By::Consumer, state);
+                continue;
+            }
+            state.consumer_sleeps = true;
+            state = wait(&self.ready, state);
+            state.consumer_sleeps = false;
         }
     }
 
     fn read_into_slot<'s>(
         &'s self,
         number: u64,
+        by: By,
         mut state: MutexGuard<'s, State>,
     ) -> MutexGuard<'s, State> {
-        let vector = state.vector(self);
+        let vector = state.vector(self, by);
         drop(state);
-        let result = self.read(self.start + number * self.size as u64, vector);
+        let result = self.read(self.start + number * self.size as u64, vector, by);
         let mut state = self.lock();
         *state.slot(number) = Some(result);
-        self.changed.notify_all();
+        if state.consumer_sleeps {
+            self.ready.notify_one();
+        }
         state
     }
 
     /// Reads a stretch at that offset, less only at the end of the file.
-    fn read(&self, offset: u64, mut data: Vec<u8>) -> io::Result<Stretch> {
+    fn read(&self, offset: u64, mut data: Vec<u8>, by: By) -> io::Result<Stretch> {
         let mut end = HEADROOM;
         while end < data.len() {
             let at = offset + (end - HEADROOM) as u64;
@@ -193,8 +221,14 @@ impl Shared {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Stretch { data, end })
+        Ok(Stretch { data, end, by })
     }
+}
+
+fn wait<'s>(condition: &Condvar, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    condition
+        .wait(state)
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {
@@ -221,8 +255,8 @@ impl State {
     }
 
     /// A vector for a stretch, with its headroom.
-    fn vector(&mut self, shared: &Shared) -> Vec<u8> {
-        let spare = self.spare.pop();
+    fn vector(&mut self, shared: &Shared, by: By) -> Vec<u8> {
+        let spare = self.spare[by as usize].pop();
         spare.unwrap_or_else(|| vec![0; HEADROOM + shared.size])
     }
 }
@@ -247,7 +281,7 @@ mod tests {
                 return all;
             }
             all.extend_from_slice(&stretch.data[HEADROOM..stretch.end]);
-            ahead.recycle(stretch.data);
+            ahead.recycle(stretch.data, stretch.by);
         }
     }
 

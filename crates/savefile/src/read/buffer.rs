@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::read::ahead::{Ahead, HEADROOM, Stretch};
+use crate::read::ahead::{Ahead, By, HEADROOM, Stretch};
 
 /// Bytes of the stream that were read and not yet consumed, in one piece.
 pub(crate) struct Buffer {
@@ -11,6 +11,8 @@ pub(crate) struct Buffer {
     end: usize,
     /// Offset in the stream of `start`.
     offset: u64,
+    /// Who read `data`, where the file is read ahead.
+    by: By,
 }
 
 /// Result of [`Buffer::fill`].
@@ -27,6 +29,7 @@ impl Buffer {
             start: 0,
             end: 0,
             offset: 0,
+            by: By::Consumer,
         }
     }
 
@@ -60,7 +63,7 @@ impl Buffer {
     /// Takes the next stretch of a file that is read ahead in the place of the buffer, with the
     /// bytes that are there put in front.
     pub(crate) fn take_over(&mut self, ahead: &mut Ahead) -> io::Result<Filled> {
-        let Stretch { mut data, end } = ahead.next()?;
+        let Stretch { mut data, end, by } = ahead.next()?;
         let rest = self.end - self.start;
         let filled = if end > HEADROOM {
             Filled::Some
@@ -69,7 +72,8 @@ impl Buffer {
         };
         if let Some(start) = HEADROOM.checked_sub(rest) {
             data[start..HEADROOM].copy_from_slice(self.bytes());
-            ahead.recycle(std::mem::replace(&mut self.data, data));
+            let before = std::mem::replace(&mut self.by, by);
+            ahead.recycle(std::mem::replace(&mut self.data, data), before);
             self.start = start;
             self.end = end;
             return Ok(filled);
@@ -85,7 +89,7 @@ impl Buffer {
         }
         self.data[self.end..self.end + new.len()].copy_from_slice(new);
         self.end += new.len();
-        ahead.recycle(data);
+        ahead.recycle(data, by);
         Ok(filled)
     }
 

@@ -9,11 +9,11 @@ use crate::write::{Totals, WriteError, WriteErrorKind};
 const STAGING: usize = 256 * 1024;
 /// Data of at least so many bytes are written from where they are. Measured: below, a copy costs
 /// less than another element of a vectored write.
-const LARGE: usize = 4096;
+const LARGE: usize = 512;
 /// Pieces written from where they are in one call: enough for a call to write as much as the
 /// staging buffer holds, few enough to be set up in no time. Between any two there may be staged
 /// bytes, and Linux takes 1024 elements in a vectored write (IOV_MAX).
-const PIECES: usize = 64;
+const PIECES: usize = 256;
 
 /// How the records of a format are told apart, to count what is intact after a failed write.
 pub(crate) trait Framing {

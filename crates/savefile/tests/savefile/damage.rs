@@ -43,7 +43,7 @@ fn files_that_cannot_be_opened_or_read() {
     assert!(
         missing
             .to_string()
-            .starts_with("/nonexistent/file: offset 0: cannot open: ")
+            .starts_with("/nonexistent/file: cannot open: ")
     );
     let folder = Reader::open(Path::new("/"), &options).expect_err("a folder");
     assert!(matches!(folder.kind(), ReadErrorKind::Read(_)));
