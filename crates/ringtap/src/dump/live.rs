@@ -116,17 +116,9 @@ fn open_sources(
 
 /// The name of the device that `ringtap devices` lists under this number, where it is one.
 fn by_number(device: &str) -> Option<String> {
-    let number: u32 = device.parse().ok()?;
-    let devices = devices::list().ok()?;
-    let is_name = devices
-        .iter()
-        .any(|known| known.is_called(device.as_bytes()));
-    let numbered = devices
-        .iter()
-        .find(|known| known.index == number && !known.is_any());
-    numbered
-        .filter(|_| !is_name)
-        .map(|known| known.name.to_string())
+    device.parse::<u32>().ok()?;
+    let known = devices::by_name(device).ok()?;
+    Some(known.name.to_string())
 }
 
 /// Says in one line what captures and where, and what is not as it was asked for.
