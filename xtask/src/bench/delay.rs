@@ -9,7 +9,7 @@ use super::Session;
 use super::sample::Sample;
 use crate::process;
 
-const PACKETS: &str = "1000";
+const PACKETS: &str = "400";
 const QUICK_PACKETS: &str = "100";
 /// The example's columns after the name, in microseconds.
 const COLUMNS: [&str; 4] = ["least", "median", "99 of 100", "most"];
