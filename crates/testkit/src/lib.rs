@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod corpus;
+pub mod expressions;
 pub mod libpcap;
 pub mod need;
 pub mod netns;

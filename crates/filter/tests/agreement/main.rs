@@ -1,8 +1,7 @@
 //! Agreement with the installed libpcap: the same expressions are accepted, and on the same packets
 //! the programs return the same lengths.
 //!
-//! The expressions are data: `testdata/filter/expressions.txt`, one a line, each tried on every
-//! link type. What is not compiled yet must be refused as such, and is counted.
+//! The expressions are data: `testdata/filter/agreement/`. What is not compiled yet must be refused as such, and is counted.
 
 #[path = "../common/generate.rs"]
 mod generate;
@@ -15,7 +14,7 @@ use std::process::ExitCode;
 use packets::Packet;
 use ringtap_filter::{CompileOptions, ErrorKind, Insn, LinkType, Program, Tables, compile};
 use ringtap_testkit::libpcap::{self, Compile, Oracle};
-use ringtap_testkit::{Need, corpus, repository, suite, test};
+use ringtap_testkit::{Need, corpus, suite, test};
 
 fn main() -> ExitCode {
     let corpus = &[Need::LibpcapDev, Need::Corpus];
@@ -95,13 +94,12 @@ fn ethernet_on_the_corpus() {
     agree(1, true, &packets);
 }
 
-/// The expressions of the committed list.
-fn expressions() -> Vec<String> {
-    let path = repository().join("testdata/filter/expressions.txt");
-    let text = std::fs::read_to_string(path).expect("the list of expressions");
-    text.lines()
-        .filter(|l| !l.starts_with('#') && !l.is_empty())
-        .map(str::to_owned)
+/// The expressions of the committed corpus for a link type.
+fn expressions(dlt: u32) -> Vec<String> {
+    let cases = ringtap_testkit::expressions::cases().into_iter();
+    cases
+        .filter(|case| case.dlts.contains(&dlt))
+        .map(|case| case.expression)
         .collect()
 }
 
@@ -120,7 +118,7 @@ fn names() -> Tables {
 /// Compares acceptance and verdicts of the committed expressions on one link type.
 fn agree(dlt: u32, optimize: bool, packets: &[Packet]) {
     let mut comparison = Comparison::new(dlt, optimize, packets);
-    for expression in expressions() {
+    for expression in expressions(dlt) {
         comparison.check(&expression);
     }
     comparison.finish();

@@ -1,0 +1,157 @@
+//! The corpus of filter expressions: `testdata/filter/agreement/*.txt`, each expression with the
+//! link types that it is tried on.
+//!
+//! What a file holds: lines that begin with `#` are comments; a line that begins with `@` names the
+//! link types of the expressions below it, as libpcap's names (`EN10MB`) or as sets (`%ethernet`),
+//! and may end in ` : refused` where none of the expressions may be accepted on any of them, or in
+//! ` : known` with a reason where ringtap differs on purpose; every other line is an expression,
+//! spaces included. `link-types.txt` defines names and sets.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A line of the corpus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The expression.
+    pub expression: String,
+    /// DLT values of the link types that it is tried on.
+    pub dlts: Arc<[u32]>,
+    /// What the corpus says of it.
+    pub expected: Expected,
+    /// `file:line`, for messages.
+    pub place: String,
+}
+
+/// What the corpus says of an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// What libpcap makes of it.
+    Agreement,
+    /// A refusal, on each of the link types.
+    Refused,
+    /// Something else than what libpcap makes of it, for this reason.
+    Known(Arc<str>),
+}
+
+/// Names and sets of link types.
+#[derive(Clone, Debug, Default)]
+pub struct LinkTypes {
+    names: HashMap<String, u32>,
+    sets: HashMap<String, Vec<u32>>,
+}
+
+impl LinkTypes {
+    /// As `link-types.txt` has them: lines of `NAME VALUE`, and of `%SET = NAMES`, in which sets of
+    /// lines above may occur.
+    ///
+    /// # Panics
+    /// When the file cannot be read, or a line names what is not defined.
+    #[must_use]
+    pub fn load() -> Self {
+        let path = folder().join("link-types.txt");
+        let text = std::fs::read_to_string(&path).expect("the link types");
+        let mut types = Self::default();
+        for line in text.lines().filter(|line| is_content(line)) {
+            if let Some((set, members)) = line.split_once('=') {
+                let members = types.resolve(members);
+                types.sets.insert(set.trim().to_owned(), members);
+            } else if let Some((name, value)) = line.split_once(' ') {
+                let value = value.trim().parse().expect(line);
+                types.names.insert(name.to_owned(), value);
+            }
+        }
+        types
+    }
+
+    /// The DLT values of names and sets, in their order, each once.
+    ///
+    /// # Panics
+    /// On a name that is not defined.
+    #[must_use]
+    pub fn resolve(&self, names: &str) -> Vec<u32> {
+        let mut values = Vec::new();
+        for name in names.split_whitespace() {
+            match (self.names.get(name), self.sets.get(name)) {
+                (Some(value), _) => values.push(*value),
+                (None, Some(set)) => values.extend(set),
+                (None, None) => panic!("no link type is named {name:?}"),
+            }
+        }
+        let mut seen = std::collections::HashSet::new();
+        values.retain(|value| seen.insert(*value));
+        values
+    }
+
+    /// libpcap's names and values, in the order of the values.
+    #[must_use]
+    pub fn all(&self) -> Vec<(&str, u32)> {
+        let mut all: Vec<_> = self
+            .names
+            .iter()
+            .map(|(name, dlt)| (name.as_str(), *dlt))
+            .collect();
+        all.sort_by_key(|(_, dlt)| *dlt);
+        all
+    }
+}
+
+/// Every case of the corpus, in the order of files and lines.
+///
+/// # Panics
+/// When a file cannot be read or has an expression before any link type.
+#[must_use]
+pub fn cases() -> Vec<Case> {
+    let types = LinkTypes::load();
+    let folder = folder();
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("the corpus of expressions")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| !path.ends_with("link-types.txt"))
+        .collect();
+    files.sort();
+    let mut cases = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a file of expressions");
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        parse(&text, &name, &types, &mut cases);
+    }
+    cases
+}
+
+fn parse(text: &str, file: &str, types: &LinkTypes, cases: &mut Vec<Case>) {
+    let mut group: Option<(Arc<[u32]>, Expected)> = None;
+    for (line, number) in text.lines().zip(1..) {
+        if let Some(header) = line.strip_prefix('@') {
+            let (names, expected) = match header.split_once(" : ") {
+                None => (header, Expected::Agreement),
+                Some((names, "refused")) => (names, Expected::Refused),
+                Some((names, word)) => {
+                    let reason = word.strip_prefix("known, ");
+                    let reason = reason.unwrap_or_else(|| panic!("{file}:{number}: {word:?}"));
+                    (names, Expected::Known(reason.into()))
+                }
+            };
+            group = Some((types.resolve(names).into(), expected));
+        } else if is_content(line) {
+            let (dlts, expected) = group
+                .clone()
+                .unwrap_or_else(|| panic!("{file}:{number}: no link type yet"));
+            cases.push(Case {
+                expression: line.to_owned(),
+                dlts,
+                expected,
+                place: format!("{file}:{number}"),
+            });
+        }
+    }
+}
+
+fn is_content(line: &str) -> bool {
+    !line.starts_with('#') && !line.is_empty()
+}
+
+fn folder() -> PathBuf {
+    crate::repository().join("testdata/filter/agreement")
+}
