@@ -95,6 +95,9 @@ pub enum Error {
         /// The request that failed.
         source: netlink::Error,
     },
+    /// No program could be attached to the interface.
+    #[error(transparent)]
+    Hook(#[from] crate::hook::HookError),
     /// A system call failed.
     #[error(transparent)]
     System(#[from] ringtap_sys::Error),

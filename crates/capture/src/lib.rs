@@ -35,6 +35,8 @@ pub mod devices;
 mod engines;
 mod error;
 mod filter;
+pub mod hook;
+mod lookup;
 mod options;
 mod source;
 mod stats;
@@ -46,7 +48,7 @@ pub use engines::{Device, ENGINES, Engine, FileSource, open, open_fanout, open_f
 pub use error::{Error, Result};
 pub use filter::Filter;
 pub use options::{
-    CaptureOptions, Direction, Fanout, FanoutMode, MAX_SNAPLEN, OptionError, TimestampSource,
+    CaptureOptions, Direction, Fanout, FanoutMode, MAX_SNAPLEN, Mode, OptionError, TimestampSource,
 };
 pub use ringtap_savefile::{
     Interface, Item, LinkType, Packet, PacketFlags, ReadOptions, Timestamp,

@@ -27,6 +27,16 @@ pub enum Direction {
     Both,
 }
 
+/// Whether the host sees the packets too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// It does: packets go on as if nobody captured.
+    #[default]
+    Copy,
+    /// It does not: what is captured ends here. For received packets only.
+    Steal,
+}
+
 /// How to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureOptions {

@@ -67,6 +67,26 @@ pub struct DefaultRoute {
     pub table: u32,
 }
 
+/// A route to everywhere or to a large part of it: what a host's connections hang on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WideRoute {
+    /// Index of the interface that it leaves by; `None` where the kernel names a next-hop object
+    /// instead (`net.ipv4.nexthop_compat_mode` = 0).
+    pub index: Option<u32>,
+    /// Whether it is for IPv6 (else IPv4).
+    pub is_ipv6: bool,
+    /// Length of the prefix, in bits: 0 for a default route, up to [`WIDE_IPV4`] or [`WIDE_IPV6`]
+    /// for the halves that VPNs cut it into, and for all of IPv6's global addresses.
+    pub prefix: u8,
+    /// The routing table that holds it; 254 is the main one.
+    pub table: u32,
+}
+
+/// Longest prefix of a [`WideRoute`] for IPv4, in bits.
+pub const WIDE_IPV4: u8 = 1;
+/// Longest prefix of a [`WideRoute`] for IPv6, in bits.
+pub const WIDE_IPV6: u8 = 3;
+
 impl Netlink {
     /// All addresses of the namespace's interfaces. Needs no privilege.
     ///
@@ -107,6 +127,32 @@ impl Netlink {
 }
 
 impl Netlink {
+    /// The routes of the namespace that reach everywhere or nearly so, IPv4 and IPv6, of all tables,
+    /// those of policy routing included. Needs no privilege.
+    ///
+    /// # Errors
+    /// As [`links`](Self::links).
+    pub fn wide_routes(&mut self) -> Result<Vec<WideRoute>> {
+        let get = (libc::RTM_GETROUTE, "RTM_GETROUTE");
+        let make = || Request::new(get, libc::NLM_F_DUMP, &[0; ROUTE_BODY_LEN], "");
+        let records = self.socket.dump(make, is_wide)?;
+        let mut wide = Vec::new();
+        for record in records
+            .iter()
+            .filter(|record| record.kind == libc::RTM_NEWROUTE)
+        {
+            let mut routes = Vec::new();
+            parse_route(&record.payload, &mut routes)?;
+            wide.extend(routes.iter().map(|route| WideRoute {
+                index: (route.index != 0).then_some(route.index),
+                is_ipv6: route.is_ipv6,
+                prefix: record.payload[1],
+                table: route.table,
+            }));
+        }
+        Ok(wide)
+    }
+
     /// Whether packets for an address are received by the namespace itself: what its routing
     /// tables decide, not what its interfaces are said to have.
     ///
@@ -144,6 +190,14 @@ fn is_no_route(errno: Option<i32>) -> bool {
 /// A unicast route (`RTN_UNICAST`) with a prefix of no bits.
 fn is_default(payload: &[u8]) -> bool {
     payload.get(1) == Some(&0) && payload.get(7) == Some(&libc::RTN_UNICAST)
+}
+
+/// A unicast route with a prefix so short that much of the world is behind it.
+fn is_wide(payload: &[u8]) -> bool {
+    let is_ipv6 = payload.first().map(|&family| i32::from(family)) == Some(libc::AF_INET6);
+    let longest = if is_ipv6 { WIDE_IPV6 } else { WIDE_IPV4 };
+    payload.get(1).is_some_and(|&prefix| prefix <= longest)
+        && payload.get(7) == Some(&libc::RTN_UNICAST)
 }
 
 fn parse_address(payload: &[u8]) -> Result<Option<Address>> {
@@ -287,7 +341,13 @@ mod tests {
         let mut payload = vec![2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
         payload.extend([36_u16.to_ne_bytes(), libc::RTA_MULTIPATH.to_ne_bytes()].concat());
         payload.extend([hop(3), hop(4)].concat());
-        assert!(is_default(&payload));
+        assert!(is_default(&payload) && is_wide(&payload));
+        let half = [&[2, 1], &payload[2..]].concat();
+        assert!(!is_default(&half) && is_wide(&half));
+        let quarter = [&[2, 2], &payload[2..]].concat();
+        assert!(!is_wide(&quarter));
+        let global = [&[10, 3], &payload[2..]].concat();
+        assert!(is_wide(&global), "2000::/3");
         let mut routes = Vec::new();
         parse_route(&payload, &mut routes).expect("well-formed");
         let indices: Vec<u32> = routes.iter().map(|route| route.index).collect();

@@ -1,4 +1,4 @@
-//! Interfaces, addresses and routes by rtnetlink: listed, made, changed, removed.
+//! Interfaces, addresses, routes and BPF filters by rtnetlink: listed, made, changed, removed.
 //!
 //! What it is: a synchronous client of `NETLINK_ROUTE`, one request at a time. What it is not: it
 //! watches for no changes and keeps no state; two calls may see two states of the system.
@@ -15,12 +15,14 @@ mod link;
 mod message;
 mod name;
 mod socket;
+mod traffic_control;
 
-pub use address::{Address, DefaultRoute};
+pub use address::{Address, DefaultRoute, WIDE_IPV4, WIDE_IPV6, WideRoute};
 pub use configure::{LinkOptions, Netlink, Veth};
 pub use counters::Counters;
 pub use link::{Link, OperationalState, Vlan, XdpMode, XdpProgram};
 pub use name::{ALTNAME_MAX, NAME_MAX, Name, escape};
+pub use traffic_control::BpfFilter;
 
 /// Why a netlink request failed.
 #[derive(Debug, thiserror::Error)]

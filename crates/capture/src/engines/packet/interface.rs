@@ -1,18 +1,17 @@
 //! The interface that a capture is bound to: found by any of its names, and its own counters.
 
 use ringtap_savefile::Interface;
-use ringtap_sys::netlink::{self, Link, Netlink};
+use ringtap_sys::netlink::{Link, Netlink};
 
 use super::link;
 use super::program::Scope;
+use crate::lookup::find_link;
 use crate::{Error, LinkType, Result};
 
 /// The largest packet that segmentation offload makes, unless the interface says otherwise.
 const USUAL_LARGEST: u32 = 65_536;
 /// Room for link-layer headers beyond what the interface states, in bytes.
 const HEADERS: u32 = 256;
-/// `ENODEV` and `EINVAL` in the kernel's numbering; the latter for names that no interface can have.
-const NOT_FOUND: [i32; 2] = [19, 22];
 
 /// What a capture is bound to.
 #[derive(Debug)]
@@ -29,15 +28,7 @@ impl Target {
         if device == "any" {
             return Ok(Self::Any);
         }
-        let found = match find_link(netlink, device)? {
-            Some(link) => Some(link),
-            // An old-style alias is another address of the same interface.
-            None => match device.split_once(':') {
-                Some((base, _)) => find_link(netlink, base)?,
-                None => None,
-            },
-        };
-        match found {
+        match find_link(netlink, device)? {
             Some(link) => Ok(Self::One(Box::new(link))),
             None => Err(Error::NoSuchDevice {
                 device: given.to_owned(),
@@ -98,23 +89,6 @@ impl Target {
         }
         interface
     }
-}
-
-fn find_link(netlink: &mut Netlink, name: &str) -> Result<Option<Link>> {
-    let failed = |source| Error::Interface {
-        device: name.to_owned(),
-        source,
-    };
-    let index = match netlink.index(name) {
-        Ok(index) => index,
-        Err(netlink::Error::Name { .. } | netlink::Error::NoLink { .. }) => return Ok(None),
-        Err(error) if error.errno().is_some_and(|code| NOT_FOUND.contains(&code)) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    let links = netlink.links().map_err(failed)?;
-    Ok(links.into_iter().find(|link| link.index == index))
 }
 
 /// Losses before the capture, counted from the opening on.

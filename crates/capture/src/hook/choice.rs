@@ -1,0 +1,246 @@
+//! Which hooks come into question, in which order, and why one was passed over.
+
+use std::fmt;
+
+use ringtap_sys::bpf::XdpMode;
+use ringtap_sys::netlink;
+
+use super::Side;
+use crate::options::{Direction, Mode};
+
+/// A hook on the way of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// XDP, for received packets: in the driver, before the kernel makes a socket buffer of them
+    /// (native), or right behind (generic). One program a device; the link needs Linux 5.9.
+    Xdp(XdpMode),
+    /// A tcx chain (Linux 6.6): received packets before the stack sees them, sent ones before the
+    /// packet scheduler. Many programs a device.
+    Tcx(Side),
+    /// The same place on kernels without tcx, by the qdisc `clsact`. Not bound to the process.
+    Clsact(Side),
+}
+
+impl Place {
+    /// Whether it sees received packets (else sent ones).
+    #[must_use]
+    pub fn is_ingress(self) -> bool {
+        match self {
+            Self::Xdp(_) => true,
+            Self::Tcx(side) | Self::Clsact(side) => side == Side::Ingress,
+        }
+    }
+
+    /// Whether its programs get `struct xdp_md` (else `struct __sk_buff`).
+    #[must_use]
+    pub fn is_xdp(self) -> bool {
+        matches!(self, Self::Xdp(_))
+    }
+
+    /// What a program returns for a packet that is to go on: `XDP_PASS`, or `TCX_NEXT`, which
+    /// leaves the verdict to the programs behind.
+    #[must_use]
+    pub fn verdict_pass(self) -> i32 {
+        if self.is_xdp() { 2 } else { -1 }
+    }
+
+    /// What a program returns for a packet that is to end here: `XDP_DROP` or `TCX_DROP`.
+    #[must_use]
+    pub fn verdict_drop(self) -> i32 {
+        if self.is_xdp() { 1 } else { 2 }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Xdp(XdpMode::Native) => f.write_str("XDP in the driver"),
+            Self::Xdp(XdpMode::Generic) => f.write_str("generic XDP"),
+            Self::Xdp(XdpMode::Auto) => f.write_str("XDP"),
+            Self::Tcx(side) => write!(f, "tcx {side}"),
+            Self::Clsact(side) => write!(f, "clsact {side}"),
+        }
+    }
+}
+
+/// The hook that is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HookChoice {
+    /// The best for the mode: tcx to copy, XDP to steal.
+    #[default]
+    Automatic,
+    /// XDP for received packets; tcx where the driver has none.
+    Xdp,
+    /// Generic XDP, also where the driver has its own.
+    XdpGeneric,
+    /// tcx.
+    Tcx,
+}
+
+/// What is to be attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The hook for received packets.
+    pub hook: HookChoice,
+    /// Whether packets go on to the host.
+    pub mode: Mode,
+    /// Which packets. Stealing takes received ones alone.
+    pub direction: Direction,
+    /// Whether to steal in spite of [`super::steal_hazards`].
+    pub force: bool,
+    /// Whether the caller's XDP programs read a VLAN tag that the driver took out of the packet.
+    /// If not, XDP is passed over where the driver does that.
+    pub reads_tags_at_xdp: bool,
+}
+
+impl Wanted {
+    /// The places that come into question for one side, best first.
+    pub(super) fn candidates(&self, side: Side) -> Vec<Place> {
+        use HookChoice::{Automatic, Tcx, Xdp, XdpGeneric};
+        if !self.covers(side) {
+            return Vec::new();
+        }
+        let (tcx, clsact) = (Place::Tcx(side), Place::Clsact(side));
+        let native = Place::Xdp(XdpMode::Native);
+        let generic = Place::Xdp(XdpMode::Generic);
+        if side == Side::Egress {
+            return vec![tcx, clsact];
+        }
+        match (self.hook, self.mode) {
+            (Automatic, Mode::Copy) => vec![tcx, clsact, native, generic],
+            (Automatic, Mode::Steal) | (Xdp, _) => vec![native, tcx, clsact, generic],
+            (XdpGeneric, _) => vec![generic, tcx, clsact],
+            (Tcx, _) => vec![tcx, clsact],
+        }
+    }
+
+    fn covers(&self, side: Side) -> bool {
+        match side {
+            Side::Ingress => self.direction != Direction::Out,
+            Side::Egress => self.direction != Direction::In && self.mode == Mode::Copy,
+        }
+    }
+}
+
+/// A hook that was passed over.
+#[derive(Debug)]
+pub struct PassedOver {
+    /// The hook.
+    pub place: Place,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not at {}: {}", self.place, self.reason)
+    }
+}
+
+/// Why a hook was passed over.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// XDP takes one program a device.
+    #[error("another XDP program{} is attached", Number(*.id))]
+    XdpTaken {
+        /// Its number, as `bpftool prog` lists it.
+        id: Option<u32>,
+    },
+    /// The driver refuses.
+    #[error("the driver refuses: {0}")]
+    DriverRefuses(#[source] ringtap_sys::bpf::Error),
+    /// Tags would be missing from the packets.
+    #[error("the driver takes VLAN tags out of packets before XDP sees them")]
+    VlanTagsTakenOut,
+    /// The kernel is older than 6.6, or was built without it.
+    #[error("the kernel has no tcx (Linux 6.6)")]
+    NoTcx,
+    /// The kernel was built without the qdisc or its filters, or another qdisc stands there.
+    #[error("{0}")]
+    NoClsact(#[source] netlink::Error),
+    /// A killed process would go on stealing.
+    #[error("it would go on stealing packets after this process is killed")]
+    OutlivesProcess,
+}
+
+struct Number(Option<u32>);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |id| write!(f, " (number {id})"))
+    }
+}
+
+/// Packets that were asked for and are not seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Uncovered {
+    /// Stealing is for received packets.
+    #[error("packets that the host sends: only received ones can be stolen")]
+    SentWhileStealing,
+    /// There is no hook for them.
+    #[error("packets that the host sends: the kernel has neither tcx nor clsact")]
+    SentWithoutHook,
+    /// Loopback shows each packet going out and coming in.
+    #[error("the second copy of each packet on loopback")]
+    SentOnLoopback,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(wanted: &Wanted, side: Side) -> Vec<String> {
+        let places = wanted.candidates(side);
+        places.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_order_follows_hook_and_mode() {
+        let copy = Wanted::default();
+        let driver = "XDP in the driver";
+        let cases: [(HookChoice, Mode, &[&str]); 4] = [
+            (
+                HookChoice::Automatic,
+                Mode::Copy,
+                &["tcx ingress", "clsact ingress", driver, "generic XDP"],
+            ),
+            (
+                HookChoice::Automatic,
+                Mode::Steal,
+                &[driver, "tcx ingress", "clsact ingress", "generic XDP"],
+            ),
+            (
+                HookChoice::Tcx,
+                Mode::Copy,
+                &["tcx ingress", "clsact ingress"],
+            ),
+            (
+                HookChoice::XdpGeneric,
+                Mode::Copy,
+                &["generic XDP", "tcx ingress", "clsact ingress"],
+            ),
+        ];
+        for (hook, mode, expected) in cases {
+            let wanted = Wanted { hook, mode, ..copy };
+            assert_eq!(names(&wanted, Side::Ingress), expected, "{hook:?} {mode:?}");
+        }
+    }
+
+    #[test]
+    fn directions_choose_sides_and_stealing_takes_received_packets() {
+        let sides = |direction, mode| {
+            let wanted = Wanted {
+                direction,
+                mode,
+                ..Wanted::default()
+            };
+            [Side::Ingress, Side::Egress].map(|side| !wanted.candidates(side).is_empty())
+        };
+        assert_eq!(sides(Direction::Both, Mode::Copy), [true, true]);
+        assert_eq!(sides(Direction::In, Mode::Copy), [true, false]);
+        assert_eq!(sides(Direction::Out, Mode::Copy), [false, true]);
+        assert_eq!(sides(Direction::Both, Mode::Steal), [true, false]);
+        assert_eq!(sides(Direction::Out, Mode::Steal), [false, false]);
+    }
+}

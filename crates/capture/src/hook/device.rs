@@ -1,0 +1,72 @@
+//! The device that programs are attached to, and what of it bears on the choice of a hook.
+
+use ringtap_savefile::LinkType;
+use ringtap_sys::ethtool::Ethtool;
+use ringtap_sys::netlink::{Link, Netlink, XdpProgram};
+
+use crate::engines::link_type;
+use crate::lookup::find_link;
+use crate::{Error, Result};
+
+/// `IFF_LOOPBACK` and `IFF_UP` (netdevice(7)).
+const LOOPBACK: u32 = 1 << 3;
+const UP: u32 = 1;
+/// The drivers' features that take tags out of received packets.
+const TAKES_TAGS: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
+
+/// A device as it was when it was found.
+#[derive(Clone, Debug)]
+pub struct HookDevice {
+    /// The kernel's name of it.
+    pub name: String,
+    /// Its number in the network namespace of the calling thread.
+    pub index: u32,
+    /// What its packets begin with.
+    pub link_type: LinkType,
+    /// Whether it is loopback, which shows each packet going out and coming in.
+    pub is_loopback: bool,
+    /// Whether it is up.
+    pub is_up: bool,
+    /// XDP programs that are attached already.
+    pub xdp: Vec<XdpProgram>,
+    /// Whether the driver takes VLAN tags out of received packets.
+    pub takes_tags: bool,
+}
+
+impl HookDevice {
+    /// Finds a device of the calling thread's network namespace by name, alternative name, or name
+    /// with an old-style alias's suffix. Needs no privilege.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchDevice`], or what keeps the interfaces from being read.
+    pub fn find(name: &str) -> Result<Self> {
+        let failed = |source| Error::Interface {
+            device: name.to_owned(),
+            source,
+        };
+        let mut netlink = Netlink::open().map_err(failed)?;
+        let link = find_link(&mut netlink, name)?;
+        let link = link.ok_or_else(|| Error::NoSuchDevice {
+            device: name.to_owned(),
+        })?;
+        Ok(Self {
+            takes_tags: takes_tags(&link)?,
+            name: String::from_utf8_lossy(link.name.as_bytes()).into_owned(),
+            index: link.index,
+            link_type: link_type(link.hardware_type),
+            is_loopback: link.flags & LOOPBACK != 0,
+            is_up: link.flags & UP != 0,
+            xdp: link.xdp,
+        })
+    }
+}
+
+fn takes_tags(link: &Link) -> Result<bool> {
+    let features = Ethtool::open()?.features(&link.name);
+    // A driver that does not tell has no such feature.
+    let features = features.unwrap_or_default();
+    let takes = |name: &[u8]| TAKES_TAGS.iter().any(|taking| taking.as_bytes() == name);
+    Ok(features
+        .iter()
+        .any(|feature| feature.active && takes(feature.name.as_bytes())))
+}

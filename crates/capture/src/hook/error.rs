@@ -1,0 +1,60 @@
+//! Why no program could be attached.
+
+use ringtap_sys::{bpf, netlink};
+
+use super::{PassedOver, StealHazard};
+
+/// A program that could not be attached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HookError {
+    /// Stealing would cut the host off.
+    #[error("{device}: stealing needs consent (--force): {}", joined(hazards))]
+    Hazardous {
+        /// The device.
+        device: String,
+        /// What hangs on it.
+        hazards: Vec<StealHazard>,
+    },
+    /// Only received packets can be stolen.
+    #[error("{device}: packets that the host sends cannot be stolen")]
+    StealsSent {
+        /// The device.
+        device: String,
+    },
+    /// Every hook was passed over.
+    #[error("{device}: no hook is left: {}", joined(passed_over))]
+    NoHook {
+        /// The device.
+        device: String,
+        /// The hooks, each with its reason.
+        passed_over: Vec<PassedOver>,
+    },
+    /// The device is gone.
+    #[error("{device}: the interface is gone")]
+    Gone {
+        /// The device.
+        device: String,
+    },
+    /// `bpf(2)` refused.
+    #[error("{device}: {source}")]
+    Bpf {
+        /// The device.
+        device: String,
+        /// What was refused, with a hint where the reason is known.
+        source: bpf::Error,
+    },
+    /// rtnetlink refused.
+    #[error("{device}: {source}")]
+    Netlink {
+        /// The device.
+        device: String,
+        /// What was refused.
+        source: netlink::Error,
+    },
+}
+
+fn joined(items: &[impl ToString]) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    items.join("; ")
+}

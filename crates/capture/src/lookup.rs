@@ -1,0 +1,37 @@
+//! An interface found by any of its names.
+
+use ringtap_sys::netlink::{self, Link, Netlink};
+
+use crate::{Error, Result};
+
+/// `ENODEV` and `EINVAL` in the kernel's numbering; the latter for names that no interface can have.
+const NOT_FOUND: [i32; 2] = [19, 22];
+
+/// The interface with this name, alternative name (Linux 5.5), or name with the suffix of an
+/// old-style alias, which is another address of the same interface.
+pub(crate) fn find_link(netlink: &mut Netlink, device: &str) -> Result<Option<Link>> {
+    match exact(netlink, device)? {
+        Some(link) => Ok(Some(link)),
+        None => match device.split_once(':') {
+            Some((base, _)) => exact(netlink, base),
+            None => Ok(None),
+        },
+    }
+}
+
+fn exact(netlink: &mut Netlink, name: &str) -> Result<Option<Link>> {
+    let failed = |source| Error::Interface {
+        device: name.to_owned(),
+        source,
+    };
+    let index = match netlink.index(name) {
+        Ok(index) => index,
+        Err(netlink::Error::Name { .. } | netlink::Error::NoLink { .. }) => return Ok(None),
+        Err(error) if error.errno().is_some_and(|code| NOT_FOUND.contains(&code)) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let links = netlink.links().map_err(failed)?;
+    Ok(links.into_iter().find(|link| link.index == index))
+}

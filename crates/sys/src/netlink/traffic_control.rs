@@ -1,0 +1,312 @@
+//! BPF filters at the qdisc `clsact`: the hook of kernels without tcx (before 6.6).
+//!
+//! What it is: the qdisc made and removed, programs put in front of a device's other filters and
+//! taken away again. What it is not: bound to a process. What is added here stays until somebody
+//! removes it, and the caller must see to that.
+//!
+//! Source: `include/uapi/linux/{rtnetlink,pkt_sched,pkt_cls}.h`, tc-bpf(8).
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::message::{Attribute, Attributes, Request, read_u32};
+use super::{Netlink, Result};
+use crate::bpf::TcxSide;
+
+// Numbers that the libc crate lacks or has for some targets only.
+const RTM_NEWQDISC: u16 = 36;
+const RTM_DELQDISC: u16 = 37;
+const RTM_GETQDISC: u16 = 38;
+const RTM_NEWTFILTER: u16 = 44;
+const RTM_DELTFILTER: u16 = 45;
+const RTM_GETTFILTER: u16 = 46;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_BPF_FD: u16 = 6;
+const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_FLAGS: u16 = 8;
+const TCA_BPF_ID: u16 = 11;
+/// The program's result is the verdict, without an action behind it (direct action).
+const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
+/// `TC_H_CLSACT`, where the qdisc stands; its two hooks by their minor numbers.
+const PLACE: u32 = 0xffff_fff1;
+const HANDLE: u32 = 0xffff_0000;
+const INGRESS: u32 = 0xffff_fff2;
+const EGRESS: u32 = 0xffff_fff3;
+/// `ETH_P_ALL`: every protocol.
+const ALL_PROTOCOLS: u16 = 3;
+/// Length of `struct tcmsg`, in bytes.
+const BODY_LEN: usize = 20;
+
+/// A BPF filter at a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BpfFilter {
+    /// Index of the device.
+    pub index: u32,
+    /// Which packets it sees.
+    pub side: TcxSide,
+    /// Filters of a smaller number run first.
+    pub priority: u16,
+    /// Its number among those of its priority.
+    pub handle: u32,
+    /// The name that it was given.
+    pub name: String,
+    /// The number of its program (`bpftool prog show id`).
+    pub program_id: Option<u32>,
+}
+
+impl Netlink {
+    /// Gives the device the qdisc `clsact` unless it has it: whether it was made now.
+    ///
+    /// # Errors
+    /// The kernel was built without it, or the device has the qdisc `ingress`, which stands in the
+    /// same place. Needs `CAP_NET_ADMIN`.
+    pub fn add_clsact(&mut self, index: u32) -> Result<bool> {
+        if self.has_clsact(index)? {
+            return Ok(false);
+        }
+        let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        self.socket
+            .execute(clsact((RTM_NEWQDISC, "RTM_NEWQDISC"), flags, index))?;
+        Ok(true)
+    }
+
+    /// Takes the qdisc `clsact` away, with all filters on it.
+    ///
+    /// # Errors
+    /// The device does not have it. Needs `CAP_NET_ADMIN`.
+    pub fn remove_clsact(&mut self, index: u32) -> Result<()> {
+        let request = clsact((RTM_DELQDISC, "RTM_DELQDISC"), libc::NLM_F_ACK, index);
+        self.socket.execute(request).map(drop)
+    }
+
+    /// Whether the device has the qdisc `clsact`.
+    ///
+    /// # Errors
+    /// The qdiscs cannot be read.
+    pub fn has_clsact(&mut self, index: u32) -> Result<bool> {
+        let get = (RTM_GETQDISC, "RTM_GETQDISC");
+        let make = || Request::new(get, libc::NLM_F_DUMP, &body(index, 0, 0, 0), "");
+        let records = self
+            .socket
+            .dump(make, |payload| read_u32(payload, 4) == Some(index))?;
+        for record in &records {
+            if kind_of(&record.payload)? == b"clsact" {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Puts a sched_cls program in front of all filters on that side of the device, unless one of
+    /// them has the first priority there is. The qdisc must be there
+    /// ([`add_clsact`](Self::add_clsact)).
+    ///
+    /// # Errors
+    /// The kernel refuses: the qdisc is missing, or the kernel was built without BPF filters.
+    /// Needs `CAP_NET_ADMIN`.
+    pub fn add_bpf_filter(
+        &mut self,
+        index: u32,
+        side: TcxSide,
+        name: &str,
+        program: BorrowedFd<'_>,
+    ) -> Result<BpfFilter> {
+        let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL | libc::NLM_F_ECHO;
+        // Without a priority, the kernel chooses one, and the echo tells which.
+        let ahead = self.least_priority(index, side)?;
+        let priority = ahead.map_or(0, |least| least.saturating_sub(1));
+        let info = u32::from(priority) << 16 | u32::from(ALL_PROTOCOLS.to_be());
+        let body = body(index, 0, parent(side), info);
+        let mut request = bpf_request((RTM_NEWTFILTER, "RTM_NEWTFILTER"), flags, &body, index);
+        with_program(&mut request, name, program);
+        let (call, context) = (request.call, request.context.clone());
+        for record in self.socket.execute(request)? {
+            if record.kind == RTM_NEWTFILTER
+                && let Some(filter) = parse(&record.payload, side)?
+            {
+                return Ok(filter);
+            }
+        }
+        let missing = std::io::Error::from_raw_os_error(libc::ENODATA);
+        Err(crate::Error::new(call, context, missing).into())
+    }
+
+    /// The priority of the filter that runs first, of whatever kind.
+    fn least_priority(&mut self, index: u32, side: TcxSide) -> Result<Option<u16>> {
+        let get = (RTM_GETTFILTER, "RTM_GETTFILTER");
+        let make = || Request::new(get, libc::NLM_F_DUMP, &body(index, 0, parent(side), 0), "");
+        let records = self.socket.dump(make, |_| true)?;
+        Ok(records.iter().map(|record| priority(&record.payload)).min())
+    }
+
+    /// Gives a filter another program, without a packet in between that meets none.
+    ///
+    /// # Errors
+    /// The filter is gone, or the kernel refuses. Needs `CAP_NET_ADMIN`.
+    pub fn replace_bpf_filter(
+        &mut self,
+        filter: &BpfFilter,
+        program: BorrowedFd<'_>,
+    ) -> Result<()> {
+        let kind = (RTM_NEWTFILTER, "RTM_NEWTFILTER");
+        let mut request = bpf_request(kind, libc::NLM_F_ACK, &filter.body(), filter.index);
+        with_program(&mut request, &filter.name, program);
+        self.socket.execute(request).map(drop)
+    }
+
+    /// Takes a filter away.
+    ///
+    /// # Errors
+    /// It is gone already (`ENOENT`), as is the device (`ENODEV`). Needs `CAP_NET_ADMIN`.
+    pub fn remove_bpf_filter(&mut self, filter: &BpfFilter) -> Result<()> {
+        let kind = (RTM_DELTFILTER, "RTM_DELTFILTER");
+        let request = bpf_request(kind, libc::NLM_F_ACK, &filter.body(), filter.index);
+        self.socket.execute(request).map(drop)
+    }
+
+    /// Whether the qdisc has filters of any kind, on either side.
+    ///
+    /// # Errors
+    /// The filters cannot be read.
+    pub fn clsact_has_filters(&mut self, index: u32) -> Result<bool> {
+        let get = (RTM_GETTFILTER, "RTM_GETTFILTER");
+        for side in [TcxSide::Ingress, TcxSide::Egress] {
+            let make = || Request::new(get, libc::NLM_F_DUMP, &body(index, 0, parent(side), 0), "");
+            if !self.socket.dump(make, |_| true)?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The BPF filters on one side of a device in the order in which they run; none without the
+    /// qdisc.
+    ///
+    /// # Errors
+    /// The filters cannot be read.
+    pub fn bpf_filters(&mut self, index: u32, side: TcxSide) -> Result<Vec<BpfFilter>> {
+        if !self.has_clsact(index)? {
+            return Ok(Vec::new());
+        }
+        let get = (RTM_GETTFILTER, "RTM_GETTFILTER");
+        let make = || Request::new(get, libc::NLM_F_DUMP, &body(index, 0, parent(side), 0), "");
+        let mut filters = Vec::new();
+        for record in self.socket.dump(make, |_| true)? {
+            if record.kind == RTM_NEWTFILTER {
+                filters.extend(parse(&record.payload, side)?);
+            }
+        }
+        Ok(filters)
+    }
+}
+
+impl BpfFilter {
+    fn body(&self) -> [u8; BODY_LEN] {
+        let info = u32::from(self.priority) << 16 | u32::from(ALL_PROTOCOLS.to_be());
+        body(self.index, self.handle, parent(self.side), info)
+    }
+}
+
+fn parent(side: TcxSide) -> u32 {
+    match side {
+        TcxSide::Ingress => INGRESS,
+        TcxSide::Egress => EGRESS,
+    }
+}
+
+/// `struct tcmsg`: family and padding, index, handle, parent, priority and protocol.
+fn body(index: u32, handle: u32, parent: u32, info: u32) -> [u8; BODY_LEN] {
+    let mut body = [0; BODY_LEN];
+    let words = [0, index, handle, parent, info];
+    for (at, word) in body.chunks_exact_mut(4).zip(words) {
+        at.copy_from_slice(&word.to_ne_bytes());
+    }
+    body
+}
+
+fn clsact(kind: (u16, &'static str), flags: i32, index: u32) -> Request {
+    let context = format!("clsact on interface {index}");
+    let mut request = Request::new(kind, flags, &body(index, HANDLE, PLACE, 0), context);
+    request.string(TCA_KIND, b"clsact");
+    request
+}
+
+fn bpf_request(
+    kind: (u16, &'static str),
+    flags: i32,
+    body: &[u8; BODY_LEN],
+    index: u32,
+) -> Request {
+    let mut request = Request::new(kind, flags, body, format!("bpf on interface {index}"));
+    request.string(TCA_KIND, b"bpf");
+    request
+}
+
+fn with_program(request: &mut Request, name: &str, program: BorrowedFd<'_>) {
+    request.nested(TCA_OPTIONS, |options| {
+        options.number(TCA_BPF_FD, program.as_raw_fd().cast_unsigned());
+        options.string(TCA_BPF_NAME, name.as_bytes());
+        options.number(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
+    });
+}
+
+/// The upper half of `tcm_info`.
+fn priority(payload: &[u8]) -> u16 {
+    let info = read_u32(payload, 16).unwrap_or_default();
+    u16::try_from(info >> 16).unwrap_or_default()
+}
+
+fn kind_of(payload: &[u8]) -> Result<Vec<u8>> {
+    let mut kind = Vec::new();
+    Attributes::after(payload, BODY_LEN, "tcmsg")?.each(|attribute| {
+        if attribute.kind == TCA_KIND {
+            kind = attribute.string().to_vec();
+        }
+        Ok(())
+    })?;
+    Ok(kind)
+}
+
+/// A BPF filter; nothing for filters of other kinds, and for the records that stand for all filters
+/// of a priority.
+fn parse(payload: &[u8], side: TcxSide) -> Result<Option<BpfFilter>> {
+    let attributes = Attributes::after(payload, BODY_LEN, "tcmsg")?;
+    let word = |at| read_u32(payload, at).unwrap_or_default();
+    let mut filter = BpfFilter {
+        index: word(4),
+        side,
+        priority: priority(payload),
+        handle: word(8),
+        name: String::new(),
+        program_id: None,
+    };
+    let (mut is_bpf, mut options) = (false, None);
+    attributes.each(|attribute| {
+        match attribute.kind {
+            TCA_KIND => is_bpf = attribute.string() == b"bpf",
+            TCA_OPTIONS => options = Some(attribute),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if !is_bpf || filter.handle == 0 {
+        return Ok(None);
+    }
+    if let Some(options) = options {
+        filter.read_options(&options)?;
+    }
+    Ok(Some(filter))
+}
+
+impl BpfFilter {
+    fn read_options(&mut self, options: &Attribute<'_>) -> Result<()> {
+        options.nested().each(|option| {
+            match option.kind {
+                TCA_BPF_NAME => self.name = String::from_utf8_lossy(option.string()).into_owned(),
+                TCA_BPF_ID => self.program_id = Some(option.u32("TCA_BPF_ID")?),
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+}
