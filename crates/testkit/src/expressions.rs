@@ -108,6 +108,7 @@ pub fn cases() -> Vec<Case> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
         .expect("the corpus of expressions")
         .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "txt"))
         .filter(|path| !path.ends_with("link-types.txt"))
         .collect();
     files.sort();
