@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringtap_testkit::libpcap::{self, Compile, Insn, Oracle, OracleError};
 use ringtap_testkit::netns::VethPair;
 use ringtap_testkit::process::Running;
-use ringtap_testkit::traffic::{self, Rate, Replay, Sizes, Traffic};
+use ringtap_testkit::traffic::{self, LiveFrames, Rate, Replay, Sizes, Target, Traffic};
 use ringtap_testkit::{Need, corpus, suite, test};
 
 #[global_allocator]
@@ -55,6 +55,11 @@ fn main() -> ExitCode {
             "traffic_has_right_checksums",
             &[Need::Tool("tcpdump")],
             traffic_has_checksums,
+        ),
+        test(
+            "live_frames_arrive_numbered",
+            &[Need::Root, Need::Kernel(5, 18), Need::Tool("tcpdump")],
+            live_frames_arrive,
         ),
         test(
             "replay_sends_every_packet",
@@ -430,4 +435,50 @@ fn running_is_limited() {
         .wait(Duration::from_millis(20))
         .expect_err("out of time");
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+}
+
+/// Both ways, with an AF_PACKET socket as the witness.
+fn live_frames_arrive() {
+    let pair = VethPair::new();
+    let gro = ["-K", &pair.right.device, "gro", "on"];
+    pair.right.namespace.output("ethtool", &gro);
+    // GRO joins TCP segments, datagrams it leaves alone.
+    let is_udp = |frame: &Vec<u8>| frame[23] == 17;
+    let frame = Traffic::default().frames().into_iter().find(is_udp);
+    let frame = &frame.expect("a quarter of them is");
+    let number_at = u16::try_from(frame.len() - 4).expect("short");
+    for target in [Target::OutOf(&pair.left), Target::ReceivedOn(&pair.right)] {
+        let mut command = pair.right.namespace.command("tcpdump");
+        let device = pair.right.device.as_str();
+        command.args([
+            "-i",
+            device,
+            "-Z",
+            "root",
+            "--immediate-mode",
+            "-s",
+            "2000",
+            "-U",
+            "-c",
+            "500",
+            "-w",
+            "-",
+        ]);
+        let mut running = Running::start_piped(&mut command).expect("tcpdump starts");
+        let limit = Duration::from_secs(20);
+        running
+            .wait_until_capturing(&pair.right, limit)
+            .expect("tcpdump captures");
+        let frames = LiveFrames::numbered(frame, target, number_at).expect("the kernel can");
+        frames.send(300).expect("sent");
+        frames.send(200).expect("sent");
+        let file = running.wait(limit).expect("all arrive").stdout;
+        let record = 16 + frame.len();
+        let numbers: Vec<u32> = file[24..]
+            .chunks_exact(record)
+            .map(|packet| packet.last_chunk().copied().map(u32::from_be_bytes))
+            .collect::<Option<_>>()
+            .expect("whole records");
+        assert_eq!(numbers, (0..500).collect::<Vec<u32>>(), "{target:?}");
+    }
 }

@@ -2,13 +2,16 @@
 //!
 //! What it is: Ethernet frames of IPv4 with TCP and UDP, each with a sequence number at the start
 //! of its payload, so that a receiver can tell exactly what arrived ([`Traffic`], [`sequence`]);
-//! and `tcpreplay` driven inside a namespace ([`Replay`]). It writes its files with code of its
+//! `tcpreplay` driven inside a namespace ([`Replay`]), and frames made in the kernel, millions a second
+//! ([`LiveFrames`]). It writes its files with code of its
 //! own, so that a fault of ringtap's writers cannot hide itself.
 
 mod frame;
+mod live_frames;
 mod replay;
 
 pub use frame::sequence;
+pub use live_frames::{LiveFrames, Target};
 pub use replay::{Rate, Replay, Sent};
 
 use std::fs::File;
