@@ -11,7 +11,7 @@ use ringtap_savefile::{ByteOrder, CaptureFilter, Interface, LinkType, Packet};
 use ringtap_sys::packet::{Instruction, LinkLayer};
 use ringtap_sys::resolve::SystemNames;
 
-use crate::{Error, Result, UserSpaceReason};
+use crate::{Error, MAX_SNAPLEN, Result, UserSpaceReason};
 
 /// A filter: an expression of the pcap-filter language with what its compilation depends on.
 #[derive(Clone)]
@@ -76,9 +76,32 @@ impl Filter {
         self.compile_for(link_type, |options| options.snaplen = snaplen)
     }
 
-    /// The program for packets of a file, whose numbers are in that byte order.
-    fn compile_for_file(&self, link_type: LinkType, byte_order: ByteOrder) -> Result<Program> {
+    /// As [`compile`](Self::compile); the program may ask for what the kernel knows of a packet
+    /// beside its bytes (its direction, its interface), so that only the kernel can run it.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn compile_with_metadata(&self, link_type: LinkType, snaplen: u32) -> Result<Program> {
         self.compile_for(link_type, |options| {
+            options.snaplen = snaplen;
+            options.ancillary = true;
+        })
+    }
+
+    /// The program for packets of a file, whose numbers are in that byte order.
+    ///
+    /// # Errors
+    ///
+    /// As [`compile`](Self::compile).
+    pub fn compile_for_file(
+        &self,
+        link_type: LinkType,
+        byte_order: ByteOrder,
+        snaplen: u32,
+    ) -> Result<Program> {
+        self.compile_for(link_type, |options| {
+            options.snaplen = snaplen;
             options.from_file = true;
             options.swapped = byte_order != ByteOrder::NATIVE;
         })
@@ -208,7 +231,8 @@ impl FilterTable {
             let index = match known {
                 Some(index) => index,
                 None => {
-                    let program = filter.compile_for_file(interface.link_type, byte_order)?;
+                    let program =
+                        filter.compile_for_file(interface.link_type, byte_order, MAX_SNAPLEN)?;
                     self.programs.push((key, Runner::new(program)));
                     self.programs.len() - 1
                 }

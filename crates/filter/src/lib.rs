@@ -22,6 +22,7 @@ pub mod disasm;
 pub mod ebpf;
 mod emit;
 mod error;
+pub mod explain;
 mod ir;
 mod language;
 mod link;

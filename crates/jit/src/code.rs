@@ -8,10 +8,11 @@
 use std::sync::OnceLock;
 
 use cranelift_codegen::Context;
+use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{AbiParam, BlockArg, InstBuilder, MemFlags, Value};
-use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::ir::{AbiParam, BlockArg, InstBuilder, MemFlags, Signature, Value};
+use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
@@ -164,12 +165,7 @@ struct Writer<'m> {
 
 impl Writer<'_> {
     fn single(&mut self, program: &Analysed<'_>) -> Result<FuncId, NativeError> {
-        let mut signature = self.module.make_signature();
-        signature
-            .params
-            .extend([I64, I32, I32, I64].map(AbiParam::new));
-        signature.returns.push(AbiParam::new(I32));
-        self.context.func.signature = signature;
+        self.context.func.signature = single_signature(self.module.isa().default_call_conv());
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
         write_single(&mut builder, program);
         builder.finalize();
@@ -203,6 +199,32 @@ impl Writer<'_> {
         self.module.clear_context(&mut self.context);
         Ok(id)
     }
+}
+
+/// The machine code of the function for one packet, in memory that cannot be run.
+pub(crate) fn machine_code(program: &Analysed<'_>) -> Result<Vec<u8>, NativeError> {
+    let isa = host()?;
+    let mut context = Context::new();
+    context.func.signature = single_signature(isa.default_call_conv());
+    let mut builder_context = FunctionBuilderContext::new();
+    let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
+    write_single(&mut builder, program);
+    builder.finalize();
+    let compiled = context.compile(&**isa, &mut ControlPlane::default());
+    let compiled = compiled.map_err(|error| NativeError::Codegen {
+        reason: error.inner.to_string(),
+    })?;
+    Ok(compiled.code_buffer().to_vec())
+}
+
+/// The types of [`Single`].
+fn single_signature(convention: CallConv) -> Signature {
+    let mut signature = Signature::new(convention);
+    signature
+        .params
+        .extend([I64, I32, I32, I64].map(AbiParam::new));
+    signature.returns.push(AbiParam::new(I32));
+    signature
 }
 
 fn write_single(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {

@@ -45,6 +45,7 @@ mod code;
 mod emit;
 mod error;
 mod facts;
+mod listing;
 mod metadata;
 mod native;
 mod op;
@@ -52,6 +53,7 @@ mod packet;
 mod plan;
 
 pub use crate::error::NativeError;
+pub use crate::listing::{MachineCode, MachineInsn};
 pub use crate::metadata::Metadata;
 pub use crate::native::Native;
 pub use crate::op::MAX_INSNS;

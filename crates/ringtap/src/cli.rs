@@ -71,6 +71,20 @@ pub(crate) struct DumpArgs {
     /// Read the filter from this file
     #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
     pub(crate) filter_file: Option<PathBuf>,
+    /// Print the filter's program instead of capturing; -dd as C, -ddd as decimal numbers
+    #[arg(short = 'd', action = clap::ArgAction::Count)]
+    pub(crate) dump_program: u8,
+    /// With -d: the link type, instead of the device's or file's
+    #[arg(
+        short = 'y',
+        long = "linktype",
+        value_name = "LINKTYPE",
+        requires = "dump_program"
+    )]
+    pub(crate) link_type: Option<String>,
+    /// Do not optimize the filter's program
+    #[arg(short = 'O', long = "no-optimize")]
+    pub(crate) no_optimize: bool,
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: CaptureArgs,
     #[command(flatten, next_help_heading = "Reading files")]
@@ -198,10 +212,16 @@ pub(crate) struct ReportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct FilterArgs {
-    /// As assembly; -dd as C, -ddd as decimal numbers
+    /// As a listing, which is the default; -dd as C, -ddd as decimal numbers
     #[arg(short = 'd', action = clap::ArgAction::Count)]
     pub(crate) dump: u8,
-    /// Link type that the filter is for, such as EN10MB, RAW or LINUX_SLL2
+    /// The form of the program: classic BPF (the default), eBPF, or this processor's machine code
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: Option<Target>,
+    /// Where the eBPF program is to run
+    #[arg(long, value_name = "HOOK", default_value = "xdp")]
+    pub(crate) hook: Hook,
+    /// Link type that the filter is for, such as EN10MB, RAW or LINUX_SLL2; -L lists them
     #[arg(
         short = 'y',
         long = "linktype",
@@ -212,9 +232,57 @@ pub(crate) struct FilterArgs {
     /// Snapshot length that an accepted packet returns
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen, default_value = "262144")]
     pub(crate) snaplen: u32,
+    /// Do not optimize the program
+    #[arg(short = 'O', long = "no-optimize")]
+    pub(crate) no_optimize: bool,
+    /// The decisions in words, and what they cost
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// List the link types that filters can be compiled for
+    #[arg(short = 'L', long = "list-data-link-types", exclusive = true)]
+    pub(crate) list_link_types: bool,
+    /// Read the filter from this file
+    #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
+    pub(crate) filter_file: Option<PathBuf>,
     /// The filter, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
+}
+
+/// The forms of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// Classic BPF
+    Cbpf,
+    /// eBPF for the hook of --hook
+    Ebpf,
+    /// Machine code
+    Native,
+}
+
+/// Where eBPF programs run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Hook {
+    /// XDP, packets of one buffer
+    Xdp,
+    /// XDP, packets of several buffers too
+    XdpFrags,
+    /// tcx, either direction; VLAN tags are seen where they were on the wire
+    Tcx,
+    /// A socket
+    Socket,
+}
+
+impl Hook {
+    /// The hook in a sentence.
+    pub(crate) fn place(self) -> &'static str {
+        match self {
+            Self::Xdp => "XDP",
+            Self::XdpFrags => "XDP with fragments",
+            Self::Tcx => "tcx",
+            Self::Socket => "a socket",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

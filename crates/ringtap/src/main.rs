@@ -4,6 +4,7 @@
 mod cli;
 mod devices;
 mod dump;
+mod expression;
 mod filter;
 mod notice;
 mod print;

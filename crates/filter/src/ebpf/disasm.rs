@@ -19,6 +19,46 @@ pub fn listing(code: &[u64]) -> String {
     text
 }
 
+/// The fragment of a C array of `struct bpf_insn`: operation, destination and source register,
+/// offset, constant.
+#[must_use]
+pub fn c_array(code: &[u64]) -> String {
+    let mut text = String::new();
+    for &word in code {
+        let Word {
+            code,
+            dst,
+            src,
+            offset,
+            imm,
+        } = Word::decode(word);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{{ {code:#04x}, {dst}, {src}, {offset}, {imm:#010x} }},"
+        );
+    }
+    text
+}
+
+/// Decimal numbers in the same order, the first line being the count of words.
+#[must_use]
+pub fn decimal(code: &[u64]) -> String {
+    let mut text = format!("{}\n", code.len());
+    for &word in code {
+        let Word {
+            code,
+            dst,
+            src,
+            offset,
+            imm,
+        } = Word::decode(word);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{code} {dst} {src} {offset} {imm}");
+    }
+    text
+}
+
 /// The first instruction of `code`; empty for no code.
 #[must_use]
 pub fn statement(code: &[u64]) -> String {

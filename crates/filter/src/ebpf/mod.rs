@@ -15,6 +15,6 @@ mod insn;
 pub mod lower;
 
 pub use assembler::{AssembleError, Assembler, Label};
-pub use disasm::{listing, statement};
+pub use disasm::{c_array, decimal, listing, statement};
 pub use helper::Helper;
 pub use insn::{AluOp, AtomicOp, Cond, Insn, Operand, Reg, Size, Width};

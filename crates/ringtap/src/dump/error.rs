@@ -31,9 +31,12 @@ pub(crate) enum DumpError {
     /// Printing failed.
     #[error("standard output: {source}; {packets} packets were printed before")]
     Print { packets: u64, source: io::Error },
-    /// A file with a filter or such could not be read.
+    /// An input file could not be opened.
     #[error("cannot read {}: {source}", path.display())]
     ReadFile { path: PathBuf, source: io::Error },
+    /// The file with the filter could not be read.
+    #[error(transparent)]
+    FilterFile(#[from] crate::expression::UnreadableFile),
     /// Privileges, scheduling or signals could not be set up.
     #[error("cannot {what}: {source}")]
     Setup {
@@ -61,6 +64,8 @@ pub(crate) enum UsageError {
         "--timestamp {name}: expected host, host_lowprec, host_hiprec, adapter or adapter_unsynced"
     )]
     TimestampType { name: String },
+    #[error("unknown link type {name:?}; ringtap filter -L lists them")]
+    LinkType { name: String },
     #[error("no interface is up; name one with -i, or a file with -r")]
     NoDevice,
 }

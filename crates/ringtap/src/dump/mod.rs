@@ -6,6 +6,7 @@ mod files;
 mod live;
 mod plan;
 mod printed;
+mod program;
 mod progress;
 mod select;
 mod signals;
@@ -22,6 +23,7 @@ use ringtap_capture::{Filter, Source};
 use ringtap_sys::privileges::{self, User};
 
 use crate::cli::DumpArgs;
+use crate::expression;
 use crate::notice::{notice, raw};
 use error::DumpError;
 use file::{CaptureFile, Settings};
@@ -45,6 +47,9 @@ pub(crate) fn run(args: &DumpArgs) -> ExitCode {
 fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
     let plan = Plan::new(args, io::stdout().is_terminal()).map_err(DumpError::Usage)?;
     let filter = filter(args)?;
+    if args.dump_program > 0 {
+        return program::print(args, filter.as_ref());
+    }
     match &plan.input {
         Input::Live {
             device,
@@ -64,26 +69,9 @@ fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
 
 /// The filter of the words on the command line or of a file; nothing where there is none.
 fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
-    let expression = match &args.filter_file {
-        None => args.filter.join(" "),
-        Some(path) => {
-            let text = fs::read_to_string(path);
-            let text = text.map_err(|source| DumpError::ReadFile {
-                path: path.clone(),
-                source,
-            })?;
-            without_comments(&text)
-        }
-    };
-    Ok((!expression.trim().is_empty()).then(|| Filter::new(expression)))
-}
-
-/// Lines that begin with `#` are comments; all others make one expression.
-fn without_comments(text: &str) -> String {
-    let lines = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'));
-    lines.collect::<Vec<_>>().join(" ")
+    let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
+    let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
+    Ok(filter.map(|filter| filter.with_optimizer(!args.no_optimize)))
 }
 
 /// Gives up what the run needs no more, in the order that `-Z` asks for: files are created as the
@@ -179,14 +167,6 @@ fn is_same_file(input: &Path, output: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn comments_of_a_filter_file_are_left_out() {
-        assert_eq!(
-            without_comments("# web\ntcp port 80 or\n  # tls\n tcp port 443\n"),
-            "tcp port 80 or  tcp port 443"
-        );
-    }
 
     #[test]
     fn a_file_is_itself_by_any_path() {

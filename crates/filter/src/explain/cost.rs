@@ -1,0 +1,117 @@
+//! What a program costs, and what it needs.
+
+use std::ops::RangeInclusive;
+
+use super::trace::{branch_targets, has_loop, is_branch, jump_target};
+use crate::program::{Insn, Program, opcode as op};
+
+/// The cost of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cost {
+    /// Number of instructions.
+    pub instructions: usize,
+    /// Instructions executed on the shortest way to a verdict.
+    pub shortest: usize,
+    /// Instructions executed on the longest way; none where a loop decides.
+    pub longest: Option<usize>,
+    /// Packet bytes that are looked at, at constant offsets.
+    pub bytes: Vec<RangeInclusive<u32>>,
+    /// Whether packet bytes are looked at whose offset is computed from other bytes.
+    pub computed_offsets: bool,
+    /// What is asked of the kernel beside the packet, such as the VLAN tag.
+    pub ancillary: Vec<&'static str>,
+    /// Whether the program has a loop, which the kernel does not take.
+    pub has_loop: bool,
+}
+
+impl Cost {
+    /// Counts.
+    #[must_use]
+    pub fn of(program: &Program) -> Self {
+        let insns = program.insns();
+        let has_loop = has_loop(insns);
+        Self {
+            instructions: insns.len(),
+            shortest: distance(insns, usize::min),
+            longest: (!has_loop).then(|| distance(insns, usize::max)),
+            bytes: bytes(insns),
+            computed_offsets: insns.iter().any(|insn| is_load(insn, op::IND)),
+            ancillary: ancillary(insns),
+            has_loop,
+        }
+    }
+
+    /// Whether the kernel takes the program: at most 4,096 instructions and no loop.
+    #[must_use]
+    pub fn fits_kernel(&self) -> bool {
+        self.instructions <= op::KERNEL_MAX_INSNS && !self.has_loop
+    }
+}
+
+/// Instructions from the first one to a return, by the better of two ways at each branch. Jumps
+/// backwards count as ways without an end.
+fn distance(insns: &[Insn], better: fn(usize, usize) -> usize) -> usize {
+    let mut distances = vec![usize::MAX; insns.len()];
+    for (at, insn) in insns.iter().enumerate().rev() {
+        let behind = |target: usize| {
+            let known = distances.get(target).filter(|_| target > at);
+            known.map_or(usize::MAX, |distance| distance.saturating_add(1))
+        };
+        distances[at] = match insn.code & 7 {
+            op::RET => 1,
+            _ if is_branch(insn) => {
+                let [yes, no] = branch_targets(insn, at).map(behind);
+                better(yes, no)
+            }
+            op::JMP => behind(jump_target(insn, at)),
+            _ => behind(at + 1),
+        };
+    }
+    distances.first().copied().unwrap_or(0)
+}
+
+fn is_load(insn: &Insn, mode: u16) -> bool {
+    matches!(insn.code & 7, op::LD | op::LDX) && insn.code & 0xe0 == mode
+}
+
+/// The bytes at constant offsets, neighbours joined.
+fn bytes(insns: &[Insn]) -> Vec<RangeInclusive<u32>> {
+    let loads = insns.iter().filter_map(|insn| {
+        if is_load(insn, op::MSH) {
+            return Some(insn.k..=insn.k);
+        }
+        if !is_load(insn, op::ABS) || insn.k >= op::SKF_AD_OFF {
+            return None;
+        }
+        let more = match insn.code & 0x18 {
+            op::W => 3,
+            op::H => 1,
+            _ => 0,
+        };
+        Some(insn.k..=insn.k.saturating_add(more))
+    });
+    let mut loads: Vec<_> = loads.collect();
+    loads.sort_unstable_by_key(|range| *range.start());
+    let mut joined: Vec<RangeInclusive<u32>> = Vec::new();
+    for range in loads {
+        match joined.last_mut() {
+            Some(last) if *range.start() <= last.end().saturating_add(1) => {
+                *last = *last.start()..=*last.end().max(range.end());
+            }
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+fn ancillary(insns: &[Insn]) -> Vec<&'static str> {
+    let loads = insns
+        .iter()
+        .filter(|insn| is_load(insn, op::ABS) && insn.code & 7 == op::LD);
+    let numbers = loads.filter_map(|insn| insn.k.checked_sub(op::SKF_AD_OFF));
+    let mut names: Vec<_> = numbers.map(super::number::ancillary).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}

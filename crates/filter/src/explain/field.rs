@@ -1,0 +1,384 @@
+//! Names of header fields: what the bytes at an offset are, given what earlier comparisons have
+//! shown of the packet.
+
+use std::rc::Rc;
+
+use super::number::Style;
+use super::symbol::{Kind, Symbol};
+use super::trace::Facts;
+use crate::LinkType;
+
+/// A field: offset in its header and length in bytes, its name, how its numbers are written.
+type Row = (u32, u32, &'static str, Style);
+
+/// A field of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) style: Style,
+    /// The first byte of it that is meant, where that is not its first, and how many.
+    pub(super) part: Option<(u32, u32)>,
+}
+
+/// Bits of a field that have a name of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bits {
+    pub(super) name: &'static str,
+    pub(super) style: Style,
+}
+
+/// What is at `offset` from the start of the packet.
+pub(super) fn at(link: LinkType, facts: &Facts, offset: u32, bytes: u32) -> Option<Field> {
+    let layers = layers(link, facts);
+    let in_layer = |layer: &Layer| {
+        let behind = offset.checked_sub(layer.offset)?;
+        find(layer.rows, behind, bytes)
+    };
+    layers.iter().rev().find_map(in_layer)
+}
+
+/// What is at `offset` behind the IPv4 header that begins at `header`, whose protocol is known.
+pub(super) fn behind_ipv4(facts: &Facts, header: u32, offset: u32, bytes: u32) -> Option<Field> {
+    let rows = transport(facts.of(&Symbol::field(1, header.checked_add(9)?))?, 4)?;
+    find(rows, offset, bytes)
+}
+
+/// The bits of a field under a mask, by the field's name.
+pub(super) fn bits(field: &str, mask: u32) -> Option<Bits> {
+    let found = BITS.iter().find(|row| row.0 == field && row.1 == mask);
+    found.map(|&(_, _, name, style)| Bits { name, style })
+}
+
+const BITS: &[(&str, u32, &str, Style)] = &[
+    ("version", 0xf0, "IP version", Style::Shifted(4)),
+    ("IPv4 version", 0xf0, "IP version", Style::Shifted(4)),
+    (
+        "IPv4 version",
+        0x0f,
+        "IPv4 header length in words",
+        Style::Decimal,
+    ),
+    (
+        "flags and fragment offset",
+        0x1fff,
+        "fragment offset",
+        Style::Decimal,
+    ),
+    (
+        "flags and fragment offset",
+        0x3fff,
+        "fragment offset and the flag for more",
+        Style::Hex,
+    ),
+    (
+        "flags and fragment offset",
+        0x2000,
+        "flag for more fragments",
+        Style::Hex,
+    ),
+    (
+        "flags and fragment offset",
+        0x4000,
+        "flag against fragmenting",
+        Style::Hex,
+    ),
+    ("flags", 0x20, "flag for more fragments", Style::Hex),
+    ("flags", 0x40, "flag against fragmenting", Style::Hex),
+    ("VLAN tag", 0x0fff, "VLAN", Style::Decimal),
+    ("VLAN tag", 0xe000, "VLAN priority", Style::Shifted(13)),
+    ("MPLS entry", 0xffff_f000, "MPLS label", Style::Shifted(12)),
+    (
+        "destination address",
+        1,
+        "group bit of the destination address",
+        Style::Decimal,
+    ),
+    (
+        "TCP header length",
+        0xf0,
+        "TCP header length in words",
+        Style::Shifted(4),
+    ),
+];
+
+fn find(rows: &[Row], offset: u32, bytes: u32) -> Option<Field> {
+    let &(start, length, name, style) = rows
+        .iter()
+        .find(|row| row.0 <= offset && offset.saturating_add(bytes) <= row.0 + row.1)?;
+    let part = (length != bytes).then_some((offset - start, bytes));
+    let style = if part.is_some() { Style::Hex } else { style };
+    Some(Field { name, style, part })
+}
+
+/// A header, and where it begins.
+struct Layer {
+    offset: u32,
+    rows: &'static [Row],
+}
+
+/// The headers that are known to be there, outermost first.
+fn layers(link: LinkType, facts: &Facts) -> Vec<Layer> {
+    let layer = |offset, rows| Layer { offset, rows };
+    let (rows, type_at, payload, numbering): (_, _, _, fn(u32) -> Option<Next>) = match link {
+        LinkType::ETHERNET => (ETHERNET, 12, 14, by_ethertype),
+        LinkType::LINUX_SLL => (SLL, 14, 16, by_ethertype),
+        LinkType::LINUX_SLL2 => (SLL2, 0, 20, by_ethertype),
+        LinkType::PPP | LinkType::PPP_HDLC => (PPP, 2, 4, by_ppp),
+        LinkType::PPP_ETHER => (PPPOE, 6, 8, by_ppp),
+        LinkType::RAW | LinkType(12 | 14) | LinkType::IPV4 | LinkType::IPV6 => {
+            return raw(link, facts);
+        }
+        LinkType::NULL | LinkType::LOOP => return vec![layer(0, LOOPBACK)],
+        _ => return Vec::new(),
+    };
+    let mut layers = vec![layer(0, rows)];
+    follow(&mut layers, facts, (type_at, payload), numbering);
+    layers
+}
+
+/// What a protocol number says of what follows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Network(u32),
+    Tag,
+    Mpls,
+    Pppoe,
+}
+
+fn by_ethertype(number: u32) -> Option<Next> {
+    Some(match number {
+        0x8100 | 0x88a8 | 0x9100 => Next::Tag,
+        0x8847 | 0x8848 => Next::Mpls,
+        0x8863 | 0x8864 => Next::Pppoe,
+        0x8035 => Next::Network(0x0806),
+        number => Next::Network(number),
+    })
+}
+
+fn by_ppp(number: u32) -> Option<Next> {
+    match number {
+        0x0021 => Some(Next::Network(0x0800)),
+        0x0057 => Some(Next::Network(0x86dd)),
+        _ => None,
+    }
+}
+
+/// Adds the headers behind a field that names the protocol.
+fn follow(
+    layers: &mut Vec<Layer>,
+    facts: &Facts,
+    (mut type_at, mut payload): (u32, u32),
+    mut numbering: fn(u32) -> Option<Next>,
+) {
+    const MOST_LAYERS: usize = 8;
+    while layers.len() < MOST_LAYERS {
+        let Some(next) = facts
+            .of(&Symbol::field(2, type_at))
+            .and_then(|numbers| common(numbers, numbering))
+        else {
+            return;
+        };
+        match next {
+            Next::Tag => {
+                layers.push(Layer {
+                    offset: payload,
+                    rows: VLAN_TAG,
+                });
+                (type_at, payload) = (payload + 2, payload + 4);
+            }
+            Next::Pppoe => {
+                layers.push(Layer {
+                    offset: payload,
+                    rows: PPPOE,
+                });
+                (type_at, payload) = (payload + 6, payload + 8);
+                numbering = by_ppp;
+            }
+            Next::Mpls => {
+                layers.push(Layer {
+                    offset: payload,
+                    rows: MPLS,
+                });
+                return;
+            }
+            Next::Network(number) => return network(layers, facts, payload, number),
+        }
+    }
+}
+
+fn network(layers: &mut Vec<Layer>, facts: &Facts, offset: u32, number: u32) {
+    let rows = match number {
+        0x0800 => IPV4,
+        0x0806 => ARP,
+        0x86dd => IPV6,
+        _ => return,
+    };
+    layers.push(Layer { offset, rows });
+    if number == 0x86dd
+        && let Some(numbers) = facts.of(&Symbol::field(1, offset + 6))
+        && let Some(rows) = transport(numbers, 6)
+    {
+        layers.push(Layer {
+            offset: offset + 40,
+            rows,
+        });
+    }
+}
+
+fn raw(link: LinkType, facts: &Facts) -> Vec<Layer> {
+    let version = {
+        let mask = Symbol::constant(0xf0);
+        let and = crate::program::opcode::AND;
+        Symbol::new(Kind::Arithmetic(and, Symbol::field(1, 0), Rc::clone(&mask)))
+    };
+    let number = match (link, facts.of(&version)) {
+        (LinkType::IPV4, _) | (_, Some([0x40])) => 0x0800,
+        (LinkType::IPV6, _) | (_, Some([0x60])) => 0x86dd,
+        _ => {
+            return vec![Layer {
+                offset: 0,
+                rows: EITHER_IP,
+            }];
+        }
+    };
+    let mut layers = Vec::new();
+    network(&mut layers, facts, 0, number);
+    layers
+}
+
+/// The one thing that all of the numbers say.
+fn common<T: PartialEq>(numbers: &[u32], says: impl Fn(u32) -> Option<T>) -> Option<T> {
+    let mut said = numbers.iter().map(|&number| says(number));
+    let first = said.next()??;
+    said.all(|other| other.as_ref() == Some(&first))
+        .then_some(first)
+}
+
+/// The header of the transport protocols that it can be.
+fn transport(numbers: &[u32], version: u32) -> Option<&'static [Row]> {
+    let alone = common(numbers, |number| {
+        Some(match (number, version) {
+            (6, _) => TCP,
+            (17, _) => UDP,
+            (132, _) => SCTP,
+            (1, 4) => ICMP,
+            (2, 4) => IGMP,
+            (58, 6) => ICMP6,
+            (44, 6) => FRAGMENT,
+            _ => return None,
+        })
+    });
+    let ported = !numbers.is_empty() && numbers.iter().all(|number| [6, 17, 132].contains(number));
+    alone.or(ported.then_some(PORTS))
+}
+
+use Style::{Decimal, EtherType, Hex, IpProtocol, Ipv4, Port};
+
+const ETHERNET: &[Row] = &[
+    (0, 6, "destination address", Hex),
+    (6, 6, "source address", Hex),
+    (12, 2, "EtherType", EtherType),
+];
+const SLL: &[Row] = &[
+    (0, 2, "packet type", Style::PacketType),
+    (2, 2, "hardware type", Decimal),
+    (4, 2, "length of the sender's address", Decimal),
+    (6, 8, "sender's address", Hex),
+    (14, 2, "EtherType", EtherType),
+];
+const SLL2: &[Row] = &[
+    (0, 2, "EtherType", EtherType),
+    (4, 4, "interface index", Decimal),
+    (8, 2, "hardware type", Decimal),
+    (10, 1, "packet type", Style::PacketType),
+    (11, 1, "length of the sender's address", Decimal),
+    (12, 8, "sender's address", Hex),
+];
+const PPP: &[Row] = &[
+    (0, 1, "PPP address", Hex),
+    (1, 1, "PPP control", Hex),
+    (2, 2, "PPP protocol", Style::PppProtocol),
+];
+const PPPOE: &[Row] = &[
+    (0, 1, "PPPoE version and type", Hex),
+    (1, 1, "PPPoE code", Hex),
+    (2, 2, "PPPoE session", Decimal),
+    (4, 2, "PPPoE length", Decimal),
+    (6, 2, "PPP protocol", Style::PppProtocol),
+];
+const LOOPBACK: &[Row] = &[(0, 4, "address family", Hex)];
+const VLAN_TAG: &[Row] = &[(0, 2, "VLAN tag", Hex), (2, 2, "EtherType", EtherType)];
+const MPLS: &[Row] = &[(0, 4, "MPLS entry", Hex)];
+const EITHER_IP: &[Row] = &[(0, 1, "version", Hex)];
+const IPV4: &[Row] = &[
+    (0, 1, "IPv4 version", Hex),
+    (1, 1, "type of service", Hex),
+    (2, 2, "IPv4 total length", Decimal),
+    (4, 2, "IPv4 identification", Decimal),
+    (6, 2, "flags and fragment offset", Hex),
+    (6, 1, "flags", Hex),
+    (8, 1, "time to live", Decimal),
+    (9, 1, "IPv4 protocol", IpProtocol),
+    (10, 2, "IPv4 checksum", Hex),
+    (12, 4, "IPv4 source address", Ipv4),
+    (16, 4, "IPv4 destination address", Ipv4),
+];
+const IPV6: &[Row] = &[
+    (0, 4, "IPv6 version, class and flow label", Hex),
+    (4, 2, "IPv6 payload length", Decimal),
+    (6, 1, "IPv6 next header", IpProtocol),
+    (7, 1, "hop limit", Decimal),
+    (8, 16, "IPv6 source address", Hex),
+    (24, 16, "IPv6 destination address", Hex),
+];
+const ARP: &[Row] = &[
+    (0, 2, "ARP hardware type", Decimal),
+    (2, 2, "ARP protocol type", EtherType),
+    (4, 1, "ARP hardware length", Decimal),
+    (5, 1, "ARP protocol length", Decimal),
+    (6, 2, "ARP operation", Style::ArpOperation),
+    (8, 6, "ARP sender's hardware address", Hex),
+    (14, 4, "ARP sender's address", Ipv4),
+    (18, 6, "ARP target's hardware address", Hex),
+    (24, 4, "ARP target's address", Ipv4),
+];
+const TCP: &[Row] = &[
+    (0, 2, "TCP source port", Port),
+    (2, 2, "TCP destination port", Port),
+    (4, 4, "TCP sequence number", Decimal),
+    (8, 4, "TCP acknowledgement", Decimal),
+    (12, 1, "TCP header length", Hex),
+    (13, 1, "TCP flags", Style::TcpFlags),
+    (14, 2, "TCP window", Decimal),
+    (16, 2, "TCP checksum", Hex),
+    (18, 2, "TCP urgent pointer", Decimal),
+];
+const UDP: &[Row] = &[
+    (0, 2, "UDP source port", Port),
+    (2, 2, "UDP destination port", Port),
+    (4, 2, "UDP length", Decimal),
+    (6, 2, "UDP checksum", Hex),
+];
+const SCTP: &[Row] = &[
+    (0, 2, "SCTP source port", Port),
+    (2, 2, "SCTP destination port", Port),
+    (4, 4, "SCTP verification tag", Hex),
+    (8, 4, "SCTP checksum", Hex),
+];
+/// What TCP, UDP and SCTP have in common.
+const PORTS: &[Row] = &[
+    (0, 2, "source port", Port),
+    (2, 2, "destination port", Port),
+];
+const ICMP: &[Row] = &[
+    (0, 1, "ICMP type", Style::IcmpType),
+    (1, 1, "ICMP code", Decimal),
+    (2, 2, "ICMP checksum", Hex),
+];
+const ICMP6: &[Row] = &[
+    (0, 1, "ICMPv6 type", Style::Icmp6Type),
+    (1, 1, "ICMPv6 code", Decimal),
+    (2, 2, "ICMPv6 checksum", Hex),
+];
+const IGMP: &[Row] = &[(0, 1, "IGMP type", Hex)];
+const FRAGMENT: &[Row] = &[(0, 1, "next header behind the fragment header", IpProtocol)];

@@ -1,0 +1,527 @@
+//! Steps and cost as sentences.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+
+use super::field::{self, Field};
+use super::number::{self, Style};
+use super::step::{Choice, Part, Ranges, Step, What};
+use super::symbol::{Kind, Symbol};
+use super::trace::{Facts, Goal, Node, Relation};
+use super::{Cost, Explanation};
+use crate::LinkType;
+use crate::program::opcode as op;
+
+/// Columns of a line.
+const WIDTH: usize = 96;
+
+pub(super) fn write(explanation: &Explanation, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let steps = &explanation.steps;
+    let numbers = steps
+        .iter()
+        .zip(1..)
+        .map(|(step, number)| (step.at, number));
+    let numbers: HashMap<usize, usize> = numbers.collect();
+    let writer = Writer {
+        link: explanation.link_type,
+        numbers: &numbers,
+    };
+    if steps.is_empty() {
+        writeln!(
+            f,
+            "{}",
+            capital(&writer.goal(explanation.start, "every packet"))
+        )?;
+    }
+    for (step, number) in steps.iter().zip(1..) {
+        wrapped(f, &format!("{number:>3}  "), &writer.step(step))?;
+    }
+    writeln!(f)?;
+    for (name, text) in cost(&explanation.cost) {
+        wrapped(f, &format!("{name:<14}"), &text)?;
+    }
+    Ok(())
+}
+
+/// Text in lines, of which all but the first are indented by the width of `head`.
+fn wrapped(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result {
+    let indent = head.chars().count();
+    let mut column = indent;
+    f.write_str(head)?;
+    for (index, word) in text.split(' ').enumerate() {
+        let width = word.chars().count();
+        if index > 0 && column + 1 + width > WIDTH {
+            write!(f, "\n{:indent$}", "")?;
+            column = indent;
+        } else if index > 0 {
+            f.write_str(" ")?;
+            column += 1;
+        }
+        f.write_str(word)?;
+        column += width;
+    }
+    writeln!(f)
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(chars).collect()
+}
+
+struct Writer<'a> {
+    link: LinkType,
+    /// Of each step, by its first comparison.
+    numbers: &'a HashMap<usize, usize>,
+}
+
+/// A value in words, and how its numbers are written.
+struct Said {
+    text: String,
+    style: Style,
+    largest: u32,
+}
+
+impl Writer<'_> {
+    fn step(&self, step: &Step) -> String {
+        match &step.what {
+            What::Choice(choice) => self.choice(choice, &step.facts),
+            What::Fields { parts, yes, no } => {
+                let condition = self.fields(parts, &step.facts);
+                format!("if {condition}, {}", self.either(*yes, *no))
+            }
+            What::Test(node) => {
+                let condition = self.test(node);
+                format!("if {condition}, {}", self.either(node.yes, node.no))
+            }
+        }
+    }
+
+    fn either(&self, yes: Goal, no: Goal) -> String {
+        format!("{}; else {}", self.goal(yes, "it"), self.goal(no, "it"))
+    }
+
+    fn goal(&self, goal: Goal, packet: &str) -> String {
+        match goal {
+            Goal::Node(at) => match self.numbers.get(&at) {
+                Some(number) => format!("go on at {number}"),
+                // Merged comparisons are not named by any goal.
+                None => "go on".to_owned(),
+            },
+            Goal::Return(0) => format!("reject {packet}"),
+            Goal::Return(_) => format!("take {packet}"),
+            Goal::ReturnComputed => format!("take as much of {packet} as was computed"),
+        }
+    }
+
+    fn choice(&self, choice: &Choice, facts: &Facts) -> String {
+        let said = self.value(&choice.value, facts);
+        let mut text = String::new();
+        for (index, (ranges, goal)) in choice.cases.iter().enumerate() {
+            text += "if ";
+            text += if index == 0 { &said.text } else { "it" };
+            text += " is ";
+            text += &self.numbers_in(ranges, &said, &choice.value);
+            text += ", ";
+            text += &self.goal(*goal, "it");
+            text += "; ";
+        }
+        if choice.cases.is_empty() {
+            return format!(
+                "whatever {} is, {}",
+                said.text,
+                self.goal(choice.otherwise, "it")
+            );
+        }
+        text + "else " + &self.goal(choice.otherwise, "it")
+    }
+
+    fn numbers_in(&self, ranges: &Ranges, said: &Said, value: &Rc<Symbol>) -> String {
+        let (_, mask) = value.masked();
+        let network = said.style == Style::Ipv4 && mask != u32::MAX;
+        let all: Vec<String> = ranges
+            .iter()
+            .map(|range| {
+                let text = said.style.range(range, said.largest);
+                if network && range.start() == range.end() {
+                    format!("in {text}{}", prefix(mask))
+                } else {
+                    text
+                }
+            })
+            .collect();
+        listed(&all)
+    }
+
+    /// Neighbouring fields that equal numbers.
+    fn fields(&self, parts: &[Part], facts: &Facts) -> String {
+        let start = parts.first().map_or(0, |part| part.offset);
+        let total: u32 = parts.iter().map(|part| part.bytes).sum();
+        let place = place(start, total);
+        let name = match parts.first() {
+            Some(first) => field::at(self.link, facts, first.offset, first.bytes),
+            None => None,
+        };
+        let name = name.filter(|field| field.part.is_none_or(|(start, _)| start == 0));
+        let subject = match name {
+            Some(field) => format!("the {} ({place})", field.name),
+            None => format!("the number in {place}"),
+        };
+        if let Some(address) = ipv6(parts).filter(|_| name.is_some()) {
+            return format!("{subject} is {address}");
+        }
+        let masked = parts.iter().any(|part| part.mask != u32::MAX);
+        let bytes = parts.iter().flat_map(|part| {
+            let bytes = part.number.to_be_bytes();
+            bytes.into_iter().skip(4 - part.bytes as usize)
+        });
+        let bytes: Vec<String> = bytes.map(|byte| format!("{byte:02x}")).collect();
+        let number = bytes.join(":");
+        if masked {
+            let masks: Vec<String> = parts.iter().map(|p| format!("{:x}", p.mask)).collect();
+            return format!(
+                "{subject}, under the masks {}, is {number}",
+                masks.join(", ")
+            );
+        }
+        format!("{subject} is {number}")
+    }
+
+    fn test(&self, node: &Node) -> String {
+        let left = self.value(&node.left, &node.facts);
+        let right = match node.right.number() {
+            Some(number) if node.relation == Relation::AnyBit => {
+                return self.any_bit(node, number);
+            }
+            Some(number) => left.style.text(number),
+            None => self.value(&node.right, &node.facts).text,
+        };
+        match node.relation {
+            Relation::Equal => format!("{} equals {right}", left.text),
+            Relation::Greater => format!("{} is greater than {right}", left.text),
+            Relation::GreaterEqual => format!("{} is at least {right}", left.text),
+            Relation::AnyBit => format!("{} and {right} have a bit in common", left.text),
+        }
+    }
+
+    /// Whether any bit of a mask is set.
+    fn any_bit(&self, node: &Node, mask: u32) -> String {
+        if let Kind::Load { bytes, .. } = node.left.kind
+            && let Some((field, place)) = self.field(&node.left, &node.facts)
+        {
+            if let Some(bits) = field::bits(field.name, mask)
+                && field.part.is_none()
+            {
+                return format!(
+                    "the {} ({}) is not 0",
+                    bits.name,
+                    in_place(mask, bytes, &place)
+                );
+            }
+            if field.name == "destination address" && mask == 1 && field.part == Some((0, 1)) {
+                return format!("the group bit of the destination address ({place}) is set");
+            }
+            if field.style == Style::TcpFlags {
+                let flags = Style::TcpFlags.text(mask);
+                return format!("any of {flags} is set in the TCP flags ({place})");
+            }
+        }
+        let left = self.value(&node.left, &node.facts);
+        let any = if mask.count_ones() == 1 {
+            "bit"
+        } else {
+            "any of the bits"
+        };
+        format!("{any} {mask:#x} of {} is set", left.text)
+    }
+
+    /// A number in words.
+    fn value(&self, value: &Rc<Symbol>, facts: &Facts) -> Said {
+        let (inner, mask) = value.masked();
+        let named = (mask != u32::MAX).then(|| self.masked(&inner, mask, facts));
+        named.flatten().unwrap_or_else(|| self.plain(value, facts))
+    }
+
+    /// A number in words, as it goes into arithmetic: without names for some bits of a field.
+    fn plain(&self, value: &Rc<Symbol>, facts: &Facts) -> Said {
+        let plain = |text: String| Said {
+            text,
+            style: Style::Decimal,
+            largest: u32::MAX,
+        };
+        match &value.kind {
+            Kind::Constant(number) => plain(number.to_string()),
+            Kind::Length => plain("the packet's length".to_owned()),
+            Kind::Ancillary(number) => Said {
+                style: if *number == op::SKF_AD_PKTTYPE {
+                    Style::PacketType
+                } else {
+                    Style::Decimal
+                },
+                ..plain(format!("the {}", number::ancillary(*number)))
+            },
+            Kind::HeaderLength(offset) => {
+                plain(format!("the length of the IPv4 header at {offset}"))
+            }
+            Kind::Negated(inner) => plain(format!("-({})", self.plain(inner, facts).text)),
+            Kind::Unknown => plain("the number computed before".to_owned()),
+            Kind::Arithmetic(operation, left, right) => {
+                let operand = |side| {
+                    let said = self.plain(side, facts);
+                    match side.kind {
+                        Kind::Arithmetic(..) => format!("({})", said.text),
+                        _ => said.text,
+                    }
+                };
+                let right = match right.number() {
+                    Some(number) if is_bitwise(*operation) => format!("{number:#x}"),
+                    _ => operand(right),
+                };
+                plain(format!("{} {} {right}", operand(left), sign(*operation)))
+            }
+            Kind::Load { bytes, .. } => self.load(value, *bytes, facts),
+        }
+    }
+
+    fn load(&self, value: &Rc<Symbol>, bytes: u32, facts: &Facts) -> Said {
+        let largest = u32::MAX.checked_shr(32 - 8 * bytes).unwrap_or(u32::MAX);
+        match self.field(value, facts) {
+            Some((field, place)) => Said {
+                text: match field.part {
+                    None => format!("the {} ({place})", field.name),
+                    Some((0, count)) => {
+                        format!(
+                            "the first {} of the {} ({place})",
+                            counted(count),
+                            field.name
+                        )
+                    }
+                    Some((start, count)) => format!(
+                        "the {} from {start} on of the {} ({place})",
+                        counted(count),
+                        field.name
+                    ),
+                },
+                style: field.style,
+                largest,
+            },
+            None => Said {
+                text: self.somewhere(value, facts),
+                style: Style::Hex,
+                largest,
+            },
+        }
+    }
+
+    /// A field under a mask, where that has a name or is a network.
+    fn masked(&self, inner: &Rc<Symbol>, mask: u32, facts: &Facts) -> Option<Said> {
+        let Kind::Load { bytes, .. } = inner.kind else {
+            return None;
+        };
+        let (field, place) = self.field(inner, facts)?;
+        if let Some(bits) = field::bits(field.name, mask).filter(|_| field.part.is_none()) {
+            return Some(Said {
+                text: format!("the {} ({})", bits.name, in_place(mask, bytes, &place)),
+                style: bits.style,
+                largest: u32::MAX,
+            });
+        }
+        let style = field.style;
+        let text = match style {
+            Style::Ipv4 => format!("the {} ({place})", field.name),
+            Style::TcpFlags => format!("the TCP flags ({place}) & {}", style.text(mask)),
+            _ => return None,
+        };
+        Some(Said {
+            text,
+            style,
+            largest: u32::MAX,
+        })
+    }
+
+    /// The field that a load reads, and where it is.
+    fn field(&self, value: &Symbol, facts: &Facts) -> Option<(Field, String)> {
+        let Kind::Load {
+            bytes,
+            index,
+            offset,
+        } = &value.kind
+        else {
+            return None;
+        };
+        let Some(index) = index else {
+            let field = field::at(self.link, facts, *offset, *bytes)?;
+            return Some((field, place(*offset, *bytes)));
+        };
+        let Kind::HeaderLength(header) = index.kind else {
+            return None;
+        };
+        let behind = offset.checked_sub(header)?;
+        let field = field::behind_ipv4(facts, header, behind, *bytes)?;
+        Some((field, behind_header(behind, *bytes)))
+    }
+
+    /// Bytes that have no name.
+    fn somewhere(&self, value: &Symbol, facts: &Facts) -> String {
+        let Kind::Load {
+            bytes,
+            index,
+            offset,
+        } = &value.kind
+        else {
+            return String::new();
+        };
+        let count = counted(*bytes);
+        match index {
+            None => place(*offset, *bytes),
+            Some(index) => match index.kind {
+                Kind::HeaderLength(header) if *offset >= header => {
+                    behind_header(offset - header, *bytes)
+                }
+                _ => {
+                    let index = self.plain(index, facts).text;
+                    format!("the {count} at {offset} + {index}")
+                }
+            },
+        }
+    }
+}
+
+fn place(offset: u32, bytes: u32) -> String {
+    match bytes {
+        1 => format!("byte {offset}"),
+        _ => format!("bytes {offset}–{}", offset.saturating_add(bytes - 1)),
+    }
+}
+
+fn behind_header(offset: u32, bytes: u32) -> String {
+    format!("{} behind the IPv4 header", place(offset, bytes))
+}
+
+fn counted(bytes: u32) -> String {
+    match bytes {
+        1 => "byte".to_owned(),
+        bytes => format!("{bytes} bytes"),
+    }
+}
+
+/// Which bits of a place are meant.
+fn in_place(mask: u32, bytes: u32, place: &str) -> String {
+    let width = 8 * bytes;
+    let low = mask.trailing_zeros();
+    let count = mask.count_ones();
+    if count == width {
+        return place.to_owned();
+    }
+    match (low, count) {
+        (0, 1) => format!("the lowest bit of {place}"),
+        (0, count) if mask.trailing_ones() == count => format!("the low {count} bits of {place}"),
+        (low, count) if low + count == width => format!("the high {count} bits of {place}"),
+        _ => format!("{mask:#x} of {place}"),
+    }
+}
+
+/// A netmask behind an address.
+fn prefix(mask: u32) -> String {
+    let ones = mask.leading_ones();
+    if mask.count_ones() == ones {
+        format!("/{ones}")
+    } else {
+        format!(" mask {}", Style::Ipv4.text(mask))
+    }
+}
+
+/// The IPv6 address or network that words from its first one on make.
+fn ipv6(parts: &[Part]) -> Option<String> {
+    if parts.len() > 4 || parts.iter().any(|part| part.bytes != 4) {
+        return None;
+    }
+    let mut address = 0_u128;
+    let mut mask = 0_u128;
+    for word in 0..4 {
+        let part = parts.get(word);
+        address = address << 32 | u128::from(part.map_or(0, |part| part.number));
+        mask = mask << 32 | u128::from(part.map_or(0, |part| part.mask));
+    }
+    let text = Ipv6Addr::from_bits(address);
+    let ones = mask.leading_ones();
+    match ones {
+        128 => Some(text.to_string()),
+        ones if mask.count_ones() == ones => Some(format!("in {text}/{ones}")),
+        _ => None,
+    }
+}
+
+fn is_bitwise(operation: u16) -> bool {
+    matches!(operation, op::AND | op::OR | op::XOR)
+}
+
+fn sign(operation: u16) -> &'static str {
+    match operation {
+        op::ADD => "+",
+        op::SUB => "-",
+        op::MUL => "*",
+        op::DIV => "/",
+        op::OR => "|",
+        op::AND => "&",
+        op::LSH => "<<",
+        op::RSH => ">>",
+        op::MOD => "%",
+        _ => "^",
+    }
+}
+
+/// `a, b or c`.
+fn listed(all: &[String]) -> String {
+    match all {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// The lines of the cost: what, and how much.
+fn cost(cost: &Cost) -> Vec<(&'static str, String)> {
+    let shortest = cost.shortest;
+    let way = match cost.longest {
+        Some(longest) if longest == shortest => format!("{shortest} executed on every path"),
+        Some(longest) => {
+            format!("{shortest} executed on the shortest path, {longest} on the longest")
+        }
+        None => format!("{shortest} executed on the shortest path; a loop decides on the longest"),
+    };
+    let mut lines = vec![("instructions", format!("{}; {way}", cost.instructions))];
+    let mut bytes: Vec<String> = cost
+        .bytes
+        .iter()
+        .map(|range| match (range.start(), range.end()) {
+            (start, end) if start == end => start.to_string(),
+            (start, end) => format!("{start}–{end}"),
+        })
+        .collect();
+    if cost.computed_offsets {
+        bytes.push("some at computed offsets".to_owned());
+    }
+    let bytes = match bytes.is_empty() {
+        true => "none".to_owned(),
+        false => bytes.join(", "),
+    };
+    lines.push(("packet bytes", bytes));
+    if !cost.ancillary.is_empty() {
+        lines.push(("metadata", cost.ancillary.join(", ")));
+    }
+    let kernel = if cost.has_loop {
+        "it takes no program with a loop".to_owned()
+    } else if cost.fits_kernel() {
+        format!(
+            "it takes the program: at most {} instructions, no loop",
+            op::KERNEL_MAX_INSNS
+        )
+    } else {
+        format!("it takes at most {} instructions", op::KERNEL_MAX_INSNS)
+    };
+    lines.push(("kernel", kernel));
+    lines
+}

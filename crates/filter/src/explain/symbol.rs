@@ -1,0 +1,92 @@
+//! What a register holds, as an expression over the packet.
+
+use std::rc::Rc;
+
+/// Larger expressions are not shown: they would not be read, and arithmetic on a register with
+/// itself doubles them at each instruction.
+const MOST_NODES: u32 = 48;
+
+/// A 32-bit number as the program computes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Symbol {
+    pub(super) kind: Kind,
+    nodes: u32,
+}
+
+/// How the number comes about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Constant(u32),
+    /// The packet's length on the wire.
+    Length,
+    /// Bytes of the packet at a constant offset, behind what `index` gives.
+    Load {
+        bytes: u32,
+        index: Option<Rc<Symbol>>,
+        offset: u32,
+    },
+    /// Four times the low nibble of the byte at this offset.
+    HeaderLength(u32),
+    /// The packet's metadata, by `SKF_AD_` number.
+    Ancillary(u32),
+    Negated(Rc<Symbol>),
+    /// The operation's field of an instruction, and both operands.
+    Arithmetic(u16, Rc<Symbol>, Rc<Symbol>),
+    /// Different on different ways, or too large.
+    Unknown,
+}
+
+impl Symbol {
+    pub(super) fn new(kind: Kind) -> Rc<Self> {
+        let nodes = match &kind {
+            Kind::Load {
+                index: Some(index), ..
+            } => 1 + index.nodes,
+            Kind::Negated(inner) => 1 + inner.nodes,
+            Kind::Arithmetic(_, left, right) => 1 + left.nodes + right.nodes,
+            _ => 1,
+        };
+        let (kind, nodes) = if nodes > MOST_NODES {
+            (Kind::Unknown, 1)
+        } else {
+            (kind, nodes)
+        };
+        Rc::new(Self { kind, nodes })
+    }
+
+    pub(super) fn constant(number: u32) -> Rc<Self> {
+        Self::new(Kind::Constant(number))
+    }
+
+    pub(super) fn unknown() -> Rc<Self> {
+        Self::new(Kind::Unknown)
+    }
+
+    /// Bytes at an offset from the packet's start.
+    pub(super) fn field(bytes: u32, offset: u32) -> Rc<Self> {
+        Self::new(Kind::Load {
+            bytes,
+            index: None,
+            offset,
+        })
+    }
+
+    /// The number, if it is one.
+    pub(super) fn number(&self) -> Option<u32> {
+        match self.kind {
+            Kind::Constant(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The value under its mask: the whole word where there is none.
+    pub(super) fn masked(self: &Rc<Self>) -> (Rc<Self>, u32) {
+        use crate::program::opcode::AND;
+        if let Kind::Arithmetic(AND, left, right) = &self.kind
+            && let Some(mask) = right.number()
+        {
+            return (Rc::clone(left), mask);
+        }
+        (Rc::clone(self), u32::MAX)
+    }
+}

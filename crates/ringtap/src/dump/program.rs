@@ -1,0 +1,75 @@
+//! `ringtap dump -d`: the program of the filter instead of a capture, for the link type of the
+//! device or file. No right to capture is needed.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use ringtap_capture::{
+    Device, FileSource, Filter, LinkType, Next, ReadOptions, Source as _, devices, open_file,
+    open_stream,
+};
+
+use super::error::{DumpError, UsageError};
+use super::setup;
+use crate::cli::DumpArgs;
+use crate::filter::{self, classic};
+
+/// Prints the program.
+pub(crate) fn print(args: &DumpArgs, filter: Option<&Filter>) -> Result<(), DumpError> {
+    let everything = Filter::new("");
+    let filter = filter.unwrap_or(&everything);
+    let snaplen = args.snaplen.unwrap_or(crate::values::MAX_SNAPLEN);
+    let program = match (&args.link_type, args.read.first()) {
+        (Some(name), _) => {
+            let link_type = filter::link_type(name)
+                .map_err(|_| DumpError::Usage(UsageError::LinkType { name: name.clone() }))?;
+            filter.compile_with_metadata(link_type, snaplen)?
+        }
+        (None, Some(path)) => {
+            let source = open(path)?;
+            let byte_order = source.reader().byte_order();
+            filter.compile_for_file(of_file(source, path)?, byte_order, snaplen)?
+        }
+        (None, None) => {
+            let link_type = of_device(args.interface.as_deref())?;
+            filter.compile_with_metadata(link_type, snaplen)?
+        }
+    };
+    let text = classic(&program, args.dump_program);
+    let printed = io::stdout().write_all(text.as_bytes());
+    printed.map_err(|source| DumpError::Print { packets: 0, source })
+}
+
+fn open(path: &Path) -> Result<FileSource, DumpError> {
+    let options = ReadOptions::default();
+    Ok(match path.to_str() {
+        Some("-") => open_stream(Box::new(io::stdin()), "standard input", &options, None)?,
+        _ => open_file(path, &options, None)?,
+    })
+}
+
+/// The link type of the first interface that the file tells of.
+fn of_file(mut source: FileSource, path: &Path) -> Result<LinkType, DumpError> {
+    loop {
+        if let Some(interface) = source.interfaces().first() {
+            return Ok(interface.link_type);
+        }
+        if matches!(source.next()?, Next::End) {
+            let path = path.to_owned();
+            return Err(DumpError::NoLinkType { path });
+        }
+    }
+}
+
+/// The link type of a device, or of the one that a capture would take.
+fn of_device(given: Option<&str>) -> Result<LinkType, DumpError> {
+    let unknown = |error| setup("list the devices", error);
+    let name = match given {
+        Some(given) => Device::parse(given)?.name.as_bytes().to_vec(),
+        None => match devices::default_device().map_err(unknown)? {
+            Some(name) => name.as_bytes().to_vec(),
+            None => return Err(DumpError::Usage(UsageError::NoDevice)),
+        },
+    };
+    Ok(devices::by_name(name).map_err(unknown)?.link_type)
+}

@@ -1,0 +1,48 @@
+//! Where the expression comes from: the words of the command line, or a file.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file with an expression that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {}: {source}", path.display())]
+pub(crate) struct UnreadableFile {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// The words, or what the file holds; empty where there is neither.
+pub(crate) fn read(words: &[String], file: Option<&Path>) -> Result<String, UnreadableFile> {
+    let Some(path) = file else {
+        return Ok(words.join(" "));
+    };
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(without_comments(&text)),
+        Err(source) => Err(UnreadableFile {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}
+
+/// Lines that begin with `#` are comments; all others make one expression.
+fn without_comments(text: &str) -> String {
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'));
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_of_a_filter_file_are_left_out() {
+        assert_eq!(
+            without_comments("# web\ntcp port 80 or\n  # tls\n tcp port 443\n"),
+            "tcp port 80 or  tcp port 443"
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! What can keep a program from being shown, and with which exit status.
+
+use std::io;
+
+use ringtap_capture::Error;
+use ringtap_filter::ebpf::AssembleError;
+use ringtap_filter::ebpf::lower::LowerError;
+use ringtap_jit::NativeError;
+
+use crate::expression::UnreadableFile;
+
+/// The end of a run that is not a success.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FilterError {
+    #[error("unknown link type {0:?}; ringtap filter -L lists them")]
+    LinkType(String),
+    /// The expression is no filter, or not one for this link type.
+    #[error("{}", super::describe(.0))]
+    Expression(#[from] Error),
+    #[error(transparent)]
+    File(#[from] UnreadableFile),
+    /// The program asks for what the hook does not know, or is too long.
+    #[error("no eBPF for this filter: {0}")]
+    Hook(#[from] LowerError),
+    #[error("no eBPF for this filter: {0}")]
+    Assemble(#[from] AssembleError),
+    #[error("{0}")]
+    Native(#[from] NativeError),
+    #[error("standard output: {0}")]
+    Output(io::Error),
+}
+
+impl FilterError {
+    /// 2 for what was asked wrongly, 1 for what failed.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::LinkType(_) | Self::Expression(_) | Self::Hook(_) => 2,
+            Self::File(_) | Self::Assemble(_) | Self::Native(_) | Self::Output(_) => 1,
+        }
+    }
+}

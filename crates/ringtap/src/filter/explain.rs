@@ -1,0 +1,38 @@
+//! The program in words, and what it costs in each of its forms.
+
+use std::fmt::Write as _;
+
+use ringtap_capture::LinkType;
+use ringtap_filter::Program;
+use ringtap_filter::explain::Explanation;
+use ringtap_jit::MachineCode;
+
+use super::form::ebpf_code;
+use crate::cli::Hook;
+
+/// The explanation of a program for packets of a link type.
+pub(super) fn text(program: &Program, link_type: LinkType, hook: Hook) -> String {
+    let dlt = ringtap_filter::LinkType(link_type.to_dlt());
+    let mut text = Explanation::new(program, dlt).to_string();
+    let mut line = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{name:<14}{value}");
+    };
+    line(
+        "eBPF",
+        match ebpf_code(program, hook) {
+            Ok(code) => format!("{} words at {}", code.len(), hook.place()),
+            Err(error) => error.to_string(),
+        },
+    );
+    line(
+        "native code",
+        match MachineCode::of(program) {
+            Ok(code) => format!("{} bytes", code.bytes().len()),
+            Err(error) => error.to_string(),
+        },
+    );
+    let description = link_type.description().unwrap_or("unnamed");
+    line("link type", format!("{link_type} ({description})"));
+    text
+}

@@ -1,0 +1,84 @@
+//! `ringtap filter`: the program that an expression compiles to, in each of its forms, and in words.
+
+mod error;
+mod explain;
+mod form;
+mod link_types;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use ringtap_capture::{Error, Filter, LinkType};
+use ringtap_filter::Program;
+
+use crate::cli::{FilterArgs, Target};
+use crate::expression;
+use crate::notice::notice;
+use error::FilterError;
+pub(crate) use form::classic;
+
+/// Runs the command.
+pub(crate) fn run(args: &FilterArgs) -> ExitCode {
+    match text(args).and_then(|text| print(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            notice(&error);
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+/// What the command prints.
+fn text(args: &FilterArgs) -> Result<String, FilterError> {
+    if args.list_link_types {
+        return Ok(link_types::list());
+    }
+    let link_type = link_type(&args.link_type)?;
+    let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
+    let filter = Filter::new(expression).with_optimizer(!args.no_optimize);
+    let program = filter.compile_with_metadata(link_type, args.snaplen)?;
+    let mut text = String::new();
+    // An explanation stands alone, unless a form is asked for too.
+    if !args.explain || args.dump > 0 || args.target.is_some() {
+        text = program_text(&program, args)?;
+        if args.explain {
+            text.push('\n');
+        }
+    }
+    if args.explain {
+        text += &explain::text(&program, link_type, args.hook);
+    }
+    Ok(text)
+}
+
+fn program_text(program: &Program, args: &FilterArgs) -> Result<String, FilterError> {
+    match args.target.unwrap_or(Target::Cbpf) {
+        Target::Cbpf => Ok(form::classic(program, args.dump)),
+        Target::Ebpf => form::ebpf(program, args.hook, args.dump),
+        Target::Native => form::native(program, args.dump),
+    }
+}
+
+/// The link type of a name.
+pub(crate) fn link_type(name: &str) -> Result<LinkType, FilterError> {
+    LinkType::from_name(name).ok_or_else(|| FilterError::LinkType(name.to_owned()))
+}
+
+fn print(text: &str) -> Result<(), FilterError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // A reader that has seen enough, such as `head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome.map_err(FilterError::Output),
+    }
+}
+
+/// An error of a capture; that of a filter with the place in the expression marked.
+pub(crate) fn describe(error: &Error) -> String {
+    match error {
+        Error::Filter {
+            expression, error, ..
+        } => error.render(expression),
+        error => error.to_string(),
+    }
+}
