@@ -192,7 +192,7 @@ mod tests {
             let target = usize::from_str_radix(target, 16).expect("an offset");
             assert!(insns.iter().any(|insn| insn.at == target), "{jump}");
         }
-        let last = insns.iter().filter(|insn| insn.text.is_some()).next_back();
+        let last = insns.iter().rfind(|insn| insn.text.is_some());
         assert_eq!(text(last.expect("instructions")), "ret");
     }
 }
