@@ -95,6 +95,9 @@ pub enum Error {
         /// The request that failed.
         source: netlink::Error,
     },
+    /// Statistics cannot be had.
+    #[error(transparent)]
+    Stat(#[from] crate::stat::StatError),
     /// No program could be attached to the interface.
     #[error(transparent)]
     Hook(#[from] crate::hook::HookError),

@@ -11,6 +11,9 @@
 //!   system call.
 //! - **Packets**: [`Capture`] does the same with a closure per packet.
 //!
+//! Where packets are not wanted, but how many there are, [`stat`] counts them in the kernel. Both
+//! stand on programs attached at a [`hook`].
+//!
 //! ```no_run
 //! use std::ops::ControlFlow;
 //!
@@ -39,6 +42,7 @@ pub mod hook;
 mod lookup;
 mod options;
 mod source;
+pub mod stat;
 mod stats;
 
 pub use block::{Block, Packets};

@@ -11,6 +11,7 @@ use crate::options::{Direction, Mode};
 
 /// Error numbers of the kernel.
 mod errno {
+    pub(super) const EPERM: i32 = 1;
     pub(super) const ENOENT: i32 = 2;
     pub(super) const EBUSY: i32 = 16;
     pub(super) const EEXIST: i32 = 17;
@@ -336,7 +337,11 @@ impl Hook {
     #[must_use]
     pub fn is_attached(&mut self) -> bool {
         match &mut self.holder {
-            Holder::Link(link) => link.info().is_ok_and(|info| info.ifindex.is_some()),
+            Holder::Link(link) => match link.info() {
+                Ok(info) => info.ifindex.is_some(),
+                // Kernels before 5.19 tell nothing once the right to use bpf(2) was given up.
+                Err(error) => error.errno() == Some(errno::EPERM),
+            },
             Holder::Clsact(filter) => filter.before().is_ok_and(|before| before.is_some()),
         }
     }

@@ -1,0 +1,395 @@
+//! Statistics mode on the running kernel, against traffic whose numbers are known.
+
+use std::net::UdpSocket;
+use std::process::ExitCode;
+
+use ringtap_capture::stat::{Count, Interval, StatOptions, Statistics};
+use ringtap_capture::{Direction, Error, Filter, Mode};
+use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
+use ringtap_sys::bpf::{Kernel, Request};
+use ringtap_sys::packet::inject::Injector;
+use ringtap_testkit::netns::{Side, VethOptions, VethPair};
+use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
+use ringtap_testkit::{Need, suite, test};
+
+const EINVAL: i32 = 22;
+const EXPRESSIONS: [&str; 7] = [
+    "",
+    "udp",
+    "tcp port 443",
+    "net 192.0.2.0/28 and not udp",
+    "greater 600",
+    "vlan 5 and tcp",
+    "ip6",
+];
+
+fn main() -> ExitCode {
+    let tcx = &[Need::Root, Need::Kernel(6, 6)];
+    let root = &[Need::Root, Need::Kernel(5, 18)];
+    suite(vec![
+        test("received_packets_are_counted_at_tcx", tcx, received_at_tcx),
+        test("sent_packets_are_counted_at_tcx", tcx, sent_at_tcx),
+        test("both_directions_add_up", tcx, both_directions),
+        test("packets_are_counted_at_xdp", tcx, at_xdp),
+        test("packets_are_counted_at_clsact", root, at_clsact),
+        test("jumbo_frames_are_counted_whole", tcx, jumbo),
+        test("two_hundred_and_fifty_six_filters_fit", tcx, many_filters),
+        test("stealing_takes_what_filters_accept", tcx, stealing),
+        test("two_count_at_the_same_time", tcx, two_at_once),
+        test("intervals_add_up_to_the_totals", tcx, intervals),
+        test("a_device_that_goes_keeps_its_counts", tcx, deleted),
+        test("no_rights_are_named", &[Need::NotRoot], no_rights),
+        test("filters_are_checked_first", &[], wrong_filters),
+    ])
+}
+
+/// A mix of frames, every fifth with a VLAN tag in it, and what each filter accepts of them: found
+/// out by the interpreter, as on a file.
+struct Mix {
+    frames: Vec<Vec<u8>>,
+}
+
+impl Mix {
+    fn new() -> Self {
+        let traffic = Traffic {
+            packets: 40,
+            sizes: Sizes::Between(64, 1400),
+            ..Traffic::default()
+        };
+        let mut frames = traffic.frames();
+        for frame in frames.iter_mut().step_by(5) {
+            frame.splice(12..12, [0x81, 0, 0, 5]);
+        }
+        // One that is neither IPv4 nor whole.
+        frames.push([&[2; 12], &[0x86, 0xdd][..], &[0x60; 40]].concat());
+        Self { frames }
+    }
+
+    /// The counts by filter and in total, of so many runs through the mix.
+    fn expected(&self, times: u64) -> (Vec<Count>, Count) {
+        let count = |expression: &str| {
+            let options = CompileOptions::new(LinkType::ETHERNET);
+            let program = compile(expression, &options, &Tables::new()).expect("a filter");
+            let length = |frame: &Vec<u8>| u32::try_from(frame.len()).expect("short");
+            let accepted = self
+                .frames
+                .iter()
+                .filter(|frame| program.run(frame, length(frame)) != 0);
+            accepted.fold(Count::default(), |sum, frame| Count {
+                packets: sum.packets + times,
+                bytes: sum.bytes + times * frame.len() as u64,
+            })
+        };
+        (EXPRESSIONS.map(count).to_vec(), count(""))
+    }
+
+    fn assert_counted(&self, interval: &Interval, times: u64) {
+        let (filters, total) = self.expected(times);
+        assert!(filters.iter().all(|count| count.packets > 0), "{filters:?}");
+        for ((found, expected), expression) in
+            interval.filters.iter().zip(&filters).zip(EXPRESSIONS)
+        {
+            assert_eq!(found, expected, "{expression:?}");
+        }
+        assert_eq!(interval.total, total);
+    }
+
+    /// Out of an end by a socket.
+    fn send_from(&self, side: &Side) {
+        let index = index_of(side);
+        let injector = side.run(|| Injector::open(index).expect("root"));
+        for frame in &self.frames {
+            injector.send(frame).expect("the end is up");
+        }
+    }
+}
+
+fn index_of(side: &Side) -> u32 {
+    let index = side.namespace.netlink().index(&side.device);
+    index.expect("it exists")
+}
+
+fn filters() -> Vec<Filter> {
+    EXPRESSIONS.map(Filter::new).to_vec()
+}
+
+fn open(side: &Side, engine: &str, options: &StatOptions) -> Statistics {
+    open_on(&Kernel::running(), side, engine, options)
+}
+
+fn open_on(kernel: &Kernel, side: &Side, engine: &str, options: &StatOptions) -> Statistics {
+    let device = format!("{engine}{}", side.device);
+    side.run(|| Statistics::open_on(kernel, &device, &filters(), options))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Lets XDP run in the driver: a driver that takes tags out of packets keeps it away.
+fn keep_tags(side: &Side) {
+    let arguments = [
+        "-K",
+        &side.device,
+        "rxvlan",
+        "off",
+        "rx-vlan-stag-hw-parse",
+        "off",
+    ];
+    side.namespace.output("ethtool", &arguments);
+}
+
+/// Datagrams that the end sends for certain later than all before: what was sent before has passed
+/// the hooks when they arrive.
+fn received_at_tcx() {
+    let pair = VethPair::new();
+    let mix = Mix::new();
+    let mut statistics = open(&pair.right, "", &StatOptions::default());
+    assert_eq!(statistics.describe().hooks(), "tcx ingress and tcx egress");
+    for frame in &mix.frames {
+        let frames = LiveFrames::new(frame, Target::ReceivedOn(&pair.right)).expect("loaded");
+        frames.send(3).expect("sent");
+    }
+    mix.assert_counted(statistics.read(), 3);
+}
+
+fn sent_at_tcx() {
+    let pair = VethPair::new();
+    let mix = Mix::new();
+    let sent = StatOptions {
+        direction: Direction::Out,
+        ..StatOptions::default()
+    };
+    let received = StatOptions {
+        direction: Direction::In,
+        ..StatOptions::default()
+    };
+    let mut sent = open(&pair.right, "tcx:", &sent);
+    let mut received = open(&pair.right, "tcx:", &received);
+    mix.send_from(&pair.right);
+    mix.assert_counted(sent.read(), 1);
+    assert_eq!(received.read().total, Count::default());
+}
+
+fn both_directions() {
+    let pair = VethPair::new();
+    let mix = Mix::new();
+    let mut statistics = open(&pair.right, "", &StatOptions::default());
+    mix.send_from(&pair.right);
+    for frame in &mix.frames {
+        let frames = LiveFrames::new(frame, Target::ReceivedOn(&pair.right)).expect("loaded");
+        frames.send(1).expect("sent");
+    }
+    mix.assert_counted(statistics.read(), 2);
+}
+
+fn at_xdp() {
+    let pair = VethPair::new();
+    keep_tags(&pair.right);
+    let mix = Mix::new();
+    let mut statistics = open(&pair.right, "xdp:", &StatOptions::default());
+    assert_eq!(
+        statistics.describe().hooks(),
+        "XDP in the driver and tcx egress"
+    );
+    // Frames without a socket buffer, and with one, which the driver makes a frame of.
+    for frame in &mix.frames {
+        let frames = LiveFrames::new(frame, Target::OutOf(&pair.left)).expect("loaded");
+        frames.send(2).expect("sent");
+    }
+    mix.send_from(&pair.left);
+    wait_for(&mut statistics, mix.frames.len() as u64 * 3);
+    mix.assert_counted(&statistics.totals(), 3);
+}
+
+/// Reads until so many packets were counted; what comes into a veth pair is received a little later.
+fn wait_for(statistics: &mut Statistics, packets: u64) {
+    for _ in 0..2_000 {
+        statistics.read();
+        if statistics.totals().total.packets >= packets {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("{:?} of {packets} packets", statistics.totals().total);
+}
+
+fn at_clsact() {
+    let pair = VethPair::new();
+    let mix = Mix::new();
+    let kernel = Kernel::behind(|request: &Request<'_>| {
+        if request.is_tcx() {
+            Err(EINVAL)
+        } else {
+            Ok(())
+        }
+    });
+    let mut statistics = open_on(&kernel, &pair.right, "", &StatOptions::default());
+    assert_eq!(
+        statistics.describe().hooks(),
+        "clsact ingress and clsact egress"
+    );
+    mix.send_from(&pair.right);
+    for frame in &mix.frames {
+        let frames = LiveFrames::new(frame, Target::ReceivedOn(&pair.right)).expect("loaded");
+        frames.send(1).expect("sent");
+    }
+    mix.assert_counted(statistics.read(), 2);
+    assert!(statistics.is_attached());
+}
+
+/// Frames of several pages, at XDP in several buffers.
+fn jumbo() {
+    let pair = VethPair::with(&VethOptions {
+        mtu: Some(9_000),
+        ..VethOptions::default()
+    });
+    keep_tags(&pair.right);
+    let mut at_xdp = open(&pair.right, "xdp:", &StatOptions::default());
+    assert!(at_xdp.describe().hooks().starts_with("XDP in the driver"));
+    let mut at_tcx = open(&pair.right, "tcx:", &StatOptions::default());
+    let socket = pair
+        .left
+        .run(|| UdpSocket::bind("10.99.0.1:0").expect("free"));
+    let payload = vec![0; 8_900];
+    for _ in 0..20 {
+        socket.send_to(&payload, "10.99.0.2:9").expect("sent");
+    }
+    let expected = Count {
+        packets: 20,
+        bytes: 20 * (8_900 + 8 + 20 + 14),
+    };
+    for statistics in [&mut at_xdp, &mut at_tcx] {
+        wait_for(statistics, 20);
+        let totals = statistics.totals();
+        // The host answers that the port is closed, to a limited rate: not counted by "greater 600".
+        assert_eq!(totals.filters[4], expected);
+    }
+}
+
+fn many_filters() {
+    let pair = VethPair::new();
+    keep_tags(&pair.right);
+    let filters: Vec<Filter> = (0..256)
+        .map(|number| {
+            Filter::new(format!(
+                "udp and (dst port {number} or host 10.0.0.{number})"
+            ))
+        })
+        .collect();
+    let mut frame = Traffic::default()
+        .frames()
+        .into_iter()
+        .find(|frame| frame[23] == 17)
+        .expect("a quarter is UDP");
+    frame[36..38].copy_from_slice(&77_u16.to_be_bytes());
+    for device in ["xdp:veth1", "tcx:veth1"] {
+        let opened = pair
+            .right
+            .run(|| Statistics::open(device, &filters, &StatOptions::default()));
+        let mut statistics = opened.unwrap_or_else(|error| panic!("{error}"));
+        LiveFrames::new(&frame, Target::OutOf(&pair.left))
+            .expect("loaded")
+            .send(100)
+            .expect("sent");
+        if device.starts_with("tcx") {
+            // Without XDP at the other end nothing of it arrives.
+            LiveFrames::new(&frame, Target::ReceivedOn(&pair.right))
+                .expect("loaded")
+                .send(100)
+                .expect("sent");
+        }
+        wait_for(&mut statistics, 100);
+        for (number, count) in statistics.totals().filters.iter().enumerate() {
+            let expected = if number == 77 { 100 } else { 0 };
+            assert_eq!(count.packets, expected, "{device} {number}");
+        }
+    }
+}
+
+fn stealing() {
+    let pair = VethPair::new();
+    let socket = pair
+        .right
+        .run(|| UdpSocket::bind("10.99.0.2:7000").expect("free"));
+    let other = pair
+        .right
+        .run(|| UdpSocket::bind("10.99.0.2:7001").expect("free"));
+    let options = StatOptions {
+        mode: Mode::Steal,
+        ..StatOptions::default()
+    };
+    let filters = [Filter::new("udp dst port 7000")];
+    let sender = pair
+        .left
+        .run(|| UdpSocket::bind("10.99.0.1:0").expect("free"));
+    let opened = pair
+        .right
+        .run(|| Statistics::open("tcx:veth1", &filters, &options));
+    let mut statistics = opened.expect("no default route");
+    for _ in 0..10 {
+        sender.send_to(b"taken", "10.99.0.2:7000").expect("sent");
+    }
+    sender.send_to(b"passed", "10.99.0.2:7001").expect("sent");
+    let mut text = [0; 16];
+    // The last datagram arrives, those before it have not.
+    assert_eq!(other.recv(&mut text).expect("received"), 6);
+    socket.set_nonblocking(true).expect("a socket");
+    assert!(socket.recv(&mut text).is_err(), "it was stolen");
+    let interval = statistics.read();
+    assert_eq!(interval.filters[0].packets, 10);
+    assert_eq!(interval.total.packets, 11);
+    drop(statistics);
+    socket.set_nonblocking(false).expect("a socket");
+    sender.send_to(b"again", "10.99.0.2:7000").expect("sent");
+    assert_eq!(socket.recv(&mut text).expect("received"), 5);
+}
+
+fn two_at_once() {
+    let pair = VethPair::new();
+    let mix = Mix::new();
+    let mut first = open(&pair.right, "", &StatOptions::default());
+    let mut second = open(&pair.right, "", &StatOptions::default());
+    mix.send_from(&pair.right);
+    mix.assert_counted(first.read(), 1);
+    drop(first);
+    mix.send_from(&pair.right);
+    mix.assert_counted(second.read(), 2);
+}
+
+fn intervals() {
+    let pair = VethPair::new();
+    let mix = Mix::new();
+    let mut statistics = open(&pair.right, "", &StatOptions::default());
+    for _ in 0..3 {
+        mix.send_from(&pair.right);
+        mix.assert_counted(statistics.read(), 1);
+    }
+    let quiet = statistics.read();
+    assert!(quiet.filters.iter().all(|count| *count == Count::default()));
+    mix.assert_counted(&statistics.totals(), 3);
+}
+
+fn deleted() {
+    let pair = VethPair::new();
+    let mix = Mix::new();
+    let mut statistics = open(&pair.right, "", &StatOptions::default());
+    assert!(statistics.is_attached());
+    mix.send_from(&pair.right);
+    let mut netlink = pair.right.namespace.netlink();
+    netlink.delete(&pair.right.device).expect("deleted");
+    assert!(!statistics.is_attached());
+    mix.assert_counted(statistics.read(), 1);
+}
+
+fn no_rights() {
+    let refused = Statistics::open("lo", &[], &StatOptions::default());
+    let text = refused.err().expect("no rights").to_string();
+    assert!(text.contains("CAP_BPF"), "{text}");
+}
+
+fn wrong_filters() {
+    let filters = [Filter::new("udp"), Filter::new("udp port")];
+    let refused = Statistics::open("lo", &filters, &StatOptions::default()).err();
+    let Some(Error::Filter { expression, .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(expression, "udp port");
+}
