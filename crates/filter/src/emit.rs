@@ -1,5 +1,6 @@
 //! Decision graph to instructions.
 
+mod cells;
 mod select;
 
 use std::collections::HashMap;
@@ -21,14 +22,26 @@ pub(crate) fn emit(
     let blocks = select::blocks(graph, values, reuse)?;
     let mut asm = Assembler::default();
     let mut labels: HashMap<NodeId, Label> = HashMap::new();
-    for block in &blocks {
+    let unset = cells::maybe_unset(graph, values);
+    if unset.clone().next().is_some() {
+        asm.push(op::LD | op::IMM, 0);
+    }
+    for cell in unset {
+        asm.push(op::ST, cell);
+    }
+    for (at, block) in blocks.iter().enumerate() {
         let [here, yes, no] = [block.id, block.yes, block.no]
             .map(|id| *labels.entry(id).or_insert_with(|| asm.label()));
         asm.place(here);
         for insn in &block.body {
             asm.push(insn.code, insn.k);
         }
-        asm.branch(block.jump.0, block.jump.1, yes, no);
+        let next = blocks.get(at + 1).map_or(ACCEPT, |next| next.id);
+        match block.jump {
+            Some((code, k)) => asm.branch(code, k, yes, no),
+            None if next == block.yes => {}
+            None => asm.goto(yes),
+        }
     }
     for (end, k) in [(ACCEPT, accept), (REJECT, 0)] {
         if let Some(&label) = labels.get(&end) {

@@ -140,6 +140,9 @@ pub enum ErrorKind {
     /// `ip broadcast` without a netmask.
     #[error("the netmask is not known, which \"ip broadcast\" needs")]
     NetmaskUnknown,
+    /// A primitive that cannot come after `mpls` in an expression.
+    #[error("behind MPLS labels, {0} cannot be told")]
+    BehindLabels(&'static str),
     /// A primitive that this link type has nothing to test for.
     #[error("{primitive} is not possible on link type {link}")]
     NotOnLinkType {

@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 
 use crate::error::ErrorKind;
-use crate::ir::{Graph, Node, NodeId, Relation, Value, ValueId, Values};
+use crate::ir::{Cell, Graph, NodeId, Relation, Step, Test, Value, ValueId, Values};
 use crate::language::ast::Operator;
 use crate::program::Insn;
 use crate::program::opcode as op;
 
-/// The instructions of one node and its conditional jump, without targets.
+/// The instructions of one node, without targets.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) id: NodeId,
     pub(super) body: Vec<Insn>,
-    /// Code and constant of the jump.
-    pub(super) jump: (u16, u32),
+    /// Code and constant of the conditional jump at the end, if there is one.
+    pub(super) jump: Option<(u16, u32)>,
     pub(super) yes: NodeId,
     pub(super) no: NodeId,
 }
@@ -52,7 +52,14 @@ pub(super) fn blocks(graph: &Graph, values: &Values, reuse: bool) -> Result<Vec<
             body: Vec::new(),
             registers,
         };
-        let jump = selector.test(node)?;
+        let slot = values.cells();
+        let jump = match node.step {
+            Step::Test(test) => Some(selector.test(test, slot)?),
+            Step::Set(cell, value) => {
+                selector.set(cell, value, slot)?;
+                None
+            }
+        };
         for target in [node.yes, node.no] {
             entries
                 .entry(target)
@@ -82,8 +89,7 @@ impl Selector<'_> {
     }
 
     /// Brings the operands where the jump wants them; returns the jump.
-    fn test(&mut self, node: &Node) -> Result<(u16, u32), ErrorKind> {
-        let test = node.test;
+    fn test(&mut self, test: Test, slot: u32) -> Result<(u16, u32), ErrorKind> {
         let code = match test.relation {
             Relation::Equal => op::JEQ,
             Relation::Greater => op::JGT,
@@ -91,11 +97,21 @@ impl Selector<'_> {
             Relation::AnyBit => op::JSET,
         } | op::JMP;
         if let Some(number) = self.values.number_of(test.right) {
-            self.load_a(test.left, 0)?;
+            self.load_a(test.left, slot)?;
             return Ok((code | op::K, number));
         }
-        self.load_both(test.left, test.right, 0)?;
+        self.load_both(test.left, test.right, slot)?;
         Ok((code | op::X, 0))
+    }
+
+    /// Stores a value; what is loaded from the cell is then in the register, too.
+    fn set(&mut self, cell: Cell, value: ValueId, slot: u32) -> Result<(), ErrorKind> {
+        if cell.0 >= op::MEMWORDS {
+            return Err(ErrorKind::TooLarge);
+        }
+        self.load_a(value, slot)?;
+        self.push(op::ST, cell.0);
+        Ok(())
     }
 
     /// Whether a value can be brought into X without touching A.
@@ -103,7 +119,11 @@ impl Selector<'_> {
         self.registers.x == Some(id)
             || matches!(
                 self.values.get(id),
-                Value::Constant(_) | Value::Folded(_) | Value::Length | Value::HeaderLength { .. }
+                Value::Constant(_)
+                    | Value::Folded(_)
+                    | Value::Length
+                    | Value::HeaderLength { .. }
+                    | Value::Cell(_)
             )
     }
 
@@ -111,7 +131,11 @@ impl Selector<'_> {
     fn load_both(&mut self, left: ValueId, right: ValueId, slot: u32) -> Result<(), ErrorKind> {
         let simple = matches!(
             self.values.get(right),
-            Value::Constant(_) | Value::Folded(_) | Value::Length | Value::HeaderLength { .. }
+            Value::Constant(_)
+                | Value::Folded(_)
+                | Value::Length
+                | Value::HeaderLength { .. }
+                | Value::Cell(_)
         );
         if simple {
             self.load_a(left, slot)?;
@@ -136,6 +160,7 @@ impl Selector<'_> {
             Value::Constant(n) | Value::Folded(n) => self.push(op::LDX | op::IMM, n),
             Value::Length => self.push(op::LDX | op::LEN, 0),
             Value::HeaderLength { offset } => self.push(op::LDX | op::MSH | op::B, offset),
+            Value::Cell(cell) => self.push(op::LDX | op::MEM, cell.0),
             _ => {
                 self.load_a(id, slot)?;
                 self.push(op::MISC | op::TAX, 0);
@@ -171,6 +196,7 @@ impl Selector<'_> {
                 self.load_x(id, slot)?;
                 self.push(op::MISC | op::TXA, 0);
             }
+            Value::Cell(cell) => self.push(op::LD | op::MEM, cell.0),
             Value::Ancillary { size, number } => {
                 self.push(op::LD | op::ABS | size.code(), op::SKF_AD_OFF + number);
             }

@@ -1,6 +1,6 @@
 //! Conditions: trees of tests.
 
-use super::{Relation, ValueId};
+use super::{Cell, Relation, ValueId};
 
 /// One comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +15,9 @@ pub(crate) struct Test {
 pub(crate) enum Condition {
     Constant(bool),
     Test(Test),
+    /// Always true; the cell holds the value from here on. A cell is set before anything on the same
+    /// way through the condition looks at it, and not again after that.
+    Set(Cell, ValueId),
     Not(Box<Condition>),
     All(Vec<Condition>),
     Any(Vec<Condition>),

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::known::Known;
-use super::{Condition, Test, Values};
+use super::{Cell, Condition, Test, ValueId, Values};
 
 /// Names a node. 0 and 1 are the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,10 +24,27 @@ pub(crate) const REJECT: NodeId = NodeId(0);
 /// The end of an accepted packet.
 pub(crate) const ACCEPT: NodeId = NodeId(1);
 
-/// A test and where its outcomes lead.
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    Test(Test),
+    /// Puts a value into a cell. Both edges lead to the same node.
+    Set(Cell, ValueId),
+}
+
+impl Step {
+    fn test(self) -> Option<Test> {
+        match self {
+            Self::Test(test) => Some(test),
+            Self::Set(..) => None,
+        }
+    }
+}
+
+/// A step and where its outcomes lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
-    pub(crate) test: Test,
+    pub(crate) step: Step,
     pub(crate) yes: NodeId,
     pub(crate) no: NodeId,
 }
@@ -85,7 +102,7 @@ impl Graph {
     }
 
     fn push(&mut self, node: Node) -> NodeId {
-        if self.elide && node.yes == node.no {
+        if self.elide && node.yes == node.no && node.step.test().is_some() {
             return node.yes;
         }
         self.intern(node)
@@ -108,9 +125,14 @@ impl Graph {
             Condition::Constant(true) => yes,
             Condition::Constant(false) => no,
             Condition::Test(test) => self.push(Node {
-                test: *test,
+                step: Step::Test(*test),
                 yes,
                 no,
+            }),
+            Condition::Set(cell, value) => self.intern(Node {
+                step: Step::Set(*cell, *value),
+                yes,
+                no: yes,
             }),
             Condition::Not(inner) => self.add(inner, no, yes),
             Condition::All(list) => list.iter().rev().fold(yes, |next, c| self.add(c, next, no)),
@@ -154,9 +176,10 @@ impl Graph {
     /// Decides tests of computed numbers at the root, and behind a test there that decides nothing.
     fn settle_root(&mut self, values: &Values) {
         let outcome = |node: &Node| {
-            let left = values.number_of(node.test.left)?;
-            let right = values.number_of(node.test.right)?;
-            Some(if node.test.relation.holds(left, right) {
+            let test = node.step.test()?;
+            let left = values.number_of(test.left)?;
+            let right = values.number_of(test.right)?;
+            Some(if test.relation.holds(left, right) {
                 node.yes
             } else {
                 node.no
@@ -175,8 +198,10 @@ impl Graph {
                     no: target,
                     ..root
                 };
-            } else {
+            } else if root.step.test().is_some() {
                 self.root = root.yes;
+            } else {
+                return;
             }
         }
     }
@@ -196,7 +221,10 @@ impl Graph {
             };
             let node = self.nodes[at];
             let mut lead = |target: NodeId, outcome: bool| {
-                let mut facts = here.with(node.test, outcome);
+                let mut facts = match node.step {
+                    Step::Test(test) => here.with(test, outcome),
+                    Step::Set(..) => here.clone(),
+                };
                 facts.truncate(MOST_FACTS);
                 let target = self.pass(target, &facts, values);
                 if self.node(target).is_some() {
@@ -217,7 +245,8 @@ impl Graph {
     /// Follows nodes whose tests are decided by `facts`.
     fn pass(&self, mut target: NodeId, facts: &Known, values: &Values) -> NodeId {
         while let Some(node) = self.node(target) {
-            match facts.decide(node.test, values) {
+            let Some(test) = node.step.test() else { break };
+            match facts.decide(test, values) {
                 Some(true) => target = node.yes,
                 Some(false) => target = node.no,
                 None => break,
@@ -244,7 +273,7 @@ impl Graph {
             changed |= (yes, no) != (node.yes, node.no);
             let (yes, no) = (rename(&renamed, yes), rename(&renamed, no));
             let node = Node {
-                test: node.test,
+                step: node.step,
                 yes,
                 no,
             };

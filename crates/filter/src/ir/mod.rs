@@ -4,6 +4,9 @@
 //! Values are pure expressions, kept once each (value numbering by construction). A condition is a
 //! tree of tests; a graph is the same thing with every `and`, `or` and `not` turned into edges. A
 //! load beyond the packet rejects it, so that the order of tests is part of the meaning.
+//!
+//! What depends on the way through the condition, such as where the payload of a tunnel begins, is
+//! put into a [`Cell`] on that way, and is a value like any other for all that comes after.
 
 mod condition;
 mod graph;
@@ -11,8 +14,8 @@ mod known;
 mod value;
 
 pub(crate) use condition::{Condition, Test};
-pub(crate) use graph::{ACCEPT, Graph, Node, NodeId, REJECT};
-pub(crate) use value::{Size, Value, ValueId, Values, apply};
+pub(crate) use graph::{ACCEPT, Graph, NodeId, REJECT, Step};
+pub(crate) use value::{Cell, Offset, Size, Value, ValueId, Values, apply};
 
 /// How a test compares, unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

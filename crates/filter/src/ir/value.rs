@@ -44,6 +44,8 @@ pub(crate) enum Value {
     HeaderLength {
         offset: u32,
     },
+    /// What was put into a cell; 0 on ways on which nothing was.
+    Cell(Cell),
     /// The packet's metadata, by `SKF_AD_` number.
     Ancillary {
         size: Size,
@@ -51,6 +53,45 @@ pub(crate) enum Value {
     },
     Negate(ValueId),
     Binary(Operator, ValueId, ValueId),
+}
+
+/// A number that [`Condition::Set`](super::Condition::Set) keeps for later values, in a word of
+/// scratch memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Cell(pub(crate) u32);
+
+/// A place in the packet, in bytes from its start: a constant, added to a value that is known
+/// only when the program runs where headers of variable length come before (usually a [`Cell`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Offset {
+    pub(crate) base: Option<ValueId>,
+    pub(crate) constant: u32,
+}
+
+impl From<u32> for Offset {
+    fn from(constant: u32) -> Self {
+        Self {
+            base: None,
+            constant,
+        }
+    }
+}
+
+impl std::ops::Add<u32> for Offset {
+    type Output = Self;
+
+    fn add(self, bytes: u32) -> Self {
+        Self {
+            constant: self.constant.wrapping_add(bytes),
+            ..self
+        }
+    }
+}
+
+impl std::ops::AddAssign<u32> for Offset {
+    fn add_assign(&mut self, bytes: u32) {
+        *self = *self + bytes;
+    }
 }
 
 /// Names a value in its [`Values`].
@@ -63,6 +104,7 @@ pub(crate) struct Values {
     list: Vec<Value>,
     ids: HashMap<Value, ValueId>,
     fold: bool,
+    cells: u32,
 }
 
 impl Values {
@@ -128,27 +170,123 @@ impl Values {
         self.intern(Value::Length)
     }
 
-    pub(crate) fn load(&mut self, size: Size, offset: u32) -> ValueId {
-        self.intern(Value::Load {
-            size,
-            index: None,
-            offset,
+    /// A new cell. There are as many as words of scratch memory; more make the program too large.
+    pub(crate) fn new_cell(&mut self) -> Cell {
+        self.cells = self.cells.saturating_add(1);
+        Cell(self.cells - 1)
+    }
+
+    /// How many cells there are.
+    pub(crate) fn cells(&self) -> u32 {
+        self.cells
+    }
+
+    pub(crate) fn cell(&mut self, cell: Cell) -> ValueId {
+        self.intern(Value::Cell(cell))
+    }
+
+    /// Whether anything is computed from `value`.
+    pub(crate) fn is_used(&self, value: ValueId) -> bool {
+        self.list.iter().any(|user| match *user {
+            Value::Load { index, .. } => index == Some(value),
+            Value::Negate(inner) => inner == value,
+            Value::Binary(_, left, right) => left == value || right == value,
+            _ => false,
         })
     }
 
-    pub(crate) fn header_length(&mut self, offset: u32) -> ValueId {
-        self.intern(Value::HeaderLength { offset })
+    /// The place whose distance from the packet's start is in a cell.
+    pub(crate) fn place_in(&mut self, cell: Cell) -> Offset {
+        Offset {
+            base: Some(self.cell(cell)),
+            constant: 0,
+        }
+    }
+
+    /// Packet bytes at a place.
+    pub(crate) fn load(&mut self, size: Size, at: impl Into<Offset>) -> ValueId {
+        let at = at.into();
+        self.intern(Value::Load {
+            size,
+            index: at.base,
+            offset: at.constant,
+        })
+    }
+
+    /// The length of the IPv4 header that begins at a place.
+    pub(crate) fn header_length(&mut self, at: Offset) -> ValueId {
+        const WORDS: u32 = 0xf;
+        if at.base.is_none() {
+            return self.intern(Value::HeaderLength {
+                offset: at.constant,
+            });
+        }
+        let first = self.load(Size::Byte, at);
+        let words = self.masked(first, WORDS);
+        let two = self.constant(2);
+        self.binary(Operator::ShiftLeft, words, two)
+    }
+
+    /// The place behind the IPv4 header that begins at a place.
+    pub(crate) fn behind_header(&mut self, at: Offset) -> Offset {
+        let length = self.header_length(at);
+        let base = match at.base {
+            Some(base) => self.binary(Operator::Add, length, base),
+            None => length,
+        };
+        Offset {
+            base: Some(base),
+            ..at
+        }
+    }
+
+    /// The distance of `at`, with so many bytes more, from the packet's start.
+    pub(crate) fn sum(&mut self, at: Offset, more: ValueId) -> ValueId {
+        let constant = self.constant(at.constant);
+        let sum = self.binary(Operator::Add, more, constant);
+        match at.base {
+            Some(base) => self.binary(Operator::Add, sum, base),
+            None => sum,
+        }
+    }
+
+    /// The distance of a place from the packet's start.
+    pub(crate) fn distance(&mut self, at: Offset) -> ValueId {
+        let constant = self.constant(at.constant);
+        match at.base {
+            Some(base) if at.constant == 0 => base,
+            Some(base) => self.binary(Operator::Add, base, constant),
+            None => constant,
+        }
     }
 
     pub(crate) fn ancillary(&mut self, size: Size, number: u32) -> ValueId {
         self.intern(Value::Ancillary { size, number })
     }
 
-    /// Packet bytes at `index + offset`. A constant sum that leaves the range of packets is kept as
+    /// Packet bytes at `index + at`. A constant sum that leaves the range of packets is kept as
     /// an index, because a large constant offset means something else. When folding, the sum wraps
     /// around, as in libpcap's optimiser: `ip[-1]` is the byte before the IP header.
-    pub(crate) fn load_at(&mut self, size: Size, index: ValueId, offset: u32) -> ValueId {
+    pub(crate) fn load_at(
+        &mut self,
+        size: Size,
+        index: ValueId,
+        at: impl Into<Offset>,
+    ) -> ValueId {
         const LARGEST: u32 = i32::MAX as u32;
+        const SURELY_NO_WRAP: u32 = 1 << 30;
+        let at = at.into();
+        let Offset {
+            base,
+            constant: offset,
+        } = at;
+        if let Some(base) = base {
+            if let Some(number) = self.number_of(index).filter(|&n| n < SURELY_NO_WRAP) {
+                return self.load(size, at + number);
+            }
+            let index = self.binary(Operator::Add, index, base);
+            return self.load_at(size, index, offset);
+        }
         let sum = self.number_of(index).and_then(|n| match self.fold {
             true => Some(n.wrapping_add(offset)),
             false => n.checked_add(offset),

@@ -44,9 +44,10 @@ pub(crate) enum Primitive {
     Outbound,
     Ifindex(u32),
     Vlan(Option<u32>),
+    Mpls(Option<u32>),
     Pppoed,
-    /// Understood, but not compiled yet.
-    Later(&'static str),
+    Pppoes(Option<u32>),
+    Geneve(Option<u32>),
 }
 
 /// Which part of a packet an [`Id`] is compared with.

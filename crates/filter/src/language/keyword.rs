@@ -84,6 +84,7 @@ pub(super) enum Keyword {
     Mpls,
     Pppoed,
     Pppoes,
+    Geneve,
     /// Named in the language, not compiled yet.
     Later,
     /// A name for a number: an offset or a field's value.
@@ -187,6 +188,7 @@ const WORDS: &[(&str, Keyword)] = &[
     ("mpls", Keyword::Mpls),
     ("pppoed", Keyword::Pppoed),
     ("pppoes", Keyword::Pppoes),
+    ("geneve", Keyword::Geneve),
 ];
 
 /// Reserved words whose primitives are not compiled yet.
@@ -205,7 +207,6 @@ const LATER: &[&str] = &[
     "addr4",
     "ra",
     "ta",
-    "geneve",
     "lane",
     "metac",
     "bcc",

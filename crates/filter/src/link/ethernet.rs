@@ -1,7 +1,7 @@
 //! Ethernet: destination, source, type or length (IEEE 802.3), with 802.1Q tags between.
 
 use super::ethertype as et;
-use super::{Addresses, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET, Place};
+use super::{Addresses, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET, Place};
 use super::{equals, field, snap};
 use crate::ir::{Condition, Relation, Size, Values};
 
@@ -12,11 +12,8 @@ impl LinkLayer for Ethernet {
         "Ethernet"
     }
 
-    fn place(&self) -> Place {
-        Place {
-            type_field: 12,
-            payload: 14,
-        }
+    fn place(&self, _: &mut Values) -> Place {
+        Place::fixed(ETHERNET_TYPE, ETHERNET_HEADER)
     }
 
     fn addresses(&self) -> Option<Addresses> {
@@ -27,6 +24,10 @@ impl LinkLayer for Ethernet {
         3
     }
 
+    fn mpls(&self) -> Option<EtherProto> {
+        Some(et::MPLS)
+    }
+
     fn has_vlan(&self) -> bool {
         true
     }
@@ -35,6 +36,7 @@ impl LinkLayer for Ethernet {
         let Place {
             type_field,
             payload,
+            ..
         } = place;
         let is_length = field(values, Size::Half, type_field, Relation::Greater, LLC_MAX).negated();
         match proto {

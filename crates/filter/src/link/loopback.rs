@@ -53,11 +53,8 @@ impl LinkLayer for Loopback {
         self.name
     }
 
-    fn place(&self) -> Place {
-        Place {
-            type_field: 0,
-            payload: 4,
-        }
+    fn place(&self, _: &mut Values) -> Place {
+        Place::fixed(0, 4)
     }
 
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {

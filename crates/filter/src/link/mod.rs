@@ -11,7 +11,7 @@ mod raw;
 mod sll;
 
 use crate::CompileOptions;
-use crate::ir::{Condition, Relation, Size, Test, Values};
+use crate::ir::{Condition, Offset, Relation, Size, Test, Values};
 
 /// The kind of link-layer header, by its `LINKTYPE_` number in capture files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,13 +42,36 @@ impl LinkType {
     pub const LINUX_SLL2: Self = Self(276);
 }
 
-/// Where the parts of the packet are that later tests refer to, in bytes from its start.
+/// Where the parts of the packet are that later tests refer to.
+///
+/// An [`Offset`] is a constant where everything before it has a constant length. Behind headers of
+/// variable length it has a base: a link layer computes it once, in [`LinkLayer::prologue`], a
+/// primitive that finds an inner packet (`geneve`) where it matches; both put it into a cell by
+/// [`Condition::Set`]. Nobody who loads from a place needs to know which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
+    /// Where the link-layer header begins, which has the hardware addresses and which `link[0]`
+    /// looks at.
+    pub(crate) header: Offset,
     /// The field that names the protocol of the payload.
-    pub(crate) type_field: u32,
-    /// The payload: where the network layer begins.
-    pub(crate) payload: u32,
+    pub(crate) type_field: Offset,
+    /// The payload of the link-layer header: where LLC begins, if there is such.
+    pub(crate) payload: Offset,
+    /// Where the network layer begins: behind what is always between (SNAP, MPLS labels), and at
+    /// the payload otherwise.
+    pub(crate) network: Offset,
+}
+
+impl Place {
+    /// In a packet that begins with the link-layer header, at constant distances in bytes.
+    pub(crate) fn fixed(type_field: u32, payload: u32) -> Self {
+        Self {
+            header: Offset::from(0),
+            type_field: type_field.into(),
+            payload: payload.into(),
+            network: payload.into(),
+        }
+    }
 }
 
 /// A protocol as `ether proto` numbers it: an EtherType, or an LLC service access point if it is
@@ -72,6 +95,8 @@ pub(crate) mod ethertype {
     pub(crate) const AARP: u32 = 0x80f3;
     pub(crate) const IPX: u32 = 0x8137;
     pub(crate) const PPPOE_DISCOVERY: u32 = 0x8863;
+    pub(crate) const PPPOE_SESSION: u32 = 0x8864;
+    pub(crate) const MPLS: u32 = 0x8847;
     /// 802.2 service access points.
     pub(crate) const SAP_ISO: u32 = 0xfe;
     pub(crate) const SAP_IPX: u32 = 0xe0;
@@ -79,7 +104,7 @@ pub(crate) mod ethertype {
     pub(crate) const SAP_NETBEUI: u32 = 0xf0;
 }
 
-/// Offsets of the hardware addresses, in bytes from the start of the packet.
+/// Offsets of the hardware addresses, in bytes from the start of the link-layer header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
     pub(crate) src: u32,
@@ -100,8 +125,16 @@ pub(crate) trait LinkLayer {
     /// The name for messages.
     fn name(&self) -> &'static str;
 
-    /// Where things are before any `vlan`.
-    fn place(&self) -> Place;
+    /// Where things are before any `vlan`. Link layers of variable length make cells here, which
+    /// [`prologue`](Self::prologue) sets.
+    fn place(&self, values: &mut Values) -> Place;
+
+    /// What is computed before everything else, for the place that [`place`](Self::place) gave:
+    /// a condition that is always true and sets the cells. Asked when the whole expression was
+    /// lowered, and only if it looks at one of them; [`Values::is_used`] tells which.
+    fn prologue(&self, _values: &mut Values, _place: Place) -> Option<Condition> {
+        None
+    }
 
     /// Whether the payload is of this protocol.
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition;
@@ -114,6 +147,11 @@ pub(crate) trait LinkLayer {
     /// How many bytes of LLC header lie between the payload's start and an OSI network header.
     fn osi_header(&self) -> u32 {
         0
+    }
+
+    /// The protocol number of MPLS labels, where they can follow.
+    fn mpls(&self) -> Option<EtherProto> {
+        None
     }
 
     /// Whether 802.1Q tags can follow.
@@ -130,6 +168,20 @@ pub(crate) trait LinkLayer {
     fn interface_index(&self) -> Option<u32> {
         None
     }
+}
+
+/// Offsets in an Ethernet header, in bytes.
+pub(crate) const ETHERNET_TYPE: u32 = 12;
+pub(crate) const ETHERNET_HEADER: u32 = 14;
+
+/// The link layer of a packet in a tunnel: Ethernet, or a network layer with its EtherType.
+pub(crate) fn in_tunnel() -> &'static dyn LinkLayer {
+    &ethernet::Ethernet
+}
+
+/// The link layer inside a PPPoE session.
+pub(crate) fn in_pppoe() -> &'static dyn LinkLayer {
+    &ppp::Ppp::PPP
 }
 
 /// The link layer of a link type, where filters for it are supported.
@@ -155,7 +207,7 @@ pub(crate) fn link_layer(options: &CompileOptions) -> Option<Box<dyn LinkLayer>>
 pub(crate) fn field(
     values: &mut Values,
     size: Size,
-    offset: u32,
+    offset: impl Into<Offset>,
     relation: Relation,
     number: u32,
 ) -> Condition {
@@ -169,7 +221,12 @@ pub(crate) fn field(
 }
 
 /// The test that packet bytes equal a number.
-pub(crate) fn equals(values: &mut Values, size: Size, offset: u32, number: u32) -> Condition {
+pub(crate) fn equals(
+    values: &mut Values,
+    size: Size,
+    offset: impl Into<Offset>,
+    number: u32,
+) -> Condition {
     field(values, size, offset, Relation::Equal, number)
 }
 
@@ -177,7 +234,7 @@ pub(crate) fn equals(values: &mut Values, size: Size, offset: u32, number: u32) 
 pub(crate) fn masked(
     values: &mut Values,
     size: Size,
-    offset: u32,
+    offset: impl Into<Offset>,
     mask: u32,
     number: u32,
 ) -> Condition {
@@ -192,7 +249,12 @@ pub(crate) fn masked(
 }
 
 /// The test for a SNAP header (RFC 1042) at `llc` with this organisation and protocol.
-pub(crate) fn snap(values: &mut Values, llc: u32, organisation: u32, proto: u32) -> Condition {
+pub(crate) fn snap(
+    values: &mut Values,
+    llc: Offset,
+    organisation: u32,
+    proto: u32,
+) -> Condition {
     const UI_TO_SNAP: u32 = 0xaaaa_0300;
     let low = organisation << 16 | proto;
     let high = UI_TO_SNAP | organisation >> 16;

@@ -6,40 +6,46 @@ use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Ppp {
     name: &'static str,
-    place: Place,
+    type_field: u32,
+    payload: u32,
+    mpls: Option<EtherProto>,
 }
 
 impl Ppp {
     pub(super) const PPP: Self = Self {
         name: "PPP",
-        place: Place {
-            type_field: 2,
-            payload: 4,
-        },
+        type_field: 2,
+        payload: 4,
+        mpls: Some(MPLS_UNICAST),
     };
     pub(super) const SERIAL: Self = Self {
         name: "PPP over serial",
-        place: Place {
-            type_field: 2,
-            payload: 4,
-        },
+        type_field: 2,
+        payload: 4,
+        mpls: None,
     };
     pub(super) const ETHER: Self = Self {
         name: "PPPoE",
-        place: Place {
-            type_field: 6,
-            payload: 8,
-        },
+        type_field: 6,
+        payload: 8,
+        mpls: None,
     };
 }
+
+/// MPLS labels in PPP (RFC 3032, section 4.3).
+const MPLS_UNICAST: u32 = 0x0281;
 
 impl LinkLayer for Ppp {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn place(&self) -> Place {
-        self.place
+    fn place(&self, _: &mut Values) -> Place {
+        Place::fixed(self.type_field, self.payload)
+    }
+
+    fn mpls(&self) -> Option<EtherProto> {
+        self.mpls
     }
 
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {

@@ -20,11 +20,8 @@ impl LinkLayer for Raw {
         }
     }
 
-    fn place(&self) -> Place {
-        Place {
-            type_field: 0,
-            payload: 0,
-        }
+    fn place(&self, _: &mut Values) -> Place {
+        Place::fixed(0, 0)
     }
 
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {

@@ -18,11 +18,8 @@ impl LinkLayer for Sll {
         "Linux cooked v1"
     }
 
-    fn place(&self) -> Place {
-        Place {
-            type_field: 14,
-            payload: 16,
-        }
+    fn place(&self, _: &mut Values) -> Place {
+        Place::fixed(14, 16)
     }
 
     fn direction(&self) -> Option<DirectionField> {
@@ -37,6 +34,7 @@ impl LinkLayer for Sll {
         let Place {
             type_field,
             payload,
+            ..
         } = place;
         let has_llc = equals(values, Size::Half, type_field, LINUX_802_2);
         match proto {
@@ -72,11 +70,8 @@ impl LinkLayer for Sll2 {
         "Linux cooked v2"
     }
 
-    fn place(&self) -> Place {
-        Place {
-            type_field: 0,
-            payload: 20,
-        }
+    fn place(&self, _: &mut Values) -> Place {
+        Place::fixed(0, 20)
     }
 
     fn direction(&self) -> Option<DirectionField> {

@@ -69,19 +69,19 @@ impl Lowering<'_> {
                 ));
             }
         };
-        let mut tests = protos.iter().map(|&(ether, src, dst)| {
-            self.in_direction(q.direction, |this, end| {
-                let offset = this.place.payload + if end == End::Src { src } else { dst };
-                let network = this.network(ether);
+        let mut any = Vec::new();
+        for &(ether, src, dst) in protos {
+            any.push(self.in_direction(q.direction, |this, end| {
+                let offset = this.place.network + if end == End::Src { src } else { dst };
+                let network = this.network(ether)?;
                 let compared = match mask {
                     u32::MAX => equals(this.values, Size::Word, offset, address),
                     _ => masked(this.values, Size::Word, offset, mask, address),
                 };
-                network.and(compared)
-            })
-        });
-        let first = tests.next().unwrap_or(Condition::Constant(false));
-        Ok(tests.fold(first, Condition::or))
+                Ok(network.and(compared))
+            })?);
+        }
+        Ok(Condition::Any(any))
     }
 
     /// An IPv6 address under a prefix of so many bits.
@@ -108,18 +108,19 @@ impl Lowering<'_> {
             None | Some(Proto::Ip6) => {}
             Some(proto) => return Err(bad(proto, to)),
         }
-        Ok(self.in_direction(q.direction, |this, end| {
-            let offset = this.place.payload + if end == End::Src { 8 } else { 24 };
-            let mut test = this.network(ethertype::IP6);
+        self.in_direction(q.direction, |this, end| {
+            let offset = this.place.network + if end == End::Src { 8 } else { 24 };
+            let mut test = this.network(ethertype::IP6)?;
             let parts = words(address.to_bits()).into_iter().zip(words(mask));
-            for ((word, part), offset) in parts.zip((offset..).step_by(4)) {
+            for ((word, part), at) in parts.zip((0..).step_by(4)) {
+                let offset = offset + at;
                 test = test.and(match part {
                     u32::MAX => equals(this.values, Size::Word, offset, word),
                     part => masked(this.values, Size::Word, offset, part, word),
                 });
             }
-            test
-        }))
+            Ok(test)
+        })
     }
 
     /// A hardware address, which needs the `ether` qualifier and a link layer that has such.
@@ -156,12 +157,13 @@ impl Lowering<'_> {
                 link: self.link.name(),
             });
         };
+        let header = self.place.header;
+        let framed = self.has_link_header();
         let [a, b, c, d, e, f] = address.map(u32::from);
-        Ok(self.in_direction(direction, |this, end| {
-            let offset = if end == End::Src {
-                offsets.src
-            } else {
-                offsets.dst
+        let test = self.in_direction(direction, |this, end| {
+            let offset = match end {
+                End::Src => header + offsets.src,
+                End::Dst => header + offsets.dst,
             };
             let low = equals(
                 this.values,
@@ -169,8 +171,12 @@ impl Lowering<'_> {
                 offset + 2,
                 c << 24 | d << 16 | e << 8 | f,
             );
-            low.and(equals(this.values, Size::Half, offset, a << 8 | b))
-        }))
+            Ok(low.and(equals(this.values, Size::Half, offset, a << 8 | b)))
+        })?;
+        Ok(match framed {
+            Some(framed) => framed.and(test),
+            None => test,
+        })
     }
 
     fn named_network(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {

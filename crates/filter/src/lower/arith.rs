@@ -112,13 +112,16 @@ impl Lowering<'_> {
             4 => Size::Word,
             other => return Err(ErrorKind::BadAccessSize(other)),
         };
-        let payload = self.place.payload;
+        let at = self.place.network;
         let (value, requires) = match proto {
-            Proto::Link => (self.values.load_at(size, index.value, 0), None),
+            Proto::Link => {
+                let header = self.place.header;
+                (self.values.load_at(size, index.value, header), None)
+            }
             Proto::Icmp6 => {
-                let network = self.network(ethertype::IP6);
-                let next = equals(self.values, Size::Byte, payload + 6, ipproto::ICMP6);
-                let load = self.values.load_at(size, index.value, payload + 40);
+                let network = self.network(ethertype::IP6)?;
+                let next = equals(self.values, Size::Byte, at + 6, ipproto::ICMP6);
+                let load = self.values.load_at(size, index.value, at + 40);
                 (load, Some(network.and(next)))
             }
             Proto::Tcp
@@ -132,9 +135,9 @@ impl Lowering<'_> {
             | Proto::Carp => self.access_transport(proto, index.value, size)?,
             _ => match indexable(proto) {
                 Some(ether) => {
-                    let network = self.network(ether);
+                    let network = self.network(ether)?;
                     (
-                        self.values.load_at(size, index.value, payload),
+                        self.values.load_at(size, index.value, at),
                         Some(network),
                     )
                 }
@@ -157,23 +160,17 @@ impl Lowering<'_> {
     ) -> Lowered<(ValueId, Option<Condition>)> {
         const SURELY_NO_WRAP: u32 = 1 << 30;
         let optimize = self.options.optimize;
-        let payload = self.place.payload;
-        let network = self.network(ethertype::IP);
+        let at = self.place.network;
+        let network = self.network(ethertype::IP)?;
         let carried = self.protocol_alone(proto)?;
         let first = self.first_fragment();
-        let header = self.values.header_length(payload);
-        // Where index, header and payload are added up decides what a huge constant wraps around
+        let behind = self.values.behind_header(at);
+        // Where index, header and place are added up decides what a huge constant wraps around
         // to. libpcap's optimiser adds the constants first.
         let number = self.values.number_of(index);
         let load = match number.filter(|&n| optimize || n < SURELY_NO_WRAP) {
-            Some(number) => {
-                let offset = payload.wrapping_add(number);
-                self.values.load_at(size, header, offset)
-            }
-            None => {
-                let start = self.values.binary(Operator::Add, index, header);
-                self.values.load_at(size, start, payload)
-            }
+            Some(number) => self.values.load(size, behind + number),
+            None => self.values.load_at(size, index, behind),
         };
         Ok((load, Some(network.and(carried).and(first))))
     }

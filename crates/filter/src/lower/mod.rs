@@ -5,15 +5,17 @@
 
 mod address;
 mod arith;
+mod encapsulation;
 mod port;
 mod protocol;
 mod special;
+mod tunnel;
 
 use std::ops::Range;
 
 use crate::CompileOptions;
 use crate::error::{CompileError, ErrorKind};
-use crate::ir::{Condition, Values};
+use crate::ir::{Condition, Offset, Values};
 use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Qualifiers};
 use crate::link::{LinkLayer, Place, ethertype};
 use crate::resolve::{NameKind, ResolveError, Resolver};
@@ -28,16 +30,28 @@ pub(crate) fn lower(
     resolver: &dyn Resolver,
     values: &mut Values,
 ) -> Result<Condition, CompileError> {
-    let place = link.place();
+    let place = link.place(values);
     let mut lowering = Lowering {
         options,
         link,
         resolver,
         values,
         place,
+        labels: 0,
+        inner_packet: None,
         inner: None,
     };
-    lowering.expr(expr)
+    let condition = lowering.expr(expr)?;
+    let offsets = [place.header, place.type_field, place.payload, place.network];
+    let is_used = |offset: &Offset| offset.base.is_some_and(|base| values.is_used(base));
+    let prologue = match offsets.iter().any(is_used) {
+        true => link.prologue(values, place),
+        false => None,
+    };
+    Ok(match prologue {
+        Some(prologue) => prologue.and(condition),
+        None => condition,
+    })
 }
 
 struct Lowering<'a> {
@@ -47,6 +61,10 @@ struct Lowering<'a> {
     values: &'a mut Values,
     /// Where things are now.
     place: Place,
+    /// How many MPLS labels the expression has passed.
+    labels: u32,
+    /// Where the packet inside the last tunnel is kept.
+    inner_packet: Option<tunnel::Inner>,
     /// The part of the current primitive that an error is about, if not the whole.
     inner: Option<Range<usize>>,
 }
@@ -87,8 +105,10 @@ impl Lowering<'_> {
             Primitive::Outbound => self.outbound(),
             Primitive::Ifindex(index) => self.interface_index(*index),
             Primitive::Vlan(id) => self.vlan(*id),
-            Primitive::Pppoed => Ok(self.network(ethertype::PPPOE_DISCOVERY)),
-            Primitive::Later(name) => Err(ErrorKind::Unsupported((*name).to_owned())),
+            Primitive::Mpls(label) => self.mpls(*label),
+            Primitive::Pppoed => self.network(ethertype::PPPOE_DISCOVERY),
+            Primitive::Pppoes(session) => self.pppoe_session(*session),
+            Primitive::Geneve(network) => self.geneve(*network),
         }
     }
 
@@ -119,18 +139,18 @@ impl Lowering<'_> {
     fn in_direction(
         &mut self,
         direction: Direction,
-        mut test: impl FnMut(&mut Self, End) -> Condition,
-    ) -> Condition {
+        mut test: impl FnMut(&mut Self, End) -> Lowered<Condition>,
+    ) -> Lowered<Condition> {
         match direction {
             Direction::Src => test(self, End::Src),
             Direction::Dst => test(self, End::Dst),
             Direction::Default | Direction::SrcOrDst => {
-                let src = test(self, End::Src);
-                src.or(test(self, End::Dst))
+                let src = test(self, End::Src)?;
+                Ok(src.or(test(self, End::Dst)?))
             }
             Direction::SrcAndDst => {
-                let src = test(self, End::Src);
-                src.and(test(self, End::Dst))
+                let src = test(self, End::Src)?;
+                Ok(src.and(test(self, End::Dst)?))
             }
         }
     }

@@ -38,13 +38,13 @@ impl Lowering<'_> {
     pub(super) fn numbered_port(&mut self, q: Qualifiers, port: u32) -> Lowered<Condition> {
         let only = Self::transport(q, "a port")?;
         check(port)?;
-        Ok(self.ports(q, only, Ports::One(port)))
+        self.ports(q, only, Ports::One(port))
     }
 
     pub(super) fn single_portrange(&mut self, q: Qualifiers, port: u32) -> Lowered<Condition> {
         let only = Self::transport(q, "a range of ports")?;
         check(port)?;
-        Ok(self.ports(q, only, Ports::Range(port, port)))
+        self.ports(q, only, Ports::Range(port, port))
     }
 
     pub(super) fn named_port(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
@@ -52,7 +52,7 @@ impl Lowering<'_> {
         let (port, belongs) = self.service(name, NameKind::Port)?;
         let only = combine(only, belongs, name)?;
         check(port)?;
-        Ok(self.ports(q, only, Ports::One(port)))
+        self.ports(q, only, Ports::One(port))
     }
 
     pub(super) fn named_portrange(&mut self, q: Qualifiers, text: &str) -> Lowered<Condition> {
@@ -71,7 +71,7 @@ impl Lowering<'_> {
         let only = combine(only, belongs, text)?;
         check(first)?;
         check(last)?;
-        Ok(self.ports(q, only, Ports::Range(first.min(last), first.max(last))))
+        self.ports(q, only, Ports::Range(first.min(last), first.max(last)))
     }
 
     /// The port of a number or a service, and the only transport that has the service.
@@ -95,54 +95,50 @@ impl Lowering<'_> {
         }
     }
 
-    fn ports(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Condition {
-        let v6 = self.ports_over_ip6(q, only, ports);
-        v6.or(self.ports_over_ip4(q, only, ports))
+    fn ports(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Lowered<Condition> {
+        let v6 = self.ports_over_ip6(q, only, ports)?;
+        Ok(v6.or(self.ports_over_ip4(q, only, ports)?))
     }
 
     /// Behind the fixed IPv6 header. Extension headers hide the ports.
-    fn ports_over_ip6(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Condition {
-        let network = self.network(ethertype::IP6);
-        let payload = self.place.payload;
-        let mut any = transports(only).iter().map(|&transport| {
-            let carried = equals(self.values, Size::Byte, payload + 6, transport);
-            carried.and(self.in_direction(q.direction, |this, end| {
+    fn ports_over_ip6(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Lowered<Condition> {
+        let network = self.network(ethertype::IP6)?;
+        let at = self.place.network;
+        let mut any = Vec::new();
+        for &transport in transports(only) {
+            let carried = equals(self.values, Size::Byte, at + 6, transport);
+            any.push(carried.and(self.in_direction(q.direction, |this, end| {
                 let load = this
                     .values
-                    .load(Size::Half, payload + 40 + port_offset(end));
-                this.compare(load, ports)
-            }))
-        });
-        let first = any.next().unwrap_or(Condition::Constant(false));
-        let any = any.fold(first, Condition::or);
-        network.and(any)
+                    .load(Size::Half, at + 40 + port_offset(end));
+                Ok(this.compare(load, ports))
+            })?));
+        }
+        Ok(network.and(Condition::Any(any)))
     }
 
     /// Behind the IPv4 header, in the first fragment only.
-    fn ports_over_ip4(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Condition {
-        let network = self.network(ethertype::IP);
-        let payload = self.place.payload;
-        let mut any = transports(only).iter().map(|&transport| {
-            let carried = equals(self.values, Size::Byte, payload + 9, transport);
+    fn ports_over_ip4(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Lowered<Condition> {
+        let network = self.network(ethertype::IP)?;
+        let at = self.place.network;
+        let mut any = Vec::new();
+        for &transport in transports(only) {
+            let carried = equals(self.values, Size::Byte, at + 9, transport);
             let first = self.first_fragment();
-            carried
-                .and(first)
-                .and(self.in_direction(q.direction, |this, end| {
-                    let header = this.values.header_length(payload);
-                    let offset = payload + port_offset(end);
-                    let load = this.values.load_at(Size::Half, header, offset);
-                    this.compare(load, ports)
-                }))
-        });
-        let first = any.next().unwrap_or(Condition::Constant(false));
-        let any = any.fold(first, Condition::or);
-        network.and(any)
+            let matches = self.in_direction(q.direction, |this, end| {
+                let behind = this.values.behind_header(at);
+                let load = this.values.load(Size::Half, behind + port_offset(end));
+                Ok(this.compare(load, ports))
+            })?;
+            any.push(carried.and(first).and(matches));
+        }
+        Ok(network.and(Condition::Any(any)))
     }
 
     /// The IPv4 fragment offset is zero.
     pub(super) fn first_fragment(&mut self) -> Condition {
         const OFFSET_BITS: u32 = 0x1fff;
-        let at = self.place.payload + 6;
+        let at = self.place.network + 6;
         field(self.values, Size::Half, at, Relation::AnyBit, OFFSET_BITS).negated()
     }
 

@@ -35,39 +35,38 @@ mod nlpid {
 
 impl Lowering<'_> {
     /// Whether the link layer's payload is of this protocol.
-    pub(super) fn network(&mut self, proto: EtherProto) -> Condition {
-        self.link.protocol(self.values, self.place, proto)
+    pub(super) fn network(&mut self, proto: EtherProto) -> Lowered<Condition> {
+        if self.labels > 0 {
+            return self.behind_labels(proto);
+        }
+        Ok(self.link.protocol(self.values, self.place, proto))
     }
 
     /// IPv4 with this protocol in its header.
-    pub(super) fn over_ip4(&mut self, number: u32) -> Condition {
-        let network = self.network(et::IP);
-        network.and(equals(
-            self.values,
-            Size::Byte,
-            self.place.payload + 9,
-            number,
-        ))
+    pub(super) fn over_ip4(&mut self, number: u32) -> Lowered<Condition> {
+        let network = self.network(et::IP)?;
+        let at = self.place.network + 9;
+        Ok(network.and(equals(self.values, Size::Byte, at, number)))
     }
 
     /// IPv6 with this protocol directly behind the header, or behind one fragment header.
-    pub(super) fn over_ip6(&mut self, number: u32) -> Condition {
-        let payload = self.place.payload;
-        let network = self.network(et::IP6);
-        let direct = equals(self.values, Size::Byte, payload + 6, number);
-        let fragment = equals(self.values, Size::Byte, payload + 6, ipproto::FRAGMENT);
-        let behind = equals(self.values, Size::Byte, payload + 40, number);
-        network.and(direct.or(fragment.and(behind)))
+    pub(super) fn over_ip6(&mut self, number: u32) -> Lowered<Condition> {
+        let at = self.place.network;
+        let network = self.network(et::IP6)?;
+        let direct = equals(self.values, Size::Byte, at + 6, number);
+        let fragment = equals(self.values, Size::Byte, at + 6, ipproto::FRAGMENT);
+        let behind = equals(self.values, Size::Byte, at + 40, number);
+        Ok(network.and(direct.or(fragment.and(behind))))
     }
 
-    fn over_ip(&mut self, number: u32) -> Condition {
-        let v4 = self.over_ip4(number);
-        v4.or(self.over_ip6(number))
+    fn over_ip(&mut self, number: u32) -> Lowered<Condition> {
+        let v4 = self.over_ip4(number)?;
+        Ok(v4.or(self.over_ip6(number)?))
     }
 
     /// A protocol's name as a primitive.
     pub(super) fn protocol_alone(&mut self, proto: Proto) -> Lowered<Condition> {
-        Ok(match proto {
+        match proto {
             Proto::Tcp => self.over_ip(ipproto::TCP),
             Proto::Udp => self.over_ip(ipproto::UDP),
             Proto::Sctp => self.over_ip(ipproto::SCTP),
@@ -83,35 +82,33 @@ impl Lowering<'_> {
             Proto::Clnp => self.over_osi(nlpid::CLNP),
             Proto::Esis => self.over_osi(nlpid::ESIS),
             Proto::Isis => self.over_osi(nlpid::ISIS),
-            Proto::Link | Proto::Radio => {
-                return Err(ErrorKind::BadQualifier {
-                    qualifier: proto.name(),
-                    to: "nothing",
-                });
-            }
+            Proto::Link | Proto::Radio => Err(ErrorKind::BadQualifier {
+                qualifier: proto.name(),
+                to: "nothing",
+            }),
             _ => match ether_number(proto) {
                 Some(number) => self.network(number),
-                None => return Err(ErrorKind::Unsupported(proto.name().to_owned())),
+                None => Err(ErrorKind::Unsupported(proto.name().to_owned())),
             },
-        })
+        }
     }
 
     /// An OSI packet whose first byte behind the LLC header (three bytes on Ethernet) is this
     /// identifier.
-    fn over_osi(&mut self, identifier: u32) -> Condition {
-        let network = self.network(et::SAP_ISO);
+    fn over_osi(&mut self, identifier: u32) -> Lowered<Condition> {
+        let network = self.network(et::SAP_ISO)?;
         let offset = self.place.payload + self.link.osi_header();
-        network.and(equals(self.values, Size::Byte, offset, identifier))
+        Ok(network.and(equals(self.values, Size::Byte, offset, identifier)))
     }
 
     /// `proto NUMBER` under its qualifiers.
     pub(super) fn numbered_protocol(&mut self, q: Qualifiers, number: u32) -> Lowered<Condition> {
         match q.proto {
-            None => Ok(self.over_ip(number)),
-            Some(Proto::Ip) => Ok(self.over_ip4(number)),
-            Some(Proto::Ip6) => Ok(self.over_ip6(number)),
-            Some(Proto::Link) => Ok(self.network(number)),
-            Some(Proto::Iso) => Ok(self.over_osi(number)),
+            None => self.over_ip(number),
+            Some(Proto::Ip) => self.over_ip4(number),
+            Some(Proto::Ip6) => self.over_ip6(number),
+            Some(Proto::Link) => self.network(number),
+            Some(Proto::Iso) => self.over_osi(number),
             Some(Proto::Isis) => Err(ErrorKind::Unsupported("isis proto".to_owned())),
             Some(proto) => Err(ErrorKind::NoInnerProtocol(proto.name())),
         }

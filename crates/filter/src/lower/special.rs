@@ -1,4 +1,4 @@
-//! Broadcast and multicast, lengths, direction, VLAN tags.
+//! Broadcast and multicast, lengths, direction.
 
 use super::{Lowered, Lowering};
 use crate::error::ErrorKind;
@@ -19,8 +19,8 @@ impl Lowering<'_> {
             }
             Some(Proto::Ip) => {
                 let mask = self.options.netmask.ok_or(ErrorKind::NetmaskUnknown)?;
-                let at = self.place.payload + 16;
-                let network = self.network(ethertype::IP);
+                let at = self.place.network + 16;
+                let network = self.network(ethertype::IP)?;
                 let zeros = masked(self.values, Size::Word, at, !mask, 0);
                 let ones = masked(self.values, Size::Word, at, !mask, !mask);
                 Ok(network.and(zeros.or(ones)))
@@ -34,24 +34,29 @@ impl Lowering<'_> {
 
     pub(super) fn multicast(&mut self, proto: Option<Proto>) -> Lowered<Condition> {
         const CLASS_D: u32 = 224;
-        let payload = self.place.payload;
+        let at = self.place.network;
         match proto {
             None | Some(Proto::Link) => match self.link.addresses() {
                 Some(addresses) => {
-                    let at = addresses.dst;
-                    Ok(field(self.values, Size::Byte, at, Relation::AnyBit, 1))
+                    let at = self.place.header + addresses.dst;
+                    let framed = self.has_link_header();
+                    let group = field(self.values, Size::Byte, at, Relation::AnyBit, 1);
+                    Ok(match framed {
+                        Some(framed) => framed.and(group),
+                        None => group,
+                    })
                 }
                 None => Err(self.not_here("a multicast")),
             },
             Some(Proto::Ip) => {
-                let network = self.network(ethertype::IP);
-                let at = payload + 16;
+                let network = self.network(ethertype::IP)?;
+                let at = at + 16;
                 let class = field(self.values, Size::Byte, at, Relation::GreaterEqual, CLASS_D);
                 Ok(network.and(class))
             }
             Some(Proto::Ip6) => {
-                let network = self.network(ethertype::IP6);
-                Ok(network.and(equals(self.values, Size::Byte, payload + 24, 0xff)))
+                let network = self.network(ethertype::IP6)?;
+                Ok(network.and(equals(self.values, Size::Byte, at + 24, 0xff)))
             }
             Some(proto) => Err(ErrorKind::BadQualifier {
                 qualifier: proto.name(),
@@ -60,7 +65,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn not_here(&self, primitive: &'static str) -> ErrorKind {
+    pub(super) fn not_here(&self, primitive: &'static str) -> ErrorKind {
         ErrorKind::NotOnLinkType {
             primitive,
             link: self.link.name(),
@@ -132,30 +137,5 @@ impl Lowering<'_> {
             relation: Relation::Equal,
             right,
         }))
-    }
-
-    /// A VLAN tag here; whatever comes after in the expression lies four bytes further.
-    pub(super) fn vlan(&mut self, id: Option<u32>) -> Lowered<Condition> {
-        const MAX: u32 = 4095;
-        const TAG_BYTES: u32 = 4;
-        if !self.link.has_vlan() {
-            return Err(self.not_here("vlan"));
-        }
-        if let Some(value) = id.filter(|&id| id > MAX) {
-            return Err(ErrorKind::OutOfRange {
-                field: "VLAN",
-                value,
-                max: MAX,
-            });
-        }
-        let tagged = self.network(ethertype::VLAN);
-        let tagged = tagged.or(self.network(ethertype::QINQ));
-        let mut tagged = tagged.or(self.network(ethertype::QINQ_OLD));
-        if let Some(id) = id {
-            tagged = tagged.and(masked(self.values, Size::Half, self.place.payload, MAX, id));
-        }
-        self.place.type_field += TAG_BYTES;
-        self.place.payload += TAG_BYTES;
-        Ok(tagged)
     }
 }

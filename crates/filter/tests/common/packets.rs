@@ -1,5 +1,8 @@
 //! Packets made up for every link type: what filters look at, whole and cut short.
 
+#[path = "encapsulated.rs"]
+mod encapsulated;
+
 /// A packet: bytes, and length on the wire.
 pub(crate) type Packet = (Vec<u8>, u32);
 
@@ -27,7 +30,8 @@ pub(crate) fn generated(dlt: u32) -> Vec<Packet> {
 
 fn cuts(at: usize) -> impl Iterator<Item = usize> {
     let spread = [
-        0, 1, 3, 11, 13, 15, 17, 20, 23, 25, 27, 29, 33, 37, 43, 53, 55, 59,
+        0, 1, 3, 11, 13, 15, 17, 20, 23, 25, 27, 29, 33, 37, 43, 53, 55, 59, 62, 65, 68, 71, 76,
+        79, 84, 90, 100, 110,
     ];
     spread
         .into_iter()
@@ -82,6 +86,7 @@ fn ppp(ether_type: u16) -> [u8; 2] {
     match ether_type {
         0x0800 => [0, 0x21],
         0x86dd => [0, 0x57],
+        0x8847 => [2, 0x81],
         0xfe => [0, 0x23],
         other => other.to_be_bytes(),
     }
@@ -205,6 +210,7 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
     for header in llc {
         list.push((u16::from(header[0]), [header, &[0_u8; 40]].concat()));
     }
+    list.extend(encapsulated::payloads());
     list
 }
 

@@ -154,20 +154,15 @@ impl Parser<'_> {
             Keyword::Outbound => Primitive::Outbound,
             Keyword::Ifindex => Primitive::Ifindex(self.plain_number()?),
             Keyword::Vlan => Primitive::Vlan(self.optional_number()?),
-            Keyword::Mpls => self.later("mpls")?,
+            Keyword::Mpls => Primitive::Mpls(self.optional_number()?),
             Keyword::Pppoed => Primitive::Pppoed,
-            Keyword::Pppoes => self.later("pppoes")?,
+            Keyword::Pppoes => Primitive::Pppoes(self.optional_number()?),
+            Keyword::Geneve => Primitive::Geneve(self.optional_number()?),
             _ => {
                 self.at = at;
                 return Ok(None);
             }
         }))
-    }
-
-    /// A primitive with an optional number that is not compiled yet.
-    fn later(&mut self, name: &'static str) -> Parsed<Primitive> {
-        self.optional_number()?;
-        Ok(Primitive::Later(name))
     }
 
     /// The number after `vlan` and the like, in parentheses or not.

@@ -1,0 +1,104 @@
+//! What lies between headers and moves all that comes after in the expression: VLAN tags, MPLS
+//! labels, PPPoE sessions. (Tunnels have a file of their own.)
+
+use super::{Lowered, Lowering};
+use crate::error::ErrorKind;
+use crate::ir::{Condition, Size};
+use crate::link::{self, EtherProto, Place, ethertype, masked};
+
+/// What an encapsulation adds before the network layer, in bytes.
+const TAG: u32 = 4;
+const LABEL: u32 = 4;
+const PPPOE_HEADER: u32 = 6;
+
+impl Lowering<'_> {
+    /// A VLAN tag here; whatever comes after in the expression lies four bytes further.
+    pub(super) fn vlan(&mut self, id: Option<u32>) -> Lowered<Condition> {
+        const MAX: u32 = 4095;
+        if self.labels > 0 {
+            return Err(ErrorKind::BehindLabels("vlan"));
+        }
+        if !self.link.has_vlan() {
+            return Err(self.not_here("vlan"));
+        }
+        in_range("VLAN", id, MAX)?;
+        let tagged = self.network(ethertype::VLAN)?;
+        let tagged = tagged.or(self.network(ethertype::QINQ)?);
+        let mut tagged = tagged.or(self.network(ethertype::QINQ_OLD)?);
+        if let Some(id) = id {
+            tagged = tagged.and(masked(self.values, Size::Half, self.place.payload, MAX, id));
+        }
+        self.place.type_field += TAG;
+        self.place.payload += TAG;
+        self.place.network += TAG;
+        Ok(tagged)
+    }
+
+    /// An MPLS label here (RFC 3032): the first by the link layer's protocol, another because the
+    /// one before is not the last of the stack.
+    pub(super) fn mpls(&mut self, label: Option<u32>) -> Lowered<Condition> {
+        const MAX: u32 = (1 << 20) - 1;
+        let number = self.link.mpls().ok_or_else(|| self.not_here("mpls"))?;
+        in_range("MPLS label", label, MAX)?;
+        let mut found = match self.labels {
+            0 => self.network(number)?,
+            _ => self.last_label().negated(),
+        };
+        if let Some(label) = label {
+            let at = self.place.network;
+            found = found.and(masked(self.values, Size::Word, at, MAX << 12, label << 12));
+        }
+        self.place.network += LABEL;
+        self.labels += 1;
+        Ok(found)
+    }
+
+    /// Whether the label before the network layer has the bit that marks the bottom of the stack.
+    fn last_label(&mut self) -> Condition {
+        // Behind a tunnel that was found behind labels there is no label. Then the offset is beyond
+        // every packet, which rejects it, as in libpcap.
+        let at = self.place.network + 2_u32.wrapping_neg();
+        masked(self.values, Size::Byte, at, 1, 1)
+    }
+
+    /// Behind labels nothing names the protocol; IP tells its version itself.
+    pub(super) fn behind_labels(&mut self, proto: EtherProto) -> Lowered<Condition> {
+        let version = match proto {
+            ethertype::IP => 0x40,
+            ethertype::IP6 => 0x60,
+            _ => return Err(ErrorKind::BehindLabels("a protocol other than ip and ip6")),
+        };
+        let at = self.place.network;
+        let last = self.last_label();
+        Ok(last.and(masked(self.values, Size::Byte, at, 0xf0, version)))
+    }
+
+    /// A PPPoE session (RFC 2516); what comes after is looked for in PPP.
+    pub(super) fn pppoe_session(&mut self, session: Option<u32>) -> Lowered<Condition> {
+        const MAX: u32 = 0xffff;
+        in_range("PPPoE session", session, MAX)?;
+        let mut found = self.network(ethertype::PPPOE_SESSION)?;
+        if let Some(session) = session {
+            // The session is in the lower half of this word.
+            let at = self.place.payload;
+            found = found.and(masked(self.values, Size::Word, at, MAX, session));
+        }
+        let header = self.place.payload + PPPOE_HEADER;
+        self.link = link::in_pppoe();
+        self.place = Place {
+            header,
+            type_field: header,
+            payload: header + 2,
+            network: header + 2,
+        };
+        Ok(found)
+    }
+}
+
+/// A number after the name of an encapsulation must fit into its field.
+pub(super) fn in_range(field: &'static str, value: Option<u32>, max: u32) -> Lowered<()> {
+    match value {
+        Some(value) if value > max => Err(ErrorKind::OutOfRange { field, value, max }),
+        _ => Ok(()),
+    }
+}

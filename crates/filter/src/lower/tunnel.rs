@@ -1,0 +1,122 @@
+//! Tunnels over UDP: what comes after them in the expression is looked for in the inner packet, whose
+//! place is computed where the tunnel is found and kept in cells.
+
+use super::encapsulation::in_range;
+use super::protocol::ipproto;
+use super::{Lowered, Lowering};
+use crate::ir::{Cell, Condition, Offset, Relation, Size, Test, Values};
+use crate::language::ast::Operator;
+use crate::link::{self, Place, equals, ethertype, masked};
+
+/// Ports, lengths and numbers of the headers (RFC 768, RFC 8200, RFC 8926), in bytes.
+const UDP_HEADER: u32 = 8;
+const IP6_HEADER: u32 = 40;
+const GENEVE_PORT: u32 = 6081;
+const GENEVE_HEADER: u32 = 8;
+/// The protocol of an inner Ethernet frame.
+const BRIDGED_ETHERNET: u32 = 0x6558;
+
+/// Where the parts of the inner packet are kept.
+#[derive(Clone, Copy)]
+pub(super) struct Inner {
+    header: Cell,
+    type_field: Cell,
+    payload: Cell,
+}
+
+impl Inner {
+    fn new(values: &mut Values) -> Self {
+        Self {
+            header: values.new_cell(),
+            type_field: values.new_cell(),
+            payload: values.new_cell(),
+        }
+    }
+
+    fn place(self, values: &mut Values) -> Place {
+        Place {
+            header: values.place_in(self.header),
+            type_field: values.place_in(self.type_field),
+            payload: values.place_in(self.payload),
+            network: values.place_in(self.payload),
+        }
+    }
+
+    /// Type and payload of an Ethernet frame.
+    fn with_frame(self, values: &mut Values) -> Condition {
+        let frame = values.place_in(self.header);
+        let type_field = values.distance(frame + link::ETHERNET_TYPE);
+        let payload = values.distance(frame + link::ETHERNET_HEADER);
+        Condition::Set(self.type_field, type_field).and(Condition::Set(self.payload, payload))
+    }
+
+    /// The payload of the tunnel is a network layer itself, whose type is in the tunnel's header.
+    fn without_frame(self, values: &mut Values, type_field: Offset) -> Condition {
+        let type_field = values.distance(type_field);
+        let payload = values.cell(self.header);
+        Condition::Set(self.type_field, type_field).and(Condition::Set(self.payload, payload))
+    }
+}
+
+impl Lowering<'_> {
+    /// A Geneve tunnel; what comes after is looked for in the inner packet.
+    pub(super) fn geneve(&mut self, network: Option<u32>) -> Lowered<Condition> {
+        const MAX: u32 = (1 << 24) - 1;
+        in_range("Geneve VNI", network, MAX)?;
+        let inner = Inner::new(self.values);
+        let over_ip4 = {
+            let outer = self.over_ip4(ipproto::UDP)?;
+            let first = self.first_fragment();
+            let udp = self.values.behind_header(self.place.network);
+            let tunnel = self.geneve_header(udp, network, inner);
+            outer.and(first).and(tunnel)
+        };
+        let over_ip6 = {
+            let outer = self.network(ethertype::IP6)?;
+            let at = self.place.network;
+            let next = equals(self.values, Size::Byte, at + 6, ipproto::UDP);
+            let tunnel = self.geneve_header(at + IP6_HEADER, network, inner);
+            outer.and(next).and(tunnel)
+        };
+        self.link = link::in_tunnel();
+        self.place = inner.place(self.values);
+        self.inner_packet = Some(inner);
+        Ok(over_ip4.or(over_ip6))
+    }
+
+    /// The tests behind an IP header, and the place of the inner packet.
+    fn geneve_header(&mut self, udp: Offset, network: Option<u32>, inner: Inner) -> Condition {
+        const VERSION: u32 = 0xc0;
+        const OPTION_WORDS: u32 = 0x3f;
+        let values = &mut *self.values;
+        let at = udp + UDP_HEADER;
+        let mut found = equals(values, Size::Half, udp + 2, GENEVE_PORT);
+        found = found.and(masked(values, Size::Byte, at, VERSION, 0));
+        if let Some(network) = network {
+            found = found.and(masked(values, Size::Word, at + 4, !0xff, network << 8));
+        }
+        let first = values.load(Size::Byte, at);
+        let words = values.masked(first, OPTION_WORDS);
+        let two = values.constant(2);
+        let options = values.binary(Operator::ShiftLeft, words, two);
+        let behind = values.sum(at + GENEVE_HEADER, options);
+        found = found.and(Condition::Set(inner.header, behind));
+        let frame = inner.with_frame(values);
+        let bare = inner.without_frame(values, at + 2);
+        let is_frame = equals(values, Size::Half, at + 2, BRIDGED_ETHERNET);
+        found.and(is_frame.and(frame).or(bare))
+    }
+
+    /// Whether the packet that is looked at has a link-layer header, where that is not sure.
+    pub(super) fn has_link_header(&mut self) -> Option<Condition> {
+        let inner = self.inner_packet?;
+        let left = self.values.cell(inner.header);
+        let right = self.values.cell(inner.payload);
+        let same = Test {
+            left,
+            relation: Relation::Equal,
+            right,
+        };
+        Some(Condition::Test(same).negated())
+    }
+}
