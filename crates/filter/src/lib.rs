@@ -90,9 +90,15 @@ pub fn compile(
     let whole = |kind| CompileError::new(0..expr.len(), kind);
     let link = link::link_layer(options)
         .ok_or_else(|| whole(ErrorKind::UnsupportedLinkType(options.link_type.0)))?;
-    let mut values = ir::Values::new(options.optimize);
-    let condition = match language::parse(expr)? {
-        Some(tree) => lower::lower(&tree, options, &*link, resolver, &mut values)?,
+    let tree = language::parse(expr)?;
+    let optimize = options.optimize && !tree.as_ref().is_some_and(lower::defeats_optimizer);
+    let as_libpcap = CompileOptions {
+        optimize,
+        ..options.clone()
+    };
+    let mut values = ir::Values::new(optimize);
+    let condition = match tree {
+        Some(tree) => lower::lower(&tree, &as_libpcap, &*link, resolver, &mut values)?,
         None => ir::Condition::Constant(true),
     };
     let mut graph = ir::Graph::new(&condition, options.optimize);
@@ -101,7 +107,7 @@ pub fn compile(
     }
     if options.optimize {
         graph.simplify(&values);
-        if graph.root() == ir::REJECT {
+        if optimize && graph.root() == ir::REJECT {
             return Err(whole(ErrorKind::RejectsAll));
         }
     }

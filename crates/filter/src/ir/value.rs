@@ -267,12 +267,7 @@ impl Values {
     /// Packet bytes at `index + at`. A constant sum that leaves the range of packets is kept as
     /// an index, because a large constant offset means something else. When folding, the sum wraps
     /// around, as in libpcap's optimiser: `ip[-1]` is the byte before the IP header.
-    pub(crate) fn load_at(
-        &mut self,
-        size: Size,
-        index: ValueId,
-        at: impl Into<Offset>,
-    ) -> ValueId {
+    pub(crate) fn load_at(&mut self, size: Size, index: ValueId, at: impl Into<Offset>) -> ValueId {
         const LARGEST: u32 = i32::MAX as u32;
         const SURELY_NO_WRAP: u32 = 1 << 30;
         let at = at.into();

@@ -1,9 +1,15 @@
 //! Ethernet: destination, source, type or length (IEEE 802.3), with 802.1Q tags between.
 
 use super::ethertype as et;
-use super::{Addresses, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET, Place};
+use super::{
+    Addresses, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE,
+    OUI_ETHERNET, Place,
+};
 use super::{equals, field, snap};
 use crate::ir::{Condition, Relation, Size, Values};
+
+/// An LLC header without sequence numbers (IEEE 802.2), in bytes.
+const LLC_HEADER: u32 = 3;
 
 pub(super) struct Ethernet;
 
@@ -13,15 +19,14 @@ impl LinkLayer for Ethernet {
     }
 
     fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(ETHERNET_TYPE, ETHERNET_HEADER)
+        Place {
+            osi: LLC_HEADER,
+            ..Place::fixed(ETHERNET_TYPE, ETHERNET_HEADER)
+        }
     }
 
     fn addresses(&self) -> Option<Addresses> {
         Some(Addresses { dst: 0, src: 6 })
-    }
-
-    fn osi_header(&self) -> u32 {
-        3
     }
 
     fn mpls(&self) -> Option<EtherProto> {

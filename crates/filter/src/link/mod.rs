@@ -60,6 +60,8 @@ pub(crate) struct Place {
     /// Where the network layer begins: behind what is always between (SNAP, MPLS labels), and at
     /// the payload otherwise.
     pub(crate) network: Offset,
+    /// The bytes of LLC between the payload and an OSI network layer, which need no SNAP.
+    pub(crate) osi: u32,
 }
 
 impl Place {
@@ -70,6 +72,7 @@ impl Place {
             type_field: type_field.into(),
             payload: payload.into(),
             network: payload.into(),
+            osi: 0,
         }
     }
 }
@@ -142,11 +145,6 @@ pub(crate) trait LinkLayer {
     /// The hardware addresses, where the header has them in the Ethernet form.
     fn addresses(&self) -> Option<Addresses> {
         None
-    }
-
-    /// How many bytes of LLC header lie between the payload's start and an OSI network header.
-    fn osi_header(&self) -> u32 {
-        0
     }
 
     /// The protocol number of MPLS labels, where they can follow.
@@ -249,12 +247,7 @@ pub(crate) fn masked(
 }
 
 /// The test for a SNAP header (RFC 1042) at `llc` with this organisation and protocol.
-pub(crate) fn snap(
-    values: &mut Values,
-    llc: Offset,
-    organisation: u32,
-    proto: u32,
-) -> Condition {
+pub(crate) fn snap(values: &mut Values, llc: Offset, organisation: u32, proto: u32) -> Condition {
     const UI_TO_SNAP: u32 = 0xaaaa_0300;
     let low = organisation << 16 | proto;
     let high = UI_TO_SNAP | organisation >> 16;

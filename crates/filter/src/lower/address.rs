@@ -53,6 +53,8 @@ impl Lowering<'_> {
     /// An IPv4 address under a mask, in the protocols that the qualifier names.
     fn ipv4(&mut self, q: Qualifiers, address: u32, mask: u32) -> Lowered<Condition> {
         let protos: &[(u32, u32, u32)] = match q.proto {
+            // Behind MPLS labels there is only IP.
+            None if self.labels > 0 => &[IP_ENDS],
             None => &[IP_ENDS, ARP_ENDS, RARP_ENDS],
             Some(Proto::Ip) => &[IP_ENDS],
             Some(Proto::Arp) => &[ARP_ENDS],

@@ -136,10 +136,7 @@ impl Lowering<'_> {
             _ => match indexable(proto) {
                 Some(ether) => {
                     let network = self.network(ether)?;
-                    (
-                        self.values.load_at(size, index.value, at),
-                        Some(network),
-                    )
+                    (self.values.load_at(size, index.value, at), Some(network))
                 }
                 None => return Err(ErrorKind::NotIndexable(proto.name())),
             },

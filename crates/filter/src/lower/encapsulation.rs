@@ -49,6 +49,7 @@ impl Lowering<'_> {
             found = found.and(masked(self.values, Size::Word, at, MAX << 12, label << 12));
         }
         self.place.network += LABEL;
+        self.place.osi += LABEL;
         self.labels += 1;
         Ok(found)
     }
@@ -90,6 +91,7 @@ impl Lowering<'_> {
             type_field: header,
             payload: header + 2,
             network: header + 2,
+            osi: 0,
         };
         Ok(found)
     }

@@ -54,6 +54,22 @@ pub(crate) fn lower(
     })
 }
 
+/// Whether libpcap does not optimise an expression with these primitives, and so neither folds its
+/// numbers nor finds that it rejects every packet.
+pub(crate) fn defeats_optimizer(expr: &Expr) -> bool {
+    match expr {
+        Expr::Not(inner) => defeats_optimizer(inner),
+        Expr::Chain(first, rest) => {
+            defeats_optimizer(first) || rest.iter().any(|(_, next)| defeats_optimizer(next))
+        }
+        Expr::Primitive(primitive, _) => match primitive {
+            Primitive::Geneve(_) => true,
+            Primitive::Id(qualifiers, _) => qualifiers.kind == Kind::Protochain,
+            _ => false,
+        },
+    }
+}
+
 struct Lowering<'a> {
     options: &'a CompileOptions,
     link: &'a dyn LinkLayer,

@@ -108,9 +108,7 @@ impl Lowering<'_> {
         for &transport in transports(only) {
             let carried = equals(self.values, Size::Byte, at + 6, transport);
             any.push(carried.and(self.in_direction(q.direction, |this, end| {
-                let load = this
-                    .values
-                    .load(Size::Half, at + 40 + port_offset(end));
+                let load = this.values.load(Size::Half, at + 40 + port_offset(end));
                 Ok(this.compare(load, ports))
             })?));
         }

@@ -97,7 +97,7 @@ impl Lowering<'_> {
     /// identifier.
     fn over_osi(&mut self, identifier: u32) -> Lowered<Condition> {
         let network = self.network(et::SAP_ISO)?;
-        let offset = self.place.payload + self.link.osi_header();
+        let offset = self.place.payload + self.place.osi;
         Ok(network.and(equals(self.values, Size::Byte, offset, identifier)))
     }
 

@@ -33,12 +33,13 @@ impl Inner {
         }
     }
 
-    fn place(self, values: &mut Values) -> Place {
+    fn place(self, values: &mut Values, osi: u32) -> Place {
         Place {
             header: values.place_in(self.header),
             type_field: values.place_in(self.type_field),
             payload: values.place_in(self.payload),
             network: values.place_in(self.payload),
+            osi,
         }
     }
 
@@ -79,7 +80,8 @@ impl Lowering<'_> {
             outer.and(next).and(tunnel)
         };
         self.link = link::in_tunnel();
-        self.place = inner.place(self.values);
+        // What an OSI header is behind is taken from the outer link layer, as in libpcap.
+        self.place = inner.place(self.values, self.place.osi);
         self.inner_packet = Some(inner);
         Ok(over_ip4.or(over_ip6))
     }
