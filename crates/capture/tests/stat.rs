@@ -381,7 +381,7 @@ fn deleted() {
 
 fn no_rights() {
     let refused = Statistics::open("lo", &[], &StatOptions::default());
-    let text = refused.err().expect("no rights").to_string();
+    let text = refused.expect_err("no rights").to_string();
     assert!(text.contains("CAP_BPF"), "{text}");
 }
 
