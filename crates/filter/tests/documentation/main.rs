@@ -1,0 +1,215 @@
+//! The examples of the language's pages, `docs/filter.md` and `docs/filter-link-types.md`: each is
+//! compiled, here and by libpcap, and tried on the packets that the page says it takes and leaves.
+//!
+//! What an example is: a row of a table whose first column is headed `example`. The other columns are
+//! found by their names: `takes` and `leaves` list packets of
+//! `testdata/filter/documentation/packets.txt` (a dash for none). Where the first column is headed
+//! `example with names`, only ringtap is asked, for libpcap looks names up on the system; where it is
+//! `refused`, both must refuse.
+#![forbid(unsafe_code)]
+
+mod page;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+
+use page::{Example, Expected, Page, Sample};
+use ringtap_filter::{CompileOptions, ErrorKind, LinkType, Program, Tables, compile};
+use ringtap_testkit::libpcap::{Compile, Oracle, OracleError};
+use ringtap_testkit::{Need, suite, test};
+
+/// The network of the examples is 10.0.0.0/24.
+const NETMASK: u32 = 0xffff_ff00;
+
+fn main() -> ExitCode {
+    suite(vec![
+        test("examples_mean_what_the_pages_say", &[], examples),
+        test(
+            "libpcap_agrees_with_the_pages",
+            &[Need::LibpcapDev],
+            libpcap,
+        ),
+        test("every_packet_is_in_an_example", &[], every_packet),
+    ])
+}
+
+/// The pages' examples, with the packets that they name.
+struct Book {
+    pages: Vec<Page>,
+    samples: BTreeMap<String, Sample>,
+}
+
+impl Book {
+    fn open() -> Self {
+        let book = Self {
+            pages: ["docs/filter.md", "docs/filter-link-types.md"]
+                .map(Page::read)
+                .into(),
+            samples: page::samples(),
+        };
+        let count = book.examples().count();
+        assert!(count > 150, "only {count} examples were found");
+        book
+    }
+
+    fn examples(&self) -> impl Iterator<Item = &Example> {
+        self.pages.iter().flat_map(|page| &page.examples)
+    }
+
+    /// The packets of an example, and whether it takes them.
+    fn packets<'a>(&'a self, example: &'a Example) -> Vec<(&'a str, &'a Sample, bool)> {
+        let list = |names: &'a [String], taken| {
+            names.iter().map(move |name| {
+                let sample = self.samples.get(name);
+                let sample =
+                    sample.unwrap_or_else(|| panic!("{}: no packet {name}", example.place));
+                (&name[..], sample, taken)
+            })
+        };
+        list(&example.takes, true)
+            .chain(list(&example.leaves, false))
+            .collect()
+    }
+}
+
+fn options(sample: &Sample, optimize: bool) -> CompileOptions {
+    let mut options = CompileOptions::new(LinkType(sample.dlt));
+    options.netmask = Some(NETMASK);
+    options.optimize = optimize;
+    options.ancillary = true;
+    options
+}
+
+/// The names that examples use.
+fn names() -> Tables {
+    let mut tables = Tables::new();
+    tables.add_hosts("192.0.2.1 www\n2001:db8::80 www\n10.0.0.254 router\n");
+    tables.add_networks("office 192.0.2\n");
+    tables.add_services("domain 53/tcp\ndomain 53/udp\nhttp 80/tcp\n");
+    tables
+        .add_protocols("icmp 1\nigmp 2\ntcp 6\nudp 17\nesp 50\nipv6-icmp 58\nospf 89\nsctp 132\n");
+    tables.add_ethers("02:00:00:00:00:fe router\n");
+    tables
+}
+
+/// All that is wrong, at once.
+#[derive(Default)]
+struct Complaints(Vec<String>);
+
+impl Complaints {
+    fn add(&mut self, example: &Example, text: impl std::fmt::Display) {
+        let Example {
+            place, expression, ..
+        } = example;
+        self.0.push(format!("{place}: `{expression}`: {text}"));
+    }
+
+    fn finish(self) {
+        assert!(
+            self.0.is_empty(),
+            "{} wrong:\n{}",
+            self.0.len(),
+            self.0.join("\n")
+        );
+    }
+}
+
+/// The verdict of a program of ours on a packet.
+fn takes(program: &Program, sample: &Sample) -> bool {
+    program.run(&sample.data, sample.len()) != 0
+}
+
+fn examples() {
+    let book = Book::open();
+    let names = names();
+    let mut complaints = Complaints::default();
+    let mut not_yet = 0;
+    for example in book.examples() {
+        if example.expected == Expected::Refused {
+            let mut options = CompileOptions::new(LinkType(example.dlt));
+            options.netmask = None;
+            if compile(&example.expression, &options, &Tables::new()).is_ok() {
+                complaints.add(example, "is accepted");
+            }
+            continue;
+        }
+        for (name, sample, taken) in book.packets(example) {
+            for optimize in [true, false] {
+                match compile(&example.expression, &options(sample, optimize), &names) {
+                    // Named as such, not compiled into something else.
+                    Err(error) if is_not_yet(&error.kind) => not_yet += 1,
+                    Err(error) => complaints.add(example, error),
+                    Ok(program) if takes(&program, sample) != taken => {
+                        complaints.add(
+                            example,
+                            format_args!("wrong on {name}, optimised {optimize}"),
+                        );
+                    }
+                    Ok(_) => {}
+                }
+            }
+        }
+    }
+    println!("{not_yet} not supported yet");
+    complaints.finish();
+}
+
+fn is_not_yet(kind: &ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Unsupported(_) | ErrorKind::UnsupportedLinkType(_)
+    )
+}
+
+fn libpcap() {
+    let book = Book::open();
+    let mut oracle = Oracle::start().expect("the oracle");
+    let mut complaints = Complaints::default();
+    for example in book.examples() {
+        let how = |dlt, netmask| Compile {
+            dlt,
+            netmask,
+            ..Compile::default()
+        };
+        match example.expected {
+            Expected::Names => {}
+            Expected::Refused => {
+                match oracle.compile(&example.expression, how(example.dlt, None)) {
+                    Err(OracleError::Refused(_)) => {}
+                    Err(error) => panic!("{error}"),
+                    Ok(_) => complaints.add(example, "is accepted"),
+                }
+            }
+            Expected::Verdicts => {
+                for (name, sample, taken) in book.packets(example) {
+                    let program =
+                        oracle.compile(&example.expression, how(sample.dlt, Some(NETMASK)));
+                    match program {
+                        Err(error) => complaints.add(example, error),
+                        Ok(program) => {
+                            let verdict = oracle.filter(&program, &sample.data, sample.len());
+                            if (verdict.expect("a verdict") != 0) != taken {
+                                complaints.add(example, format_args!("wrong on {name}"));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    complaints.finish();
+}
+
+fn every_packet() {
+    let book = Book::open();
+    let used: BTreeSet<&String> = book
+        .examples()
+        .flat_map(|example| example.takes.iter().chain(&example.leaves))
+        .collect();
+    let unused: Vec<&String> = book
+        .samples
+        .keys()
+        .filter(|name| !used.contains(name))
+        .collect();
+    assert!(unused.is_empty(), "in no example: {unused:?}");
+}

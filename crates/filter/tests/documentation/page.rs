@@ -1,0 +1,191 @@
+//! Pages and packets, read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ringtap_testkit::expressions::LinkTypes;
+
+/// What a page says of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// It takes some packets and leaves others.
+    Verdicts,
+    /// The same, with names that a resolver knows.
+    Names,
+    /// It is no filter.
+    Refused,
+}
+
+/// An expression of a page, with what is said of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Example {
+    pub(crate) expression: String,
+    pub(crate) expected: Expected,
+    pub(crate) takes: Vec<String>,
+    pub(crate) leaves: Vec<String>,
+    /// The link type on which it is refused, as libpcap numbers it.
+    pub(crate) dlt: u32,
+    /// File and line.
+    pub(crate) place: String,
+}
+
+/// A page's examples.
+pub(crate) struct Page {
+    pub(crate) examples: Vec<Example>,
+}
+
+/// A packet of the examples.
+pub(crate) struct Sample {
+    pub(crate) dlt: u32,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Sample {
+    pub(crate) fn len(&self) -> u32 {
+        u32::try_from(self.data.len()).expect("short")
+    }
+}
+
+fn read(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What a table's columns are.
+struct Columns {
+    expected: Expected,
+    takes: Option<usize>,
+    leaves: Option<usize>,
+    on: Option<usize>,
+}
+
+impl Columns {
+    /// The columns of a heading, if the table below it has examples.
+    fn of(heading: &[String]) -> Option<Self> {
+        let expected = match heading.first()?.as_str() {
+            "example" => Expected::Verdicts,
+            "example with names" => Expected::Names,
+            "refused" => Expected::Refused,
+            _ => return None,
+        };
+        let column = |name| heading.iter().position(|cell| cell == name);
+        Some(Self {
+            expected,
+            takes: column("takes"),
+            leaves: column("leaves"),
+            on: column("on"),
+        })
+    }
+}
+
+impl Page {
+    pub(crate) fn read(file: &str) -> Self {
+        let link_types = LinkTypes::load();
+        let text = read(file);
+        let mut examples = Vec::new();
+        let mut columns = None;
+        for (number, line) in (1..).zip(text.lines()) {
+            let Some(cells) = cells(line) else {
+                columns = None;
+                continue;
+            };
+            let Some(known) = &columns else {
+                // The first row of a table is its heading; other tables hold no examples.
+                columns = Some(Columns::of(&cells));
+                continue;
+            };
+            let Some(columns) = known else { continue };
+            if cells.iter().all(|cell| cell.trim_matches('-').is_empty()) {
+                continue;
+            }
+            let place = format!("{file}:{number}");
+            let cell = |column: Option<usize>| column.and_then(|at| cells.get(at));
+            let on = cell(columns.on).map_or("EN10MB", |cell| cell.trim_matches('`'));
+            let spans = code_spans(&cells[0]);
+            assert!(!spans.is_empty(), "{place}: no example");
+            let example = |expression| Example {
+                expression,
+                expected: columns.expected,
+                takes: listed(cell(columns.takes)),
+                leaves: listed(cell(columns.leaves)),
+                dlt: link_types.resolve(on)[0],
+                place: place.clone(),
+            };
+            let row: Vec<Example> = spans.into_iter().map(example).collect();
+            let packets = row[0].takes.len() + row[0].leaves.len();
+            assert!(
+                packets > 0 || columns.expected == Expected::Refused,
+                "{place}: no packet"
+            );
+            examples.extend(row);
+        }
+        Self { examples }
+    }
+}
+
+/// The cells of a table's row.
+fn cells(line: &str) -> Option<Vec<String>> {
+    let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
+    // A bar inside a cell is escaped.
+    let hidden = inner.replace("\\|", "\u{1}");
+    let cells = hidden.split('|');
+    Some(
+        cells
+            .map(|cell| cell.trim().replace('\u{1}', "|"))
+            .collect(),
+    )
+}
+
+fn code_spans(cell: &str) -> Vec<String> {
+    cell.split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+fn listed(cell: Option<&String>) -> Vec<String> {
+    let names = cell.map_or("", String::as_str).split(',').map(str::trim);
+    names
+        .filter(|name| !matches!(*name, "" | "–"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The packets by their names.
+pub(crate) fn samples() -> BTreeMap<String, Sample> {
+    let link_types = LinkTypes::load();
+    let text = read("testdata/filter/documentation/packets.txt");
+    let mut samples: BTreeMap<String, Sample> = BTreeMap::new();
+    let mut name = String::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(digits) = line.strip_prefix("  ") {
+            let sample = samples.get_mut(&name).expect("a name before bytes");
+            sample.data.extend(bytes(digits));
+            continue;
+        }
+        let fields: Vec<&str> = line.split(" | ").collect();
+        let &[new, link_type, _] = &fields[..] else {
+            panic!("three fields: {line}");
+        };
+        name = new.to_owned();
+        let sample = Sample {
+            dlt: link_types.resolve(link_type)[0],
+            data: Vec::new(),
+        };
+        assert!(
+            samples.insert(name.clone(), sample).is_none(),
+            "{new} is there twice"
+        );
+    }
+    samples
+}
+
+fn bytes(digits: &str) -> impl Iterator<Item = u8> {
+    digits.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).expect("digits");
+        u8::from_str_radix(pair, 16).expect("digits")
+    })
+}
