@@ -1,27 +1,30 @@
 //! Decision graph to instructions.
 
 mod cells;
+mod layout;
+mod scratch;
 mod select;
 
-use std::collections::HashMap;
-
 use crate::error::ErrorKind;
-use crate::ir::{ACCEPT, Graph, NodeId, REJECT, Values};
+use crate::ir::{ACCEPT, Graph, REJECT, Values};
 use crate::program::Program;
-use crate::program::assemble::{Assembler, Label};
+use crate::program::assemble::Assembler;
 use crate::program::opcode as op;
+use scratch::Scratch;
+use select::Blocks;
 
 /// Instructions for a graph; `accept` is the number of bytes that an accepted packet keeps. With
-/// `reuse`, values that are in a register on every way to a node are not loaded again.
+/// `reuse`, values that are in a register or in scratch memory on every way to a node are not
+/// computed again, and equal blocks are one.
 pub(crate) fn emit(
     graph: &Graph,
     values: &Values,
     accept: u32,
     reuse: bool,
 ) -> Result<Program, ErrorKind> {
-    let blocks = select::blocks(graph, values, reuse)?;
+    let blocks = select(graph, values, reuse)?;
     let mut asm = Assembler::default();
-    let mut labels: HashMap<NodeId, Label> = HashMap::new();
+    let ends = [(ACCEPT, accept), (REJECT, 0)];
     let unset = cells::maybe_unset(graph, values);
     if unset.clone().next().is_some() {
         asm.push(op::LD | op::IMM, 0);
@@ -29,29 +32,32 @@ pub(crate) fn emit(
     for cell in unset {
         asm.push(op::ST, cell);
     }
-    for (at, block) in blocks.iter().enumerate() {
-        let [here, yes, no] = [block.id, block.yes, block.no]
-            .map(|id| *labels.entry(id).or_insert_with(|| asm.label()));
-        asm.place(here);
-        for insn in &block.body {
-            asm.push(insn.code, insn.k);
+    let labels = layout::lay_out(&blocks, graph, reuse, &mut asm);
+    for (end, k) in ends {
+        if labels.is_used(end) || graph.root() == end {
+            asm.place(labels.of(end));
+            asm.push(op::RET | op::K, k);
         }
-        let next = blocks.get(at + 1).map_or(ACCEPT, |next| next.id);
-        match block.jump {
-            Some((code, k)) => asm.branch(code, k, yes, no),
-            None if next == block.yes => {}
-            None => asm.goto(yes),
-        }
-    }
-    for (end, k) in [(ACCEPT, accept), (REJECT, 0)] {
-        if let Some(&label) = labels.get(&end) {
-            asm.place(label);
-        } else if graph.root() != end {
-            continue;
-        }
-        asm.push(op::RET | op::K, k);
     }
     let insns = asm.finish().map_err(|_| ErrorKind::TooLarge)?;
     // Valid by construction; if it were not, the text of the error would be of no help to anybody.
     Program::new(insns).map_err(|_| ErrorKind::TooLarge)
+}
+
+/// The blocks of a graph. Scratch memory is used where that makes the program shorter.
+fn select(graph: &Graph, values: &Values, reuse: bool) -> Result<Blocks, ErrorKind> {
+    let order = graph.order();
+    if !reuse {
+        return select::blocks(graph, values, &order, false, &mut Scratch::default());
+    }
+    let mut counting = Scratch::counting(values);
+    let blocks = select::blocks(graph, values, &order, true, &mut counting)?;
+    let Some(mut keeping) = counting.of_repeated(values) else {
+        return Ok(blocks);
+    };
+    let kept = select::blocks(graph, values, &order, true, &mut keeping);
+    Ok(match kept {
+        Ok(kept) if kept.size() < blocks.size() => kept,
+        _ => blocks,
+    })
 }

@@ -101,13 +101,13 @@ pub fn compile(
         Some(tree) => lower::lower(&tree, &as_libpcap, &*link, resolver, &mut values)?,
         None => ir::Condition::Constant(true),
     };
-    let mut graph = ir::Graph::new(&condition, options.optimize);
+    let mut graph = ir::Graph::new(&condition, &mut values, options.optimize);
     if graph.is_too_large() {
         return Err(whole(ErrorKind::TooLarge));
     }
     if options.optimize {
-        graph.simplify(&values);
-        if optimize && graph.root() == ir::REJECT {
+        let optimized = ir::optimize(&mut graph, &values);
+        if optimize && optimized == Err(ir::RejectsAll) {
             return Err(whole(ErrorKind::RejectsAll));
         }
     }

@@ -19,6 +19,7 @@ pub(super) fn maybe_unset(graph: &Graph, values: &Values) -> impl Iterator<Item 
         let mut set = set_before.get(&id).copied().unwrap_or(0);
         match node.step {
             Step::Test(test) => {
+                let test = graph.test(test);
                 let used = used(test.left, values, &mut used_by);
                 unset |= (used | self::used(test.right, values, &mut used_by)) & !set;
             }

@@ -1,32 +1,50 @@
 //! Instruction selection, node by node.
 
-use std::collections::HashMap;
-
 use crate::error::ErrorKind;
 use crate::ir::{Cell, Graph, NodeId, Relation, Step, Test, Value, ValueId, Values};
 use crate::language::ast::Operator;
 use crate::program::Insn;
 use crate::program::opcode as op;
 
-/// The instructions of one node, without targets.
-#[derive(Debug)]
+use super::scratch::Scratch;
+
+/// The instructions of one node and its conditional jump, without targets.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) id: NodeId,
-    pub(super) body: Vec<Insn>,
-    /// Code and constant of the conditional jump at the end, if there is one.
-    pub(super) jump: Option<(u16, u32)>,
+    /// The instructions before the jump: a range of [`Blocks::insns`].
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// Code and constant of the jump, which is `ja` where both outcomes lead to one place.
+    pub(super) jump: (u16, u32),
     pub(super) yes: NodeId,
     pub(super) no: NodeId,
 }
 
-/// What the registers hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Registers {
-    a: Option<ValueId>,
-    x: Option<ValueId>,
+/// Blocks in an order in which every jump goes forward.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    pub(super) list: Vec<Block>,
+    pub(super) insns: Vec<Insn>,
 }
 
-impl Registers {
+impl Blocks {
+    /// How many instructions there are, without the returns.
+    pub(super) fn size(&self) -> usize {
+        self.list.len() + self.insns.len()
+    }
+}
+
+/// What registers and scratch memory hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Machine {
+    a: Option<ValueId>,
+    x: Option<ValueId>,
+    /// Bit `n`: word `n` holds the value that [`Scratch`] keeps there.
+    kept: u16,
+}
+
+impl Machine {
     fn meet(&mut self, other: Self) {
         if self.a != other.a {
             self.a = None;
@@ -34,126 +52,191 @@ impl Registers {
         if self.x != other.x {
             self.x = None;
         }
+        self.kept &= other.kept;
     }
 }
 
-/// Blocks in an order in which every jump goes forward.
-pub(super) fn blocks(graph: &Graph, values: &Values, reuse: bool) -> Result<Vec<Block>, ErrorKind> {
-    let mut entries: HashMap<NodeId, Registers> = HashMap::new();
-    let mut blocks = Vec::new();
-    for id in graph.order() {
+/// Selects instructions for all nodes in `order`. Values that `scratch` names are kept in memory;
+/// it is told how often which value was computed.
+pub(super) fn blocks(
+    graph: &Graph,
+    values: &Values,
+    order: &[NodeId],
+    reuse: bool,
+    scratch: &mut Scratch,
+) -> Result<Blocks, ErrorKind> {
+    let mut entries: Vec<Option<Machine>> = vec![None; if reuse { graph.ids() } else { 0 }];
+    let mut selector = Selector {
+        values,
+        scratch,
+        insns: Vec::with_capacity(order.len()),
+        machine: Machine::default(),
+    };
+    let mut list = Vec::with_capacity(order.len());
+    for &id in order {
         let Some(node) = graph.node(id) else { continue };
-        let registers = match reuse {
-            true => entries.get(&id).copied().unwrap_or_default(),
-            false => Registers::default(),
+        let entry = entries.get(id.number()).copied().flatten();
+        selector.machine = entry.unwrap_or_default();
+        let from = selector.insns.len();
+        let (jump, turned) = match node.step {
+            Step::Test(test) => selector.test(graph.test(test))?,
+            Step::Set(cell, value) => (selector.set(cell, value)?, false),
         };
-        let mut selector = Selector {
-            values,
-            body: Vec::new(),
-            registers,
-        };
-        let slot = values.cells();
-        let jump = match node.step {
-            Step::Test(test) => Some(selector.test(test, slot)?),
-            Step::Set(cell, value) => {
-                selector.set(cell, value, slot)?;
-                None
-            }
+        let (yes, no) = match turned {
+            true => (node.no, node.yes),
+            false => (node.yes, node.no),
         };
         for target in [node.yes, node.no] {
-            entries
-                .entry(target)
-                .and_modify(|there| there.meet(selector.registers))
-                .or_insert(selector.registers);
+            match entries.get_mut(target.number()) {
+                Some(Some(there)) => there.meet(selector.machine),
+                Some(unset) => *unset = Some(selector.machine),
+                None => {}
+            }
         }
-        blocks.push(Block {
+        list.push(Block {
             id,
-            body: selector.body,
+            from,
+            to: selector.insns.len(),
             jump,
-            yes: node.yes,
-            no: node.no,
+            yes,
+            no,
         });
     }
-    Ok(blocks)
+    let insns = selector.insns;
+    Ok(Blocks { list, insns })
 }
 
 struct Selector<'a> {
     values: &'a Values,
-    body: Vec<Insn>,
-    registers: Registers,
+    scratch: &'a mut Scratch,
+    insns: Vec<Insn>,
+    machine: Machine,
 }
 
 impl Selector<'_> {
     fn push(&mut self, code: u16, k: u32) {
-        self.body.push(Insn::new(code, k));
+        self.insns.push(Insn::new(code, k));
     }
 
-    /// Brings the operands where the jump wants them; returns the jump.
-    fn test(&mut self, test: Test, slot: u32) -> Result<(u16, u32), ErrorKind> {
-        let code = match test.relation {
-            Relation::Equal => op::JEQ,
-            Relation::Greater => op::JGT,
-            Relation::GreaterEqual => op::JGE,
-            Relation::AnyBit => op::JSET,
-        } | op::JMP;
+    /// Brings the operands where the jump wants them; returns the jump, and whether its outcomes
+    /// change places.
+    fn test(&mut self, test: Test) -> Result<((u16, u32), bool), ErrorKind> {
+        let slot = self.values.cells();
         if let Some(number) = self.values.number_of(test.right) {
             self.load_a(test.left, slot)?;
-            return Ok((code | op::K, number));
+            return Ok(((jump(test.relation) | op::K, number), false));
         }
-        self.load_both(test.left, test.right, slot)?;
-        Ok((code | op::X, 0))
+        let swapped = self.load_both(test.left, test.right, true, slot)?;
+        let (relation, turned) = match (swapped, test.relation) {
+            (true, Relation::Greater) => (Relation::GreaterEqual, true),
+            (true, Relation::GreaterEqual) => (Relation::Greater, true),
+            (_, relation) => (relation, false),
+        };
+        Ok(((jump(relation) | op::X, 0), turned))
     }
 
     /// Stores a value; what is loaded from the cell is then in the register, too.
-    fn set(&mut self, cell: Cell, value: ValueId, slot: u32) -> Result<(), ErrorKind> {
+    fn set(&mut self, cell: Cell, value: ValueId) -> Result<(u16, u32), ErrorKind> {
         if cell.0 >= op::MEMWORDS {
             return Err(ErrorKind::TooLarge);
         }
-        self.load_a(value, slot)?;
+        self.load_a(value, self.values.cells())?;
         self.push(op::ST, cell.0);
-        Ok(())
+        Ok((op::JMP | op::JA, 0))
     }
 
     /// Whether a value can be brought into X without touching A.
     fn direct_to_x(&self, id: ValueId) -> bool {
-        self.registers.x == Some(id)
-            || matches!(
-                self.values.get(id),
-                Value::Constant(_)
-                    | Value::Folded(_)
-                    | Value::Length
-                    | Value::HeaderLength { .. }
-                    | Value::Cell(_)
-            )
-    }
-
-    /// `left` into A and `right` into X, with scratch words from `slot` on.
-    fn load_both(&mut self, left: ValueId, right: ValueId, slot: u32) -> Result<(), ErrorKind> {
         let simple = matches!(
-            self.values.get(right),
+            self.values.get(id),
             Value::Constant(_)
                 | Value::Folded(_)
                 | Value::Length
                 | Value::HeaderLength { .. }
                 | Value::Cell(_)
         );
-        if simple {
-            self.load_a(left, slot)?;
-            return self.load_x(right, slot);
+        simple || self.kept(id).is_some()
+    }
+
+    /// Whether a value can be brought into A without touching X, which holds what it does now if
+    /// `as_is`, and else something else.
+    fn spares_x(&self, id: ValueId, as_is: bool) -> bool {
+        let x = self.machine.x.filter(|_| as_is);
+        if as_is && self.machine.a == Some(id) || x == Some(id) || self.kept(id).is_some() {
+            return true;
         }
-        if slot >= op::MEMWORDS {
+        match self.values.get(id) {
+            Value::Constant(_)
+            | Value::Folded(_)
+            | Value::Length
+            | Value::Cell(_)
+            | Value::Ancillary { .. } => true,
+            Value::Load { index, .. } => index.is_none_or(|index| x == Some(index)),
+            Value::HeaderLength { .. } => false,
+            Value::Negate(inner) => self.spares_x(inner, as_is),
+            Value::Binary(operator, left, right) => {
+                self.immediate(operator, right).is_some() && self.spares_x(left, as_is)
+            }
+        }
+    }
+
+    /// The word of scratch memory in which a value is now.
+    fn kept(&self, id: ValueId) -> Option<u32> {
+        let word = self.scratch.word(id)?;
+        (self.machine.kept & 1 << word != 0).then_some(word)
+    }
+
+    /// `left` into A and `right` into X, or the other way round where `commutes` allows it, which
+    /// is returned. Scratch words from `slot` on are free.
+    fn load_both(
+        &mut self,
+        left: ValueId,
+        right: ValueId,
+        commutes: bool,
+        slot: u32,
+    ) -> Result<bool, ErrorKind> {
+        if left == right && !self.direct_to_x(right) {
+            self.load_a(left, slot)?;
+            self.move_to_x(right);
+            return Ok(false);
+        }
+        let pairs = [(left, right, false), (right, left, true)];
+        let pairs = if commutes { &pairs[..] } else { &pairs[..1] };
+        for &(into_a, into_x, swapped) in pairs {
+            let ready = self.machine.x == Some(into_x) && self.spares_x(into_a, true);
+            if ready || self.direct_to_x(into_x) {
+                self.load_a(into_a, slot)?;
+                self.load_x(into_x, slot)?;
+                return Ok(swapped);
+            }
+        }
+        for &(into_a, into_x, swapped) in pairs {
+            if self.spares_x(into_a, false) {
+                self.load_a(into_x, slot)?;
+                self.move_to_x(into_x);
+                self.load_a(into_a, slot)?;
+                return Ok(swapped);
+            }
+        }
+        if slot >= self.scratch.free_words() {
             return Err(ErrorKind::TooLarge);
         }
         self.load_a(right, slot)?;
         self.push(op::ST, slot);
         self.load_a(left, slot + 1)?;
         self.push(op::LDX | op::MEM, slot);
-        self.registers.x = Some(right);
-        Ok(())
+        self.machine.x = Some(right);
+        Ok(false)
+    }
+
+    /// A, which holds `id`, into X.
+    fn move_to_x(&mut self, id: ValueId) {
+        self.push(op::MISC | op::TAX, 0);
+        self.machine.x = Some(id);
     }
 
     fn load_x(&mut self, id: ValueId, slot: u32) -> Result<(), ErrorKind> {
-        if self.registers.x == Some(id) {
+        if self.machine.x == Some(id) {
             return Ok(());
         }
         match self.values.get(id) {
@@ -161,36 +244,55 @@ impl Selector<'_> {
             Value::Length => self.push(op::LDX | op::LEN, 0),
             Value::HeaderLength { offset } => self.push(op::LDX | op::MSH | op::B, offset),
             Value::Cell(cell) => self.push(op::LDX | op::MEM, cell.0),
-            _ => {
-                self.load_a(id, slot)?;
-                self.push(op::MISC | op::TAX, 0);
-            }
+            _ => match self.kept(id).filter(|_| self.machine.a != Some(id)) {
+                Some(word) => self.push(op::LDX | op::MEM, word),
+                None => {
+                    self.load_a(id, slot)?;
+                    self.push(op::MISC | op::TAX, 0);
+                }
+            },
         }
-        self.registers.x = Some(id);
+        self.machine.x = Some(id);
         Ok(())
     }
 
     fn load_a(&mut self, id: ValueId, slot: u32) -> Result<(), ErrorKind> {
-        if self.registers.a == Some(id) {
+        if self.machine.a == Some(id) {
             return Ok(());
         }
+        let simple = matches!(self.values.get(id), Value::Constant(_) | Value::Folded(_));
+        if self.machine.x == Some(id) && !simple {
+            self.push(op::MISC | op::TXA, 0);
+        } else if let Some(word) = self.kept(id) {
+            self.push(op::LD | op::MEM, word);
+        } else {
+            self.compute(id, slot)?;
+            if let Some(word) = self.scratch.computed(id) {
+                self.push(op::ST, word);
+                self.machine.kept |= 1 << word;
+            }
+        }
+        self.machine.a = Some(id);
+        Ok(())
+    }
+
+    fn compute(&mut self, id: ValueId, slot: u32) -> Result<(), ErrorKind> {
         match self.values.get(id) {
             Value::Constant(n) | Value::Folded(n) => self.push(op::LD | op::IMM, n),
             Value::Length => self.push(op::LD | op::LEN, 0),
             Value::Load {
                 size,
-                index: None,
+                index,
                 offset,
             } => {
-                self.push(op::LD | op::ABS | size.code(), offset);
-            }
-            Value::Load {
-                size,
-                index: Some(index),
-                offset,
-            } => {
-                self.load_x(index, slot)?;
-                self.push(op::LD | op::IND | size.code(), offset);
+                let mode = match index {
+                    None => op::ABS,
+                    Some(index) => {
+                        self.load_x(index, slot)?;
+                        op::IND
+                    }
+                };
+                self.push(op::LD | mode | size.code(), offset);
             }
             Value::HeaderLength { .. } => {
                 self.load_x(id, slot)?;
@@ -206,7 +308,6 @@ impl Selector<'_> {
             }
             Value::Binary(operator, left, right) => self.binary(operator, left, right, slot)?,
         }
-        self.registers.a = Some(id);
         Ok(())
     }
 
@@ -217,47 +318,59 @@ impl Selector<'_> {
         right: ValueId,
         slot: u32,
     ) -> Result<(), ErrorKind> {
-        let code = op::ALU
-            | match operator {
-                Operator::Add => op::ADD,
-                Operator::Subtract => op::SUB,
-                Operator::Multiply => op::MUL,
-                Operator::Divide => op::DIV,
-                Operator::Modulus => op::MOD,
-                Operator::And => op::AND,
-                Operator::Or => op::OR,
-                Operator::Xor => op::XOR,
-                Operator::ShiftLeft => op::LSH,
-                Operator::ShiftRight => op::RSH,
-            };
+        let code = op::ALU | alu(operator);
         let commutes = matches!(
             operator,
             Operator::Add | Operator::Multiply | Operator::And | Operator::Or | Operator::Xor
         );
-        let (left, right) = match commutes && self.direct_to_x(left) && !self.direct_to_x(right) {
-            true => (right, left),
-            false => (left, right),
-        };
-        if let Some(number) = self
-            .values
-            .constant_of(right)
-            .filter(|&n| valid(operator, n))
-        {
-            self.load_a(left, slot)?;
-            self.push(code | op::K, number);
-            return Ok(());
+        for (value, number) in [(left, right), (right, left)] {
+            if let Some(number) = self.immediate(operator, number) {
+                self.load_a(value, slot)?;
+                self.push(code | op::K, number);
+                return Ok(());
+            }
+            if !commutes {
+                break;
+            }
         }
-        self.load_both(left, right, slot)?;
+        self.load_both(left, right, commutes, slot)?;
         self.push(code | op::X, 0);
         Ok(())
     }
+
+    /// The number, if the value is one that the machine takes as a constant operand.
+    fn immediate(&self, operator: Operator, operand: ValueId) -> Option<u32> {
+        let number = self.values.number_of(operand)?;
+        let valid = match operator {
+            Operator::Divide | Operator::Modulus => number != 0,
+            Operator::ShiftLeft | Operator::ShiftRight => number < 32,
+            _ => true,
+        };
+        valid.then_some(number)
+    }
 }
 
-/// Whether the machine takes this constant operand.
-fn valid(operator: Operator, number: u32) -> bool {
+fn jump(relation: Relation) -> u16 {
+    op::JMP
+        | match relation {
+            Relation::Equal => op::JEQ,
+            Relation::Greater => op::JGT,
+            Relation::GreaterEqual => op::JGE,
+            Relation::AnyBit => op::JSET,
+        }
+}
+
+fn alu(operator: Operator) -> u16 {
     match operator {
-        Operator::Divide | Operator::Modulus => number != 0,
-        Operator::ShiftLeft | Operator::ShiftRight => number < 32,
-        _ => true,
+        Operator::Add => op::ADD,
+        Operator::Subtract => op::SUB,
+        Operator::Multiply => op::MUL,
+        Operator::Divide => op::DIV,
+        Operator::Modulus => op::MOD,
+        Operator::And => op::AND,
+        Operator::Or => op::OR,
+        Operator::Xor => op::XOR,
+        Operator::ShiftLeft => op::LSH,
+        Operator::ShiftRight => op::RSH,
     }
 }

@@ -3,10 +3,8 @@
 //! Equal nodes are one node, so that common tails are shared. The graph has no cycles: a node's
 //! successors exist before it, hence have smaller numbers, and the numbers are a topological order.
 
-use std::collections::HashMap;
-
-use super::known::Known;
-use super::{Cell, Condition, Test, ValueId, Values};
+use super::index::Index;
+use super::{Cell, Condition, Test, ValueId, Values, canonical};
 
 /// Names a node. 0 and 1 are the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,8 +12,18 @@ pub(crate) struct NodeId(u32);
 
 impl NodeId {
     /// The id of the node at a place of the list.
-    fn inner(at: usize) -> Self {
-        Self(u32::try_from(at + 2).unwrap_or(u32::MAX))
+    pub(super) fn inner(at: u32) -> Self {
+        Self(at + 2)
+    }
+
+    /// The place of an inner node in the list.
+    pub(super) fn index(self) -> Option<usize> {
+        (self.0 as usize).checked_sub(2)
+    }
+
+    /// A number below [`Graph::ids`], for lists with an element for each node and end.
+    pub(crate) fn number(self) -> usize {
+        self.0 as usize
     }
 }
 
@@ -24,21 +32,23 @@ pub(crate) const REJECT: NodeId = NodeId(0);
 /// The end of an accepted packet.
 pub(crate) const ACCEPT: NodeId = NodeId(1);
 
+/// Names a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TestId(u32);
+
+impl TestId {
+    /// The place in lists that have an element for each test.
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
-    Test(Test),
+    Test(TestId),
     /// Puts a value into a cell. Both edges lead to the same node.
     Set(Cell, ValueId),
-}
-
-impl Step {
-    fn test(self) -> Option<Test> {
-        match self {
-            Self::Test(test) => Some(test),
-            Self::Set(..) => None,
-        }
-    }
 }
 
 /// A step and where its outcomes lead.
@@ -49,33 +59,43 @@ pub(crate) struct Node {
     pub(crate) no: NodeId,
 }
 
+impl Node {
+    /// What it tests, if it is a test.
+    pub(super) fn test(&self) -> Option<TestId> {
+        match self.step {
+            Step::Test(test) => Some(test),
+            Step::Set(..) => None,
+        }
+    }
+}
+
 /// A condition as a graph.
 #[derive(Debug)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
-    ids: HashMap<Node, NodeId>,
+    index: Index,
+    tests: Vec<Test>,
+    test_index: Index,
     root: NodeId,
-    /// Whether a test whose outcomes lead to the same node is left out.
-    elide: bool,
+    /// Whether tests are brought to one form, and left out where they decide nothing.
+    optimize: bool,
 }
 
 /// Nodes beyond which a graph is not worked on: a program has at least two instructions for each.
 const MOST_NODES: usize = 100_000;
-/// Passes of [`Graph::simplify`]; each makes the graph smaller or is the last.
-const MOST_PASSES: usize = 32;
-/// Facts remembered at a node.
-const MOST_FACTS: usize = 64;
 
 impl Graph {
-    /// The graph of `condition`. With `elide`, tests that decide nothing are left out.
-    pub(crate) fn new(condition: &Condition, elide: bool) -> Self {
+    /// The graph of `condition`. With `optimize`, tests that decide nothing are left out.
+    pub(crate) fn new(condition: &Condition, values: &mut Values, optimize: bool) -> Self {
         let mut graph = Self {
-            nodes: Vec::new(),
-            ids: HashMap::new(),
+            nodes: Vec::with_capacity(16),
+            index: Index::default(),
+            tests: Vec::with_capacity(16),
+            test_index: Index::default(),
             root: REJECT,
-            elide,
+            optimize,
         };
-        graph.root = graph.add(condition, ACCEPT, REJECT);
+        graph.root = graph.add(condition, values, ACCEPT, REJECT);
         graph
     }
 
@@ -89,205 +109,137 @@ impl Graph {
         self.root
     }
 
+    pub(super) fn set_root(&mut self, root: NodeId) {
+        self.root = root;
+    }
+
+    /// All nodes, successors first.
+    pub(super) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// All tests, by number.
+    pub(super) fn tests(&self) -> &[Test] {
+        &self.tests
+    }
+
+    /// How many ids there are, those of the ends included.
+    pub(crate) fn ids(&self) -> usize {
+        self.nodes.len() + 2
+    }
+
     /// The node behind an id; `None` for the two ends.
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
-        (id.0 as usize)
-            .checked_sub(2)
-            .and_then(|at| self.nodes.get(at))
+        id.index().and_then(|at| self.nodes.get(at))
     }
 
-    /// The place of an inner node in the list.
-    fn index(id: NodeId) -> usize {
-        (id.0 as usize).saturating_sub(2)
+    /// The test behind an id.
+    pub(crate) fn test(&self, id: TestId) -> Test {
+        self.tests[id.index()]
     }
 
-    fn push(&mut self, node: Node) -> NodeId {
-        if self.elide && node.yes == node.no && node.step.test().is_some() {
-            return node.yes;
-        }
-        self.intern(node)
+    pub(super) fn intern_test(&mut self, test: Test) -> TestId {
+        TestId(self.test_index.intern(&mut self.tests, test))
     }
 
-    fn intern(&mut self, node: Node) -> NodeId {
-        if let Some(&id) = self.ids.get(&node) {
-            return id;
-        }
-        let id = NodeId::inner(self.nodes.len());
-        self.nodes.push(node);
-        self.ids.insert(node, id);
-        id
+    /// The node of this kind, made if there is none.
+    pub(super) fn intern(&mut self, node: Node) -> NodeId {
+        NodeId::inner(self.index.intern(&mut self.nodes, node))
     }
 
     /// Adds the nodes that decide between `yes` and `no`. The recursion is as deep as conditions
     /// nest, which the parser bounds.
-    fn add(&mut self, condition: &Condition, yes: NodeId, no: NodeId) -> NodeId {
+    fn add(
+        &mut self,
+        condition: &Condition,
+        values: &mut Values,
+        yes: NodeId,
+        no: NodeId,
+    ) -> NodeId {
         match condition {
             Condition::Constant(true) => yes,
             Condition::Constant(false) => no,
-            Condition::Test(test) => self.push(Node {
-                step: Step::Test(*test),
-                yes,
-                no,
-            }),
+            Condition::Test(test) => self.add_test(*test, values, yes, no),
             Condition::Set(cell, value) => self.intern(Node {
                 step: Step::Set(*cell, *value),
                 yes,
                 no: yes,
             }),
-            Condition::Not(inner) => self.add(inner, no, yes),
-            Condition::All(list) => list.iter().rev().fold(yes, |next, c| self.add(c, next, no)),
-            Condition::Any(list) => list.iter().rev().fold(no, |next, c| self.add(c, yes, next)),
+            Condition::Not(inner) => self.add(inner, values, no, yes),
+            Condition::All(list) => list
+                .iter()
+                .rev()
+                .fold(yes, |next, c| self.add(c, values, next, no)),
+            Condition::Any(list) => list
+                .iter()
+                .rev()
+                .fold(no, |next, c| self.add(c, values, yes, next)),
         }
+    }
+
+    fn add_test(&mut self, test: Test, values: &mut Values, yes: NodeId, no: NodeId) -> NodeId {
+        let (mut test, mut yes, mut no) = (test, yes, no);
+        if self.optimize {
+            if yes == no {
+                return yes;
+            }
+            let opposite;
+            (test, opposite) = canonical::form(test, values);
+            if opposite {
+                (yes, no) = (no, yes);
+            }
+        }
+        let step = Step::Test(self.intern_test(test));
+        self.intern(Node { step, yes, no })
     }
 
     /// Inner nodes that can be reached, every node before its successors.
     pub(crate) fn order(&self) -> Vec<NodeId> {
         let mut reached = vec![false; self.nodes.len()];
-        let mut order = Vec::new();
-        let mut stack = vec![(self.root, false)];
+        let mut order = Vec::with_capacity(self.nodes.len());
+        let mut stack = Vec::with_capacity(self.nodes.len() + 1);
+        stack.push((self.root, false));
         while let Some((id, done)) = stack.pop() {
-            let Some(node) = self.node(id) else { continue };
+            let Some(at) = id.index() else { continue };
             if done {
                 order.push(id);
                 continue;
             }
-            if std::mem::replace(&mut reached[Self::index(id)], true) {
+            if std::mem::replace(&mut reached[at], true) {
                 continue;
             }
             stack.push((id, true));
-            stack.push((node.yes, false));
-            stack.push((node.no, false));
+            stack.push((self.nodes[at].yes, false));
+            stack.push((self.nodes[at].no, false));
         }
         order.reverse();
         order
     }
 
-    /// Leads edges past tests whose outcome follows from the tests before, until nothing changes.
-    pub(crate) fn simplify(&mut self, values: &Values) {
-        for _ in 0..MOST_PASSES {
-            self.settle_root(values);
-            let edges = self.threaded(values);
-            if !self.rebuild(&edges) {
-                return;
-            }
-        }
-    }
-
-    /// Decides tests of computed numbers at the root, and behind a test there that decides nothing.
-    fn settle_root(&mut self, values: &Values) {
-        let outcome = |node: &Node| {
-            let test = node.step.test()?;
-            let left = values.number_of(test.left)?;
-            let right = values.number_of(test.right)?;
-            Some(if test.relation.holds(left, right) {
-                node.yes
-            } else {
-                node.no
-            })
-        };
-        while let Some(&root) = self.node(self.root) {
-            if let Some(target) = outcome(&root) {
-                self.root = target;
-            } else if root.yes != root.no {
-                return;
-            } else if let Some(next) = self.node(root.yes) {
-                let Some(target) = outcome(next) else { return };
-                let at = Self::index(self.root);
-                self.nodes[at] = Node {
-                    yes: target,
-                    no: target,
-                    ..root
-                };
-            } else if root.step.test().is_some() {
-                self.root = root.yes;
-            } else {
-                return;
-            }
-        }
-    }
-
-    /// For each node in order: where its outcomes lead when known tests are passed over.
-    fn threaded(&self, values: &Values) -> Vec<Option<(NodeId, NodeId)>> {
-        let mut known: Vec<Option<Known>> = vec![None; self.nodes.len()];
-        let mut edges = vec![None; self.nodes.len()];
-        if self.node(self.root).is_none() {
-            return edges;
-        }
-        known[Self::index(self.root)] = Some(Known::default());
-        // Numbers fall along edges, so that descending numbers visit predecessors first.
-        for at in (0..self.nodes.len()).rev() {
-            let Some(here) = known[at].take() else {
-                continue;
-            };
-            let node = self.nodes[at];
-            let mut lead = |target: NodeId, outcome: bool| {
-                let mut facts = match node.step {
-                    Step::Test(test) => here.with(test, outcome),
-                    Step::Set(..) => here.clone(),
-                };
-                facts.truncate(MOST_FACTS);
-                let target = self.pass(target, &facts, values);
-                if self.node(target).is_some() {
-                    match &mut known[Self::index(target)] {
-                        Some(there) => there.meet(&facts),
-                        unset => *unset = Some(facts),
-                    }
-                }
-                target
-            };
-            let yes = lead(node.yes, true);
-            let no = lead(node.no, false);
-            edges[at] = Some((yes, no));
-        }
-        edges
-    }
-
-    /// Follows nodes whose tests are decided by `facts`.
-    fn pass(&self, mut target: NodeId, facts: &Known, values: &Values) -> NodeId {
-        while let Some(node) = self.node(target) {
-            let Some(test) = node.step.test() else { break };
-            match facts.decide(test, values) {
-                Some(true) => target = node.yes,
-                Some(false) => target = node.no,
-                None => break,
-            }
-        }
-        target
-    }
-
-    /// Builds the graph anew with other edges; false if that changes nothing.
-    fn rebuild(&mut self, edges: &[Option<(NodeId, NodeId)>]) -> bool {
+    /// Builds the graph anew: `build` is called for each old node, successors first, with the new
+    /// graph and the new ids of the nodes before, and says what takes its place.
+    pub(super) fn rebuild(
+        &mut self,
+        mut build: impl FnMut(&mut Self, &Renamed, usize, Node) -> NodeId,
+    ) {
         let old = std::mem::take(&mut self.nodes);
-        self.ids.clear();
-        let mut renamed = vec![REJECT; old.len()];
-        let rename = |renamed: &[NodeId], id: NodeId| match id {
-            REJECT | ACCEPT => id,
-            inner => renamed[Self::index(inner)],
-        };
-        let mut changed = false;
-        for (at, (node, edges)) in old.iter().zip(edges).enumerate() {
-            let Some((yes, no)) = *edges else {
-                changed = true;
-                continue;
-            };
-            changed |= (yes, no) != (node.yes, node.no);
-            let (yes, no) = (rename(&renamed, yes), rename(&renamed, no));
-            let node = Node {
-                step: node.step,
-                yes,
-                no,
-            };
-            // What the first test loads stays loaded, though it decide nothing: in libpcap, too, a
-            // packet that is too short for it is rejected.
-            let first = NodeId::inner(at) == self.root && self.node(yes).is_some();
-            renamed[at] = if first {
-                self.intern(node)
-            } else {
-                self.push(node)
-            };
+        self.nodes.reserve(old.len());
+        self.index.clear();
+        let mut renamed = Renamed(Vec::with_capacity(old.len()));
+        for (at, node) in old.into_iter().enumerate() {
+            let id = build(self, &renamed, at, node);
+            renamed.0.push(id);
         }
-        changed |= self.nodes.len() != old.len();
-        self.root = rename(&renamed, self.root);
-        changed
+        self.root = renamed.of(self.root);
+    }
+}
+
+/// The new ids of nodes.
+pub(super) struct Renamed(Vec<NodeId>);
+
+impl Renamed {
+    /// The new id of an old one.
+    pub(super) fn of(&self, id: NodeId) -> NodeId {
+        id.index().map_or(id, |at| self.0[at])
     }
 }

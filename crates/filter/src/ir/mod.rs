@@ -8,13 +8,22 @@
 //! What depends on the way through the condition, such as where the payload of a tunnel begins, is
 //! put into a [`Cell`] on that way, and is a value like any other for all that comes after.
 
+mod bits;
+mod canonical;
 mod condition;
 mod graph;
-mod known;
+mod group;
+mod index;
+mod passes;
+mod strong;
+mod thread;
 mod value;
+mod weak;
 
 pub(crate) use condition::{Condition, Test};
 pub(crate) use graph::{ACCEPT, Graph, NodeId, REJECT, Step};
+pub(crate) use index::Index;
+pub(crate) use passes::{RejectsAll, optimize};
 pub(crate) use value::{Cell, Offset, Size, Value, ValueId, Values, apply};
 
 /// How a test compares, unsigned.

@@ -1,7 +1,6 @@
 //! Values: what can be computed from a packet.
 
-use std::collections::HashMap;
-
+use super::index::Index;
 use crate::language::ast::Operator;
 use crate::program::opcode as op;
 
@@ -98,11 +97,18 @@ impl std::ops::AddAssign<u32> for Offset {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ValueId(u32);
 
+impl ValueId {
+    /// The place in lists that have an element for each value.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// All values of one compilation, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     list: Vec<Value>,
-    ids: HashMap<Value, ValueId>,
+    index: Index,
     fold: bool,
     cells: u32,
 }
@@ -120,6 +126,16 @@ impl Values {
     /// The value behind an id.
     pub(crate) fn get(&self, id: ValueId) -> Value {
         self.list[id.0 as usize]
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The ids of all.
+    pub(crate) fn all(&self) -> impl Iterator<Item = ValueId> {
+        (0..self.list.len()).map(|at| ValueId(u32::try_from(at).unwrap_or(u32::MAX)))
     }
 
     /// The number, if the value is one.
@@ -152,14 +168,7 @@ impl Values {
     }
 
     fn intern(&mut self, value: Value) -> ValueId {
-        if let Some(&id) = self.ids.get(&value) {
-            return id;
-        }
-        // One value needs several bytes of expression, whose length is bounded far below this.
-        let id = ValueId(u32::try_from(self.list.len()).unwrap_or(u32::MAX));
-        self.list.push(value);
-        self.ids.insert(value, id);
-        id
+        ValueId(self.index.intern(&mut self.list, value))
     }
 
     pub(crate) fn constant(&mut self, number: u32) -> ValueId {

@@ -8,7 +8,7 @@ use super::opcode as op;
 use super::{Insn, MAX_INSNS};
 
 /// A place in the instructions to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Label(usize);
 
 /// One instruction, or a place.
@@ -28,9 +28,13 @@ pub(crate) struct Assembler {
     labels: usize,
 }
 
-/// The program would be longer than [`MAX_INSNS`] instructions, or a label was never placed.
+/// The program would be longer than [`MAX_INSNS`] instructions, or a jump leads to a label that was never
+/// placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unassemblable;
+
+/// The place of a label that nothing was placed at, which is well as long as nothing jumps there.
+const UNPLACED: usize = usize::MAX;
 
 /// Which branches of a line need a `ja`.
 #[derive(Clone, Copy, Default)]
@@ -73,13 +77,20 @@ impl Assembler {
             let (starts, places) = self.positions(&detours)?;
             let mut settled = true;
             for ((line, detours), &start) in self.lines.iter().zip(&mut detours).zip(&starts) {
-                let Line::Branch(_, _, yes, no) = *line else {
-                    continue;
+                let (yes, no) = match *line {
+                    Line::Branch(_, _, yes, no) => (yes, no),
+                    Line::Always(to) => (to, to),
+                    _ => continue,
                 };
-                let far = |label: Label| places[label.0] - start - 1 > usize::from(u8::MAX);
+                let (yes, no) = (places[yes.0], places[no.0]);
+                if yes == UNPLACED || no == UNPLACED {
+                    return Err(Unassemblable);
+                }
+                let far = |place: usize| place - start - 1 > usize::from(u8::MAX);
+                let branch = matches!(line, Line::Branch(..));
                 let wanted = Detours {
-                    yes: far(yes),
-                    no: far(no),
+                    yes: branch && far(yes),
+                    no: branch && far(no),
                 };
                 settled &= (!wanted.yes || detours.yes) && (!wanted.no || detours.no);
                 detours.yes |= wanted.yes;
@@ -94,12 +105,12 @@ impl Assembler {
     /// Where each line begins, and where each label is.
     fn positions(&self, detours: &[Detours]) -> Result<(Vec<usize>, Vec<usize>), Unassemblable> {
         let mut starts = Vec::with_capacity(self.lines.len());
-        let mut places = vec![None; self.labels];
+        let mut places = vec![UNPLACED; self.labels];
         let mut at = 0;
         for (line, detours) in self.lines.iter().zip(detours) {
             starts.push(at);
             match *line {
-                Line::Place(label) => places[label.0] = Some(at),
+                Line::Place(label) => places[label.0] = at,
                 Line::Branch(..) => at += 1 + usize::from(detours.yes) + usize::from(detours.no),
                 Line::Plain(_) | Line::Always(_) => at += 1,
             }
@@ -107,12 +118,11 @@ impl Assembler {
                 return Err(Unassemblable);
             }
         }
-        let places: Option<Vec<usize>> = places.into_iter().collect();
-        places.map(|places| (starts, places)).ok_or(Unassemblable)
+        Ok((starts, places))
     }
 
     fn write(&self, detours: &[Detours], starts: &[usize], places: &[usize]) -> Vec<Insn> {
-        let mut insns: Vec<Insn> = Vec::new();
+        let mut insns: Vec<Insn> = Vec::with_capacity(self.lines.len());
         // Distances were made to fit above: a branch is near, or has its detour.
         let near = |distance: usize| u8::try_from(distance).unwrap_or(u8::MAX);
         let jump = |insns: &mut Vec<Insn>, target: usize| {

@@ -1,0 +1,75 @@
+//! Sets of small numbers as bits of words, and ranges in them.
+
+/// Bits in a word.
+const WORD: usize = u64::BITS as usize;
+
+/// Words for so many bits.
+pub(super) fn words(bits: usize) -> usize {
+    bits.div_ceil(WORD)
+}
+
+/// The words that a range touches, each with the range's bits in it.
+fn masks(from: usize, to: usize) -> impl Iterator<Item = (usize, u64)> {
+    let (first, end) = (from / WORD, to.div_ceil(WORD));
+    (first..end).filter(move |_| from < to).map(move |word| {
+        let low = from.saturating_sub(word * WORD);
+        let high = (to - word * WORD).min(WORD);
+        (word, u64::MAX << low & u64::MAX >> (WORD - high))
+    })
+}
+
+/// Whether there is a number of `from..to` in the set.
+#[inline]
+pub(super) fn any(set: &[u64], from: usize, to: usize) -> bool {
+    masks(from, to).any(|(word, mask)| set[word] & mask != 0)
+}
+
+/// Whether all numbers of `from..to` are in the set.
+#[inline]
+pub(super) fn all(set: &[u64], from: usize, to: usize) -> bool {
+    masks(from, to).all(|(word, mask)| set[word] & mask == mask)
+}
+
+/// Takes `from..to` out of the set.
+#[inline]
+pub(super) fn remove(set: &mut [u64], from: usize, to: usize) {
+    for (word, mask) in masks(from, to) {
+        set[word] &= !mask;
+    }
+}
+
+/// Puts `from..to` into the set.
+pub(super) fn insert(set: &mut [u64], from: usize, to: usize) {
+    for (word, mask) in masks(from, to) {
+        set[word] |= mask;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_over_word_boundaries() {
+        for (from, to) in [
+            (0, 0),
+            (0, 64),
+            (3, 5),
+            (60, 70),
+            (64, 128),
+            (1, 191),
+            (191, 192),
+        ] {
+            let mut set = vec![0; words(192)];
+            insert(&mut set, from, to);
+            let inside = |n: usize| (from..to).contains(&n);
+            for n in 0..192 {
+                assert_eq!(any(&set, n, n + 1), inside(n), "{n} of {from}..{to}");
+            }
+            assert!(all(&set, from, to));
+            assert_eq!(any(&set, 0, 192), from < to);
+            remove(&mut set, from, to);
+            assert!(!any(&set, 0, 192));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Finding equal things again: a hash table of numbers, for lists that keep each element once.
+//!
+//! The standard map would do; but a compilation of a short expression is mostly look-ups, and this
+//! one keeps no keys, for the list has them. The hash depends on a random number, so that an
+//! expression cannot be written to make its elements collide.
+
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+
+/// Positions in a list by the hash of the element there.
+#[derive(Debug)]
+pub(crate) struct Index {
+    /// Position plus one; 0 is free. The length is a power of two.
+    slots: Vec<u32>,
+    used: usize,
+    key: u64,
+}
+
+/// Slots at first.
+const FEW: usize = 64;
+
+impl Default for Index {
+    fn default() -> Self {
+        Self {
+            slots: vec![0; FEW],
+            used: 0,
+            key: RandomState::new().build_hasher().finish(),
+        }
+    }
+}
+
+impl Index {
+    /// Forgets all positions.
+    pub(crate) fn clear(&mut self) {
+        self.slots.fill(0);
+        self.used = 0;
+    }
+
+    /// The position of `element` in `list`, where it is appended if it is not there.
+    pub(crate) fn intern<T: Hash + Eq + Copy>(&mut self, list: &mut Vec<T>, element: T) -> u32 {
+        let mask = self.slots.len() - 1;
+        let mut slot = self.start(&element, mask);
+        while let Some(position) = self.slots[slot].checked_sub(1) {
+            if list[position as usize] == element {
+                return position;
+            }
+            slot = (slot + 1) & mask;
+        }
+        // Lists are as long as an expression in bytes at the most.
+        let position = u32::try_from(list.len()).unwrap_or(u32::MAX - 1);
+        list.push(element);
+        self.slots[slot] = position + 1;
+        self.used += 1;
+        if self.used * 2 > self.slots.len() {
+            self.grow(list);
+        }
+        position
+    }
+
+    fn grow<T: Hash>(&mut self, list: &[T]) {
+        let length = self.slots.len() * 4;
+        let old = std::mem::replace(&mut self.slots, vec![0; length]);
+        for position in old.into_iter().filter(|&position| position > 0) {
+            let mut slot = self.start(&list[position as usize - 1], length - 1);
+            while self.slots[slot] > 0 {
+                slot = (slot + 1) & (length - 1);
+            }
+            self.slots[slot] = position;
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the mask keeps the low bits"
+    )]
+    fn start<T: Hash>(&self, element: &T, mask: usize) -> usize {
+        let mut mixer = Mixer(self.key);
+        element.hash(&mut mixer);
+        mixer.finish() as usize & mask
+    }
+}
+
+/// Folded multiplication of each word with a constant: as good as a short table needs.
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(byte.into());
+        }
+    }
+
+    #[inline]
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    #[inline]
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number.unsigned_abs() as u64);
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+    fn write_u64(&mut self, number: u64) {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let product = u128::from(self.0 ^ number ^ ODD) * u128::from(ODD);
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_element_is_kept_once() {
+        let (mut index, mut list) = (Index::default(), Vec::new());
+        for round in 0..2 {
+            for number in 0..10_000_u32 {
+                assert_eq!(index.intern(&mut list, number * 64), number, "{round}");
+            }
+        }
+        assert_eq!(list.len(), 10_000);
+        index.clear();
+        list.clear();
+        assert_eq!(index.intern(&mut list, 5), 0);
+    }
+}

@@ -1,0 +1,230 @@
+//! All that follows about a value from comparisons with numbers.
+//!
+//! The numbers with which a value is compared anywhere divide its range into pieces; a state says
+//! in which of them it can be. A test is left out only where its value was tested before on every
+//! way, so that no load is left out: packets that are too short are rejected as before.
+
+use super::graph::Node;
+use super::thread::Knowledge;
+use super::{Graph, Relation, Size, Test, Value, ValueId, Values, bits};
+use crate::language::ast::Operator;
+
+/// Where the facts about a test are.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// The pieces of the range, `from..to`, and those in which the test is true.
+    from: usize,
+    to: usize,
+    yes_from: usize,
+    yes_to: usize,
+    /// The bit that says that the value may not have been tested on some way.
+    untested: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    /// Both sides are numbers.
+    Fixed(bool),
+    /// A load is sure to lie beyond the packet.
+    Rejects,
+    /// Left out of account.
+    Ignored,
+    Slot(Slot),
+}
+
+pub(super) struct Strong {
+    places: Vec<Place>,
+    start: Vec<u64>,
+}
+
+/// A test for which the value is at least, or less than, a number: the bounds of what it accepts.
+fn accepted(test: &Test, number: u32) -> Option<(u64, u64)> {
+    const END: u64 = 1 << 32;
+    let number = u64::from(number);
+    match test.relation {
+        Relation::Equal => Some((number, number + 1)),
+        Relation::Greater => Some((number + 1, END)),
+        Relation::GreaterEqual => Some((number, END)),
+        Relation::AnyBit => None,
+    }
+}
+
+/// The first number that the value cannot be.
+fn limit(value: ValueId, values: &Values) -> u64 {
+    match values.get(value) {
+        Value::Load {
+            size: Size::Byte, ..
+        } => 1 << 8,
+        Value::Load {
+            size: Size::Half, ..
+        } => 1 << 16,
+        Value::HeaderLength { .. } => 64,
+        Value::Binary(Operator::And, _, mask) => values
+            .number_of(mask)
+            .map_or(1 << 32, |mask| u64::from(mask) + 1),
+        _ => 1 << 32,
+    }
+}
+
+/// The end of a value's cuts; its bit says that the value may be untested.
+const UNTESTED: u64 = u64::MAX;
+
+/// For each value, whether computing it rejects every packet: a constant offset that no packet
+/// reaches, which [`Values::load_at`] leaves as an index.
+fn failing(values: &Values) -> Vec<bool> {
+    let mut fails = vec![false; values.count()];
+    for id in values.all() {
+        // Operands exist before what is made of them.
+        fails[id.index()] = match values.get(id) {
+            Value::Load {
+                index: Some(index), ..
+            } => fails[index.index()] || values.number_of(index).is_some(),
+            Value::Negate(inner) => fails[inner.index()],
+            Value::Binary(_, left, right) => fails[left.index()] || fails[right.index()],
+            _ => false,
+        };
+    }
+    fails
+}
+
+impl Knowledge for Strong {
+    fn new(graph: &Graph, values: &Values, most_words: usize) -> Self {
+        let tests = graph.tests();
+        let most = most_words * 64;
+        let mut in_use = vec![false; tests.len()];
+        for test in graph.nodes().iter().filter_map(Node::test) {
+            in_use[test.index()] = true;
+        }
+        let mut cuts = Cuts(Vec::with_capacity(tests.len() * 3));
+        for (test, _) in tests.iter().zip(&in_use).filter(|&(_, &used)| used) {
+            if let Some(number) = values.number_of(test.right) {
+                cuts.add(test, number, limit(test.left, values));
+            }
+        }
+        cuts.0.sort_unstable();
+        cuts.0.dedup();
+        // Two bits for a test that is no range, and one for its values being tested.
+        let mut next = cuts.0.len();
+        let mut places = vec![Place::Ignored; tests.len()];
+        let fails = failing(values);
+        for (at, test) in tests.iter().enumerate().filter(|&(at, _)| in_use[at]) {
+            let (left, right) = (values.number_of(test.left), values.number_of(test.right));
+            places[at] = match (left, right) {
+                (Some(left), Some(right)) => Place::Fixed(test.relation.holds(left, right)),
+                _ if fails[test.left.index()] || fails[test.right.index()] => Place::Rejects,
+                _ if next + 3 > most => Place::Ignored,
+                (_, Some(number)) => {
+                    let limit = limit(test.left, values);
+                    Place::Slot(cuts.slot(test, number, limit, &mut next))
+                }
+                _ => {
+                    next += 3;
+                    Place::Slot(Slot::apart(next - 3, next - 1))
+                }
+            };
+        }
+        let mut start = vec![0; bits::words(next).max(1)];
+        bits::insert(&mut start, 0, next);
+        for (at, &(value, cut)) in cuts.0.iter().enumerate() {
+            if cut != UNTESTED && cut >= limit(value, values) {
+                bits::remove(&mut start, at, at + 1);
+            }
+        }
+        Self { places, start }
+    }
+
+    fn start(&self) -> &[u64] {
+        &self.start
+    }
+
+    #[inline]
+    fn learn(&self, state: &mut [u64], test: usize, outcome: bool) {
+        let Place::Slot(slot) = self.places[test] else {
+            return;
+        };
+        bits::remove(state, slot.untested, slot.untested + 1);
+        if outcome {
+            bits::remove(state, slot.from, slot.yes_from);
+            bits::remove(state, slot.yes_to, slot.to);
+        } else {
+            bits::remove(state, slot.yes_from, slot.yes_to);
+        }
+    }
+
+    #[inline]
+    fn decide(&self, state: &[u64], test: usize) -> Option<bool> {
+        let slot = match self.places[test] {
+            Place::Fixed(outcome) => return Some(outcome),
+            Place::Ignored | Place::Rejects => return None,
+            Place::Slot(slot) => slot,
+        };
+        if bits::any(state, slot.untested, slot.untested + 1) {
+            return None;
+        }
+        if !bits::any(state, slot.yes_from, slot.yes_to) {
+            return Some(false);
+        }
+        let no =
+            bits::any(state, slot.from, slot.yes_from) || bits::any(state, slot.yes_to, slot.to);
+        (!no).then_some(true)
+    }
+
+    fn rejects(&self, test: usize) -> bool {
+        matches!(self.places[test], Place::Rejects)
+    }
+
+    fn may_drop(&self, state: &[u64], test: usize) -> bool {
+        match self.places[test] {
+            Place::Fixed(_) => true,
+            Place::Ignored | Place::Rejects => false,
+            Place::Slot(slot) => !bits::any(state, slot.untested, slot.untested + 1),
+        }
+    }
+}
+
+/// Where ranges are cut: pairs of a value and a number, in order. A piece has the number of the
+/// cut that it begins at.
+struct Cuts(Vec<(ValueId, u64)>);
+
+impl Cuts {
+    fn add(&mut self, test: &Test, number: u32, limit: u64) {
+        self.0.extend([(test.left, 0), (test.left, UNTESTED)]);
+        if let Some((first, end)) = accepted(test, number) {
+            self.0
+                .extend([first, end].map(|cut| (test.left, cut.min(limit))));
+        }
+    }
+
+    fn find(&self, value: ValueId, cut: u64) -> usize {
+        self.0.partition_point(|other| *other < (value, cut))
+    }
+
+    /// The place of a comparison with a number. `next` is the first free bit.
+    fn slot(&self, test: &Test, number: u32, limit: u64, next: &mut usize) -> Slot {
+        let untested = self.find(test.left, UNTESTED);
+        let Some((first, end)) = accepted(test, number) else {
+            *next += 2;
+            return Slot::apart(*next - 2, untested);
+        };
+        Slot {
+            from: self.find(test.left, 0),
+            to: untested,
+            yes_from: self.find(test.left, first.min(limit)),
+            yes_to: self.find(test.left, end.min(limit)),
+            untested,
+        }
+    }
+}
+
+impl Slot {
+    /// A test whose outcome says nothing of others: bit `at` for true, the next for false.
+    fn apart(at: usize, untested: usize) -> Self {
+        Self {
+            from: at,
+            to: at + 2,
+            yes_from: at,
+            yes_to: at + 1,
+            untested,
+        }
+    }
+}

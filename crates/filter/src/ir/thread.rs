@@ -1,0 +1,168 @@
+//! Threading: edges are led past tests whose outcome is known on the way there.
+//!
+//! What is known at a node is what is known on all ways to it. A way is excluded bit by bit: a
+//! state is the set of what is still possible, a test's outcome takes away from it, and where ways
+//! meet their sets are united.
+
+use super::graph::{Graph, NodeId, REJECT, TestId};
+use super::{Test, Values};
+
+/// A way to draw conclusions from the outcomes of tests.
+pub(super) trait Knowledge: Sized {
+    /// Prepares for the tests of a graph, with states of at most so many words.
+    fn new(graph: &Graph, values: &Values, most_words: usize) -> Self;
+
+    /// The state before any test.
+    fn start(&self) -> &[u64];
+
+    /// What is left possible after an outcome.
+    fn learn(&self, state: &mut [u64], test: usize, outcome: bool);
+
+    /// The outcome of a test, if it follows.
+    fn decide(&self, state: &[u64], test: usize) -> Option<bool>;
+
+    /// Whether the test itself rejects every packet.
+    fn rejects(&self, test: usize) -> bool;
+
+    /// Whether the test can be left out where its outcome does not matter.
+    fn may_drop(&self, state: &[u64], test: usize) -> bool;
+}
+
+/// Words of all states together, 32 MiB; beyond, facts are left out of account.
+const MOST_WORDS: usize = 1 << 22;
+
+/// Where a node's outcomes lead now, and whether it may be left out if they lead to one place.
+#[derive(Clone, Copy)]
+struct Edges {
+    yes: NodeId,
+    no: NodeId,
+    droppable: bool,
+}
+
+/// Threads all edges once. Whether anything changed.
+pub(super) fn thread<K: Knowledge>(graph: &mut Graph, values: &Values) -> bool {
+    let Some(root) = graph.root().index() else {
+        return false;
+    };
+    let most = MOST_WORDS / graph.nodes().len();
+    let knowledge = K::new(graph, values, most.max(1));
+    let first = graph.nodes()[root].test();
+    if first.is_some_and(|test| knowledge.rejects(test.index())) {
+        graph.set_root(REJECT);
+        return true;
+    }
+    let edges = edges(graph, &knowledge, root);
+    let mut changed = false;
+    let before = graph.nodes().len();
+    graph.rebuild(|graph, renamed, at, mut node| {
+        let Some(edges) = edges[at] else {
+            changed = true;
+            return REJECT;
+        };
+        changed |= (edges.yes, edges.no) != (node.yes, node.no);
+        node.yes = renamed.of(edges.yes);
+        node.no = renamed.of(edges.no);
+        // What the first test loads stays loaded, though it decide nothing: in libpcap, too, a
+        // packet that is too short for it is rejected.
+        let first = at == root && node.yes.index().is_some();
+        match node.yes == node.no && (node.yes == REJECT || edges.droppable && !first) {
+            true => node.yes,
+            false => graph.intern(node),
+        }
+    });
+    changed || graph.nodes().len() != before
+}
+
+/// For each node that can be reached: where its outcomes lead when known tests are passed over.
+fn edges<K: Knowledge>(graph: &Graph, knowledge: &K, root: usize) -> Vec<Option<Edges>> {
+    let nodes = graph.nodes();
+    let start = knowledge.start();
+    let words = start.len();
+    let mut states = vec![0; words * nodes.len()];
+    let mut edges = vec![None; nodes.len()];
+    let mut reached = vec![false; nodes.len()];
+    let mut after = vec![0; words];
+    reached[root] = true;
+    states[root * words..][..words].copy_from_slice(start);
+    // Numbers fall along edges, so that descending numbers visit predecessors first.
+    for at in (0..nodes.len()).rev().filter(|&at| at <= root) {
+        if !reached[at] {
+            continue;
+        }
+        let node = nodes[at];
+        let test = node.test().map(TestId::index);
+        let (below, here) = states.split_at_mut(at * words);
+        let here = &here[..words];
+        let mut lead = |target: NodeId, outcome: bool| {
+            after.copy_from_slice(here);
+            if let Some(test) = test {
+                knowledge.learn(&mut after, test, outcome);
+            }
+            let target = pass(graph, knowledge, target, &after);
+            if let Some(at) = target.index() {
+                reached[at] = true;
+                let there = &mut below[at * words..][..words];
+                there.iter_mut().zip(&after).for_each(|(a, b)| *a |= b);
+            }
+            target
+        };
+        edges[at] = Some(Edges {
+            yes: lead(node.yes, true),
+            no: lead(node.no, false),
+            droppable: test.is_some_and(|test| knowledge.may_drop(here, test)),
+        });
+    }
+    edges
+}
+
+/// Follows nodes whose tests are decided.
+fn pass<K: Knowledge>(graph: &Graph, knowledge: &K, mut target: NodeId, state: &[u64]) -> NodeId {
+    while let Some(node) = graph.node(target) {
+        let Some(test) = node.test().map(TestId::index) else {
+            break;
+        };
+        match knowledge.decide(state, test) {
+            _ if knowledge.rejects(test) => target = REJECT,
+            Some(true) => target = node.yes,
+            Some(false) => target = node.no,
+            None => break,
+        }
+    }
+    target
+}
+
+/// Decides tests of computed numbers at the root, and behind a test there that decides nothing.
+pub(super) fn settle_root(graph: &mut Graph, values: &Values) {
+    let outcome = |graph: &Graph, id: NodeId| {
+        let node = graph.node(id)?;
+        let Test {
+            left,
+            relation,
+            right,
+        } = graph.test(node.test()?);
+        let (left, right) = (values.number_of(left)?, values.number_of(right)?);
+        Some(match relation.holds(left, right) {
+            true => node.yes,
+            false => node.no,
+        })
+    };
+    while let Some(&root) = graph.node(graph.root()) {
+        if let Some(target) = outcome(graph, graph.root()) {
+            graph.set_root(target);
+        } else if root.yes != root.no {
+            return;
+        } else if graph.node(root.yes).is_some() {
+            let Some(target) = outcome(graph, root.yes) else {
+                return;
+            };
+            let mut root = root;
+            (root.yes, root.no) = (target, target);
+            let root = graph.intern(root);
+            graph.set_root(root);
+        } else if root.test().is_some() {
+            graph.set_root(root.yes);
+        } else {
+            return;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What libpcap's optimiser concludes, and no more: the same test has the same outcome, and what
+//! equals one number does not equal another.
+//!
+//! More follows (what equals 0x800 is greater than 1500), and is drawn later, by
+//! [`super::strong`]. Here the conclusions decide whether an expression is refused because it
+//! rejects every packet, and which loads are not made any more, so that they have to be those of
+//! libpcap.
+
+use super::graph::Node;
+use super::thread::Knowledge;
+use super::{Graph, Relation, Values, bits};
+
+/// Where the facts about a test are.
+#[derive(Clone, Copy)]
+enum Slot {
+    /// Decided by its numbers alone.
+    Fixed(bool),
+    /// Left out of account.
+    Ignored,
+    /// Bit `at`: it can be true. Bit `at + tests`: it can be false. The bits of `from..to` are those
+    /// of the tests whether the same value equals some number.
+    Known { at: usize, from: usize, to: usize },
+}
+
+pub(super) struct Weak {
+    slots: Vec<Slot>,
+    /// Tests that have facts.
+    tests: usize,
+    start: Vec<u64>,
+}
+
+impl Knowledge for Weak {
+    fn new(graph: &Graph, values: &Values, most_words: usize) -> Self {
+        let tests = graph.tests();
+        let most = most_words * 32;
+        let mut uses = vec![0_u32; tests.len()];
+        for test in graph.nodes().iter().filter_map(Node::test) {
+            uses[test.index()] += 1;
+        }
+        // Where there are too many, those that were met once can wait.
+        let least = if tests.len() > most { 2 } else { 1 };
+        // Equalities of one value get neighbouring bits: count them, then place them.
+        let mut ends = vec![0_usize; values.count() + 1];
+        let mut known = 0;
+        let mut slots: Vec<Slot> = Vec::with_capacity(tests.len());
+        for (test, &uses) in tests.iter().zip(&uses) {
+            let right = values.constant_of(test.right);
+            let left = values.constant_of(test.left);
+            slots.push(match (left, right) {
+                (Some(left), Some(right)) => Slot::Fixed(test.relation.holds(left, right)),
+                _ if uses < least || known == most => Slot::Ignored,
+                _ => {
+                    known += 1;
+                    let equality = test.relation == Relation::Equal && right.is_some();
+                    let class = if equality { test.left.index() + 1 } else { 0 };
+                    ends[class] += 1;
+                    Slot::Known {
+                        at: class,
+                        from: 0,
+                        to: 0,
+                    }
+                }
+            });
+        }
+        let mut sum = 0;
+        for end in &mut ends {
+            sum += *end;
+            *end = sum;
+        }
+        let mut next = ends.clone();
+        for slot in &mut slots {
+            if let Slot::Known { at, from, to } = slot {
+                let class = *at;
+                next[class] -= 1;
+                *at = next[class];
+                // Class 0 are the tests that are no equalities, each for itself.
+                (*from, *to) = match class {
+                    0 => (*at, *at),
+                    _ => (ends[class - 1], ends[class]),
+                };
+            }
+        }
+        let mut start = vec![0; bits::words(known * 2).max(1)];
+        bits::insert(&mut start, 0, known * 2);
+        Self {
+            slots,
+            tests: known,
+            start,
+        }
+    }
+
+    fn start(&self) -> &[u64] {
+        &self.start
+    }
+
+    #[inline]
+    fn learn(&self, state: &mut [u64], test: usize, outcome: bool) {
+        if let Slot::Known { at, .. } = self.slots[test] {
+            let impossible = if outcome { at + self.tests } else { at };
+            bits::remove(state, impossible, impossible + 1);
+        }
+    }
+
+    #[inline]
+    fn decide(&self, state: &[u64], test: usize) -> Option<bool> {
+        let Slot::Known { at, from, to } = self.slots[test] else {
+            return match self.slots[test] {
+                Slot::Fixed(outcome) => Some(outcome),
+                _ => None,
+            };
+        };
+        let cannot = |at: usize| !bits::any(state, at, at + 1);
+        if cannot(at) {
+            Some(false)
+        } else if cannot(at + self.tests) {
+            Some(true)
+        } else if !bits::all(state, from + self.tests, to + self.tests) {
+            // Another equality of the value cannot be false.
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    fn rejects(&self, _: usize) -> bool {
+        false
+    }
+
+    fn may_drop(&self, _: &[u64], _: usize) -> bool {
+        true
+    }
+}

@@ -1,0 +1,107 @@
+//! How many instructions expressions take: libpcap's optimised program and ours, side by side.
+
+use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
+use ringtap_testkit::expressions;
+use ringtap_testkit::libpcap::{Compile, Oracle};
+
+/// The sizes of one expression on one link type, in instructions.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    pub(crate) expression: String,
+    pub(crate) dlt: u32,
+    pub(crate) theirs: usize,
+    pub(crate) ours: usize,
+}
+
+/// The sizes of all committed expressions that both compile, on each of their link types or on
+/// the one given.
+pub(crate) fn pairs(oracle: &mut Oracle, only: Option<u32>) -> Vec<Pair> {
+    let names = names();
+    let mut pairs = Vec::new();
+    for case in expressions::cases() {
+        let dlts = case.dlts.iter().copied();
+        for dlt in dlts.filter(|&dlt| only.is_none_or(|only| only == dlt)) {
+            pairs.extend(pair(oracle, &case.expression, dlt, &names));
+        }
+    }
+    pairs
+}
+
+fn pair(oracle: &mut Oracle, expression: &str, dlt: u32, names: &Tables) -> Option<Pair> {
+    let netmask = Some(0xffff_ff00);
+    let mut options = CompileOptions::new(LinkType(dlt));
+    options.netmask = netmask;
+    options.ancillary = true;
+    let how = Compile {
+        dlt,
+        netmask,
+        ..Compile::default()
+    };
+    let ours = compile(expression, &options, names).ok()?.insns().len();
+    let theirs = oracle.compile(expression, how).ok()?.len();
+    Some(Pair {
+        expression: expression.to_owned(),
+        dlt,
+        theirs,
+        ours,
+    })
+}
+
+/// Names as this system has them, which is where libpcap looks them up.
+fn names() -> Tables {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let mut tables = Tables::new();
+    tables.add_hosts(&read("/etc/hosts"));
+    tables.add_networks(&read("/etc/networks"));
+    tables.add_services(&read("/etc/services"));
+    tables.add_protocols(&read("/etc/protocols"));
+    tables.add_ethers(&read("/etc/ethers"));
+    tables
+}
+
+/// Both distributions and where ours is larger.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pairs: Vec<Pair>,
+}
+
+impl Report {
+    pub(crate) fn new(pairs: Vec<Pair>) -> Self {
+        Self { pairs }
+    }
+
+    /// All instructions: libpcap's, ours.
+    pub(crate) fn totals(&self) -> (usize, usize) {
+        self.pairs.iter().fold((0, 0), |(theirs, ours), pair| {
+            (theirs + pair.theirs, ours + pair.ours)
+        })
+    }
+
+    /// The expressions that take more instructions here, the greatest difference first.
+    pub(crate) fn larger(&self) -> Vec<&Pair> {
+        let mut larger: Vec<&Pair> = self.pairs.iter().filter(|p| p.ours > p.theirs).collect();
+        larger.sort_by_key(|p| (p.theirs.abs_diff(p.ours), &p.expression, p.dlt));
+        larger.reverse();
+        larger
+    }
+
+    /// How many expressions were compared.
+    pub(crate) fn compared(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// The distributions as a table: at each percentile, libpcap's size and ours.
+    pub(crate) fn table(&self) -> String {
+        let mut theirs: Vec<usize> = self.pairs.iter().map(|p| p.theirs).collect();
+        let mut ours: Vec<usize> = self.pairs.iter().map(|p| p.ours).collect();
+        theirs.sort_unstable();
+        ours.sort_unstable();
+        let mut text = format!("{:>10}{:>9}{:>9}\n", "percentile", "libpcap", "ringtap");
+        for percentile in [0, 10, 25, 50, 75, 90, 95, 99, 100] {
+            let at = (theirs.len() - 1) * percentile / 100;
+            text += &format!("{percentile:>10}{:>9}{:>9}\n", theirs[at], ours[at]);
+        }
+        let (theirs, ours) = self.totals();
+        text + &format!("{:>10}{theirs:>9}{ours:>9}\n", "total")
+    }
+}
