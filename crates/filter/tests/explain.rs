@@ -41,7 +41,7 @@ fn fields_and_numbers_have_their_names() {
         (ETHERNET, "portrange 8000-8100", "is 8000 to 8100"),
         (
             ETHERNET,
-            "tcp src port 22 or 80 or 443",
+            "ip and tcp src port (22 or 80 or 443)",
             "is 22 (ssh), 80 (http) or 443 (https)",
         ),
         (
@@ -66,8 +66,8 @@ fn fields_and_numbers_have_their_names() {
         ),
         (
             ETHERNET,
-            "dst net 2001:db8::/34",
-            "the IPv6 destination address (bytes 38–45) is in 2001:db8::/34",
+            "dst net 2001:db8:8000::/34",
+            "the IPv6 destination address (bytes 38–45) is in 2001:db8:8000::/34",
         ),
         (
             ETHERNET,

@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn words_say_what_the_program_does() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        let path = folder.join("../../testdata/filter/expressions.txt");
+        let path = folder.join("../../testdata/filter/agreement/basics.txt");
         let text = std::fs::read_to_string(path).expect("the list of expressions");
         let packets: Vec<Vec<u8>> = (1..60).map(packet).collect();
         let (mut followed, mut taken) = (0, 0);
