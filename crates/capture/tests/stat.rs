@@ -196,7 +196,7 @@ fn at_xdp() {
     }
     mix.send_from(&pair.left);
     wait_for(&mut statistics, mix.frames.len() as u64 * 3);
-    mix.assert_counted(&statistics.totals(), 3);
+    mix.assert_counted(statistics.totals(), 3);
 }
 
 /// Reads until so many packets were counted; what comes into a veth pair is received a little later.
@@ -364,7 +364,7 @@ fn intervals() {
     }
     let quiet = statistics.read();
     assert!(quiet.filters.iter().all(|count| *count == Count::default()));
-    mix.assert_counted(&statistics.totals(), 3);
+    mix.assert_counted(statistics.totals(), 3);
 }
 
 fn deleted() {

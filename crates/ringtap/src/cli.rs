@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Devices(DevicesArgs),
     /// Capture packets from an interface or read them from files; print them or write them
     Dump(Box<DumpArgs>),
+    /// Count packets and bytes by filter in the kernel, without capturing them
+    Stat(StatArgs),
     /// Show the program that a filter expression compiles to
     Filter(FilterArgs),
 }
@@ -211,6 +213,37 @@ pub(crate) struct ReportArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct StatArgs {
+    /// Interface to count on: NAME, xdp:NAME or tcx:NAME
+    #[arg(short = 'i', long = "interface", value_name = "DEV")]
+    pub(crate) interface: String,
+    /// Filters as in pcap-filter(7), each one argument: quote it; '' is every packet
+    #[arg(value_name = "FILTER", required = true)]
+    pub(crate) filters: Vec<String>,
+    /// Time between two counts, such as 500ms, 1s, 5m
+    #[arg(long, value_name = "DUR", default_value = "1s", value_parser = values::interval)]
+    pub(crate) interval: Duration,
+    /// Stop after this many intervals
+    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Whether the host sees the packets that a filter accepts (copy) or not (steal)
+    #[arg(long, value_name = "MODE", default_value = "copy")]
+    pub(crate) mode: Mode,
+    /// Steal also where the host's connections hang on the interface
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Which packets: received (in), sent (out), or both
+    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
+    pub(crate) direction: Direction,
+    /// One JSON object per interval and line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say on standard error how it counts: hook, what it can't see
+    #[arg(long)]
+    pub(crate) explain_capture: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct FilterArgs {
     /// As a listing, which is the default; -dd as C, -ddd as decimal numbers
     #[arg(short = 'd', action = clap::ArgAction::Count)]
@@ -302,4 +335,23 @@ pub(crate) enum Direction {
     In,
     Out,
     Inout,
+}
+
+impl From<Mode> for ringtap_capture::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Copy => Self::Copy,
+            Mode::Steal => Self::Steal,
+        }
+    }
+}
+
+impl From<Direction> for ringtap_capture::Direction {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::In => Self::In,
+            Direction::Out => Self::Out,
+            Direction::Inout => Self::Both,
+        }
+    }
 }

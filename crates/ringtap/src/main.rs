@@ -4,10 +4,13 @@
 mod cli;
 mod devices;
 mod dump;
+mod exit;
 mod expression;
 mod filter;
 mod notice;
 mod print;
+mod signals;
+mod stat;
 mod values;
 
 use std::process::ExitCode;
@@ -24,6 +27,7 @@ fn main() -> ExitCode {
             }
         },
         cli::Command::Dump(args) => dump::run(&args),
+        cli::Command::Stat(args) => stat::run(&args),
         cli::Command::Filter(args) => filter::run(&args),
     }
 }

@@ -29,6 +29,8 @@ pub(crate) enum ValueError {
     Snaplen,
     #[error("expected a number of milliseconds from 1 to 2147483647")]
     Milliseconds,
+    #[error("expected a time from 1ms to 24h such as 500ms, 1s, 2.5s or 5m")]
+    Interval,
     #[error("expected CPU numbers such as 0 or 0,2-3")]
     CpuList,
     #[error("expected fifo:N with N from 1 to 99")]
@@ -102,6 +104,28 @@ pub(crate) fn milliseconds(text: &str) -> Result<Duration, ValueError> {
     Ok(Duration::from_millis(ms.into()))
 }
 
+/// The shortest and the longest interval.
+const INTERVALS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(86_400);
+
+/// An interval: a decimal number and its unit, seconds where none is given.
+pub(crate) fn interval(text: &str) -> Result<Duration, ValueError> {
+    let digits = |c: char| c.is_ascii_digit() || c == '.';
+    let (number, unit) = text.split_at(text.find(|c| !digits(c)).unwrap_or(text.len()));
+    let seconds_per_unit = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(ValueError::Interval),
+    };
+    let number: f64 = number.parse().map_err(|_| ValueError::Interval)?;
+    Duration::try_from_secs_f64(number * seconds_per_unit)
+        .ok()
+        .filter(|interval| INTERVALS.contains(interval))
+        .ok_or(ValueError::Interval)
+}
+
 /// A point in time: RFC 3339, a local date and time, or decimal seconds since the epoch.
 pub(crate) fn time(text: &str) -> Result<Timestamp, ValueError> {
     if let Some(time) = epoch_seconds(text) {
@@ -156,6 +180,20 @@ mod tests {
         assert_eq!(snaplen("0"), Ok(MAX_SNAPLEN));
         assert_eq!(snaplen("96"), Ok(96));
         assert_eq!(snaplen("262145"), Err(ValueError::Snaplen));
+    }
+
+    #[test]
+    fn intervals_have_units() {
+        let millis = |text| interval(text).map(|interval| interval.as_millis());
+        assert_eq!(millis("500ms"), Ok(500));
+        assert_eq!(millis("1"), Ok(1_000));
+        assert_eq!(millis("2.5s"), Ok(2_500));
+        assert_eq!(millis("24h"), Ok(86_400_000));
+        for bad in [
+            "", "s", "0", "0.5ms", "25h", "-1s", "1d", "1 s", "1e3s", "..s", "NaN",
+        ] {
+            assert_eq!(interval(bad), Err(ValueError::Interval), "{bad}");
+        }
     }
 
     #[test]

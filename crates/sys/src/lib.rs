@@ -17,5 +17,6 @@ pub mod poll;
 pub mod privileges;
 pub mod resolve;
 pub mod sched;
+pub mod ticker;
 
 pub use error::{Error, Result};

@@ -247,16 +247,20 @@ impl Statistics {
         let current = self.counters.load(interval.filters.len());
         interval.total = current.since(self.before.total);
         self.before.total = current;
+        self.before.elapsed = now - self.opened;
         interval
+    }
+
+    /// What the last reading gave.
+    #[must_use]
+    pub fn last(&self) -> &Interval {
+        &self.interval
     }
 
     /// What was counted since the opening, up to the last reading.
     #[must_use]
-    pub fn totals(&self) -> Interval {
-        Interval {
-            elapsed: self.read_at - self.opened,
-            ..self.before.clone()
-        }
+    pub fn totals(&self) -> &Interval {
+        &self.before
     }
 
     /// Whether the filters are still attached: false once the device is gone. One or two system

@@ -81,3 +81,10 @@ fn select(
     devices.truncate(places.len());
     Ok(devices)
 }
+
+/// The name of the device that `ringtap devices` lists under this number, where it is one.
+pub(crate) fn by_number(device: &str) -> Option<String> {
+    device.parse::<u32>().ok()?;
+    let known = devices::by_name(device).ok()?;
+    Some(known.name.to_string())
+}

@@ -87,14 +87,7 @@ impl DumpError {
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::SameFile { .. } => 2,
-            Self::Capture(
-                Error::Filter { .. }
-                | Error::Option(_)
-                | Error::Buffer(_)
-                | Error::UnknownEngine { .. }
-                | Error::EngineNotAvailable { .. }
-                | Error::EmptyDevice,
-            ) => 2,
+            Self::Capture(error) => crate::exit::status_of(error),
             _ => 1,
         }
     }

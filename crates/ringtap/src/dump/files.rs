@@ -15,11 +15,11 @@ use ringtap_sys::poll::{self, Interest};
 use super::error::DumpError;
 use super::plan::Plan;
 use super::progress::Progress;
-use super::signals::Requests;
 use super::sink::Sink;
 use super::summary::Summary;
 use super::{explain, is_same_file, open_outputs, report, setup};
 use crate::cli::DumpArgs;
+use crate::signals::Requests;
 
 /// Reads the files to the outputs, and tells at the end what was done.
 pub(crate) fn run(

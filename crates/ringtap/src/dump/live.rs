@@ -14,12 +14,13 @@ use ringtap_capture::{
 
 use super::error::{DumpError, UsageError};
 use super::plan::Plan;
-use super::signals::Requests;
+
 use super::sink::Sink;
 use super::summary::Summary;
 use super::{explain, open_outputs, report, setup};
 use crate::cli::DumpArgs;
 use crate::notice::notice;
+use crate::signals::Requests;
 
 /// What is to be captured.
 pub(crate) struct Request<'a> {
@@ -95,7 +96,7 @@ fn open_sources(
     let chosen;
     let device = match request.device {
         Some(device) => {
-            chosen = by_number(device).unwrap_or_else(|| device.to_owned());
+            chosen = crate::devices::by_number(device).unwrap_or_else(|| device.to_owned());
             &chosen
         }
         None => {
@@ -112,13 +113,6 @@ fn open_sources(
         }
         _ => Ok(vec![open(device, request.options, filter)?]),
     }
-}
-
-/// The name of the device that `ringtap devices` lists under this number, where it is one.
-fn by_number(device: &str) -> Option<String> {
-    device.parse::<u32>().ok()?;
-    let known = devices::by_name(device).ok()?;
-    Some(known.name.to_string())
 }
 
 /// Says in one line what captures and where, and what is not as it was asked for.

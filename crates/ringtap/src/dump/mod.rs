@@ -9,7 +9,6 @@ mod printed;
 mod program;
 mod progress;
 mod select;
-mod signals;
 mod sink;
 mod summary;
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, Direction, Fanout, TimestampSource};
+use ringtap_capture::{CaptureOptions, Fanout, TimestampSource};
 
 use super::error::UsageError;
 use super::select::Selection;
@@ -156,11 +156,7 @@ fn capture_options(
         timeout: capture.timeout.unwrap_or(TIMEOUT),
         immediate: capture.immediate || (capture.timeout.is_none() && output.print && to_terminal),
         promiscuous: !capture.no_promiscuous,
-        direction: match capture.direction {
-            cli::Direction::In => Direction::In,
-            cli::Direction::Out => Direction::Out,
-            cli::Direction::Inout => Direction::Both,
-        },
+        direction: capture.direction.into(),
         timestamp: timestamp_source(capture.timestamp.as_deref())?,
         sample: capture.sample.and_then(NonZeroU32::new),
         fanout: (capture.threads > 1).then(Fanout::default),

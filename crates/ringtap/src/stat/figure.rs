@@ -1,0 +1,112 @@
+//! Figures as people read them: three digits and a unit.
+
+use ringtap_capture::devices::escape;
+use ringtap_capture::stat::{Count, Interval};
+
+/// Powers of 1000.
+const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
+
+/// A number with three significant digits and the letter of its thousands: `999`, `1.23 M`.
+pub(super) fn human(number: f64) -> String {
+    let mut value = number;
+    let mut unit = 0;
+    // What would be rounded to 1000 is one of the next unit.
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        return format!("{value:.0} ");
+    }
+    let digits = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// Counts a second; 0 for no time at all.
+pub(super) fn rate(count: u64, interval: &Interval) -> f64 {
+    let seconds = interval.elapsed.as_secs_f64();
+    if seconds > 0.0 {
+        to_f64(count) / seconds
+    } else {
+        0.0
+    }
+}
+
+/// A count for rates and for showing: beyond 2^53 the last digits are lost.
+#[expect(clippy::cast_precision_loss, reason = "three digits of it are shown")]
+pub(super) fn to_f64(count: u64) -> f64 {
+    count as f64
+}
+
+/// The filters' names as they are shown, the total's last. A filter that accepts all is empty.
+pub(super) fn names(filters: &[String]) -> Vec<String> {
+    let name = |filter: &String| {
+        if filter.trim().is_empty() {
+            "(all)".to_owned()
+        } else {
+            escape(filter.as_bytes())
+        }
+    };
+    let total = std::iter::once("total".to_owned());
+    filters.iter().map(name).chain(total).collect()
+}
+
+/// The counts in the order of [`names`].
+pub(super) fn counts(interval: &Interval) -> impl Iterator<Item = Count> + '_ {
+    let total = std::iter::once(interval.total);
+    interval.filters.iter().copied().chain(total)
+}
+
+/// A line for each filter and for the total, with exact counts in columns.
+pub(super) fn summary(filters: &[String], totals: &Interval) -> Vec<String> {
+    let names = names(filters);
+    let width = names
+        .iter()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let lines = names.iter().zip(counts(totals)).map(|(name, count)| {
+        let Count { packets, bytes } = count;
+        format!("  {name:<width$} {packets:>14} packets {bytes:>18} bytes")
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits() {
+        let cases = [
+            (0.0, "0 "),
+            (0.4, "0 "),
+            (999.0, "999 "),
+            (999.6, "1.00 k"),
+            (1_234.0, "1.23 k"),
+            (9_996.0, "10.0 k"),
+            (99_960.0, "100 k"),
+            (999_400.0, "999 k"),
+            (999_500.0, "1.00 M"),
+            (12_345_678.0, "12.3 M"),
+            (1.8e19, "18.0 E"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(human(number), text, "{number}");
+        }
+    }
+
+    #[test]
+    fn rates_are_of_the_true_time() {
+        let interval = Interval {
+            elapsed: std::time::Duration::from_millis(1_250),
+            ..Interval::default()
+        };
+        assert!((rate(1_000, &interval) - 800.0).abs() < 1e-9);
+        assert!(rate(1_000, &Interval::default()).abs() < 1e-9);
+    }
+}

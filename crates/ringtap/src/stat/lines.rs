@@ -1,0 +1,166 @@
+//! Intervals as lines: JSON for programs, text for logs.
+
+use std::io::{self, StdoutLock, Write};
+
+use jiff::Timestamp;
+use ringtap_capture::stat::{Count, Interval};
+use serde::Serialize;
+
+use super::Output;
+use super::figure::{counts, human, names, rate};
+
+/// One JSON object an interval; its keys are part of the command line's contract.
+pub(super) struct Json<'a, W = StdoutLock<'static>> {
+    filters: &'a [String],
+    out: W,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    seconds: f64,
+    filters: Vec<Counted<'a>>,
+    total: Counted<'a>,
+}
+
+#[derive(Serialize)]
+struct Counted<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filter: Option<&'a str>,
+    packets: u64,
+    bytes: u64,
+}
+
+impl<'a> Counted<'a> {
+    fn new(filter: Option<&'a str>, count: Count) -> Self {
+        let Count { packets, bytes } = count;
+        Self {
+            filter,
+            packets,
+            bytes,
+        }
+    }
+}
+
+impl<'a> Json<'a> {
+    pub(super) fn new(filters: &'a [String]) -> Self {
+        let out = io::stdout().lock();
+        Self { filters, out }
+    }
+}
+
+impl<W: Write> Json<'_, W> {
+    fn line(&mut self, time: Timestamp, interval: &Interval) -> io::Result<()> {
+        let filters = self.filters.iter().zip(&interval.filters);
+        let line = Line {
+            time: format!("{time:.9}"),
+            seconds: interval.elapsed.as_secs_f64(),
+            filters: filters
+                .map(|(filter, count)| Counted::new(Some(filter), *count))
+                .collect(),
+            total: Counted::new(None, interval.total),
+        };
+        let mut text = serde_json::to_vec(&line)?;
+        text.push(b'\n');
+        self.out.write_all(&text)?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Output for Json<'_, W> {
+    fn interval(&mut self, interval: &Interval, _totals: &Interval) -> io::Result<()> {
+        self.line(Timestamp::now(), interval)
+    }
+}
+
+/// One line an interval and filter.
+pub(super) struct Plain<W = StdoutLock<'static>> {
+    names: Vec<String>,
+    out: W,
+}
+
+impl Plain {
+    pub(super) fn new(filters: &[String]) -> Self {
+        Self {
+            names: names(filters),
+            out: io::stdout().lock(),
+        }
+    }
+}
+
+impl<W: Write> Plain<W> {
+    fn lines(&mut self, time: Timestamp, interval: &Interval) -> io::Result<()> {
+        let seconds = interval.elapsed.as_secs_f64();
+        let mut text = String::new();
+        for (name, count) in self.names.iter().zip(counts(interval)) {
+            let Count { packets, bytes } = count;
+            let packet_rate = human(rate(packets, interval));
+            let bit_rate = human(8.0 * rate(bytes, interval));
+            text.push_str(&format!(
+                "{time:.3} {seconds:.3} s  {name}: {packets} packets, {bytes} bytes, \
+                 {packet_rate}packets/s, {bit_rate}bit/s\n"
+            ));
+        }
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Output for Plain<W> {
+    fn interval(&mut self, interval: &Interval, _totals: &Interval) -> io::Result<()> {
+        self.lines(Timestamp::now(), interval)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn interval() -> Interval {
+        let count = |packets, bytes| Count { packets, bytes };
+        Interval {
+            elapsed: Duration::from_millis(1_500),
+            filters: vec![count(3_000, 180_000), count(0, 0)],
+            total: count(3_001, 180_060),
+        }
+    }
+
+    fn filters() -> Vec<String> {
+        ["udp", "host \"a\""].map(str::to_owned).to_vec()
+    }
+
+    const TIME: Timestamp = Timestamp::constant(1_769_860_800, 5_000_000);
+
+    #[test]
+    fn json_has_the_contract_s_keys() {
+        let filters = filters();
+        let out = Vec::new();
+        let mut json = Json {
+            filters: &filters,
+            out,
+        };
+        json.line(TIME, &interval()).unwrap();
+        assert_eq!(
+            String::from_utf8(json.out).unwrap(),
+            "{\"time\":\"2026-01-31T12:00:00.005000000Z\",\"seconds\":1.5,\"filters\":[\
+             {\"filter\":\"udp\",\"packets\":3000,\"bytes\":180000},\
+             {\"filter\":\"host \\\"a\\\"\",\"packets\":0,\"bytes\":0}],\
+             \"total\":{\"packets\":3001,\"bytes\":180060}}\n"
+        );
+    }
+
+    #[test]
+    fn plain_lines_have_counts_and_rates() {
+        let names = names(&filters());
+        let out = Vec::new();
+        let mut plain = Plain { names, out };
+        plain.lines(TIME, &interval()).unwrap();
+        let text = String::from_utf8(plain.out).unwrap();
+        let first = "2026-01-31T12:00:00.005Z 1.500 s  udp: 3000 packets, 180000 bytes, \
+                     2.00 kpackets/s, 960 kbit/s\n";
+        assert!(text.starts_with(first), "{text}");
+        assert_eq!(text.lines().count(), 3);
+    }
+}

@@ -1,0 +1,206 @@
+//! `ringtap stat`: packets and bytes by filter, counted in the kernel.
+//!
+//! Data in: counters as `ringtap_capture::stat` reads them, once an interval. Data out: a table that
+//! is drawn anew each time ([`table`]), or lines ([`lines`]); a summary on standard error.
+
+mod figure;
+mod lines;
+mod table;
+
+use std::io::{self, ErrorKind, IsTerminal};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ringtap_capture::stat::{Interval, StatOptions, Statistics};
+use ringtap_capture::{Error, Filter, Waker};
+use ringtap_sys::poll::{self, Interest};
+use ringtap_sys::privileges;
+use ringtap_sys::ticker::Ticker;
+
+use crate::cli::StatArgs;
+use crate::exit::status_of;
+use crate::notice::{notice, raw};
+use crate::signals::Requests;
+
+/// The end of `ringtap stat` that is not a success.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The filters could not be attached.
+    #[error("{}", crate::filter::describe(.0))]
+    Open(#[from] Error),
+    /// The interface was deleted or moved away, or somebody removed the program.
+    #[error("{device}: the interface is gone, or the program was removed from it")]
+    Gone { device: String },
+    /// Privileges, signals or the timer could not be set up.
+    #[error("cannot {what}: {source}")]
+    Setup {
+        what: &'static str,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Printing failed.
+    #[error("standard output: {0}")]
+    Print(#[source] io::Error),
+}
+
+/// How often a run that counts over long intervals looks whether its device is still there.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Runs the command.
+pub(crate) fn run(args: &StatArgs) -> ExitCode {
+    match try_run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            notice(&error);
+            ExitCode::from(match &error {
+                Failure::Open(error) => status_of(error),
+                _ => 1,
+            })
+        }
+    }
+}
+
+fn try_run(args: &StatArgs) -> Result<(), Failure> {
+    let filters: Vec<Filter> = args.filters.iter().map(Filter::new).collect();
+    let options = StatOptions {
+        mode: args.mode.into(),
+        direction: args.direction.into(),
+        force: args.force,
+    };
+    let device = crate::devices::by_number(&args.interface);
+    let device = device.as_ref().unwrap_or(&args.interface);
+    let mut statistics = Statistics::open(device, &filters, &options)?;
+    announce(args, &statistics);
+    let given_up = privileges::relinquish(None, statistics.keeps());
+    given_up.map_err(|source| setup("give up privileges", source))?;
+    let waker = Waker::new().map_err(|source| setup("make a wake-up", source))?;
+    let requests = Requests::default();
+    let watched = requests.watch(vec![waker.clone()]);
+    watched.map_err(|source| setup("watch for signals", source))?;
+    let ticker = Ticker::every(args.interval);
+    let ticker = ticker.map_err(|source| setup("start the timer", source))?;
+
+    let run = Run {
+        args,
+        requests,
+        waker,
+        ticker,
+    };
+    let mut output = output(args, &statistics);
+    let result = run.count(&mut statistics, &mut *output);
+    let finished = output.finish().map_err(Failure::Print);
+    summarise(&args.filters, &statistics);
+    match result.and(finished) {
+        // Whoever reads has seen enough.
+        Err(Failure::Print(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+fn setup(
+    what: &'static str,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Failure {
+    let source = source.into();
+    Failure::Setup { what, source }
+}
+
+/// Where intervals are shown.
+trait Output {
+    /// Shows what was counted since the last time; `totals` is what was counted so far.
+    fn interval(&mut self, interval: &Interval, totals: &Interval) -> io::Result<()>;
+
+    /// Leaves the screen in order.
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn output<'a>(args: &'a StatArgs, statistics: &Statistics) -> Box<dyn Output + 'a> {
+    if args.json {
+        return Box::new(lines::Json::new(&args.filters));
+    }
+    if io::stdout().is_terminal() {
+        return Box::new(table::Table::new(args, statistics));
+    }
+    Box::new(lines::Plain::new(&args.filters))
+}
+
+/// What a run needs while it counts.
+struct Run<'a> {
+    args: &'a StatArgs,
+    requests: Requests,
+    waker: Waker,
+    ticker: Ticker,
+}
+
+impl Run<'_> {
+    /// Shows an interval at each tick until it is told to end, or enough were shown; then what was
+    /// counted since the last tick.
+    fn count(&self, statistics: &mut Statistics, output: &mut dyn Output) -> Result<(), Failure> {
+        let mut shown = 0;
+        loop {
+            let interests = [
+                Interest::read(self.waker.as_fd()),
+                Interest::read(self.ticker.as_fd()),
+            ];
+            let ready = poll::wait(interests, Some(LOOK));
+            ready.map_err(|source| setup("wait for the timer", source))?;
+            self.waker.take();
+            if self.requests.take_report() {
+                summarise(&self.args.filters, statistics);
+            }
+            let stop = self.requests.stop();
+            let gone = !stop && !statistics.is_attached();
+            if stop || gone || self.ticker.take() > 0 {
+                show(statistics, output)?;
+                shown += 1;
+            }
+            if gone {
+                let device = statistics.describe().device.clone();
+                return Err(Failure::Gone { device });
+            }
+            if stop || self.args.count.is_some_and(|count| shown >= count) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn show(statistics: &mut Statistics, output: &mut dyn Output) -> Result<(), Failure> {
+    statistics.read();
+    let shown = output.interval(statistics.last(), statistics.totals());
+    shown.map_err(Failure::Print)
+}
+
+/// Says where it counts, and what is not as one might expect.
+fn announce(args: &StatArgs, statistics: &Statistics) {
+    let description = statistics.describe();
+    if args.explain_capture {
+        raw(description);
+        return;
+    }
+    let filters = match args.filters.len() {
+        1 => "1 filter".to_owned(),
+        many => format!("{many} filters"),
+    };
+    notice(format_args!(
+        "counting on {} ({}), {filters}",
+        description.device,
+        description.hooks()
+    ));
+    for note in &description.notes {
+        notice(note);
+    }
+}
+
+/// Tells on standard error what was counted since the opening.
+fn summarise(names: &[String], statistics: &Statistics) {
+    let totals = statistics.totals();
+    let mut text = format!("{:.3} seconds\n", totals.elapsed.as_secs_f64());
+    for line in figure::summary(names, totals) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    raw(text);
+}

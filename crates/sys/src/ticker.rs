@@ -1,0 +1,100 @@
+//! A timer that does not drift: the n-th tick comes n intervals after the start, however late the
+//! ones before were noticed (timerfd_create(2)).
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::{Error, Result};
+
+/// Ticks, to be waited for with [`crate::poll`].
+#[derive(Debug)]
+pub struct Ticker(OwnedFd);
+
+impl Ticker {
+    /// Ticks at once every `interval` from now on, by the monotonic clock.
+    ///
+    /// # Errors
+    /// The process has no file descriptor left, or the interval is zero or beyond what the kernel
+    /// counts (`EINVAL`).
+    pub fn every(interval: Duration) -> Result<Self> {
+        let invalid = || {
+            let source = std::io::Error::from_raw_os_error(libc::EINVAL);
+            Error::new("timerfd_settime", format!("every {interval:?}"), source)
+        };
+        let period = libc::timespec {
+            tv_sec: libc::time_t::try_from(interval.as_secs()).map_err(|_| invalid())?,
+            tv_nsec: interval.subsec_nanos().into(),
+        };
+        if interval.is_zero() {
+            return Err(invalid());
+        }
+        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+        // SAFETY: takes no pointer; the result is checked before use.
+        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
+        if fd < 0 {
+            return Err(Error::last("timerfd_create", ""));
+        }
+        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let setting = libc::itimerspec {
+            it_interval: period,
+            it_value: period,
+        };
+        // SAFETY: the setting outlives the call, and no old one is asked for.
+        let set = unsafe {
+            libc::timerfd_settime(fd.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut())
+        };
+        if set < 0 {
+            return Err(Error::last(
+                "timerfd_settime",
+                format!("every {interval:?}"),
+            ));
+        }
+        Ok(Self(fd))
+    }
+
+    /// How many ticks there were since the last call; 0 where there was none.
+    #[must_use]
+    pub fn take(&self) -> u64 {
+        let mut count = [0_u8; 8];
+        // SAFETY: `count` is writable for its 8 bytes; the descriptor does not block.
+        let read =
+            unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        if read == 8 {
+            u64::from_ne_bytes(count)
+        } else {
+            0
+        }
+    }
+}
+
+impl AsFd for Ticker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poll::{Interest, wait};
+
+    #[test]
+    fn ticks_that_nobody_took_are_counted() {
+        let ticker = Ticker::every(Duration::from_millis(2)).expect("a timer");
+        assert_eq!(
+            Ticker::every(Duration::ZERO).expect_err("zero").errno(),
+            Some(libc::EINVAL)
+        );
+        std::thread::sleep(Duration::from_millis(20));
+        let first = ticker.take();
+        assert!(first >= 10, "{first}");
+        let mut more = 0;
+        while more < 3 {
+            let limit = Some(Duration::from_secs(60));
+            let [ready] = wait([Interest::read(ticker.as_fd())], limit).expect("polled");
+            assert!(ready.readable);
+            more += ticker.take();
+        }
+    }
+}
