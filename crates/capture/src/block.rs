@@ -1,6 +1,8 @@
 //! Waist 2: a run of packets, borrowed from the ring or the file that holds them.
 
-use ringtap_savefile::{self as savefile, Options, Packet, PacketFlags, Run, Timestamp};
+use ringtap_savefile::{
+    self as savefile, Filtered, FilteredPackets, Options, Packet, PacketFlags, Run, Timestamp,
+};
 use ringtap_sys::packet::{Frame, Frames, RingBlock};
 
 use crate::filter::FilterTable;
@@ -17,6 +19,7 @@ pub struct Block<'a> {
 enum Origin<'a> {
     Ring(RingBlock<'a>),
     Run(Run<'a>),
+    Filtered(Filtered<'a>),
 }
 
 impl<'a> Block<'a> {
@@ -35,6 +38,15 @@ impl<'a> Block<'a> {
         }
     }
 
+    /// A block of packets of a file that were chosen by a filter, of which `filter` is still to
+    /// choose.
+    pub(crate) fn from_filtered(filtered: Filtered<'a>, filter: Option<&'a FilterTable>) -> Self {
+        Self {
+            origin: Origin::Filtered(filtered),
+            filter,
+        }
+    }
+
     /// The packets in their order, those that the filter rejects left out. It may be walked more
     /// than once; a filter that the kernel does not apply runs each time.
     #[inline]
@@ -43,6 +55,7 @@ impl<'a> Block<'a> {
         let records = match &self.origin {
             Origin::Ring(block) => Records::Ring(block.frames()),
             Origin::Run(run) => Records::Run(run.packets()),
+            Origin::Filtered(filtered) => Records::Filtered(filtered.packets()),
         };
         Packets {
             records,
@@ -53,29 +66,33 @@ impl<'a> Block<'a> {
     /// The packets as [`Block::packets`], with the options of their pcapng blocks, which only
     /// packets of such a file have.
     pub fn packets_with_options(&self) -> impl Iterator<Item = (Packet<'_>, Options<'_>)> {
-        let (frames, run) = match &self.origin {
-            Origin::Ring(block) => (Some(block.frames().map(packet_of)), None),
-            Origin::Run(run) => (None, Some(run.packets_with_options())),
+        let (frames, run, filtered) = match &self.origin {
+            Origin::Ring(block) => (Some(block.frames().map(packet_of)), None, None),
+            Origin::Run(run) => (None, Some(run.packets_with_options()), None),
+            Origin::Filtered(filtered) => (None, None, Some(filtered.packets_with_options())),
         };
         let frames = frames
             .into_iter()
             .flatten()
             .map(|packet| (packet, Options::none()));
-        let all = frames.chain(run.into_iter().flatten());
+        let records = run.into_iter().flatten();
+        let all = frames.chain(records).chain(filtered.into_iter().flatten());
         all.filter_map(|(packet, options)| match self.filter {
             None => Some((packet, options)),
             Some(filter) => filter.apply(packet).map(|packet| (packet, options)),
         })
     }
 
-    /// The packets as they lie in a file, all of which belong to the block; nothing where they come
-    /// from a ring of another form or where a filter is to choose from them.
+    /// The packets as they lie in a file, in stretches all of which belong to the block; nothing
+    /// where they come from a ring of another form or where a filter is to choose from them.
     #[must_use]
-    pub fn run(&self) -> Option<&Run<'a>> {
-        match &self.origin {
-            Origin::Run(run) if self.filter.is_none() => Some(run),
-            _ => None,
-        }
+    pub fn runs(&self) -> Option<impl Iterator<Item = Run<'a>> + use<'a>> {
+        let (run, filtered) = match (&self.origin, self.filter) {
+            (Origin::Run(run), None) => (Some(*run), None),
+            (Origin::Filtered(filtered), None) => (None, Some(filtered.runs())),
+            _ => return None,
+        };
+        Some(run.into_iter().chain(filtered.into_iter().flatten()))
     }
 
     /// The number of packets in the block, those among them that a filter in user space is still to
@@ -85,6 +102,7 @@ impl<'a> Block<'a> {
         match &self.origin {
             Origin::Ring(block) => block.len() as usize,
             Origin::Run(run) => run.len(),
+            Origin::Filtered(filtered) => filtered.len(),
         }
     }
 
@@ -115,6 +133,7 @@ pub struct Packets<'a> {
 enum Records<'a> {
     Ring(Frames<'a>),
     Run(savefile::Packets<'a>),
+    Filtered(FilteredPackets<'a>),
 }
 
 impl<'a> Iterator for Packets<'a> {
@@ -126,6 +145,7 @@ impl<'a> Iterator for Packets<'a> {
             let packet = match &mut self.records {
                 Records::Ring(frames) => frames.next().map(packet_of)?,
                 Records::Run(packets) => packets.next()?,
+                Records::Filtered(packets) => packets.next()?,
             };
             match self.filter {
                 None => return Some(packet),

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use ringtap_filter::socket::{self, SocketView};
 use ringtap_filter::{CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile};
-use ringtap_jit::Native;
-use ringtap_savefile::{ByteOrder, CaptureFilter, Interface, LinkType, Packet};
+use ringtap_jit::{Native, PacketRef};
+use ringtap_savefile::{
+    ByteOrder, CaptureFilter, Interface, LinkType, Packet, PacketFilter, Records,
+};
 use ringtap_sys::packet::{Instruction, LinkLayer};
 use ringtap_sys::resolve::SystemNames;
 
@@ -216,6 +218,11 @@ impl FilterTable {
         }
     }
 
+    /// Whether it knows all of so many interfaces.
+    pub(crate) fn knows(&self, interfaces: usize) -> bool {
+        self.by_interface.len() >= interfaces
+    }
+
     /// Compiles `filter` for the interfaces of a file that were added since the last call; its
     /// numbers are in that byte order.
     pub(crate) fn extend(
@@ -254,6 +261,33 @@ impl FilterTable {
             packet.data = kept;
         }
         Some(packet)
+    }
+}
+
+/// Packets in one call of native code.
+const BATCH: usize = 64;
+
+impl PacketFilter for FilterTable {
+    fn choose(&self, mut packets: Records<'_>, wanted: &mut Vec<bool>) {
+        let [(_, Runner::Native(native))] = &self.programs[..] else {
+            wanted.extend(packets.map(|packet| self.apply(packet).is_some()));
+            return;
+        };
+        let mut verdicts = [0; BATCH];
+        let mut batch = [PacketRef::new(&[], 0); BATCH];
+        loop {
+            let mut count = 0;
+            // The places come first: a packet for which there is none is not to be taken out.
+            for (place, packet) in batch.iter_mut().zip(&mut packets) {
+                *place = PacketRef::new(packet.data, packet.len);
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            native.run_batch(&batch[..count], &mut verdicts);
+            wanted.extend(verdicts[..count].iter().map(|verdict| *verdict != 0));
+        }
     }
 }
 

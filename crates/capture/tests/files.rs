@@ -153,7 +153,7 @@ fn reads_the_corpus() {
         while let Ok(next) = source.next() {
             match next {
                 Next::Block(block) => {
-                    assert!(block.run().is_some());
+                    assert!(block.runs().is_some());
                     packets += block.packets().count();
                 }
                 Next::End => break,

@@ -1,13 +1,16 @@
 //! Capture files: pcap and pcapng, read and written, compressed or not.
 //!
 //! What it is: bytes in, [`Packet`]s out ([`Reader`]) and packets in, bytes out ([`PcapWriter`],
-//! [`PcapngWriter`]). What it is not: it opens no socket, knows no filter and decodes no protocol.
+//! [`PcapngWriter`]). What it is not: it opens no socket, knows no filter language and decodes no
+//! protocol.
 //!
 //! Data in: anything that implements [`std::io::Read`]. Data out: a [`Run`], a validated stretch
-//! of consecutive packet records that are handed out in place, without a copy.
+//! of consecutive packet records that are handed out in place, without a copy; or, from a reader
+//! that was given a [`PacketFilter`], the [`Filtered`] ones.
 #![forbid(unsafe_code)]
 
 mod byte_order;
+mod filtered;
 mod interface;
 mod limits;
 mod linktype;
@@ -20,6 +23,7 @@ mod run;
 mod write;
 
 pub use byte_order::ByteOrder;
+pub use filtered::{Filtered, FilteredPackets, PacketFilter, Records};
 pub use interface::{CaptureFilter, Interface};
 pub use limits::{Limits, ReadOptions};
 pub use linktype::{LinkType, MAX_SNAPLEN};

@@ -73,6 +73,30 @@ impl PcapngEncoding<'_> {
     }
 }
 
+/// Result of a walk over packet records, which checks each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Walk<S> {
+    /// Bytes of the valid, whole records at the start.
+    pub(crate) used: usize,
+    pub(crate) packets: usize,
+    /// The largest captured length among them.
+    pub(crate) max_caplen: u32,
+    /// Why it ended.
+    pub(crate) stop: S,
+}
+
+impl<S> Walk<S> {
+    /// The same with what `map` makes of the stop.
+    pub(crate) fn map_stop<T>(self, map: impl FnOnce(S) -> T) -> Walk<T> {
+        Walk {
+            used: self.used,
+            packets: self.packets,
+            max_caplen: self.max_caplen,
+            stop: map(self.stop),
+        }
+    }
+}
+
 impl<'a> Run<'a> {
     /// The longest run of whole, valid packet blocks at the start of `bytes`, as a ring holds
     /// them; it ends before the first block of another type, the first that is not complete and
@@ -84,22 +108,24 @@ impl<'a> Run<'a> {
         interfaces: &'a InterfaceTable,
         offset: u64,
     ) -> Self {
-        crate::pcapng::walk(bytes, byte_order, interfaces, usize::MAX)
-            .run(bytes, byte_order, interfaces, offset)
+        let walk = crate::pcapng::walk(bytes, byte_order, interfaces, usize::MAX, None);
+        Self {
+            bytes: &bytes[..walk.used],
+            offset,
+            packets: walk.packets,
+            max_caplen: walk.max_caplen,
+            encoding: Encoding::Pcapng(PcapngEncoding {
+                byte_order,
+                interfaces,
+            }),
+        }
     }
 
     /// The packets in the run's order.
     #[inline]
     #[must_use]
     pub fn packets(&self) -> Packets<'a> {
-        match self.encoding {
-            Encoding::Pcap(encoding) => {
-                Packets(Inner::Pcap(PcapRecords::new(self.bytes, encoding)))
-            }
-            Encoding::Pcapng(encoding) => {
-                Packets(Inner::Pcapng(BlockPackets::new(self.bytes, encoding)))
-            }
-        }
+        Packets::of(self.bytes, self.encoding)
     }
 
     /// The packets with the options of their blocks, which pcap records do not have.
@@ -195,6 +221,17 @@ pub struct Packets<'a>(Inner<'a>);
 enum Inner<'a> {
     Pcap(PcapRecords<'a>),
     Pcapng(BlockPackets<'a>),
+}
+
+impl<'a> Packets<'a> {
+    /// The packets of validated records.
+    #[inline]
+    pub(crate) fn of(bytes: &'a [u8], encoding: Encoding<'a>) -> Self {
+        match encoding {
+            Encoding::Pcap(encoding) => Self(Inner::Pcap(PcapRecords::new(bytes, encoding))),
+            Encoding::Pcapng(encoding) => Self(Inner::Pcapng(BlockPackets::new(bytes, encoding))),
+        }
+    }
 }
 
 impl<'a> Iterator for Packets<'a> {

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 use ringtap_savefile::{Interface, Item, LinkType, ReadOptions, Reader};
 use ringtap_sys::eventfd::Waker;
@@ -16,8 +17,18 @@ pub struct FileSource {
     reader: Reader,
     name: String,
     waker: Waker,
-    filter: Option<(Filter, FilterTable)>,
+    filter: Option<FileFilter>,
     packets: u64,
+    /// Whether something was read.
+    started: bool,
+}
+
+/// A filter as the reader applies it.
+struct FileFilter {
+    filter: Filter,
+    table: Arc<FilterTable>,
+    /// Whether the reader may have packets that it did not apply this filter to.
+    replaced: bool,
 }
 
 /// Opens a capture file: pcap or pcapng, compressed or not.
@@ -57,9 +68,26 @@ impl FileSource {
             waker: Waker::new()?,
             filter: None,
             packets: 0,
+            started: false,
         };
         source.set_filter(filter)?;
         Ok(source)
+    }
+
+    /// Compiles the filter for interfaces that are new.
+    fn extend_filter(&mut self) -> Result<()> {
+        let Some(FileFilter { filter, table, .. }) = &mut self.filter else {
+            return Ok(());
+        };
+        if table.knows(self.reader.interfaces().len()) {
+            return Ok(());
+        }
+        // Taken from the reader first, it need not be copied to be extended.
+        self.reader.set_filter(None);
+        let (interfaces, byte_order) = (self.reader.interfaces(), self.reader.byte_order());
+        let extended = Arc::make_mut(table).extend(filter, interfaces, byte_order);
+        self.reader.set_filter(Some(Arc::clone(table) as _));
+        extended
     }
 
     /// The reader, for what files have and sources have not: format, offsets, compression.
@@ -80,14 +108,18 @@ impl Source for FileSource {
             return Ok(Next::Woken);
         }
         // An interface is an item of its own, so that it is known here before its packets come.
-        if let Some((filter, table)) = &mut self.filter {
-            table.extend(filter, self.reader.interfaces(), self.reader.byte_order())?;
-        }
-        let table = self.filter.as_ref().map(|(_, table)| table);
+        self.extend_filter()?;
+        self.started = true;
+        let filter = self.filter.as_ref().filter(|filter| filter.replaced);
+        let table = filter.map(|filter| &*filter.table);
         Ok(match self.reader.next()? {
             Some(Item::Run(run)) => {
                 self.packets += run.len() as u64;
                 Next::Block(Block::from_run(run, table))
+            }
+            Some(Item::Filtered(filtered)) => {
+                self.packets += filtered.read() as u64;
+                Next::Block(Block::from_filtered(filtered, table))
             }
             Some(item) => Next::Meta(item),
             None => Next::End,
@@ -115,14 +147,17 @@ impl Source for FileSource {
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
-        self.filter = match filter {
-            None => None,
-            Some(filter) => {
-                let mut table = FilterTable::of_file();
-                table.extend(filter, self.reader.interfaces(), self.reader.byte_order())?;
-                Some((filter.clone(), table))
-            }
-        };
+        let mut table = FilterTable::of_file();
+        if let Some(filter) = filter {
+            table.extend(filter, self.reader.interfaces(), self.reader.byte_order())?;
+        }
+        let table = Arc::new(table);
+        self.filter = filter.map(|filter| FileFilter {
+            filter: filter.clone(),
+            table: Arc::clone(&table),
+            replaced: self.started,
+        });
+        self.reader.set_filter(filter.map(|_| table as _));
         Ok(())
     }
 

@@ -304,9 +304,15 @@ fn fill<'d, B: Batch<'d>>(
         source,
     };
     let whole = see.is_none() && first_interface == 0 && selector.takes_all();
-    if whole && let Some(run) = block.run() {
-        batch.push_run(run).map_err(failed)?;
-        selector.passed(run.len() as u64, run.captured_bytes());
+    if whole && let Some(runs) = block.runs() {
+        for run in runs {
+            if let Err(error) = batch.push_run(&run) {
+                // What came before stays, unless the output is what failed.
+                let _ = batch.commit();
+                return Err(failed(error));
+            }
+            selector.passed(run.len() as u64, run.captured_bytes());
+        }
         return batch.commit().map_err(failed);
     }
     for (mut packet, options) in B::packets(block) {

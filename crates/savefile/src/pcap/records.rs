@@ -1,6 +1,6 @@
 //! pcap packet records: one walk that validates, one iteration that cannot fail.
 
-use crate::run::{LengthOrder, PcapEncoding};
+use crate::run::{LengthOrder, PcapEncoding, Walk};
 use crate::{ByteOrder, Packet, PacketFlags, Timestamp};
 
 /// Bytes of a packet record's header.
@@ -16,17 +16,6 @@ const FAR_APART: usize = 512;
 
 const MICROS_PER_SEC: u32 = 1_000_000;
 const NANOS_PER_MICRO: u32 = 1000;
-
-/// Result of a walk over packet records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Walk {
-    /// Bytes of the valid, whole records at the start.
-    pub(crate) used: usize,
-    pub(crate) packets: usize,
-    /// The largest captured length among them.
-    pub(crate) max_caplen: u32,
-    pub(crate) stop: Stop,
-}
 
 /// Why a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,22 +49,49 @@ impl PcapEncoding {
     }
 }
 
-/// Walks over the whole, valid records at the start of `bytes`.
-pub(crate) fn walk(bytes: &[u8], encoding: &PcapEncoding, max_caplen: u32) -> Walk {
+/// Walks over the whole, valid records at the start of `bytes`, and notes in `starts`, where it is
+/// wanted, where each begins.
+pub(crate) fn walk(
+    bytes: &[u8],
+    encoding: &PcapEncoding,
+    max_caplen: u32,
+    starts: Option<&mut Vec<usize>>,
+) -> Walk<Stop> {
+    match starts {
+        None => walk_noting(bytes, encoding, max_caplen, |_| ()),
+        Some(starts) => {
+            starts.clear();
+            walk_noting(bytes, encoding, max_caplen, |start| starts.push(start))
+        }
+    }
+}
+
+#[inline(always)]
+fn walk_noting(
+    bytes: &[u8],
+    encoding: &PcapEncoding,
+    max_caplen: u32,
+    note: impl FnMut(usize),
+) -> Walk<Stop> {
     let plain = !encoding.extended && encoding.lengths == LengthOrder::CapturedFirst;
     match (plain, encoding.byte_order) {
-        (true, ByteOrder::Little) => walk_by(bytes, RECORD_HEADER, max_caplen, |header| {
-            u32::from_le_bytes(captured_field(header))
-        }),
-        (true, ByteOrder::Big) => walk_by(bytes, RECORD_HEADER, max_caplen, |header| {
-            u32::from_be_bytes(captured_field(header))
-        }),
-        (false, order) => walk_by(bytes, encoding.header_len(), max_caplen, |header| {
-            let [.., f0, f1, f2, f3, s0, s1, s2, s3] = *header;
-            encoding
-                .lengths(order.u32([f0, f1, f2, f3]), order.u32([s0, s1, s2, s3]))
-                .0
-        }),
+        (true, ByteOrder::Little) => {
+            let caplen = |header: &_| u32::from_le_bytes(captured_field(header));
+            walk_by(bytes, RECORD_HEADER, max_caplen, caplen, note)
+        }
+        (true, ByteOrder::Big) => {
+            let caplen = |header: &_| u32::from_be_bytes(captured_field(header));
+            walk_by(bytes, RECORD_HEADER, max_caplen, caplen, note)
+        }
+        (false, order) => {
+            let caplen = |header: &[u8; RECORD_HEADER]| {
+                let [.., f0, f1, f2, f3, s0, s1, s2, s3] = *header;
+                encoding
+                    .lengths(order.u32([f0, f1, f2, f3]), order.u32([s0, s1, s2, s3]))
+                    .0
+            };
+            walk_by(bytes, encoding.header_len(), max_caplen, caplen, note)
+        }
     }
 }
 
@@ -91,7 +107,8 @@ fn walk_by(
     header_len: usize,
     max_caplen: u32,
     caplen_of: impl Fn(&[u8; RECORD_HEADER]) -> u32,
-) -> Walk {
+    mut note: impl FnMut(usize),
+) -> Walk<Stop> {
     let mut rest = bytes;
     let mut packets = 0;
     let mut largest = 0;
@@ -115,6 +132,7 @@ fn walk_by(
             // The record after the next begins here, if the next is as long as this one.
             touched ^= rest.get(2 * need).copied().unwrap_or(0);
         }
+        note(bytes.len() - rest.len());
         rest = next;
         packets += 1;
         largest = largest.max(caplen);

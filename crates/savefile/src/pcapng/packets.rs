@@ -3,8 +3,8 @@
 use crate::pcapng::{Options, TRAILER, block_type, code};
 use crate::read::{CaplenBound, ReadErrorKind, Structure};
 use crate::resolution::Clock;
-use crate::run::{Encoding, PcapngEncoding};
-use crate::{ByteOrder, Interface, Packet, PacketFlags, Run, Timestamp};
+use crate::run::{PcapngEncoding, Walk};
+use crate::{ByteOrder, Interface, Packet, PacketFlags, Timestamp};
 
 /// Bytes before the data of an enhanced (and of an obsolete) packet block.
 pub(crate) const EPB_FIXED: usize = 28;
@@ -82,17 +82,6 @@ impl InterfaceTable {
     }
 }
 
-/// Result of a walk over packet blocks.
-#[derive(Debug)]
-pub(crate) struct Walk {
-    /// Bytes of the valid, whole packet blocks at the start.
-    pub(crate) used: usize,
-    pub(crate) packets: usize,
-    /// The largest captured length among them.
-    pub(crate) max_caplen: u32,
-    pub(crate) stop: Stop,
-}
-
 /// Why a walk ended.
 #[derive(Debug)]
 pub(crate) enum Stop {
@@ -106,50 +95,56 @@ pub(crate) enum Stop {
     Damaged(ReadErrorKind),
 }
 
-impl Walk {
-    pub(crate) fn run<'a>(
-        &self,
-        bytes: &'a [u8],
-        byte_order: ByteOrder,
-        interfaces: &'a InterfaceTable,
-        offset: u64,
-    ) -> Run<'a> {
-        Run {
-            bytes: &bytes[..self.used],
-            offset,
-            packets: self.packets,
-            max_caplen: self.max_caplen,
-            encoding: Encoding::Pcapng(PcapngEncoding {
-                byte_order,
-                interfaces,
-            }),
-        }
-    }
-}
-
-/// Walks over the whole, valid packet blocks at the start of `bytes`; blocks of more than
-/// `max_block` bytes are damage.
+/// Walks over the whole, valid packet blocks at the start of `bytes`, and notes in `starts`, where it
+/// is wanted, where each begins; blocks of more than `max_block` bytes are damage.
 pub(crate) fn walk(
     bytes: &[u8],
     byte_order: ByteOrder,
     interfaces: &InterfaceTable,
     max_block: usize,
-) -> Walk {
-    // Two copies of the loop, each without a choice of byte order inside.
-    match byte_order {
-        ByteOrder::Little => walk_in(bytes, ByteOrder::Little, interfaces, max_block),
-        ByteOrder::Big => walk_in(bytes, ByteOrder::Big, interfaces, max_block),
+    starts: Option<&mut Vec<usize>>,
+) -> Walk<Stop> {
+    match starts {
+        None => walk_noting(bytes, byte_order, interfaces, max_block, |_| ()),
+        Some(starts) => {
+            starts.clear();
+            walk_noting(bytes, byte_order, interfaces, max_block, |start| {
+                starts.push(start);
+            })
+        }
     }
 }
 
 #[inline(always)]
-fn walk_in(bytes: &[u8], order: ByteOrder, interfaces: &InterfaceTable, max_block: usize) -> Walk {
+fn walk_noting(
+    bytes: &[u8],
+    byte_order: ByteOrder,
+    interfaces: &InterfaceTable,
+    max_block: usize,
+    note: impl FnMut(usize),
+) -> Walk<Stop> {
+    // Two copies of the loop, each without a choice of byte order inside.
+    match byte_order {
+        ByteOrder::Little => walk_in(bytes, ByteOrder::Little, interfaces, max_block, note),
+        ByteOrder::Big => walk_in(bytes, ByteOrder::Big, interfaces, max_block, note),
+    }
+}
+
+#[inline(always)]
+fn walk_in(
+    bytes: &[u8],
+    order: ByteOrder,
+    interfaces: &InterfaceTable,
+    max_block: usize,
+    mut note: impl FnMut(usize),
+) -> Walk<Stop> {
     let mut rest = bytes;
     let mut packets = 0;
     let mut max_caplen = 0;
     let stop = loop {
         match check(rest, order, interfaces, max_block) {
             Ok(valid) => {
+                note(bytes.len() - rest.len());
                 rest = &rest[valid.length..];
                 packets += 1;
                 max_caplen = valid.caplen.max(max_caplen);

@@ -2,17 +2,18 @@
 
 use std::io::{self, Read};
 
-use crate::read::ahead::{Ahead, By, HEADROOM, Stretch};
+use crate::filtered::Range;
+use crate::read::ahead::{Ahead, By, HEADROOM, Memory, Stretch, Walked};
+use crate::read::choose::Scratch;
+use crate::read::walker::Walker;
 
 /// Bytes of the stream that were read and not yet consumed, in one piece.
 pub(crate) struct Buffer {
-    data: Vec<u8>,
+    memory: Memory,
     start: usize,
     end: usize,
     /// Offset in the stream of `start`.
     offset: u64,
-    /// Who read `data`, where the file is read ahead.
-    by: By,
 }
 
 /// Result of [`Buffer::fill`].
@@ -25,18 +26,21 @@ pub(crate) enum Filled {
 impl Buffer {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
-            data: vec![0; capacity.max(MIN_CAPACITY)],
+            memory: Memory {
+                data: vec![0; capacity.max(MIN_CAPACITY)],
+                ranges: Vec::new(),
+                by: By::Consumer,
+            },
             start: 0,
             end: 0,
             offset: 0,
-            by: By::Consumer,
         }
     }
 
     /// The bytes that are there.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.data[self.start..self.end]
+        &self.memory.data[self.start..self.end]
     }
 
     /// Offset in the stream of the first of [`Buffer::bytes`].
@@ -57,60 +61,87 @@ impl Buffer {
     /// The bytes that a [`Buffer::consume`] took.
     #[inline]
     pub(crate) fn at(&self, (start, end): (usize, usize)) -> &[u8] {
-        &self.data[start..end]
+        &self.memory.data[start..end]
+    }
+
+    /// The first `count` bytes, and the place where is noted what a filter chooses from them.
+    pub(crate) fn filterable(&mut self, count: usize) -> (&mut [u8], &mut Vec<Range>) {
+        let Memory { data, ranges, .. } = &mut self.memory;
+        (&mut data[self.start..self.start + count], ranges)
+    }
+
+    /// What a filter chose from the bytes that were consumed last.
+    pub(crate) fn ranges(&self) -> &[Range] {
+        &self.memory.ranges
     }
 
     /// Takes the next stretch of a file that is read ahead in the place of the buffer, with the
-    /// bytes that are there put in front.
-    pub(crate) fn take_over(&mut self, ahead: &mut Ahead) -> io::Result<Filled> {
-        let Stretch { mut data, end, by } = ahead.next()?;
+    /// bytes that are there put in front. If a `walker` may go on there, the stretch may have been
+    /// walked already; with what result is told.
+    pub(crate) fn take_over(
+        &mut self,
+        ahead: &mut Ahead,
+        walker: Option<Walker>,
+        scratch: &mut Scratch,
+    ) -> io::Result<(Filled, Option<Walked>)> {
         let rest = self.end - self.start;
-        let filled = if end > HEADROOM {
+        let mut stretch = ahead.next(self.bytes(), walker, scratch)?;
+        let filled = if stretch.end > HEADROOM {
             Filled::Some
         } else {
             Filled::End
         };
-        if let Some(start) = HEADROOM.checked_sub(rest) {
-            data[start..HEADROOM].copy_from_slice(self.bytes());
-            let before = std::mem::replace(&mut self.by, by);
-            ahead.recycle(std::mem::replace(&mut self.data, data), before);
-            self.start = start;
-            self.end = end;
-            return Ok(filled);
+        let walked = stretch.walked;
+        if walked.is_none() {
+            if rest > HEADROOM {
+                self.append(&stretch);
+                ahead.recycle(stretch.memory);
+                return Ok((filled, None));
+            }
+            stretch.put_in_front(self.bytes());
         }
-        // A record larger than the headroom: it grows in the buffer as its bytes come.
-        let new = &data[HEADROOM..end];
-        if self.data.len() - self.end < new.len() {
-            self.data.copy_within(self.start..self.end, 0);
+        self.start = stretch.start;
+        self.end = stretch.end;
+        ahead.recycle(std::mem::replace(&mut self.memory, stretch.memory));
+        Ok((filled, walked))
+    }
+
+    /// Copies a stretch behind the bytes that are there: the beginning of a record larger than the
+    /// headroom, which grows in the buffer as its bytes come.
+    fn append(&mut self, stretch: &Stretch) {
+        let rest = self.end - self.start;
+        let data = &mut self.memory.data;
+        let new = &stretch.memory.data[HEADROOM..stretch.end];
+        if data.len() - self.end < new.len() {
+            data.copy_within(self.start..self.end, 0);
             self.end = rest;
             self.start = 0;
-            let needed = (rest + new.len()).max(self.data.len());
-            self.data.resize(needed, 0);
+            let needed = (rest + new.len()).max(data.len());
+            data.resize(needed, 0);
         }
-        self.data[self.end..self.end + new.len()].copy_from_slice(new);
+        data[self.end..self.end + new.len()].copy_from_slice(new);
         self.end += new.len();
-        ahead.recycle(data, by);
-        Ok(filled)
     }
 
     /// Reads once, after making room for a structure of `need` bytes; a buffer too small for it
     /// grows by doubling, and only once it is full, so that memory follows the bytes that came and
     /// not the length that a file states.
     pub(crate) fn fill(&mut self, input: &mut impl Read, need: usize) -> io::Result<Filled> {
+        let data = &mut self.memory.data;
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
-        } else if self.start + need > self.data.len() || self.end == self.data.len() {
-            self.data.copy_within(self.start..self.end, 0);
+        } else if self.start + need > data.len() || self.end == data.len() {
+            data.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
         }
-        if self.end == self.data.len() {
-            let doubled = self.data.len().saturating_mul(2);
-            self.data.resize(doubled, 0);
+        if self.end == data.len() {
+            let doubled = data.len().saturating_mul(2);
+            data.resize(doubled, 0);
         }
         loop {
-            match input.read(&mut self.data[self.end..]) {
+            match input.read(&mut data[self.end..]) {
                 Ok(0) => return Ok(Filled::End),
                 Ok(count) => {
                     self.end += count;
@@ -138,7 +169,7 @@ mod tests {
         let mut calls = 0;
         while buffer.fill(&mut input, 1 << 40).expect("reads") == Filled::Some {
             calls += 1;
-            assert!(buffer.data.len() <= 2 * buffer.end.max(64));
+            assert!(buffer.memory.data.len() <= 2 * buffer.end.max(64));
         }
         assert_eq!(buffer.bytes(), stream);
         assert_eq!(calls, 5, "64, 64, 128, 256 and 488 bytes");
@@ -155,6 +186,6 @@ mod tests {
         buffer.fill(&mut input, 8).expect("reads");
         assert_eq!(buffer.bytes(), &stream[60..]);
         assert_eq!(buffer.offset(), 60);
-        assert_eq!(buffer.data.len(), 64);
+        assert_eq!(buffer.memory.data.len(), 64);
     }
 }

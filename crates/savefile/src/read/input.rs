@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lz4_flex::frame::FrameDecoder;
 
+use crate::filtered::PacketFilter;
 use crate::read::ahead::{Ahead, MIN_LEFT};
 use crate::read::members::{Gzip, Members, Zstd};
 
@@ -135,18 +136,29 @@ impl Input {
         Ok(input)
     }
 
-    /// The file that is read ahead, in stretches of `size` bytes, if it is.
-    pub(crate) fn ahead(&mut self, size: usize) -> Option<&mut Ahead> {
+    /// The file that is read ahead, in stretches of `size` bytes, and filtered there, if it is.
+    pub(crate) fn ahead(
+        &mut self,
+        size: usize,
+        filter: Option<&Arc<dyn PacketFilter>>,
+    ) -> Option<&mut Ahead> {
         if let ReadAhead::Possible(_) = self.ahead
             && let ReadAhead::Possible(file) = std::mem::replace(&mut self.ahead, ReadAhead::No)
             // Without a second thread it is read by one.
-            && let Ok(ahead) = Ahead::start(file, self.consumed(), size)
+            && let Ok(ahead) = Ahead::start(file, self.consumed(), size, filter.cloned())
         {
             self.ahead = ReadAhead::Started(ahead);
         }
         match &mut self.ahead {
             ReadAhead::Started(ahead) => Some(ahead),
             ReadAhead::No | ReadAhead::Possible(_) => None,
+        }
+    }
+
+    /// Has what is read ahead filtered otherwise.
+    pub(crate) fn set_filter(&self, filter: Option<&Arc<dyn PacketFilter>>) {
+        if let ReadAhead::Started(ahead) = &self.ahead {
+            ahead.set_filter(filter.cloned());
         }
     }
 

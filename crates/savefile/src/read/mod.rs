@@ -2,26 +2,34 @@
 
 mod ahead;
 mod buffer;
+mod choose;
 mod error;
 mod input;
 mod members;
 mod pcap;
 mod pcapng;
+mod walker;
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 pub use error::{CaplenBound, ReadError, ReadErrorKind, Structure};
 pub use input::Compression;
 
+use crate::filtered::{Filtered, PacketFilter};
 use crate::pcapng::{Names, RawBlock, Section, Statistics, block_type};
-use crate::{ByteOrder, Interface, ReadOptions, Run};
+use crate::run::Walk;
+use crate::{ByteOrder, Encoding, Interface, ReadOptions, Run};
+use ahead::Walked;
 use buffer::{Buffer, Filled};
+use choose::Scratch;
 use input::{Input, MAGIC_LEN};
 use pcap::PcapReader;
 use pcapng::PcapngReader;
+use walker::Walker;
 
 /// The format of a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +55,9 @@ impl fmt::Display for Format {
 pub enum Item<'a> {
     /// Consecutive packets, at least one.
     Run(Run<'a>),
+    /// What the filter chose from consecutive packets, in the place of a run where
+    /// [`Reader::set_filter`] was called.
+    Filtered(Filtered<'a>),
     /// A section begins: the interfaces that follow are its own.
     Section(&'a Section),
     /// An interface was described: its index in [`Reader::interfaces`]. A pcap file has one, which
@@ -104,6 +115,10 @@ struct Source {
     stretch: usize,
     /// Whether the format is known, so that the file may be read ahead.
     past_header: bool,
+    filter: Option<Arc<dyn PacketFilter>>,
+    scratch: Scratch,
+    /// The packets at the start of the buffer, where they were found when they were read ahead.
+    walked: Option<Walked>,
 }
 
 /// Least bytes of a stretch that is read ahead.
@@ -123,6 +138,8 @@ enum Found {
         taken: Taken,
         packets: usize,
         max_caplen: u32,
+        /// Whether the filter has chosen from them.
+        filtered: bool,
     },
     /// A block of that type, in the bytes that were consumed.
     Block {
@@ -178,6 +195,9 @@ impl Reader {
             buffer: Buffer::new(options.buffer),
             stretch: options.buffer.max(MIN_STRETCH),
             past_header: false,
+            filter: None,
+            scratch: Scratch::default(),
+            walked: None,
         };
         source.require(MAGIC_LEN, Structure::Magic)?;
         let magic = source
@@ -244,12 +264,29 @@ impl Reader {
                     taken,
                     packets,
                     max_caplen,
+                    filtered: false,
                 },
                 format,
             ) => Item::Run(Run {
                 bytes: self.source.buffer.at(taken.range),
                 offset: taken.offset,
                 packets,
+                max_caplen,
+                encoding: format.encoding(),
+            }),
+            (
+                Found::Packets {
+                    taken,
+                    packets,
+                    max_caplen,
+                    filtered: true,
+                },
+                format,
+            ) => Item::Filtered(Filtered {
+                bytes: self.source.buffer.at(taken.range),
+                ranges: self.source.buffer.ranges(),
+                offset: taken.offset,
+                read: packets,
                 max_caplen,
                 encoding: format.encoding(),
             }),
@@ -266,6 +303,17 @@ impl Reader {
                 unreachable!("pcap files have packets only")
             }
         }
+    }
+
+    /// Has packets chosen by a filter, or by none any more; chosen ones come as [`Item::Filtered`].
+    ///
+    /// Of a large file, packets may have been read and filtered already when this is called: those
+    /// stay as the filter before has chosen. Packets of an interface that comes as an
+    /// [`Item::Interface`] are not filtered before the next call of [`Reader::next`], so that a
+    /// filter that depends on the interfaces can be replaced in between.
+    pub fn set_filter(&mut self, filter: Option<Arc<dyn PacketFilter>>) {
+        self.source.input.set_filter(filter.as_ref());
+        self.source.filter = filter;
     }
 
     /// The interfaces described so far, counted over all sections. The one of a pcap file is there
@@ -363,15 +411,54 @@ impl Source {
         ReadError::new(&self.name, self.buffer.offset(), kind)
     }
 
-    /// Reads once more; `need` is the size of the structure that is not complete.
-    fn fill(&mut self, need: usize) -> Result<Filled, ReadError> {
+    /// The bytes that are there, and the place to note where their records begin, if a filter
+    /// wants to know it.
+    fn walkable(&mut self) -> (&[u8], Option<&mut Vec<usize>>) {
+        let starts = self.filter.is_some().then_some(&mut self.scratch.starts);
+        (self.buffer.bytes(), starts)
+    }
+
+    /// Takes the packets that the reader has walked over, and filters them.
+    fn found<S>(&mut self, walk: &Walk<S>, encoding: Encoding<'_>) -> Found {
+        if let Some(filter) = &self.filter {
+            let (records, ranges) = self.buffer.filterable(walk.used);
+            self.scratch.choose(&**filter, records, encoding, ranges);
+        }
+        Found::Packets {
+            taken: self.take(walk.used),
+            packets: walk.packets,
+            max_caplen: walk.max_caplen,
+            filtered: self.filter.is_some(),
+        }
+    }
+
+    /// Takes the packets that were walked over when they were read ahead.
+    fn walked_ahead(&mut self) -> Option<Found> {
+        let Walked { walk, filtered, .. } = self.walked.take()?;
+        (walk.packets > 0).then(|| Found::Packets {
+            taken: self.take(walk.used),
+            packets: walk.packets,
+            max_caplen: walk.max_caplen,
+            filtered,
+        })
+    }
+
+    /// Reads once more; `need` is the size of the structure that is not complete. It is a packet's
+    /// where a `walker` is given, which may go on with the bytes that come.
+    fn fill(&mut self, need: usize, walker: Option<Walker>) -> Result<Filled, ReadError> {
         let ahead = if self.past_header {
-            self.input.ahead(self.stretch)
+            self.input.ahead(self.stretch, self.filter.as_ref())
         } else {
             None
         };
         let filled = match ahead {
-            Some(ahead) => self.buffer.take_over(ahead),
+            Some(ahead) => {
+                let result = self.buffer.take_over(ahead, walker, &mut self.scratch);
+                result.map(|(filled, walked)| {
+                    self.walked = walked;
+                    filled
+                })
+            }
             None => self.buffer.fill(&mut self.input, need),
         };
         filled.map_err(|source| {
@@ -389,7 +476,7 @@ impl Source {
     /// Reads until `need` bytes are there.
     fn require(&mut self, need: usize, structure: Structure) -> Result<(), ReadError> {
         while self.buffer.bytes().len() < need {
-            if self.fill(need)? == Filled::End {
+            if self.fill(need, None)? == Filled::End {
                 return Err(self.truncated(structure, need, 0));
             }
         }

@@ -1,8 +1,9 @@
 //! Reading pcap: the header, then runs of packet records.
 
 use crate::pcap::{FILE_HEADER, FileHeader, Stop, walk};
+use crate::read::walker::Walker;
 use crate::read::{CaplenBound, Filled, Found, ReadError, ReadErrorKind, Source, Structure};
-use crate::run::PcapEncoding;
+use crate::run::{Encoding, PcapEncoding};
 use crate::{Interface, Limits, LinkType};
 
 pub(super) struct PcapReader {
@@ -37,19 +38,26 @@ impl PcapReader {
         self.encoding
     }
 
+    fn walker(&self) -> Walker {
+        Walker::Pcap {
+            encoding: self.encoding,
+            max_caplen: self.max_caplen,
+        }
+    }
+
     pub(super) fn next(&mut self, source: &mut Source) -> Result<Option<Found>, ReadError> {
         if !self.described {
             self.described = true;
             return Ok(Some(Found::Interface(0)));
         }
         loop {
-            let walk = walk(source.buffer.bytes(), &self.encoding, self.max_caplen);
+            if let Some(found) = source.walked_ahead() {
+                return Ok(Some(found));
+            }
+            let (bytes, starts) = source.walkable();
+            let walk = walk(bytes, &self.encoding, self.max_caplen, starts);
             if walk.packets > 0 {
-                return Ok(Some(Found::Packets {
-                    taken: source.take(walk.used),
-                    packets: walk.packets,
-                    max_caplen: walk.max_caplen,
-                }));
+                return Ok(Some(source.found(&walk, Encoding::Pcap(self.encoding))));
             }
             match walk.stop {
                 Stop::Caplen { caplen } => {
@@ -61,7 +69,7 @@ impl PcapReader {
                     }));
                 }
                 Stop::Header { need } => {
-                    if source.fill(need)? == Filled::End {
+                    if source.fill(need, Some(self.walker()))? == Filled::End {
                         if source.buffer.bytes().is_empty() {
                             return Ok(None);
                         }
@@ -69,7 +77,7 @@ impl PcapReader {
                     }
                 }
                 Stop::Data { need, header } => {
-                    if source.fill(need)? == Filled::End {
+                    if source.fill(need, Some(self.walker()))? == Filled::End {
                         return Err(source.truncated(Structure::RecordData, need, header));
                     }
                 }

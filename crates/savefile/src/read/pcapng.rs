@@ -1,11 +1,14 @@
 //! Reading pcapng: blocks one by one, but packet blocks by the run.
 
+use std::sync::Arc;
+
 use crate::pcapng::{
     BLOCK_HEADER, InterfaceTable, MAGIC_BYTES, Names, RawBlock, SECTION_MIN, Section, Statistics,
     Stop, TRAILER, block_type, check_length, parse_interface, section_byte_order, walk,
 };
+use crate::read::walker::Walker;
 use crate::read::{Filled, Found, Item, ReadError, ReadErrorKind, Source, Structure};
-use crate::run::PcapngEncoding;
+use crate::run::{Encoding, PcapngEncoding};
 use crate::{ByteOrder, Interface, Limits};
 
 const SECTION: Structure = Structure::Block(block_type::SECTION);
@@ -13,8 +16,8 @@ const SECTION: Structure = Structure::Block(block_type::SECTION);
 pub(super) struct PcapngReader {
     limits: Limits,
     section: Section,
-    /// Interfaces of the section.
-    table: InterfaceTable,
+    /// Interfaces of the section; shared with the threads that walk over its packets.
+    table: Arc<InterfaceTable>,
     /// Most bytes of a block, for the link types seen so far.
     max_block: usize,
     /// Bytes of interface and section blocks so far.
@@ -30,7 +33,7 @@ impl PcapngReader {
         Ok(Self {
             limits: limits.clone(),
             section,
-            table: InterfaceTable::default(),
+            table: Arc::default(),
             max_block: limits.block,
             metadata: 0,
             described: false,
@@ -45,6 +48,14 @@ impl PcapngReader {
         PcapngEncoding {
             byte_order: self.section.byte_order,
             interfaces: &self.table,
+        }
+    }
+
+    fn walker(&self) -> Walker {
+        Walker::Pcapng {
+            byte_order: self.section.byte_order,
+            interfaces: Arc::clone(&self.table),
+            max_block: self.max_block,
         }
     }
 
@@ -69,25 +80,26 @@ impl PcapngReader {
             return Ok(Some(Found::Section));
         }
         loop {
+            if let Some(found) = source.walked_ahead() {
+                return Ok(Some(found));
+            }
             let order = self.section.byte_order;
-            let walk = walk(source.buffer.bytes(), order, &self.table, self.max_block);
+            let (bytes, starts) = source.walkable();
+            let walk = walk(bytes, order, &self.table, self.max_block, starts);
             if walk.packets > 0 {
-                return Ok(Some(Found::Packets {
-                    taken: source.take(walk.used),
-                    packets: walk.packets,
-                    max_caplen: walk.max_caplen,
-                }));
+                let encoding = Encoding::Pcapng(self.encoding());
+                return Ok(Some(source.found(&walk, encoding)));
             }
             match walk.stop {
                 Stop::Damaged(kind) => return Err(source.error(kind)),
                 Stop::Other => return self.other(source, interfaces).map(Some),
                 Stop::Header => {
-                    if source.fill(BLOCK_HEADER)? == Filled::End {
+                    if source.fill(BLOCK_HEADER, Some(self.walker()))? == Filled::End {
                         return end(source, interfaces.is_empty());
                     }
                 }
                 Stop::Block { need, block_type } => {
-                    if source.fill(need)? == Filled::End {
+                    if source.fill(need, Some(self.walker()))? == Filled::End {
                         return Err(source.truncated(Structure::Block(block_type), need, 0));
                     }
                 }
@@ -124,8 +136,7 @@ impl PcapngReader {
         self.section = read_section(source, &self.limits, false)?;
         let length = source.buffer.offset() - before;
         self.count_metadata(source, usize::try_from(length).unwrap_or(usize::MAX))?;
-        self.table
-            .start_section(u32::try_from(known).unwrap_or(u32::MAX));
+        Arc::make_mut(&mut self.table).start_section(u32::try_from(known).unwrap_or(u32::MAX));
         Ok(Found::Section)
     }
 
@@ -150,7 +161,7 @@ impl PcapngReader {
             0 => self.limits.max_caplen(interface.link_type),
             _ => interface.effective_snaplen(),
         };
-        self.table.push(&interface, max_caplen);
+        Arc::make_mut(&mut self.table).push(&interface, max_caplen);
         let index = u32::try_from(interfaces.len()).unwrap_or(u32::MAX);
         interfaces.push(interface);
         source.take(length);

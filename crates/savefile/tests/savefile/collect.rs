@@ -2,7 +2,9 @@
 
 use std::io::Cursor;
 
-use ringtap_savefile::{Interface, Item, PacketFlags, ReadError, ReadOptions, Reader, Timestamp};
+use ringtap_savefile::{
+    Interface, Item, Packet, PacketFlags, ReadError, ReadOptions, Reader, Timestamp,
+};
 
 /// A packet that owns its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,10 +16,24 @@ pub(crate) struct OwnedPacket {
     pub(crate) data: Vec<u8>,
 }
 
+impl OwnedPacket {
+    fn of(packet: Packet<'_>) -> Self {
+        Self {
+            timestamp: packet.timestamp,
+            len: packet.len,
+            interface: packet.interface,
+            flags: packet.flags,
+            data: packet.data.to_vec(),
+        }
+    }
+}
+
 /// What a file held until its end or the damage.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) packets: Vec<OwnedPacket>,
+    /// Packets that were read, whether chosen or not.
+    pub(crate) read: usize,
     pub(crate) interfaces: Vec<Interface>,
     /// Items that are not runs, in words.
     pub(crate) others: Vec<String>,
@@ -57,16 +73,24 @@ pub(crate) fn collect(mut reader: Reader) -> Collected {
             Ok(Some(Item::Run(run))) => {
                 assert!(!run.is_empty(), "runs have packets");
                 let before = collected.packets.len();
-                collected
-                    .packets
-                    .extend(run.packets().map(|packet| OwnedPacket {
-                        timestamp: packet.timestamp,
-                        len: packet.len,
-                        interface: packet.interface,
-                        flags: packet.flags,
-                        data: packet.data.to_vec(),
-                    }));
+                collected.packets.extend(run.packets().map(OwnedPacket::of));
                 assert_eq!(collected.packets.len() - before, run.len());
+                collected.read += run.len();
+            }
+            Ok(Some(Item::Filtered(filtered))) => {
+                assert!(filtered.read() > 0, "there were packets");
+                let before = collected.packets.len();
+                let packets = filtered.packets().map(OwnedPacket::of);
+                collected.packets.extend(packets);
+                assert_eq!(collected.packets.len() - before, filtered.len());
+                let by_runs: Vec<_> = filtered
+                    .runs()
+                    .flat_map(|run| run.packets())
+                    .map(OwnedPacket::of)
+                    .collect();
+                assert!(by_runs == collected.packets[before..]);
+                assert_eq!(filtered.packets_with_options().count(), by_runs.len());
+                collected.read += filtered.read();
             }
             Ok(Some(other)) => collected.others.push(match other {
                 Item::Section(section) => format!("section {:?}", section.byte_order),

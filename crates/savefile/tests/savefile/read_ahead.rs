@@ -2,11 +2,12 @@
 
 use std::fs::OpenOptions;
 use std::path::Path;
+use std::sync::Arc;
 
-use ringtap_savefile::{Item, ReadErrorKind, ReadOptions, Reader};
+use ringtap_savefile::{Item, PacketFilter, ReadErrorKind, ReadOptions, Reader, Records};
 
 use crate::collect::{Collected, collect};
-use crate::craft::{LITTLE, Ng, PcapHeader, pattern};
+use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
 const MIB: usize = 1024 * 1024;
 
@@ -30,22 +31,48 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
     file
 }
 
-fn read(path: &Path, read_ahead: bool, buffer: usize) -> Collected {
+/// Chooses about half of the packets, and those of a kind.
+struct Even;
+
+fn is_even(len: u32, data: &[u8]) -> bool {
+    len.is_multiple_of(2) || data.len() == 77
+}
+
+impl PacketFilter for Even {
+    fn choose(&self, packets: Records<'_>, wanted: &mut Vec<bool>) {
+        wanted.extend(packets.map(|packet| is_even(packet.len, packet.data)));
+    }
+}
+
+fn read(path: &Path, read_ahead: bool, buffer: usize, filter: bool) -> Collected {
     let mut options = ReadOptions::default();
     options.read_ahead = read_ahead;
     options.buffer = buffer;
-    collect(Reader::open(path, &options).expect("header"))
+    let mut reader = Reader::open(path, &options).expect("header");
+    if filter {
+        reader.set_filter(Some(Arc::new(Even)));
+    }
+    collect(reader)
 }
 
 fn assert_same(bytes: &[u8], packets: usize) {
     let file = file(bytes);
-    let alone = read(file.path(), false, MIB);
+    let alone = read(file.path(), false, MIB, false);
     assert_eq!(alone.packets.len(), packets);
-    for buffer in [1, 100_000, MIB] {
-        let ahead = read(file.path(), true, buffer);
-        assert!(ahead.packets == alone.packets, "buffer of {buffer}");
-        assert_eq!(ahead.error_text(), alone.error_text());
-        assert_eq!(ahead.others, alone.others);
+    let mut chosen = alone.packets.clone();
+    chosen.retain(|packet| is_even(packet.len, &packet.data));
+    assert!(!chosen.is_empty() && chosen.len() < packets);
+    for (buffer, read_ahead) in [(1, true), (100_000, true), (MIB, true), (9000, false)] {
+        for (filter, expected) in [(false, &alone.packets), (true, &chosen)] {
+            let found = read(file.path(), read_ahead, buffer, filter);
+            assert!(
+                found.packets == *expected,
+                "buffer of {buffer}, ahead: {read_ahead}, filter: {filter}"
+            );
+            assert_eq!(found.read, packets);
+            assert_eq!(found.error_text(), alone.error_text());
+            assert_eq!(found.others, alone.others);
+        }
     }
 }
 
@@ -75,6 +102,30 @@ fn damage_at_the_end_is_the_same() {
     let damaged = header.record([1, 2, u32::MAX, 9], b"");
     assert_same(&[&whole[..], &damaged].concat(), sizes().count());
     assert_same(&[&whole[..], &damaged[..7]].concat(), sizes().count());
+}
+
+#[test]
+fn other_blocks_stay_where_they_are() {
+    let data = pattern(262_144);
+    let (little, big) = (Ng(LITTLE), Ng(BIG));
+    let mut bytes = little.prelude();
+    for (index, size) in sizes().enumerate() {
+        let ng = if index < sizes().count() / 2 {
+            little
+        } else {
+            big
+        };
+        if index == sizes().count() / 2 {
+            bytes.extend(ng.prelude());
+        }
+        bytes.extend(ng.enhanced(0, 5, &data[..size]));
+        match index % 40 {
+            7 => bytes.extend(ng.block(4, &[0; 4])),
+            19 => bytes.extend(ng.block(77, &data[..70_000])),
+            _ => {}
+        }
+    }
+    assert_same(&bytes, sizes().count());
 }
 
 #[test]
