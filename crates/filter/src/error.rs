@@ -38,6 +38,17 @@ pub enum ErrorKind {
     /// Something like an address that is none.
     #[error("not a valid IPv4 address")]
     BadIpv4,
+    /// Something like a DECnet address that is none.
+    #[error("not a valid DECnet address, which is AREA.NODE")]
+    BadDecnet,
+    /// A name of a DECnet node, for which there is no database.
+    #[error("DECnet nodes have no names, only addresses: AREA.NODE")]
+    DecnetName,
+    /// `gateway`, which libpcap does not support either where it supports IPv6.
+    #[error(
+        "\"gateway\" is not supported; \"ether host MAC and not host ADDRESS\" says what it means"
+    )]
+    NoGateway,
     /// Something like a hardware address that is none.
     #[error("not a valid hardware or IPv6 address")]
     BadHardwareAddress,

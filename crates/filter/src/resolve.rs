@@ -30,6 +30,12 @@ pub enum NameKind {
     /// The name of a protocol over OSI.
     #[error("OSI protocol")]
     IsoProtocol,
+    /// The type of an IS-IS packet, which has no names.
+    #[error("IS-IS packet type")]
+    IsisType,
+    /// The type of an LLC frame.
+    #[error("LLC type")]
+    LlcType,
     /// A host's name that stands for a hardware address.
     #[error("hardware address of host")]
     Ether,

@@ -1,6 +1,6 @@
 //! The expression as a tree. Each part knows its place in the text.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::ops::Range;
 
 use super::Proto;
@@ -48,6 +48,8 @@ pub(crate) enum Primitive {
     Pppoed,
     Pppoes(Option<u32>),
     Geneve(Option<u32>),
+    /// LLC frames, or those of this type.
+    Llc(Option<String>),
 }
 
 /// Which part of a packet an [`Id`] is compared with.
@@ -89,24 +91,33 @@ pub(crate) enum Id {
     Name(String),
     Number(u32),
     /// One to four dotted decimal numbers.
-    Ipv4(Dotted),
-    Ipv4Prefix(Dotted, u32),
-    Ipv4Mask(Dotted, Dotted),
+    Dotted(Dotted),
+    DottedPrefix(Dotted, u32),
+    DottedMask(Dotted, Dotted),
     Ipv6(Ipv6Addr),
     Ipv6Prefix(Ipv6Addr, u32),
     Mac([u8; 6]),
 }
 
-/// A dotted address that may have fewer than four parts.
+/// Two to four numbers with dots between: an IPv4 address, maybe with parts missing, or a DECnet one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dotted {
+    /// As an IPv4 address, unless a part is too large for one.
+    pub(crate) ipv4: Option<Ipv4>,
+    /// As a DECnet address, unless the area is no decimal number.
+    pub(crate) decnet: Option<u16>,
+}
+
+/// An IPv4 address that may have fewer than four parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ipv4 {
     /// The parts, right-aligned as they were written: `10.1` is 0.0.10.1.
     pub(crate) value: u32,
     /// How many parts, 2 to 4.
     pub(crate) parts: u32,
 }
 
-impl Dotted {
+impl Ipv4 {
     /// The address with the missing parts as zeros at the end.
     pub(crate) fn address(self) -> u32 {
         self.value.checked_shl(32 - 8 * self.parts).unwrap_or(0)
@@ -115,17 +126,6 @@ impl Dotted {
     /// The mask that covers the parts which were written.
     pub(crate) fn mask(self) -> u32 {
         u32::MAX.checked_shl(32 - 8 * self.parts).unwrap_or(0)
-    }
-}
-
-impl std::fmt::Display for Dotted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let bytes = Ipv4Addr::from_bits(self.value).octets();
-        let skip = 4_usize.saturating_sub(self.parts as usize);
-        for (at, byte) in bytes.iter().skip(skip).enumerate() {
-            write!(f, "{}{byte}", if at == 0 { "" } else { "." })?;
-        }
-        Ok(())
     }
 }
 
@@ -146,6 +146,10 @@ pub(crate) enum ByteTest {
     Equal,
     Less,
     Greater,
+    /// Any of these bits is set.
+    And,
+    /// The byte or one of these bits is set, which says little.
+    Or,
 }
 
 /// A 32-bit number computed from the packet.

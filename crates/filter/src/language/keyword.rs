@@ -85,6 +85,7 @@ pub(super) enum Keyword {
     Pppoed,
     Pppoes,
     Geneve,
+    Llc,
     /// Named in the language, not compiled yet.
     Later,
     /// A name for a number: an offset or a field's value.
@@ -189,6 +190,7 @@ const WORDS: &[(&str, Keyword)] = &[
     ("pppoed", Keyword::Pppoed),
     ("pppoes", Keyword::Pppoes),
     ("geneve", Keyword::Geneve),
+    ("llc", Keyword::Llc),
 ];
 
 /// Reserved words whose primitives are not compiled yet.
@@ -245,7 +247,6 @@ const LATER: &[&str] = &[
     "hsls",
     "vpi",
     "vci",
-    "llc",
 ];
 
 /// Offsets and values of header fields (RFC 792, RFC 793, RFC 3168, RFC 4443 and IANA's

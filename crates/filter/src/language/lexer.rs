@@ -6,7 +6,7 @@
 
 use std::net::Ipv6Addr;
 
-use super::ast::{Dotted, Span};
+use super::ast::{Dotted, Ipv4, Span};
 use super::keyword::{self, Keyword};
 use crate::error::{CompileError, ErrorKind, Hint};
 
@@ -22,7 +22,7 @@ pub(super) struct Token {
 pub(super) enum TokenKind {
     Keyword(Keyword),
     Number(u32),
-    Ipv4(Dotted),
+    Dotted(Dotted),
     Ipv6(Ipv6Addr),
     Mac([u8; 6]),
     Name(String),
@@ -191,9 +191,10 @@ fn word(word: &str, at: usize) -> Result<TokenKind, CompileError> {
     }
     let parts: Vec<&str> = word.split('.').collect();
     if (2..=4).contains(&parts.len()) && parts.iter().all(|part| is_number(part)) {
-        return dotted(&parts)
-            .map(TokenKind::Ipv4)
-            .ok_or_else(|| CompileError::new(span, ErrorKind::BadIpv4));
+        return Ok(TokenKind::Dotted(Dotted {
+            ipv4: ipv4(&parts),
+            decnet: decnet(&parts),
+        }));
     }
     Ok(TokenKind::Name(word.to_owned()))
 }
@@ -223,16 +224,30 @@ fn number(word: &str) -> Result<u32, ErrorKind> {
 }
 
 /// Dotted decimal; leading zeros are allowed and do not mean octal.
-fn dotted(parts: &[&str]) -> Option<Dotted> {
+fn ipv4(parts: &[&str]) -> Option<Ipv4> {
     let mut value = 0_u32;
     for part in parts {
         let octet: u8 = part.parse().ok()?;
         value = value << 8 | u32::from(octet);
     }
-    Some(Dotted {
+    Some(Ipv4 {
         value,
         parts: u32::try_from(parts.len()).ok()?,
     })
+}
+
+/// Area and node of a DECnet address, in the 6 and 10 bits that the numbers' lower ends fill, as
+/// in libpcap.
+fn decnet(parts: &[&str]) -> Option<u16> {
+    const NODE: u32 = 0x3ff;
+    let [area, node, ..] = parts else { return None };
+    let number = |digits: &str| {
+        let digits = digits.bytes().map_while(|b| char::from(b).to_digit(10));
+        digits.fold(0_u32, |n, digit| n.wrapping_mul(10).wrapping_add(digit))
+    };
+    let decimal = area.bytes().all(|b| b.is_ascii_digit());
+    let address = number(area) << 10 | number(node) & NODE;
+    decimal.then_some((address & 0xffff) as u16)
 }
 
 fn hex_pairs(word: &str) -> Option<[u8; 6]> {

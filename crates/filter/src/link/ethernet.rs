@@ -29,6 +29,18 @@ impl LinkLayer for Ethernet {
         Some(Addresses { dst: 0, src: 6 })
     }
 
+    fn llc(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        /// Novell's frames without an LLC header begin with a checksum that is not used.
+        const NO_CHECKSUM: u32 = 0xffff;
+        let Place {
+            type_field,
+            payload,
+            ..
+        } = place;
+        let is_length = field(values, Size::Half, type_field, Relation::Greater, LLC_MAX).negated();
+        Some(is_length.and(equals(values, Size::Half, payload, NO_CHECKSUM).negated()))
+    }
+
     fn mpls(&self) -> Option<EtherProto> {
         Some(et::MPLS)
     }

@@ -97,6 +97,7 @@ pub(crate) mod ethertype {
     pub(crate) const ATALK: u32 = 0x809b;
     pub(crate) const AARP: u32 = 0x80f3;
     pub(crate) const IPX: u32 = 0x8137;
+    pub(crate) const DECNET: u32 = 0x6003;
     pub(crate) const PPPOE_DISCOVERY: u32 = 0x8863;
     pub(crate) const PPPOE_SESSION: u32 = 0x8864;
     pub(crate) const MPLS: u32 = 0x8847;
@@ -144,6 +145,11 @@ pub(crate) trait LinkLayer {
 
     /// The hardware addresses, where the header has them in the Ethernet form.
     fn addresses(&self) -> Option<Addresses> {
+        None
+    }
+
+    /// Whether the payload begins with an LLC header; `None` where that is not known.
+    fn llc(&self, _values: &mut Values, _place: Place) -> Option<Condition> {
         None
     }
 

@@ -6,14 +6,22 @@ use super::{End, Lowered, Lowering, kind_name, lookup_failed, unknown};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Size};
 use crate::language::Proto;
-use crate::language::ast::{Direction, Id, Kind, Qualifiers};
+use crate::language::ast::{Direction, Dotted, Id, Kind, Qualifiers};
 use crate::link::{equals, ethertype, masked};
 use crate::resolve::NameKind;
 
 impl Lowering<'_> {
     pub(super) fn address(&mut self, qualifiers: Qualifiers, id: &Id) -> Lowered<Condition> {
         let net = qualifiers.kind == Kind::Net;
+        let whole = |dotted: Dotted| dotted.ipv4.ok_or(ErrorKind::BadIpv4);
         match *id {
+            Id::Number(number) if qualifiers.proto == Some(Proto::Decnet) => {
+                self.decnet_host(qualifiers.direction, number)
+            }
+            Id::Dotted(dotted) if qualifiers.proto == Some(Proto::Decnet) => {
+                let address = dotted.decnet.ok_or(ErrorKind::BadDecnet)?;
+                self.decnet_host(qualifiers.direction, address.into())
+            }
             Id::Name(ref name) if net => self.named_network(qualifiers, name),
             Id::Name(ref name) => self.named_host(qualifiers, name),
             Id::Number(number) if net => {
@@ -22,17 +30,21 @@ impl Lowering<'_> {
             }
             Id::Number(number) => self.ipv4(qualifiers, number, u32::MAX),
             // A dotted address with less than four parts is a network even after `host`.
-            Id::Ipv4(dotted) => self.ipv4(qualifiers, dotted.address(), dotted.mask()),
-            Id::Ipv4Prefix(dotted, bits) => {
+            Id::Dotted(dotted) => {
+                let dotted = whole(dotted)?;
+                self.ipv4(qualifiers, dotted.address(), dotted.mask())
+            }
+            Id::DottedPrefix(dotted, bits) => {
                 if bits > 32 {
                     return Err(ErrorKind::PrefixTooLong(32));
                 }
                 let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-                self.ipv4_network(qualifiers, dotted.address(), mask)
+                self.ipv4_network(qualifiers, whole(dotted)?.address(), mask)
             }
-            Id::Ipv4Mask(dotted, mask) => {
+            Id::DottedMask(dotted, mask) => {
                 // A mask with missing parts continues with zeros, as an address does.
-                self.ipv4_network(qualifiers, dotted.address(), mask.address())
+                let mask = whole(mask)?.address();
+                self.ipv4_network(qualifiers, whole(dotted)?.address(), mask)
             }
             Id::Ipv6(address) => self.ipv6(qualifiers, address, 128),
             Id::Ipv6Prefix(address, bits) => self.ipv6(qualifiers, address, bits),
@@ -59,7 +71,7 @@ impl Lowering<'_> {
             Some(Proto::Ip) => &[IP_ENDS],
             Some(Proto::Arp) => &[ARP_ENDS],
             Some(Proto::Rarp) => &[RARP_ENDS],
-            Some(Proto::Decnet) => return Err(ErrorKind::Unsupported("decnet host".to_owned())),
+            Some(Proto::Decnet) => return self.decnet_host(q.direction, address),
             Some(proto) => {
                 return Err(bad(
                     proto,
@@ -184,6 +196,8 @@ impl Lowering<'_> {
     fn named_network(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
         let found = self.resolver.network(name);
         let network = found.map_err(lookup_failed(NameKind::Network, name))?;
+        // The default route of networks(5), number 0, is none.
+        let network = network.filter(|number| !number.is_unspecified());
         let number = network.ok_or_else(|| unknown(NameKind::Network, name))?;
         // The database has no masks: the address must be the network's number itself, with
         // trailing zeros made up until the first part is not zero.
@@ -199,7 +213,7 @@ impl Lowering<'_> {
             return self.hardware_test(q.direction, address);
         }
         if q.proto == Some(Proto::Decnet) {
-            return Err(ErrorKind::Unsupported("decnet host".to_owned()));
+            return Err(ErrorKind::DecnetName);
         }
         let addresses = match name.parse() {
             // An address after a backslash.

@@ -5,7 +5,10 @@
 
 mod address;
 mod arith;
+mod decnet;
 mod encapsulation;
+mod llc;
+mod osi;
 mod port;
 mod protocol;
 mod special;
@@ -125,6 +128,7 @@ impl Lowering<'_> {
             Primitive::Pppoed => self.network(ethertype::PPPOE_DISCOVERY),
             Primitive::Pppoes(session) => self.pppoe_session(*session),
             Primitive::Geneve(network) => self.geneve(*network),
+            Primitive::Llc(kind) => self.llc(kind.as_deref()),
         }
     }
 
@@ -132,17 +136,21 @@ impl Lowering<'_> {
     fn qualified(&mut self, qualifiers: Qualifiers, id: &Id) -> Lowered<Condition> {
         match (qualifiers.kind, id) {
             (Kind::Protochain, _) => Err(ErrorKind::Unsupported("protochain".to_owned())),
-            (Kind::Gateway, _) => Err(ErrorKind::Unsupported("gateway".to_owned())),
             (_, Id::Ipv6(_) | Id::Ipv6Prefix(..) | Id::Mac(_))
             | (Kind::Default | Kind::Host | Kind::Net, _) => self.address(qualifiers, id),
+            (Kind::Gateway, Id::Name(_)) => Err(ErrorKind::NoGateway),
+            (Kind::Gateway, Id::Number(_) | Id::Dotted(_)) => Err(ErrorKind::BadQualifier {
+                qualifier: "gateway",
+                to: "an address; it takes the name of a host",
+            }),
             (Kind::Proto, Id::Name(name)) => self.named_protocol(qualifiers, name),
             (Kind::Proto, &Id::Number(number)) => self.numbered_protocol(qualifiers, number),
             (Kind::Port, Id::Name(name)) => self.named_port(qualifiers, name),
             (Kind::Port, &Id::Number(number)) => self.numbered_port(qualifiers, number),
             (Kind::Portrange, Id::Name(name)) => self.named_portrange(qualifiers, name),
             (Kind::Portrange, &Id::Number(number)) => self.single_portrange(qualifiers, number),
-            (kind, Id::Ipv4(_) | Id::Ipv4Prefix(..) | Id::Ipv4Mask(..)) => match id {
-                Id::Ipv4(_) => Err(ErrorKind::BadQualifier {
+            (kind, Id::Dotted(_) | Id::DottedPrefix(..) | Id::DottedMask(..)) => match id {
+                Id::Dotted(_) => Err(ErrorKind::BadQualifier {
                     qualifier: kind_name(kind),
                     to: "an IPv4 address",
                 }),

@@ -57,6 +57,9 @@ impl Lowering<'_> {
 
     pub(super) fn named_portrange(&mut self, q: Qualifiers, text: &str) -> Lowered<Condition> {
         let only = Self::transport(q, "a range of ports")?;
+        if let Some((first, last)) = numbers(text) {
+            return self.range(q, only, first, last);
+        }
         let whole = || unknown(NameKind::Portrange, text);
         let (first, last) = text.split_once('-').ok_or_else(whole)?;
         let whole = |_| whole();
@@ -69,6 +72,10 @@ impl Lowering<'_> {
             None
         };
         let only = combine(only, belongs, text)?;
+        self.range(q, only, first, last)
+    }
+
+    fn range(&mut self, q: Qualifiers, only: Only, first: u32, last: u32) -> Lowered<Condition> {
         check(first)?;
         check(last)?;
         self.ports(q, only, Ports::Range(first.min(last), first.max(last)))
@@ -157,6 +164,17 @@ impl Lowering<'_> {
             }
         }
     }
+}
+
+/// The two numbers that a range begins with; libpcap does not look at what comes after them.
+fn numbers(text: &str) -> Option<(u32, u32)> {
+    let (first, rest) = text.split_once('-')?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let number = |digits: &str| match digits.bytes().all(|b| b.is_ascii_digit()) {
+        true if !digits.is_empty() => Some(digits.parse().unwrap_or(u32::MAX)),
+        _ => None,
+    };
+    Some((number(first)?, number(&rest[..digits])?))
 }
 
 /// In the order in which they are tested.

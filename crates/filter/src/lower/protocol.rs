@@ -1,5 +1,6 @@
 //! Protocols: alone, and after `proto`.
 
+use super::osi::{self, nlpid};
 use super::{Lowered, Lowering, lookup_failed, unknown};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Size};
@@ -24,13 +25,6 @@ pub(super) mod ipproto {
     pub(in crate::lower) const VRRP: u32 = 112;
     pub(in crate::lower) const CARP: u32 = 112;
     pub(in crate::lower) const SCTP: u32 = 132;
-}
-
-/// OSI network layer protocol identifiers (ISO/IEC TR 9577).
-mod nlpid {
-    pub(super) const CLNP: u32 = 0x81;
-    pub(super) const ESIS: u32 = 0x82;
-    pub(super) const ISIS: u32 = 0x83;
 }
 
 impl Lowering<'_> {
@@ -88,17 +82,9 @@ impl Lowering<'_> {
             }),
             _ => match ether_number(proto) {
                 Some(number) => self.network(number),
-                None => Err(ErrorKind::Unsupported(proto.name().to_owned())),
+                None => self.isis_types(osi::isis_types(proto)),
             },
         }
-    }
-
-    /// An OSI packet whose first byte behind the LLC header (three bytes on Ethernet) is this
-    /// identifier.
-    fn over_osi(&mut self, identifier: u32) -> Lowered<Condition> {
-        let network = self.network(et::SAP_ISO)?;
-        let offset = self.place.payload + self.place.osi;
-        Ok(network.and(equals(self.values, Size::Byte, offset, identifier)))
     }
 
     /// `proto NUMBER` under its qualifiers.
@@ -109,7 +95,7 @@ impl Lowering<'_> {
             Some(Proto::Ip6) => self.over_ip6(number),
             Some(Proto::Link) => self.network(number),
             Some(Proto::Iso) => self.over_osi(number),
-            Some(Proto::Isis) => Err(ErrorKind::Unsupported("isis proto".to_owned())),
+            Some(Proto::Isis) => self.isis_type(number),
             Some(proto) => Err(ErrorKind::NoInnerProtocol(proto.name())),
         }
     }
@@ -135,7 +121,7 @@ impl Lowering<'_> {
                 "clnp" => nlpid::CLNP,
                 _ => return Err(unknown(NameKind::IsoProtocol, name)),
             },
-            Some(Proto::Isis) => return Err(ErrorKind::Unsupported("isis proto".to_owned())),
+            Some(Proto::Isis) => return Err(unknown(NameKind::IsisType, name)),
             Some(proto) => return Err(ErrorKind::NoInnerProtocol(proto.name())),
         };
         self.numbered_protocol(q, number)

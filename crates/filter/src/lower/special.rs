@@ -4,7 +4,7 @@ use super::{Lowered, Lowering};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Relation, Size, Test};
 use crate::language::Proto;
-use crate::language::ast::{ByteTest, Direction};
+use crate::language::ast::{ByteTest, Direction, Operator};
 use crate::link::{equals, ethertype, field, masked};
 use crate::program::opcode as op;
 
@@ -96,6 +96,17 @@ impl Lowering<'_> {
         let right = self.values.constant(number);
         let (relation, opposite) = match test {
             ByteTest::Equal => (Relation::Equal, false),
+            ByteTest::And => (Relation::AnyBit, false),
+            ByteTest::Or => {
+                let either = self.values.binary(Operator::Or, left, right);
+                let zero = self.values.constant(0);
+                return Condition::Test(Test {
+                    left: either,
+                    relation: Relation::Equal,
+                    right: zero,
+                })
+                .negated();
+            }
             ByteTest::Greater => (Relation::Greater, false),
             ByteTest::Less => (Relation::GreaterEqual, true),
         };

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use packets::Packet;
 use ringtap_filter::program::Reason;
 use ringtap_filter::{CompileOptions, ErrorKind, Insn, LinkType, Program, Tables, compile};
+use ringtap_testkit::expressions::Expected;
 use ringtap_testkit::libpcap::{self, Compile, Oracle};
 use ringtap_testkit::{Need, corpus, suite, test};
 
@@ -96,12 +97,25 @@ fn ethernet_on_the_corpus() {
 }
 
 /// The parts of the corpus that are tried here.
-const FILES: [&str; 2] = ["basics.txt", "encapsulation.txt"];
+const FILES: [&str; 11] = [
+    "basics.txt",
+    "encapsulation.txt",
+    "bytes.txt",
+    "everyday.txt",
+    "hardware.txt",
+    "hosts.txt",
+    "llc.txt",
+    "networks.txt",
+    "ports.txt",
+    "protocols.txt",
+    "syntax.txt",
+];
 
 /// The expressions of the committed corpus for a link type.
 fn expressions(dlt: u32) -> Vec<String> {
     let cases = ringtap_testkit::expressions::cases().into_iter();
     cases
+        .filter(|case| !matches!(case.expected, Expected::Known(_)))
         .filter(|case| case.dlts.contains(&dlt) && FILES.iter().any(|f| case.place.starts_with(f)))
         .map(|case| case.expression)
         .collect()

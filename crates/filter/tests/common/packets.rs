@@ -210,7 +210,54 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
     for header in llc {
         list.push((u16::from(header[0]), [header, &[0_u8; 40]].concat()));
     }
+    list.extend(control_fields());
+    list.extend(osi());
+    list.extend(decnet());
     list.extend(encapsulated::payloads());
+    list
+}
+
+/// LLC frames of all types.
+fn control_fields() -> Vec<(u16, Vec<u8>)> {
+    let controls = [
+        0x00, 0x02, 0x01, 0x05, 0x09, 0x11, 0x03, 0x13, 0x63, 0x43, 0x0f, 0x6f, 0x7f, 0xe3, 0xaf,
+        0x87, 0x0d,
+    ];
+    controls
+        .iter()
+        .map(|&control| (0x42, [&[0x42, 0x42, control][..], &[0; 10]].concat()))
+        .collect()
+}
+
+/// IS-IS packets of all types, behind LLC.
+fn osi() -> Vec<(u16, Vec<u8>)> {
+    (14..29)
+        .map(|kind| {
+            let header = [0xfe, 0xfe, 3, 0x83, 27, 1, 0, kind, 1, 0, 0];
+            (0xfe, [&header[..], &[0; 20]].concat())
+        })
+        .collect()
+}
+
+/// DECnet packets with the addresses 1.2 and 10.1023, in each kind of header.
+fn decnet() -> Vec<(u16, Vec<u8>)> {
+    let (one, other) = ([0x02, 0x04], [0xff, 0x2b]);
+    let mut list = Vec::new();
+    for (src, dst) in [(one, other), (other, one), (one, one)] {
+        for pad in [&[][..], &[0x81]] {
+            let short = [pad, &[0x02], &dst, &src, &[0]].concat();
+            let long = [
+                pad,
+                &[0x26, 0, 0, 0xaa, 0, 4, 0],
+                &dst,
+                &[0, 0, 0xaa, 0, 4, 0],
+                &src,
+                &[0; 4],
+            ];
+            list.push((0x6003, [&[20, 0][..], &short, &[0; 20]].concat()));
+            list.push((0x6003, [&[30, 0][..], &long.concat(), &[0; 20]].concat()));
+        }
+    }
     list
 }
 

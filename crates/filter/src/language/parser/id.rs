@@ -9,7 +9,7 @@ use super::{Parsed, Parser, VALUE, negate};
 pub(super) fn begins(kind: &TokenKind) -> bool {
     matches!(
         kind,
-        TokenKind::Name(_) | TokenKind::Ipv4(_) | TokenKind::Ipv6(_) | TokenKind::Mac(_)
+        TokenKind::Name(_) | TokenKind::Dotted(_) | TokenKind::Ipv6(_) | TokenKind::Mac(_)
     )
 }
 
@@ -81,7 +81,7 @@ impl Parser<'_> {
         let id = match self.peek() {
             Some(TokenKind::Name(name)) => Id::Name(name.clone()),
             Some(&TokenKind::Number(number)) => Id::Number(number),
-            Some(&TokenKind::Ipv4(address)) => Id::Ipv4(address),
+            Some(&TokenKind::Dotted(address)) => Id::Dotted(address),
             Some(&TokenKind::Ipv6(address)) => Id::Ipv6(address),
             Some(&TokenKind::Mac(address)) => Id::Mac(address),
             _ => return Err(self.unexpected(VALUE)),
@@ -97,16 +97,16 @@ impl Parser<'_> {
     /// `/24` and `mask 255.255.255.0` after an address.
     fn suffix(&mut self, id: Id) -> Parsed<Id> {
         Ok(match id {
-            Id::Ipv4(address) if self.take_symbol(Symbol::Slash) => {
-                Id::Ipv4Prefix(address, self.plain_number()?)
+            Id::Dotted(address) if self.take_symbol(Symbol::Slash) => {
+                Id::DottedPrefix(address, self.plain_number()?)
             }
             Id::Ipv6(address) if self.take_symbol(Symbol::Slash) => {
                 Id::Ipv6Prefix(address, self.plain_number()?)
             }
-            Id::Ipv4(address) if self.take_keyword(Keyword::Mask) => match self.peek() {
-                Some(&TokenKind::Ipv4(mask)) => {
+            Id::Dotted(address) if self.take_keyword(Keyword::Mask) => match self.peek() {
+                Some(&TokenKind::Dotted(mask)) => {
                     self.at += 1;
-                    Id::Ipv4Mask(address, mask)
+                    Id::DottedMask(address, mask)
                 }
                 _ => return Err(self.unexpected(&["a dotted netmask"])),
             },

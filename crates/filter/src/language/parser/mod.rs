@@ -141,7 +141,7 @@ impl Parser<'_> {
             _ if wants_junction => Some(Hint::MissingJunction),
             TokenKind::Name(_)
             | TokenKind::Number(_)
-            | TokenKind::Ipv4(_)
+            | TokenKind::Dotted(_)
             | TokenKind::Ipv6(_)
             | TokenKind::Mac(_)
                 if !wants_value =>

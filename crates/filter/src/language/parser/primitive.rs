@@ -5,7 +5,6 @@ use super::super::ast::{ByteTest, Direction, Expr, Kind, Primitive, Qualifiers};
 use super::super::keyword::Keyword;
 use super::super::lexer::{Symbol, TokenKind};
 use super::{CONDITION, Parsed, Parser};
-use crate::error::{CompileError, ErrorKind};
 
 impl Parser<'_> {
     /// One primitive, and the qualifiers that a value after it takes over.
@@ -158,6 +157,7 @@ impl Parser<'_> {
             Keyword::Pppoed => Primitive::Pppoed,
             Keyword::Pppoes => Primitive::Pppoes(self.optional_number()?),
             Keyword::Geneve => Primitive::Geneve(self.optional_number()?),
+            Keyword::Llc => Primitive::Llc(self.llc_type()),
             _ => {
                 self.at = at;
                 return Ok(None);
@@ -175,24 +175,30 @@ impl Parser<'_> {
         }
     }
 
+    /// The name after `llc`, which may be one that is a keyword elsewhere.
+    fn llc_type(&mut self) -> Option<String> {
+        const KEYWORD: &str = "rnr";
+        let token = self.peek_token()?;
+        let word = &self.text[token.span.clone()];
+        let name = match &token.kind {
+            TokenKind::Name(name) => name.clone(),
+            TokenKind::Keyword(_) if word == KEYWORD => word.to_owned(),
+            _ => return None,
+        };
+        self.at += 1;
+        Some(name)
+    }
+
     /// `byte OFFSET = VALUE`.
     fn byte(&mut self) -> Parsed<Primitive> {
         let offset = self.plain_number()?;
-        let start = self.start();
         let test = match self.peek() {
             Some(TokenKind::Symbol(Symbol::Equal)) => ByteTest::Equal,
             Some(TokenKind::Symbol(Symbol::Less)) => ByteTest::Less,
             Some(TokenKind::Symbol(Symbol::Greater)) => ByteTest::Greater,
-            Some(TokenKind::Symbol(Symbol::Ampersand | Symbol::Bar)) => {
-                self.at += 1;
-                let span = self.span_from(start);
-                let word = self.text[span.clone()].to_owned();
-                return Err(CompileError::new(
-                    span,
-                    ErrorKind::Unsupported(format!("byte {word}")),
-                ));
-            }
-            _ => return Err(self.unexpected(&["=", "<", ">"])),
+            Some(TokenKind::Symbol(Symbol::Ampersand)) => ByteTest::And,
+            Some(TokenKind::Symbol(Symbol::Bar)) => ByteTest::Or,
+            _ => return Err(self.unexpected(&["=", "<", ">", "&", "|"])),
         };
         self.at += 1;
         Ok(Primitive::Byte(offset, test, self.plain_number()?))
