@@ -44,11 +44,6 @@ pub enum ErrorKind {
     /// A name of a DECnet node, for which there is no database.
     #[error("DECnet nodes have no names, only addresses: AREA.NODE")]
     DecnetName,
-    /// `gateway`, which libpcap does not support either where it supports IPv6.
-    #[error(
-        "\"gateway\" is not supported; \"ether host MAC and not host ADDRESS\" says what it means"
-    )]
-    NoGateway,
     /// Something like a hardware address that is none.
     #[error("not a valid hardware or IPv6 address")]
     BadHardwareAddress,

@@ -48,6 +48,7 @@ pub(crate) enum Primitive {
     Pppoed,
     Pppoes(Option<u32>),
     Geneve(Option<u32>),
+    Vxlan(Option<u32>),
     /// LLC frames, or those of this type.
     Llc(Option<String>),
 }

@@ -85,6 +85,7 @@ pub(super) enum Keyword {
     Pppoed,
     Pppoes,
     Geneve,
+    Vxlan,
     Llc,
     /// Named in the language, not compiled yet.
     Later,
@@ -190,6 +191,7 @@ const WORDS: &[(&str, Keyword)] = &[
     ("pppoed", Keyword::Pppoed),
     ("pppoes", Keyword::Pppoes),
     ("geneve", Keyword::Geneve),
+    ("vxlan", Keyword::Vxlan),
     ("llc", Keyword::Llc),
 ];
 

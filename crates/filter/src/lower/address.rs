@@ -193,6 +193,33 @@ impl Lowering<'_> {
         })
     }
 
+    /// By way of a host: the frame has its hardware address, the packet not its IPv4 address.
+    pub(super) fn gateway(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
+        if !matches!(q.proto, None | Some(Proto::Ip | Proto::Arp | Proto::Rarp)) {
+            return Err(ErrorKind::BadQualifier {
+                qualifier: q.proto.map_or("", Proto::name),
+                to: "gateway",
+            });
+        }
+        let [frame, packet] = [Some(Proto::Link), q.proto].map(|proto| Qualifiers {
+            proto,
+            direction: Direction::Default,
+            kind: Kind::Host,
+        });
+        let by_way = self.named_host(frame, name)?;
+        let addresses = self.host_addresses(name)?;
+        let mut ends = Vec::new();
+        for address in addresses {
+            if let IpAddr::V4(v4) = address {
+                ends.push(self.ipv4(packet, v4.to_bits(), u32::MAX)?);
+            }
+        }
+        if ends.is_empty() {
+            return Err(ErrorKind::NoAddressOfFamily(name.to_owned()));
+        }
+        Ok(by_way.and(Condition::Any(ends).negated()))
+    }
+
     fn named_network(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
         let found = self.resolver.network(name);
         let network = found.map_err(lookup_failed(NameKind::Network, name))?;
@@ -205,6 +232,20 @@ impl Lowering<'_> {
         self.ipv4(q, address, mask)
     }
 
+    /// The addresses of a host, at least one.
+    fn host_addresses(&self, name: &str) -> Lowered<Vec<IpAddr>> {
+        // An address after a backslash.
+        if let Ok(address) = name.parse() {
+            return Ok(vec![address]);
+        }
+        let found = self.resolver.host(name);
+        let addresses = found.map_err(lookup_failed(NameKind::Host, name))?;
+        match addresses.is_empty() {
+            true => Err(unknown(NameKind::Host, name)),
+            false => Ok(addresses),
+        }
+    }
+
     fn named_host(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
         if q.proto == Some(Proto::Link) {
             let found = self.resolver.ether(name);
@@ -215,19 +256,8 @@ impl Lowering<'_> {
         if q.proto == Some(Proto::Decnet) {
             return Err(ErrorKind::DecnetName);
         }
-        let addresses = match name.parse() {
-            // An address after a backslash.
-            Ok(address) => vec![address],
-            Err(_) => {
-                let found = self.resolver.host(name);
-                found.map_err(lookup_failed(NameKind::Host, name))?
-            }
-        };
-        if addresses.is_empty() {
-            return Err(unknown(NameKind::Host, name));
-        }
         let mut tests = Vec::new();
-        for address in addresses {
+        for address in self.host_addresses(name)? {
             match (address, q.proto) {
                 (IpAddr::V4(_), Some(Proto::Ip6))
                 | (IpAddr::V6(_), Some(Proto::Ip | Proto::Arp | Proto::Rarp)) => {}

@@ -66,7 +66,7 @@ pub(crate) fn defeats_optimizer(expr: &Expr) -> bool {
             defeats_optimizer(first) || rest.iter().any(|(_, next)| defeats_optimizer(next))
         }
         Expr::Primitive(primitive, _) => match primitive {
-            Primitive::Geneve(_) => true,
+            Primitive::Geneve(_) | Primitive::Vxlan(_) => true,
             Primitive::Id(qualifiers, _) => qualifiers.kind == Kind::Protochain,
             _ => false,
         },
@@ -128,6 +128,7 @@ impl Lowering<'_> {
             Primitive::Pppoed => self.network(ethertype::PPPOE_DISCOVERY),
             Primitive::Pppoes(session) => self.pppoe_session(*session),
             Primitive::Geneve(network) => self.geneve(*network),
+            Primitive::Vxlan(network) => self.vxlan(*network),
             Primitive::Llc(kind) => self.llc(kind.as_deref()),
         }
     }
@@ -138,7 +139,7 @@ impl Lowering<'_> {
             (Kind::Protochain, _) => Err(ErrorKind::Unsupported("protochain".to_owned())),
             (_, Id::Ipv6(_) | Id::Ipv6Prefix(..) | Id::Mac(_))
             | (Kind::Default | Kind::Host | Kind::Net, _) => self.address(qualifiers, id),
-            (Kind::Gateway, Id::Name(_)) => Err(ErrorKind::NoGateway),
+            (Kind::Gateway, Id::Name(name)) => self.gateway(qualifiers, name),
             (Kind::Gateway, Id::Number(_) | Id::Dotted(_)) => Err(ErrorKind::BadQualifier {
                 qualifier: "gateway",
                 to: "an address; it takes the name of a host",

@@ -128,7 +128,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The names after `ether proto`.
+/// The names after `ether proto`; `lldp` and `slow` came with libpcap 1.11.
 const ETHER_NAMES: &[(&str, EtherProto)] = &[
     ("aarp", et::AARP),
     ("arp", et::ARP),
@@ -140,12 +140,14 @@ const ETHER_NAMES: &[(&str, EtherProto)] = &[
     ("ipx", et::SAP_IPX),
     ("iso", et::SAP_ISO),
     ("lat", 0x6004),
+    ("lldp", 0x88cc),
     ("loopback", 0x9000),
     ("mopdl", 0x6001),
     ("moprc", 0x6002),
     ("netbeui", et::SAP_NETBEUI),
     ("rarp", et::RARP),
     ("sca", 0x6007),
+    ("slow", 0x8809),
     ("stp", et::SAP_STP),
 ];
 

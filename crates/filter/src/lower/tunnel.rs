@@ -6,13 +6,16 @@ use super::protocol::ipproto;
 use super::{Lowered, Lowering};
 use crate::ir::{Cell, Condition, Offset, Relation, Size, Test, Values};
 use crate::language::ast::Operator;
-use crate::link::{self, Place, equals, ethertype, masked};
+use crate::link::{self, Place, equals, ethertype, field, masked};
 
-/// Ports, lengths and numbers of the headers (RFC 768, RFC 8200, RFC 8926), in bytes.
+/// Ports, lengths and numbers of the headers (RFC 768, RFC 8200, RFC 7348, RFC 8926), in bytes.
 const UDP_HEADER: u32 = 8;
 const IP6_HEADER: u32 = 40;
 const GENEVE_PORT: u32 = 6081;
 const GENEVE_HEADER: u32 = 8;
+const VXLAN_PORT: u32 = 4789;
+const VXLAN_HEADER: u32 = 8;
+const LARGEST_NETWORK: u32 = (1 << 24) - 1;
 /// The protocol of an inner Ethernet frame.
 const BRIDGED_ETHERNET: u32 = 0x6558;
 
@@ -62,22 +65,33 @@ impl Inner {
 impl Lowering<'_> {
     /// A Geneve tunnel; what comes after is looked for in the inner packet.
     pub(super) fn geneve(&mut self, network: Option<u32>) -> Lowered<Condition> {
-        const MAX: u32 = (1 << 24) - 1;
-        in_range("Geneve VNI", network, MAX)?;
+        in_range("Geneve VNI", network, LARGEST_NETWORK)?;
+        self.tunnel(|this, udp, inner| this.geneve_header(udp, network, inner))
+    }
+
+    /// A VXLAN tunnel; what comes after is looked for in the inner frame.
+    pub(super) fn vxlan(&mut self, network: Option<u32>) -> Lowered<Condition> {
+        in_range("VXLAN VNI", network, LARGEST_NETWORK)?;
+        self.tunnel(|this, udp, inner| this.vxlan_header(udp, network, inner))
+    }
+
+    /// A tunnel over UDP. `header` makes the tests behind the IP header, where UDP begins.
+    fn tunnel(
+        &mut self,
+        mut header: impl FnMut(&mut Self, Offset, Inner) -> Condition,
+    ) -> Lowered<Condition> {
         let inner = Inner::new(self.values);
         let over_ip4 = {
             let outer = self.over_ip4(ipproto::UDP)?;
             let first = self.first_fragment();
             let udp = self.values.behind_header(self.place.network);
-            let tunnel = self.geneve_header(udp, network, inner);
-            outer.and(first).and(tunnel)
+            outer.and(first).and(header(self, udp, inner))
         };
         let over_ip6 = {
             let outer = self.network(ethertype::IP6)?;
             let at = self.place.network;
             let next = equals(self.values, Size::Byte, at + 6, ipproto::UDP);
-            let tunnel = self.geneve_header(at + IP6_HEADER, network, inner);
-            outer.and(next).and(tunnel)
+            outer.and(next).and(header(self, at + IP6_HEADER, inner))
         };
         self.link = link::in_tunnel();
         // What an OSI header is behind is taken from the outer link layer, as in libpcap.
@@ -86,7 +100,29 @@ impl Lowering<'_> {
         Ok(over_ip4.or(over_ip6))
     }
 
-    /// The tests behind an IP header, and the place of the inner packet.
+    /// Port, flags and network of VXLAN, and the place of the inner frame.
+    fn vxlan_header(&mut self, udp: Offset, network: Option<u32>, inner: Inner) -> Condition {
+        /// The flag that says that the network's number is valid.
+        const NETWORK_VALID: u32 = 0x08;
+        let values = &mut *self.values;
+        let at = udp + UDP_HEADER;
+        let mut found = equals(values, Size::Half, udp + 2, VXLAN_PORT);
+        found = found.and(field(
+            values,
+            Size::Byte,
+            at,
+            Relation::AnyBit,
+            NETWORK_VALID,
+        ));
+        if let Some(network) = network {
+            found = found.and(masked(values, Size::Word, at + 4, !0xff, network << 8));
+        }
+        let behind = values.distance(at + VXLAN_HEADER);
+        found = found.and(Condition::Set(inner.header, behind));
+        found.and(inner.with_frame(values))
+    }
+
+    /// Port, version and network of Geneve, and the place of the inner packet.
     fn geneve_header(&mut self, udp: Offset, network: Option<u32>, inner: Inner) -> Condition {
         const VERSION: u32 = 0xc0;
         const OPTION_WORDS: u32 = 0x3f;

@@ -80,6 +80,8 @@ impl Parser<'_> {
         let start = self.start();
         let id = match self.peek() {
             Some(TokenKind::Name(name)) => Id::Name(name.clone()),
+            // A keyword only since libpcap 1.11: behind qualifiers it is still a name.
+            Some(TokenKind::Keyword(Keyword::Vxlan)) => Id::Name("vxlan".to_owned()),
             Some(&TokenKind::Number(number)) => Id::Number(number),
             Some(&TokenKind::Dotted(address)) => Id::Dotted(address),
             Some(&TokenKind::Ipv6(address)) => Id::Ipv6(address),

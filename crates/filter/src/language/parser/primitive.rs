@@ -157,6 +157,7 @@ impl Parser<'_> {
             Keyword::Pppoed => Primitive::Pppoed,
             Keyword::Pppoes => Primitive::Pppoes(self.optional_number()?),
             Keyword::Geneve => Primitive::Geneve(self.optional_number()?),
+            Keyword::Vxlan => Primitive::Vxlan(self.optional_number()?),
             Keyword::Llc => Primitive::Llc(self.llc_type()),
             _ => {
                 self.at = at;
