@@ -19,6 +19,8 @@
 #![forbid(unsafe_code)]
 
 pub mod disasm;
+#[cfg(any(test, fuzzing))]
+pub mod each_pass;
 pub mod ebpf;
 mod emit;
 mod error;
@@ -30,6 +32,10 @@ mod lower;
 pub mod program;
 pub mod resolve;
 pub mod socket;
+
+#[cfg(test)]
+#[path = "../tests/common/generate.rs"]
+mod generate;
 
 pub use error::{CompileError, ErrorKind, Hint};
 pub use language::limits;
@@ -88,28 +94,54 @@ pub fn compile(
     resolver: &dyn Resolver,
 ) -> Result<Program, CompileError> {
     let whole = |kind| CompileError::new(0..expr.len(), kind);
-    let link = link::link_layer(options)
-        .ok_or_else(|| whole(ErrorKind::UnsupportedLinkType(options.link_type.0)))?;
-    let tree = language::parse(expr)?;
-    let optimize = options.optimize && !tree.as_ref().is_some_and(lower::defeats_optimizer);
-    let as_libpcap = CompileOptions {
-        optimize,
-        ..options.clone()
-    };
-    let mut values = ir::Values::new(optimize);
-    let condition = match tree {
-        Some(tree) => lower::lower(&tree, &as_libpcap, &*link, resolver, &mut values)?,
-        None => ir::Condition::Constant(true),
-    };
-    let mut graph = ir::Graph::new(&condition, &mut values, options.optimize);
-    if graph.is_too_large() {
-        return Err(whole(ErrorKind::TooLarge));
-    }
+    let Decision {
+        mut graph,
+        values,
+        may_refuse,
+    } = decision(expr, options, resolver)?;
     if options.optimize {
         let optimized = ir::optimize(&mut graph, &values);
-        if optimize && optimized == Err(ir::RejectsAll) {
+        if may_refuse && optimized == Err(ir::RejectsAll) {
             return Err(whole(ErrorKind::RejectsAll));
         }
     }
     emit::emit(&graph, &values, options.snaplen, options.optimize).map_err(whole)
+}
+
+/// An expression as a decision graph that was not worked on.
+struct Decision {
+    graph: ir::Graph,
+    values: ir::Values,
+    /// Whether libpcap, too, would refuse the expression if it rejects every packet.
+    may_refuse: bool,
+}
+
+fn decision(
+    expr: &str,
+    options: &CompileOptions,
+    resolver: &dyn Resolver,
+) -> Result<Decision, CompileError> {
+    let whole = |kind| CompileError::new(0..expr.len(), kind);
+    let link = link::link_layer(options)
+        .ok_or_else(|| whole(ErrorKind::UnsupportedLinkType(options.link_type.0)))?;
+    let tree = language::parse(expr)?;
+    let may_refuse = options.optimize && !tree.as_ref().is_some_and(lower::defeats_optimizer);
+    let as_libpcap = CompileOptions {
+        optimize: may_refuse,
+        ..options.clone()
+    };
+    let mut values = ir::Values::new(may_refuse);
+    let condition = match tree {
+        Some(tree) => lower::lower(&tree, &as_libpcap, &*link, resolver, &mut values)?,
+        None => ir::Condition::Constant(true),
+    };
+    let graph = ir::Graph::new(&condition, &mut values, options.optimize);
+    if graph.is_too_large() {
+        return Err(whole(ErrorKind::TooLarge));
+    }
+    Ok(Decision {
+        graph,
+        values,
+        may_refuse,
+    })
 }

@@ -70,7 +70,7 @@ impl Node {
 }
 
 /// A condition as a graph.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
     index: Index,

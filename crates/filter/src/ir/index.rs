@@ -7,7 +7,7 @@
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 /// Positions in a list by the hash of the element there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Index {
     /// Position plus one; 0 is free. The length is a power of two.
     slots: Vec<u32>,

@@ -23,6 +23,8 @@ mod weak;
 pub(crate) use condition::{Condition, Test};
 pub(crate) use graph::{ACCEPT, Graph, NodeId, REJECT, Step};
 pub(crate) use index::Index;
+#[cfg(any(test, fuzzing))]
+pub(crate) use passes::{Pass, ROUNDS};
 pub(crate) use passes::{RejectsAll, optimize};
 pub(crate) use value::{Cell, Offset, Size, Value, ValueId, Values, apply};
 

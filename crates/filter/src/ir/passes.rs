@@ -4,7 +4,55 @@ use super::strong::Strong;
 use super::weak::Weak;
 use super::{Graph, REJECT, Values, group, thread};
 
-/// How often a pass is repeated; each repetition makes the graph smaller or is the last.
+/// A rewriting of the graph that keeps what it decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// Decides tests of computed numbers at the beginning.
+    SettleRoot,
+    /// Leads edges past tests that libpcap knows the outcome of, too, and leaves out tests that
+    /// decide nothing.
+    ThreadWeakly,
+    /// Puts tests of one value together.
+    Group,
+    /// Leads edges past all tests whose outcome follows.
+    ThreadStrongly,
+}
+
+impl Pass {
+    /// All of them.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) const ALL: [Self; 4] = [
+        Self::SettleRoot,
+        Self::ThreadWeakly,
+        Self::Group,
+        Self::ThreadStrongly,
+    ];
+
+    /// Does it once. Whether anything changed.
+    pub(crate) fn run(self, graph: &mut Graph, values: &Values) -> bool {
+        match self {
+            Self::SettleRoot => thread::settle_root(graph, values),
+            Self::ThreadWeakly => thread::thread::<Weak>(graph, values),
+            Self::Group => group::group(graph),
+            Self::ThreadStrongly => thread::thread::<Strong>(graph, values),
+        }
+    }
+
+    /// Whether packets that are cut short are decided as before, too. Where not, a packet may be
+    /// accepted that was rejected for a load beyond its end.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn is_exact(self) -> bool {
+        self == Self::ThreadStrongly
+    }
+}
+
+/// The passes in two rounds, each repeated until nothing changes.
+pub(crate) const ROUNDS: [[Pass; 2]; 2] = [
+    [Pass::SettleRoot, Pass::ThreadWeakly],
+    [Pass::Group, Pass::ThreadStrongly],
+];
+
+/// How often a round is repeated; each repetition makes the graph smaller or is the last.
 const MOST_REPETITIONS: usize = 32;
 
 /// The expression rejects every packet.
@@ -16,20 +64,16 @@ pub(crate) struct RejectsAll;
 /// # Errors
 /// Where libpcap, too, finds that nothing is ever accepted.
 pub(crate) fn optimize(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
-    for _ in 0..MOST_REPETITIONS {
-        thread::settle_root(graph, values);
-        if !thread::thread::<Weak>(graph, values) {
-            break;
+    for (n, round) in ROUNDS.into_iter().enumerate() {
+        for _ in 0..MOST_REPETITIONS {
+            let changed = round.map(|pass| pass.run(graph, values));
+            if changed == [false; 2] {
+                break;
+            }
         }
-    }
-    if graph.root() == REJECT {
-        return Err(RejectsAll);
-    }
-    for _ in 0..MOST_REPETITIONS {
-        let grouped = group::group(graph);
-        let threaded = thread::thread::<Strong>(graph, values);
-        if !grouped && !threaded {
-            break;
+        // After the first round only what libpcap finds is found.
+        if n == 0 && graph.root() == REJECT {
+            return Err(RejectsAll);
         }
     }
     Ok(())

@@ -132,7 +132,9 @@ fn pass<K: Knowledge>(graph: &Graph, knowledge: &K, mut target: NodeId, state: &
 }
 
 /// Decides tests of computed numbers at the root, and behind a test there that decides nothing.
-pub(super) fn settle_root(graph: &mut Graph, values: &Values) {
+/// Whether the root is another now.
+pub(super) fn settle_root(graph: &mut Graph, values: &Values) -> bool {
+    let before = graph.root();
     let outcome = |graph: &Graph, id: NodeId| {
         let node = graph.node(id)?;
         let Test {
@@ -150,10 +152,10 @@ pub(super) fn settle_root(graph: &mut Graph, values: &Values) {
         if let Some(target) = outcome(graph, graph.root()) {
             graph.set_root(target);
         } else if root.yes != root.no {
-            return;
+            break;
         } else if graph.node(root.yes).is_some() {
             let Some(target) = outcome(graph, root.yes) else {
-                return;
+                break;
             };
             let mut root = root;
             (root.yes, root.no) = (target, target);
@@ -162,7 +164,8 @@ pub(super) fn settle_root(graph: &mut Graph, values: &Values) {
         } else if root.test().is_some() {
             graph.set_root(root.yes);
         } else {
-            return;
+            break;
         }
     }
+    graph.root() != before
 }
