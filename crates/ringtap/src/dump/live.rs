@@ -68,6 +68,7 @@ pub(crate) fn run(
         args,
         begun,
         delivered: AtomicU64::new(0),
+        interruptions: AtomicU64::new(0),
     };
     let result = run.pump_all(&mut sources);
     let stats = run.until_the_end(sum(&mut sources));
@@ -157,6 +158,8 @@ struct Run<'a> {
     begun: (Timestamp, Instant),
     /// Packets that the sources have handed out.
     delivered: AtomicU64,
+    /// Interruptions of the capture that were told of.
+    interruptions: AtomicU64,
 }
 
 impl Run<'_> {
@@ -202,6 +205,7 @@ impl Run<'_> {
         let engine = source.describe().engine;
         let mut ending: Option<(Instant, Option<u64>)> = None;
         let mut delivered = 0;
+        let mut interruptions = 0;
         loop {
             if self.requests.stop() && ending.is_none() {
                 let mut sink = self.sink();
@@ -233,12 +237,22 @@ impl Run<'_> {
                 Ok(Next::End) => return Ok(()),
                 Ok(Next::TimedOut) if ending.is_some() => return Ok(()),
                 Ok(_) => {}
-                Err(error) if error.is_transient() => notice(format_args!("{error}; waiting")),
+                Err(error) if error.is_transient() => {
+                    interruptions += 1;
+                    self.interrupted(interruptions, &error);
+                }
                 Err(error) => return Err(error.into()),
             }
             if ending.is_some_and(|(deadline, _)| Instant::now() >= deadline) {
                 return Ok(());
             }
+        }
+    }
+
+    /// Tells of a source's interruption, its so manieth; once for all sources, since each meets it.
+    fn interrupted(&self, number: u64, error: &ringtap_capture::Error) {
+        if self.interruptions.fetch_max(number, Ordering::Relaxed) < number {
+            notice(format_args!("{error}; waiting"));
         }
     }
 
