@@ -1,6 +1,6 @@
 //! The capture file that is written: begun when the first interface is known, block by block.
 
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub(crate) struct Settings {
 
 enum State {
     /// The file is open, its header not written.
-    Waiting(File),
+    Waiting(Opened),
     Pcap(PcapWriter<File>),
     Pcapng(PcapngWriter<File>),
     /// The header could not be written.
@@ -53,18 +53,13 @@ enum State {
 impl CaptureFile {
     /// Creates the file, or takes standard output for `-`.
     pub(crate) fn create(path: &Path, settings: Settings) -> Result<Self, DumpError> {
-        let file = if path.as_os_str() == "-" {
-            io::stdout().as_fd().try_clone_to_owned().map(File::from)
-        } else {
-            File::create(path)
-        };
-        let file = file.map_err(|source| DumpError::Create {
+        let opened = Opened::at(path).map_err(|source| DumpError::Create {
             path: path.to_owned(),
             source,
         })?;
         Ok(Self {
             path: path.to_owned(),
-            state: State::Waiting(file),
+            state: State::Waiting(opened),
             settings,
             first_interface: 0,
             described: 0,
@@ -83,23 +78,25 @@ impl CaptureFile {
         if self.settings.format == FileFormat::Pcap {
             return Ok(());
         }
-        let result = match &mut self.state {
-            State::Pcapng(writer) => writer.start_section(section),
+        match &mut self.state {
+            State::Pcapng(writer) => {
+                let result = writer.start_section(section);
+                result.map_err(|source| self.failed(source))
+            }
             _ => self.begin_pcapng(section),
-        };
-        result.map_err(|source| self.failed(source))
+        }
     }
 
     /// Describes those of the source's interfaces that are new.
     pub(crate) fn describe(&mut self, interfaces: &[Interface]) -> Result<(), DumpError> {
         while let Some(interface) = interfaces.get(self.described as usize) {
-            self.add(interface).map_err(|source| self.failed(source))?;
+            self.add(interface)?;
             self.described += 1;
         }
         Ok(())
     }
 
-    fn add(&mut self, interface: &Interface) -> Result<(), WriteError> {
+    fn add(&mut self, interface: &Interface) -> Result<(), DumpError> {
         if matches!(self.state, State::Waiting(_)) {
             match self.settings.format {
                 FileFormat::Pcap => self.begin_pcap(interface)?,
@@ -116,26 +113,36 @@ impl CaptureFile {
                         stated => stated.min(snaplen),
                     };
                 }
-                writer.add_interface(&interface)?;
+                let result = writer.add_interface(&interface);
+                result.map_err(|source| self.failed(source))?;
             }
             State::Waiting(_) | State::Failed => {}
         }
         Ok(())
     }
 
-    fn begin_pcap(&mut self, interface: &Interface) -> Result<(), WriteError> {
+    fn begin_pcap(&mut self, interface: &Interface) -> Result<(), DumpError> {
         let mut options = PcapOptions::for_interface(interface);
         options.nanos = self.settings.nano || (options.nanos && !self.settings.live);
         options.snaplen = self.settings.snaplen.unwrap_or(interface.snaplen);
-        if let State::Waiting(file) = std::mem::replace(&mut self.state, State::Failed) {
-            self.state = State::Pcap(PcapWriter::new(file, &options)?);
-        }
-        Ok(())
+        self.begin(|file| PcapWriter::new(file, &options).map(State::Pcap))
     }
 
-    fn begin_pcapng(&mut self, section: &Section) -> Result<(), WriteError> {
-        if let State::Waiting(file) = std::mem::replace(&mut self.state, State::Failed) {
-            self.state = State::Pcapng(PcapngWriter::new(file, section)?);
+    fn begin_pcapng(&mut self, section: &Section) -> Result<(), DumpError> {
+        self.begin(|file| PcapngWriter::new(file, section).map(State::Pcapng))
+    }
+
+    /// Empties the file that waits, and has its header written.
+    fn begin(
+        &mut self,
+        header: impl FnOnce(File) -> Result<State, WriteError>,
+    ) -> Result<(), DumpError> {
+        if let State::Waiting(opened) = std::mem::replace(&mut self.state, State::Failed) {
+            let file = opened.emptied().map_err(|source| DumpError::Create {
+                path: self.path.clone(),
+                source,
+            })?;
+            self.state = header(file).map_err(|source| self.failed(source))?;
         }
         Ok(())
     }
@@ -205,7 +212,7 @@ impl CaptureFile {
         let result = match self.state {
             State::Pcap(writer) => writer.finish().map(|(_, totals)| totals),
             State::Pcapng(writer) => writer.finish().map(|(_, totals)| totals),
-            State::Waiting(file) => return empty(file, &path, self.settings.format),
+            State::Waiting(opened) => return empty(opened, &path, self.settings.format),
             State::Failed => Ok(Totals::default()),
         };
         result.map_err(|source| DumpError::Write { path, source })
@@ -219,16 +226,79 @@ impl CaptureFile {
     }
 }
 
-/// A source that told of no interface makes a pcapng file without any; pcap has no such form.
-fn empty(file: File, path: &Path, format: FileFormat) -> Result<Totals, DumpError> {
-    let path = path.to_owned();
-    if format == FileFormat::Pcap {
-        return Err(DumpError::NoLinkType { path });
+/// The output before anything is written: a file that was there is as it was.
+struct Opened {
+    file: File,
+    origin: Origin,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// There was no such file before.
+    Made,
+    /// There was: an older capture, a pipe, a device.
+    Found,
+    /// It is standard output.
+    Given,
+}
+
+impl Opened {
+    fn at(path: &Path) -> io::Result<Self> {
+        if path.as_os_str() == "-" {
+            let file = io::stdout().as_fd().try_clone_to_owned()?.into();
+            let origin = Origin::Given;
+            return Ok(Self { file, origin });
+        }
+        let mut options = OpenOptions::new();
+        options.write(true);
+        match options.clone().create_new(true).open(path) {
+            Ok(file) => Ok(Self {
+                file,
+                origin: Origin::Made,
+            }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let file = options.create(true).truncate(false).open(path)?;
+                let origin = Origin::Found;
+                Ok(Self { file, origin })
+            }
+            Err(error) => Err(error),
+        }
     }
+
+    /// The file, without what it held.
+    fn emptied(self) -> io::Result<File> {
+        if self.origin == Origin::Found && self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        Ok(self.file)
+    }
+
+    /// Takes back that the file was made.
+    fn withdraw(self, path: &Path) {
+        if self.origin == Origin::Made {
+            // It may be that the folder can't be written to any more; then the file stays, empty.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// A source that told of no interface makes a pcapng file without any; pcap has no such form.
+fn empty(opened: Opened, path: &Path, format: FileFormat) -> Result<Totals, DumpError> {
+    let owned = || path.to_owned();
+    if format == FileFormat::Pcap {
+        opened.withdraw(path);
+        return Err(DumpError::NoLinkType { path: owned() });
+    }
+    let file = opened.emptied().map_err(|source| DumpError::Create {
+        path: owned(),
+        source,
+    })?;
     let written = PcapngWriter::new(file, &own_section()).and_then(PcapngWriter::finish);
-    written
-        .map(|(_, totals)| totals)
-        .map_err(|source| DumpError::Write { path, source })
+    let totals = written.map(|(_, totals)| totals);
+    totals.map_err(|source| DumpError::Write {
+        path: owned(),
+        source,
+    })
 }
 
 fn own_section() -> Section {

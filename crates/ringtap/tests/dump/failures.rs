@@ -26,6 +26,11 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         test("a_closed_pipe_is_reported", &[], closed_pipe),
         test("a_damaged_file_gives_what_is_whole", &[], damaged_file),
+        test(
+            "an_input_without_interface_leaves_no_output",
+            &[],
+            no_interface,
+        ),
         test("several_files_are_read_in_turn", &[], several_files),
         test("output_over_input_is_refused", &[], same_file),
     ]
@@ -95,6 +100,27 @@ fn run_time_errors() {
         1,
         &["/no/such/folder/x.pcap"],
     );
+}
+
+/// A pcapng file of a section only: there is no link type for the header of a pcap file.
+fn no_interface() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let input = folder.path().join("section.pcapng");
+    let section = [
+        [0x0a, 0x0d, 0x0d, 0x0a, 28, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a],
+        [1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255],
+    ];
+    std::fs::write(&input, [&section.concat()[..], &[28, 0, 0, 0]].concat()).expect("a file");
+    let output = folder.path().join("output.pcap");
+    assert_fails(read(&input).arg("-w").arg(&output), 1, &["interface"]);
+    assert!(!output.exists(), "nothing was made");
+    std::fs::write(&output, "what was there").expect("a file");
+    assert_fails(read(&input).arg("-w").arg(&output), 1, &["interface"]);
+    assert_eq!(bytes(&output), b"what was there");
+    let (_folder, good) = capture_file(1);
+    std::fs::write(&output, vec![0; 100_000]).expect("a file");
+    succeeded(finished(read(&good).arg("-w").arg(&output)));
+    assert_eq!(bytes(&output), bytes(&good));
 }
 
 fn filter_error() {
