@@ -20,6 +20,11 @@ use report::{Outcome, Report};
 /// What the whole test run may take before it is taken to hang.
 const TESTS_LIMIT: Duration = Duration::from_secs(900);
 
+/// What fetching the advisory database may take.
+const FETCH_LIMIT: Duration = Duration::from_secs(60);
+
+const NO_CARGO_DENY: &str = "needs cargo-deny";
+
 /// The release build of ringtap is a part of it.
 const DEMO_LIMIT: Duration = Duration::from_secs(600);
 
@@ -51,7 +56,10 @@ pub(crate) fn run() -> ExitCode {
         report.step("tests in the documentation", || {
             tests(repository, &["--doc"])
         });
-        report.step("dependencies", || dependencies(repository));
+        report.step("licences, versions and sources of dependencies", || {
+            dependencies(repository)
+        });
+        report.step("advisories on dependencies", || advisories(repository));
         fuzz::run(repository, &mut report);
         report.step("demo", demo);
     }
@@ -83,11 +91,31 @@ fn tests(repository: &Path, kinds: &[&str]) -> Outcome {
     libtest::run(&mut process::limited(TESTS_LIMIT, &command))
 }
 
-/// Licences, sources, duplicates and advisories of the dependencies, by `deny.toml`.
+/// Licences, duplicates and sources of the dependencies, by `deny.toml`.
 fn dependencies(repository: &Path) -> Outcome {
-    let mut installed = process::cargo(repository);
-    if !process::succeeds(installed.args(["deny", "--version"])) {
-        return Outcome::Skipped("needs cargo-deny".into());
+    if !has_cargo_deny(repository) {
+        return Outcome::Skipped(NO_CARGO_DENY.into());
     }
-    cargo_check(repository, &["deny", "check"])
+    cargo_check(
+        repository,
+        &["deny", "check", "licenses", "bans", "sources"],
+    )
+}
+
+/// Known faults of the dependencies. The database of them comes from the network, anew each time.
+fn advisories(repository: &Path) -> Outcome {
+    if !has_cargo_deny(repository) {
+        return Outcome::Skipped(NO_CARGO_DENY.into());
+    }
+    let mut fetch = process::cargo(repository);
+    fetch.args(["deny", "fetch", "db"]);
+    if !process::succeeds(&mut process::limited(FETCH_LIMIT, &fetch)) {
+        return Outcome::Skipped("the advisory database (RustSec) cannot be fetched".into());
+    }
+    cargo_check(repository, &["deny", "check", "advisories"])
+}
+
+fn has_cargo_deny(repository: &Path) -> bool {
+    let mut version = process::cargo(repository);
+    process::succeeds(version.args(["deny", "--version"]))
 }
