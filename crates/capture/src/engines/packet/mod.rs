@@ -191,6 +191,8 @@ impl Source for PacketSource {
             received: Some(statistics.received),
             dropped: Dropped {
                 hook: Some(0),
+                // The kernel counts a packet once the socket's filter, which samples, has accepted
+                // it; and a classic program has no memory in which it could count by itself.
                 sampling: (!sampled).then_some(0),
                 ring: Some(statistics.dropped),
                 interface: self
