@@ -7,7 +7,7 @@
 //! ` : known` with a reason where ringtap differs on purpose; every other line is an expression,
 //! spaces included. `link-types.txt` defines names and sets.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -119,6 +119,31 @@ pub fn cases() -> Vec<Case> {
         parse(&text, &name, &types, &mut cases);
     }
     cases
+}
+
+/// The cases of each link type, every expression once. Where a line says what to expect of an
+/// expression and another does not, the first counts.
+///
+/// # Panics
+/// As [`cases`].
+#[must_use]
+pub fn by_link_type() -> BTreeMap<u32, Vec<Case>> {
+    let mut index = HashMap::new();
+    let mut found: BTreeMap<u32, Vec<Case>> = BTreeMap::new();
+    for case in cases() {
+        for dlt in case.dlts.iter() {
+            let of_type = found.entry(*dlt).or_default();
+            let at = *index
+                .entry((*dlt, case.expression.clone()))
+                .or_insert(of_type.len());
+            match of_type.get_mut(at) {
+                Some(known) if case.expected != Expected::Agreement => *known = case.clone(),
+                Some(_) => {}
+                None => of_type.push(case.clone()),
+            }
+        }
+    }
+    found
 }
 
 fn parse(text: &str, file: &str, types: &LinkTypes, cases: &mut Vec<Case>) {

@@ -2,8 +2,9 @@
 //!
 //! What it is not: part of a build that ships; it exists under the feature `testing`.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+use super::Instruction;
 use super::socket::Socket;
 use crate::{Error, Result};
 
@@ -53,4 +54,35 @@ impl Injector {
         }
         Ok(())
     }
+}
+
+/// Attaches a classic-BPF program to a socket of any kind (`SO_ATTACH_FILTER`, socket(7)).
+///
+/// # Errors
+///
+/// `setsockopt` fails where the kernel refuses the program (EINVAL), and where it is longer than
+/// 4096 instructions or than the socket's option memory (ENOMEM).
+pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> Result<()> {
+    const CALL: &str = "setsockopt(SO_ATTACH_FILTER)";
+    let Ok(len) = libc::c_ushort::try_from(program.len()) else {
+        let source = std::io::Error::from_raw_os_error(libc::E2BIG);
+        return Err(Error::new(CALL, "", source));
+    };
+    let filter = program.as_ptr().cast_mut().cast();
+    let program = libc::sock_fprog { len, filter };
+    // SAFETY: the option takes a `sock_fprog`, which is readable for its own size; it points to
+    // `len` instructions in the kernel's layout, which the kernel copies. All outlive the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            super::layout::len_of::<libc::sock_fprog>(),
+        )
+    };
+    if result < 0 {
+        return Err(Error::last(CALL, ""));
+    }
+    Ok(())
 }

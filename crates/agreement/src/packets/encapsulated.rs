@@ -1,7 +1,7 @@
 //! Payloads with something between the link layer and the network layer, or with a packet inside:
 //! MPLS labels, PPPoE sessions, Geneve and VXLAN tunnels.
 
-use super::{ip4, ip6, transport};
+use super::made::{ip4, ip6, transport};
 
 /// Payloads with their EtherTypes.
 pub(super) fn payloads() -> Vec<(u16, Vec<u8>)> {

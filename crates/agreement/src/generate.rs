@@ -3,17 +3,19 @@
 
 /// Choices, one after the other; when they run out, always the first alternative, which ends every
 /// recursion.
-pub(crate) struct Choices<'a> {
+pub struct Choices<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Choices<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// Choices, each of a byte.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
     /// A number below `count`.
-    pub(crate) fn below(&mut self, count: usize) -> usize {
+    pub fn below(&mut self, count: usize) -> usize {
         match self.bytes.split_first() {
             Some((&first, rest)) => {
                 self.bytes = rest;
@@ -29,7 +31,7 @@ impl<'a> Choices<'a> {
 }
 
 /// One expression.
-pub(crate) fn expression(choices: &mut Choices<'_>) -> String {
+pub fn expression(choices: &mut Choices<'_>) -> String {
     let mut text = String::new();
     conditions(choices, 4, &mut text);
     text

@@ -1,9 +1,7 @@
 //! Live equals file: a program on the delivered packet and its lowered form on the packet as the
 //! socket's filter sees it decide alike.
 
-#[path = "common/packets.rs"]
-mod packets;
-
+use ringtap_agreement::packets::made as packets;
 use ringtap_filter::program::Ancillary;
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::socket::{Direction, NotLowerable, SocketView, lower};

@@ -13,25 +13,25 @@ const SHOWN_LINES: usize = 40;
 const SK_BUFF_BYTES: usize = 192;
 
 /// A classic program, and what the kernel made of it.
-pub(crate) struct Loaded {
+pub struct Loaded {
     classic: Program,
     hook: Hook,
     kernel: bpf::Program,
 }
 
 /// A tag that the kernel keeps beside the packet: type and control information.
-pub(crate) type Tag = (u16, u16);
+pub type Tag = (u16, u16);
 
 impl Loaded {
     /// Lowers and loads.
-    pub(crate) fn new(program: &Program, hook: Hook) -> Self {
+    pub fn new(program: &Program, hook: Hook) -> Self {
         let asm = standalone(program, hook).expect("the hook knows everything");
         Self::assembled(program, hook, asm)
     }
 
     /// As [`Loaded::new`], for packets with a tag beside them: test runs have no way to say so, and
     /// therefore the program itself gives the packet its tag first.
-    pub(crate) fn tagged(program: &Program, hook: Hook, (kind, tci): Tag) -> Self {
+    pub fn tagged(program: &Program, hook: Hook, (kind, tci): Tag) -> Self {
         let mut asm = Assembler::new();
         let exits = Exits {
             accept: asm.label(),
@@ -50,7 +50,26 @@ impl Loaded {
     }
 
     /// Loads code that was made of the program.
-    pub(crate) fn assembled(program: &Program, hook: Hook, mut asm: Assembler) -> Self {
+    ///
+    /// # Panics
+    /// When the kernel refuses it.
+    #[must_use]
+    pub fn assembled(program: &Program, hook: Hook, asm: Assembler) -> Self {
+        Self::try_assembled(program, hook, asm).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Loaded::assembled`].
+    ///
+    /// # Errors
+    /// Why the kernel refuses it, with the instruction and the classic program.
+    ///
+    /// # Panics
+    /// When a label is not placed.
+    pub fn try_assembled(
+        program: &Program,
+        hook: Hook,
+        mut asm: Assembler,
+    ) -> Result<Self, String> {
         asm.allow_long_jumps(true);
         let code = asm.finish().expect("every label is placed");
         let kind = match hook {
@@ -59,7 +78,7 @@ impl Loaded {
             Hook::SocketFilter => ProgramKind::SocketFilter,
         };
         let kernel = bpf::Program::load(&Kernel::running(), "ringtap_test", kind, &code);
-        let kernel = kernel.unwrap_or_else(|error| {
+        let kernel = kernel.map_err(|error| {
             let at = match &error {
                 Error::Rejected(rejection) => rejection.instruction.unwrap_or_default(),
                 _ => 0,
@@ -68,17 +87,17 @@ impl Loaded {
             let classic = format!("{program:?}");
             let classic: Vec<&str> = classic.lines().take(SHOWN_LINES).collect();
             let (classic, count) = (classic.join("\n"), code.len());
-            panic!("{count} instructions at {hook:?}: {error}\n({shown})\n{classic}");
-        });
-        Self {
+            format!("{count} instructions at {hook:?}: {error}\n({shown})\n{classic}")
+        })?;
+        Ok(Self {
             classic: program.clone(),
             hook,
             kernel,
-        }
+        })
     }
 
     /// Instructions that the verifier walked.
-    pub(crate) fn verified_instructions(&self) -> u32 {
+    pub fn verified_instructions(&self) -> u32 {
         self.kernel
             .info()
             .expect("the kernel tells")
@@ -86,14 +105,14 @@ impl Loaded {
     }
 
     /// What the interpreter says of a packet.
-    pub(crate) fn expected(&self, packet: &[u8]) -> u32 {
+    pub fn expected(&self, packet: &[u8]) -> u32 {
         self.classic
             .run(packet, u32::try_from(packet.len()).expect("short"))
     }
 
     /// Whether a test run takes the packet. XDP and, with a header put before it, a socket filter
     /// take all; sched_cls wants a byte behind the Ethernet header, and whole IP headers.
-    pub(crate) fn takes(&self, packet: &[u8]) -> bool {
+    pub fn takes(&self, packet: &[u8]) -> bool {
         let least = match self.half_at_12(packet) {
             0x0800 => ETHERNET_BYTES + 20,
             0x86dd => ETHERNET_BYTES + 40,
@@ -103,7 +122,20 @@ impl Loaded {
     }
 
     /// What the kernel says of a packet.
-    pub(crate) fn run(&self, packet: &[u8]) -> u32 {
+    ///
+    /// # Panics
+    /// When the test run fails.
+    #[must_use]
+    pub fn run(&self, packet: &[u8]) -> u32 {
+        self.try_run(packet)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`Loaded::run`].
+    ///
+    /// # Errors
+    /// When the test run fails.
+    pub fn try_run(&self, packet: &[u8]) -> Result<u32, String> {
         let framed;
         let data = if self.hook == Hook::SocketFilter {
             framed = [&[0; ETHERNET_BYTES], packet].concat();
@@ -118,31 +150,32 @@ impl Loaded {
     }
 
     /// What the kernel says of a packet with a mark.
-    pub(crate) fn run_marked(&self, packet: &[u8], mark: u32) -> u32 {
+    pub fn run_marked(&self, packet: &[u8], mark: u32) -> u32 {
         let mut context = [0_u8; SK_BUFF_BYTES];
         context[8..12].copy_from_slice(&mark.to_ne_bytes());
-        self.outcome(&Run {
+        let run = Run {
             data: packet,
             context: &context,
             ..Run::default()
-        })
+        };
+        self.outcome(&run).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Bytes 12 and 13 of a packet.
-    pub(crate) fn half_at_12(&self, packet: &[u8]) -> u32 {
+    pub fn half_at_12(&self, packet: &[u8]) -> u32 {
         u32::from(u16::from_be_bytes([packet[12], packet[13]]))
     }
 
-    fn outcome(&self, run: &Run<'_>) -> u32 {
+    fn outcome(&self, run: &Run<'_>) -> Result<u32, String> {
         let outcome = self.kernel.run(run);
         outcome
-            .unwrap_or_else(|error| panic!("{error} ({} bytes)", run.data.len()))
-            .return_value
+            .map(|outcome| outcome.return_value)
+            .map_err(|error| format!("{error} ({} bytes)", run.data.len()))
     }
 }
 
 /// The packet as it was before the kernel took the tag.
-pub(crate) fn with_tag(packet: &[u8], (kind, tci): Tag) -> Vec<u8> {
+pub fn with_tag(packet: &[u8], (kind, tci): Tag) -> Vec<u8> {
     let (before, behind) = packet.split_at(12);
     [before, &kind.to_be_bytes(), &tci.to_be_bytes(), behind].concat()
 }

@@ -1,13 +1,9 @@
 //! Packets made up for every link type: what filters look at, whole and cut short.
 
-#[path = "encapsulated.rs"]
-mod encapsulated;
-
-/// A packet: bytes, and length on the wire.
-pub(crate) type Packet = (Vec<u8>, u32);
+use super::{Packet, encapsulated};
 
 /// All made-up packets for a link type, given by DLT.
-pub(crate) fn generated(dlt: u32) -> Vec<Packet> {
+pub fn generated(dlt: u32) -> Vec<Packet> {
     let mut whole = Vec::new();
     for (ether_type, payload) in payloads() {
         for link in link_headers(dlt, ether_type, payload.len()) {
@@ -275,7 +271,7 @@ fn transports() -> Vec<(u8, Vec<u8>)> {
 }
 
 /// Ports, then what may be a TCP header with a little data.
-fn transport(source: u16, destination: u16) -> Vec<u8> {
+pub(super) fn transport(source: u16, destination: u16) -> Vec<u8> {
     let mut bytes = [source.to_be_bytes(), destination.to_be_bytes()].concat();
     bytes.extend([
         0, 20, 0x85, 1, 0, 0, 0, 2, 0x50, 0x12, 0xff, 0xff, 0, 0, 0, 0,
@@ -284,7 +280,7 @@ fn transport(source: u16, destination: u16) -> Vec<u8> {
     bytes
 }
 
-fn ip4(
+pub(super) fn ip4(
     src: [u8; 4],
     dst: [u8; 4],
     number: u8,
@@ -306,7 +302,7 @@ fn ip4(
     bytes
 }
 
-fn ip6(src: u128, dst: u128, next: u8, rest: &[u8]) -> Vec<u8> {
+pub(super) fn ip6(src: u128, dst: u128, next: u8, rest: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x60, 0, 0, 0];
     bytes.extend(u16::try_from(rest.len()).expect("short").to_be_bytes());
     bytes.extend([next, 64]);

@@ -3,7 +3,6 @@
 
 mod expressions;
 mod live;
-mod machine;
 mod packets;
 mod programs;
 
@@ -15,7 +14,7 @@ use ringtap_filter::program::opcode as op;
 use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
 use ringtap_testkit::{Need, suite, test};
 
-use machine::Loaded;
+use ringtap_agreement::engine::machine::{self, Loaded};
 
 const HOOKS: [Hook; 5] = [
     Hook::Xdp { frags: true },

@@ -1,0 +1,82 @@
+//! The engines that run programs, each held against the interpreter.
+//!
+//! One table, [`ENGINES`]; an engine is a file and a line in it.
+
+pub mod kernel;
+pub mod machine;
+#[cfg(feature = "jit")]
+mod native;
+mod socket;
+
+use ringtap_filter::Program;
+use ringtap_filter::ebpf::lower::{Hook, Vlan};
+
+use crate::packets::Packet;
+
+/// What runs programs.
+#[derive(Clone, Copy)]
+pub struct Engine {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it is part of the kernel, and needs privileges.
+    pub is_kernel: bool,
+    /// Compares it with the interpreter: how many verdicts were compared, or what went wrong.
+    pub check: fn(&Program, &[Packet]) -> Result<Checked, String>,
+}
+
+/// What a check came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// So many verdicts are the interpreter's.
+    Compared(usize),
+    /// The engine does not take such programs, and says so.
+    NotTaken,
+}
+
+/// All of them.
+pub const ENGINES: &[Engine] = &[
+    #[cfg(feature = "jit")]
+    Engine {
+        name: "native",
+        is_kernel: false,
+        check: native::check,
+    },
+    Engine {
+        name: "socket filter",
+        is_kernel: true,
+        check: socket::check,
+    },
+    Engine {
+        name: "eBPF at XDP",
+        is_kernel: true,
+        check: |program, packets| kernel::check(program, Hook::Xdp { frags: false }, packets),
+    },
+    Engine {
+        name: "eBPF at XDP, several buffers",
+        is_kernel: true,
+        check: |program, packets| kernel::check(program, Hook::Xdp { frags: true }, packets),
+    },
+    Engine {
+        name: "eBPF at tcx",
+        is_kernel: true,
+        check: |program, packets| kernel::check(program, Hook::Tcx(Vlan::AsKept), packets),
+    },
+    Engine {
+        name: "eBPF at tcx, tags restored",
+        is_kernel: true,
+        check: |program, packets| kernel::check(program, Hook::Tcx(Vlan::Restored), packets),
+    },
+    Engine {
+        name: "eBPF at a socket",
+        is_kernel: true,
+        check: |program, packets| kernel::check(program, Hook::SocketFilter, packets),
+    },
+];
+
+/// Whether a program asks for what is not in the packet: the interpreter alone does not know it.
+fn asks_for_metadata(program: &Program) -> bool {
+    use ringtap_filter::program::opcode as op;
+    program.insns().iter().any(|insn| {
+        insn.code & 7 == op::LD && insn.code & 0xe0 == op::ABS && insn.k >= op::SKF_AD_OFF
+    })
+}

@@ -1,0 +1,53 @@
+//! The kernel's own classic BPF: `SO_ATTACH_FILTER` on one of a pair of connected sockets. A
+//! datagram that the filter rejects does not arrive; of others, as many bytes as it accepts.
+
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixDatagram;
+
+use ringtap_filter::Program;
+use ringtap_sys::packet::{Instruction, inject};
+
+use super::{Checked, asks_for_metadata};
+use crate::packets::{Packet, is_whole};
+
+pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, String> {
+    if !program.fits_kernel() {
+        return Ok(Checked::NotTaken);
+    }
+    let (sender, receiver) = UnixDatagram::pair().map_err(|error| error.to_string())?;
+    receiver
+        .set_nonblocking(true)
+        .map_err(|error| error.to_string())?;
+    let insns: Vec<_> = program
+        .insns()
+        .iter()
+        .map(|insn| Instruction {
+            code: insn.code,
+            jt: insn.jt,
+            jf: insn.jf,
+            k: insn.k,
+        })
+        .collect();
+    inject::attach_filter(receiver.as_fd(), &insns).map_err(|error| error.to_string())?;
+    let mut compared = 0;
+    let mut buffer = [0; 1 << 16];
+    if asks_for_metadata(program) {
+        return Ok(Checked::Compared(0));
+    }
+    for (data, len) in packets.iter().filter(|packet| is_whole(packet)) {
+        sender.send(data).map_err(|error| error.to_string())?;
+        let found = match receiver.recv(&mut buffer) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            Err(error) => return Err(error.to_string()),
+        };
+        let verdict = program.run(data, *len);
+        let expected = (verdict > 0).then(|| data.len().min(verdict as usize));
+        if found != expected {
+            return Err(format!("{found:?}, not {expected:?}, on {data:02x?}"));
+        }
+        compared += 1;
+    }
+    Ok(Checked::Compared(compared))
+}

@@ -1,0 +1,316 @@
+//! The comparison with the installed libpcap, expression by expression, on one link type.
+//!
+//! Unoptimised, the two agree exactly: on what is refused, and on what programs return. Optimised,
+//! libpcap is not always of one mind with itself, so there the rule is:
+//! - What our program returns for a packet is what one of libpcap's two programs returns. Where a
+//!   packet ends before a byte that only one of the programs loads, because the other knows that
+//!   the byte decides nothing, that program may reject it.
+//! - An expression that no packet can match is refused by those that see it; the program of the one
+//!   that does not see it rejects every packet.
+
+use std::fmt;
+
+use ringtap_filter::{
+    CompileError, CompileOptions, ErrorKind, Insn, LinkType, Program, Tables, compile,
+};
+use ringtap_testkit::libpcap::{self, Compile, Oracle, OracleError};
+
+use crate::Random;
+use crate::packets::{Packet, guided};
+
+/// The netmask that expressions are compiled with.
+const NETMASK: u32 = 0xffff_ff00;
+
+/// Two compilers, side by side.
+pub struct Judge {
+    dlt: u32,
+    /// Judges the packets of the link type.
+    fixed: (Oracle, Vec<Packet>),
+    /// Judges packets made for the expression, with so many walks through each program.
+    guided: (Oracle, usize),
+    names: Tables,
+}
+
+/// What an expression came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Both refuse.
+    RefusedAlike,
+    /// Both compile, and agree.
+    Alike(Alike),
+    /// Ours says that it cannot do this yet.
+    Unsupported(String),
+    /// They disagree.
+    Different(String),
+}
+
+/// Two sets of programs that agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alike {
+    /// Ours, unoptimised and optimised; nothing optimised where no packet can match.
+    pub ours: (Program, Option<Program>),
+    /// Instructions of libpcap's programs, likewise.
+    pub theirs: (usize, Option<usize>),
+    /// What made for leniency, if anything.
+    pub leniency: Leniency,
+    /// Packets compared.
+    pub packets: usize,
+}
+
+/// Where the optimisers differ and may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leniency {
+    /// libpcap's two programs differ on some packet.
+    pub two_minds: bool,
+    /// Only one program loads a byte that decides nothing.
+    pub dead_load: bool,
+    /// Only one of the compilers sees that no packet matches.
+    pub contradiction: bool,
+}
+
+type Theirs = Result<Vec<libpcap::Insn>, OracleError>;
+type Ours = Result<Program, CompileError>;
+
+impl Judge {
+    /// For a link type; `walks` is the number of packets made for each program.
+    ///
+    /// # Panics
+    /// When the helpers cannot be started.
+    #[must_use]
+    pub fn new(dlt: u32, packets: Vec<Packet>, walks: usize) -> Self {
+        let mut fixed = Oracle::start().expect("the helper starts");
+        set(&mut fixed, &packets);
+        Self {
+            dlt,
+            fixed: (fixed, packets),
+            guided: (Oracle::start().expect("the helper starts"), walks),
+            names: system_names(),
+        }
+    }
+
+    /// The packets of the link type.
+    #[must_use]
+    pub fn packets(&self) -> &[Packet] {
+        &self.fixed.1
+    }
+
+    /// Compares what becomes of an expression; packets are made with `random`.
+    pub fn judge(&mut self, expression: &str, snaplen: u32, random: &mut Random) -> Finding {
+        let how = |optimize| Compile {
+            dlt: self.dlt,
+            snaplen,
+            netmask: Some(NETMASK),
+            optimize,
+        };
+        let theirs = [false, true].map(|optimize| self.fixed.0.compile(expression, how(optimize)));
+        let ours = [false, true].map(|optimize| {
+            let options = options(self.dlt, snaplen, optimize);
+            compile(expression, &options, &self.names)
+        });
+        match self.decide(theirs, ours, random) {
+            Ok(finding) => finding,
+            Err(difference) => Finding::Different(difference.message(expression)),
+        }
+    }
+
+    fn decide(
+        &mut self,
+        [their_plain, theirs]: [Theirs; 2],
+        [our_plain, ours]: [Ours; 2],
+        random: &mut Random,
+    ) -> Result<Finding, Difference> {
+        if let Err(error) = &our_plain
+            && let ErrorKind::Unsupported(_) | ErrorKind::UnsupportedLinkType(_) = error.kind
+        {
+            return Ok(Finding::Unsupported(error.to_string()));
+        }
+        let (their_plain, our_plain) = match (their_plain, our_plain) {
+            (Err(OracleError::Refused(_)), Err(_)) => {
+                return match (theirs, ours) {
+                    (Err(_), Err(_)) => Ok(Finding::RefusedAlike),
+                    (Ok(_), _) => Err(Difference::new("libpcap accepts it, but only optimised")),
+                    (_, Ok(_)) => Err(Difference::new("accepted, but only optimised")),
+                };
+            }
+            (Err(theirs), _) => return Err(Difference::Accepted(theirs.to_string())),
+            (Ok(_), Err(ours)) => return Err(Difference::Refused(ours)),
+            (Ok(theirs), Ok(ours)) => (theirs, ours),
+        };
+        let theirs = match theirs {
+            Ok(program) => Some(program),
+            Err(OracleError::Refused(why)) if why.contains("rejects all") => None,
+            Err(other) => return Err(Difference::Accepted(other.to_string())),
+        };
+        let ours = match ours {
+            Ok(program) => Some(program),
+            Err(error) if error.kind == ErrorKind::RejectsAll => None,
+            Err(error) => return Err(Difference::Refused(error)),
+        };
+        let mut programs = Programs {
+            their_plain,
+            theirs,
+            our_plain,
+            ours,
+            leniency: Leniency::default(),
+        };
+        let packets = self.run(&mut programs, random)?;
+        let sizes = (
+            programs.their_plain.len(),
+            programs.theirs.as_ref().map(Vec::len),
+        );
+        Ok(Finding::Alike(Alike {
+            ours: (programs.our_plain, programs.ours),
+            theirs: sizes,
+            leniency: programs.leniency,
+            packets,
+        }))
+    }
+
+    /// Runs all programs on all packets; their number.
+    fn run(&mut self, programs: &mut Programs, random: &mut Random) -> Result<usize, Difference> {
+        let (oracle, walks) = &mut self.guided;
+        let mut made = guided::packets(&insns(&programs.their_plain), *walks, random);
+        let ours = programs.ours.as_ref().unwrap_or(&programs.our_plain);
+        made.extend(guided::packets(ours.insns(), *walks, random));
+        set(oracle, &made);
+        programs.compare(oracle, &made)?;
+        let (oracle, packets) = &mut self.fixed;
+        programs.compare(oracle, packets)?;
+        Ok(made.len() + packets.len())
+    }
+}
+
+/// The four programs of an expression.
+struct Programs {
+    their_plain: Vec<libpcap::Insn>,
+    theirs: Option<Vec<libpcap::Insn>>,
+    our_plain: Program,
+    ours: Option<Program>,
+    leniency: Leniency,
+}
+
+impl Programs {
+    /// On the packets that the oracle holds.
+    fn compare(&mut self, oracle: &mut Oracle, packets: &[Packet]) -> Result<(), Difference> {
+        let none = vec![0; packets.len()];
+        let mut run = |program: &Vec<libpcap::Insn>| oracle.verdicts(program).expect("verdicts");
+        let plain = run(&self.their_plain);
+        let optimised = self.theirs.as_ref().map_or(none, &mut run);
+        self.leniency.two_minds |= self.theirs.is_some() && plain != optimised;
+        self.leniency.contradiction |= self.theirs.is_some() != self.ours.is_some();
+        for (at, packet) in packets.iter().enumerate() {
+            let (data, len) = packet;
+            let theirs = plain[at];
+            let verdict = self.our_plain.run(data, *len);
+            if verdict != theirs {
+                return Err(Difference::verdict("", theirs, verdict, packet));
+            }
+            let verdict = self.ours.as_ref().map_or(0, |ours| ours.run(data, *len));
+            if verdict == theirs || verdict == optimised[at] {
+                continue;
+            }
+            if self.is_dead_load(packet) {
+                self.leniency.dead_load = true;
+                continue;
+            }
+            return Err(Difference::verdict(
+                "optimised, ",
+                optimised[at],
+                verdict,
+                packet,
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether a difference comes from a load behind the end of a cut packet that one of the
+    /// programs does not make, because its optimiser found that it decides nothing: with bytes
+    /// there, they return the same.
+    fn is_dead_load(&self, (data, len): &Packet) -> bool {
+        let mut padded = data.clone();
+        padded.resize(data.len() + 70_000, 0);
+        let theirs = libpcap::filter(&self.their_plain, &padded, *len);
+        let ours = self.ours.as_ref().map_or(0, |ours| ours.run(&padded, *len));
+        theirs.is_ok_and(|theirs| theirs == ours)
+            && libpcap::filter(&self.their_plain, data, *len).is_ok_and(|verdict| verdict == 0)
+    }
+}
+
+/// A disagreement.
+enum Difference {
+    Accepted(String),
+    Refused(CompileError),
+    Other(String),
+}
+
+impl Difference {
+    fn new(message: impl Into<String>) -> Self {
+        Self::Other(message.into())
+    }
+
+    fn verdict(how: &str, theirs: u32, ours: u32, (data, len): &Packet) -> Self {
+        let caplen = data.len();
+        Self::Other(format!(
+            "{how}libpcap {theirs}, ringtap {ours} on {caplen} of {len}: {}",
+            Hex(data)
+        ))
+    }
+
+    fn message(self, expression: &str) -> String {
+        match self {
+            Self::Accepted(why) => format!("accepted, but {why}"),
+            Self::Refused(error) => format!("refused: {}", error.render(expression)),
+            Self::Other(message) => message,
+        }
+    }
+}
+
+/// Bytes as tools take them.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// How our side compiles: for a live capture, as libpcap does with a handle that is not a file's.
+#[must_use]
+pub fn options(dlt: u32, snaplen: u32, optimize: bool) -> CompileOptions {
+    let mut options = CompileOptions::new(LinkType(dlt));
+    options.snaplen = snaplen;
+    options.netmask = Some(NETMASK);
+    options.optimize = optimize;
+    options.ancillary = true;
+    options
+}
+
+/// Names as this system's files have them, which is where libpcap looks them up.
+#[must_use]
+pub fn system_names() -> Tables {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let mut tables = Tables::new();
+    tables.add_hosts(&read("/etc/hosts"));
+    tables.add_networks(&read("/etc/networks"));
+    tables.add_services(&read("/etc/services"));
+    tables.add_protocols(&read("/etc/protocols"));
+    tables.add_ethers(&read("/etc/ethers"));
+    tables
+}
+
+/// libpcap's instructions as ours.
+#[must_use]
+pub fn insns(program: &[libpcap::Insn]) -> Vec<Insn> {
+    program
+        .iter()
+        .map(|&libpcap::Insn { code, jt, jf, k }| Insn { code, jt, jf, k })
+        .collect()
+}
+
+fn set(oracle: &mut Oracle, packets: &[Packet]) {
+    let views: Vec<(u32, &[u8])> = packets
+        .iter()
+        .map(|(data, len)| (*len, &data[..]))
+        .collect();
+    oracle.set_packets(views).expect("packets");
+}

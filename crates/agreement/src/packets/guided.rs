@@ -1,0 +1,339 @@
+//! Packets made to the measure of a program: a walk along one path of it, on which every byte that
+//! decides is given the value that the path wants. So every test of a filter is passed and failed,
+//! whatever the link type, and every load is the first behind a packet's end on some packet.
+
+use ringtap_filter::Insn;
+use ringtap_filter::program::opcode as op;
+
+use super::Packet;
+use crate::Random;
+
+/// The longest packet, in bytes.
+const LONGEST: usize = 2_048;
+/// Steps of a walk: foreign programs may loop.
+const STEPS: usize = 3_000;
+const SLOTS: usize = 16;
+
+/// `count` walks: the packets, and each of them cut at one of the places that its walk loaded from.
+#[must_use]
+pub fn packets(program: &[Insn], count: usize, random: &mut Random) -> Vec<Packet> {
+    let mut packets = Vec::with_capacity(2 * count);
+    for _ in 0..count {
+        let mut walk = Walk::new(random);
+        walk.run(program, random);
+        let (data, len, ends) = walk.finish(random);
+        if !ends.is_empty() {
+            let at = random.below(u32::try_from(ends.len()).unwrap_or(1));
+            let end = ends[at as usize].min(data.len());
+            packets.push((data[..end].to_vec(), len));
+        }
+        packets.push((data, len));
+    }
+    packets
+}
+
+/// What is known of a register: its value, and from where it comes.
+#[derive(Clone, Default)]
+struct Value {
+    number: u32,
+    origin: Origin,
+    /// What was done to the loaded number since.
+    changes: Vec<(u16, u32)>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Origin {
+    #[default]
+    Constant,
+    Length,
+    Bytes {
+        at: usize,
+        size: usize,
+    },
+}
+
+impl Value {
+    fn constant(number: u32) -> Self {
+        Self {
+            number,
+            ..Self::default()
+        }
+    }
+
+    /// The value after arithmetic with a constant.
+    fn change(&mut self, operation: u16, k: u32) {
+        let Some(number) = apply(operation, self.number, k) else {
+            *self = Self::constant(0);
+            return;
+        };
+        self.number = number;
+        self.changes.push((operation, k));
+    }
+
+    /// What the load must have given for the value to be `wanted`, as far as that can be.
+    fn wanted_of_load(&self, wanted: u32, random: &mut Random) -> u32 {
+        let noise = random.below(u32::MAX);
+        self.changes
+            .iter()
+            .rev()
+            .fold(wanted, |wanted, &(operation, k)| match operation {
+                op::AND => wanted & k | noise & !k,
+                op::OR => wanted & !k,
+                op::XOR => wanted ^ k,
+                op::ADD => wanted.wrapping_sub(k),
+                op::SUB => wanted.wrapping_add(k),
+                op::LSH => wanted.checked_shr(k).unwrap_or(0),
+                op::RSH => wanted.checked_shl(k).unwrap_or(0) | noise & !(u32::MAX << (k & 31)),
+                op::MUL => wanted.checked_div(k).unwrap_or(0),
+                op::DIV => wanted.wrapping_mul(k),
+                op::NEG => wanted.wrapping_neg(),
+                _ => wanted,
+            })
+    }
+}
+
+fn apply(operation: u16, a: u32, k: u32) -> Option<u32> {
+    Some(match operation {
+        op::ADD => a.wrapping_add(k),
+        op::SUB => a.wrapping_sub(k),
+        op::MUL => a.wrapping_mul(k),
+        op::DIV => a.checked_div(k)?,
+        op::MOD => a.checked_rem(k)?,
+        op::AND => a & k,
+        op::OR => a | k,
+        op::XOR => a ^ k,
+        op::LSH => a.checked_shl(k).unwrap_or(0),
+        op::RSH => a.checked_shr(k).unwrap_or(0),
+        op::NEG => a.wrapping_neg(),
+        _ => return None,
+    })
+}
+
+struct Walk {
+    data: Vec<u8>,
+    len: Option<u32>,
+    a: Value,
+    x: Value,
+    slots: [Value; SLOTS],
+    /// Of 8 tests for equality, how many are to hold.
+    equal_of_8: u32,
+    /// Offsets at and behind which loads ended.
+    ends: Vec<usize>,
+}
+
+impl Walk {
+    fn new(random: &mut Random) -> Self {
+        let filled = random.below(3) == 0;
+        let data = (0..if filled { 128 } else { 0 })
+            .map(|_| u8::try_from(random.below(256)).unwrap_or_default())
+            .collect();
+        Self {
+            data,
+            len: None,
+            a: Value::default(),
+            x: Value::default(),
+            slots: Default::default(),
+            equal_of_8: [1, 4, 4, 7][random.below(4) as usize],
+            ends: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, program: &[Insn], random: &mut Random) {
+        let mut at = 0;
+        for _ in 0..STEPS {
+            let Some(insn) = program.get(at) else { return };
+            let Some(skip) = self.step(*insn, random) else {
+                return;
+            };
+            // Loops jump by a negative number.
+            let target = at as i64 + 1 + i64::from(skip);
+            at = usize::try_from(target).unwrap_or(usize::MAX);
+        }
+    }
+
+    /// How many instructions to skip; nothing at the end.
+    fn step(&mut self, insn: Insn, random: &mut Random) -> Option<i32> {
+        let Insn { code, k, .. } = insn;
+        match code & 7 {
+            op::LD | op::LDX => {
+                let value = self.load(insn, random)?;
+                *(if code & 7 == op::LD {
+                    &mut self.a
+                } else {
+                    &mut self.x
+                }) = value;
+            }
+            op::ST => *self.slots.get_mut(k as usize)? = self.a.clone(),
+            op::STX => *self.slots.get_mut(k as usize)? = self.x.clone(),
+            op::ALU => {
+                let operand = if code & op::X == 0 { k } else { self.x.number };
+                self.a.change(code & 0xf0, operand);
+            }
+            op::JMP => return Some(self.jump(insn, random)),
+            op::MISC if code & 0xf8 == op::TAX => self.x = self.a.clone(),
+            op::MISC => self.a = self.x.clone(),
+            _ => return None,
+        }
+        Some(0)
+    }
+
+    fn load(&mut self, insn: Insn, random: &mut Random) -> Option<Value> {
+        let Insn { code, k, .. } = insn;
+        let size = match code & 0x18 {
+            op::H => 2,
+            op::B => 1,
+            _ => 4,
+        };
+        match code & 0xe0 {
+            op::IMM => Some(Value::constant(k)),
+            op::MEM => self.slots.get(k as usize).cloned(),
+            op::LEN => Some(Value {
+                number: self.len.unwrap_or(u32::try_from(self.data.len()).ok()?),
+                origin: Origin::Length,
+                changes: Vec::new(),
+            }),
+            op::ABS => self.bytes(k, size),
+            op::MSH => {
+                let mut value = self.bytes(k, 1)?;
+                value.change(op::AND, 0xf);
+                value.change(op::LSH, 2);
+                Some(value)
+            }
+            _ => {
+                if random.below(2) == 0 || self.x.number > 256 {
+                    let near = [0, 4, 8, 20, 24, 40][random.below(6) as usize];
+                    let x = self.x.clone();
+                    self.set(&x, near, random);
+                    self.x.number = self.reload(&x);
+                }
+                self.bytes(self.x.number.checked_add(k)?, size)
+            }
+        }
+    }
+
+    fn bytes(&mut self, at: u32, size: usize) -> Option<Value> {
+        let at = at as usize;
+        let end = at.checked_add(size).filter(|end| *end <= LONGEST)?;
+        if self.data.len() < end {
+            self.data.resize(end, 0);
+        }
+        self.ends.extend([at, end - 1, end]);
+        Some(Value {
+            number: number(&self.data[at..end]),
+            origin: Origin::Bytes { at, size },
+            changes: Vec::new(),
+        })
+    }
+
+    fn jump(&mut self, insn: Insn, random: &mut Random) -> i32 {
+        let Insn { code, k, jt, jf } = insn;
+        let operation = code & 0xf0;
+        if operation == op::JA {
+            return k.cast_signed();
+        }
+        let other = if code & op::X == 0 { k } else { self.x.number };
+        let holds = match operation {
+            op::JEQ => random.below(8) < self.equal_of_8,
+            _ => random.below(2) == 0,
+        };
+        let some = random.below(u32::MAX);
+        let wanted = match (operation, holds) {
+            (op::JEQ, true) | (op::JGE, true) | (op::JGT, false) => other,
+            (op::JEQ, false) if random.below(2) == 0 => self.a.number,
+            (op::JEQ, false) => some,
+            (op::JGT, true) => other.saturating_add(1 + some % 3),
+            (op::JGE, false) => other.saturating_sub(1 + some % 3),
+            (op::JSET, true) => self.a.number | other & other.wrapping_neg(),
+            _ => self.a.number & !other,
+        };
+        let a = self.a.clone();
+        self.set(&a, wanted, random);
+        self.a.number = self.reload(&a);
+        let a = self.a.number;
+        let holds = match operation {
+            op::JEQ => a == other,
+            op::JGT => a > other,
+            op::JGE => a >= other,
+            _ => a & other != 0,
+        };
+        i32::from(if holds { jt } else { jf })
+    }
+
+    /// Changes the packet so that the value becomes `wanted`, where the packet decides it.
+    fn set(&mut self, value: &Value, wanted: u32, random: &mut Random) {
+        let wanted = value.wanted_of_load(wanted, random);
+        match value.origin {
+            Origin::Constant => {}
+            Origin::Length => self.len = Some(wanted),
+            Origin::Bytes { at, size } => {
+                self.data[at..at + size].copy_from_slice(&wanted.to_be_bytes()[4 - size..]);
+            }
+        }
+    }
+
+    /// The value as it is now.
+    fn reload(&self, value: &Value) -> u32 {
+        let loaded = match value.origin {
+            Origin::Constant => return value.number,
+            Origin::Length => self.len.unwrap_or_default(),
+            Origin::Bytes { at, size } => number(&self.data[at..at + size]),
+        };
+        value
+            .changes
+            .iter()
+            .fold(loaded, |number, &(operation, k)| {
+                apply(operation, number, k).unwrap_or_default()
+            })
+    }
+
+    /// The packet: as long as the walk wanted it to be, where that can be.
+    fn finish(mut self, random: &mut Random) -> (Vec<u8>, u32, Vec<usize>) {
+        if random.below(4) == 0 {
+            self.data.extend([0x5a; 70]);
+        }
+        match self.len {
+            Some(len) if (len as usize) <= LONGEST => {
+                self.data.resize(len as usize, 0);
+                (self.data, len, self.ends)
+            }
+            Some(len) => (self.data, len, self.ends),
+            None => {
+                let len = u32::try_from(self.data.len()).unwrap_or(u32::MAX);
+                (self.data, len, self.ends)
+            }
+        }
+    }
+}
+
+/// A number of 1, 2 or 4 bytes in network byte order.
+fn number(bytes: &[u8]) -> u32 {
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
+
+    use super::packets;
+    use crate::Random;
+
+    /// Of a filter with many conditions, packets that are accepted and such that are not.
+    #[test]
+    fn walks_lead_to_both_ends() {
+        let expression = "ip and tcp port 80 and src net 10 and tcp[tcpflags] & tcp-syn != 0";
+        let options = CompileOptions::new(LinkType::ETHERNET);
+        let program = compile(expression, &options, &Tables::new()).expect("valid");
+        let packets = packets(program.insns(), 200, &mut Random(1));
+        let accepted = packets
+            .iter()
+            .filter(|(data, len)| program.run(data, *len) > 0)
+            .count();
+        assert!(
+            accepted > 5 && accepted < packets.len() / 2,
+            "{accepted} of {}",
+            packets.len()
+        );
+    }
+}
