@@ -215,11 +215,60 @@ impl Assembler {
         self.push(Insn::Exit);
     }
 
-    /// The code, in the encoding of the running machine.
+    /// The code, in the encoding of the running machine. Instructions that nothing leads to are
+    /// left out: the verifier refuses a program that has some.
     ///
     /// # Errors
     /// When a label is missing or too far.
     pub fn finish(&self) -> Result<Vec<u64>, AssembleError> {
+        let reached = self.reached();
+        if reached.iter().all(|reached| *reached) {
+            self.assemble()
+        } else {
+            self.only(&reached).assemble()
+        }
+    }
+
+    /// Which instructions can run.
+    fn reached(&self) -> Vec<bool> {
+        let mut reached = vec![false; self.insns.len()];
+        let mut open = vec![0];
+        while let Some(at) = open.pop() {
+            let Some(insn) = self.insns.get(at) else {
+                continue;
+            };
+            if std::mem::replace(&mut reached[at], true) {
+                continue;
+            }
+            if !matches!(insn, Insn::Jump { .. } | Insn::Exit) {
+                open.push(at + 1);
+            }
+            let to = target(insn).and_then(|to| self.labels.get(to.0).copied().flatten());
+            open.extend(to);
+        }
+        reached
+    }
+
+    /// The instructions that are to stay, with the labels where they were among them.
+    fn only(&self, stay: &[bool]) -> Self {
+        let mut places = Vec::with_capacity(stay.len() + 1);
+        let mut insns = Vec::new();
+        for (insn, stay) in self.insns.iter().zip(stay) {
+            places.push(insns.len());
+            if *stay {
+                insns.push(insn.clone());
+            }
+        }
+        places.push(insns.len());
+        let place = |label: &Option<usize>| label.and_then(|at| places.get(at).copied());
+        Self {
+            insns,
+            labels: self.labels.iter().map(place).collect(),
+            long_jumps: self.long_jumps,
+        }
+    }
+
+    fn assemble(&self) -> Result<Vec<u64>, AssembleError> {
         let mut is_long = vec![false; self.insns.len()];
         // Each round makes at least one more jump long, or is the last.
         loop {
@@ -346,6 +395,25 @@ mod tests {
     /// Words as the instruction set's document lays them out on a little-endian machine.
     fn little(code: &[u64]) -> Vec<[u8; 8]> {
         code.iter().map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn what_nothing_leads_to_is_left_out() {
+        let mut asm = Assembler::new();
+        let (over, never) = (asm.label(), asm.label());
+        asm.jump(over);
+        asm.place(never);
+        asm.mov32(Reg::R0, 1);
+        asm.exit();
+        asm.place(over);
+        asm.mov32(Reg::R0, 2);
+        asm.exit();
+        let code = asm.finish().expect("labels are placed");
+        let statements: Vec<_> = listing(&code)
+            .lines()
+            .map(|line| line[6..].to_owned())
+            .collect();
+        assert_eq!(statements, ["goto pc+0", "w0 = 2", "exit"]);
     }
 
     #[test]
