@@ -1,6 +1,7 @@
 //! What people and CI call: `cargo xtask demo`, `test`, `bench`.
 #![forbid(unsafe_code)]
 
+mod agree;
 mod bench;
 mod demo;
 mod process;
@@ -14,6 +15,8 @@ usage: cargo xtask COMMAND
   demo [--quick]   ringtap at work on traffic of its own
   bench NAME [--quick]
                    ringtap measured against its peers; all: every benchmark
+  agree [--full]   every engine that runs filters, held against libpcap on the corpus of
+                   expressions; in full, on all packets and with every program in the kernel
   test             every check of the project; the last line is the summary
 ";
 
@@ -23,6 +26,8 @@ fn main() -> ExitCode {
     match words[..] {
         ["demo"] => demo::run(false),
         ["demo", "--quick"] => demo::run(true),
+        ["agree"] => agree::run(false),
+        ["agree", "--full"] => agree::run(true),
         ["bench", name] => bench::run(name, false),
         ["bench", name, "--quick"] => bench::run(name, true),
         ["test"] => test::run(),

@@ -340,3 +340,28 @@ fn registers_start_at_zero() {
     };
     assert_eq!(lowered.run_with(&[0; 20], 20, &sent), 9);
 }
+
+/// In a file, a shift by X of 32 or more gives 0; the kernel counts the low bits of X alone.
+#[test]
+fn far_shifts_give_nothing() {
+    for expression in [
+        "1000 << len > 5",
+        "1000 >> len = 1000",
+        "1 << (len - 60) = 0",
+    ] {
+        for optimize in [true, false] {
+            let program = compiled(expression, LinkType::ETHERNET, optimize);
+            let lowered = lower(&program, &RAW).expect(expression);
+            let guards = |program: &Program| {
+                let far = |insn: &&Insn| insn.code == op::JMP | op::JGT && insn.k == 31;
+                program.insns().iter().filter(far).count()
+            };
+            assert!(guards(&lowered) >= 2, "{expression}: {lowered:?}");
+            for len in [60, 64, 91, 92, 100] {
+                let file = program.run(&[0; 100], len);
+                let live = lowered.run_with(&[0; 100], len, &Ancillary::default());
+                assert_eq!(file > 0, live > 0, "{expression} {len}");
+            }
+        }
+    }
+}

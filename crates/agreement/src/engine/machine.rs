@@ -24,6 +24,10 @@ pub type Tag = (u16, u16);
 
 impl Loaded {
     /// Lowers and loads.
+    ///
+    /// # Panics
+    /// When the hook does not know what the program asks for, or the kernel refuses it.
+    #[must_use]
     pub fn new(program: &Program, hook: Hook) -> Self {
         let asm = standalone(program, hook).expect("the hook knows everything");
         Self::assembled(program, hook, asm)
@@ -31,6 +35,10 @@ impl Loaded {
 
     /// As [`Loaded::new`], for packets with a tag beside them: test runs have no way to say so, and
     /// therefore the program itself gives the packet its tag first.
+    ///
+    /// # Panics
+    /// As [`Loaded::new`].
+    #[must_use]
     pub fn tagged(program: &Program, hook: Hook, (kind, tci): Tag) -> Self {
         let mut asm = Assembler::new();
         let exits = Exits {
@@ -97,6 +105,10 @@ impl Loaded {
     }
 
     /// Instructions that the verifier walked.
+    ///
+    /// # Panics
+    /// When the kernel does not tell.
+    #[must_use]
     pub fn verified_instructions(&self) -> u32 {
         self.kernel
             .info()
@@ -105,6 +117,10 @@ impl Loaded {
     }
 
     /// What the interpreter says of a packet.
+    ///
+    /// # Panics
+    /// On a packet of 4 GiB.
+    #[must_use]
     pub fn expected(&self, packet: &[u8]) -> u32 {
         self.classic
             .run(packet, u32::try_from(packet.len()).expect("short"))
@@ -150,6 +166,10 @@ impl Loaded {
     }
 
     /// What the kernel says of a packet with a mark.
+    ///
+    /// # Panics
+    /// When the test run fails.
+    #[must_use]
     pub fn run_marked(&self, packet: &[u8], mark: u32) -> u32 {
         let mut context = [0_u8; SK_BUFF_BYTES];
         context[8..12].copy_from_slice(&mark.to_ne_bytes());

@@ -7,6 +7,7 @@ pub mod machine;
 #[cfg(feature = "jit")]
 mod native;
 mod socket;
+mod stripped;
 
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{Hook, Vlan};
@@ -40,6 +41,11 @@ pub const ENGINES: &[Engine] = &[
         name: "native",
         is_kernel: false,
         check: native::check,
+    },
+    Engine {
+        name: "socket filter, tag beside the packet",
+        is_kernel: false,
+        check: stripped::check,
     },
     Engine {
         name: "socket filter",

@@ -1,25 +1,28 @@
 //! The kernel's own classic BPF: `SO_ATTACH_FILTER` on one of a pair of connected sockets. A
-//! datagram that the filter rejects does not arrive; of others, as many bytes as it accepts.
+//! datagram that the filter rejects does not arrive; of others, as many bytes as it accepts. What is
+//! attached is what a capture attaches: the program lowered for packets whose tag is taken out.
 
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 
 use ringtap_filter::Program;
+use ringtap_filter::socket::lower;
 use ringtap_sys::packet::{Instruction, inject};
 
+use super::stripped::VIEW;
 use super::{Checked, asks_for_metadata};
 use crate::packets::{Packet, is_whole};
 
 pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, String> {
-    if !program.fits_kernel() {
+    let Ok(lowered) = lower(program, &VIEW) else {
         return Ok(Checked::NotTaken);
-    }
+    };
     let (sender, receiver) = UnixDatagram::pair().map_err(|error| error.to_string())?;
     receiver
         .set_nonblocking(true)
         .map_err(|error| error.to_string())?;
-    let insns: Vec<_> = program
+    let insns: Vec<_> = lowered
         .insns()
         .iter()
         .map(|insn| Instruction {

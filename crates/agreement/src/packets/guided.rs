@@ -7,6 +7,7 @@ use ringtap_filter::program::opcode as op;
 
 use super::Packet;
 use crate::Random;
+use crate::foreign::apply;
 
 /// The longest packet, in bytes.
 const LONGEST: usize = 2_048;
@@ -18,8 +19,9 @@ const SLOTS: usize = 16;
 #[must_use]
 pub fn packets(program: &[Insn], count: usize, random: &mut Random) -> Vec<Packet> {
     let mut packets = Vec::with_capacity(2 * count);
+    let accepts = accepting(program);
     for _ in 0..count {
-        let mut walk = Walk::new(random);
+        let mut walk = Walk::new(&accepts, random);
         walk.run(program, random);
         let (data, len, ends) = walk.finish(random);
         if !ends.is_empty() {
@@ -92,24 +94,27 @@ impl Value {
     }
 }
 
-fn apply(operation: u16, a: u32, k: u32) -> Option<u32> {
-    Some(match operation {
-        op::ADD => a.wrapping_add(k),
-        op::SUB => a.wrapping_sub(k),
-        op::MUL => a.wrapping_mul(k),
-        op::DIV => a.checked_div(k)?,
-        op::MOD => a.checked_rem(k)?,
-        op::AND => a & k,
-        op::OR => a | k,
-        op::XOR => a ^ k,
-        op::LSH => a.checked_shl(k).unwrap_or(0),
-        op::RSH => a.checked_shr(k).unwrap_or(0),
-        op::NEG => a.wrapping_neg(),
-        _ => return None,
-    })
+/// From which instructions a packet can still be accepted.
+fn accepting(program: &[Insn]) -> Vec<bool> {
+    let mut accepts = vec![false; program.len()];
+    for (at, insn) in program.iter().enumerate().rev() {
+        let at_target = |skip: usize| accepts.get(at + 1 + skip).copied().unwrap_or(false);
+        accepts[at] = match (insn.code & 7, insn.code & 0xf0) {
+            (op::RET, _) => insn.code & 0x18 == op::A || insn.k > 0,
+            // Back to the begin of a loop, from where there is some way out.
+            (op::JMP, op::JA) => insn.k.cast_signed() < 0 || at_target(insn.k as usize),
+            (op::JMP, _) => at_target(insn.jt.into()) || at_target(insn.jf.into()),
+            _ => at_target(0),
+        };
+    }
+    accepts
 }
 
-struct Walk {
+struct Walk<'a> {
+    /// Where the packet can still be accepted.
+    accepts: &'a [bool],
+    /// Whether the walk is to end there.
+    wants_acceptance: bool,
     data: Vec<u8>,
     len: Option<u32>,
     a: Value,
@@ -121,13 +126,15 @@ struct Walk {
     ends: Vec<usize>,
 }
 
-impl Walk {
-    fn new(random: &mut Random) -> Self {
+impl<'a> Walk<'a> {
+    fn new(accepts: &'a [bool], random: &mut Random) -> Self {
         let filled = random.below(3) == 0;
         let data = (0..if filled { 128 } else { 0 })
             .map(|_| u8::try_from(random.below(256)).unwrap_or_default())
             .collect();
         Self {
+            accepts,
+            wants_acceptance: random.below(2) == 0,
             data,
             len: None,
             a: Value::default(),
@@ -142,7 +149,7 @@ impl Walk {
         let mut at = 0;
         for _ in 0..STEPS {
             let Some(insn) = program.get(at) else { return };
-            let Some(skip) = self.step(*insn, random) else {
+            let Some(skip) = self.step(*insn, at, random) else {
                 return;
             };
             // Loops jump by a negative number.
@@ -152,7 +159,7 @@ impl Walk {
     }
 
     /// How many instructions to skip; nothing at the end.
-    fn step(&mut self, insn: Insn, random: &mut Random) -> Option<i32> {
+    fn step(&mut self, insn: Insn, at: usize, random: &mut Random) -> Option<i32> {
         let Insn { code, k, .. } = insn;
         match code & 7 {
             op::LD | op::LDX => {
@@ -169,7 +176,7 @@ impl Walk {
                 let operand = if code & op::X == 0 { k } else { self.x.number };
                 self.a.change(code & 0xf0, operand);
             }
-            op::JMP => return Some(self.jump(insn, random)),
+            op::JMP => return Some(self.jump(insn, at, random)),
             op::MISC if code & 0xf8 == op::TAX => self.x = self.a.clone(),
             op::MISC => self.a = self.x.clone(),
             _ => return None,
@@ -225,14 +232,18 @@ impl Walk {
         })
     }
 
-    fn jump(&mut self, insn: Insn, random: &mut Random) -> i32 {
+    fn jump(&mut self, insn: Insn, at: usize, random: &mut Random) -> i32 {
         let Insn { code, k, jt, jf } = insn;
         let operation = code & 0xf0;
         if operation == op::JA {
             return k.cast_signed();
         }
         let other = if code & op::X == 0 { k } else { self.x.number };
+        let accepts = |skip: u8| self.accepts.get(at + 1 + usize::from(skip)) == Some(&true);
         let holds = match operation {
+            _ if self.wants_acceptance && accepts(jt) != accepts(jf) => {
+                accepts(jt) == (random.below(16) > 0)
+            }
             op::JEQ => random.below(8) < self.equal_of_8,
             _ => random.below(2) == 0,
         };
@@ -331,7 +342,7 @@ mod tests {
             .filter(|(data, len)| program.run(data, *len) > 0)
             .count();
         assert!(
-            accepted > 5 && accepted < packets.len() / 2,
+            accepted > 5 && accepted < packets.len() - 5,
             "{accepted} of {}",
             packets.len()
         );

@@ -3,6 +3,10 @@
 use super::{Packet, encapsulated};
 
 /// All made-up packets for a link type, given by DLT.
+///
+/// # Panics
+/// Never: all of them are short.
+#[must_use]
 pub fn generated(dlt: u32) -> Vec<Packet> {
     let mut whole = Vec::new();
     for (ether_type, payload) in payloads() {

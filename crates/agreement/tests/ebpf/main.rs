@@ -261,7 +261,7 @@ fn ancillary_loads() {
             assert_eq!(found, expected, "ancillary {offset} at {hook:?}");
         }
         // For a socket, the test run leaves tag and mark out; what loads is what is tested.
-        Loaded::new(&program, Hook::SocketFilter);
+        let _ = Loaded::new(&program, Hook::SocketFilter);
     }
     for offset in [
         op::SKF_AD_RANDOM,

@@ -256,7 +256,7 @@ impl Assembler {
         for (insn, stay) in self.insns.iter().zip(stay) {
             places.push(insns.len());
             if *stay {
-                insns.push(insn.clone());
+                insns.push(*insn);
             }
         }
         places.push(insns.len());

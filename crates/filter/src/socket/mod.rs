@@ -9,7 +9,8 @@
 //!
 //! Indirect loads need care: in a file an offset of X + k beyond 32 bits rejects the packet, the
 //! kernel wraps around, and negative offsets mean something else to it. Where X may be that large
-//! (`bounds` finds out), a guard rejects.
+//! (`bounds` finds out), a guard rejects. Likewise for shifts: in a file, one by X of 32 or more
+//! gives 0, and the kernel would look at the low bits of X alone.
 
 mod bounds;
 mod layout;

@@ -10,6 +10,9 @@ use crate::program::{Insn, Program};
 /// The greatest offset that the kernel reads as one into the packet.
 const LARGEST_OFFSET: u32 = i32::MAX as u32;
 
+/// The furthest that the kernel shifts by, in bits.
+const LARGEST_SHIFT: u32 = 31;
+
 /// Scratch words that the program does not use, for saving registers and gathering bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scratch {
@@ -42,6 +45,10 @@ impl Scratch {
     fn gathered(self) -> Result<u32, NotLowerable> {
         self.gathered.ok_or(NotLowerable::NoScratch)
     }
+}
+
+fn is_shift_by_x(insn: &Insn) -> bool {
+    insn.code & op::X != 0 && matches!(insn.code & 0xf0, op::LSH | op::RSH)
 }
 
 /// A program to be rewritten for a layout.
@@ -79,11 +86,31 @@ impl Copy<'_> {
                     let target = |offset: u8| labels[at + 1 + usize::from(offset)];
                     asm.branch(insn.code, insn.k, target(insn.jt), target(insn.jf));
                 }
+                op::ALU if is_shift_by_x(insn) && bounds[at] > LARGEST_SHIFT => {
+                    self.shift(asm, insn)?;
+                }
                 _ => asm.push(insn.code, insn.k),
             }
         }
         asm.place(reject);
         asm.push(op::RET | op::K, 0);
+        Ok(())
+    }
+
+    /// A shift by X, which gives 0 from 32 on: to the kernel, only the low bits of X count.
+    fn shift(&self, asm: &mut Assembler, insn: &Insn) -> Result<(), NotLowerable> {
+        let saved = self.scratch.saved()?;
+        let (far, near, done) = (asm.label(), asm.label(), asm.label());
+        asm.push(op::ST, saved);
+        asm.push(op::MISC | op::TXA, 0);
+        asm.branch(op::JMP | op::JGT, LARGEST_SHIFT, far, near);
+        asm.place(far);
+        asm.push(op::LD | op::IMM, 0);
+        asm.goto(done);
+        asm.place(near);
+        asm.push(op::LD | op::MEM, saved);
+        asm.push(insn.code, 0);
+        asm.place(done);
         Ok(())
     }
 

@@ -1,0 +1,158 @@
+//! Foreign programs, run with an eye on what they do that is not defined: libpcap's programs with
+//! `mpls`, `pppoes` or `geneve` in them load words of scratch memory that they have not stored on
+//! some paths, and its `bpf_filter` then hands out what happens to be on the stack.
+
+use ringtap_filter::Insn;
+use ringtap_filter::program::opcode as op;
+
+/// Steps before a program counts as one that does not end.
+const STEPS: usize = 100_000;
+
+/// Whether the verdict on a packet depends on memory that the program has not written.
+#[must_use]
+pub fn is_undefined(program: &[Insn], data: &[u8], len: u32) -> bool {
+    let mut machine = Machine {
+        data,
+        len,
+        a: 0,
+        x: 0,
+        slots: [None; 16],
+    };
+    let mut at = 0;
+    for _ in 0..STEPS {
+        let Some(insn) = program.get(at) else {
+            return false;
+        };
+        match machine.step(*insn) {
+            Step::Skip(count) => {
+                let target = i64::try_from(at).unwrap_or(i64::MAX) + 1 + count;
+                at = usize::try_from(target).unwrap_or(usize::MAX);
+            }
+            Step::End => return false,
+            Step::Undefined => return true,
+        }
+    }
+    false
+}
+
+struct Machine<'a> {
+    data: &'a [u8],
+    len: u32,
+    a: u32,
+    x: u32,
+    slots: [Option<u32>; 16],
+}
+
+enum Step {
+    Skip(i64),
+    End,
+    Undefined,
+}
+
+impl Machine<'_> {
+    fn step(&mut self, insn: Insn) -> Step {
+        let Insn { code, k, .. } = insn;
+        let slot = (k % 16) as usize;
+        match code & 7 {
+            class @ (op::LD | op::LDX) => {
+                let value = match code & 0xe0 {
+                    op::MEM if self.slots[slot].is_none() => return Step::Undefined,
+                    op::MEM => self.slots[slot],
+                    op::IMM => Some(k),
+                    op::LEN => Some(self.len),
+                    op::ABS => self.bytes(k, code),
+                    op::MSH => self.bytes(k, op::B).map(|byte| (byte & 0xf) * 4),
+                    _ => self.x.checked_add(k).and_then(|at| self.bytes(at, code)),
+                };
+                let Some(value) = value else {
+                    return Step::End;
+                };
+                *(if class == op::LD {
+                    &mut self.a
+                } else {
+                    &mut self.x
+                }) = value;
+            }
+            op::ST => self.slots[slot] = Some(self.a),
+            op::STX => self.slots[slot] = Some(self.x),
+            op::ALU => {
+                let operand = if code & op::X == 0 { k } else { self.x };
+                match apply(code & 0xf0, self.a, operand) {
+                    Some(a) => self.a = a,
+                    None => return Step::End,
+                }
+            }
+            op::JMP => return Step::Skip(self.jump(insn)),
+            op::MISC if code & 0xf8 == op::TAX => self.x = self.a,
+            op::MISC => self.a = self.x,
+            _ => return Step::End,
+        }
+        Step::Skip(0)
+    }
+
+    fn jump(&self, insn: Insn) -> i64 {
+        let Insn { code, k, jt, jf } = insn;
+        let other = if code & op::X == 0 { k } else { self.x };
+        let holds = match code & 0xf0 {
+            op::JA => return i64::from(k.cast_signed()),
+            op::JEQ => self.a == other,
+            op::JGT => self.a > other,
+            op::JGE => self.a >= other,
+            _ => self.a & other != 0,
+        };
+        i64::from(if holds { jt } else { jf })
+    }
+
+    fn bytes(&self, at: u32, code: u16) -> Option<u32> {
+        let size = match code & 0x18 {
+            op::H => 2,
+            op::B => 1,
+            _ => 4,
+        };
+        let bytes = self.data.get(at as usize..)?.get(..size)?;
+        Some(
+            bytes
+                .iter()
+                .fold(0, |number, byte| number << 8 | u32::from(*byte)),
+        )
+    }
+}
+
+/// Arithmetic; nothing for a division by zero.
+pub(crate) fn apply(operation: u16, a: u32, operand: u32) -> Option<u32> {
+    Some(match operation {
+        op::ADD => a.wrapping_add(operand),
+        op::SUB => a.wrapping_sub(operand),
+        op::MUL => a.wrapping_mul(operand),
+        op::DIV => a.checked_div(operand)?,
+        op::MOD => a.checked_rem(operand)?,
+        op::AND => a & operand,
+        op::OR => a | operand,
+        op::XOR => a ^ operand,
+        op::LSH => a.checked_shl(operand).unwrap_or(0),
+        op::RSH => a.checked_shr(operand).unwrap_or(0),
+        _ => a.wrapping_neg(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_filter::Insn;
+    use ringtap_filter::program::opcode as op;
+
+    use super::is_undefined;
+
+    #[test]
+    fn only_a_path_that_loads_unset_memory_counts() {
+        let program = [
+            Insn::new(op::LD | op::B | op::ABS, 0),
+            Insn::jump(op::JMP | op::JEQ, 1, 0, 1),
+            Insn::new(op::ST, 0),
+            Insn::new(op::LD | op::MEM, 0),
+            Insn::new(op::RET | op::A, 0),
+        ];
+        assert!(!is_undefined(&program, &[1], 1));
+        assert!(is_undefined(&program, &[2], 1));
+        assert!(!is_undefined(&program, &[], 1));
+    }
+}
