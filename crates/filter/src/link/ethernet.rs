@@ -50,20 +50,21 @@ impl LinkLayer for Ethernet {
     }
 
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
-        let type_field = place.type_field;
-        // Directly behind the field, also where the field is that of a Geneve header and the payload
-        // lies behind options.
-        let llc = type_field + 2;
+        let Place {
+            type_field,
+            payload,
+            ..
+        } = place;
         let is_length = field(values, Size::Half, type_field, Relation::Greater, LLC_MAX).negated();
         match proto {
             et::SAP_ISO | et::SAP_NETBEUI => {
-                is_length.and(equals(values, Size::Half, llc, proto << 8 | proto))
+                is_length.and(equals(values, Size::Half, payload, proto << 8 | proto))
             }
             et::SAP_IPX => {
                 let by_type = equals(values, Size::Half, type_field, et::IPX);
-                let in_snap = snap(values, llc, OUI_ETHERNET, et::IPX);
-                let by_sap = equals(values, Size::Byte, llc, et::SAP_IPX);
-                let without_llc = equals(values, Size::Half, llc, 0xffff);
+                let in_snap = snap(values, payload, OUI_ETHERNET, et::IPX);
+                let by_sap = equals(values, Size::Byte, payload, et::SAP_IPX);
+                let without_llc = equals(values, Size::Half, payload, 0xffff);
                 by_type.or(is_length.and(in_snap.or(by_sap).or(without_llc)))
             }
             et::ATALK | et::AARP => {
@@ -73,9 +74,13 @@ impl LinkLayer for Ethernet {
                     OUI_ETHERNET
                 };
                 let by_type = equals(values, Size::Half, type_field, proto);
-                by_type.or(is_length.and(snap(values, llc, organisation, proto)))
+                by_type.or(is_length.and(snap(values, payload, organisation, proto)))
             }
-            _ if proto <= LLC_MAX => is_length.and(equals(values, Size::Byte, llc, proto)),
+            // As libpcap, directly behind the field: where that is the field of a Geneve header, the
+            // payload lies behind options.
+            _ if proto <= LLC_MAX => {
+                is_length.and(equals(values, Size::Byte, type_field + 2, proto))
+            }
             _ => equals(values, Size::Half, type_field, proto),
         }
     }
