@@ -149,7 +149,7 @@ fn qualified(c: &mut Choices<'_>, out: &mut String) {
         "portrange " => out.push_str(c.pick(RANGES)),
         "net " => out.push_str(c.pick(NETS)),
         "proto " | "protochain " => out.push_str(c.pick(NUMBERS)),
-        _ if protocol == "decnet " => out.push_str(c.pick(&["10.123", "1.1", "63.1023", "64.1"])),
+        _ if protocol == "decnet " => out.push_str(c.pick(&["10.123", "1.1"])),
         _ if matches!(protocol, "ether " | "wlan " | "fddi ") => out.push_str(c.pick(MACS)),
         _ if c.below(4) == 3 => {
             out.push('(');
