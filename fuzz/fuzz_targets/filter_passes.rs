@@ -2,10 +2,8 @@
 //! as it is, on packets that are made up, whole and cut short.
 #![no_main]
 
-#[path = "../../crates/filter/tests/common/generate.rs"]
-mod generate;
-#[path = "../../crates/filter/tests/common/packets.rs"]
-mod packets;
+use ringtap_agreement::generate;
+use ringtap_agreement::packets::{self, made};
 
 use libfuzzer_sys::fuzz_target;
 use ringtap_filter::{CompileOptions, LinkType, Tables, each_pass};
@@ -17,7 +15,7 @@ const PACKETS: usize = 64;
 
 thread_local! {
     static PACKETS_OF: Vec<Vec<packets::Packet>> =
-        LINK_TYPES.iter().map(|&dlt| packets::generated(dlt)).collect();
+        LINK_TYPES.iter().map(|&dlt| made::generated(dlt)).collect();
 }
 
 fuzz_target!(|bytes: &[u8]| {

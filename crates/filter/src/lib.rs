@@ -34,8 +34,8 @@ pub mod resolve;
 pub mod socket;
 
 #[cfg(test)]
-#[path = "../tests/common/generate.rs"]
-mod generate;
+#[path = "../../agreement/src/generate/mod.rs"]
+pub mod generate;
 
 pub use error::{CompileError, ErrorKind, Hint};
 pub use language::limits;

@@ -223,10 +223,22 @@ impl Assembler {
     pub fn finish(&self) -> Result<Vec<u64>, AssembleError> {
         let reached = self.reached();
         if reached.iter().all(|reached| *reached) {
-            self.assemble()
-        } else {
-            self.only(&reached).assemble()
+            return self.assemble();
         }
+        let added: Vec<usize> = (0..reached.len()).filter(|at| reached[*at]).collect();
+        let added = |statement: usize| added.get(statement).copied().unwrap_or(statement);
+        self.only(&reached).assemble().map_err(|error| match error {
+            AssembleError::Unplaced { statement } => AssembleError::Unplaced {
+                statement: added(statement),
+            },
+            AssembleError::TooFar {
+                statement,
+                distance,
+            } => AssembleError::TooFar {
+                statement: added(statement),
+                distance,
+            },
+        })
     }
 
     /// Which instructions can run.
@@ -484,10 +496,12 @@ mod tests {
     #[test]
     fn reports_missing_labels() {
         let mut asm = Assembler::new();
-        let nowhere = asm.label();
+        let (nowhere, here) = (asm.label(), asm.label());
+        asm.jump(here);
         asm.exit();
+        asm.place(here);
         asm.jump(nowhere);
-        assert_eq!(asm.finish(), Err(AssembleError::Unplaced { statement: 1 }));
+        assert_eq!(asm.finish(), Err(AssembleError::Unplaced { statement: 2 }));
     }
 
     #[test]
@@ -496,7 +510,7 @@ mod tests {
         let far = asm.label();
         asm.jump_if(Cond::Eq, Width::W32, Reg::R0, 7, far);
         asm.jump_if(Cond::Set, Width::W64, Reg::R0, Reg::R1, far);
-        asm.jump(far);
+        asm.jump_if(Cond::Ne, Width::W32, Reg::R0, 7, far);
         for _ in 0..40_000 {
             asm.mov64(Reg::R0, 0);
         }
@@ -510,8 +524,8 @@ mod tests {
         asm.allow_long_jumps(true);
         let code = asm.finish().expect("long jumps are allowed");
         let text = listing(&code[..6]);
-        let expected = "   0: if w0 == 0x7 goto pc+1\n   1: goto pc+1\n   2: gotol pc+40004\n   \
-                        3: if r0 & r1 goto pc+1\n   4: goto pc+1\n   5: gotol pc+40001\n";
+        let expected = "   0: if w0 == 0x7 goto pc+1\n   1: goto pc+1\n   2: gotol pc+40006\n   \
+                        3: if r0 & r1 goto pc+1\n   4: goto pc+1\n   5: gotol pc+40003\n";
         assert_eq!(text, expected);
     }
 }
