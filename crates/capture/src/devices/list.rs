@@ -7,7 +7,7 @@ use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Link, Name, Netlink, OperationalState};
 
 use super::{ANY, DeviceError, DeviceInfo, Flags, Relation};
-use crate::engines;
+use crate::{engines, hook};
 
 /// No such device: it went away since it was listed (`include/uapi/asm-generic/errno-base.h`).
 const ENODEV: i32 = 19;
@@ -24,9 +24,16 @@ pub fn list() -> Result<Vec<DeviceInfo>, DeviceError> {
         .iter()
         .map(|link| (link.index, link.name.clone()))
         .collect();
+    let wide_routes = netlink.wide_routes()?;
+    let hazards = |link: &Link| hook::hazards(&links, &wide_routes, link.index);
+    let mut hazards: Vec<_> = links.iter().map(hazards).collect();
     let mut devices: Vec<_> = links
         .into_iter()
-        .map(|link| describe(link, &names))
+        .zip(&mut hazards)
+        .map(|(link, hazards)| DeviceInfo {
+            steal_hazards: std::mem::take(hazards),
+            ..describe(link, &names)
+        })
         .collect();
     for address in netlink.addresses()? {
         if let Some(device) = devices
@@ -192,6 +199,7 @@ fn any() -> DeviceInfo {
         xdp: Vec::new(),
         counters: None,
         statistics: Vec::new(),
+        steal_hazards: Vec::new(),
         unread: Vec::new(),
     }
 }

@@ -12,6 +12,8 @@ mod offloads;
 mod support;
 
 use ringtap_savefile::LinkType;
+
+use crate::hook::StealHazard;
 pub use ringtap_sys::ethtool::{
     Channels, Driver, Feature, LinkMode, Rings, Statistic, Timestamping,
 };
@@ -99,6 +101,8 @@ pub struct DeviceInfo {
     pub counters: Option<Counters>,
     /// The adapter's own counters.
     pub statistics: Vec<Statistic>,
+    /// What of the host hangs on it: stealing its packets needs consent where there is anything.
+    pub steal_hazards: Vec<StealHazard>,
     /// What could not be found out, and why.
     pub unread: Vec<ringtap_sys::Error>,
 }

@@ -23,5 +23,6 @@ pub use attach::{Attached, Hook, Standing, attach};
 pub use choice::{HookChoice, PassedOver, Place, Reason, Uncovered, Wanted};
 pub use device::HookDevice;
 pub use error::HookError;
+pub(crate) use guard::hazards;
 pub use guard::{StealHazard, steal_hazards};
 pub use ringtap_sys::bpf::TcxSide as Side;

@@ -8,6 +8,9 @@ use super::StatOptions;
 use crate::hook::{Attached, Hook, HookDevice, Place};
 use crate::{LinkType, Mode};
 
+const TAGS_TAKEN_OUT: &str = "the driver takes VLAN tags out of packets before XDP sees them: \
+     tagged packets are counted as if untagged (keep tags in: ethtool -K DEV rxvlan off)";
+
 /// Where and how the filters count, with the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatDescription {
@@ -48,6 +51,9 @@ impl StatDescription {
         );
         let hazards = attached.hazards.iter();
         notes.extend(hazards.map(|hazard| format!("stealing although {hazard}")));
+        if device.takes_tags && places.iter().any(|place| place.is_xdp()) {
+            notes.push(TAGS_TAKEN_OUT.to_owned());
+        }
         if !device.is_up {
             notes.push("the interface is down".to_owned());
         }

@@ -211,7 +211,8 @@ impl Statistics {
             mode: options.mode,
             direction: options.direction,
             force: options.force,
-            reads_tags_at_xdp: false,
+            // Who asks for XDP gets it, and is told what it does not see.
+            reads_tags_at_xdp: hook == HookChoice::Xdp,
         };
         let code = emission.code(filters)?;
         let attached = attach(kernel, &device, &wanted, &mut |place| {

@@ -62,6 +62,7 @@ struct Device {
     counters: Option<BTreeMap<&'static str, u64>>,
     statistics: Vec<JsonStatistic>,
     engines: Vec<Engine>,
+    steal_hazards: Vec<String>,
     unread: Vec<String>,
 }
 
@@ -116,6 +117,11 @@ impl Device {
             counters: device.counters.map(|counters| counters.iter().collect()),
             statistics: statistics(device),
             engines: engines(device),
+            steal_hazards: device
+                .steal_hazards
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             unread: device.unread.iter().map(ToString::to_string).collect(),
         }
     }

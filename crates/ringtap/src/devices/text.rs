@@ -45,6 +45,9 @@ impl Block {
         block.statistics(device, verbose);
         block.offloads(device);
         block.engines(device);
+        for hazard in &device.steal_hazards {
+            block.line("not stolen", &format!("without --force: {hazard}"));
+        }
         for error in &device.unread {
             block.line("unknown", &error.to_string());
         }
