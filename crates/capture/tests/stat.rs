@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use ringtap_capture::stat::{Count, Interval, StatOptions, Statistics};
 use ringtap_capture::{Direction, Error, Filter, Mode};
+use ringtap_filter::ebpf::{Assembler, Helper, Reg};
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
-use ringtap_sys::bpf::{Kernel, Request};
+use ringtap_sys::bpf::{self, Kernel, Program, ProgramKind, Request, TcxPlace, TcxSide};
 use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::{Side, VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
@@ -31,6 +32,11 @@ fn main() -> ExitCode {
         test("sent_packets_are_counted_at_tcx", tcx, sent_at_tcx),
         test("both_directions_add_up", tcx, both_directions),
         test("packets_are_counted_at_xdp", tcx, at_xdp),
+        test(
+            "tags_beside_the_packet_are_put_back_at_xdp",
+            &[Need::Root, Need::Kernel(6, 8)],
+            tags_beside,
+        ),
         test("packets_are_counted_at_clsact", root, at_clsact),
         test("jumbo_frames_are_counted_whole", tcx, jumbo),
         test("two_hundred_and_fifty_six_filters_fit", tcx, many_filters),
@@ -197,6 +203,59 @@ fn at_xdp() {
     mix.send_from(&pair.left);
     wait_for(&mut statistics, mix.frames.len() as u64 * 3);
     mix.assert_counted(statistics.totals(), 3);
+}
+
+/// The sender's kernel keeps the tag beside the packet, and so does veth: XDP sees the packet without
+/// it, and with it what counts puts back. What is passed on is as it was.
+fn tags_beside() {
+    let pair = VethPair::new();
+    let _pushing = push_tags(&pair.left);
+    let filters = [Filter::new("vlan 5 and udp"), Filter::new("udp")];
+    let open = |device| {
+        let opened = Statistics::open(device, &filters, &StatOptions::default());
+        opened.unwrap_or_else(|error| panic!("{error}"))
+    };
+    let mut at_xdp = pair.right.run(|| open("xdp:veth1"));
+    assert!(at_xdp.describe().hooks().starts_with("XDP in the driver"));
+    assert!(at_xdp.describe().notes.is_empty());
+    let mut at_tcx = pair.right.run(|| open("tcx:veth1"));
+    let socket = pair
+        .left
+        .run(|| UdpSocket::bind("10.99.0.1:0").expect("free"));
+    for _ in 0..20 {
+        socket.send_to(&[7; 100], "10.99.0.2:9").expect("sent");
+    }
+    let expected = Count {
+        packets: 20,
+        bytes: 20 * (100 + 8 + 20 + 14 + 4),
+    };
+    for statistics in [&mut at_xdp, &mut at_tcx] {
+        wait_for(statistics, 20);
+        let totals = statistics.totals();
+        assert_eq!(totals.filters, [expected, Count::default()]);
+        assert_eq!(totals.total, expected);
+    }
+}
+
+/// Gives each packet that the end sends a VLAN tag, as a VLAN interface would.
+fn push_tags(side: &Side) -> bpf::Link {
+    let mut asm = Assembler::new();
+    asm.mov32(Reg::R2, i32::from(0x8100_u16.to_be()));
+    asm.mov32(Reg::R3, 5);
+    asm.call(Helper::SkbVlanPush);
+    // TCX_NEXT
+    asm.mov32(Reg::R0, -1);
+    asm.exit();
+    let kernel = Kernel::running();
+    let code = asm.finish().expect("no jumps");
+    let program = Program::load(&kernel, "push_tags", ProgramKind::SchedCls, &code);
+    let program = program.expect("it is loaded");
+    let index = index_of(side);
+    let link = side.run(|| {
+        let (hook, place) = (TcxSide::Egress, TcxPlace::Last);
+        bpf::Link::tcx(&program, &kernel, index, hook, place, None)
+    });
+    link.expect("tcx")
 }
 
 /// Reads until so many packets were counted; what comes into a veth pair is received a little later.

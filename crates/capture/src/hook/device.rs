@@ -4,6 +4,7 @@ use ringtap_savefile::LinkType;
 use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Link, Netlink, XdpProgram};
 
+use super::TagRestorer;
 use crate::engines::link_type;
 use crate::lookup::find_link;
 use crate::{Error, Result};
@@ -31,6 +32,8 @@ pub struct HookDevice {
     pub xdp: Vec<XdpProgram>,
     /// Whether the driver takes VLAN tags out of received packets.
     pub takes_tags: bool,
+    /// What puts such tags back at XDP, where the driver tells them.
+    pub tag_restorer: Option<TagRestorer>,
 }
 
 impl HookDevice {
@@ -49,8 +52,11 @@ impl HookDevice {
         let link = link.ok_or_else(|| Error::NoSuchDevice {
             device: name.to_owned(),
         })?;
+        let takes_tags = takes_tags(&link)?;
+        let tag_restorer = takes_tags.then(|| TagRestorer::find(link.index));
         Ok(Self {
-            takes_tags: takes_tags(&link)?,
+            takes_tags,
+            tag_restorer: tag_restorer.transpose().map_err(failed)?.flatten(),
             name: String::from_utf8_lossy(link.name.as_bytes()).into_owned(),
             index: link.index,
             link_type: link_type(link.hardware_type),

@@ -18,6 +18,7 @@ mod clsact;
 mod device;
 mod error;
 mod guard;
+mod tags;
 
 pub use attach::{Attached, Hook, Standing, attach};
 pub use choice::{HookChoice, PassedOver, Place, Reason, Uncovered, Wanted};
@@ -26,3 +27,4 @@ pub use error::HookError;
 pub(crate) use guard::hazards;
 pub use guard::{StealHazard, steal_hazards};
 pub use ringtap_sys::bpf::TcxSide as Side;
+pub use tags::TagRestorer;

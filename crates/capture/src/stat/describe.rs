@@ -51,7 +51,8 @@ impl StatDescription {
         );
         let hazards = attached.hazards.iter();
         notes.extend(hazards.map(|hazard| format!("stealing although {hazard}")));
-        if device.takes_tags && places.iter().any(|place| place.is_xdp()) {
+        let lost = device.takes_tags && device.tag_restorer.is_none();
+        if lost && places.iter().any(|place| place.is_xdp()) {
             notes.push(TAGS_TAKEN_OUT.to_owned());
         }
         if !device.is_up {

@@ -204,6 +204,7 @@ impl Statistics {
             counters: &counters,
             mode: options.mode,
             xdp_frags: features.has(Feature::XdpFrags),
+            tag_restorer: device.tag_restorer,
             long_jumps: features.has(Feature::LongJumps),
         };
         let wanted = Wanted {
@@ -212,12 +213,17 @@ impl Statistics {
             direction: options.direction,
             force: options.force,
             // Who asks for XDP gets it, and is told what it does not see.
-            reads_tags_at_xdp: hook == HookChoice::Xdp,
+            reads_tags_at_xdp: hook == HookChoice::Xdp || device.tag_restorer.is_some(),
         };
         let code = emission.code(filters)?;
         let attached = attach(kernel, &device, &wanted, &mut |place| {
             let (kind, instructions) = code.of(place);
-            bpf::Program::load(kernel, "ringtap_stat", kind, instructions)
+            let name = "ringtap_stat";
+            if place.is_xdp() && device.tag_restorer.is_some() {
+                let index = device.index;
+                return bpf::Program::load_for_device(kernel, name, kind, instructions, index);
+            }
+            bpf::Program::load(kernel, name, kind, instructions)
         })?;
         let opened = Instant::now();
         let description = StatDescription::new(&device, &attached, options, &features);

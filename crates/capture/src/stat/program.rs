@@ -14,7 +14,7 @@ use ringtap_sys::bpf::ProgramKind;
 
 use super::StatError;
 use super::counters::{Counters, slot_offset};
-use crate::hook::Place;
+use crate::hook::{Place, TagRestorer};
 use crate::{Filter, LinkType, Mode};
 
 /// What a program keeps while filters run, on the stack below theirs.
@@ -27,6 +27,8 @@ mod stack {
     pub(super) const LENGTH: i16 = -STACK_BYTES - 16;
     /// Whether a filter has accepted the packet.
     pub(super) const ACCEPTED: i16 = -STACK_BYTES - 24;
+    /// Where the VLAN tag is kept that is put back: two slots.
+    pub(super) const TAG: i16 = -STACK_BYTES - 40;
 }
 
 /// Offsets in the hooks' contexts (`struct xdp_md`, `struct __sk_buff`).
@@ -48,6 +50,8 @@ pub(super) struct Emission<'a> {
     pub(super) mode: Mode,
     /// Whether XDP programs may get packets of several buffers.
     pub(super) xdp_frags: bool,
+    /// What puts VLAN tags back at XDP.
+    pub(super) tag_restorer: Option<TagRestorer>,
     /// Whether the kernel has 32-bit jumps.
     pub(super) long_jumps: bool,
 }
@@ -94,6 +98,9 @@ impl Emission<'_> {
         let mut asm = Assembler::new();
         asm.allow_long_jumps(self.long_jumps);
         asm.mov64(Reg::R6, Reg::R1);
+        if let (Some(restorer), true) = (self.tag_restorer, place.is_xdp()) {
+            restorer.write_restore(stack::TAG, &mut asm);
+        }
         self.begin(hook, place, &mut asm);
         self.count(self.programs.len(), &mut asm);
         for (slot, (program, filter)) in self.programs.iter().zip(filters).enumerate() {
@@ -177,6 +184,9 @@ impl Emission<'_> {
             asm.exit();
             asm.place(pass);
         }
+        if let (Some(restorer), true) = (self.tag_restorer, place.is_xdp()) {
+            restorer.write_undo(stack::TAG, asm);
+        }
         asm.mov32(Reg::R0, place.verdict_pass());
         asm.exit();
     }
@@ -186,6 +196,7 @@ impl Emission<'_> {
 fn write_length(hook: Hook, asm: &mut Assembler) {
     match hook {
         Hook::Xdp { frags: true } => {
+            asm.mov64(Reg::R1, Reg::R6);
             asm.call(Helper::XdpGetBuffLen);
             asm.mov64(Reg::R7, Reg::R0);
         }

@@ -210,6 +210,7 @@ fn call(word: Word) -> String {
     match (word.src, Helper::from_number(word.imm)) {
         (0, Some(helper)) => format!("call {}#{}", helper.name(), word.imm),
         (0, None) => format!("call unknown#{}", word.imm),
+        (2, _) => format!("call kernel-function#{}", word.imm),
         _ => format!("call pc{:+}", word.imm),
     }
 }

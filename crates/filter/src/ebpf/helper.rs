@@ -19,6 +19,8 @@ pub enum Helper {
     Redirect,
     /// Copies bytes of a packet: context, offset, destination, size → 0 or a negative error.
     SkbLoadBytes,
+    /// Moves the begin of an XDP packet: context, bytes → 0 or a negative error.
+    XdpAdjustHead,
     /// Redirects through a map: map, key, flags → verdict.
     RedirectMap,
     /// Writes a record to a ring buffer: map, data, size, flags (5.8).
@@ -33,7 +35,7 @@ pub enum Helper {
     KtimeGetTaiNs,
 }
 
-const ALL: [Helper; 13] = [
+const ALL: [Helper; 14] = [
     Helper::MapLookupElem,
     Helper::KtimeGetNs,
     Helper::GetPrandomU32,
@@ -41,6 +43,7 @@ const ALL: [Helper; 13] = [
     Helper::SkbVlanPush,
     Helper::Redirect,
     Helper::SkbLoadBytes,
+    Helper::XdpAdjustHead,
     Helper::RedirectMap,
     Helper::RingbufOutput,
     Helper::KtimeGetCoarseNs,
@@ -61,6 +64,7 @@ impl Helper {
             Self::SkbVlanPush => 18,
             Self::Redirect => 23,
             Self::SkbLoadBytes => 26,
+            Self::XdpAdjustHead => 44,
             Self::RedirectMap => 51,
             Self::RingbufOutput => 130,
             Self::KtimeGetCoarseNs => 160,
@@ -81,6 +85,7 @@ impl Helper {
             Self::SkbVlanPush => "bpf_skb_vlan_push",
             Self::Redirect => "bpf_redirect",
             Self::SkbLoadBytes => "bpf_skb_load_bytes",
+            Self::XdpAdjustHead => "bpf_xdp_adjust_head",
             Self::RedirectMap => "bpf_redirect_map",
             Self::RingbufOutput => "bpf_ringbuf_output",
             Self::KtimeGetCoarseNs => "bpf_ktime_get_coarse_ns",

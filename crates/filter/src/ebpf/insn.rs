@@ -213,6 +213,9 @@ pub enum Insn {
     },
     /// Calls a helper.
     Call { helper: Helper },
+    /// Calls a function of the running kernel (kfunc, 5.13) by the number of its type in the
+    /// kernel's BTF.
+    CallKernel { id: u32 },
     /// Ends the program with R0 as its result.
     Exit,
 }
@@ -236,6 +239,8 @@ const TO_BE: u8 = 0xd0 | SOURCE_REG;
 /// Source register fields of a 64-bit load that make it a map, or a map's value.
 const PSEUDO_MAP_FD: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
+/// Source register field of a call that makes it one of a kernel function.
+const PSEUDO_KERNEL_CALL: u8 = 2;
 
 /// One word of code.
 #[derive(Clone, Copy, Debug, Default)]
@@ -349,6 +354,12 @@ pub(super) fn words(insn: &Insn) -> (Word, Option<Word>) {
         Insn::Call { helper } => Word {
             code: CLASS_JMP | CALL,
             imm: helper.number(),
+            ..Word::default()
+        },
+        Insn::CallKernel { id } => Word {
+            code: CLASS_JMP | CALL,
+            src: PSEUDO_KERNEL_CALL,
+            imm: id.cast_signed(),
             ..Word::default()
         },
         Insn::Exit => Word {

@@ -24,6 +24,8 @@ pub(super) const ATTACH_TCX_EGRESS: u32 = 47;
 
 /// `BPF_F_XDP_HAS_FRAGS`: the program copes with packets of several buffers.
 pub(super) const PROG_XDP_HAS_FRAGS: u32 = 1 << 5;
+/// `BPF_F_XDP_DEV_BOUND_ONLY`: for the device named alone.
+pub(super) const PROG_XDP_DEV_BOUND: u32 = 1 << 6;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`: the verdict is carried out.
 pub(super) const RUN_LIVE_FRAMES: u32 = 1 << 1;
 /// `BPF_F_REPLACE`: only if the program named is the one that runs.

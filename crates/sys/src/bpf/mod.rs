@@ -13,6 +13,7 @@
 //! Before 5.8, `CAP_SYS_ADMIN`.
 
 mod abi;
+mod btf;
 mod error;
 mod features;
 mod kernel;
@@ -22,6 +23,7 @@ mod mapping;
 mod program;
 mod verifier;
 
+pub use btf::kernel_function;
 pub use error::{Error, Hint, Needs, Result};
 pub use features::{ALL_FEATURES, Feature, Features};
 pub use kernel::{Gate, Kernel, Request};

@@ -118,6 +118,30 @@ impl Program {
         Self::load_licensed(kernel, name, kind, instructions, LICENCE)
     }
 
+    /// [`Program::load`] of an XDP program for one device, whose driver then answers its calls for
+    /// what it knows of a packet beside the bytes (6.3). It runs in that driver only. The device is
+    /// one of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// As [`Program::load`]; EOPNOTSUPP where the driver knows nothing.
+    pub fn load_for_device(
+        kernel: &Kernel,
+        name: &str,
+        kind: ProgramKind,
+        instructions: &[u64],
+        ifindex: u32,
+    ) -> Result<Self> {
+        Load {
+            kernel,
+            name,
+            kind,
+            instructions,
+            licence: LICENCE,
+            device: Some(ifindex),
+        }
+        .load()
+    }
+
     /// [`Program::load`] with another licence than [`LICENCE`].
     ///
     /// # Errors
@@ -129,22 +153,15 @@ impl Program {
         instructions: &[u64],
         licence: &std::ffi::CStr,
     ) -> Result<Self> {
-        let load = Load {
+        Load {
             kernel,
             name,
             kind,
             instructions,
             licence,
-        };
-        match load.attempt(0, &mut []) {
-            Ok(fd) => Ok(Self {
-                kernel: kernel.clone(),
-                fd,
-                name: name.to_owned(),
-                kind,
-            }),
-            Err(source) => Err(load.explain(source)),
+            device: None,
         }
+        .load()
     }
 
     /// The name given at load.
@@ -279,14 +296,37 @@ struct Load<'a> {
     kind: ProgramKind,
     instructions: &'a [u64],
     licence: &'a std::ffi::CStr,
+    /// The device that it is for, where it is for one alone.
+    device: Option<u32>,
 }
 
 impl Load<'_> {
+    fn load(&self) -> Result<Program> {
+        match self.attempt(0, &mut []) {
+            Ok(fd) => Ok(Program {
+                kernel: self.kernel.clone(),
+                fd,
+                name: self.name.to_owned(),
+                kind: self.kind,
+            }),
+            Err(source) => Err(self.explain(source)),
+        }
+    }
+
+    fn flags(&self) -> u32 {
+        let bound = if self.device.is_some() {
+            abi::PROG_XDP_DEV_BOUND
+        } else {
+            0
+        };
+        self.kind.flags() | bound
+    }
+
     fn attempt(&self, log_level: u32, log: &mut [u8]) -> io::Result<OwnedFd> {
         let request = Request::ProgramLoad {
             kind: self.kind.number(),
             instructions: self.instructions,
-            flags: self.kind.flags(),
+            flags: self.flags(),
         };
         let mut outcome = Err(io::Error::from_raw_os_error(libc::EAGAIN));
         for _ in 0..LOAD_ATTEMPTS {
@@ -298,8 +338,9 @@ impl Load<'_> {
                 log_level,
                 log_size: size(log.len()),
                 log: address_mut(log),
-                flags: self.kind.flags(),
+                flags: self.flags(),
                 name: abi::name(self.name),
+                ifindex: self.device.unwrap_or_default(),
                 expected_attach_type: self.kind.expected_attach_type(),
                 ..Default::default()
             };

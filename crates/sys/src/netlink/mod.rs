@@ -14,6 +14,7 @@ mod counters;
 mod link;
 mod message;
 mod name;
+mod netdev;
 mod socket;
 mod traffic_control;
 

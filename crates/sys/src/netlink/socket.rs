@@ -21,7 +21,7 @@ pub(super) struct Record {
     pub(super) payload: Vec<u8>,
 }
 
-/// A socket for `NETLINK_ROUTE`, bound to the network namespace of the thread that opened it: it
+/// A socket for one protocol of netlink, bound to the network namespace of the thread that opened it: it
 /// goes on to speak for that namespace from whichever thread it is used.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -32,9 +32,14 @@ pub(super) struct Socket {
 
 impl Socket {
     pub(super) fn open() -> Result<Self, Error> {
+        Self::open_for(libc::NETLINK_ROUTE)
+    }
+
+    /// A socket for another protocol of netlink.
+    pub(super) fn open_for(protocol: i32) -> Result<Self, Error> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
+        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, protocol) };
         if fd < 0 {
             return Err(crate::Error::last("socket(AF_NETLINK)", "").into());
         }

@@ -1,0 +1,105 @@
+//! VLAN tags that a driver has taken out of packets before XDP sees them, put back.
+//!
+//! Such a driver may tell an XDP program the tag (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8). The
+//! code written here asks for it, and moves the begin of the packet to the front by four bytes, so that
+//! the program sees what was on the wire; before the packet goes on, it undoes that. Packets without
+//! such a tag are left alone.
+//!
+//! Programs with this code are for one device, in its driver (`Program::load_for_device`).
+
+use ringtap_filter::ebpf::{Assembler, Cond, Helper, Insn, Label, Reg, Size, Width};
+use ringtap_sys::bpf::kernel_function;
+use ringtap_sys::netlink::{self, Netlink};
+
+/// The kernel function that tells the tag: context, address of the type (in network order), address
+/// of the control information → 0, or a negative error where the packet has none beside it.
+const FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
+/// Bytes of both Ethernet addresses, and of a tag.
+const ADDRESSES: i16 = 12;
+const TAG: i16 = 4;
+/// Offsets in `struct xdp_md`.
+const DATA: i16 = 0;
+const DATA_END: i16 = 4;
+
+/// Writes the code that puts tags back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TagRestorer {
+    function: u32,
+}
+
+impl TagRestorer {
+    /// Bytes of stack that [`TagRestorer::write_restore`] uses, from its argument upwards.
+    pub const STACK_BYTES: i16 = 16;
+
+    /// `None` where the kernel or the driver of the device does not tell tags.
+    ///
+    /// # Errors
+    /// The driver cannot be asked, or the kernel's types cannot be read.
+    pub fn find(ifindex: u32) -> netlink::Result<Option<Self>> {
+        if !Netlink::xdp_knows_vlan_tags(ifindex)? {
+            return Ok(None);
+        }
+        Ok(kernel_function(FUNCTION)?.map(|function| Self { function }))
+    }
+
+    /// Puts the tag back. R6 holds the context; R0 to R5 are lost, and so are packet addresses.
+    /// `stack` is the offset from R10, a multiple of 8, of [`Self::STACK_BYTES`] that must be left
+    /// as they are until [`TagRestorer::write_undo`].
+    pub fn write_restore(self, stack: i16, asm: &mut Assembler) {
+        let (tag, restored) = (stack, stack + 8);
+        let done = asm.label();
+        asm.store_imm(Size::Dw, Reg::R10, restored, 0);
+        asm.store_imm(Size::Dw, Reg::R10, tag, 0);
+        asm.mov64(Reg::R1, Reg::R6);
+        asm.mov64(Reg::R2, Reg::R10);
+        asm.add64(Reg::R2, i32::from(tag));
+        asm.mov64(Reg::R3, Reg::R2);
+        asm.add64(Reg::R3, 2);
+        asm.push(Insn::CallKernel { id: self.function });
+        asm.jump_if(Cond::Ne, Width::W32, Reg::R0, 0, done);
+        asm.mov64(Reg::R1, Reg::R6);
+        asm.mov64(Reg::R2, -i32::from(TAG));
+        asm.call(Helper::XdpAdjustHead);
+        // Without room in front of the packet its tag stays where it is.
+        asm.jump_if(Cond::Ne, Width::W32, Reg::R0, 0, done);
+        asm.store_imm(Size::Dw, Reg::R10, restored, 1);
+        packet_with(ADDRESSES + TAG, done, asm);
+        for at in (0..ADDRESSES).step_by(4) {
+            asm.load(Size::W, Reg::R0, Reg::R2, at + TAG);
+            asm.store(Size::W, Reg::R2, at, Reg::R0);
+        }
+        asm.load(Size::H, Reg::R0, Reg::R10, tag);
+        asm.store(Size::H, Reg::R2, ADDRESSES, Reg::R0);
+        asm.load(Size::H, Reg::R0, Reg::R10, tag + 2);
+        asm.from_network(Reg::R0, Size::H);
+        asm.store(Size::H, Reg::R2, ADDRESSES + 2, Reg::R0);
+        asm.place(done);
+    }
+
+    /// Takes the tag out again, before the packet goes on. Registers as for
+    /// [`TagRestorer::write_restore`].
+    pub fn write_undo(self, stack: i16, asm: &mut Assembler) {
+        let done = asm.label();
+        asm.load(Size::Dw, Reg::R0, Reg::R10, stack + 8);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, done);
+        packet_with(ADDRESSES + TAG, done, asm);
+        for at in (0..ADDRESSES).step_by(4).rev() {
+            asm.load(Size::W, Reg::R0, Reg::R2, at);
+            asm.store(Size::W, Reg::R2, at + TAG, Reg::R0);
+        }
+        asm.mov64(Reg::R1, Reg::R6);
+        asm.mov64(Reg::R2, i32::from(TAG));
+        asm.call(Helper::XdpAdjustHead);
+        asm.place(done);
+    }
+}
+
+/// Loads the packet's address to R2, and goes to `short` where it has not so many bytes, which no
+/// Ethernet frame does. Uses R3 and R4.
+fn packet_with(bytes: i16, short: Label, asm: &mut Assembler) {
+    asm.load(Size::W, Reg::R2, Reg::R6, DATA);
+    asm.load(Size::W, Reg::R3, Reg::R6, DATA_END);
+    asm.mov64(Reg::R4, Reg::R2);
+    asm.add64(Reg::R4, i32::from(bytes));
+    asm.jump_if(Cond::Gt, Width::W64, Reg::R4, Reg::R3, short);
+}
