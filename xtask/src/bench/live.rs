@@ -139,7 +139,7 @@ fn captured(summary: &str) -> Option<u64> {
 
 /// The time that a process's threads spent on a processor, in user and kernel mode: the first field
 /// of `schedstat`, in nanoseconds (Documentation/scheduler/sched-stats.rst).
-fn cpu_seconds(id: u32) -> std::io::Result<f64> {
+pub(super) fn cpu_seconds(id: u32) -> std::io::Result<f64> {
     let mut nanos = 0;
     for task in std::fs::read_dir(format!("/proc/{id}/task"))? {
         let text = match std::fs::read_to_string(task?.path().join("schedstat")) {

@@ -10,6 +10,7 @@ mod machine;
 mod pairs;
 mod read;
 mod sample;
+mod stat;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -27,7 +28,7 @@ type Bench = (
     fn(&mut Session) -> Result<(), String>,
 );
 
-const BENCHES: [Bench; 3] = [
+const BENCHES: [Bench; 4] = [
     (
         "read",
         "a capture in the page cache read, filtered, written to /dev/null",
@@ -42,6 +43,11 @@ const BENCHES: [Bench; 3] = [
         "delay",
         "how late packets are delivered, by time-out and in immediate mode",
         delay::run,
+    ),
+    (
+        "stat",
+        "1, 16 and 64 filters counted at XDP, against a program that only drops",
+        stat::run,
     ),
 ];
 

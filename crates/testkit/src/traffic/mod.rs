@@ -3,16 +3,18 @@
 //! What it is: Ethernet frames of IPv4 with TCP and UDP, each with a sequence number at the start
 //! of its payload, so that a receiver can tell exactly what arrived ([`Traffic`], [`sequence`]);
 //! `tcpreplay` driven inside a namespace ([`Replay`]), and frames made in the kernel, millions a second
-//! ([`LiveFrames`]). It writes its files with code of its
+//! ([`LiveFrames`]), with the limit of what can be received of them ([`XdpDrop`]). It writes its files with code of its
 //! own, so that a fault of ringtap's writers cannot hide itself.
 
 mod frame;
 mod live_frames;
 mod replay;
+mod xdp_drop;
 
 pub use frame::sequence;
-pub use live_frames::{LiveFrames, Target};
+pub use live_frames::{Cost, LiveFrames, Target};
 pub use replay::{Rate, Replay, Sent};
+pub use xdp_drop::XdpDrop;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

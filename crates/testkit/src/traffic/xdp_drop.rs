@@ -1,0 +1,39 @@
+//! The limit: an XDP program that drops every packet and does nothing else. What a capture at XDP is
+//! measured against.
+
+use ringtap_filter::ebpf::{Assembler, Reg};
+use ringtap_sys::bpf::{self, Kernel, Link, Program, ProgramKind, XdpMode};
+
+use crate::netns::Side;
+
+const XDP_DROP: i32 = 1;
+
+/// Drops all that an end of a pair receives, in its driver, until dropped itself.
+#[derive(Debug)]
+#[must_use = "packets are dropped as long as it lives"]
+pub struct XdpDrop {
+    _link: Link,
+}
+
+impl XdpDrop {
+    /// Needs [`crate::Need::Root`] and Linux 5.9.
+    ///
+    /// # Errors
+    /// The kernel refuses, or another XDP program is attached.
+    ///
+    /// # Panics
+    /// The device is missing.
+    pub fn on(side: &Side) -> bpf::Result<Self> {
+        let kernel = Kernel::running();
+        let mut asm = Assembler::new();
+        asm.mov32(Reg::R0, XDP_DROP);
+        asm.exit();
+        let code = asm.finish().expect("there are no jumps");
+        let kind = ProgramKind::Xdp { frags: true };
+        let program = Program::load(&kernel, "xdp_drop", kind, &code)?;
+        let index = side.namespace.netlink().index(&side.device);
+        let index = index.expect("the pair has this end");
+        let link = side.run(|| Link::xdp(&program, &kernel, index, XdpMode::Native))?;
+        Ok(Self { _link: link })
+    }
+}

@@ -1,0 +1,230 @@
+//! Statistics mode at XDP, against the limit: an XDP program that drops every packet.
+//!
+//! Frames are made in the kernel and received on the same processor, as fast as it can; ringtap runs
+//! on another one. Both sides drop (`--mode steal`), so that nothing but the counting differs. The
+//! rate is that of the time spent on the processor, so that others who use it do not count.
+
+use std::time::Duration;
+
+use ringtap_sys::sched::set_affinity;
+use ringtap_testkit::Need;
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic, XdpDrop};
+
+use super::Session;
+use super::live::cpu_seconds;
+use super::pairs::{self, Metric, Side};
+
+const PACKETS: u32 = 6_000_000;
+const QUICK_PACKETS: u32 = 600_000;
+/// Sent before, until caches are warm.
+const WARM_UP: u32 = 100_000;
+const LIMIT: Duration = Duration::from_secs(60);
+/// Where frames are made and received, and where ringtap runs.
+const CPUS: [usize; 2] = [0, 1];
+const METRICS: [Metric; 3] = [
+    Metric {
+        name: "Mpackets/s",
+        digits: 2,
+    },
+    Metric {
+        name: "not counted",
+        digits: 0,
+    },
+    Metric {
+        name: "application CPU %",
+        digits: 3,
+    },
+];
+/// The first is the only one of the first case; the datagrams sent match it and a few others.
+const FILTERS: [&str; 16] = [
+    "udp",
+    "tcp port 443",
+    "tcp port 80",
+    "udp port 53",
+    "port 22",
+    "icmp",
+    "arp",
+    "ip6",
+    "host 192.0.2.1 and host 192.0.2.2",
+    "net 10.1.0.0/16",
+    "tcp[tcpflags] & tcp-syn != 0",
+    "greater 1000",
+    "vlan",
+    "ip proto 47",
+    "udp and dst portrange 5000-6000",
+    "ether broadcast",
+];
+
+/// One case: the wire, what is sent over it, what it is counted by.
+struct Setting<'a> {
+    pair: &'a VethPair,
+    frames: &'a LiveFrames<'a>,
+    filters: &'a [String],
+    ringtap: &'a str,
+    packets: u32,
+}
+
+pub(super) fn run(session: &mut Session) -> Result<(), String> {
+    let needs = [Need::Root, Need::Kernel(5, 18), Need::Tool("ethtool")];
+    if let Some(reason) = needs.iter().find_map(Need::unmet) {
+        return Err(reason);
+    }
+    let packets = if session.quick {
+        QUICK_PACKETS
+    } else {
+        PACKETS
+    };
+    let ringtap = session.ringtap.to_string_lossy().into_owned();
+    // ringtap and all else but the generator.
+    set_affinity(&CPUS[1..]).map_err(|error| format!("two processors are needed: {error}"))?;
+    for (size, count) in [(64, 1), (64, 16), (64, 64), (1496, 1), (1496, 16)] {
+        let pair = VethPair::new();
+        // Else the driver keeps VLAN tags beside the packet, where XDP does not see them.
+        let tags = [
+            "-K",
+            &pair.right.device,
+            "rxvlan",
+            "off",
+            "rx-vlan-stag-hw-parse",
+            "off",
+        ];
+        pair.right.namespace.output("ethtool", &tags);
+        let frame = datagram(size);
+        let frames = LiveFrames::new(&frame, Target::OutOf(&pair.left));
+        let frames = frames.map_err(|error| error.to_string())?;
+        let filters = filters(count);
+        let setting = Setting {
+            pair: &pair,
+            frames: &frames,
+            filters: &filters,
+            ringtap: &ringtap,
+            packets,
+        };
+        let case = format!("{count} filters, frames of {size} bytes, {packets} of them");
+        let (comparison, rows) =
+            pairs::run(&case, "XDP drop", &METRICS, session.pairs(), |side| {
+                setting.measure(side)
+            })?;
+        session.record(&comparison, &rows)?;
+    }
+    Ok(())
+}
+
+/// So many filters: the list, over and over, told apart by a length that no frame has.
+fn filters(count: usize) -> Vec<String> {
+    let list = FILTERS.iter().cycle().enumerate().take(count);
+    list.map(|(number, filter)| match number / FILTERS.len() {
+        0 => (*filter).to_owned(),
+        round => format!("{filter} and not len = {}", 9_000 + round),
+    })
+    .collect()
+}
+
+fn datagram(size: u16) -> Vec<u8> {
+    let traffic = Traffic {
+        sizes: Sizes::Fixed(size),
+        ..Traffic::default()
+    };
+    let mut frames = traffic.frames();
+    frames.retain(|frame| frame[23] == 17);
+    frames.swap_remove(0)
+}
+
+impl Setting<'_> {
+    fn measure(&self, side: Side) -> Result<Vec<f64>, String> {
+        match side {
+            Side::Peer => self.drop_only(),
+            Side::Ringtap => self.count(),
+        }
+    }
+
+    fn drop_only(&self) -> Result<Vec<f64>, String> {
+        let dropping = XdpDrop::on(&self.pair.right).map_err(|error| error.to_string())?;
+        let rate = self.send()?;
+        drop(dropping);
+        Ok(vec![rate, 0.0, 0.0])
+    }
+
+    fn count(&self) -> Result<Vec<f64>, String> {
+        let explain = |error: std::io::Error| error.to_string();
+        let device = format!("xdp:{}", self.pair.right.device);
+        let mut command = self.pair.right.namespace.command(self.ringtap);
+        command
+            .args(["stat", "-i", &device, "--mode", "steal", "--json"])
+            .args(self.filters);
+        let mut running = Running::start_piped(&mut command).map_err(explain)?;
+        self.wait_until_attached(&mut running)?;
+        let before = cpu_seconds(running.id()).map_err(explain)?;
+        let begun = std::time::Instant::now();
+        let rate = self.send()?;
+        // An interval at least, so that what is done in each is in the figure.
+        std::thread::sleep(Duration::from_millis(2_100));
+        let used = cpu_seconds(running.id()).map_err(explain)? - before;
+        let share = 100.0 * used / begun.elapsed().as_secs_f64();
+        running.signal("INT").map_err(explain)?;
+        let output = running.wait(LIMIT).map_err(explain)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let counted: u64 = text.lines().filter_map(total).sum();
+        let sent = u64::from(self.packets) + u64::from(WARM_UP);
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^53 packets")]
+        let missing = sent as f64 - counted as f64;
+        Ok(vec![rate, missing, share])
+    }
+
+    /// Sends all; millions a second.
+    fn send(&self) -> Result<f64, String> {
+        std::thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                set_affinity(&CPUS[..1]).map_err(|error| error.to_string())?;
+                let send = |count| self.frames.send_measured(count);
+                send(WARM_UP).map_err(|error| error.to_string())?;
+                let cost = send(self.packets).map_err(|error| error.to_string())?;
+                Ok(f64::from(self.packets) / cost.processor.as_secs_f64() / 1e6)
+            });
+            sender.join().map_err(|_| "the sender panicked")?
+        })
+    }
+
+    fn wait_until_attached(&self, running: &mut Running) -> Result<(), String> {
+        let device = &self.pair.right.device;
+        let mut netlink = self.pair.right.namespace.netlink();
+        loop {
+            let link = netlink.link(device).map_err(|error| error.to_string())?;
+            if !link.xdp.is_empty() {
+                return Ok(());
+            }
+            if running.has_ended() {
+                return Err("ringtap stat did not start".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The packets of a line's total, which is its last object.
+fn total(line: &str) -> Option<u64> {
+    let (_, total) = line.rsplit_once("\"total\":{\"packets\":")?;
+    total.split(',').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_read() {
+        let line = r#"{"filters":[{"packets":1,"bytes":2}],"total":{"packets":37,"bytes":64}}"#;
+        assert_eq!(total(line), Some(37));
+    }
+
+    #[test]
+    fn filters_are_all_different() {
+        let mut all = filters(64);
+        assert_eq!(all[0], "udp");
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 64);
+    }
+}
