@@ -5,6 +5,7 @@ use ringtap_savefile::{
 };
 use ringtap_sys::packet::{Frame, Frames, RingBlock};
 
+use crate::engines::TapRecords;
 use crate::filter::FilterTable;
 
 /// Packets, borrowed in place. Dropping the block gives the memory back to where it came from.
@@ -20,12 +21,21 @@ enum Origin<'a> {
     Ring(RingBlock<'a>),
     Run(Run<'a>),
     Filtered(Filtered<'a>),
+    Tap(TapRecords<'a>),
 }
 
 impl<'a> Block<'a> {
     pub(crate) fn from_ring(block: RingBlock<'a>, filter: Option<&'a FilterTable>) -> Self {
         Self {
             origin: Origin::Ring(block),
+            filter,
+        }
+    }
+
+    /// A block of records of a tap's ring.
+    pub(crate) fn from_tap(records: TapRecords<'a>, filter: Option<&'a FilterTable>) -> Self {
+        Self {
+            origin: Origin::Tap(records),
             filter,
         }
     }
@@ -56,6 +66,7 @@ impl<'a> Block<'a> {
             Origin::Ring(block) => Records::Ring(block.frames()),
             Origin::Run(run) => Records::Run(run.packets()),
             Origin::Filtered(filtered) => Records::Filtered(filtered.packets()),
+            Origin::Tap(records) => Records::Run(records.run().packets()),
         };
         Packets {
             records,
@@ -69,6 +80,7 @@ impl<'a> Block<'a> {
         let (frames, run, filtered) = match &self.origin {
             Origin::Ring(block) => (Some(block.frames().map(packet_of)), None, None),
             Origin::Run(run) => (None, Some(run.packets_with_options()), None),
+            Origin::Tap(records) => (None, Some(records.run().packets_with_options()), None),
             Origin::Filtered(filtered) => (None, None, Some(filtered.packets_with_options())),
         };
         let frames = frames
@@ -83,12 +95,14 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// The packets as they lie in a file, in stretches all of which belong to the block; nothing
-    /// where they come from a ring of another form or where a filter is to choose from them.
+    /// The packets as they lie in a file, or in a ring whose records have a file's form, in stretches
+    /// all of which belong to the block; nothing where they come from a ring of another form or
+    /// where a filter is to choose from them.
     #[must_use]
-    pub fn runs(&self) -> Option<impl Iterator<Item = Run<'a>> + use<'a>> {
+    pub fn runs(&self) -> Option<impl Iterator<Item = Run<'_>>> {
         let (run, filtered) = match (&self.origin, self.filter) {
             (Origin::Run(run), None) => (Some(*run), None),
+            (Origin::Tap(records), None) => (Some(records.run()), None),
             (Origin::Filtered(filtered), None) => (None, Some(filtered.runs())),
             _ => return None,
         };
@@ -103,6 +117,7 @@ impl<'a> Block<'a> {
             Origin::Ring(block) => block.len() as usize,
             Origin::Run(run) => run.len(),
             Origin::Filtered(filtered) => filtered.len(),
+            Origin::Tap(records) => records.len(),
         }
     }
 

@@ -48,8 +48,24 @@ pub struct Description {
 pub enum Clock {
     /// The clock of a live capture.
     Live(TimestampSource),
+    /// One of the kernel's, as its programs can read it.
+    Kernel(KernelClock),
     /// The one that the file's writer used.
     File,
+}
+
+/// The kernel's clock that a tap's program reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelClock {
+    /// International atomic time (`bpf_ktime_get_tai_ns`, Linux 6.1), less the leap seconds: the
+    /// host's wall clock.
+    Tai,
+    /// The monotonic clock (`bpf_ktime_get_ns`), shifted to the wall clock.
+    Monotonic,
+    /// The monotonic clock as of the last tick (`bpf_ktime_get_coarse_ns`, Linux 5.11), shifted.
+    Coarse,
+    /// None: all stamps are 0.
+    None,
 }
 
 /// The memory of a ring.
@@ -99,6 +115,9 @@ pub enum UserSpaceReason {
     /// What the filter tests cannot be told of a packet in a socket.
     #[error("{0}")]
     NotForSockets(ringtap_filter::socket::NotLowerable),
+    /// What the filter tests is not known at the hook.
+    #[error("{0}")]
+    NotForHook(ringtap_filter::ebpf::lower::LowerError),
     /// Packets have a header that the kernel does not know.
     #[error("the header that it tests is built in user space")]
     HeaderBuiltHere,
@@ -132,6 +151,18 @@ pub enum Note {
         /// Bytes obtained.
         obtained: u64,
     },
+    /// A hook that comes before in the order of preference was passed over.
+    #[error("{0}")]
+    PassedOver(String),
+    /// XDP does not see tags that the driver takes out.
+    #[error(
+        "the driver takes VLAN tags out of packets before XDP sees them: they are missing from \
+         packets and filters; tcx has them"
+    )]
+    TagsNotSeen,
+    /// Something hangs on the device whose packets are stolen.
+    #[error("stealing with consent: {0}")]
+    StealsFrom(String),
     /// Promiscuous mode on all interfaces.
     #[error("interfaces are not made promiscuous for \"any\"")]
     NotPromiscuous,
@@ -142,6 +173,12 @@ impl fmt::Display for Clock {
         f.write_str(match self {
             Self::Live(TimestampSource::Host) => "host, in nanoseconds",
             Self::Live(TimestampSource::Adapter) => "adapter, in nanoseconds",
+            Self::Kernel(KernelClock::Tai) => {
+                "host, in nanoseconds (atomic time less leap seconds)"
+            }
+            Self::Kernel(KernelClock::Monotonic) => "host, in nanoseconds (monotonic, shifted)",
+            Self::Kernel(KernelClock::Coarse) => "host, as of the kernel's last tick",
+            Self::Kernel(KernelClock::None) => "none",
             Self::File => "the file's",
         })
     }

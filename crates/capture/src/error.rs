@@ -84,6 +84,12 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// The engine cannot change this while it runs.
+    #[error("this engine settles {what} when it is opened")]
+    FixedAtOpening {
+        /// What was to be changed.
+        what: &'static str,
+    },
     /// A file cannot be read, or is damaged.
     #[error(transparent)]
     Read(#[from] ReadError),

@@ -47,17 +47,18 @@ mod stats;
 
 pub use block::{Block, Packets};
 pub use capture::{Capture, CaptureBuilder};
-pub use describe::{Clock, Description, FilterPlace, Memory, Note, UserSpaceReason};
+pub use describe::{Clock, Description, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
 pub use engines::{Device, ENGINES, Engine, FileSource, open, open_fanout, open_file, open_stream};
 pub use error::{Error, Result};
 pub use filter::Filter;
 pub use options::{
-    CaptureOptions, Direction, Fanout, FanoutMode, MAX_SNAPLEN, Mode, OptionError, TimestampSource,
+    CaptureOptions, Direction, Fanout, FanoutMode, MAX_SNAPLEN, Mode, OptionError, Precision,
+    SampleMode, TimestampSource,
 };
 pub use ringtap_savefile::{
     Interface, Item, LinkType, Packet, PacketFlags, ReadOptions, Timestamp,
 };
-pub use source::{Next, Source, Waker};
+pub use source::{Delivery, Next, Source, Waker};
 pub use stats::{Dropped, Stats};
 
 /// Reads a list of processors in the kernel's form, such as `0-3,5`.

@@ -37,6 +37,29 @@ pub enum Mode {
     Steal,
 }
 
+/// How one packet in so many is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SampleMode {
+    /// Each by chance of its own.
+    #[default]
+    Random,
+    /// Each N-th on its processor; at the taps only.
+    Regular,
+}
+
+/// How precise timestamps of the host's clock are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// The clock is read for each packet.
+    #[default]
+    Fine,
+    /// The time of the kernel's last tick, which costs nothing; at the taps only (Linux 5.11), else
+    /// as fine.
+    Coarse,
+    /// No time at all: every stamp is 0; at the taps only, else as fine.
+    None,
+}
+
 /// How to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureOptions {
@@ -48,6 +71,9 @@ pub struct CaptureOptions {
     /// The longest that a packet waits until it is handed over, and that [`crate::Source::next`]
     /// waits for one; 1 ms to 65,535 ms.
     pub timeout: Duration,
+    /// Bytes of records that are worth a delivery before the time-out, over all processors; at the
+    /// taps. The other engines deliver block by block.
+    pub min_to_copy: u32,
     /// Hand packets over as soon as the engine can, whatever the time-out; it costs more work per
     /// packet. [`crate::Description::delivery_bound`] tells how soon that is.
     pub immediate: bool,
@@ -57,8 +83,19 @@ pub struct CaptureOptions {
     pub direction: Direction,
     /// Whose clock stamps the packets.
     pub timestamp: TimestampSource,
-    /// Capture one packet in so many, chosen at random in the kernel.
+    /// How precise that clock is.
+    pub precision: Precision,
+    /// Capture one packet in so many, chosen in the kernel.
     pub sample: Option<NonZeroU32>,
+    /// How that one is chosen.
+    pub sample_mode: SampleMode,
+    /// Whether the host sees the packets too; stealing is for the taps.
+    pub mode: Mode,
+    /// Steal also where the host's own connections hang on the device
+    /// ([`crate::hook::steal_hazards`]).
+    pub force: bool,
+    /// Do without one order in time over all processors; at the taps, whose rings are merged else.
+    pub unordered: bool,
     /// Share the interface's packets with other sources.
     pub fanout: Option<Fanout>,
     /// How long to look for packets without sleeping, before each wait; at most 1 s. Also asked of
@@ -77,11 +114,17 @@ impl Default for CaptureOptions {
             snaplen: MAX_SNAPLEN,
             buffer: 16 << 20,
             timeout: Duration::from_secs(1),
+            min_to_copy: 16 << 10,
             immediate: false,
             promiscuous: true,
             direction: Direction::Both,
             timestamp: TimestampSource::Host,
+            precision: Precision::Fine,
             sample: None,
+            sample_mode: SampleMode::Random,
+            mode: Mode::Copy,
+            force: false,
+            unordered: false,
             fanout: None,
             busy_poll: None,
             priority: None,
@@ -123,6 +166,32 @@ pub enum OptionError {
     Cpu {
         /// The processor's number.
         value: usize,
+    },
+    /// [`CaptureOptions::mode`] with an engine that cannot steal.
+    #[error("option mode: engine {engine} cannot steal packets, xdp and tcx can")]
+    CannotSteal {
+        /// The engine.
+        engine: &'static str,
+    },
+    /// [`CaptureOptions::timestamp`] at a tap.
+    #[error("option timestamp: the taps have no access to the adapter's clock, engine packet has")]
+    AdapterClockAtTap,
+    /// [`CaptureOptions::direction`] at XDP.
+    #[error("option direction: XDP sees received packets only; tcx sees those that are sent, too")]
+    SentAtXdp,
+    /// [`CaptureOptions::fanout`] at a tap.
+    #[error(
+        "option threads: engine {engine} has one reader; engine packet shares packets among several"
+    )]
+    SharedTap {
+        /// The engine.
+        engine: &'static str,
+    },
+    /// All interfaces at a tap.
+    #[error("engine {engine} captures on one interface, not on \"any\"")]
+    AnyAtTap {
+        /// The engine.
+        engine: &'static str,
     },
     /// [`CaptureOptions::timestamp`] on all interfaces.
     #[error("option timestamp: the adapter's clock belongs to one interface, not to \"any\"")]

@@ -1,5 +1,7 @@
 //! What every engine is to its user: something that hands out blocks of packets.
 
+use std::time::Duration;
+
 use ringtap_savefile::{Interface, Item};
 pub use ringtap_sys::eventfd::Waker;
 
@@ -41,8 +43,43 @@ pub trait Source: Send {
     /// The filter cannot be compiled for the source's link type; the old one then stays.
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()>;
 
+    /// Changes when packets are handed over, while the source runs.
+    ///
+    /// # Errors
+    ///
+    /// A value that cannot be; [`crate::Error::FixedAtOpening`] where the engine cannot change it.
+    fn set_delivery(&mut self, delivery: Delivery) -> Result<()> {
+        let _ = delivery;
+        let what = "when packets are handed over";
+        Err(crate::Error::FixedAtOpening { what })
+    }
+
+    /// Changes the memory for packets that wait to be read, in bytes, while the source runs. Packets
+    /// that wait already stay, and come first.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory, or the right to make it was given up;
+    /// [`crate::Error::FixedAtOpening`] where the engine cannot change it.
+    fn set_buffer(&mut self, bytes: u64) -> Result<()> {
+        let _ = bytes;
+        let what = "the buffer";
+        Err(crate::Error::FixedAtOpening { what })
+    }
+
     /// How the source captures, and what it cannot see.
     fn describe(&self) -> Description;
+}
+
+/// When packets are handed over; as the fields of [`crate::CaptureOptions`] with these names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Bytes of records that are worth a delivery.
+    pub min_to_copy: u32,
+    /// The longest that a packet waits.
+    pub timeout: Duration,
+    /// Whether packets are handed over at once.
+    pub immediate: bool,
 }
 
 /// What a source hands out.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::values::{self, CpuList, FifoPriority, Size};
+use crate::values::{self, CpuList, FifoPriority, Sample, Size};
 
 /// Capture, filter and print network packets at the kernel's own rate.
 #[derive(Debug, Parser)]
@@ -43,7 +43,7 @@ pub(crate) struct DevicesArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DumpArgs {
-    /// Interface to capture on: NAME, packet:NAME, or any
+    /// Interface to capture on: NAME, tcx:NAME, xdp:NAME, packet:NAME, or any
     #[arg(
         short = 'i',
         long = "interface",
@@ -117,13 +117,19 @@ pub(crate) struct CaptureArgs {
     /// Whether the host's stack sees the packets too (copy) or not (steal)
     #[arg(long, value_name = "MODE", default_value = "copy")]
     pub(crate) mode: Mode,
+    /// Steal also where the host's own connections hang on the interface
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Don't put packets of several processors into one order in time
+    #[arg(long)]
+    pub(crate) unordered: bool,
     /// Which packets: received (in), sent (out), or both
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
     pub(crate) direction: Direction,
-    /// Keep one packet in N
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) sample: Option<u32>,
-    /// Source of the time stamps: host, host_lowprec, host_hiprec, adapter, adapter_unsynced
+    /// Keep one packet in N, by chance; with every:N (xdp and tcx) each N-th
+    #[arg(long, value_name = "N", value_parser = values::sample)]
+    pub(crate) sample: Option<Sample>,
+    /// Source of the time stamps: host, host_lowprec, host_hiprec, adapter, adapter_unsynced, none
     #[arg(short = 'j', long, value_name = "TYPE")]
     pub(crate) timestamp: Option<String>,
     /// Nanoseconds in the pcap file and in the printed time (pcapng files always have them)

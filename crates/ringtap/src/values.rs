@@ -20,6 +20,14 @@ pub(crate) struct CpuList(pub(crate) Vec<usize>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FifoPriority(pub(crate) u8);
 
+/// One packet in so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    pub(crate) one_in: u32,
+    /// Each N-th, not one by chance.
+    pub(crate) regular: bool,
+}
+
 /// Why a value of the command line was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ValueError {
@@ -31,6 +39,8 @@ pub(crate) enum ValueError {
     Milliseconds,
     #[error("expected a time from 1ms to 24h such as 500ms, 1s, 2.5s or 5m")]
     Interval,
+    #[error("expected a number from 1, or every:N")]
+    Sample,
     #[error("expected CPU numbers such as 0 or 0,2-3")]
     CpuList,
     #[error("expected fifo:N with N from 1 to 99")]
@@ -92,6 +102,19 @@ pub(crate) fn snaplen(text: &str) -> Result<u32, ValueError> {
         Ok(0) => Ok(MAX_SNAPLEN),
         Ok(n) if n <= MAX_SNAPLEN => Ok(n),
         _ => Err(ValueError::Snaplen),
+    }
+}
+
+/// `N` or `every:N`.
+pub(crate) fn sample(text: &str) -> Result<Sample, ValueError> {
+    let regular = text.strip_prefix("every:");
+    let one_in = regular.unwrap_or(text).parse();
+    match one_in {
+        Ok(one_in) if one_in > 0 => Ok(Sample {
+            one_in,
+            regular: regular.is_some(),
+        }),
+        _ => Err(ValueError::Sample),
     }
 }
 

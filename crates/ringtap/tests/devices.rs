@@ -285,7 +285,9 @@ fn text_tells_what_there_is() {
         " dropped, 0 missed (no buffer), 0 overrun, 0 CRC, 0 frame, 0 FIFO",
         " collisions, 0 carrier",
         "engine      packet (AF_PACKET ring, both directions)\n",
-        "not usable  tcx, xdp, xsk: not in this version\n",
+        "engine      tcx (tap at the tcx hook)\n",
+        "engine      xdp (tap at the XDP hook)\n",
+        "not usable  xsk: not in this version\n",
         "any: all interfaces together\n    link type   LINUX_SLL2",
     ] {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");

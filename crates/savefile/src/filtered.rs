@@ -84,6 +84,7 @@ impl<'a> Filtered<'a> {
             offset: offset + range.start as u64,
             packets: range.packets,
             max_caplen,
+            captured: None,
             encoding,
         })
     }

@@ -36,7 +36,7 @@ pub use read::{
     CaplenBound, Compression, Format, Item, ReadError, ReadErrorKind, Reader, Structure,
 };
 pub use resolution::Resolution;
-pub use run::{Encoding, LengthOrder, Packets, PcapEncoding, PcapngEncoding, Run};
+pub use run::{Encoding, LengthOrder, Packets, PcapEncoding, PcapngEncoding, Run, RunTotals};
 pub use write::{
     PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter, Totals, WriteError,
     WriteErrorKind,

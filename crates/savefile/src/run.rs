@@ -17,7 +17,20 @@ pub struct Run<'a> {
     pub(crate) offset: u64,
     pub(crate) packets: usize,
     pub(crate) max_caplen: u32,
+    /// Captured bytes of all packets, where that is known without a walk.
+    pub(crate) captured: Option<u64>,
     pub(crate) encoding: Encoding<'a>,
+}
+
+/// What is known of a stretch of packet blocks; see [`Run::from_ring`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTotals {
+    /// Number of packets.
+    pub packets: usize,
+    /// Captured bytes of all packets together.
+    pub captured: u64,
+    /// A bound on the captured bytes of each packet.
+    pub max_caplen: u32,
 }
 
 /// How the records of a [`Run`] are encoded.
@@ -114,6 +127,31 @@ impl<'a> Run<'a> {
             offset,
             packets: walk.packets,
             max_caplen: walk.max_caplen,
+            captured: None,
+            encoding: Encoding::Pcapng(PcapngEncoding {
+                byte_order,
+                interfaces,
+            }),
+        }
+    }
+
+    /// A run of which whoever wrote it tells what a walk would find out: `bytes` are whole packet
+    /// blocks of those interfaces, `totals` counts them and their captured bytes. Nothing of that is
+    /// checked; where it is wrong, packets are missing and counts are wrong, no more.
+    #[must_use]
+    pub fn from_ring(
+        bytes: &'a [u8],
+        byte_order: ByteOrder,
+        interfaces: &'a InterfaceTable,
+        offset: u64,
+        totals: RunTotals,
+    ) -> Self {
+        Self {
+            bytes,
+            offset,
+            packets: totals.packets,
+            max_caplen: totals.max_caplen,
+            captured: Some(totals.captured),
             encoding: Encoding::Pcapng(PcapngEncoding {
                 byte_order,
                 interfaces,
@@ -177,6 +215,9 @@ impl<'a> Run<'a> {
     /// Captured bytes of all packets together, without their headers.
     #[must_use]
     pub fn captured_bytes(&self) -> u64 {
+        if let Some(captured) = self.captured {
+            return captured;
+        }
         match self.encoding {
             Encoding::Pcap(encoding) if self.max_caplen <= encoding.snaplen => {
                 (self.bytes.len() - self.packets * encoding.header_len()) as u64

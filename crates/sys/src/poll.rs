@@ -1,6 +1,7 @@
 //! Waiting for file descriptors.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
 use std::time::Duration;
 
 use crate::{Error, Result};
@@ -43,12 +44,12 @@ pub struct Readiness {
     pub failed: bool,
 }
 
-/// Waits until one of the descriptors is ready, `timeout` has passed (rounded up to milliseconds;
-/// none waits for ever) or a signal came; in the last two cases nothing is ready.
+/// Waits until one of the descriptors is ready, `timeout` has passed (none waits for ever) or a
+/// signal came; in the last two cases nothing is ready.
 ///
 /// # Errors
 ///
-/// `poll` fails where the kernel has no memory for it.
+/// `ppoll` fails where the kernel has no memory for it.
 pub fn wait<const N: usize>(
     interests: [Interest<'_>; N],
     timeout: Option<Duration>,
@@ -58,14 +59,16 @@ pub fn wait<const N: usize>(
         events: interest.events,
         revents: 0,
     });
-    let timeout = timeout.map_or(-1, |limit| {
-        let millis = limit.as_nanos().div_ceil(1_000_000);
-        libc::c_int::try_from(millis).unwrap_or(libc::c_int::MAX)
+    let limit = timeout.map(|limit| libc::timespec {
+        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
     });
-    // SAFETY: `fds` is an array of N initialised entries, which outlives the call.
-    let ready = unsafe { libc::poll(fds.as_mut_ptr(), N as libc::nfds_t, timeout) };
+    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: `fds` is an array of N initialised entries and `limit` null or a time, all of which
+    // outlive the call; the signal mask stays as it is.
+    let ready = unsafe { libc::ppoll(fds.as_mut_ptr(), N as libc::nfds_t, limit, ptr::null()) };
     if ready < 0 {
-        let error = Error::last("poll", "");
+        let error = Error::last("ppoll", "");
         if error.errno() != Some(libc::EINTR) {
             return Err(error);
         }

@@ -196,6 +196,33 @@ pub fn set_fifo(priority: u8) -> Result<()> {
     }
 }
 
+/// The NUMA node of a processor (`/sys/devices/system/cpu/cpuN/nodeM`); nothing where the system has
+/// no nodes.
+#[must_use]
+pub fn numa_node(cpu: usize) -> Option<u32> {
+    let folder = fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).ok()?;
+    folder.flatten().find_map(|entry| {
+        let name = entry.file_name();
+        name.to_str()?.strip_prefix("node")?.parse().ok()
+    })
+}
+
+/// Waits until every processor has left what it was doing in the kernel when the call was made: an
+/// RCU grace period (`membarrier(2)`, `MEMBARRIER_CMD_GLOBAL`; Linux 4.3). BPF programs that ran then
+/// run no more.
+///
+/// # Errors
+/// EINVAL on kernels that run processors without a tick (`nohz_full`).
+pub fn wait_for_all_cpus() -> Result<()> {
+    const GLOBAL: libc::c_long = 1;
+    // SAFETY: the call takes numbers only and touches no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
+    if result < 0 {
+        return Err(Error::last("membarrier", ""));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use ringtap_capture::{CaptureOptions, Error, Next, Note, Source, TimestampSource, open};
 use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
-use crate::support::{collect, drain, frame, injector, number, open_in, open_on, prompt};
+use crate::support::{
+    chosen, collect, drain, frame, injector, number, on_tap, open_in, open_on, prompt,
+};
 
 const CHILD: &str = "RINGTAP_TEST_CAPTURE_ON";
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -116,14 +118,16 @@ pub(crate) fn refuses_what_is_down() {
         .netlink()
         .set_up(&pair.right.device, false)
         .unwrap();
-    let Err(error) = pair.right.run(|| open(&pair.right.device, &prompt(), None)) else {
+    let device = chosen(&pair.right.device);
+    let Err(error) = pair.right.run(|| open(&device, &prompt(), None)) else {
         panic!("opened");
     };
     assert!(matches!(error, Error::InterfaceDown { .. }), "{error}");
-    let Err(error) = pair.right.run(|| open("nowhere0", &prompt(), None)) else {
+    let device = chosen("nowhere0");
+    let Err(error) = pair.right.run(|| open(&device, &prompt(), None)) else {
         panic!("opened");
     };
-    assert_eq!(error.to_string(), "nowhere0: no such interface");
+    assert_eq!(error.to_string(), format!("{device}: no such interface"));
 }
 
 pub(crate) fn finds_interfaces_by_any_name() {
@@ -192,7 +196,7 @@ pub(crate) fn restores_promiscuous_mode() {
     let mut child = side
         .namespace
         .command(program.to_str().unwrap())
-        .env(CHILD, &side.device)
+        .env(CHILD, chosen(&side.device))
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -239,11 +243,17 @@ pub(crate) fn refuses_an_adapter_clock() {
         timestamp: TimestampSource::Adapter,
         ..prompt()
     };
-    let Err(error) = pair.right.run(|| open(&pair.right.device, &options, None)) else {
+    let device = chosen(&pair.right.device);
+    let Err(error) = pair.right.run(|| open(&device, &options, None)) else {
         panic!("a veth has no clock");
     };
-    assert!(matches!(error, Error::NoAdapterClock { .. }), "{error}");
-    let Err(error) = pair.right.run(|| open("any", &options, None)) else {
+    if on_tap() {
+        assert!(matches!(error, Error::Option(_)), "{error}");
+    } else {
+        assert!(matches!(error, Error::NoAdapterClock { .. }), "{error}");
+    }
+    let device = chosen("any");
+    let Err(error) = pair.right.run(|| open(&device, &options, None)) else {
         panic!("all interfaces have no clock");
     };
     assert!(matches!(error, Error::Option(_)), "{error}");
@@ -258,14 +268,19 @@ pub(crate) fn leaks_nothing() {
     let cycle = || drop(open_in(&namespace, "lo", &prompt(), Some("udp")));
     cycle();
     let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap();
-    let rings = |text: &str| text.lines().filter(|line| line.contains("socket:")).count();
+    let rings = |text: &str| {
+        text.lines()
+            .filter(|line| line.contains("socket:") || line.contains("bpf-map"))
+            .count()
+    };
     let before = open_descriptors();
     for _ in 0..200 {
         cycle();
     }
     assert_eq!(open_descriptors(), before);
     assert_eq!(rings(&mappings()), 0);
-    let failing = || namespace.run(|| open("nowhere0", &prompt(), None).err().unwrap());
+    let nowhere = chosen("nowhere0");
+    let failing = || namespace.run(|| open(&nowhere, &prompt(), None).err().unwrap());
     for _ in 0..50 {
         failing();
     }
@@ -276,9 +291,14 @@ pub(crate) fn explains_itself() {
     let pair = VethPair::new();
     let mut source = open_on(&pair.right, &prompt(), Some("udp port 53"));
     let text = source.describe().to_string();
+    let (engine, hook) = if on_tap() {
+        ("tcx", "tcx; packets go on")
+    } else {
+        ("packet", "AF_PACKET")
+    };
     for part in [
-        "packet",
-        "AF_PACKET",
+        engine,
+        hook,
         &pair.right.device,
         "in the kernel",
         "promiscuous:    yes",

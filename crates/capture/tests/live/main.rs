@@ -13,7 +13,9 @@ mod support;
 mod vlan;
 mod waking;
 
-use ringtap_testkit::{Need, suite, test};
+use ringtap_testkit::{Need, Test, suite, test};
+
+use support::with_engine;
 
 #[global_allocator]
 static ALLOCATOR: ringtap_testkit::alloc::Counting = ringtap_testkit::alloc::Counting;
@@ -22,105 +24,97 @@ fn main() -> std::process::ExitCode {
     if interface::is_child() {
         return interface::capture_until_killed();
     }
-    let root = &[Need::Root];
-    suite(vec![
-        test(
-            "captures_every_packet",
-            root,
-            packets::captures_every_packet,
-        ),
-        test(
-            "stamps_with_nanoseconds",
-            root,
-            packets::stamps_with_nanoseconds,
-        ),
-        test("cuts_to_the_snaplen", root, packets::cuts_to_the_snaplen),
-        test("takes_one_direction", root, packets::takes_one_direction),
-        test("shows_loopback_once", root, packets::shows_loopback_once),
-        test("counts_exactly", root, packets::counts_exactly),
-        test(
-            "samples_about_one_in_n",
-            root,
-            packets::samples_about_one_in_n,
-        ),
-        test(
-            "allocates_nothing_per_packet",
-            root,
-            packets::allocates_nothing_per_packet,
-        ),
-        test(
-            "filters_from_the_first_packet",
-            root,
-            filters::filters_from_the_first_packet,
-        ),
-        test(
-            "changes_filters_without_mixing",
-            root,
-            filters::changes_filters_without_mixing,
-        ),
-        test(
-            "filters_as_a_file_would",
-            root,
-            filters::filters_as_a_file_would,
-        ),
-        test("puts_tags_back", root, vlan::puts_tags_back),
-        test(
-            "filters_tags_as_a_file_would",
-            root,
-            vlan::filters_tags_as_a_file_would,
-        ),
+    let mut tests = only_packet();
+    for (prefix, engine) in [("", ""), ("tcx_", "tcx:")] {
+        tests.extend(every_engine(prefix, engine));
+    }
+    suite(tests)
+}
+
+const ROOT: &[Need] = &[Need::Root];
+
+/// Tests of what only the packet engine does.
+fn only_packet() -> Vec<Test> {
+    vec![
         test(
             "any_equals_tcpdump",
             &[Need::Root, Need::Tool("tcpdump")],
             any::any_equals_tcpdump,
         ),
-        test("any_keeps_tags", root, any::any_keeps_tags),
+        test("any_keeps_tags", ROOT, any::any_keeps_tags),
         test(
             "any_filters_as_a_file_would",
-            root,
+            ROOT,
             any::any_filters_as_a_file_would,
         ),
-        test("wakes_without_traffic", root, waking::wakes_without_traffic),
-        test("wakes_in_a_flood", root, waking::wakes_in_a_flood),
-        test("times_out", root, waking::times_out),
-        test("delivers_immediately", root, waking::delivers_immediately).serial(),
-        test(
-            "reports_a_deleted_interface",
-            root,
-            interface::reports_a_deleted_interface,
-        ),
-        test("goes_on_after_down", root, interface::goes_on_after_down),
-        test(
-            "refuses_an_interface_that_is_down",
-            root,
-            interface::refuses_what_is_down,
-        ),
-        test(
-            "finds_interfaces_by_any_name",
-            root,
-            interface::finds_interfaces_by_any_name,
-        ),
-        test(
-            "restores_promiscuous_mode",
-            root,
-            interface::restores_promiscuous_mode,
-        ),
-        test(
-            "takes_what_memory_there_is",
-            root,
-            interface::takes_what_memory_there_is,
-        ),
-        test(
-            "refuses_an_adapter_clock",
-            root,
-            interface::refuses_an_adapter_clock,
-        ),
-        test("leaks_nothing", root, interface::leaks_nothing).serial(),
-        test("explains_itself", root, interface::explains_itself),
         test(
             "shares_packets_between_threads",
-            root,
+            ROOT,
             sharing::shares_packets_between_threads,
         ),
-    ])
+    ]
+}
+
+/// Tests of what every engine does alike.
+fn every_engine(prefix: &str, engine: &'static str) -> Vec<Test> {
+    let run =
+        |name: &str, body: fn()| test(format!("{prefix}{name}"), ROOT, with_engine(engine, body));
+    vec![
+        run("captures_every_packet", packets::captures_every_packet),
+        run("stamps_with_nanoseconds", packets::stamps_with_nanoseconds),
+        run("cuts_to_the_snaplen", packets::cuts_to_the_snaplen),
+        run("takes_one_direction", packets::takes_one_direction),
+        run("shows_loopback_once", packets::shows_loopback_once),
+        run("counts_exactly", packets::counts_exactly),
+        run("samples_about_one_in_n", packets::samples_about_one_in_n),
+        run(
+            "allocates_nothing_per_packet",
+            packets::allocates_nothing_per_packet,
+        ),
+        run(
+            "filters_from_the_first_packet",
+            filters::filters_from_the_first_packet,
+        ),
+        run(
+            "changes_filters_without_mixing",
+            filters::changes_filters_without_mixing,
+        ),
+        run("filters_as_a_file_would", filters::filters_as_a_file_would),
+        run("puts_tags_back", vlan::puts_tags_back),
+        run(
+            "filters_tags_as_a_file_would",
+            vlan::filters_tags_as_a_file_would,
+        ),
+        run("wakes_without_traffic", waking::wakes_without_traffic),
+        run("wakes_in_a_flood", waking::wakes_in_a_flood),
+        run("times_out", waking::times_out),
+        run("delivers_immediately", waking::delivers_immediately).serial(),
+        run(
+            "reports_a_deleted_interface",
+            interface::reports_a_deleted_interface,
+        ),
+        run("goes_on_after_down", interface::goes_on_after_down),
+        run(
+            "refuses_an_interface_that_is_down",
+            interface::refuses_what_is_down,
+        ),
+        run(
+            "finds_interfaces_by_any_name",
+            interface::finds_interfaces_by_any_name,
+        ),
+        run(
+            "restores_promiscuous_mode",
+            interface::restores_promiscuous_mode,
+        ),
+        run(
+            "takes_what_memory_there_is",
+            interface::takes_what_memory_there_is,
+        ),
+        run(
+            "refuses_an_adapter_clock",
+            interface::refuses_an_adapter_clock,
+        ),
+        run("leaks_nothing", interface::leaks_nothing).serial(),
+        run("explains_itself", interface::explains_itself),
+    ]
 }

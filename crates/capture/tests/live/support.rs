@@ -1,5 +1,6 @@
 //! Frames, senders and readers.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,35 @@ pub(crate) struct Seen {
     pub(crate) len: u32,
     pub(crate) flags: PacketFlags,
     pub(crate) data: Vec<u8>,
+}
+
+thread_local! {
+    /// What precedes devices that name no engine, in the running test.
+    static ENGINE: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// The test, with devices that name no engine captured by that one.
+pub(crate) fn with_engine(
+    engine: &'static str,
+    test: impl FnOnce() + Send,
+) -> impl FnOnce() + Send {
+    move || {
+        ENGINE.set(engine);
+        test();
+    }
+}
+
+/// The device with the engine of the running test.
+pub(crate) fn chosen(device: &str) -> String {
+    if device.contains(':') {
+        return device.to_owned();
+    }
+    format!("{}{device}", ENGINE.get())
+}
+
+/// Whether the test runs on a tap.
+pub(crate) fn on_tap() -> bool {
+    ENGINE.get() == "tcx:"
 }
 
 /// Options that hand packets over soon.
@@ -42,6 +72,7 @@ pub(crate) fn open_in(
     filter: Option<&str>,
 ) -> Box<dyn Source> {
     let filter = filter.map(Filter::new);
+    let device = &chosen(device);
     namespace.run(|| open(device, options, filter.as_ref()).unwrap_or_else(|e| panic!("{e}")))
 }
 

@@ -50,10 +50,6 @@ pub(crate) enum DumpError {
 pub(crate) enum UsageError {
     #[error("{option} is for live captures; it has no meaning with -r")]
     LiveOnly { option: &'static str },
-    #[error(
-        "--mode steal: the packet engine only copies; the host's stack always sees the packets too"
-    )]
-    Steal,
     #[error("--threads needs -w: packets of several threads have no common order to print")]
     ThreadsPrint,
     #[error("--to is not after --from: there is nothing between")]

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, Fanout, TimestampSource};
+use ringtap_capture::{CaptureOptions, Fanout, Precision, SampleMode, TimestampSource};
 
 use super::error::UsageError;
 use super::select::Selection;
@@ -54,9 +54,6 @@ pub(crate) struct Plan {
 impl Plan {
     /// Decides on a run; `to_terminal` tells whether standard output is one.
     pub(crate) fn new(args: &DumpArgs, to_terminal: bool) -> Result<Self, UsageError> {
-        if args.capture.mode == cli::Mode::Steal {
-            return Err(UsageError::Steal);
-        }
         if args.print.time > 5 {
             return Err(UsageError::TimeFlags);
         }
@@ -84,7 +81,11 @@ impl Plan {
             from: args.range.from,
             to: args.range.to,
             // A live engine samples in the kernel.
-            sample: if live { None } else { args.capture.sample },
+            sample: args
+                .capture
+                .sample
+                .filter(|_| !live)
+                .map(|sample| sample.one_in),
             count: args.count,
             snaplen: if live { None } else { args.snaplen },
         };
@@ -130,6 +131,9 @@ fn refuse_live_options(args: &DumpArgs) -> Result<(), UsageError> {
         (capture.cpu.is_some(), "--cpu"),
         (capture.priority.is_some(), "--priority"),
         (capture.busy_poll, "--busy-poll"),
+        (capture.mode == cli::Mode::Steal, "--mode steal"),
+        (capture.force, "--force"),
+        (capture.unordered, "--unordered"),
         (args.report.explain_capture, "--explain-capture"),
     ];
     match given.into_iter().find(|(given, _)| *given) {
@@ -151,14 +155,25 @@ fn capture_options(
     to_terminal: bool,
 ) -> Result<CaptureOptions, UsageError> {
     let capture = &args.capture;
+    let (timestamp, precision) = timestamp_source(capture.timestamp.as_deref())?;
     let mut options = CaptureOptions {
         snaplen: args.snaplen.unwrap_or(MAX_SNAPLEN),
         timeout: capture.timeout.unwrap_or(TIMEOUT),
         immediate: capture.immediate || (capture.timeout.is_none() && output.print && to_terminal),
         promiscuous: !capture.no_promiscuous,
         direction: capture.direction.into(),
-        timestamp: timestamp_source(capture.timestamp.as_deref())?,
-        sample: capture.sample.and_then(NonZeroU32::new),
+        timestamp,
+        precision,
+        sample: capture
+            .sample
+            .and_then(|sample| NonZeroU32::new(sample.one_in)),
+        sample_mode: match capture.sample {
+            Some(sample) if sample.regular => SampleMode::Regular,
+            _ => SampleMode::Random,
+        },
+        mode: capture.mode.into(),
+        force: capture.force,
+        unordered: capture.unordered,
         fanout: (capture.threads > 1).then(Fanout::default),
         busy_poll: capture.busy_poll.then_some(BUSY_POLL),
         priority: capture.priority.map(|priority| priority.0),
@@ -172,15 +187,20 @@ fn capture_options(
     if let Some(buffer) = capture.buffer {
         options.buffer = buffer.0;
     }
+    if let Some(bytes) = capture.min_to_copy {
+        options.min_to_copy = u32::try_from(bytes.0).unwrap_or(u32::MAX);
+    }
     Ok(options)
 }
 
-/// The names are libpcap's (pcap-tstamp(7)); the host's clock is one clock here, as precise as the
-/// kernel's.
-fn timestamp_source(name: Option<&str>) -> Result<TimestampSource, UsageError> {
+/// The names are libpcap's (pcap-tstamp(7)), and `none`.
+fn timestamp_source(name: Option<&str>) -> Result<(TimestampSource, Precision), UsageError> {
+    let host = |precision| Ok((TimestampSource::Host, precision));
     match name {
-        None | Some("host" | "host_lowprec" | "host_hiprec") => Ok(TimestampSource::Host),
-        Some("adapter" | "adapter_unsynced") => Ok(TimestampSource::Adapter),
+        None | Some("host" | "host_hiprec") => host(Precision::Fine),
+        Some("host_lowprec") => host(Precision::Coarse),
+        Some("none") => host(Precision::None),
+        Some("adapter" | "adapter_unsynced") => Ok((TimestampSource::Adapter, Precision::Fine)),
         Some(name) => Err(UsageError::TimestampType {
             name: name.to_owned(),
         }),
@@ -190,6 +210,7 @@ fn timestamp_source(name: Option<&str>) -> Result<TimestampSource, UsageError> {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use ringtap_capture::Mode;
 
     use super::*;
     use crate::cli::{Cli, Command};
@@ -239,7 +260,7 @@ mod tests {
             plan("-r f --immediate").unwrap_err().to_string(),
             "--immediate is for live captures; it has no meaning with -r"
         );
-        assert_eq!(plan("-i lo --mode steal").unwrap_err(), UsageError::Steal);
+        assert_eq!(live("-i lo --mode steal").mode, Mode::Steal);
         assert_eq!(
             plan("-i lo --threads 2").unwrap_err(),
             UsageError::ThreadsPrint

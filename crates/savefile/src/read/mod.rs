@@ -272,6 +272,7 @@ impl Reader {
                 offset: taken.offset,
                 packets,
                 max_caplen,
+                captured: None,
                 encoding: format.encoding(),
             }),
             (

@@ -40,6 +40,7 @@ mod geometry;
 #[cfg(feature = "testing")]
 pub mod inject;
 mod layout;
+mod promiscuous;
 mod ring;
 mod socket;
 
@@ -47,6 +48,7 @@ use std::time::Duration;
 
 pub use frame::{Frame, Frames, LinkLayer, RingBlock};
 pub use geometry::{Geometry, GeometryError, GeometryRequest};
+pub use promiscuous::Promiscuous;
 pub use ring::Ring;
 
 /// A classic-BPF instruction as the kernel takes it (`struct sock_filter`).

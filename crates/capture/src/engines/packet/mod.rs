@@ -19,8 +19,6 @@
 //! change to another ring version: a packet that comes alone waits 0.5 ms on average, and one that
 //! comes in a burst costs no wake-up of its own. `examples/delay.rs` measures it, beside tcpdump.
 
-mod interface;
-mod link;
 mod open;
 mod program;
 mod state;
@@ -33,19 +31,13 @@ use ringtap_sys::packet::{LinkLayer, Ring};
 use ringtap_sys::poll::{self, Interest};
 
 use crate::describe::FilterPlace;
+use crate::engines::interface::{InterfaceLosses, Scope};
 use crate::filter::FilterTable;
 use crate::options::CaptureOptions;
 use crate::{Block, Description, Dropped, Filter, LinkType, Next, Result, Source, Stats, Waker};
-use interface::InterfaceLosses;
 use open::FilterPlan;
 pub(crate) use open::{open, open_fanout};
-use program::Scope;
 use state::State;
-
-/// What this engine's packets begin with on an interface of that hardware type.
-pub(super) fn link_type(hardware_type: u16) -> LinkType {
-    link::link_of(hardware_type).0
-}
 
 /// The kernel counts in 32 bits until it is asked; a block cannot hold 2^24 packets.
 const BLOCKS_BETWEEN_COUNTS: u32 = 64;

@@ -10,14 +10,14 @@ use ringtap_sys::packet::{
     TimestampSource, page_size,
 };
 
-use super::interface::{InterfaceLosses, Target};
-use super::program::{Scope, accept, can_ignore_outgoing, with_rules};
+use super::program::{accept, can_ignore_outgoing, with_rules};
 use super::state::State;
 use super::{ActiveFilter, BLOCKS_BETWEEN_COUNTS, PacketSource};
 use crate::describe::{Clock, FilterPlace, Memory, Note, UserSpaceReason};
 use crate::engines::Device;
+use crate::engines::interface::{InterfaceLosses, Scope, Target};
 use crate::filter::{FilterTable, lower};
-use crate::options::{CaptureOptions, MAX_SNAPLEN, OptionError};
+use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, OptionError};
 use crate::{Description, Error, Filter, LinkType, Result, Source};
 
 /// The least time-out of the ring, for immediate mode.
@@ -179,6 +179,10 @@ struct Opening {
 impl Opening {
     fn new(device: &Device<'_>, options: &CaptureOptions, filter: Option<&Filter>) -> Result<Self> {
         options.validate()?;
+        if options.mode == Mode::Steal {
+            let engine = "packet";
+            return Err(OptionError::CannotSteal { engine }.into());
+        }
         let given = device.given.to_owned();
         let interface_error = |source| Error::Interface {
             device: given.clone(),

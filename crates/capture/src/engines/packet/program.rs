@@ -3,6 +3,7 @@
 
 use ringtap_sys::packet::Instruction;
 
+use crate::engines::interface::Scope;
 use crate::options::{CaptureOptions, Direction};
 
 /// `ld [k]`, `ld #k`, `jeq #k`, `jge #k`, `ret #k` (linux/filter.h, linux/bpf_common.h).
@@ -21,17 +22,6 @@ const RANDOM: u32 = 0xffff_f000 + 56;
 const OUTGOING: u32 = 4;
 /// Loopback has this index in every network namespace (`LOOPBACK_IFINDEX`).
 const LOOPBACK_INDEX: u32 = 1;
-
-/// What the capture is bound to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// The loopback interface, which shows each packet going out and coming in.
-    Loopback,
-    /// Another interface.
-    Interface,
-    /// All interfaces, loopback among them.
-    Any,
-}
 
 /// Whether the socket can be told to leave out what the host sends.
 pub(super) fn can_ignore_outgoing(scope: Scope, direction: Direction) -> bool {

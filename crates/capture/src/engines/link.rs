@@ -4,14 +4,14 @@ use ringtap_savefile::LinkType;
 use ringtap_sys::packet::LinkLayer;
 
 /// `ARPHRD_LOOPBACK`.
-pub(super) const LOOPBACK: u16 = 772;
+pub(in crate::engines) const LOOPBACK: u16 = 772;
 
 /// What the packets of an interface of this hardware type begin with, and how the ring hands them
 /// out.
 ///
 /// Hardware types whose link-layer header the kernel does not show as it is, shows at times only,
 /// or that have no link type, are captured in cooked form.
-pub(super) fn link_of(hardware_type: u16) -> (LinkType, LinkLayer) {
+pub(in crate::engines) fn link_of(hardware_type: u16) -> (LinkType, LinkLayer) {
     let native = match hardware_type {
         // ARPHRD_ETHER, ARPHRD_METRICOM, ARPHRD_LOOPBACK: tags can be put back.
         1 | 23 | LOOPBACK => return (LinkType::ETHERNET, LinkLayer::Ethernet),
@@ -47,7 +47,7 @@ pub(super) fn link_of(hardware_type: u16) -> (LinkType, LinkLayer) {
 }
 
 /// Cooked v2: what the device `any` and unknown hardware types are captured as.
-pub(super) const fn cooked() -> (LinkType, LinkLayer) {
+pub(in crate::engines) const fn cooked() -> (LinkType, LinkLayer) {
     (LinkType::LINUX_SLL2, LinkLayer::CookedV2)
 }
 

@@ -4,7 +4,6 @@ use ringtap_savefile::Interface;
 use ringtap_sys::netlink::{Link, Netlink};
 
 use super::link;
-use super::program::Scope;
 use crate::lookup::find_link;
 use crate::{Error, LinkType, Result};
 
@@ -13,9 +12,20 @@ const USUAL_LARGEST: u32 = 65_536;
 /// Room for link-layer headers beyond what the interface states, in bytes.
 const HEADERS: u32 = 256;
 
+/// What kind of interface a capture is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engines) enum Scope {
+    /// The loopback interface, which shows each packet going out and coming in.
+    Loopback,
+    /// Another interface.
+    Interface,
+    /// All interfaces, loopback among them.
+    Any,
+}
+
 /// What a capture is bound to.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(in crate::engines) enum Target {
     /// All interfaces.
     Any,
     /// One, as it was when the capture was opened.
@@ -24,7 +34,11 @@ pub(super) enum Target {
 
 impl Target {
     /// Finds the interface by name, alternative name (Linux 5.5), or name with an alias's suffix.
-    pub(super) fn find(netlink: &mut Netlink, device: &str, given: &str) -> Result<Self> {
+    pub(in crate::engines) fn find(
+        netlink: &mut Netlink,
+        device: &str,
+        given: &str,
+    ) -> Result<Self> {
         if device == "any" {
             return Ok(Self::Any);
         }
@@ -37,7 +51,7 @@ impl Target {
     }
 
     /// The kernel's number; 0 for all interfaces.
-    pub(super) fn ifindex(&self) -> u32 {
+    pub(in crate::engines) fn ifindex(&self) -> u32 {
         match self {
             Self::Any => 0,
             Self::One(link) => link.index,
@@ -45,14 +59,14 @@ impl Target {
     }
 
     /// The name that the kernel calls it by.
-    pub(super) fn name(&self) -> String {
+    pub(in crate::engines) fn name(&self) -> String {
         match self {
             Self::Any => "any".to_owned(),
             Self::One(link) => String::from_utf8_lossy(link.name.as_bytes()).into_owned(),
         }
     }
 
-    pub(super) fn scope(&self) -> Scope {
+    pub(in crate::engines) fn scope(&self) -> Scope {
         match self {
             Self::Any => Scope::Any,
             Self::One(link) if link.hardware_type == link::LOOPBACK => Scope::Loopback,
@@ -60,7 +74,7 @@ impl Target {
         }
     }
 
-    pub(super) fn link_layer(&self) -> (LinkType, ringtap_sys::packet::LinkLayer) {
+    pub(in crate::engines) fn link_layer(&self) -> (LinkType, ringtap_sys::packet::LinkLayer) {
         match self {
             Self::Any => link::cooked(),
             Self::One(link) => link::link_of(link.hardware_type),
@@ -69,7 +83,7 @@ impl Target {
 
     /// The longest packet that can come, in bytes, so that blocks are no larger than need be. A
     /// longer one would be cut, visibly: its length tells.
-    pub(super) fn largest_packet(&self) -> u32 {
+    pub(in crate::engines) fn largest_packet(&self) -> u32 {
         let stated = match self {
             Self::Any => 0,
             Self::One(link) => {
@@ -81,7 +95,7 @@ impl Target {
     }
 
     /// The interface as packets refer to it.
-    pub(super) fn description(&self, link_type: LinkType, snaplen: u32) -> Interface {
+    pub(in crate::engines) fn description(&self, link_type: LinkType, snaplen: u32) -> Interface {
         let mut interface = Interface::new(link_type, snaplen);
         interface.name = Some(self.name());
         if let Self::One(link) = self {
@@ -93,7 +107,7 @@ impl Target {
 
 /// Losses before the capture, counted from the opening on.
 #[derive(Debug)]
-pub(super) struct InterfaceLosses {
+pub(in crate::engines) struct InterfaceLosses {
     /// Bound to the network namespace of the thread that opened the capture.
     netlink: Netlink,
     ifindex: u32,
@@ -102,7 +116,7 @@ pub(super) struct InterfaceLosses {
 
 impl InterfaceLosses {
     /// Nothing for all interfaces together, of which some come and go.
-    pub(super) fn new(netlink: Netlink, target: &Target) -> Option<Self> {
+    pub(in crate::engines) fn new(netlink: Netlink, target: &Target) -> Option<Self> {
         match target {
             Target::Any => None,
             Target::One(link) => Some(Self {
@@ -114,7 +128,7 @@ impl InterfaceLosses {
     }
 
     /// Nothing where the interface is gone, or its counters were set back.
-    pub(super) fn since_opening(&mut self) -> Option<u64> {
+    pub(in crate::engines) fn since_opening(&mut self) -> Option<u64> {
         let links = self.netlink.links().ok()?;
         let link = links.iter().find(|link| link.index == self.ifindex)?;
         losses(link).checked_sub(self.at_opening)

@@ -1,0 +1,185 @@
+//! Records of several rings, put into one order in time.
+//!
+//! Rings are in order each. What is final is decided by positions, never by a clock: a *goal* is
+//! taken of every ring, then, with no program at work on any, a *bound*. Whatever is published
+//! behind the bounds was stamped after every record below the goals (see [`ringtap_sys::tap`]).
+//! Therefore the records up to the bounds are merged by their stamps until every ring has reached
+//! its goal. A step of the wall clock disorders the records at both of its sides by as much as it is
+//! wide; it holds nothing up and loses nothing.
+
+use ringtap_sys::tap::{Position, Ring, Stretch};
+
+/// Bytes of merged records that are handed out at once.
+const BATCH: usize = 256 << 10;
+
+/// Fields of an enhanced packet block, and the least that it has.
+const TOTAL: usize = 4;
+const TIME_HIGH: usize = 12;
+const TIME_LOW: usize = 16;
+const CAPLEN: usize = 20;
+const SHORTEST: usize = 32;
+
+/// What a merge gave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Merged {
+    pub(super) packets: usize,
+    pub(super) captured: u64,
+}
+
+/// Merges; keeps its memory from one time to the next.
+#[derive(Debug)]
+pub(super) struct Merger {
+    records: Vec<u8>,
+    lanes: Vec<Lane>,
+}
+
+/// One ring's part in a merge.
+#[derive(Debug)]
+struct Lane {
+    ring: usize,
+    stretch: Stretch,
+    /// Where the ring must get to, in bytes from the stretch's start.
+    goal: u64,
+    /// Bytes, packets and captured bytes that were merged.
+    done: Position,
+    /// Stamp and length of the next record.
+    next: Option<(u64, usize)>,
+    /// Whether more records follow the stretch, in another place.
+    is_cut: bool,
+}
+
+impl Merger {
+    /// For so many rings; one needs no merging.
+    pub(super) fn new(rings: usize) -> Self {
+        let merges = rings > 1;
+        Self {
+            records: Vec::with_capacity(if merges { BATCH } else { 0 }),
+            lanes: Vec::with_capacity(if merges { rings } else { 0 }),
+        }
+    }
+
+    /// The records of the last merge.
+    pub(super) fn records(&self) -> &[u8] {
+        &self.records
+    }
+
+    /// Puts records in order, from the rings' tails towards the bounds, and gives their room back.
+    /// Ends when every ring has reached its goal, a batch is full, or a ring's records go on in
+    /// another place.
+    pub(super) fn merge(
+        &mut self,
+        rings: &mut [Ring],
+        goals: &[Position],
+        bounds: &[Position],
+    ) -> Merged {
+        let Self { records, lanes } = self;
+        records.clear();
+        lanes.clear();
+        let limits = goals.iter().zip(bounds).enumerate();
+        lanes.extend(limits.filter_map(|(index, (goal, bound))| {
+            Lane::new(index, rings.get(index)?, *goal, *bound)
+        }));
+        while records.len() < BATCH && lanes.iter().any(|lane| lane.done.bytes < lane.goal) {
+            let Some((first, until)) = earliest(lanes) else {
+                break;
+            };
+            let lane = &mut lanes[first];
+            lane.take_run(&rings[lane.ring], until, records);
+            if lane.next.is_none() && lane.is_cut {
+                break;
+            }
+        }
+        let mut merged = Merged::default();
+        for lane in lanes {
+            merged.packets += usize::try_from(lane.done.packets).unwrap_or_default();
+            merged.captured += lane.done.captured;
+            rings[lane.ring].release(lane.end());
+        }
+        merged
+    }
+}
+
+/// The lane whose record comes next, and the stamp at which another one's turn is.
+fn earliest(lanes: &[Lane]) -> Option<(usize, u64)> {
+    let mut first: Option<(usize, u64)> = None;
+    let mut until = u64::MAX;
+    for (index, lane) in lanes.iter().enumerate() {
+        let Some((stamp, _)) = lane.next else {
+            continue;
+        };
+        match first {
+            Some((_, earliest)) if stamp >= earliest => until = until.min(stamp),
+            _ => {
+                until = first.map_or(until, |(_, second)| second);
+                first = Some((index, stamp));
+            }
+        }
+    }
+    first.map(|(index, _)| (index, until))
+}
+
+impl Lane {
+    fn new(index: usize, ring: &Ring, goal: Position, bound: Position) -> Option<Self> {
+        let stretch = ring.stretch(bound)?;
+        Some(Self {
+            ring: index,
+            goal: goal.bytes.saturating_sub(stretch.start().bytes),
+            done: Position::default(),
+            next: look(ring.bytes(&stretch)),
+            is_cut: stretch.end() != bound,
+            stretch,
+        })
+    }
+
+    /// Copies the records that come before `until`, at least one.
+    fn take_run(&mut self, ring: &Ring, until: u64, out: &mut Vec<u8>) {
+        let bytes = ring.bytes(&self.stretch);
+        let start = usize::try_from(self.done.bytes).unwrap_or_default();
+        let mut end = start;
+        while let Some((stamp, length)) = self.next {
+            let is_next = end == start || stamp <= until;
+            if !is_next || out.len() + (end - start) >= BATCH {
+                break;
+            }
+            let record = bytes.get(end..).unwrap_or_default();
+            self.done.captured += u64::from(word(record, CAPLEN).unwrap_or_default());
+            self.done.packets += 1;
+            end += length;
+            self.next = bytes.get(end..).and_then(look);
+        }
+        out.extend_from_slice(bytes.get(start..end).unwrap_or_default());
+        self.done.bytes = end as u64;
+    }
+
+    /// Up to where records were merged. Where they end before they should, which a program that
+    /// keeps the protocol does not bring about, it is the end of them all, so that the reader goes on.
+    fn end(&self) -> Position {
+        let (start, end) = (self.stretch.start(), self.stretch.end());
+        let merged = start.bytes + self.done.bytes;
+        if self.next.is_none() && merged < end.bytes {
+            return end;
+        }
+        Position {
+            bytes: merged,
+            packets: start.packets + self.done.packets,
+            captured: start.captured + self.done.captured,
+        }
+    }
+}
+
+/// Stamp and length of the record at the start of `records`.
+#[inline]
+fn look(records: &[u8]) -> Option<(u64, usize)> {
+    let length = word(records, TOTAL)? as usize;
+    if length < SHORTEST || length > records.len() {
+        return None;
+    }
+    let stamp = u64::from(word(records, TIME_HIGH)?) << 32 | u64::from(word(records, TIME_LOW)?);
+    Some((stamp, length))
+}
+
+#[inline]
+fn word(record: &[u8], at: usize) -> Option<u32> {
+    let bytes = record.get(at..at + 4)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}

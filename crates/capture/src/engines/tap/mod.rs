@@ -1,0 +1,233 @@
+//! Engines `tcx` and `xdp`: the tap, a program of ringtap's own in the kernel that leaves packets in
+//! mapped rings.
+//!
+//! What it is: filter, sampling, stamping and copying in the kernel, at a hook of the interface; a
+//! reader that hands records out where they lie. What it is not: it needs `CAP_BPF`,
+//! `CAP_NET_ADMIN` and `CAP_PERFMON`, and Linux 5.18.
+//!
+//! Data in: a device, options, a filter. Data out: blocks of records, each a pcapng enhanced packet
+//! block, so that a capture file takes a whole block as it is.
+//!
+//! # When packets are handed over
+//!
+//! When [`CaptureOptions::min_to_copy`] bytes of records are there, over all rings together, or at
+//! the time-out; in immediate mode at once. A reader that finds enough when it comes back makes no
+//! system call. Else it naps while packets come fast, so that the program never has to ring; where
+//! they do not, it asks for the doorbell and sleeps ([`ringtap_sys::tap`] argues that no wake-up is
+//! lost).
+//!
+//! # No stray packets
+//!
+//! Rings are in place before the program is attached. A filter is replaced together with its program,
+//! in one step; after an RCU grace period the rings' heads mark where packets of the old filter end,
+//! and those are run through the new one here. New rings come with new programs; the old ones are
+//! read to their end before.
+
+mod merge;
+mod open;
+mod program;
+mod reader;
+mod rings;
+mod wait;
+
+use std::time::Instant;
+
+use ringtap_savefile::{Interface, InterfaceTable};
+use ringtap_sys::bpf::Kernel;
+use ringtap_sys::eventfd::Waker;
+use ringtap_sys::netlink::Netlink;
+use ringtap_sys::packet::Promiscuous;
+use ringtap_sys::sched::wait_for_all_cpus;
+use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
+
+use crate::describe::{KernelClock, Note};
+use crate::engines::interface::InterfaceLosses;
+use crate::hook::{Attached, Hook};
+use crate::options::CaptureOptions;
+use crate::source::Delivery;
+use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
+use open::{FilterPlan, Programs};
+pub(crate) use open::{open_tcx, open_xdp, refuse_fanout};
+use program::Maps;
+use reader::Reader;
+pub(crate) use reader::TapRecords;
+use wait::{Pace, State, Waited};
+
+/// A capture by this engine.
+struct TapSource {
+    engine: &'static str,
+    device: String,
+    ifindex: u32,
+    kernel: Kernel,
+    reader: Reader,
+    control: Control,
+    doorbell: Doorbell,
+    clock: Clock,
+    kernel_clock: KernelClock,
+    attached: Attached,
+    waker: Waker,
+    options: CaptureOptions,
+    /// Bytes that the largest packet needs.
+    room: u32,
+    interfaces: [Interface; 1],
+    table: InterfaceTable,
+    /// The filter, and where it runs.
+    plan: FilterPlan,
+    pace: Pace,
+    netlink: Netlink,
+    state: State,
+    /// When the interface was looked at.
+    looked: Instant,
+    losses: Option<InterfaceLosses>,
+    /// Held for its effect.
+    _promiscuous: Option<Promiscuous>,
+    notes: Vec<Note>,
+}
+
+impl TapSource {
+    /// Keeps stamps on the wall clock, after it was set.
+    fn follow_clock(&self) -> Result<()> {
+        if self.clock.take_change()? {
+            open::set_clock(&self.control, self.kernel_clock);
+        }
+        Ok(())
+    }
+
+    /// Bytes that are worth a delivery.
+    fn wanted(&self) -> u64 {
+        if self.options.immediate {
+            1
+        } else {
+            // Half a ring at most, lest it become full before.
+            let most = self.reader.current().geometry().size() / 2;
+            u64::from(self.options.min_to_copy).clamp(1, most)
+        }
+    }
+
+    /// Has programs made for the present rings take the place of those that run.
+    fn replace_programs(
+        &mut self,
+        plan: &FilterPlan,
+        geometry: Geometry,
+        maps: Maps,
+    ) -> Result<()> {
+        let programs = Programs {
+            kernel: &self.kernel,
+            plan,
+            options: &self.options,
+            room: self.room,
+            geometry,
+            maps,
+        };
+        let places: Vec<_> = self.attached.hooks.iter().map(Hook::place).collect();
+        let mut loaded = Vec::new();
+        for place in places {
+            let program = programs.load(place, self.kernel_clock);
+            loaded.push(program.map_err(|source| open::bpf_error(&self.device, source))?);
+        }
+        for (hook, program) in self.attached.hooks.iter_mut().zip(loaded) {
+            hook.replace(program)?;
+        }
+        // A kernel that refuses has its programs run for microseconds more; that is waited for.
+        if wait_for_all_cpus().is_err() {
+            std::thread::sleep(wait::GRACE_WITHOUT_BARRIER);
+        }
+        Ok(())
+    }
+}
+
+impl Source for TapSource {
+    fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Next<'_>> {
+        if self.waker.is_pending() && self.waker.take() {
+            return Ok(Next::Woken);
+        }
+        if !self.reader.is_delivering() {
+            self.reader.leave_old_rings();
+            if !self.reader.has_old_rings() && self.reader.available() < self.wanted() {
+                match self.wait()? {
+                    Waited::Ready => {}
+                    Waited::TimedOut if self.reader.available() == 0 => {
+                        return Ok(Next::TimedOut);
+                    }
+                    Waited::TimedOut => {}
+                    Waited::Woken => return Ok(Next::Woken),
+                }
+            }
+            self.state = State::Up;
+            self.reader.begin_delivery();
+        }
+        let (filter, always) = self.plan.in_user_space();
+        match self.reader.next_block(&self.table, filter, always) {
+            Some(block) => Ok(Next::Block(block)),
+            None => Ok(Next::TimedOut),
+        }
+    }
+
+    fn stats(&mut self) -> Result<Stats> {
+        self.follow_clock()?;
+        let counters = self.reader.counters();
+        let elsewhere = self.reader.current().without_ring().ok();
+        let losses = self.losses.as_mut();
+        Ok(Stats {
+            received: Some(counters.stored + counters.full),
+            dropped: Dropped {
+                hook: elsewhere.map(|count| count + counters.unreadable + counters.contended),
+                sampling: Some(counters.sampled),
+                ring: Some(counters.full),
+                interface: losses.and_then(InterfaceLosses::since_opening),
+                application: None,
+            },
+            freezes: None,
+        })
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
+        let plan = FilterPlan::new(
+            filter,
+            self.interfaces[0].link_type,
+            &self.attached.hooks,
+            &self.options,
+        )?;
+        let set = self.reader.current();
+        let (geometry, maps) = (set.geometry(), set.maps(&self.control, &self.doorbell));
+        self.replace_programs(&plan, geometry, maps)?;
+        self.reader.mark_stale();
+        self.plan = plan;
+        Ok(())
+    }
+
+    fn set_delivery(&mut self, delivery: Delivery) -> Result<()> {
+        let mut options = self.options.clone();
+        options.timeout = delivery.timeout;
+        options.min_to_copy = delivery.min_to_copy;
+        options.immediate = delivery.immediate;
+        options.validate()?;
+        self.options = options;
+        Ok(())
+    }
+
+    fn set_buffer(&mut self, bytes: u64) -> Result<()> {
+        let record = program::largest_record(self.room);
+        let set = rings::RingSet::create(&self.kernel, bytes, record);
+        let set = set.map_err(|source| open::bpf_error(&self.device, source))?;
+        let (geometry, maps) = (set.geometry(), set.maps(&self.control, &self.doorbell));
+        let plan = self.plan.clone();
+        self.replace_programs(&plan, geometry, maps)?;
+        self.options.buffer = bytes;
+        self.reader.succeed(set);
+        Ok(())
+    }
+
+    fn describe(&self) -> Description {
+        open::describe(self)
+    }
+}

@@ -1,0 +1,467 @@
+//! The program that runs in the kernel for each packet: filter, sample, stamp, copy, publish.
+//!
+//! It keeps the producer's side of the protocol that [`ringtap_sys::tap`] describes. Every record
+//! is a complete pcapng enhanced packet block (draft-ietf-opsawg-pcapng, section 4.3) in the
+//! machine's byte order.
+//!
+//! Registers: R6 context, R7 this CPU's state, R8 the ring, R9 the record. Values that live longer
+//! than a call stand on the stack below the filter's part.
+
+mod record;
+
+use ringtap_filter::Program;
+use ringtap_filter::ebpf::lower::{self, Exits, Hook, LowerError, STACK_BYTES, Vlan};
+use ringtap_filter::ebpf::{
+    AluOp, AssembleError, Assembler, AtomicOp, Cond, Helper, Insn, Label, Reg, Size, Width,
+};
+use ringtap_sys::tap::{Geometry, layout};
+
+use crate::describe::KernelClock;
+use crate::hook::Place;
+use crate::options::SampleMode;
+
+/// The maps that the program works with, by their fds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Maps {
+    /// Per-CPU state, see [`state`].
+    pub(super) state: i32,
+    /// The rings, by CPU.
+    pub(super) rings: i32,
+    pub(super) control: i32,
+    pub(super) doorbell: i32,
+}
+
+/// What a program is to do.
+#[derive(Clone, Debug)]
+pub(super) struct Tap<'a> {
+    /// Where the program runs. At XDP, packets of several buffers are taken whole.
+    pub(super) place: Place,
+    pub(super) filter: Option<&'a Program>,
+    /// The most that is to be kept of a packet.
+    pub(super) snaplen: u32,
+    /// The most that the ring's slack holds.
+    pub(super) room: u32,
+    pub(super) sample: Option<(u32, SampleMode)>,
+    pub(super) clock: KernelClock,
+    /// Whether the packet ends here.
+    pub(super) steal: bool,
+    pub(super) geometry: Geometry,
+    pub(super) maps: Maps,
+}
+
+/// Why there is no program.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EmitError {
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+}
+
+/// Bytes of a record for `caplen` bytes of a packet, with all options that it may have.
+pub(super) const fn largest_record(caplen: u32) -> u32 {
+    caplen.next_multiple_of(4) + record::FIXED + record::DROPCOUNT
+}
+
+/// The per-CPU state, which is not mapped: offsets of 64-bit words.
+pub(super) mod state {
+    /// True head, in bytes.
+    pub(super) const HEAD: i16 = 0;
+    /// Packets lost since the last record.
+    pub(super) const PENDING: i16 = 8;
+    /// Packets to be left out before the next that is kept.
+    pub(super) const SAMPLE: i16 = 16;
+    /// Records so far.
+    pub(super) const COUNT: i16 = 24;
+    /// Captured bytes so far.
+    pub(super) const CAPTURED: i16 = 32;
+    /// Packets that came on a CPU that has no ring.
+    pub(in super::super) const NO_RING: i16 = 40;
+    /// Bytes of it all.
+    pub(in super::super) const BYTES: u32 = 48;
+}
+
+/// Slots of the stack, of eight bytes each.
+mod slot {
+    use super::STACK_BYTES;
+    pub(super) const KEY: i16 = -STACK_BYTES - 8;
+    pub(super) const LIMIT: i16 = -STACK_BYTES - 16;
+    pub(super) const TIME: i16 = -STACK_BYTES - 24;
+    pub(super) const LEN: i16 = -STACK_BYTES - 32;
+    pub(super) const CAPLEN: i16 = -STACK_BYTES - 40;
+    pub(super) const PADDED: i16 = -STACK_BYTES - 48;
+    pub(super) const TOTAL: i16 = -STACK_BYTES - 56;
+    pub(super) const HEAD: i16 = -STACK_BYTES - 64;
+}
+
+/// Offsets in `struct __sk_buff`.
+mod skb {
+    pub(super) const LEN: i16 = 0;
+    pub(super) const PACKET_TYPE: i16 = 4;
+    pub(super) const VLAN_PRESENT: i16 = 20;
+    pub(super) const VLAN_TCI: i16 = 24;
+    pub(super) const VLAN_PROTO: i16 = 28;
+}
+
+/// The most that `bpf_xdp_load_bytes` copies.
+const XDP_COPY_MAX: u32 = 0xffff;
+/// `BPF_RB_FORCE_WAKEUP`.
+const FORCE_WAKEUP: i32 = 2;
+/// Bytes put into the doorbell's buffer for one ring.
+const RING_BYTES: i32 = 8;
+
+/// Where the program goes on from its several outcomes.
+#[derive(Clone, Copy)]
+struct Ends {
+    sampled: Label,
+    full: Label,
+    unreadable: Label,
+    contended: Label,
+    no_ring: Label,
+    /// The packet belongs to the tap, whatever became of its record.
+    done: Label,
+    /// The packet is none of the tap's.
+    pass: Label,
+}
+
+impl Tap<'_> {
+    /// The code.
+    pub(super) fn emit(&self, long_jumps: bool) -> Result<Vec<u64>, EmitError> {
+        let mut asm = Assembler::new();
+        asm.allow_long_jumps(long_jumps);
+        let ends = Ends {
+            sampled: asm.label(),
+            full: asm.label(),
+            unreadable: asm.label(),
+            contended: asm.label(),
+            no_ring: asm.label(),
+            done: asm.label(),
+            pass: asm.label(),
+        };
+        asm.mov64(Reg::R6, Reg::R1);
+        self.filter(&mut asm, ends)?;
+        self.find_ring(&mut asm, ends);
+        self.sample(&mut asm, ends);
+        self.stamp(&mut asm);
+        self.measure(&mut asm, ends);
+        self.write_record(&mut asm, ends);
+        self.publish(&mut asm);
+        self.ring_the_bell(&mut asm, ends);
+        self.finish(&mut asm, ends);
+        Ok(asm.finish()?)
+    }
+
+    fn hook(&self) -> Hook {
+        if self.place.is_xdp() {
+            Hook::Xdp { frags: true }
+        } else {
+            Hook::Tcx(Vlan::Restored)
+        }
+    }
+
+    /// Leaves the bytes to keep in the slot LIMIT.
+    fn filter(&self, asm: &mut Assembler, ends: Ends) -> Result<(), EmitError> {
+        if let Some(filter) = self.filter {
+            let accept = asm.label();
+            let exits = Exits {
+                accept,
+                reject: ends.pass,
+            };
+            lower::lower(filter, self.hook(), asm, exits)?;
+            asm.place(accept);
+            let cut = asm.label();
+            let snaplen = self.snaplen.cast_signed();
+            asm.jump_if(Cond::Le, Width::W32, Reg::R0, snaplen, cut);
+            asm.mov32(Reg::R0, snaplen);
+            asm.place(cut);
+            asm.mov32(Reg::R0, Reg::R0);
+            asm.store(Size::Dw, Reg::R10, slot::LIMIT, Reg::R0);
+        } else {
+            let snaplen = self.snaplen.cast_signed();
+            asm.store_imm(Size::Dw, Reg::R10, slot::LIMIT, snaplen);
+        }
+        Ok(())
+    }
+
+    /// Finds this CPU's state and ring, and takes the ring.
+    fn find_ring(&self, asm: &mut Assembler, ends: Ends) {
+        asm.store_imm(Size::Dw, Reg::R10, slot::KEY, 0);
+        look_up(Some(self.maps.state), asm);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.pass);
+        asm.mov64(Reg::R7, Reg::R0);
+        asm.call(Helper::GetSmpProcessorId);
+        asm.store(Size::W, Reg::R10, slot::KEY, Reg::R0);
+        look_up(Some(self.maps.rings), asm);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.no_ring);
+        asm.store_imm(Size::W, Reg::R10, slot::KEY, 0);
+        asm.mov64(Reg::R1, Reg::R0);
+        look_up(None, asm);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.no_ring);
+        asm.mov64(Reg::R8, Reg::R0);
+        asm.mov64(Reg::R1, 1);
+        let busy = offset(layout::BUSY);
+        asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R8, busy, Reg::R1);
+        asm.jump_if(Cond::Ne, Width::W64, Reg::R1, 0, ends.contended);
+    }
+
+    fn sample(&self, asm: &mut Assembler, ends: Ends) {
+        match self.sample {
+            None | Some((0 | 1, _)) => {}
+            Some((one_in, SampleMode::Random)) => {
+                asm.call(Helper::GetPrandomU32);
+                let share = (u32::MAX / one_in).cast_signed();
+                asm.jump_if(Cond::Ge, Width::W32, Reg::R0, share, ends.sampled);
+            }
+            Some((one_in, SampleMode::Regular)) => {
+                let keep = asm.label();
+                asm.load(Size::Dw, Reg::R1, Reg::R7, state::SAMPLE);
+                asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, keep);
+                add(Reg::R7, state::SAMPLE, -1, asm);
+                asm.jump(ends.sampled);
+                asm.place(keep);
+                asm.mov32(Reg::R1, (one_in - 1).cast_signed());
+                asm.store(Size::Dw, Reg::R7, state::SAMPLE, Reg::R1);
+            }
+        }
+    }
+
+    fn stamp(&self, asm: &mut Assembler) {
+        let helper = match self.clock {
+            KernelClock::Tai => Helper::KtimeGetTaiNs,
+            KernelClock::Monotonic => Helper::KtimeGetNs,
+            KernelClock::Coarse => Helper::KtimeGetCoarseNs,
+            KernelClock::None => {
+                return asm.store_imm(Size::Dw, Reg::R10, slot::TIME, 0);
+            }
+        };
+        asm.call(helper);
+        self.load_control(Reg::R1, asm);
+        let shift = offset(layout::CLOCK_OFFSET);
+        asm.load(Size::Dw, Reg::R1, Reg::R1, shift);
+        asm.add64(Reg::R0, Reg::R1);
+        asm.store(Size::Dw, Reg::R10, slot::TIME, Reg::R0);
+    }
+
+    fn load_control(&self, dst: Reg, asm: &mut Assembler) {
+        asm.push(Insn::LoadMapValue {
+            dst,
+            fd: self.maps.control,
+            offset: 0,
+        });
+    }
+
+    /// Length, captured length, and whether the ring has room; the record's address to R9.
+    fn measure(&self, asm: &mut Assembler, ends: Ends) {
+        if self.place.is_xdp() {
+            asm.mov64(Reg::R1, Reg::R6);
+            asm.call(Helper::XdpGetBuffLen);
+            asm.mov32(Reg::R0, Reg::R0);
+        } else {
+            let plain = asm.label();
+            asm.load(Size::W, Reg::R0, Reg::R6, skb::LEN);
+            asm.load(Size::W, Reg::R1, Reg::R6, skb::VLAN_PRESENT);
+            asm.jump_if(Cond::Eq, Width::W32, Reg::R1, 0, plain);
+            asm.alu32(AluOp::Add, Reg::R0, record::TAG.cast_signed());
+            asm.place(plain);
+        }
+        asm.store(Size::Dw, Reg::R10, slot::LEN, Reg::R0);
+        asm.load(Size::Dw, Reg::R1, Reg::R10, slot::LIMIT);
+        let kept = asm.label();
+        asm.jump_if(Cond::Ge, Width::W64, Reg::R0, Reg::R1, kept);
+        asm.mov64(Reg::R1, Reg::R0);
+        asm.place(kept);
+        self.clamp(asm);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, ends.unreadable);
+        asm.store(Size::Dw, Reg::R10, slot::CAPLEN, Reg::R1);
+        asm.add64(Reg::R1, 3);
+        asm.alu64(AluOp::And, Reg::R1, -4);
+        asm.store(Size::Dw, Reg::R10, slot::PADDED, Reg::R1);
+        let lossless = asm.label();
+        asm.add64(Reg::R1, record::FIXED.cast_signed());
+        asm.load(Size::Dw, Reg::R2, Reg::R7, state::PENDING);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, lossless);
+        asm.add64(Reg::R1, record::DROPCOUNT.cast_signed());
+        asm.place(lossless);
+        asm.store(Size::Dw, Reg::R10, slot::TOTAL, Reg::R1);
+        self.make_room(asm, ends);
+    }
+
+    /// Keeps R1, the captured length, within what can be copied and what the ring was made for.
+    fn clamp(&self, asm: &mut Assembler) {
+        let most = if self.place.is_xdp() {
+            self.room.min(XDP_COPY_MAX)
+        } else {
+            self.room
+        };
+        let fits = asm.label();
+        asm.jump_if(Cond::Le, Width::W64, Reg::R1, most.cast_signed(), fits);
+        asm.mov64(Reg::R1, most.cast_signed());
+        add(Reg::R8, offset(layout::CLAMPED), 1, asm);
+        asm.mov64(Reg::R1, most.cast_signed());
+        asm.place(fits);
+    }
+
+    /// R1 holds the record's length.
+    fn make_room(&self, asm: &mut Assembler, ends: Ends) {
+        let size = self.geometry.size();
+        asm.load(Size::Dw, Reg::R3, Reg::R7, state::HEAD);
+        asm.mov64(Reg::R4, Reg::R3);
+        asm.add64(Reg::R4, Reg::R1);
+        asm.store(Size::Dw, Reg::R10, slot::HEAD, Reg::R4);
+        asm.mov64(Reg::R5, Reg::R8);
+        asm.add64(Reg::R5, imm(self.geometry.tail() as u64));
+        asm.load(Size::Dw, Reg::R5, Reg::R5, 0);
+        asm.alu64(AluOp::Sub, Reg::R4, Reg::R5);
+        asm.jump_if(Cond::Gt, Width::W64, Reg::R4, imm(size), ends.full);
+        // Records are multiples of four bytes; the mask says so to the verifier.
+        asm.alu64(AluOp::And, Reg::R3, imm(size - 4));
+        asm.mov64(Reg::R9, Reg::R8);
+        asm.add64(Reg::R9, Reg::R3);
+        asm.add64(Reg::R9, imm(self.geometry.data() as u64));
+    }
+
+    /// Slot, mark, number, in the order of the protocol.
+    fn publish(&self, asm: &mut Assembler) {
+        asm.load(Size::Dw, Reg::R1, Reg::R10, slot::HEAD);
+        asm.load(Size::Dw, Reg::R5, Reg::R7, state::HEAD);
+        asm.store(Size::Dw, Reg::R7, state::HEAD, Reg::R1);
+        asm.load(Size::Dw, Reg::R2, Reg::R7, state::COUNT);
+        asm.add64(Reg::R2, 1);
+        asm.store(Size::Dw, Reg::R7, state::COUNT, Reg::R2);
+        asm.load(Size::Dw, Reg::R3, Reg::R7, state::CAPTURED);
+        asm.load(Size::Dw, Reg::R4, Reg::R10, slot::CAPLEN);
+        asm.add64(Reg::R3, Reg::R4);
+        asm.store(Size::Dw, Reg::R7, state::CAPTURED, Reg::R3);
+        // R1 head, R2 number, R3 captured, R5 old head.
+        element(
+            Reg::R4,
+            Reg::R2,
+            layout::SLOT_COUNT as u64,
+            layout::SLOT_BYTES,
+            asm,
+        );
+        let at = offset(layout::SLOTS);
+        asm.store(Size::Dw, Reg::R4, at, Reg::R1);
+        asm.store(Size::Dw, Reg::R4, at + 8, Reg::R3);
+        let same_chunk = asm.label();
+        let shift = self.geometry.chunk_shift().cast_signed();
+        asm.alu64(AluOp::Rsh, Reg::R5, shift);
+        asm.mov64(Reg::R0, Reg::R1);
+        asm.alu64(AluOp::Rsh, Reg::R0, shift);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, Reg::R5, same_chunk);
+        let marks = self.geometry.marks();
+        element(Reg::R4, Reg::R0, marks, layout::MARK_BYTES, asm);
+        let at = offset(layout::MARKS);
+        asm.store(Size::Dw, Reg::R4, at, Reg::R1);
+        asm.store(Size::Dw, Reg::R4, at + 8, Reg::R2);
+        asm.store(Size::Dw, Reg::R4, at + 16, Reg::R3);
+        asm.place(same_chunk);
+        let published = offset(layout::PUBLISHED);
+        asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R8, published, Reg::R2);
+        release(asm);
+    }
+
+    fn ring_the_bell(&self, asm: &mut Assembler, ends: Ends) {
+        self.load_control(Reg::R1, asm);
+        asm.load(Size::Dw, Reg::R2, Reg::R1, offset(layout::WAITING));
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, ends.done);
+        asm.load(Size::Dw, Reg::R3, Reg::R10, slot::TOTAL);
+        asm.mov64(Reg::R4, Reg::R3);
+        let gathered = offset(layout::GATHERED);
+        asm.atomic(Size::Dw, AtomicOp::FetchAdd, Reg::R1, gathered, Reg::R4);
+        asm.load(Size::Dw, Reg::R5, Reg::R1, offset(layout::WANTED));
+        asm.jump_if(Cond::Ge, Width::W64, Reg::R4, Reg::R5, ends.done);
+        asm.add64(Reg::R4, Reg::R3);
+        asm.jump_if(Cond::Lt, Width::W64, Reg::R4, Reg::R5, ends.done);
+        asm.push(Insn::LoadMap {
+            dst: Reg::R1,
+            fd: self.maps.doorbell,
+        });
+        asm.mov64(Reg::R2, Reg::R10);
+        asm.add64(Reg::R2, i32::from(slot::TOTAL));
+        asm.mov64(Reg::R3, RING_BYTES);
+        asm.mov64(Reg::R4, FORCE_WAKEUP);
+        asm.call(Helper::RingbufOutput);
+        asm.jump(ends.done);
+    }
+
+    /// Counts what did not become a record, and decides on the packet.
+    fn finish(&self, asm: &mut Assembler, ends: Ends) {
+        let pass = self.place.verdict_pass();
+        let end = if self.steal {
+            self.place.verdict_drop()
+        } else {
+            pass
+        };
+        let lost = asm.label();
+        asm.place(ends.full);
+        add(Reg::R8, offset(layout::FULL), 1, asm);
+        asm.jump(lost);
+        asm.place(ends.unreadable);
+        add(Reg::R8, offset(layout::UNREADABLE), 1, asm);
+        asm.place(lost);
+        add(Reg::R7, state::PENDING, 1, asm);
+        release(asm);
+        asm.jump(ends.done);
+        // The verifier refuses code that nothing leads to.
+        if self.sample.is_some_and(|(one_in, _)| one_in > 1) {
+            asm.place(ends.sampled);
+            add(Reg::R8, offset(layout::SAMPLED), 1, asm);
+            release(asm);
+            asm.jump(ends.done);
+        }
+        asm.place(ends.contended);
+        asm.mov64(Reg::R1, 1);
+        let contended = offset(layout::CONTENDED);
+        asm.atomic(Size::Dw, AtomicOp::Add, Reg::R8, contended, Reg::R1);
+        asm.jump(ends.done);
+        asm.place(ends.no_ring);
+        add(Reg::R7, state::NO_RING, 1, asm);
+        asm.place(ends.done);
+        asm.mov32(Reg::R0, end);
+        asm.exit();
+        asm.place(ends.pass);
+        asm.mov32(Reg::R0, pass);
+        asm.exit();
+    }
+}
+
+/// Looks the slot KEY up in a map, or in the one whose address is in R1.
+fn look_up(map: Option<i32>, asm: &mut Assembler) {
+    if let Some(fd) = map {
+        asm.push(Insn::LoadMap { dst: Reg::R1, fd });
+    }
+    asm.mov64(Reg::R2, Reg::R10);
+    asm.add64(Reg::R2, i32::from(slot::KEY));
+    asm.call(Helper::MapLookupElem);
+}
+
+/// Adds to a 64-bit word that only this CPU writes; R1 is lost.
+fn add(base: Reg, at: i16, value: i32, asm: &mut Assembler) {
+    asm.load(Size::Dw, Reg::R1, base, at);
+    asm.add64(Reg::R1, value);
+    asm.store(Size::Dw, base, at, Reg::R1);
+}
+
+/// Gives the ring back. The exchange of `published` before it orders it after the record.
+fn release(asm: &mut Assembler) {
+    asm.store_imm(Size::Dw, Reg::R8, offset(layout::BUSY), 0);
+}
+
+/// `dst` = the ring's address + (index modulo count, a power of two) · bytes, a power of two.
+fn element(dst: Reg, index: Reg, count: u64, bytes: usize, asm: &mut Assembler) {
+    asm.mov64(dst, index);
+    asm.alu64(AluOp::And, dst, imm(count - 1));
+    asm.alu64(AluOp::Lsh, dst, bytes.ilog2().cast_signed());
+    asm.add64(dst, Reg::R8);
+}
+
+/// An offset of the layout as instructions hold it; all that are used directly are small.
+fn offset(bytes: usize) -> i16 {
+    i16::try_from(bytes).unwrap_or(i16::MAX)
+}
+
+/// A size as instructions hold it; rings have at most 256 MiB.
+fn imm(value: u64) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}

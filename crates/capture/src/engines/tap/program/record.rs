@@ -1,0 +1,176 @@
+//! The record: one enhanced packet block.
+
+use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Reg, Size, Width};
+
+use super::{Ends, Tap, skb, slot, state};
+
+/// Block type of an enhanced packet block.
+const ENHANCED_PACKET: i32 = 6;
+/// Heads of options.
+const FLAGS: Head = Head { code: 2, len: 4 };
+const DROPS: Head = Head { code: 4, len: 8 };
+
+/// Bytes before the packet's data.
+const HEADER: i16 = 28;
+/// Bytes of a record beside data and padding: header, `epb_flags`, end of options, length.
+pub(super) const FIXED: u32 = 28 + 8 + 4 + 4;
+/// Bytes of `epb_dropcount`.
+pub(super) const DROPCOUNT: u32 = 12;
+/// Bytes of a VLAN tag, and where it stands in a frame.
+pub(super) const TAG: u32 = 4;
+const TAG_AT: i16 = 12;
+
+/// `epb_flags`: direction in bits 0 and 1, kind of address in bits 2 to 4.
+const INBOUND: i32 = 1;
+const OUTBOUND: i32 = 2;
+const ADDRESS_SHIFT: i32 = 2;
+/// The kind of address for each of the kernel's packet types, four bits each: host is unicast (1),
+/// broadcast 3, multicast 2, other host promiscuous (4).
+const ADDRESS_KINDS: i32 = 0x4231;
+
+struct Head {
+    code: u16,
+    len: u16,
+}
+
+impl Head {
+    /// Both as one word.
+    const fn word(&self) -> i32 {
+        let [a, b] = self.code.to_ne_bytes();
+        let [c, d] = self.len.to_ne_bytes();
+        i32::from_ne_bytes([a, b, c, d])
+    }
+}
+
+impl Tap<'_> {
+    /// Writes the record at R9.
+    pub(super) fn write_record(&self, asm: &mut Assembler, ends: Ends) {
+        asm.store_imm(Size::W, Reg::R9, 0, ENHANCED_PACKET);
+        asm.load(Size::Dw, Reg::R1, Reg::R10, slot::TOTAL);
+        asm.store(Size::W, Reg::R9, 4, Reg::R1);
+        asm.store_imm(Size::W, Reg::R9, 8, 0);
+        asm.load(Size::Dw, Reg::R1, Reg::R10, slot::TIME);
+        asm.store(Size::W, Reg::R9, 16, Reg::R1);
+        asm.alu64(AluOp::Rsh, Reg::R1, 32);
+        asm.store(Size::W, Reg::R9, 12, Reg::R1);
+        asm.load(Size::Dw, Reg::R1, Reg::R10, slot::CAPLEN);
+        asm.store(Size::W, Reg::R9, 20, Reg::R1);
+        asm.load(Size::Dw, Reg::R1, Reg::R10, slot::LEN);
+        asm.store(Size::W, Reg::R9, 24, Reg::R1);
+        // What the data does not fill of its last word must not show an older packet.
+        asm.load(Size::Dw, Reg::R1, Reg::R10, slot::PADDED);
+        asm.add64(Reg::R1, Reg::R9);
+        asm.store_imm(Size::W, Reg::R1, HEADER - 4, 0);
+        self.copy(asm, ends);
+        self.close(asm);
+    }
+
+    /// Copies the packet's bytes, a tag that the kernel keeps beside them put back.
+    fn copy(&self, asm: &mut Assembler, ends: Ends) {
+        let copied = asm.label();
+        if !self.place.is_xdp() {
+            let plain = asm.label();
+            asm.load(Size::W, Reg::R1, Reg::R6, skb::VLAN_PRESENT);
+            asm.jump_if(Cond::Eq, Width::W32, Reg::R1, 0, plain);
+            asm.load(Size::Dw, Reg::R4, Reg::R10, slot::CAPLEN);
+            asm.jump_if(Cond::Le, Width::W64, Reg::R4, i32::from(TAG_AT), plain);
+            self.copy_tagged(asm, ends);
+            asm.jump(copied);
+            asm.place(plain);
+        }
+        asm.load(Size::Dw, Reg::R4, Reg::R10, slot::CAPLEN);
+        self.load_bytes(0, 0, asm, ends);
+        asm.place(copied);
+    }
+
+    /// Addresses, the tag, then the rest. R4 holds the captured length, more than 12.
+    fn copy_tagged(&self, asm: &mut Assembler, ends: Ends) {
+        asm.mov64(Reg::R4, i32::from(TAG_AT));
+        self.load_bytes(0, 0, asm, ends);
+        // The tag as it is in memory: type and control information, in network order both.
+        asm.load(Size::W, Reg::R1, Reg::R6, skb::VLAN_PROTO);
+        asm.from_network(Reg::R1, Size::H);
+        asm.alu64(AluOp::Lsh, Reg::R1, 16);
+        asm.load(Size::W, Reg::R2, Reg::R6, skb::VLAN_TCI);
+        asm.alu64(AluOp::Or, Reg::R1, Reg::R2);
+        let (whole, done) = (asm.label(), asm.label());
+        let after = i32::from(TAG_AT) + TAG.cast_signed();
+        asm.load(Size::Dw, Reg::R4, Reg::R10, slot::CAPLEN);
+        asm.jump_if(Cond::Ge, Width::W64, Reg::R4, after, whole);
+        // Its last bytes are beyond the snaplen: they become padding.
+        asm.mov64(Reg::R3, after);
+        asm.alu64(AluOp::Sub, Reg::R3, Reg::R4);
+        asm.alu64(AluOp::Lsh, Reg::R3, 3);
+        asm.alu64(AluOp::Rsh, Reg::R1, Reg::R3);
+        asm.alu64(AluOp::Lsh, Reg::R1, Reg::R3);
+        asm.place(whole);
+        asm.from_network(Reg::R1, Size::W);
+        asm.store(Size::W, Reg::R9, HEADER + TAG_AT, Reg::R1);
+        asm.jump_if(Cond::Le, Width::W64, Reg::R4, after, done);
+        asm.add64(Reg::R4, -after);
+        self.load_bytes(TAG_AT, after, asm, ends);
+        asm.place(done);
+    }
+
+    /// Copies R4 bytes of the packet from `from` to byte `to` of the data.
+    fn load_bytes(&self, from: i16, to: i32, asm: &mut Assembler, ends: Ends) {
+        let helper = if self.place.is_xdp() {
+            Helper::XdpLoadBytes
+        } else {
+            Helper::SkbLoadBytes
+        };
+        asm.mov64(Reg::R1, Reg::R6);
+        asm.mov64(Reg::R2, i32::from(from));
+        asm.mov64(Reg::R3, Reg::R9);
+        asm.add64(Reg::R3, i32::from(HEADER) + to);
+        asm.call(helper);
+        asm.jump_if(Cond::Ne, Width::W64, Reg::R0, 0, ends.unreadable);
+    }
+
+    /// What follows the data: options and the length once more.
+    fn close(&self, asm: &mut Assembler) {
+        self.direction(asm);
+        asm.load(Size::Dw, Reg::R2, Reg::R10, slot::PADDED);
+        asm.add64(Reg::R2, Reg::R9);
+        asm.load(Size::Dw, Reg::R3, Reg::R10, slot::TOTAL);
+        asm.store_imm(Size::W, Reg::R2, HEADER, FLAGS.word());
+        asm.store(Size::W, Reg::R2, HEADER + 4, Reg::R1);
+        let (lossless, done) = (asm.label(), asm.label());
+        asm.load(Size::Dw, Reg::R1, Reg::R7, state::PENDING);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, lossless);
+        let (first, second) = if cfg!(target_endian = "little") {
+            (0, 4)
+        } else {
+            (4, 0)
+        };
+        asm.store_imm(Size::W, Reg::R2, HEADER + 8, DROPS.word());
+        asm.store(Size::W, Reg::R2, HEADER + 12 + first, Reg::R1);
+        asm.alu64(AluOp::Rsh, Reg::R1, 32);
+        asm.store(Size::W, Reg::R2, HEADER + 12 + second, Reg::R1);
+        asm.store_imm(Size::W, Reg::R2, HEADER + 20, 0);
+        asm.store(Size::W, Reg::R2, HEADER + 24, Reg::R3);
+        asm.store_imm(Size::Dw, Reg::R7, state::PENDING, 0);
+        asm.jump(done);
+        asm.place(lossless);
+        asm.store_imm(Size::W, Reg::R2, HEADER + 8, 0);
+        asm.store(Size::W, Reg::R2, HEADER + 12, Reg::R3);
+        asm.place(done);
+    }
+
+    /// The flags to R1.
+    fn direction(&self, asm: &mut Assembler) {
+        if self.place.is_xdp() {
+            asm.mov64(Reg::R1, INBOUND);
+        } else if !self.place.is_ingress() {
+            asm.mov64(Reg::R1, OUTBOUND);
+        } else {
+            asm.load(Size::W, Reg::R2, Reg::R6, skb::PACKET_TYPE);
+            asm.alu32(AluOp::Lsh, Reg::R2, 2);
+            asm.mov32(Reg::R1, ADDRESS_KINDS);
+            asm.alu32(AluOp::Rsh, Reg::R1, Reg::R2);
+            asm.alu32(AluOp::And, Reg::R1, 7);
+            asm.alu32(AluOp::Lsh, Reg::R1, ADDRESS_SHIFT);
+            asm.alu32(AluOp::Or, Reg::R1, INBOUND);
+        }
+    }
+}

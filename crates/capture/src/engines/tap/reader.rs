@@ -1,0 +1,244 @@
+//! Reading the rings: what is handed out next, and from where.
+
+use std::hint;
+use std::time::{Duration, Instant};
+
+use ringtap_savefile::{ByteOrder, InterfaceTable, Run, RunTotals};
+use ringtap_sys::tap::{Counters, Position, Ring, Taken};
+
+use super::merge::Merger;
+use super::rings::{RingSet, sum};
+use crate::Block;
+use crate::filter::FilterTable;
+
+/// How long an order in time may wait for a program that is at work: one that is held up for longer
+/// (its virtual processor sleeps) has its record handed out late.
+pub(super) const LATENESS: Duration = Duration::from_millis(1);
+/// Looks at a busy flag before the clock is read.
+const LOOKS: u32 = 64;
+
+/// The rings, and how far the present delivery goes.
+#[derive(Debug)]
+pub(super) struct Reader {
+    /// The oldest first; all but the last are no longer written.
+    sets: Vec<RingSet>,
+    /// How far the rings of the first set are to be handed out.
+    goals: Vec<Position>,
+    /// How far they may be, so that nothing in between is stamped earlier.
+    bounds: Vec<Position>,
+    ordered: bool,
+    merger: Merger,
+    /// The ring to begin with where order does not matter.
+    turn: usize,
+    max_caplen: u32,
+    /// What programs counted with rings that are gone.
+    retired: Counters,
+}
+
+/// What lies where the next block comes from.
+enum From {
+    Ring { index: usize, is_stale: bool },
+    Merge,
+}
+
+impl Reader {
+    pub(super) fn new(set: RingSet, ordered: bool, max_caplen: u32) -> Self {
+        let rings = set.rings.len();
+        // Memory is taken now, not while packets wait.
+        Self {
+            sets: vec![set],
+            goals: Vec::with_capacity(rings),
+            bounds: Vec::with_capacity(rings),
+
+            ordered,
+            merger: Merger::new(if ordered { rings } else { 0 }),
+            turn: 0,
+            max_caplen,
+            retired: Counters::default(),
+        }
+    }
+
+    /// The rings that are written now.
+    pub(super) fn current(&self) -> &RingSet {
+        &self.sets[self.sets.len() - 1]
+    }
+
+    /// What programs counted on all processors.
+    pub(super) fn counters(&self) -> Counters {
+        let sets = self.sets.iter().map(RingSet::counters);
+        sets.fold(self.retired, sum)
+    }
+
+    /// Rings that take the place of the present ones, which are read to their end before. To be
+    /// called when no program writes the old ones any more.
+    pub(super) fn succeed(&mut self, set: RingSet) {
+        self.sets.push(set);
+    }
+
+    /// Bytes that wait to be handed out.
+    #[inline]
+    pub(super) fn available(&self) -> u64 {
+        self.sets.iter().map(RingSet::available).sum()
+    }
+
+    /// Whether a delivery is not complete.
+    #[inline]
+    pub(super) fn is_delivering(&self) -> bool {
+        let mut rings = self.sets[0].rings.iter().zip(&self.goals);
+        rings.any(|(ring, goal)| ring.tail().bytes < goal.bytes)
+    }
+
+    /// Lets go of rings that are no longer written and were read to their end.
+    #[inline]
+    pub(super) fn leave_old_rings(&mut self) {
+        while self.sets.len() > 1 && self.sets[0].is_quiet() {
+            let gone = self.sets.remove(0);
+            self.retired = sum(self.retired, gone.counters());
+            self.goals.clear();
+        }
+    }
+
+    /// Whether there are rings that are no longer written.
+    pub(super) fn has_old_rings(&self) -> bool {
+        self.sets.len() > 1
+    }
+
+    /// Records what is there as what is to be delivered.
+    pub(super) fn begin_delivery(&mut self) {
+        let rings = &self.sets[0].rings;
+        self.goals.clear();
+        self.goals.extend(rings.iter().map(Ring::head));
+        self.bounds.clear();
+        if self.ordered && rings.len() > 1 {
+            wait_until_idle(rings);
+            self.bounds.extend(rings.iter().map(Ring::head));
+        } else {
+            self.bounds.extend_from_slice(&self.goals);
+        }
+    }
+
+    /// The packets that are in the rings now were chosen by an older filter.
+    pub(super) fn mark_stale(&mut self) {
+        for set in &mut self.sets {
+            set.mark_stale();
+        }
+    }
+
+    /// The next block of the delivery; nothing once it is complete. `filter` applies to packets of an
+    /// older filter, or to all where it is to be applied `always`.
+    pub(super) fn next_block<'a>(
+        &'a mut self,
+        table: &'a InterfaceTable,
+        filter: Option<&'a FilterTable>,
+        always: bool,
+    ) -> Option<Block<'a>> {
+        match self.choose()? {
+            From::Ring { index, is_stale } => {
+                let mut limit = self.goals[index];
+                if let Some(until) = self.sets[0].stale_until(index)
+                    && until.bytes < limit.bytes
+                {
+                    limit = until;
+                }
+                let max_caplen = self.max_caplen;
+                let taken = self.sets[0].rings[index].take(limit)?;
+                let filter = filter.filter(|_| is_stale || always);
+                Some(Block::from_tap(
+                    TapRecords {
+                        taken,
+                        table,
+                        max_caplen,
+                    },
+                    filter,
+                ))
+            }
+            From::Merge => {
+                let is_stale =
+                    (0..self.goals.len()).any(|index| self.sets[0].stale_until(index).is_some());
+                let rings = &mut self.sets[0].rings;
+                let merged = self.merger.merge(rings, &self.goals, &self.bounds);
+                let totals = RunTotals {
+                    packets: merged.packets,
+                    captured: merged.captured,
+                    max_caplen: self.max_caplen,
+                };
+                let run =
+                    Run::from_ring(self.merger.records(), ByteOrder::NATIVE, table, 0, totals);
+                Some(Block::from_run(run, filter.filter(|_| is_stale || always)))
+            }
+        }
+    }
+
+    /// Where the next records of the delivery are.
+    fn choose(&mut self) -> Option<From> {
+        let rings = &self.sets[0].rings;
+        let count = rings.len();
+        let wanted = |index: usize| rings[index].tail().bytes < self.goals[index].bytes;
+        let index = (0..count)
+            .map(|step| (self.turn + step) % count)
+            .find(|&index| wanted(index))?;
+        if self.ordered {
+            let waits = |index: usize| rings[index].tail().bytes < self.bounds[index].bytes;
+            let others = (0..count).any(|other| other != index && waits(other));
+            if others {
+                return Some(From::Merge);
+            }
+        } else {
+            self.turn = (index + 1) % count;
+        }
+        Some(From::Ring {
+            index,
+            is_stale: self.sets[0].stale_until(index).is_some(),
+        })
+    }
+}
+
+/// Waits until every program has published what it works on, or the bound on lateness has passed.
+fn wait_until_idle(rings: &[Ring]) {
+    let mut deadline = None;
+    for ring in rings {
+        let mut looks = 0;
+        while ring.is_busy() {
+            hint::spin_loop();
+            looks += 1;
+            if looks < LOOKS {
+                continue;
+            }
+            looks = 0;
+            let now = Instant::now();
+            if now >= *deadline.get_or_insert(now + LATENESS) {
+                return;
+            }
+        }
+    }
+}
+
+/// Records of one ring, in place.
+#[derive(Debug)]
+pub(crate) struct TapRecords<'a> {
+    taken: Taken<'a>,
+    table: &'a InterfaceTable,
+    max_caplen: u32,
+}
+
+impl TapRecords<'_> {
+    pub(crate) fn run(&self) -> Run<'_> {
+        let totals = RunTotals {
+            packets: self.len(),
+            captured: self.taken.captured(),
+            max_caplen: self.max_caplen,
+        };
+        let offset = self.taken.start().bytes;
+        Run::from_ring(
+            self.taken.bytes(),
+            ByteOrder::NATIVE,
+            self.table,
+            offset,
+            totals,
+        )
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        usize::try_from(self.taken.packets()).unwrap_or(usize::MAX)
+    }
+}

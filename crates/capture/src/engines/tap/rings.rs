@@ -1,0 +1,168 @@
+//! The rings of a capture: one for each processor, with what programs need to find them.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, possible_cpus};
+use ringtap_sys::sched::{numa_node, online_cpus};
+use ringtap_sys::tap::{Control, Counters, Doorbell, Geometry, Position, Ring};
+
+use super::program::{Maps, state};
+
+/// `ENOMEM` and `E2BIG`, as the kernel refuses memory.
+const NO_MEMORY: [i32; 2] = [12, 7];
+
+/// The rings of all processors that were online when they were made.
+#[derive(Debug)]
+pub(super) struct RingSet {
+    pub(super) rings: Vec<Ring>,
+    /// Rings by processor, for programs.
+    by_cpu: Map,
+    /// What each processor keeps for itself.
+    state: Map,
+    /// Up to where rings may hold packets of an older filter.
+    stale: Vec<Position>,
+}
+
+impl RingSet {
+    /// Makes rings that have `buffer` bytes together, or less where the system has not as much; for
+    /// records of at most `largest_record` bytes.
+    pub(super) fn create(kernel: &Kernel, buffer: u64, largest_record: u32) -> bpf::Result<Self> {
+        let cpus = online_cpus().map_or_else(|_| vec![0], |cpus| cpus.as_slice().to_vec());
+        let mut share = buffer / cpus.len().max(1) as u64;
+        loop {
+            let geometry = Geometry::new(share, largest_record);
+            match Self::with(kernel, geometry, &cpus) {
+                Err(error)
+                    if error.errno().is_some_and(|code| NO_MEMORY.contains(&code))
+                        && Geometry::new(share / 2, largest_record) != geometry =>
+                {
+                    share = geometry.size() / 2;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn with(kernel: &Kernel, geometry: Geometry, cpus: &[usize]) -> bpf::Result<Self> {
+        let nodes: Vec<_> = cpus.iter().map(|&cpu| numa_node(cpu)).collect();
+        // With a single node there is no choice, and kernels without NUMA refuse one.
+        let several = nodes.iter().any(|node| *node != nodes[0]);
+        let node = |index: usize| nodes[index].filter(|_| several);
+        let make = |index| Ring::create(kernel, geometry, node(index));
+        let rings: Vec<Ring> = (0..cpus.len()).map(make).collect::<bpf::Result<_>>()?;
+        let by_cpu = Map::create(
+            kernel,
+            &MapSpec {
+                name: "ringtap_rings",
+                kind: MapKind::ArrayOfMaps,
+                value_size: 4,
+                max_entries: number(possible_cpus().max(cpus.iter().max().map_or(1, |n| n + 1))),
+                numa_node: None,
+                inner: rings.first().map(Ring::map),
+            },
+        )?;
+        for (&cpu, ring) in cpus.iter().zip(&rings) {
+            by_cpu.update_fd(number(cpu), ring.map())?;
+        }
+        let state = Map::create(
+            kernel,
+            &MapSpec {
+                name: "ringtap_state",
+                kind: MapKind::PerCpuArray,
+                value_size: state::BYTES,
+                max_entries: 1,
+                numa_node: None,
+                inner: None,
+            },
+        )?;
+        Ok(Self {
+            rings,
+            by_cpu,
+            state,
+            stale: Vec::with_capacity(cpus.len()),
+        })
+    }
+
+    /// What programs need to know.
+    pub(super) fn maps(&self, control: &Control, doorbell: &Doorbell) -> Maps {
+        let fd = |map: &Map| map.as_fd().as_raw_fd();
+        Maps {
+            state: fd(&self.state),
+            rings: fd(&self.by_cpu),
+            control: fd(control.map()),
+            doorbell: fd(doorbell.map()),
+        }
+    }
+
+    pub(super) fn geometry(&self) -> Geometry {
+        self.rings[0].geometry()
+    }
+
+    /// The packets that are in the rings now were chosen by an older filter.
+    pub(super) fn mark_stale(&mut self) {
+        self.stale.clear();
+        self.stale.extend(self.rings.iter().map(Ring::head));
+    }
+
+    /// Where the packets of an older filter end that are next in a ring; nothing where there are
+    /// none.
+    #[inline]
+    pub(super) fn stale_until(&self, index: usize) -> Option<Position> {
+        let until = *self.stale.get(index)?;
+        (self.rings.get(index)?.tail().bytes < until.bytes).then_some(until)
+    }
+
+    /// Bytes of all rings together.
+    pub(super) fn bytes(&self) -> u64 {
+        self.geometry().size() * self.rings.len() as u64
+    }
+
+    /// Bytes that wait to be read.
+    #[inline]
+    pub(super) fn available(&self) -> u64 {
+        let waiting = |ring: &Ring| ring.head().bytes - ring.tail().bytes;
+        self.rings.iter().map(waiting).sum()
+    }
+
+    /// Whether no record waits and none is being written.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.rings
+            .iter()
+            .all(|ring| !ring.is_busy() && ring.is_empty())
+    }
+
+    /// What programs counted on all processors.
+    pub(super) fn counters(&self) -> Counters {
+        let all = self.rings.iter().map(Ring::counters);
+        all.fold(Counters::default(), sum)
+    }
+
+    /// Packets on processors that have no ring, because they came online later.
+    pub(super) fn without_ring(&self) -> bpf::Result<u64> {
+        let mut element = vec![0; self.state.element_size()];
+        self.state.lookup(0, &mut element)?;
+        let at = usize::from(state::NO_RING.unsigned_abs());
+        let count = |value: &[u8]| {
+            let bytes = value.get(at..at + 8)?.try_into().ok()?;
+            Some(u64::from_ne_bytes(bytes))
+        };
+        Ok(self.state.cpu_values(&element).filter_map(count).sum())
+    }
+}
+
+/// Two counts together.
+pub(super) fn sum(a: Counters, b: Counters) -> Counters {
+    Counters {
+        stored: a.stored + b.stored,
+        full: a.full + b.full,
+        sampled: a.sampled + b.sampled,
+        unreadable: a.unreadable + b.unreadable,
+        contended: a.contended + b.contended,
+        clamped: a.clamped + b.clamped,
+    }
+}
+
+/// A processor's number as maps have it; there are at most 8192.
+fn number(cpu: usize) -> u32 {
+    u32::try_from(cpu).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,210 @@
+//! When packets are handed out, and in which order.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ringtap_capture::{CaptureOptions, Next};
+use ringtap_sys::sched::{online_cpus, set_affinity};
+use ringtap_testkit::netns::VethPair;
+
+use crate::support::{PATIENCE, drain, frame, injector, number, prompt, tap};
+
+/// Sends on every processor at once, to both ends of the pair; how many were sent.
+fn send_on_all_processors(pair: &VethPair, each: u32) -> usize {
+    let cpus = online_cpus().unwrap();
+    let senders: Vec<_> = cpus
+        .as_slice()
+        .iter()
+        .map(|&cpu| {
+            let injector = injector(&pair.left);
+            thread::spawn(move || {
+                set_affinity(&[cpu]).unwrap();
+                for i in 0..each {
+                    injector.send(&frame(i, 60 + i as usize % 700)).unwrap();
+                }
+            })
+        })
+        .collect();
+    let count = senders.len();
+    senders
+        .into_iter()
+        .for_each(|sender| sender.join().unwrap());
+    count * each as usize
+}
+
+pub(crate) fn two_processors_in_order() {
+    let pair = VethPair::new();
+    let options = CaptureOptions {
+        buffer: 64 << 20,
+        ..prompt()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    let reader = thread::spawn(move || (drain(&mut *source), source));
+    let sent = send_on_all_processors(&pair, 20_000);
+    let (seen, mut source) = reader.join().unwrap();
+    assert_eq!(source.stats().unwrap().dropped.ring, Some(0));
+    assert_eq!(seen.len(), sent);
+    let disorder = seen
+        .windows(2)
+        .filter(|two| two[0].timestamp > two[1].timestamp)
+        .count();
+    assert_eq!(disorder, 0, "of {sent}");
+    for packet in &seen {
+        assert_eq!(packet.data, frame(number(&packet.data), packet.data.len()));
+    }
+}
+
+pub(crate) fn two_processors_unordered() {
+    let pair = VethPair::new();
+    let options = CaptureOptions {
+        buffer: 64 << 20,
+        unordered: true,
+        ..prompt()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    let reader = thread::spawn(move || {
+        let mut whole_runs = 0;
+        let mut seen = 0;
+        let mut quiet = 0;
+        while quiet < 4 {
+            if let Next::Block(block) = source.next().unwrap() {
+                quiet = 0;
+                seen += block.packets().count();
+                let mut last = None;
+                whole_runs += usize::from(block.runs().is_some());
+                for packet in &block {
+                    assert!(
+                        last.is_none_or(|last| last <= packet.timestamp),
+                        "in one ring"
+                    );
+                    last = Some(packet.timestamp);
+                }
+            } else {
+                quiet += 1;
+            }
+        }
+        (seen, whole_runs)
+    });
+    let sent = send_on_all_processors(&pair, 20_000);
+    let (seen, runs) = reader.join().unwrap();
+    assert_eq!(seen, sent);
+    assert!(runs > 1);
+}
+
+pub(crate) fn waits_for_a_delivery_s_worth() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        timeout: Duration::from_secs(30),
+        min_to_copy: 10_000,
+        ..CaptureOptions::default()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    let begin = Instant::now();
+    // 100 records of 104 bytes make 10,400; 96 make less than is wanted.
+    let sender = thread::spawn(move || {
+        (0..96).for_each(|i| injector.send(&frame(i, 60)).unwrap());
+        thread::sleep(Duration::from_millis(300));
+        (96..100).for_each(|i| injector.send(&frame(i, 60)).unwrap());
+    });
+    let Next::Block(block) = source.next().unwrap() else {
+        panic!("no block");
+    };
+    assert!(begin.elapsed() >= Duration::from_millis(299), "too early");
+    assert!(begin.elapsed() < PATIENCE, "woken by the time-out");
+    assert!(block.packets().count() >= 1);
+    sender.join().unwrap();
+}
+
+pub(crate) fn time_out_delivers_what_is_there() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        timeout: Duration::from_millis(300),
+        ..CaptureOptions::default()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    injector.send(&frame(1, 60)).unwrap();
+    let begin = Instant::now();
+    let Next::Block(block) = source.next().unwrap() else {
+        panic!("no block");
+    };
+    assert_eq!(block.packets().count(), 1);
+    assert!(begin.elapsed() >= Duration::from_millis(299), "too early");
+    drop(block);
+    assert!(matches!(source.next().unwrap(), Next::TimedOut));
+}
+
+/// Packets one by one, each sent at another moment of the reader's way to sleep. A lost wake-up
+/// would last for the whole time-out.
+pub(crate) fn no_wake_up_is_lost() {
+    const PACKETS: u32 = 20_000;
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        timeout: Duration::from_secs(60),
+        immediate: true,
+        ..CaptureOptions::default()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    let (ask, asked) = std::sync::mpsc::channel();
+    let sender = thread::spawn(move || {
+        for i in 0..PACKETS {
+            asked.recv().unwrap();
+            (0..i % 300).for_each(|_| std::hint::spin_loop());
+            injector.send(&frame(i, 60)).unwrap();
+        }
+    });
+    let begin = Instant::now();
+    for i in 0..PACKETS {
+        ask.send(()).unwrap();
+        let Next::Block(block) = source.next().unwrap() else {
+            panic!("packet {i} came too late");
+        };
+        let mut packets = block.packets();
+        assert_eq!(number(packets.next().unwrap().data), i);
+        assert_eq!(packets.count(), 0);
+    }
+    sender.join().unwrap();
+    assert!(
+        begin.elapsed() < Duration::from_secs(60),
+        "a wake-up was lost"
+    );
+}
+
+/// Context switches that the thread asked for, by sleeping in system calls.
+fn sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("voluntary_ctxt_switches"));
+    line.unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+pub(crate) fn keeps_up_without_system_calls() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        buffer: 64 << 20,
+        timeout: Duration::from_secs(10),
+        min_to_copy: 1,
+        ..CaptureOptions::default()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    (0..30_000).for_each(|i| injector.send(&frame(i, 600)).unwrap());
+    let before = sleeps();
+    let (mut packets, mut blocks) = (0, 0);
+    while packets < 30_000 {
+        if let Next::Block(block) = source.next().unwrap() {
+            packets += block.len();
+            blocks += 1;
+        }
+    }
+    assert!(blocks > 10, "{blocks} blocks");
+    assert_eq!(sleeps(), before, "in {blocks} blocks");
+}

@@ -1,0 +1,142 @@
+//! Where a tap sits, what it sees there, and what becomes of the packets.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use ringtap_capture::{CaptureOptions, Direction, Mode};
+use ringtap_testkit::netns::{Side, VethPair};
+
+use crate::support::{drain, frame, injector, numbers, prompt, tap, try_open};
+
+pub(crate) fn xdp_sees_what_is_received() {
+    let pair = VethPair::new();
+    let mut source = tap("xdp", &pair.right, &prompt());
+    let description = source.describe();
+    assert_eq!(description.direction, Direction::In);
+    assert!(description.blind.contains(&"packets that the host sends"));
+    let (left, right) = (injector(&pair.left), injector(&pair.right));
+    for i in 0..100 {
+        left.send(&frame(i, 60 + i as usize)).unwrap();
+        right.send(&frame(1000 + i, 60)).unwrap();
+    }
+    let seen = drain(&mut *source);
+    assert_eq!(numbers(&seen), (0..100).collect::<Vec<_>>());
+    assert!(seen.iter().all(|packet| packet.flags.0 & 3 == 1));
+}
+
+/// Whether a datagram from left reaches a program on the right.
+fn arrives(pair: &VethPair, port: u16) -> bool {
+    let socket = |side: &Side, port: u16| {
+        let address = (side.ipv4, port);
+        side.run(|| UdpSocket::bind(address).unwrap())
+    };
+    let receiver = socket(&pair.right, port);
+    receiver
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
+    let sender = socket(&pair.left, 0);
+    sender.send_to(b"tap", (pair.right.ipv4, port)).unwrap();
+    receiver.recv(&mut [0; 8]).is_ok()
+}
+
+pub(crate) fn steals_from_the_host() {
+    let pair = VethPair::new();
+    for engine in ["tcx", "xdp"] {
+        for (mode, passes) in [(Mode::Copy, true), (Mode::Steal, false)] {
+            let options = CaptureOptions { mode, ..prompt() };
+            let mut source =
+                try_open(engine, &pair.right, &options, Some("udp port 5000")).unwrap();
+            assert_eq!(arrives(&pair, 5000), passes, "{engine} {mode:?}");
+            assert!(arrives(&pair, 5001), "what the filter rejects goes on");
+            assert_eq!(drain(&mut *source).len(), 1);
+        }
+        assert!(arrives(&pair, 5000), "afterwards, all is as before");
+    }
+}
+
+pub(crate) fn steals_only_by_consent() {
+    let pair = VethPair::new();
+    let side = &pair.right;
+    let gateway = pair.left.ipv4.into();
+    side.namespace
+        .netlink()
+        .add_default_route(&side.device, gateway)
+        .unwrap();
+    let steal = CaptureOptions {
+        mode: Mode::Steal,
+        ..prompt()
+    };
+    for engine in ["tcx", "xdp"] {
+        let Err(error) = try_open(engine, side, &steal, None) else {
+            panic!("opened");
+        };
+        assert!(error.to_string().contains("--force"), "{error}");
+        let forced = CaptureOptions {
+            force: true,
+            ..steal.clone()
+        };
+        let source = try_open(engine, side, &forced, None).unwrap();
+        assert!(!source.describe().notes.is_empty());
+    }
+}
+
+pub(crate) fn second_xdp_moves_to_tcx() {
+    let pair = VethPair::new();
+    let mut first = tap("xdp", &pair.right, &prompt());
+    let mut second = tap("xdp", &pair.right, &prompt());
+    let description = second.describe();
+    assert!(description.hook.starts_with("tcx"), "{}", description.hook);
+    let note = description.notes[0].to_string();
+    assert!(note.contains("another XDP program"), "{note}");
+    let injector = injector(&pair.left);
+    (0..50).for_each(|i| injector.send(&frame(i, 60)).unwrap());
+    for source in [&mut first, &mut second] {
+        assert_eq!(numbers(&drain(&mut **source)), (0..50).collect::<Vec<_>>());
+    }
+}
+
+pub(crate) fn several_taps_at_once() {
+    let pair = VethPair::new();
+    let short = CaptureOptions {
+        snaplen: 20,
+        ..prompt()
+    };
+    let filters = [Some("ether[17] = 1"), Some("ether[17] & 1 = 0"), None];
+    let mut sources = filters.map(|filter| try_open("tcx", &pair.right, &short, filter).unwrap());
+    let injector = injector(&pair.left);
+    (0..100).for_each(|i| injector.send(&frame(i, 60)).unwrap());
+    let counts = sources.each_mut().map(|source| drain(&mut **source).len());
+    assert_eq!(counts, [1, 50, 100]);
+    for source in &mut sources {
+        let stats = source.stats().unwrap();
+        assert_eq!(stats.dropped.ring, Some(0));
+    }
+}
+
+pub(crate) fn refuses_what_it_cannot() {
+    let pair = VethPair::new();
+    let refused = |engine: &str, options: &CaptureOptions| {
+        let result = try_open(engine, &pair.right, options, None);
+        result
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    };
+    let out = CaptureOptions {
+        direction: Direction::Out,
+        ..prompt()
+    };
+    assert!(refused("xdp", &out).contains("received packets only"));
+    let steal = CaptureOptions {
+        mode: Mode::Steal,
+        ..out
+    };
+    assert!(refused("tcx", &steal).contains("cannot be stolen"));
+    let steal = CaptureOptions {
+        mode: Mode::Steal,
+        ..prompt()
+    };
+    assert!(refused("packet", &steal).contains("cannot steal"));
+    let any = ringtap_capture::open("tcx:any", &prompt(), None).err();
+    assert!(any.unwrap().to_string().contains("one interface"));
+}

@@ -1,0 +1,147 @@
+//! The taps on namespaces of the tests' own: the ring and its records, delivery, order, faults.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails where something is missing"
+)]
+
+mod changes;
+mod delivery;
+mod faults;
+mod hooks;
+mod records;
+mod support;
+
+use ringtap_testkit::{Need, suite, test};
+
+fn main() -> std::process::ExitCode {
+    if let Some(status) = faults::run_as_child() {
+        return status;
+    }
+    let root = &[Need::Root];
+    suite(vec![
+        test(
+            "records_are_packet_blocks",
+            root,
+            records::are_packet_blocks,
+        ),
+        test(
+            "blocks_are_whole_runs",
+            root,
+            records::blocks_are_whole_runs,
+        ),
+        test(
+            "padding_shows_nothing_old",
+            root,
+            records::padding_shows_nothing_old,
+        ),
+        test("whole_ring_is_usable", root, records::whole_ring_is_usable),
+        test(
+            "losses_are_told_in_place",
+            root,
+            records::losses_are_told_in_place,
+        ),
+        test(
+            "large_packets_are_whole",
+            root,
+            records::large_packets_are_whole,
+        ),
+        test(
+            "joined_segments_are_whole",
+            root,
+            records::joined_segments_are_whole,
+        ),
+        test(
+            "stamps_follow_the_choice",
+            root,
+            records::stamps_follow_the_choice,
+        ),
+        test("samples_each_nth", root, records::samples_each_nth),
+        test(
+            "two_processors_in_order",
+            root,
+            delivery::two_processors_in_order,
+        ),
+        test(
+            "two_processors_unordered",
+            root,
+            delivery::two_processors_unordered,
+        ),
+        test(
+            "waits_for_a_delivery_s_worth",
+            root,
+            delivery::waits_for_a_delivery_s_worth,
+        ),
+        test(
+            "time_out_delivers_what_is_there",
+            root,
+            delivery::time_out_delivers_what_is_there,
+        ),
+        test("no_wake_up_is_lost", root, delivery::no_wake_up_is_lost),
+        test(
+            "keeps_up_without_system_calls",
+            root,
+            delivery::keeps_up_without_system_calls,
+        )
+        .serial(),
+        test(
+            "changes_filters_in_a_flood",
+            root,
+            changes::filters_in_a_flood,
+        ),
+        test(
+            "changes_the_buffer_in_a_flood",
+            root,
+            changes::the_buffer_in_a_flood,
+        ),
+        test("changes_delivery", root, changes::delivery),
+        test(
+            "xdp_sees_what_is_received",
+            root,
+            hooks::xdp_sees_what_is_received,
+        ),
+        test("steals_from_the_host", root, hooks::steals_from_the_host),
+        test(
+            "steals_only_by_consent",
+            root,
+            hooks::steals_only_by_consent,
+        ),
+        test(
+            "second_xdp_moves_to_tcx",
+            root,
+            hooks::second_xdp_moves_to_tcx,
+        ),
+        test("several_taps_at_once", root, hooks::several_taps_at_once),
+        test(
+            "refuses_what_it_cannot",
+            root,
+            hooks::refuses_what_it_cannot,
+        ),
+        test(
+            "survives_a_new_name_and_mtu",
+            root,
+            faults::survives_a_new_name_and_mtu,
+        ),
+        test(
+            "tells_of_a_moved_interface",
+            root,
+            faults::tells_of_a_moved_interface,
+        ),
+        test(
+            "killed_reader_leaves_nothing",
+            root,
+            faults::killed_reader_leaves_nothing,
+        ),
+        test("needs_capabilities", root, faults::needs_capabilities),
+        test(
+            "cut_chain_is_seen_first",
+            root,
+            faults::cut_chain_is_seen_first,
+        ),
+        test(
+            "thousand_openings_leak_nothing",
+            root,
+            faults::thousand_openings_leak_nothing,
+        )
+        .serial(),
+    ])
+}

@@ -1,0 +1,316 @@
+//! What a record holds, and how many a ring holds.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::num::NonZeroU32;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringtap_capture::{CaptureOptions, Next, PacketFlags, Precision, SampleMode, Timestamp};
+use ringtap_testkit::netns::{VethOptions, VethPair};
+
+use crate::support::{drain, frame, injector, number, numbers, prompt, tap};
+
+/// Bytes of a record beside the packet and its padding.
+const RECORD: usize = 44;
+
+/// The 32-bit word of a record in the machine's order.
+fn word(record: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(record[at..at + 4].try_into().unwrap())
+}
+
+pub(crate) fn are_packet_blocks() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    for engine in ["tcx", "xdp"] {
+        let mut source = tap(engine, &pair.right, &prompt());
+        injector.send(&frame(1, 61)).unwrap();
+        loop {
+            let Next::Block(block) = source.next().unwrap() else {
+                continue;
+            };
+            let run = block.runs().unwrap().next().unwrap();
+            let record = run.bytes();
+            assert_eq!(record.len(), RECORD + 64);
+            let words = [0, 4, 8, 20, 24].map(|at| word(record, at));
+            assert_eq!(words, [6, 108, 0, 61, 61], "{engine}");
+            assert_eq!(record[28..89], frame(1, 61));
+            assert_eq!(record[89..92], [0; 3], "padding");
+            assert_eq!(word(record, 104), 108, "the length again");
+            let flags = if engine == "tcx" { 1 | 3 << 2 } else { 1 };
+            assert_eq!(block.packets().next().unwrap().flags, PacketFlags(flags));
+            break;
+        }
+    }
+}
+
+pub(crate) fn blocks_are_whole_runs() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    // Small rings, so that they wrap often.
+    let options = CaptureOptions {
+        buffer: 1 << 18,
+        snaplen: 2000,
+        ..prompt()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    let (mut sent, mut came) = (0, 0);
+    let (mut bytes, mut captured) = (0, 0);
+    while sent < 5_000 {
+        for _ in 0..50 {
+            injector
+                .send(&frame(sent, 60 + sent as usize * 7 % 1400))
+                .unwrap();
+            sent += 1;
+        }
+        while came < sent {
+            if let Next::Block(block) = source.next().unwrap() {
+                let run = block.runs().unwrap().next().unwrap();
+                assert_eq!(run.len(), run.packets().count());
+                captured += run.captured_bytes();
+                for packet in run.packets() {
+                    assert_eq!(packet.data, frame(came, 60 + came as usize * 7 % 1400));
+                    bytes += packet.data.len() as u64;
+                    came += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(captured, bytes);
+}
+
+pub(crate) fn padding_shows_nothing_old() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        buffer: 1,
+        ..prompt()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    for round in 0..40_u32 {
+        (0..100).for_each(|_| injector.send(&[0xee; 1400]).unwrap());
+        injector
+            .send(&frame(round, 61 + round as usize % 3))
+            .unwrap();
+        let mut found = false;
+        while !found {
+            let Next::Block(block) = source.next().unwrap() else {
+                continue;
+            };
+            let run = block.runs().unwrap().next().unwrap();
+            let mut rest = run.bytes();
+            while !rest.is_empty() {
+                let (record, behind) = rest.split_at(word(rest, 4) as usize);
+                let caplen = word(record, 20) as usize;
+                if caplen < 1000 {
+                    let padded = 28 + caplen.next_multiple_of(4);
+                    assert!(record[28 + caplen..padded].iter().all(|byte| *byte == 0));
+                    found = true;
+                }
+                rest = behind;
+            }
+        }
+    }
+}
+
+pub(crate) fn whole_ring_is_usable() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    for (buffer, len) in [(1_usize << 20, 60_usize), (1 << 20, 1496), (1 << 19, 333)] {
+        let options = CaptureOptions {
+            buffer: buffer as u64,
+            ..prompt()
+        };
+        let mut source = tap("tcx", &pair.right, &options);
+        let memory = source.describe().memory.unwrap();
+        let ring = memory.block_size as usize;
+        let fits = ring / (RECORD + len.next_multiple_of(4));
+        // The reader is stalled; the sending thread may change processors, and with that the ring.
+        let sent = fits * memory.blocks as usize * 2;
+        (0..sent).for_each(|_| injector.send(&frame(7, len)).unwrap());
+        let stats = source.stats().unwrap();
+        let lost = stats.dropped.ring.unwrap();
+        assert_eq!(stats.received, Some(sent as u64));
+        let held = sent - usize::try_from(lost).unwrap();
+        assert!(lost > 0);
+        let at_least = fits * 95 / 100;
+        assert!(held >= at_least, "{held} of {fits} at {len} bytes");
+        assert_eq!(drain(&mut *source).len(), held);
+    }
+}
+
+pub(crate) fn losses_are_told_in_place() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        buffer: 1,
+        ..prompt()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    let mut told = 0;
+    let mut stored = 0_u64;
+    for _ in 0..3 {
+        (0..2000).for_each(|i| injector.send(&frame(i, 1400)).unwrap());
+        let mut quiet = 0;
+        while quiet < 3 {
+            let Next::Block(block) = source.next().unwrap() else {
+                quiet += 1;
+                continue;
+            };
+            for (_, options) in block.packets_with_options() {
+                stored += 1;
+                if let Some(value) = options.get(4) {
+                    told += u64::from_ne_bytes(value.try_into().unwrap());
+                }
+            }
+        }
+        // The next packet of each processor tells what it lost; a few, so that all have had one.
+        (0..50).for_each(|i| injector.send(&frame(i, 60)).unwrap());
+    }
+    for (_, options) in drain_options(&mut *source) {
+        stored += 1;
+        told += options;
+    }
+    let stats = source.stats().unwrap();
+    assert_eq!(stats.received, Some(6150));
+    assert_eq!(stored + stats.dropped.ring.unwrap(), 6150);
+    assert!(told > 0 && told <= stats.dropped.ring.unwrap());
+    // Another processor's last loss may be untold, not most of them.
+    assert!(told * 3 >= stats.dropped.ring.unwrap(), "{told} {stats:?}");
+}
+
+/// Length and losses told, of what is left.
+fn drain_options(source: &mut dyn ringtap_capture::Source) -> Vec<(u32, u64)> {
+    let mut told = Vec::new();
+    let mut quiet = 0;
+    while quiet < 3 {
+        let Next::Block(block) = source.next().unwrap() else {
+            quiet += 1;
+            continue;
+        };
+        for (packet, options) in block.packets_with_options() {
+            let losses = options
+                .get(4)
+                .map_or(0, |value| u64::from_ne_bytes(value.try_into().unwrap()));
+            told.push((packet.len, losses));
+        }
+    }
+    told
+}
+
+pub(crate) fn large_packets_are_whole() {
+    let pair = VethPair::with(&VethOptions {
+        mtu: Some(9000),
+        ..VethOptions::default()
+    });
+    let injector = injector(&pair.left);
+    for engine in ["tcx", "xdp"] {
+        let mut source = tap(engine, &pair.right, &prompt());
+        if engine == "xdp" {
+            assert!(
+                source.describe().hook.starts_with("XDP in the driver"),
+                "{}",
+                source.describe()
+            );
+        }
+        let sizes = [60, 1514, 3500, 3521, 4096, 9014];
+        for (i, &size) in (0..).zip(&sizes) {
+            injector.send(&frame(i, size)).unwrap();
+        }
+        let seen = drain(&mut *source);
+        assert_eq!(seen.len(), sizes.len());
+        for (i, (packet, &size)) in (0..).zip(seen.iter().zip(&sizes)) {
+            assert_eq!(packet.data, frame(i, size), "{engine} {size}");
+            assert_eq!(packet.len as usize, size);
+        }
+    }
+}
+
+pub(crate) fn joined_segments_are_whole() {
+    const BYTES: usize = 1 << 20;
+    let pair = VethPair::new();
+    let mut source = tap("tcx", &pair.right, &prompt());
+    let address = (pair.right.ipv4, 9000);
+    let listener = pair.right.run(|| TcpListener::bind(address).unwrap());
+    let sender = pair.left.run(|| TcpStream::connect(address).unwrap());
+    let (mut receiver, _) = listener.accept().unwrap();
+    let writer = std::thread::spawn(move || {
+        let mut sender = sender;
+        sender.write_all(&vec![0x5a; BYTES]).unwrap();
+    });
+    let mut received = vec![0; BYTES];
+    receiver.read_exact(&mut received).unwrap();
+    writer.join().unwrap();
+    let seen = drain(&mut *source);
+    assert!(
+        seen.iter()
+            .all(|packet| packet.data.len() == packet.len as usize)
+    );
+    let largest = seen.iter().map(|packet| packet.len).max().unwrap();
+    assert!(
+        largest > 10_000,
+        "no joined segments, the largest has {largest}"
+    );
+    let inbound = seen.iter().filter(|packet| packet.flags.0 & 3 == 1);
+    let payload: usize = inbound
+        .map(|packet| packet.data.len().saturating_sub(66))
+        .sum();
+    assert!(payload >= BYTES);
+    assert!(seen.iter().any(|packet| packet.flags.0 & 3 == 2), "answers");
+}
+
+pub(crate) fn stamps_follow_the_choice() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let now = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        Timestamp::new(i64::try_from(now.as_secs()).unwrap(), now.subsec_nanos())
+    };
+    for precision in [Precision::Fine, Precision::Coarse, Precision::None] {
+        let options = CaptureOptions {
+            precision,
+            ..prompt()
+        };
+        let mut source = tap("tcx", &pair.right, &options);
+        let before = now();
+        (0..20).for_each(|i| injector.send(&frame(i, 60)).unwrap());
+        let after = now();
+        let seen = drain(&mut *source);
+        assert_eq!(numbers(&seen), (0..20).collect::<Vec<_>>());
+        // A tick is 10 ms at most.
+        let early = if precision == Precision::Coarse {
+            20_000_000
+        } else {
+            0
+        };
+        for packet in seen {
+            if precision == Precision::None {
+                assert_eq!(packet.timestamp, Timestamp::default());
+            } else {
+                let stamp = packet.timestamp.as_nanos();
+                assert!(stamp + early >= before.as_nanos(), "{precision:?}");
+                assert!(stamp <= after.as_nanos(), "{precision:?}");
+            }
+        }
+    }
+}
+
+pub(crate) fn samples_each_nth() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        sample: NonZeroU32::new(10),
+        sample_mode: SampleMode::Regular,
+        ..prompt()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    let processors = source.describe().memory.unwrap().blocks;
+    (0..1000).for_each(|i| injector.send(&frame(i, 60)).unwrap());
+    let seen = drain(&mut *source);
+    let kept = u32::try_from(seen.len()).unwrap();
+    // The first of each processor, and each tenth of its own.
+    assert!((100..100 + processors).contains(&kept), "{kept}");
+    assert_eq!(number(&seen[0].data), 0);
+    let stats = source.stats().unwrap();
+    assert_eq!(stats.received, Some(kept.into()));
+    assert_eq!(stats.dropped.sampling, Some(u64::from(1000 - kept)));
+}

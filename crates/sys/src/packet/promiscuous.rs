@@ -1,0 +1,25 @@
+//! Promiscuous mode without a capture of one's own.
+
+use super::socket::Socket;
+use crate::Result;
+
+/// Keeps an interface promiscuous until it is dropped, or its process ends, by whatever death
+/// (`PACKET_MR_PROMISC` of packet(7)). It receives nothing.
+#[derive(Debug)]
+pub struct Promiscuous {
+    /// Its membership ends with it.
+    _socket: Socket,
+}
+
+impl Promiscuous {
+    /// Makes an interface promiscuous. Needs CAP_NET_RAW.
+    ///
+    /// # Errors
+    ///
+    /// EPERM without the capability, ENODEV without the interface.
+    pub fn join(device: &str, ifindex: u32) -> Result<Self> {
+        let socket = Socket::open(false, device)?;
+        socket.join_promiscuous(ifindex)?;
+        Ok(Self { _socket: socket })
+    }
+}
