@@ -143,6 +143,9 @@ pub enum ErrorKind {
     /// A shift by more than 31 bits.
     #[error("a shift is by at most 31 bits")]
     ShiftTooFar,
+    /// A primitive that moves the place of what follows, where that place must stay.
+    #[error("{0:?} moves what follows; in \"deep\" write \"{0} inner ( … )\"")]
+    MovesInDeep(&'static str),
     /// `ip broadcast` without a netmask.
     #[error("the netmask is not known, which \"ip broadcast\" needs")]
     NetmaskUnknown,
@@ -196,6 +199,9 @@ pub enum Hint {
         "a value alone takes over the qualifiers of the primitive before it; after a protocol, a comparison or a closed parenthesis there are none"
     )]
     Inheritance,
+    /// A word or character of the extensions, which are off.
+    #[error("this belongs to the extensions of the language, which must be switched on")]
+    Extensions,
     /// A mistyped name of a host.
     #[error("the name was found neither as an address nor by the resolver")]
     CheckName,

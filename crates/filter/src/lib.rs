@@ -65,6 +65,11 @@ pub struct CompileOptions {
     /// Whether packets come from a file, maybe of another system: BSD loopback headers then have
     /// the address families of all systems, else this one's. Default: no.
     pub from_file: bool,
+    /// Whether the extensions of the language are understood: sets (`port in { 80, 443 }`), packets
+    /// in tunnels (`vxlan 5 inner (tcp)`), and transports behind the extension headers of IPv6
+    /// (`deep (tcp port 80)`). Each is an error in libpcap, so that nothing else changes its
+    /// meaning. Default: no.
+    pub extensions: bool,
 }
 
 impl CompileOptions {
@@ -79,6 +84,7 @@ impl CompileOptions {
             ancillary: false,
             swapped: false,
             from_file: false,
+            extensions: false,
         }
     }
 }
@@ -124,7 +130,7 @@ fn decision(
     let whole = |kind| CompileError::new(0..expr.len(), kind);
     let link = link::link_layer(options)
         .ok_or_else(|| whole(ErrorKind::UnsupportedLinkType(options.link_type.0)))?;
-    let tree = language::parse(expr)?;
+    let tree = language::parse(expr, options.extensions)?;
     let may_refuse = options.optimize && !tree.as_ref().is_some_and(lower::defeats_optimizer);
     let as_libpcap = CompileOptions {
         optimize: may_refuse,

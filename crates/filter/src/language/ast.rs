@@ -15,6 +15,46 @@ pub(crate) enum Expr {
     Chain(Box<Expr>, Vec<(Junction, Expr)>),
     Not(Box<Expr>),
     Primitive(Primitive, Span),
+    /// `deep ( … )`: transport protocols are looked for behind the extension headers of IPv6.
+    Deep(Box<Expr>, Span),
+    /// `TUNNEL inner ( … )`: the condition is about the packet inside. The place is the tunnel's.
+    Inner(Tunnel, Box<Expr>, Span),
+}
+
+/// What can have a packet inside, with the number that tells it from others of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tunnel {
+    Vlan(Option<u32>),
+    Mpls(Option<u32>),
+    Pppoes(Option<u32>),
+    Geneve(Option<u32>),
+    Vxlan(Option<u32>),
+    Gtpu(Option<u32>),
+    Gre(Option<u32>),
+}
+
+/// An element of a set.
+#[derive(Debug)]
+pub(crate) enum Element {
+    Id(Id, Span),
+    Numbers(Numbers),
+}
+
+/// Numbers from `first` to `last`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Numbers {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+}
+
+impl Numbers {
+    /// Between two numbers, in either order.
+    pub(crate) fn new(a: u32, b: u32) -> Self {
+        Self {
+            first: a.min(b),
+            last: a.max(b),
+        }
+    }
 }
 
 /// How two conditions are joined.
@@ -40,6 +80,10 @@ pub(crate) enum Primitive {
     /// A byte at an offset from the start of the packet.
     Byte(u32, ByteTest, u32),
     Relation(Arith, Relation, Arith),
+    /// Qualifiers and a set of which one element must match.
+    In(Qualifiers, Vec<Element>),
+    VlanIn(Vec<Numbers>),
+    RelationIn(Arith, Vec<Numbers>),
     Inbound,
     Outbound,
     Ifindex(u32),

@@ -56,6 +56,9 @@ pub(super) enum Symbol {
     LessEqual,
     Greater,
     GreaterEqual,
+    LeftBrace,
+    RightBrace,
+    Comma,
 }
 
 const SYMBOLS: &[(&str, Symbol)] = &[
@@ -86,8 +89,15 @@ const SYMBOLS: &[(&str, Symbol)] = &[
     (">", Symbol::Greater),
 ];
 
-/// Splits the whole expression.
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, CompileError> {
+/// What only the extensions have.
+const EXTENSION_SYMBOLS: &[(&str, Symbol)] = &[
+    ("{", Symbol::LeftBrace),
+    ("}", Symbol::RightBrace),
+    (",", Symbol::Comma),
+];
+
+/// Splits the whole expression; the symbols of the extensions are tokens only on request.
+pub(super) fn tokens(text: &str, extensions: bool) -> Result<Vec<Token>, CompileError> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -96,7 +106,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, CompileError> {
             at += 1;
             continue;
         }
-        let (kind, len) = next(text, at)?;
+        let (kind, len) = next(text, at, extensions)?;
         tokens.push(Token {
             kind,
             span: at..at + len,
@@ -107,7 +117,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, CompileError> {
 }
 
 /// The token at `at` and its length.
-fn next(text: &str, at: usize) -> Result<(TokenKind, usize), CompileError> {
+fn next(text: &str, at: usize, extensions: bool) -> Result<(TokenKind, usize), CompileError> {
     let rest = &text[at..];
     if rest.starts_with('\\') {
         return escaped(rest, at);
@@ -132,16 +142,18 @@ fn next(text: &str, at: usize) -> Result<(TokenKind, usize), CompileError> {
     if word > 0 {
         return self::word(&rest[..word], at).map(|kind| (kind, word));
     }
-    for &(symbol, kind) in SYMBOLS {
+    let more = if extensions { EXTENSION_SYMBOLS } else { &[] };
+    for &(symbol, kind) in SYMBOLS.iter().chain(more) {
         if rest.starts_with(symbol) {
             return Ok((TokenKind::Symbol(kind), symbol.len()));
         }
     }
     let c = rest.chars().next().unwrap_or('\0');
-    Err(CompileError::new(
-        at..at + c.len_utf8(),
-        ErrorKind::IllegalCharacter(c),
-    ))
+    let error = CompileError::new(at..at + c.len_utf8(), ErrorKind::IllegalCharacter(c));
+    Err(match c {
+        '{' => error.hinting(Hint::Extensions),
+        _ => error,
+    })
 }
 
 /// `\name`: the name without its meaning as a keyword.
@@ -221,6 +233,11 @@ fn number(word: &str) -> Result<u32, ErrorKind> {
         return Ok(0);
     }
     u32::from_str_radix(digits, radix).map_err(|_| ErrorKind::NumberTooLarge)
+}
+
+/// The number that a whole text is, if it is one.
+pub(super) fn plain_number(word: &str) -> Option<u32> {
+    is_number(word).then(|| number(word).ok()).flatten()
 }
 
 /// Dotted decimal; leading zeros are allowed and do not mean octal.

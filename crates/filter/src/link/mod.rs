@@ -183,6 +183,11 @@ pub(crate) fn in_tunnel() -> &'static dyn LinkLayer {
     &ethernet::Ethernet
 }
 
+/// The link layer of a tunnel that carries IPv4 or IPv6 without saying which.
+pub(crate) fn bare_ip() -> &'static dyn LinkLayer {
+    &raw::Raw::Either
+}
+
 /// The link layer inside a PPPoE session.
 pub(crate) fn in_pppoe() -> &'static dyn LinkLayer {
     &ppp::Ppp::PPP

@@ -271,12 +271,12 @@ impl Lowering<'_> {
 }
 
 /// EtherType and offsets of the two addresses in the header (RFC 791, RFC 826).
-const IP_ENDS: (u32, u32, u32) = (ethertype::IP, 12, 16);
-const ARP_ENDS: (u32, u32, u32) = (ethertype::ARP, 14, 24);
-const RARP_ENDS: (u32, u32, u32) = (ethertype::RARP, 14, 24);
+pub(super) const IP_ENDS: (u32, u32, u32) = (ethertype::IP, 12, 16);
+pub(super) const ARP_ENDS: (u32, u32, u32) = (ethertype::ARP, 14, 24);
+pub(super) const RARP_ENDS: (u32, u32, u32) = (ethertype::RARP, 14, 24);
 
 /// A number as a network: shifted until its first part is not zero, with the mask of what remains.
-fn left_aligned(number: u32) -> (u32, u32) {
+pub(super) fn left_aligned(number: u32) -> (u32, u32) {
     let (mut address, mut mask) = (number, u32::MAX);
     while address != 0 && address >> 24 == 0 {
         address <<= 8;

@@ -9,9 +9,9 @@ use crate::language::ast::{Arith, Operator, Relation};
 use crate::link::{equals, ethertype};
 
 /// A value and what must hold for its loads to make sense.
-struct Operand {
-    value: ValueId,
-    requires: Option<Condition>,
+pub(super) struct Operand {
+    pub(super) value: ValueId,
+    pub(super) requires: Option<Condition>,
 }
 
 impl Lowering<'_> {
@@ -43,7 +43,7 @@ impl Lowering<'_> {
         })
     }
 
-    fn arith(&mut self, arith: &Arith) -> Lowered<Operand> {
+    pub(super) fn arith(&mut self, arith: &Arith) -> Lowered<Operand> {
         let plain = |value| {
             Ok(Operand {
                 value,
@@ -113,6 +113,12 @@ impl Lowering<'_> {
             other => return Err(ErrorKind::BadAccessSize(other)),
         };
         let at = self.place.network;
+        if let Some((value, requires)) = self.deep_access(proto, index.value, size)? {
+            return Ok(Operand {
+                value,
+                requires: both(index.requires, Some(requires)),
+            });
+        }
         let (value, requires) = match proto {
             Proto::Link => {
                 let header = self.place.header;

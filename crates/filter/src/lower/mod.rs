@@ -7,6 +7,7 @@ mod address;
 mod arith;
 mod decnet;
 mod encapsulation;
+mod extension;
 mod llc;
 mod osi;
 mod port;
@@ -42,6 +43,7 @@ pub(crate) fn lower(
         place,
         labels: 0,
         inner_packet: None,
+        transport: None,
         inner: None,
     };
     let condition = lowering.expr(expr)?;
@@ -65,6 +67,7 @@ pub(crate) fn defeats_optimizer(expr: &Expr) -> bool {
         Expr::Chain(first, rest) => {
             defeats_optimizer(first) || rest.iter().any(|(_, next)| defeats_optimizer(next))
         }
+        Expr::Deep(inner, _) | Expr::Inner(_, inner, _) => defeats_optimizer(inner),
         Expr::Primitive(primitive, _) => match primitive {
             Primitive::Geneve(_) | Primitive::Vxlan(_) => true,
             Primitive::Id(qualifiers, _) => qualifiers.kind == Kind::Protochain,
@@ -84,6 +87,8 @@ struct Lowering<'a> {
     labels: u32,
     /// Where the packet inside the last tunnel is kept.
     inner_packet: Option<tunnel::Inner>,
+    /// In `deep ( … )`, where the transport header is.
+    transport: Option<extension::Transport>,
     /// The part of the current primitive that an error is about, if not the whole.
     inner: Option<Range<usize>>,
 }
@@ -103,6 +108,8 @@ impl Lowering<'_> {
                 }
                 Ok(condition)
             }
+            Expr::Deep(inner, span) => self.deep(inner, span),
+            Expr::Inner(tunnel, inner, span) => self.inner(*tunnel, inner, span),
             Expr::Primitive(primitive, span) => self.primitive(primitive).map_err(|kind| {
                 let span = self.inner.take().unwrap_or_else(|| span.clone());
                 CompileError::new(span, kind)
@@ -111,6 +118,7 @@ impl Lowering<'_> {
     }
 
     fn primitive(&mut self, primitive: &Primitive) -> Lowered<Condition> {
+        self.stays_in_place(primitive)?;
         match primitive {
             Primitive::Protocol(proto) => self.protocol_alone(*proto),
             Primitive::Id(qualifiers, id) => self.qualified(*qualifiers, id),
@@ -120,6 +128,9 @@ impl Lowering<'_> {
             Primitive::Greater(bytes) => Ok(self.at_least(*bytes)),
             Primitive::Byte(offset, test, number) => Ok(self.byte(*offset, *test, *number)),
             Primitive::Relation(left, relation, right) => self.relation(left, *relation, right),
+            Primitive::In(qualifiers, elements) => self.qualified_in(*qualifiers, elements),
+            Primitive::VlanIn(ranges) => self.vlan_in(ranges),
+            Primitive::RelationIn(left, ranges) => self.relation_in(left, ranges),
             Primitive::Inbound => self.outbound().map(Condition::negated),
             Primitive::Outbound => self.outbound(),
             Primitive::Ifindex(index) => self.interface_index(*index),

@@ -1,20 +1,22 @@
 //! Ports and ranges of ports.
 
+use super::extension::member;
 use super::protocol::ipproto;
 use super::{End, Lowered, Lowering, lookup_failed, unknown};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Relation, Size, Test, ValueId};
 use crate::language::Proto;
-use crate::language::ast::Qualifiers;
+use crate::language::ast::{Id, Numbers, Qualifiers};
 use crate::link::{equals, ethertype, field};
 use crate::resolve::{NameKind, Transport};
 
 /// What a port field is compared with.
 #[derive(Clone, Copy)]
-enum Ports {
+pub(super) enum Ports<'a> {
     One(u32),
     /// Both included.
     Range(u32, u32),
+    In(&'a [Numbers]),
 }
 
 /// The transports a port is looked for in: one, or all three that have ports.
@@ -102,13 +104,67 @@ impl Lowering<'_> {
         }
     }
 
-    fn ports(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Lowered<Condition> {
+    /// An element of a set of ports: the only transport that it is for, and its numbers.
+    pub(super) fn port_of(&mut self, q: Qualifiers, id: &Id) -> Lowered<(Only, Numbers)> {
+        let only = Self::transport(q, "a port")?;
+        let (port, only) = match id {
+            Id::Number(number) => (*number, only),
+            Id::Name(name) => {
+                let (port, belongs) = self.service(name, NameKind::Port)?;
+                (port, combine(only, belongs, name)?)
+            }
+            _ => {
+                return Err(ErrorKind::BadQualifier {
+                    qualifier: "port",
+                    to: "an address",
+                });
+            }
+        };
+        check(port)?;
+        Ok((only, Numbers::new(port, port)))
+    }
+
+    /// A range in a set of ports: the only transport that it is for.
+    pub(super) fn port_range(&mut self, q: Qualifiers, range: Numbers) -> Lowered<Only> {
+        check(range.last)?;
+        Self::transport(q, "a port")
+    }
+
+    pub(super) fn ports(
+        &mut self,
+        q: Qualifiers,
+        only: Only,
+        ports: Ports<'_>,
+    ) -> Lowered<Condition> {
+        if self.transport.is_some() {
+            return self.ports_in_deep(q, only, ports);
+        }
         let v6 = self.ports_over_ip6(q, only, ports)?;
         Ok(v6.or(self.ports_over_ip4(q, only, ports)?))
     }
 
+    /// Where the walk found the transport header.
+    fn ports_in_deep(&mut self, q: Qualifiers, only: Only, ports: Ports<'_>) -> Lowered<Condition> {
+        let mut any = Vec::new();
+        for &transport in transports(only) {
+            let Some((carried, at)) = self.deep_header(transport) else {
+                continue;
+            };
+            any.push(carried.and(self.in_direction(q.direction, |this, end| {
+                let load = this.values.load(Size::Half, at + port_offset(end));
+                Ok(this.compare(load, ports))
+            })?));
+        }
+        Ok(Condition::Any(any))
+    }
+
     /// Behind the fixed IPv6 header. Extension headers hide the ports.
-    fn ports_over_ip6(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Lowered<Condition> {
+    fn ports_over_ip6(
+        &mut self,
+        q: Qualifiers,
+        only: Only,
+        ports: Ports<'_>,
+    ) -> Lowered<Condition> {
         let network = self.network(ethertype::IP6)?;
         let at = self.place.network;
         let mut any = Vec::new();
@@ -123,7 +179,12 @@ impl Lowering<'_> {
     }
 
     /// Behind the IPv4 header, in the first fragment only.
-    fn ports_over_ip4(&mut self, q: Qualifiers, only: Only, ports: Ports) -> Lowered<Condition> {
+    fn ports_over_ip4(
+        &mut self,
+        q: Qualifiers,
+        only: Only,
+        ports: Ports<'_>,
+    ) -> Lowered<Condition> {
         let network = self.network(ethertype::IP)?;
         let at = self.place.network;
         let mut any = Vec::new();
@@ -147,7 +208,7 @@ impl Lowering<'_> {
         field(self.values, Size::Half, at, Relation::AnyBit, OFFSET_BITS).negated()
     }
 
-    fn compare(&mut self, load: ValueId, ports: Ports) -> Condition {
+    fn compare(&mut self, load: ValueId, ports: Ports<'_>) -> Condition {
         let mut test = |relation, number| {
             let right = self.values.constant(number);
             Condition::Test(Test {
@@ -157,6 +218,7 @@ impl Lowering<'_> {
             })
         };
         match ports {
+            Ports::In(ranges) => member(self.values, load, ranges),
             Ports::One(port) => test(Relation::Equal, port),
             Ports::Range(first, last) => {
                 let least = test(Relation::GreaterEqual, first);

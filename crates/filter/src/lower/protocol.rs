@@ -45,6 +45,9 @@ impl Lowering<'_> {
 
     /// IPv6 with this protocol directly behind the header, or behind one fragment header.
     pub(super) fn over_ip6(&mut self, number: u32) -> Lowered<Condition> {
+        if let Some(found) = self.deep_protocol(number) {
+            return Ok(self.network(et::IP6)?.and(found));
+        }
         let at = self.place.network;
         let network = self.network(et::IP6)?;
         let direct = equals(self.values, Size::Byte, at + 6, number);
@@ -54,6 +57,9 @@ impl Lowering<'_> {
     }
 
     fn over_ip(&mut self, number: u32) -> Lowered<Condition> {
+        if let Some(found) = self.deep_protocol(number) {
+            return Ok(found);
+        }
         let v4 = self.over_ip4(number)?;
         Ok(v4.or(self.over_ip6(number)?))
     }

@@ -28,7 +28,7 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    fn new(values: &mut Values) -> Self {
+    pub(super) fn new(values: &mut Values) -> Self {
         Self {
             header: values.new_cell(),
             type_field: values.new_cell(),
@@ -36,7 +36,12 @@ impl Inner {
         }
     }
 
-    fn place(self, values: &mut Values, osi: u32) -> Place {
+    /// Where the inner packet begins.
+    pub(super) fn header(self) -> Cell {
+        self.header
+    }
+
+    pub(super) fn place(self, values: &mut Values, osi: u32) -> Place {
         Place {
             header: values.place_in(self.header),
             type_field: values.place_in(self.type_field),
@@ -47,7 +52,7 @@ impl Inner {
     }
 
     /// Type and payload of an Ethernet frame.
-    fn with_frame(self, values: &mut Values) -> Condition {
+    pub(super) fn with_frame(self, values: &mut Values) -> Condition {
         let frame = values.place_in(self.header);
         let type_field = values.distance(frame + link::ETHERNET_TYPE);
         let payload = values.distance(frame + link::ETHERNET_HEADER);
@@ -55,7 +60,7 @@ impl Inner {
     }
 
     /// The payload of the tunnel is a network layer itself, whose type is in the tunnel's header.
-    fn without_frame(self, values: &mut Values, type_field: Offset) -> Condition {
+    pub(super) fn without_frame(self, values: &mut Values, type_field: Offset) -> Condition {
         let type_field = values.distance(type_field);
         let payload = values.cell(self.header);
         Condition::Set(self.type_field, type_field).and(Condition::Set(self.payload, payload))

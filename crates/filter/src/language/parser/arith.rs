@@ -61,6 +61,9 @@ impl Parser<'_> {
     pub(super) fn relation(&mut self) -> Parsed<Expr> {
         let start = self.start();
         let left = self.binary(0)?;
+        if self.at_set() {
+            return self.arith_set(left, start);
+        }
         let Some(relation) = self.peek().and_then(relation) else {
             return Err(self.unexpected(&["=", "!=", "<", "<=", ">", ">=", "an operator"]));
         };

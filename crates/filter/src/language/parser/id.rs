@@ -78,6 +78,15 @@ impl Parser<'_> {
 
     fn value(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
         let start = self.start();
+        let id = self.bare_value()?;
+        Ok(Expr::Primitive(
+            Primitive::Id(qualifiers, id),
+            self.span_from(start),
+        ))
+    }
+
+    /// A value without qualifiers.
+    pub(super) fn bare_value(&mut self) -> Parsed<Id> {
         let id = match self.peek() {
             Some(TokenKind::Name(name)) => Id::Name(name.clone()),
             // A keyword only since libpcap 1.11: behind qualifiers it is still a name.
@@ -89,11 +98,7 @@ impl Parser<'_> {
             _ => return Err(self.unexpected(VALUE)),
         };
         self.at += 1;
-        let id = self.suffix(id)?;
-        Ok(Expr::Primitive(
-            Primitive::Id(qualifiers, id),
-            self.span_from(start),
-        ))
+        self.suffix(id)
     }
 
     /// `/24` and `mask 255.255.255.0` after an address.

@@ -8,6 +8,7 @@
 //! try is linear.
 
 mod arith;
+mod extension;
 mod id;
 mod primitive;
 
@@ -34,13 +35,13 @@ const CONDITION: &[&str] = &[
     "vlan",
 ];
 
-/// Parses an expression; `None` for an empty one, which accepts every packet.
-pub(crate) fn parse(text: &str) -> Parsed<Option<Expr>> {
+/// Parses an expression, with the extensions of the language or without; `None` for an empty one, which accepts every packet.
+pub(crate) fn parse(text: &str, extensions: bool) -> Parsed<Option<Expr>> {
     if text.len() > limits::EXPRESSION {
         let kind = ErrorKind::TooLong(limits::EXPRESSION);
         return Err(CompileError::new(text.len()..text.len(), kind));
     }
-    let tokens = lexer::tokens(text)?;
+    let tokens = lexer::tokens(text, extensions)?;
     if tokens.is_empty() {
         return Ok(None);
     }
@@ -49,6 +50,7 @@ pub(crate) fn parse(text: &str) -> Parsed<Option<Expr>> {
         tokens: &tokens,
         at: 0,
         depth: 0,
+        extensions,
     };
     let (expr, _) = parser.expression(None)?;
     match parser.peek_token() {
@@ -63,6 +65,7 @@ struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
     depth: usize,
+    extensions: bool,
 }
 
 impl Parser<'_> {
@@ -131,6 +134,9 @@ impl Parser<'_> {
             && let Some(hint) = lexer::word_hint(word)
         {
             return Some(hint);
+        }
+        if !self.extensions && extension::is_word(word) {
+            return Some(Hint::Extensions);
         }
         let wants_value = expected.first() == Some(&VALUE[0]);
         let wants_junction = expected.first() == Some(&"and");
@@ -249,6 +255,7 @@ impl Parser<'_> {
         let begin = self.at;
         let negated = self.negations();
         let value = match self.peek() {
+            _ if self.at_extension() => false,
             Some(TokenKind::Symbol(Symbol::LeftParen)) => self.id_is_next(),
             Some(TokenKind::Number(_)) => !self.arithmetic_follows(1),
             Some(kind) => id::begins(kind),

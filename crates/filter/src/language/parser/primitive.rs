@@ -10,6 +10,9 @@ impl Parser<'_> {
     /// One primitive, and the qualifiers that a value after it takes over.
     pub(super) fn primitive(&mut self) -> Parsed<(Expr, Option<Qualifiers>)> {
         let start = self.start();
+        if self.at_extension() {
+            return Ok((self.extension()?, None));
+        }
         match self.peek() {
             Some(&TokenKind::Keyword(Keyword::Proto(proto))) => {
                 if self.peek_nth(1) == Some(&TokenKind::Symbol(Symbol::LeftBracket)) {
@@ -27,7 +30,7 @@ impl Parser<'_> {
                 Ok((self.relation()?, None))
             }
             Some(TokenKind::Keyword(_)) => match self.special()? {
-                Some(primitive) => Ok((Expr::Primitive(primitive, self.span_from(start)), None)),
+                Some(primitive) => Ok((self.or_inner(primitive, start)?, None)),
                 None => self.qualified(None),
             },
             _ => Err(self.unexpected(CONDITION)),
@@ -79,7 +82,10 @@ impl Parser<'_> {
             direction,
             kind,
         };
-        let expr = self.id(qualifiers)?;
+        let expr = match self.at_set() {
+            true => self.id_set(qualifiers)?,
+            false => self.id(qualifiers)?,
+        };
         Ok((expr, Some(qualifiers)))
     }
 
@@ -152,6 +158,7 @@ impl Parser<'_> {
             Keyword::Inbound => Primitive::Inbound,
             Keyword::Outbound => Primitive::Outbound,
             Keyword::Ifindex => Primitive::Ifindex(self.plain_number()?),
+            Keyword::Vlan if self.at_set() => self.vlan_set()?,
             Keyword::Vlan => Primitive::Vlan(self.optional_number()?),
             Keyword::Mpls => Primitive::Mpls(self.optional_number()?),
             Keyword::Pppoed => Primitive::Pppoed,

@@ -1,0 +1,194 @@
+//! The extensions of the language, each of which begins in a way that is an error in libpcap:
+//! sets (`in { … }`), packets in tunnels (`vxlan inner ( … )`), and `deep ( … )`.
+
+use super::super::ast::{Arith, Element, Expr, Numbers, Primitive, Qualifiers, Tunnel};
+use super::super::keyword::Keyword;
+use super::super::lexer::{self, Symbol, TokenKind};
+use super::{Parsed, Parser};
+use crate::error::{CompileError, ErrorKind};
+
+/// Words that begin a tunnel of the extensions only.
+const TUNNELS: [&str; 2] = ["gtpu", "gre"];
+
+/// Words that mean something in extensions only.
+pub(super) fn is_word(word: &str) -> bool {
+    TUNNELS.contains(&word) || matches!(word, "inner" | "deep" | "in")
+}
+
+impl Parser<'_> {
+    fn name_at(&self, n: usize) -> Option<&str> {
+        match self.peek_nth(n) {
+            Some(TokenKind::Name(name)) if self.extensions => Some(name),
+            _ => None,
+        }
+    }
+
+    fn symbol_is_at(&self, n: usize, symbol: Symbol) -> bool {
+        self.peek_nth(n) == Some(&TokenKind::Symbol(symbol))
+    }
+
+    /// Whether `inner (` comes `n` tokens on.
+    fn inner_is_at(&self, n: usize) -> bool {
+        self.name_at(n) == Some("inner") && self.symbol_is_at(n + 1, Symbol::LeftParen)
+    }
+
+    /// Whether `in {` comes next.
+    pub(super) fn at_set(&self) -> bool {
+        self.name_at(0) == Some("in") && self.symbol_is_at(1, Symbol::LeftBrace)
+    }
+
+    /// Whether a condition of the extensions begins here: with a word that would be a name in
+    /// libpcap, followed by what cannot follow a name there.
+    pub(super) fn at_extension(&self) -> bool {
+        let numbered = matches!(self.peek_nth(1), Some(TokenKind::Number(_)));
+        let inner_follows = self.inner_is_at(1 + usize::from(numbered));
+        if self.at_keyword(Keyword::Vxlan) {
+            return inner_follows;
+        }
+        match self.name_at(0) {
+            Some("deep") => self.symbol_is_at(1, Symbol::LeftParen),
+            Some(word) => inner_follows && TUNNELS.contains(&word),
+            None => false,
+        }
+    }
+
+    /// The condition for which [`at_extension`](Self::at_extension) is true.
+    pub(super) fn extension(&mut self) -> Parsed<Expr> {
+        let start = self.start();
+        let word = self.name_at(0).unwrap_or("vxlan").to_owned();
+        self.at += 1;
+        if word == "deep" {
+            let inner = self.parenthesised()?;
+            return Ok(Expr::Deep(Box::new(inner), self.span_from(start)));
+        }
+        let number = match self.peek() {
+            Some(&TokenKind::Number(number)) => {
+                self.at += 1;
+                Some(number)
+            }
+            _ => None,
+        };
+        let tunnel = match word.as_str() {
+            "vxlan" => Tunnel::Vxlan(number),
+            "gtpu" => Tunnel::Gtpu(number),
+            _ => Tunnel::Gre(number),
+        };
+        self.inner(tunnel, start)
+    }
+
+    /// A primitive, which becomes a tunnel where `inner ( … )` follows it.
+    pub(super) fn or_inner(&mut self, primitive: Primitive, start: usize) -> Parsed<Expr> {
+        let tunnel = match primitive {
+            Primitive::Vlan(id) => Some(Tunnel::Vlan(id)),
+            Primitive::Mpls(label) => Some(Tunnel::Mpls(label)),
+            Primitive::Pppoes(session) => Some(Tunnel::Pppoes(session)),
+            Primitive::Geneve(network) => Some(Tunnel::Geneve(network)),
+            Primitive::Vxlan(network) => Some(Tunnel::Vxlan(network)),
+            _ => None,
+        };
+        match tunnel {
+            Some(tunnel) if self.inner_is_at(0) => self.inner(tunnel, start),
+            _ => Ok(Expr::Primitive(primitive, self.span_from(start))),
+        }
+    }
+
+    /// `inner ( … )` behind what began at byte `start`.
+    fn inner(&mut self, tunnel: Tunnel, start: usize) -> Parsed<Expr> {
+        let span = self.span_from(start);
+        self.at += 1;
+        let inner = self.parenthesised()?;
+        Ok(Expr::Inner(tunnel, Box::new(inner), span))
+    }
+
+    fn parenthesised(&mut self) -> Parsed<Expr> {
+        let open = self.start();
+        self.at += 1;
+        let (expr, _) = self.nested(|parser| parser.expression(None))?;
+        self.close(open, Symbol::RightParen, &["and", "or", ")"])?;
+        Ok(expr)
+    }
+
+    /// `in { … }` under qualifiers.
+    pub(super) fn id_set(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
+        let start = self.start();
+        let elements = self.set(Self::element)?;
+        let primitive = Primitive::In(qualifiers, elements);
+        Ok(Expr::Primitive(primitive, self.span_from(start)))
+    }
+
+    /// `vlan in { … }`, behind the keyword.
+    pub(super) fn vlan_set(&mut self) -> Parsed<Primitive> {
+        Ok(Primitive::VlanIn(self.set(Self::range)?))
+    }
+
+    /// `arithmetic in { … }`, behind the arithmetic that began at byte `start`.
+    pub(super) fn arith_set(&mut self, left: Arith, start: usize) -> Parsed<Expr> {
+        let ranges = self.set(Self::range)?;
+        let primitive = Primitive::RelationIn(left, ranges);
+        Ok(Expr::Primitive(primitive, self.span_from(start)))
+    }
+
+    /// `in { element, element … }`.
+    fn set<T>(&mut self, mut element: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        self.at += 1;
+        let open = self.start();
+        self.at += 1;
+        let mut elements = vec![element(self)?];
+        while self.take_symbol(Symbol::Comma) {
+            elements.push(element(self)?);
+        }
+        if self.take_symbol(Symbol::RightBrace) {
+            return Ok(elements);
+        }
+        if self.peek().is_some() {
+            return Err(self.unexpected(&[",", "}"]));
+        }
+        Err(CompileError::new(open..open + 1, ErrorKind::Unclosed('{')).expecting(&[",", "}"]))
+    }
+
+    /// A value or a range of numbers.
+    fn element(&mut self) -> Parsed<Element> {
+        if let Some(range) = self.dashed_range()? {
+            return Ok(Element::Numbers(range));
+        }
+        let start = self.start();
+        let id = self.bare_value()?;
+        Ok(Element::Id(id, self.span_from(start)))
+    }
+
+    /// A number or a range of numbers.
+    fn range(&mut self) -> Parsed<Numbers> {
+        match self.dashed_range()? {
+            Some(range) => Ok(range),
+            None => match self.peek() {
+                Some(&TokenKind::Number(number)) => {
+                    self.at += 1;
+                    Ok(Numbers::new(number, number))
+                }
+                _ => Err(self.unexpected(&["a number", "a range such as 80-90"])),
+            },
+        }
+    }
+
+    /// `80-90`, which is one word, or `80 - 90`, which are three.
+    fn dashed_range(&mut self) -> Parsed<Option<Numbers>> {
+        match self.peek() {
+            Some(TokenKind::Name(name)) => {
+                let ends = name.split_once('-').and_then(|(first, last)| {
+                    Some((lexer::plain_number(first)?, lexer::plain_number(last)?))
+                });
+                let Some((first, last)) = ends else {
+                    return Ok(None);
+                };
+                self.at += 1;
+                Ok(Some(Numbers::new(first, last)))
+            }
+            Some(&TokenKind::Number(first)) if self.symbol_is_at(1, Symbol::Minus) => {
+                self.at += 2;
+                let last = self.plain_number()?;
+                Ok(Some(Numbers::new(first, last)))
+            }
+            _ => Ok(None),
+        }
+    }
+}

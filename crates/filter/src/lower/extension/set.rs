@@ -1,0 +1,274 @@
+//! Sets: a value in ranges of numbers, as decisions whose depth is the logarithm of their count.
+
+use std::net::IpAddr;
+
+use super::super::address::{ARP_ENDS, IP_ENDS, RARP_ENDS, left_aligned};
+use super::super::encapsulation::in_range;
+use super::super::port::Ports;
+use super::super::{End, Lowered, Lowering, lookup_failed};
+use crate::error::ErrorKind;
+use crate::ir::{Condition, Relation, Size, Test, ValueId, Values};
+use crate::language::Proto;
+use crate::language::ast::{Arith, Element, Id, Kind, Numbers, Qualifiers};
+use crate::resolve::NameKind;
+
+/// Up to so many ranges are tested one after the other.
+const MOST_IN_ROW: usize = 3;
+
+/// Whether a value is in one of the ranges.
+pub(in super::super) fn member(
+    values: &mut Values,
+    value: ValueId,
+    ranges: &[Numbers],
+) -> Condition {
+    balanced(values, value, &merged(ranges))
+}
+
+/// In ascending order, without overlaps and neighbours.
+fn merged(ranges: &[Numbers]) -> Vec<Numbers> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable();
+    let mut merged: Vec<Numbers> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        match merged.last_mut() {
+            Some(last) if range.first <= last.last.saturating_add(1) => {
+                last.last = last.last.max(range.last);
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+fn balanced(values: &mut Values, value: ValueId, ranges: &[Numbers]) -> Condition {
+    if ranges.len() <= MOST_IN_ROW {
+        let each = ranges.iter().map(|range| between(values, value, *range));
+        return Condition::Any(each.collect());
+    }
+    let (low, high) = ranges.split_at(ranges.len() / 2);
+    let pivot = high.first().map_or(0, |range| range.first);
+    let above = compare(values, value, Relation::GreaterEqual, pivot);
+    // The second question is answered by the first, which the optimiser sees.
+    let below = above.clone().negated();
+    let high = above.and(balanced(values, value, high));
+    let low = below.and(balanced(values, value, low));
+    high.or(low)
+}
+
+fn between(values: &mut Values, value: ValueId, range: Numbers) -> Condition {
+    let Numbers { first, last } = range;
+    if first == last {
+        return compare(values, value, Relation::Equal, first);
+    }
+    let not_above = compare(values, value, Relation::Greater, last).negated();
+    match first {
+        0 => not_above,
+        _ => compare(values, value, Relation::GreaterEqual, first).and(not_above),
+    }
+}
+
+fn compare(values: &mut Values, left: ValueId, relation: Relation, number: u32) -> Condition {
+    let right = values.constant(number);
+    Condition::Test(Test {
+        left,
+        relation,
+        right,
+    })
+}
+
+impl Lowering<'_> {
+    /// `arithmetic in { … }`.
+    pub(in super::super) fn relation_in(
+        &mut self,
+        left: &Arith,
+        ranges: &[Numbers],
+    ) -> Lowered<Condition> {
+        let left = self.arith(left)?;
+        let found = member(self.values, left.value, ranges);
+        Ok(match left.requires {
+            Some(requires) => requires.and(found),
+            None => found,
+        })
+    }
+
+    /// `vlan in { … }`; what comes after lies behind the tag, as after `vlan`.
+    pub(in super::super) fn vlan_in(&mut self, ranges: &[Numbers]) -> Lowered<Condition> {
+        const MAX: u32 = 4095;
+        for range in ranges {
+            in_range("VLAN", Some(range.last), MAX)?;
+        }
+        let tag = self.place.payload;
+        let tagged = self.vlan(None)?;
+        let field = self.values.load(Size::Half, tag);
+        let id = self.values.masked(field, MAX);
+        Ok(tagged.and(member(self.values, id, ranges)))
+    }
+
+    /// Qualifiers with a set: ports and IPv4 addresses together, all else one after the other.
+    pub(in super::super) fn qualified_in(
+        &mut self,
+        q: Qualifiers,
+        elements: &[Element],
+    ) -> Lowered<Condition> {
+        match q.kind {
+            Kind::Port | Kind::Portrange => self.ports_in(q, elements),
+            Kind::Default | Kind::Host | Kind::Net => self.addresses_in(q, elements),
+            Kind::Proto => self.protocols_in(q, elements),
+            Kind::Protochain | Kind::Gateway => Err(ErrorKind::BadQualifier {
+                qualifier: super::super::kind_name(q.kind),
+                to: "a set",
+            }),
+        }
+    }
+
+    fn ports_in(&mut self, q: Qualifiers, elements: &[Element]) -> Lowered<Condition> {
+        // A service may exist for one transport only.
+        let mut groups: Vec<(Option<u32>, Vec<Numbers>)> = Vec::new();
+        for element in elements {
+            let (only, range) = match element {
+                Element::Numbers(range) => (self.port_range(q, *range)?, *range),
+                Element::Id(id, span) => {
+                    let found = self.port_of(q, id);
+                    if found.is_err() {
+                        self.inner = Some(span.clone());
+                    }
+                    found?
+                }
+            };
+            match groups.iter_mut().find(|(known, _)| *known == only) {
+                Some((_, ranges)) => ranges.push(range),
+                None => groups.push((only, vec![range])),
+            }
+        }
+        let mut any = Vec::new();
+        for (only, ranges) in groups {
+            any.push(self.ports(q, only, Ports::In(&merged(&ranges)))?);
+        }
+        Ok(Condition::Any(any))
+    }
+
+    fn protocols_in(&mut self, q: Qualifiers, elements: &[Element]) -> Lowered<Condition> {
+        /// A protocol is a byte over IP, at most two bytes elsewhere.
+        const MOST: u32 = 0x100;
+        let mut any = Vec::new();
+        for element in elements {
+            match element {
+                Element::Id(id, span) => any.push(self.element(q, id, span)?),
+                Element::Numbers(Numbers { first, last }) => {
+                    if last - first >= MOST {
+                        return Err(ErrorKind::OutOfRange {
+                            field: "length of a range of protocols",
+                            value: last - first,
+                            max: MOST,
+                        });
+                    }
+                    for number in *first..=*last {
+                        any.push(self.numbered_protocol(q, number)?);
+                    }
+                }
+            }
+        }
+        Ok(Condition::Any(any))
+    }
+
+    fn element(
+        &mut self,
+        q: Qualifiers,
+        id: &Id,
+        span: &std::ops::Range<usize>,
+    ) -> Lowered<Condition> {
+        let condition = self.qualified(q, id);
+        if condition.is_err() && self.inner.is_none() {
+            self.inner = Some(span.clone());
+        }
+        condition
+    }
+
+    /// IPv4 addresses and networks are ranges of numbers.
+    fn addresses_in(&mut self, q: Qualifiers, elements: &[Element]) -> Lowered<Condition> {
+        let mut ranges = Vec::new();
+        let mut others = Vec::new();
+        for element in elements {
+            let Element::Id(id, span) = element else {
+                return Err(ErrorKind::BadQualifier {
+                    qualifier: super::super::kind_name(q.kind),
+                    to: "a range of numbers",
+                });
+            };
+            match self.ipv4_ranges(q, id) {
+                // What is wrong with it is found out below.
+                Some(found) if self.qualified(q, id).is_ok() => ranges.extend(found),
+                _ => others.push(self.element(q, id, span)?),
+            }
+        }
+        if !ranges.is_empty() {
+            let ranges = merged(&ranges);
+            others.insert(0, self.ipv4_in(q, &ranges)?);
+        }
+        Ok(Condition::Any(others))
+    }
+
+    /// The ranges of IPv4 addresses that a value means, if it means nothing else.
+    fn ipv4_ranges(&mut self, q: Qualifiers, id: &Id) -> Option<Vec<Numbers>> {
+        if !matches!(q.proto, None | Some(Proto::Ip | Proto::Arp | Proto::Rarp)) {
+            return None;
+        }
+        let (address, mask) = match *id {
+            Id::Dotted(dotted) => {
+                let address = dotted.ipv4?;
+                (address.address(), address.mask())
+            }
+            Id::DottedPrefix(dotted, bits @ 0..=32) => {
+                let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+                (dotted.ipv4?.address(), mask)
+            }
+            Id::DottedMask(dotted, mask) => {
+                let mask = mask.ipv4?.address();
+                // Only the mask of a prefix makes a range.
+                if mask.leading_ones() != mask.count_ones() {
+                    return None;
+                }
+                (dotted.ipv4?.address(), mask)
+            }
+            Id::Number(number) if q.kind == Kind::Net => left_aligned(number),
+            Id::Number(number) => (number, u32::MAX),
+            Id::Name(ref name) if q.kind != Kind::Net => return self.hosts_ipv4(name),
+            _ => return None,
+        };
+        Some(vec![Numbers::new(address, address | !mask)])
+    }
+
+    /// The addresses of a host that has no others than IPv4 addresses.
+    fn hosts_ipv4(&mut self, name: &str) -> Option<Vec<Numbers>> {
+        let found = self.resolver.host(name);
+        let addresses = found.map_err(lookup_failed(NameKind::Host, name)).ok()?;
+        let ipv4 = |address: &IpAddr| match address {
+            IpAddr::V4(address) => Some(Numbers::new(address.to_bits(), address.to_bits())),
+            IpAddr::V6(_) => None,
+        };
+        let ranges: Option<Vec<Numbers>> = addresses.iter().map(ipv4).collect();
+        ranges.filter(|ranges| !ranges.is_empty())
+    }
+
+    /// As the test of one address, with its ranges in the place of the number.
+    fn ipv4_in(&mut self, q: Qualifiers, ranges: &[Numbers]) -> Lowered<Condition> {
+        let mut any = Vec::new();
+        let protos: &[(u32, u32, u32)] = match q.proto {
+            Some(Proto::Ip) => &[IP_ENDS],
+            Some(Proto::Arp) => &[ARP_ENDS],
+            Some(Proto::Rarp) => &[RARP_ENDS],
+            // Behind MPLS labels there is only IP.
+            _ if self.labels > 0 => &[IP_ENDS],
+            _ => &[IP_ENDS, ARP_ENDS, RARP_ENDS],
+        };
+        for &(ether, src, dst) in protos {
+            any.push(self.in_direction(q.direction, |this, end| {
+                let at = this.place.network + if end == End::Src { src } else { dst };
+                let network = this.network(ether)?;
+                let field = this.values.load(Size::Word, at);
+                Ok(network.and(member(this.values, field, ranges)))
+            })?);
+        }
+        Ok(Condition::Any(any))
+    }
+}
