@@ -99,14 +99,28 @@ const EXTENSION_SYMBOLS: &[(&str, Symbol)] = &[
 /// Splits the whole expression; the symbols of the extensions are tokens only on request.
 pub(super) fn tokens(text: &str, extensions: bool) -> Result<Vec<Token>, CompileError> {
     let bytes = text.as_bytes();
-    let mut tokens = Vec::new();
+    let mut tokens: Vec<Token> = Vec::new();
     let mut at = 0;
+    // In a set, a name ends where the element does.
+    let mut in_set = false;
     while let Some(&byte) = bytes.get(at) {
         if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
             at += 1;
             continue;
         }
-        let (kind, len) = next(text, at, extensions)?;
+        let (kind, len) = match in_set && byte == b'\\' {
+            true => escaped(
+                &text[at..],
+                at,
+                &[' ', '!', '(', ')', '\n', '\t', '\r', ',', '}'],
+            )?,
+            false => next(text, at, extensions)?,
+        };
+        match kind {
+            TokenKind::Symbol(Symbol::LeftBrace) => in_set = true,
+            TokenKind::Symbol(Symbol::RightBrace) => in_set = false,
+            _ => {}
+        }
         tokens.push(Token {
             kind,
             span: at..at + len,
@@ -120,7 +134,7 @@ pub(super) fn tokens(text: &str, extensions: bool) -> Result<Vec<Token>, Compile
 fn next(text: &str, at: usize, extensions: bool) -> Result<(TokenKind, usize), CompileError> {
     let rest = &text[at..];
     if rest.starts_with('\\') {
-        return escaped(rest, at);
+        return escaped(rest, at, &[' ', '!', '(', ')', '\n', '\t', '\r']);
     }
     let word = word_length(rest);
     let mac = mac_length(rest);
@@ -156,11 +170,9 @@ fn next(text: &str, at: usize, extensions: bool) -> Result<(TokenKind, usize), C
     })
 }
 
-/// `\name`: the name without its meaning as a keyword.
-fn escaped(rest: &str, at: usize) -> Result<(TokenKind, usize), CompileError> {
-    let end = rest[1..]
-        .find([' ', '!', '(', ')', '\n', '\t', '\r'])
-        .map_or(rest.len(), |n| n + 1);
+/// `\name`: the name without its meaning as a keyword, up to one of `ends`.
+fn escaped(rest: &str, at: usize, ends: &[char]) -> Result<(TokenKind, usize), CompileError> {
+    let end = rest[1..].find(ends).map_or(rest.len(), |n| n + 1);
     if end == 1 {
         return Err(CompileError::new(at..at + 1, ErrorKind::EmptyEscape));
     }

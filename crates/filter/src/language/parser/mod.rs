@@ -135,7 +135,7 @@ impl Parser<'_> {
         {
             return Some(hint);
         }
-        if !self.extensions && extension::is_word(word) {
+        if self.belongs_to_extensions(word) {
             return Some(Hint::Extensions);
         }
         let wants_value = expected.first() == Some(&VALUE[0]);
@@ -156,6 +156,11 @@ impl Parser<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Whether a word means something only in the extensions, which are off.
+    fn belongs_to_extensions(&self, word: &str) -> bool {
+        !self.extensions && extension::is_word(word)
     }
 
     /// Symbols after a complete condition: an operator of arithmetic, as in `ip & 1`.
@@ -267,8 +272,10 @@ impl Parser<'_> {
         }
         let Some(qualifiers) = inherited else {
             let token = self.peek_token().map_or(0..0, |token| token.span.clone());
-            let hint = match lexer::word_hint(&self.text[token.clone()]) {
+            let word = &self.text[token.clone()];
+            let hint = match lexer::word_hint(word) {
                 Some(hint) => hint,
+                None if self.belongs_to_extensions(word) => Hint::Extensions,
                 None => Hint::Inheritance,
             };
             return Err(CompileError::new(token, ErrorKind::NothingToInherit).hinting(hint));
