@@ -21,6 +21,7 @@ pub struct Filter {
     expression: String,
     netmask: Option<u32>,
     optimize: bool,
+    extensions: bool,
     resolver: Arc<dyn Resolver + Send + Sync>,
 }
 
@@ -33,6 +34,7 @@ impl Filter {
             expression: expression.into(),
             netmask: None,
             optimize: true,
+            extensions: false,
             resolver: Arc::new(SystemResolver::default()),
         }
     }
@@ -48,6 +50,14 @@ impl Filter {
     #[must_use]
     pub fn with_optimizer(mut self, on: bool) -> Self {
         self.optimize = on;
+        self
+    }
+
+    /// The same with the extensions of the language off (as they are) or on: sets, packets in
+    /// tunnels, transports behind the extension headers of IPv6.
+    #[must_use]
+    pub fn with_extensions(mut self, on: bool) -> Self {
+        self.extensions = on;
         self
     }
 
@@ -117,6 +127,7 @@ impl Filter {
         let mut options = CompileOptions::new(ringtap_filter::LinkType(link_type.to_dlt()));
         options.netmask = self.netmask;
         options.optimize = self.optimize;
+        options.extensions = self.extensions;
         adapt(&mut options);
         compile(&self.expression, &options, &*self.resolver).map_err(|error| Error::Filter {
             expression: self.expression.clone(),
@@ -132,6 +143,7 @@ impl fmt::Debug for Filter {
             .field("expression", &self.expression)
             .field("netmask", &self.netmask)
             .field("optimize", &self.optimize)
+            .field("extensions", &self.extensions)
             .finish_non_exhaustive()
     }
 }

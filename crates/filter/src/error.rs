@@ -200,7 +200,9 @@ pub enum Hint {
     )]
     Inheritance,
     /// A word or character of the extensions, which are off.
-    #[error("this belongs to the extensions of the language, which must be switched on")]
+    #[error(
+        "this belongs to the extensions of the language, which must be switched on (--extended)"
+    )]
     Extensions,
     /// A mistyped name of a host.
     #[error("the name was found neither as an address nor by the resolver")]

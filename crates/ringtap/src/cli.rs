@@ -87,6 +87,9 @@ pub(crate) struct DumpArgs {
     /// Do not optimize the filter's program
     #[arg(short = 'O', long = "no-optimize")]
     pub(crate) no_optimize: bool,
+    /// Understand the extensions of the language too: sets, packets in tunnels, IPv6 extension headers
+    #[arg(long)]
+    pub(crate) extended: bool,
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: CaptureArgs,
     #[command(flatten, next_help_heading = "Reading files")]
@@ -226,6 +229,9 @@ pub(crate) struct StatArgs {
     /// Filters as in pcap-filter(7), each one argument: quote it; '' is every packet
     #[arg(value_name = "FILTER", required = true)]
     pub(crate) filters: Vec<String>,
+    /// Understand the extensions of the language too: sets, packets in tunnels, IPv6 extension headers
+    #[arg(long)]
+    pub(crate) extended: bool,
     /// Time between two counts, such as 500ms, 1s, 5m
     #[arg(long, value_name = "DUR", default_value = "1s", value_parser = values::interval)]
     pub(crate) interval: Duration,
@@ -274,6 +280,9 @@ pub(crate) struct FilterArgs {
     /// Do not optimize the program
     #[arg(short = 'O', long = "no-optimize")]
     pub(crate) no_optimize: bool,
+    /// Understand the extensions of the language too: sets, packets in tunnels, IPv6 extension headers
+    #[arg(long)]
+    pub(crate) extended: bool,
     /// The decisions in words, and what they cost
     #[arg(long)]
     pub(crate) explain: bool,

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
             link_type_of_a_file,
         ),
         test("a_filter_is_read_from_a_file", &[], filter_of_a_file),
+        test("extensions_are_switched_on", &[], extensions),
         test("usage_errors_exit_with_2", &[], usage_errors),
     ])
 }
@@ -265,6 +266,17 @@ fn filter_of_a_file() {
         ringtap(&["filter", "-F", "/no/such/file"]).status.code(),
         Some(1)
     );
+}
+
+fn extensions() {
+    let expression = "deep (tcp port in { 80, 443 }) or vxlan inner (arp)";
+    let program = filter(&["-ddd", "--extended", expression]);
+    let of_dump = printed(&["dump", "-ddd", "-y", "EN10MB", "--extended", expression]);
+    assert_eq!(program, of_dump);
+    let refused = ringtap(&["filter", expression]);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(error.contains("--extended"), "{error}");
 }
 
 fn usage_errors() {

@@ -5,7 +5,8 @@
 //! found by their names: `takes` and `leaves` list packets of
 //! `testdata/filter/documentation/packets.txt` (a dash for none). Where the first column is headed
 //! `example with names`, only ringtap is asked, for libpcap looks names up on the system; where it is
-//! `refused`, both must refuse.
+//! `refused`, both must refuse; where it is `extension`, libpcap must, and ringtap without
+//! extensions.
 #![forbid(unsafe_code)]
 
 mod page;
@@ -72,11 +73,12 @@ impl Book {
     }
 }
 
-fn options(sample: &Sample, optimize: bool) -> CompileOptions {
+fn options(example: &Example, sample: &Sample, optimize: bool) -> CompileOptions {
     let mut options = CompileOptions::new(LinkType(sample.dlt));
     options.netmask = Some(NETMASK);
     options.optimize = optimize;
     options.ancillary = true;
+    options.extensions = example.expected == Expected::Extension;
     options
 }
 
@@ -125,17 +127,23 @@ fn examples() {
     let mut complaints = Complaints::default();
     let mut not_yet = 0;
     for example in book.examples() {
-        if example.expected == Expected::Refused {
+        if matches!(example.expected, Expected::Refused | Expected::Extension) {
             let mut options = CompileOptions::new(LinkType(example.dlt));
             options.netmask = None;
-            if compile(&example.expression, &options, &Tables::new()).is_ok() {
+            if compile(&example.expression, &options, &names).is_ok() {
                 complaints.add(example, "is accepted");
             }
+        }
+        if example.expected == Expected::Refused {
             continue;
         }
         for (name, sample, taken) in book.packets(example) {
             for optimize in [true, false] {
-                match compile(&example.expression, &options(sample, optimize), &names) {
+                match compile(
+                    &example.expression,
+                    &options(example, sample, optimize),
+                    &names,
+                ) {
                     // Named as such, not compiled into something else.
                     Err(error) if is_not_yet(&error.kind) => not_yet += 1,
                     Err(error) => complaints.add(example, error),
@@ -173,7 +181,7 @@ fn libpcap() {
         };
         match example.expected {
             Expected::Names => {}
-            Expected::Refused => {
+            Expected::Refused | Expected::Extension => {
                 match oracle.compile(&example.expression, how(example.dlt, None)) {
                     Err(OracleError::Refused(_)) => {}
                     Err(error) => panic!("{error}"),
@@ -182,9 +190,8 @@ fn libpcap() {
             }
             Expected::Verdicts => {
                 for (name, sample, taken) in book.packets(example) {
-                    let program =
-                        oracle.compile(&example.expression, how(sample.dlt, Some(NETMASK)));
-                    match program {
+                    let how = how(sample.dlt, Some(NETMASK));
+                    match oracle.compile(&example.expression, how) {
                         Err(error) => complaints.add(example, error),
                         Ok(program) => {
                             let verdict = oracle.filter(&program, &sample.data, sample.len());

@@ -12,6 +12,8 @@ pub(crate) enum Expected {
     Verdicts,
     /// The same, with names that a resolver knows.
     Names,
+    /// The same, with the extensions of the language; libpcap refuses it.
+    Extension,
     /// It is no filter.
     Refused,
 }
@@ -67,6 +69,7 @@ impl Columns {
         let expected = match heading.first()?.as_str() {
             "example" => Expected::Verdicts,
             "example with names" => Expected::Names,
+            "extension" => Expected::Extension,
             "refused" => Expected::Refused,
             _ => return None,
         };

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         test("errors_show_the_place", &[], errors),
         test("programs_stay_small", &[], sizes),
     ];
-    let groups: [(&str, fn(Machines)); 3] = [
+    let groups: [(&str, Verdicts); 3] = [
         ("sets", sets::verdicts),
         ("tunnels", tunnels::verdicts),
         ("chains_of_ipv6", chains::verdicts),
@@ -36,6 +36,9 @@ fn main() -> ExitCode {
     }
     suite(tests)
 }
+
+/// The verdicts of one group of extensions.
+type Verdicts = fn(Machines);
 
 /// Every expression of the corpus: the same program, or the same error, as without extensions.
 fn unchanged() {

@@ -70,7 +70,11 @@ fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
 fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
     let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
     let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
-    Ok(filter.map(|filter| filter.with_optimizer(!args.no_optimize)))
+    Ok(filter.map(|filter| {
+        filter
+            .with_optimizer(!args.no_optimize)
+            .with_extensions(args.extended)
+    }))
 }
 
 /// Gives up what the run needs no more, in the order that `-Z` asks for: files are created as the

@@ -61,7 +61,11 @@ pub(crate) fn run(args: &StatArgs) -> ExitCode {
 }
 
 fn try_run(args: &StatArgs) -> Result<(), Failure> {
-    let filters: Vec<Filter> = args.filters.iter().map(Filter::new).collect();
+    let filters: Vec<Filter> = args
+        .filters
+        .iter()
+        .map(|text| Filter::new(text).with_extensions(args.extended))
+        .collect();
     let options = StatOptions {
         mode: args.mode.into(),
         direction: args.direction.into(),
