@@ -1,7 +1,5 @@
 //! Applying a filter to a stretch of records, and bringing what it chose together.
 
-use std::iter;
-
 use crate::filtered::{PacketFilter, Range, Records};
 use crate::run::Encoding;
 
@@ -15,6 +13,8 @@ pub(super) struct Scratch {
     /// Where each record begins.
     pub(super) starts: Vec<usize>,
     wanted: Vec<bool>,
+    /// The numbers of the records that are wanted, and maybe more behind them.
+    chosen: Vec<usize>,
 }
 
 impl Scratch {
@@ -36,10 +36,12 @@ impl Scratch {
             end: 0,
             packets: 0,
         };
-        let ends = self.starts.iter().skip(1).copied();
-        let ends = ends.chain(iter::once(bytes.len()));
-        let records = self.starts.iter().copied().zip(ends);
-        for ((start, end), _) in records.zip(&self.wanted).filter(|(_, wanted)| **wanted) {
+        // So that each record ends where another begins.
+        self.starts.push(bytes.len());
+        for &index in number_wanted(&self.wanted, &mut self.chosen) {
+            let Some(&[start, end]) = self.starts.get(index..index + 2) else {
+                break;
+            };
             let length = end - start;
             if range.packets > 0 && start != range.end && length >= SMALL {
                 ranges.push(range);
@@ -61,6 +63,40 @@ impl Scratch {
         }
         if range.packets > 0 {
             ranges.push(range);
+        }
+    }
+}
+
+/// The numbers of what is wanted, at the start of `numbers`. What a filter takes cannot be foreseen,
+/// by the processor neither; so there is no branch on it.
+fn number_wanted<'n>(wanted: &[bool], numbers: &'n mut Vec<usize>) -> &'n [usize] {
+    if numbers.len() < wanted.len() {
+        numbers.resize(wanted.len(), 0);
+    }
+    let mut count = 0;
+    for (index, wanted) in wanted.iter().enumerate() {
+        if let Some(number) = numbers.get_mut(count) {
+            *number = index;
+        }
+        count += usize::from(*wanted);
+    }
+    &numbers[..count]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_wanted() {
+        let mut numbers = Vec::new();
+        for (wanted, expected) in [
+            (&[false, true, true, false, true][..], &[1, 2, 4][..]),
+            (&[true; 3], &[0, 1, 2]),
+            (&[false], &[]),
+            (&[], &[]),
+        ] {
+            assert_eq!(number_wanted(wanted, &mut numbers), expected);
         }
     }
 }
