@@ -19,5 +19,6 @@ pub mod resolve;
 pub mod sched;
 pub mod tap;
 pub mod ticker;
+pub mod xsk;
 
 pub use error::{Error, Result};

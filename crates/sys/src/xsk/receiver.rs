@@ -1,0 +1,350 @@
+//! A socket that receives the packets of one queue.
+
+use std::mem::size_of_val;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::ring::{Descriptor, Ring};
+use super::umem::Umem;
+use crate::{Error, Result};
+
+/// Bytes that the kernel keeps free in front of each packet, for XDP programs
+/// (`XDP_PACKET_HEADROOM`).
+const HEADROOM: u32 = 256;
+
+/// How to receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverOptions {
+    /// Index of the device, in the calling thread's network namespace.
+    pub ifindex: u32,
+    /// The receive queue.
+    pub queue: u32,
+    /// Frames of memory, a power of two; each holds one packet.
+    pub frames: u32,
+    /// Bytes of a frame: 2048 or 4096. A packet may be 256 bytes shorter than that at most.
+    pub frame_size: u32,
+    /// How packets come into the memory.
+    pub binding: Binding,
+}
+
+/// How packets come into the memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Binding {
+    /// The adapter writes them there, where its driver can; else they are copied.
+    #[default]
+    Automatic,
+    /// They are copied.
+    Copy,
+    /// The adapter writes them there, or there are none.
+    ZeroCopy,
+}
+
+impl Binding {
+    fn flags(self) -> u16 {
+        let mode = match self {
+            Self::Automatic => 0,
+            Self::Copy => libc::XDP_COPY,
+            Self::ZeroCopy => libc::XDP_ZEROCOPY,
+        };
+        mode | libc::XDP_USE_NEED_WAKEUP
+    }
+}
+
+/// What a socket lost, in packets (`struct xdp_statistics`, 5.9 for all).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// For other reasons than the following; the packet was too long for a frame.
+    pub dropped: u64,
+    /// The receive ring was full.
+    pub ring_full: u64,
+    /// There was no free frame.
+    pub no_frame: u64,
+    /// Addresses in the fill ring that the kernel refused.
+    pub invalid: u64,
+}
+
+/// A socket with its memory and rings. Dropped, it is gone from every map that redirects to it.
+#[derive(Debug)]
+pub struct Receiver {
+    // Dropped in this order: the socket before the memory that the kernel writes to for it.
+    socket: OwnedFd,
+    fill: Ring<u64>,
+    receive: Ring<Descriptor>,
+    umem: Umem,
+    zero_copy: bool,
+}
+
+impl Receiver {
+    /// Opens a socket and binds it to the queue, with all frames ready to be filled. Needs
+    /// `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// EINVAL for frames that are no power of two or have another size, and for a queue that the
+    /// device does not have; EBUSY where another socket has the queue; EOPNOTSUPP without zero-copy
+    /// in the driver; ENOBUFS where memory may not be locked.
+    pub fn open(options: &ReceiverOptions) -> Result<Self> {
+        let context = || format!("queue {} of interface {}", options.queue, options.ifindex);
+        if !options.frames.is_power_of_two() || ![2048, 4096].contains(&options.frame_size) {
+            let invalid = std::io::Error::from_raw_os_error(libc::EINVAL);
+            return Err(Error::new("setsockopt(XDP_UMEM_REG)", context(), invalid));
+        }
+        // SAFETY: takes no pointer; the result is checked before use.
+        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(Error::last("socket(AF_XDP)", context()));
+        }
+        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let umem = Umem::new(options.frames, options.frame_size)?;
+        register(&socket, &umem)?;
+        for (option, call) in [
+            (libc::XDP_UMEM_FILL_RING, "setsockopt(XDP_UMEM_FILL_RING)"),
+            (
+                libc::XDP_UMEM_COMPLETION_RING,
+                "setsockopt(XDP_UMEM_COMPLETION_RING)",
+            ),
+            (libc::XDP_RX_RING, "setsockopt(XDP_RX_RING)"),
+        ] {
+            set(&socket, option, &options.frames, call)?;
+        }
+        let offsets = ring_offsets(&socket)?;
+        let fill_page = libc::off_t::try_from(libc::XDP_UMEM_PGOFF_FILL_RING).unwrap_or(0);
+        let size = options.frames;
+        let mut fill = Ring::map(socket.as_fd(), fill_page, offsets.fr, size)?;
+        let receive = Ring::map(socket.as_fd(), libc::XDP_PGOFF_RX_RING, offsets.rx, size)?;
+        for frame in 0..umem.frames() {
+            fill.write(frame, u64::from(frame) * u64::from(umem.frame_size()));
+        }
+        fill.publish(umem.frames());
+        bind(&socket, options).map_err(|source| Error::new("bind(AF_XDP)", context(), source))?;
+        Ok(Self {
+            zero_copy: is_zero_copy(&socket),
+            socket,
+            fill,
+            receive,
+            umem,
+        })
+    }
+
+    /// Whether the adapter writes packets into the memory itself.
+    #[must_use]
+    pub fn is_zero_copy(&self) -> bool {
+        self.zero_copy
+    }
+
+    /// The longest packet that a frame holds, in bytes.
+    #[must_use]
+    pub fn longest_packet(&self) -> u32 {
+        self.umem.frame_size() - HEADROOM
+    }
+
+    /// Bytes of memory for packets.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.umem.len()
+    }
+
+    /// The packets that have come, `most` of them at most; empty where none has. No system call,
+    /// unless the driver asks for one.
+    pub fn batch(&mut self, most: u32) -> Batch<'_> {
+        if self.fill.needs_wakeup() {
+            self.wake_kernel();
+        }
+        let count = self.receive.available().min(most);
+        Batch {
+            receiver: self,
+            count,
+        }
+    }
+
+    /// What was lost since the opening.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn statistics(&self) -> Result<Statistics> {
+        // SAFETY: the structure holds integers only, for which zero is valid.
+        let mut found: libc::xdp_statistics = unsafe { std::mem::zeroed() };
+        let call = "getsockopt(XDP_STATISTICS)";
+        // Older kernels fill the first fields only, and the others stay zero.
+        get(&self.socket, libc::XDP_STATISTICS, &mut found, call)?;
+        Ok(Statistics {
+            dropped: found.rx_dropped,
+            ring_full: found.rx_ring_full,
+            no_frame: found.rx_fill_ring_empty_descs,
+            invalid: found.rx_invalid_descs,
+        })
+    }
+
+    /// Has the kernel take frames from the fill ring again.
+    fn wake_kernel(&self) {
+        // SAFETY: no buffer is passed. It fails only for reasons that a later call meets again.
+        unsafe {
+            libc::recvfrom(
+                self.socket.as_raw_fd(),
+                std::ptr::null_mut(),
+                0,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        };
+    }
+}
+
+impl AsFd for Receiver {
+    /// For maps that redirect to the socket, and for waiting until there is something to read.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Packets, borrowed in place. Dropped, their frames go back to be filled.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    receiver: &'a mut Receiver,
+    count: u32,
+}
+
+/// A packet of a batch: its bytes, all of them.
+pub type Packet<'a> = &'a [u8];
+
+impl Batch<'_> {
+    /// How many packets.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The packets in the order in which they came.
+    pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
+        (0..self.count).map(|at| {
+            let Descriptor { address, len, .. } = self.receiver.receive.entry(at);
+            // SAFETY: the kernel has put the frame into the receive ring, and it goes back to the
+            // fill ring only when the batch, from which the slice borrows, is dropped.
+            let bytes = unsafe { self.receiver.umem.bytes(address, len) };
+            // The kernel writes no other descriptors.
+            bytes.unwrap_or_default()
+        })
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        let Receiver {
+            fill,
+            receive,
+            umem,
+            ..
+        } = &mut *self.receiver;
+        for at in 0..self.count {
+            // There are as many frames as entries in the ring: it has room for each.
+            fill.write(at, umem.frame_of(receive.entry(at).address));
+        }
+        fill.publish(self.count);
+        receive.release(self.count);
+    }
+}
+
+fn register(socket: &OwnedFd, umem: &Umem) -> Result<()> {
+    // SAFETY: the structure holds integers only, for which zero is valid.
+    let mut registration: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
+    registration.addr = umem.address();
+    registration.len = umem.len() as u64;
+    registration.chunk_size = umem.frame_size();
+    let call = "setsockopt(XDP_UMEM_REG)";
+    set(socket, libc::XDP_UMEM_REG, &registration, call)
+}
+
+fn ring_offsets(socket: &OwnedFd) -> Result<libc::xdp_mmap_offsets> {
+    // SAFETY: the structure holds integers only, for which zero is valid.
+    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
+    let call = "getsockopt(XDP_MMAP_OFFSETS)";
+    get(socket, libc::XDP_MMAP_OFFSETS, &mut offsets, call)?;
+    Ok(offsets)
+}
+
+fn is_zero_copy(socket: &OwnedFd) -> bool {
+    /// `XDP_OPTIONS_ZEROCOPY`.
+    const ZERO_COPY: u32 = 1;
+    let mut flags = 0_u32;
+    let told = get(
+        socket,
+        libc::XDP_OPTIONS,
+        &mut flags,
+        "getsockopt(XDP_OPTIONS)",
+    );
+    told.is_ok() && flags & ZERO_COPY != 0
+}
+
+fn bind(socket: &OwnedFd, options: &ReceiverOptions) -> std::io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::sa_family_t::try_from(libc::AF_XDP).unwrap_or_default(),
+        sxdp_flags: options.binding.flags(),
+        sxdp_ifindex: options.ifindex,
+        sxdp_queue_id: options.queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    // SAFETY: pointer and length describe `address`, which outlives the call.
+    let bound = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            socklen(&address),
+        )
+    };
+    if bound < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T, call: &'static str) -> Result<()> {
+    // SAFETY: pointer and length describe `value`, which outlives the call and is only read.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            option,
+            std::ptr::from_ref(value).cast(),
+            socklen(value),
+        )
+    };
+    if done < 0 {
+        return Err(Error::last(call, ""));
+    }
+    Ok(())
+}
+
+/// Reads an option into `value`, of which the kernel may fill the first bytes only. All types that
+/// are passed here consist of integers.
+fn get<T: Copy>(
+    socket: &OwnedFd,
+    option: libc::c_int,
+    value: &mut T,
+    call: &'static str,
+) -> Result<()> {
+    let mut len = socklen(value);
+    // SAFETY: pointer and length describe `value`, which outlives the call.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            option,
+            std::ptr::from_mut(value).cast(),
+            &raw mut len,
+        )
+    };
+    if done < 0 {
+        return Err(Error::last(call, ""));
+    }
+    Ok(())
+}
+
+fn socklen<T>(value: &T) -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of_val(value)).unwrap_or(libc::socklen_t::MAX)
+}

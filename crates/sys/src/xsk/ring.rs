@@ -1,0 +1,157 @@
+//! One ring: a mapping with two counters, flags and an array of entries.
+
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::{Error, Result};
+
+/// `XDP_RING_NEED_WAKEUP`: the kernel waits for a system call.
+const NEED_WAKEUP: u32 = 1;
+
+/// A type that rings hold.
+///
+/// # Safety
+/// Every bit pattern is a value of it, and the kernel lays it out in the same way.
+pub(super) unsafe trait Entry: Copy {}
+
+// SAFETY: the fill ring holds addresses of 64 bits.
+unsafe impl Entry for u64 {}
+
+/// A received packet (`struct xdp_desc`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Descriptor {
+    /// The packet's first byte in the UMEM.
+    pub(super) address: u64,
+    /// Bytes.
+    pub(super) len: u32,
+    pub(super) options: u32,
+}
+
+const _: () = assert!(size_of::<Descriptor>() == size_of::<libc::xdp_desc>());
+// SAFETY: integers only, in the order and with the size of the kernel's structure.
+unsafe impl Entry for Descriptor {}
+
+/// Where the parts of a ring lie (`struct xdp_ring_offset`), in bytes from its mapping's begin.
+pub(super) type Offsets = libc::xdp_ring_offset;
+
+/// A ring of entries, mapped.
+#[derive(Debug)]
+pub(super) struct Ring<T> {
+    start: NonNull<u8>,
+    len: usize,
+    offsets: Offsets,
+    size: u32,
+    /// Our own counter; the kernel only reads it.
+    own: u32,
+    entries: PhantomData<T>,
+}
+
+// SAFETY: the mapping has one owner on this side, and methods that write take `&mut self`.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+impl<T: Entry> Ring<T> {
+    /// Maps a ring of `size` entries (a power of two) of a socket.
+    pub(super) fn map(
+        socket: BorrowedFd<'_>,
+        page_offset: libc::off_t,
+        offsets: Offsets,
+        size: u32,
+    ) -> Result<Self> {
+        let entries = usize::try_from(offsets.desc).unwrap_or(usize::MAX);
+        let len = entries.saturating_add(size as usize * size_of::<T>());
+        // SAFETY: no address is asked for, so that nothing that exists is replaced.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                socket.as_raw_fd(),
+                page_offset,
+            )
+        };
+        let failed = || Error::last("mmap(AF_XDP ring)", format!("{size} entries"));
+        if address == libc::MAP_FAILED {
+            return Err(failed());
+        }
+        Ok(Self {
+            start: NonNull::new(address.cast()).ok_or_else(failed)?,
+            len,
+            offsets,
+            size,
+            own: 0,
+            entries: PhantomData,
+        })
+    }
+
+    /// As the consumer: how many entries the kernel has written that were not released yet.
+    pub(super) fn available(&self) -> u32 {
+        let produced = self.counter(self.offsets.producer).load(Ordering::Acquire);
+        produced.wrapping_sub(self.own)
+    }
+
+    /// As the consumer: the entry `ahead` of the first that was not released; less than
+    /// [`Ring::available`].
+    pub(super) fn entry(&self, ahead: u32) -> T {
+        let slot = self.slot(self.own.wrapping_add(ahead));
+        // SAFETY: inside the array (`slot`), aligned by the kernel's layout, written by the kernel
+        // before it published the counter that `available` read; `T` takes every bit pattern.
+        unsafe { slot.read() }
+    }
+
+    /// As the consumer: gives the first `count` entries back to the kernel.
+    pub(super) fn release(&mut self, count: u32) {
+        self.own = self.own.wrapping_add(count);
+        let consumer = self.counter(self.offsets.consumer);
+        consumer.store(self.own, Ordering::Release);
+    }
+
+    /// As the producer: writes an entry `ahead` of the last published. The ring must have room,
+    /// which those have that never hold more entries than there are frames.
+    pub(super) fn write(&mut self, ahead: u32, entry: T) {
+        let slot = self.slot(self.own.wrapping_add(ahead));
+        // SAFETY: inside the array (`slot`), aligned by the kernel's layout; the kernel does not
+        // read it before it is published.
+        unsafe { slot.write(entry) };
+    }
+
+    /// As the producer: hands `count` entries to the kernel.
+    pub(super) fn publish(&mut self, count: u32) {
+        self.own = self.own.wrapping_add(count);
+        let producer = self.counter(self.offsets.producer);
+        producer.store(self.own, Ordering::Release);
+    }
+
+    /// Whether the kernel waits for a system call before it goes on.
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.counter(self.offsets.flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0
+    }
+
+    fn counter(&self, offset: u64) -> &AtomicU32 {
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        assert!(offset <= self.len - 4 && offset.is_multiple_of(4));
+        // SAFETY: in bounds and aligned as just checked, mapped as long as `self` lives; both sides
+        // access it whole.
+        unsafe { AtomicU32::from_ptr(self.start.add(offset).as_ptr().cast()) }
+    }
+
+    /// The place of the entry with this number.
+    fn slot(&self, number: u32) -> NonNull<T> {
+        let index = (number & (self.size - 1)) as usize;
+        let offset = usize::try_from(self.offsets.desc).unwrap_or(usize::MAX);
+        // SAFETY: the mapping holds `size` entries behind `desc` (`map` computed its length so), and
+        // the index is less than `size`.
+        unsafe { self.start.add(offset).cast::<T>().add(index) }
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        // SAFETY: address and length are those of the mapping made in `map`; every borrow of it has
+        // ended.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}

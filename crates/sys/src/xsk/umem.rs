@@ -1,0 +1,92 @@
+//! The memory that packets are received into.
+
+use std::io;
+use std::ptr::NonNull;
+
+use crate::{Error, Result};
+
+/// Anonymous memory in frames of one size.
+#[derive(Debug)]
+pub(super) struct Umem {
+    start: NonNull<u8>,
+    frame_size: u32,
+    frames: u32,
+}
+
+// SAFETY: plain memory with one owner; all access goes through `&self` or `&mut self` of it.
+unsafe impl Send for Umem {}
+
+impl Umem {
+    /// Zeroed memory.
+    pub(super) fn new(frames: u32, frame_size: u32) -> Result<Self> {
+        let len = frames as usize * frame_size as usize;
+        // SAFETY: no address is asked for, so that nothing that exists is replaced.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(Error::last("mmap(UMEM)", format!("{len} bytes")));
+        }
+        let start = NonNull::new(address.cast()).ok_or_else(|| {
+            let source = io::ErrorKind::OutOfMemory.into();
+            Error::new("mmap(UMEM)", format!("{len} bytes"), source)
+        })?;
+        Ok(Self {
+            start,
+            frame_size,
+            frames,
+        })
+    }
+
+    pub(super) fn address(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.frames as usize * self.frame_size as usize
+    }
+
+    pub(super) fn frame_size(&self) -> u32 {
+        self.frame_size
+    }
+
+    pub(super) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// The address within the memory of the frame that a byte lies in.
+    pub(super) fn frame_of(&self, at: u64) -> u64 {
+        at - at % u64::from(self.frame_size)
+    }
+
+    /// Bytes of one frame; nothing where they do not all lie in it.
+    ///
+    /// # Safety
+    /// The kernel has handed the frame over, and it is not given back while the slice lives.
+    pub(super) unsafe fn bytes(&self, at: u64, len: u32) -> Option<&[u8]> {
+        let end = at.checked_add(len.into())?;
+        let last_frame = self.frame_of(end.saturating_sub(1).max(at));
+        if end > self.len() as u64 || self.frame_of(at) != last_frame {
+            return None;
+        }
+        let at = usize::try_from(at).ok()?;
+        // SAFETY: in bounds as just checked; mapped and initialised for as long as `self` lives;
+        // that nobody writes is the caller's promise.
+        Some(unsafe { std::slice::from_raw_parts(self.start.add(at).as_ptr(), len as usize) })
+    }
+}
+
+impl Drop for Umem {
+    fn drop(&mut self) {
+        // SAFETY: address and length are those of the mapping made in `new`; every borrow of it has
+        // ended. Pages that the kernel still holds for the socket it keeps for itself.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len()) };
+    }
+}

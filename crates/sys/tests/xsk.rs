@@ -1,0 +1,233 @@
+//! AF_XDP on a veth pair: what is redirected to the socket is what was sent, in its order.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ringtap_filter::ebpf::{Assembler, Helper, Insn, Reg, Size};
+use ringtap_sys::bpf::{Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, XdpMode};
+use ringtap_sys::packet::inject::Injector;
+use ringtap_sys::poll::{Interest, wait};
+use ringtap_sys::xsk::{Binding, Receiver, ReceiverOptions, Statistics};
+use ringtap_testkit::netns::{Side, VethOptions, VethPair};
+use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
+use ringtap_testkit::{Need, suite, test};
+
+fn main() -> ExitCode {
+    let root = &[Need::Root, Need::Kernel(5, 18)];
+    suite(vec![
+        test("packets_come_whole_and_in_order", root, whole_and_in_order),
+        test("frames_go_round", root, frames_go_round),
+        test("a_full_ring_counts_its_losses", root, full_ring),
+        test("long_packets_are_counted_as_lost", root, too_long),
+        test("a_queue_has_one_owner", root, one_owner),
+        test("impossible_options_are_refused", root, impossible),
+    ])
+}
+
+fn options(side: &Side, frames: u32) -> ReceiverOptions {
+    let index = side.namespace.netlink().index(&side.device);
+    ReceiverOptions {
+        ifindex: index.expect("it exists"),
+        queue: 0,
+        frames,
+        frame_size: 2048,
+        binding: Binding::Copy,
+    }
+}
+
+/// A receiver of all that an end receives.
+struct Receiving {
+    receiver: Receiver,
+    _link: Link,
+    _map: Map,
+}
+
+impl Receiving {
+    fn on(side: &Side, frames: u32) -> Self {
+        let options = options(side, frames);
+        let receiver = side.run(|| Receiver::open(&options)).expect("AF_XDP");
+        let kernel = Kernel::running();
+        let map = Map::create(
+            &kernel,
+            &MapSpec {
+                name: "sockets",
+                kind: MapKind::XskMap,
+                value_size: 4,
+                max_entries: 1,
+                numa_node: None,
+                inner: None,
+            },
+        )
+        .expect("a map");
+        map.update_fd(0, &receiver).expect("a place for the socket");
+        let program = redirecting(&kernel, &map);
+        let link = side.run(|| Link::xdp(&program, &kernel, options.ifindex, XdpMode::Native));
+        Self {
+            receiver,
+            _link: link.expect("veth has XDP"),
+            _map: map,
+        }
+    }
+
+    /// Copies of the next packets, as many as are there within a moment.
+    fn next(&mut self) -> Vec<Vec<u8>> {
+        let limit = Some(Duration::from_millis(500));
+        wait([Interest::read(self.receiver.as_fd())], limit).expect("polled");
+        let batch = self.receiver.batch(64);
+        batch.packets().map(<[u8]>::to_vec).collect()
+    }
+
+    fn collect(&mut self, count: usize) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        while packets.len() < count {
+            let more = self.next();
+            assert!(!more.is_empty(), "{} of {count}", packets.len());
+            packets.extend(more);
+        }
+        packets
+    }
+}
+
+/// Redirects each packet to the socket of its queue.
+fn redirecting(kernel: &Kernel, map: &Map) -> Program {
+    const RX_QUEUE: i16 = 16;
+    const XDP_PASS: i32 = 2;
+    let mut asm = Assembler::new();
+    asm.load(Size::W, Reg::R2, Reg::R1, RX_QUEUE);
+    asm.push(Insn::LoadMap {
+        dst: Reg::R1,
+        fd: map.as_fd().as_raw_fd(),
+    });
+    asm.mov32(Reg::R3, XDP_PASS);
+    asm.call(Helper::RedirectMap);
+    asm.exit();
+    let code = asm.finish().expect("no jumps");
+    let kind = ProgramKind::Xdp { frags: false };
+    Program::load(kernel, "redirecting", kind, &code).expect("it is loaded")
+}
+
+fn inject(side: &Side, frames: &[Vec<u8>]) {
+    let index = side.namespace.netlink().index(&side.device);
+    let index = index.expect("it exists");
+    let injector = side.run(|| Injector::open(index).expect("root"));
+    for frame in frames {
+        injector.send(frame).expect("the end is up");
+    }
+}
+
+fn traffic(packets: u64) -> Vec<Vec<u8>> {
+    let sizes = Sizes::Between(64, 1_500);
+    Traffic {
+        packets,
+        sizes,
+        ..Traffic::default()
+    }
+    .frames()
+}
+
+fn whole_and_in_order() {
+    let pair = VethPair::new();
+    let mut receiving = Receiving::on(&pair.right, 1_024);
+    assert!(!receiving.receiver.is_zero_copy());
+    let frames = traffic(500);
+    inject(&pair.left, &frames);
+    assert_eq!(receiving.collect(frames.len()), frames);
+    let statistics = receiving.receiver.statistics().expect("counters");
+    assert_eq!(statistics, Statistics::default());
+}
+
+/// Many times as many packets as there are frames: each is used again.
+fn frames_go_round() {
+    let pair = VethPair::new();
+    let mut receiving = Receiving::on(&pair.right, 64);
+    let frames = traffic(16);
+    for round in 0..40 {
+        inject(&pair.left, &frames);
+        assert_eq!(receiving.collect(frames.len()), frames, "round {round}");
+    }
+}
+
+fn full_ring() {
+    let pair = VethPair::new();
+    let mut receiving = Receiving::on(&pair.right, 64);
+    let frame = &traffic(1)[0];
+    let sender = LiveFrames::new(frame, Target::OutOf(&pair.left)).expect("loaded");
+    sender.send(1_000).expect("sent");
+    let kept = receiving.collect(64);
+    assert!(kept.iter().all(|packet| packet == frame));
+    assert!(receiving.next().is_empty());
+    let Statistics {
+        dropped,
+        ring_full,
+        no_frame,
+        invalid,
+    } = receiving.receiver.statistics().expect("counters");
+    // The kernel counts a missing frame once an attempt; what it dropped for that is in `dropped`
+    // or in `no_frame`, by version.
+    assert_eq!((ring_full, invalid), (0, 0));
+    assert!(dropped.max(no_frame) >= 1_000 - 64, "{dropped} {no_frame}");
+}
+
+fn too_long() {
+    let pair = VethPair::with(&VethOptions {
+        mtu: Some(3_000),
+        ..VethOptions::default()
+    });
+    let mut receiving = Receiving::on(&pair.right, 64);
+    let longest = receiving.receiver.longest_packet() as usize;
+    assert_eq!(longest, 1_792);
+    let frame = vec![2; longest + 1];
+    let sender = LiveFrames::new(&frame, Target::OutOf(&pair.left)).expect("loaded");
+    sender.send(1).expect("sent");
+    let shorter = LiveFrames::new(&frame[1..], Target::OutOf(&pair.left)).expect("loaded");
+    shorter.send(1).expect("sent");
+    assert_eq!(receiving.collect(1), [&frame[1..]]);
+    assert_eq!(
+        receiving.receiver.statistics().expect("counters").dropped,
+        1
+    );
+}
+
+fn one_owner() {
+    let pair = VethPair::new();
+    let receiving = Receiving::on(&pair.right, 64);
+    let options = options(&pair.right, 64);
+    let second = pair.right.run(|| Receiver::open(&options));
+    assert_eq!(second.expect_err("taken").errno(), Some(libc::EBUSY));
+    drop(receiving);
+    // The kernel gives the queue free after the grace period of its readers.
+    for _ in 0..1_000 {
+        if pair.right.run(|| Receiver::open(&options)).is_ok() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("the queue stays taken");
+}
+
+fn impossible() {
+    let pair = VethPair::new();
+    let good = options(&pair.right, 64);
+    let cases = [
+        ReceiverOptions { frames: 63, ..good },
+        ReceiverOptions { frames: 0, ..good },
+        ReceiverOptions {
+            frame_size: 1_000,
+            ..good
+        },
+        ReceiverOptions { queue: 9, ..good },
+        ReceiverOptions {
+            ifindex: 999,
+            ..good
+        },
+        ReceiverOptions {
+            binding: Binding::ZeroCopy,
+            ..good
+        },
+    ];
+    for options in cases {
+        let opened = pair.right.run(|| Receiver::open(&options));
+        assert!(opened.is_err(), "{options:?}");
+    }
+}
