@@ -113,6 +113,7 @@ struct Tally {
     dead_loads: usize,
     contradictions: usize,
     undefined: usize,
+    dropped: usize,
     verdicts: usize,
     failures: Vec<String>,
 }
@@ -133,6 +134,7 @@ impl Tally {
             Finding::Alike(_) if case.expected == Expected::Refused => fail("both accept it"),
             Finding::Alike(alike) => {
                 self.undefined += usize::from(alike.leniency.undefined);
+                self.dropped += usize::from(alike.leniency.dropped_arithmetic);
                 let Leniency {
                     two_minds,
                     dead_load,
@@ -157,7 +159,7 @@ impl Tally {
         println!(
             "{what}: {} expressions agree on {} packets, {} are refused alike, {} differ as known, \
              {} are not supported yet; libpcap is of two minds on {}, {} have dead loads, in {} only \
-             one sees the contradiction, libpcap has no defined verdict on {}",
+             one sees the contradiction, libpcap has no defined verdict on {}, and drops bad arithmetic in {}",
             self.alike,
             self.verdicts,
             self.refused,
@@ -166,7 +168,8 @@ impl Tally {
             self.two_minds,
             self.dead_loads,
             self.contradictions,
-            self.undefined
+            self.undefined,
+            self.dropped
         );
         let shown = if is_full() { usize::MAX } else { SHOWN };
         for failure in self.failures.iter().take(shown) {

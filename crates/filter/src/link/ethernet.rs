@@ -57,7 +57,7 @@ impl LinkLayer for Ethernet {
         } = place;
         let is_length = field(values, Size::Half, type_field, Relation::Greater, LLC_MAX).negated();
         match proto {
-            et::SAP_ISO | et::SAP_NETBEUI => {
+            et::SAP_ISO | et::SAP_IP | et::SAP_NETBEUI => {
                 is_length.and(equals(values, Size::Half, payload, proto << 8 | proto))
             }
             et::SAP_IPX => {

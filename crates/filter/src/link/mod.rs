@@ -102,6 +102,7 @@ pub(crate) mod ethertype {
     pub(crate) const PPPOE_SESSION: u32 = 0x8864;
     pub(crate) const MPLS: u32 = 0x8847;
     /// 802.2 service access points.
+    pub(crate) const SAP_IP: u32 = 0x06;
     pub(crate) const SAP_ISO: u32 = 0xfe;
     pub(crate) const SAP_IPX: u32 = 0xe0;
     pub(crate) const SAP_STP: u32 = 0x42;

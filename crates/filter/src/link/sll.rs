@@ -38,7 +38,7 @@ impl LinkLayer for Sll {
         } = place;
         let has_llc = equals(values, Size::Half, type_field, LINUX_802_2);
         match proto {
-            et::SAP_ISO | et::SAP_NETBEUI => {
+            et::SAP_ISO | et::SAP_IP | et::SAP_NETBEUI => {
                 has_llc.and(equals(values, Size::Half, payload, proto << 8 | proto))
             }
             et::SAP_IPX => {

@@ -138,7 +138,7 @@ impl Lowering<'_> {
             | Proto::Igrp
             | Proto::Pim
             | Proto::Vrrp
-            | Proto::Carp => self.access_transport(proto, index.value, size)?,
+            | Proto::Carp => return self.access_transport(proto, index, size),
             _ => match indexable(proto) {
                 Some(ether) => {
                     let network = self.network(ether)?;
@@ -155,12 +155,7 @@ impl Lowering<'_> {
 
     /// Bytes behind the IPv4 header, in the first fragment. (Over IPv6 the language has no such
     /// access, although the protocol's own test also holds there.)
-    fn access_transport(
-        &mut self,
-        proto: Proto,
-        index: ValueId,
-        size: Size,
-    ) -> Lowered<(ValueId, Option<Condition>)> {
+    fn access_transport(&mut self, proto: Proto, index: Operand, size: Size) -> Lowered<Operand> {
         const SURELY_NO_WRAP: u32 = 1 << 30;
         let optimize = self.options.optimize;
         let at = self.place.network;
@@ -170,12 +165,20 @@ impl Lowering<'_> {
         let behind = self.values.behind_header(at);
         // Where index, header and place are added up decides what a huge constant wraps around
         // to. libpcap's optimiser adds the constants first.
-        let number = self.values.number_of(index);
+        let number = self.values.number_of(index.value);
         let load = match number.filter(|&n| optimize || n < SURELY_NO_WRAP) {
             Some(number) => self.values.load(size, behind + number),
-            None => self.values.load_at(size, index, behind),
+            None => self.values.load_at(size, index.value, behind),
         };
-        Ok((load, Some(network.and(carried).and(first))))
+        // What the index requires is asked after the network layer, before the transport.
+        let network = match index.requires {
+            Some(index) => network.and(index),
+            None => network,
+        };
+        Ok(Operand {
+            value: load,
+            requires: Some(network.and(carried).and(first)),
+        })
     }
 }
 

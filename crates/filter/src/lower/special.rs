@@ -92,7 +92,7 @@ impl Lowering<'_> {
 
     pub(super) fn byte(&mut self, offset: u32, test: ByteTest, number: u32) -> Condition {
         let index = self.values.constant(offset);
-        let left = self.values.load_at(Size::Byte, index, 0);
+        let left = self.values.load_at(Size::Byte, index, self.place.header);
         let right = self.values.constant(number);
         let (relation, opposite) = match test {
             ByteTest::Equal => (Relation::Equal, false),
