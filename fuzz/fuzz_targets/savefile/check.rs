@@ -1,8 +1,12 @@
 //! What must hold for any bytes that are read as a capture file and written again.
 
-use ringtap_savefile::{Format, Item, PcapOptions, PcapWriter, PcapngWriter, Reader, Section};
+use std::sync::Arc;
 
-use crate::read::{Contents, OwnedPacket, open, read};
+use ringtap_savefile::{
+    Format, Item, PacketFilter, PcapOptions, PcapWriter, PcapngWriter, Reader, Records, Section,
+};
+
+use crate::read::{Contents, OwnedPacket, open, own, read};
 
 /// Reads with buffers of several sizes, whose results must be the same, and writes what was read,
 /// which must be the same when read again.
@@ -26,7 +30,49 @@ pub(crate) fn check(bytes: &[u8]) {
         stored <= bytes.len(),
         "packets are made of the file's bytes"
     );
+    check_filtered(bytes, &contents);
     rewrite(bytes, &contents);
+}
+
+/// Packets of an odd length, or with more than they should have.
+fn is_wanted(len: u32, data: &[u8]) -> bool {
+    len % 2 == 1 || data.len() > len as usize
+}
+
+struct Wanted;
+
+impl PacketFilter for Wanted {
+    fn choose(&self, packets: Records<'_>, wanted: &mut Vec<bool>) {
+        wanted.extend(packets.map(|packet| is_wanted(packet.len, packet.data)));
+    }
+}
+
+/// A filter in the reader chooses what it would choose from all packets.
+fn check_filtered(bytes: &[u8], contents: &Contents) {
+    let Ok(mut reader) = open(bytes, 4096) else {
+        return;
+    };
+    reader.set_filter(Some(Arc::new(Wanted)));
+    let mut expected = contents
+        .packets
+        .iter()
+        .filter(|packet| is_wanted(packet.len, &packet.data));
+    let mut read = 0;
+    let error = loop {
+        match reader.next() {
+            Ok(Some(Item::Filtered(filtered))) => {
+                read += filtered.read();
+                for packet in filtered.packets() {
+                    assert_eq!(Some(&own(&packet)), expected.next());
+                }
+            }
+            Ok(Some(item)) => assert!(!matches!(item, Item::Run(_))),
+            Ok(None) => break None,
+            Err(error) => break Some((error.offset(), error.to_string())),
+        }
+    };
+    assert_eq!(expected.next(), None);
+    assert_eq!((read, &error), (contents.packets.len(), &contents.error));
 }
 
 fn rewrite(bytes: &[u8], contents: &Contents) {

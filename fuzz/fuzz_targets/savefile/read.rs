@@ -102,7 +102,7 @@ fn take_run(run: &Run<'_>, interfaces: usize, packets: &mut Vec<OwnedPacket>) {
     assert_eq!(folded, run.len());
 }
 
-fn own(packet: &Packet<'_>) -> OwnedPacket {
+pub(crate) fn own(packet: &Packet<'_>) -> OwnedPacket {
     OwnedPacket {
         timestamp: packet.timestamp,
         len: packet.len,
