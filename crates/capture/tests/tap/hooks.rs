@@ -24,6 +24,41 @@ pub(crate) fn xdp_sees_what_is_received() {
     assert!(seen.iter().all(|packet| packet.flags.0 & 3 == 1));
 }
 
+pub(crate) fn xdp_puts_tags_back() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let tagged = |tag: [u8; 4]| {
+        let mut tagged = frame(7, 60);
+        tagged.splice(12..12, tag);
+        tagged
+    };
+    let frames = [
+        frame(7, 60),
+        tagged([0x81, 0, 0x60, 5]),
+        tagged([0x88, 0xa8, 0, 7]),
+    ];
+    let cases = [
+        (None, vec![0, 1, 2]),
+        (Some("vlan 5"), vec![1]),
+        (Some("not vlan"), vec![0]),
+    ];
+    for (filter, expected) in cases {
+        let mut source = try_open("xdp", &pair.right, &prompt(), filter).unwrap();
+        frames
+            .iter()
+            .for_each(|frame| injector.send(frame).unwrap());
+        let seen: Vec<_> = drain(&mut *source)
+            .into_iter()
+            .map(|packet| packet.data)
+            .collect();
+        let expected: Vec<_> = expected
+            .into_iter()
+            .map(|i: usize| frames[i].clone())
+            .collect();
+        assert_eq!(seen, expected, "{filter:?}: {}", source.describe());
+    }
+}
+
 /// Whether a datagram from left reaches a program on the right.
 fn arrives(pair: &VethPair, port: u16) -> bool {
     let socket = |side: &Side, port: u16| {

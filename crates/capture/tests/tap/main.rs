@@ -99,6 +99,7 @@ fn main() -> std::process::ExitCode {
             root,
             hooks::xdp_sees_what_is_received,
         ),
+        test("xdp_puts_tags_back", root, hooks::xdp_puts_tags_back),
         test("steals_from_the_host", root, hooks::steals_from_the_host),
         test(
             "steals_only_by_consent",

@@ -46,7 +46,7 @@ use crate::hook::{Attached, Hook};
 use crate::options::CaptureOptions;
 use crate::source::Delivery;
 use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
-use open::{FilterPlan, Programs};
+use open::{Bound, FilterPlan, Programs};
 pub(crate) use open::{open_tcx, open_xdp, refuse_fanout};
 use program::Maps;
 use reader::Reader;
@@ -57,7 +57,7 @@ use wait::{Pace, State, Waited};
 struct TapSource {
     engine: &'static str,
     device: String,
-    ifindex: u32,
+    bound: Bound,
     kernel: Kernel,
     reader: Reader,
     control: Control,
@@ -113,6 +113,7 @@ impl TapSource {
     ) -> Result<()> {
         let programs = Programs {
             kernel: &self.kernel,
+            device: self.bound,
             plan,
             options: &self.options,
             room: self.room,

@@ -20,7 +20,9 @@ use crate::describe::{self, FilterPlace, KernelClock, Memory, Note, UserSpaceRea
 use crate::engines::Device;
 use crate::engines::interface::{InterfaceLosses, Target};
 use crate::filter::FilterTable;
-use crate::hook::{self, Attached, Hook, HookChoice, HookDevice, HookError, Place, Wanted};
+use crate::hook::{
+    self, Attached, Hook, HookChoice, HookDevice, HookError, Place, TagRestorer, Wanted,
+};
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
 use crate::{Description, Error, Filter, LinkType, Result, Source};
 
@@ -178,12 +180,14 @@ impl Opening {
             },
             mode: options.mode,
             force: options.force,
-            reads_tags_at_xdp: choice == HookChoice::Xdp,
+            // Who asks for XDP gets it, and is told what it does not see.
+            reads_tags_at_xdp: choice == HookChoice::Xdp || self.device.tag_restorer.is_some(),
         };
         let attached = hook::attach(&self.kernel, &self.device, &wanted, &mut |place| {
             let plan = plan.for_place(place);
             let programs = Programs {
                 kernel: &self.kernel,
+                device: Bound::of(&self.device),
                 plan: &plan,
                 options,
                 room: self.room,
@@ -210,7 +214,7 @@ impl Opening {
         let pace = Pace::new(self.rings.rings.len());
         Ok(TapSource {
             engine: self.engine,
-            ifindex: self.device.index,
+            bound: Bound::of(&self.device),
             device: self.device.name,
             kernel: self.kernel,
             reader: Reader::new(self.rings, !options.unordered, options.snaplen),
@@ -346,9 +350,27 @@ impl FilterPlan {
     }
 }
 
+/// The device, as far as programs depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    pub(super) index: u32,
+    /// What puts VLAN tags back at XDP.
+    pub(super) tags: Option<TagRestorer>,
+}
+
+impl Bound {
+    fn of(device: &HookDevice) -> Self {
+        Self {
+            index: device.index,
+            tags: device.tag_restorer,
+        }
+    }
+}
+
 /// What programs are made of.
 pub(super) struct Programs<'a> {
     pub(super) kernel: &'a Kernel,
+    pub(super) device: Bound,
     pub(super) plan: &'a FilterPlan,
     pub(super) options: &'a CaptureOptions,
     pub(super) room: u32,
@@ -375,6 +397,7 @@ impl Programs<'_> {
                 .sample
                 .map(|one_in| (one_in.get(), self.options.sample_mode)),
             clock,
+            tags: self.device.tags,
             steal: self.options.mode == Mode::Steal,
             geometry: self.geometry,
             maps: self.maps,
@@ -387,7 +410,12 @@ impl Programs<'_> {
         // 32-bit jumps are there since 6.6; most filters do without.
         let code = tap.emit(false).or_else(|_| tap.emit(true));
         let code = code.unwrap_or_default();
-        bpf::Program::load(self.kernel, "ringtap", kind, &code)
+        let name = "ringtap";
+        if place.is_xdp() && self.device.tags.is_some() {
+            let index = self.device.index;
+            return bpf::Program::load_for_device(self.kernel, name, kind, &code, index);
+        }
+        bpf::Program::load(self.kernel, name, kind, &code)
     }
 }
 
@@ -413,7 +441,7 @@ fn notes(
     let passed = attached.passed_over.iter();
     notes.extend(passed.map(|hook| Note::PassedOver(hook.to_string())));
     let at_xdp = attached.hooks.iter().any(|hook| hook.place().is_xdp());
-    if at_xdp && device.takes_tags {
+    if at_xdp && device.takes_tags && device.tag_restorer.is_none() {
         notes.push(Note::TagsNotSeen);
     }
     let hazards = attached.hazards.iter();
@@ -461,6 +489,9 @@ pub(super) fn describe(source: &TapSource) -> Description {
         hook: hook_name(hooks, stolen),
         clock: describe::Clock::Kernel(source.kernel_clock),
         vlan: match (at_xdp, source.interfaces[0].link_type) {
+            (true, _) if source.bound.tags.is_some() => {
+                "put back at byte 12 where the driver took them out"
+            }
             (true, _) => "as the driver shows them",
             (false, LinkType::ETHERNET) => "put back at byte 12 where the kernel took them out",
             (false, _) => "as the interface shows them",

@@ -17,7 +17,7 @@ use ringtap_filter::ebpf::{
 use ringtap_sys::tap::{Geometry, layout};
 
 use crate::describe::KernelClock;
-use crate::hook::Place;
+use crate::hook::{Place, TagRestorer};
 use crate::options::SampleMode;
 
 /// The maps that the program works with, by their fds.
@@ -43,6 +43,8 @@ pub(super) struct Tap<'a> {
     pub(super) room: u32,
     pub(super) sample: Option<(u32, SampleMode)>,
     pub(super) clock: KernelClock,
+    /// What puts VLAN tags back at XDP.
+    pub(super) tags: Option<TagRestorer>,
     /// Whether the packet ends here.
     pub(super) steal: bool,
     pub(super) geometry: Geometry,
@@ -92,6 +94,8 @@ mod slot {
     pub(super) const PADDED: i16 = -STACK_BYTES - 48;
     pub(super) const TOTAL: i16 = -STACK_BYTES - 56;
     pub(super) const HEAD: i16 = -STACK_BYTES - 64;
+    /// Where the VLAN tag is kept that is put back: two slots.
+    pub(super) const TAG: i16 = -STACK_BYTES - 80;
 }
 
 /// Offsets in `struct __sk_buff`.
@@ -139,6 +143,9 @@ impl Tap<'_> {
             pass: asm.label(),
         };
         asm.mov64(Reg::R6, Reg::R1);
+        if let Some(tags) = self.tags() {
+            tags.write_restore(slot::TAG, &mut asm);
+        }
         self.filter(&mut asm, ends)?;
         self.find_ring(&mut asm, ends);
         self.sample(&mut asm, ends);
@@ -157,6 +164,11 @@ impl Tap<'_> {
         } else {
             Hook::Tcx(Vlan::Restored)
         }
+    }
+
+    /// What puts VLAN tags back here.
+    fn tags(&self) -> Option<TagRestorer> {
+        self.tags.filter(|_| self.place.is_xdp())
     }
 
     /// Leaves the bytes to keep in the slot LIMIT.
@@ -387,12 +399,6 @@ impl Tap<'_> {
 
     /// Counts what did not become a record, and decides on the packet.
     fn finish(&self, asm: &mut Assembler, ends: Ends) {
-        let pass = self.place.verdict_pass();
-        let end = if self.steal {
-            self.place.verdict_drop()
-        } else {
-            pass
-        };
         let lost = asm.label();
         asm.place(ends.full);
         add(Reg::R8, offset(layout::FULL), 1, asm);
@@ -418,10 +424,15 @@ impl Tap<'_> {
         asm.place(ends.no_ring);
         add(Reg::R7, state::NO_RING, 1, asm);
         asm.place(ends.done);
-        asm.mov32(Reg::R0, end);
-        asm.exit();
+        if self.steal {
+            asm.mov32(Reg::R0, self.place.verdict_drop());
+            asm.exit();
+        }
         asm.place(ends.pass);
-        asm.mov32(Reg::R0, pass);
+        if let Some(tags) = self.tags() {
+            tags.write_undo(slot::TAG, asm);
+        }
+        asm.mov32(Reg::R0, self.place.verdict_pass());
         asm.exit();
     }
 }

@@ -167,7 +167,7 @@ impl TapSource {
             source,
         })?;
         let device = || self.device.clone();
-        let Some(link) = links.iter().find(|link| link.index == self.ifindex) else {
+        let Some(link) = links.iter().find(|link| link.index == self.bound.index) else {
             return Err(Error::InterfaceGone { device: device() });
         };
         match (link.flags & UP != 0, self.state) {
