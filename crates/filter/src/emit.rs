@@ -23,7 +23,8 @@ pub(crate) fn emit(
     reuse: bool,
 ) -> Result<Program, ErrorKind> {
     let blocks = select(graph, values, reuse)?;
-    let mut asm = Assembler::default();
+    const LINES_OF_A_BLOCK: usize = 4;
+    let mut asm = Assembler::with_capacity(blocks.list.len() * LINES_OF_A_BLOCK + 4);
     let ends = [(ACCEPT, accept), (REJECT, 0)];
     let unset = cells::maybe_unset(graph, values);
     if unset.clone().next().is_some() {

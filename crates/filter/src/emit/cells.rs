@@ -13,8 +13,13 @@ pub(super) fn maybe_unset(graph: &Graph, values: &Values) -> impl Iterator<Item 
     let mut set_before: HashMap<NodeId, Cells> = HashMap::new();
     let mut used_by = HashMap::new();
     let mut unset = 0;
+    let order = if values.cells() > 0 {
+        graph.order()
+    } else {
+        Vec::new()
+    };
     // Every node comes before its successors.
-    for id in graph.order() {
+    for id in order {
         let Some(node) = graph.node(id) else { continue };
         let mut set = set_before.get(&id).copied().unwrap_or(0);
         match node.step {

@@ -106,11 +106,13 @@ struct Tail {
 /// Finds equal blocks and ends, from the last to the first: the places that a block leads to are
 /// settled before it. What is equal goes where the last one is, so that all jumps lead forward.
 fn merge_equals(blocks: &Blocks, fates: &mut [Fate], labels: &mut Labels, asm: &mut Assembler) {
-    let (mut bodies, mut body_index) = (Vec::<Body>::new(), Index::default());
-    let (mut jumps, mut jump_index) = (Vec::<Jump>::new(), Index::default());
-    let (mut wholes, mut whole_index) = (Vec::<(u32, u32)>::new(), Index::default());
-    let mut tails: Vec<Tail> = Vec::new();
-    let mut starts: Vec<Label> = Vec::new();
+    let count = blocks.list.len();
+    let (mut bodies, mut body_index) = (Vec::<Body>::with_capacity(count), Index::default());
+    let (mut jumps, mut jump_index) = (Vec::<Jump>::with_capacity(count), Index::default());
+    let mut wholes = Vec::<(u32, u32)>::with_capacity(count);
+    let mut whole_index = Index::default();
+    let mut tails: Vec<Tail> = Vec::with_capacity(count);
+    let mut starts: Vec<Label> = Vec::with_capacity(count);
     for (at, block) in blocks.list.iter().enumerate().rev() {
         let insns = &blocks.insns[block.from..block.to];
         let body = insns.iter().fold(0, |body, &insn| {

@@ -18,21 +18,37 @@ fn masks(from: usize, to: usize) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
+/// The mask of a range that is not empty and lies in the first word, where most sets end.
+#[inline]
+fn in_first(from: usize, to: usize) -> Option<u64> {
+    (from < to && to <= WORD).then(|| u64::MAX << from & u64::MAX >> (WORD - to))
+}
+
 /// Whether there is a number of `from..to` in the set.
 #[inline]
 pub(super) fn any(set: &[u64], from: usize, to: usize) -> bool {
+    if let (Some(mask), Some(word)) = (in_first(from, to), set.first()) {
+        return word & mask != 0;
+    }
     masks(from, to).any(|(word, mask)| set[word] & mask != 0)
 }
 
 /// Whether all numbers of `from..to` are in the set.
 #[inline]
 pub(super) fn all(set: &[u64], from: usize, to: usize) -> bool {
+    if let (Some(mask), Some(word)) = (in_first(from, to), set.first()) {
+        return word & mask == mask;
+    }
     masks(from, to).all(|(word, mask)| set[word] & mask == mask)
 }
 
 /// Takes `from..to` out of the set.
 #[inline]
 pub(super) fn remove(set: &mut [u64], from: usize, to: usize) {
+    if let (Some(mask), Some(word)) = (in_first(from, to), set.first_mut()) {
+        *word &= !mask;
+        return;
+    }
     for (word, mask) in masks(from, to) {
         set[word] &= !mask;
     }

@@ -10,8 +10,10 @@ use std::collections::HashMap;
 use super::ValueId;
 use super::graph::{Graph, Node, NodeId, Step, TestId};
 
-/// A run: nodes from its first to its last, whose `shared` outcome leads to one place.
+/// A run in its new order.
 struct Run {
+    /// The place of the node that it began with.
+    first: usize,
     tests: Vec<TestId>,
     /// Whether the outcome that leads on is `no`.
     alternatives: bool,
@@ -20,12 +22,13 @@ struct Run {
 
 /// Regroups all runs. Whether anything changed.
 pub(super) fn group(graph: &mut Graph) -> bool {
-    let runs = runs(graph);
-    if runs.iter().all(Option::is_none) {
+    let mut runs = runs(graph);
+    if runs.is_empty() {
         return false;
     }
+    // They were found from the last node to the first.
     graph.rebuild(|graph, renamed, at, node| {
-        let Some(run) = &runs[at] else {
+        let Some(run) = runs.pop_if(|run| run.first == at) else {
             let (yes, no) = (renamed.of(node.yes), renamed.of(node.no));
             return graph.intern(Node { yes, no, ..node });
         };
@@ -45,8 +48,8 @@ pub(super) fn group(graph: &mut Graph) -> bool {
     true
 }
 
-/// The runs that can be put in a better order, each at its first node.
-fn runs(graph: &Graph) -> Vec<Option<Run>> {
+/// The runs that can be put in a better order, from the last node to the first.
+fn runs(graph: &Graph) -> Vec<Run> {
     let count = graph.nodes().len();
     let mut ways = vec![0_u32; count];
     for node in graph.nodes() {
@@ -56,15 +59,16 @@ fn runs(graph: &Graph) -> Vec<Option<Run>> {
     }
     let loaded = loaded(graph);
     let mut taken = vec![false; count];
-    let mut runs: Vec<Option<Run>> = (0..count).map(|_| None).collect();
+    let mut runs = Vec::new();
+    let mut members = Vec::new();
     for at in (0..count).rev() {
         if taken[at] {
             continue;
         }
-        runs[at] = [true, false].into_iter().find_map(|alternatives| {
-            let members = members(graph, at, alternatives, &ways);
+        let run = [true, false].into_iter().find_map(|alternatives| {
+            follow(graph, at, alternatives, &ways, &mut members);
             // One that is in another run already would be moved twice.
-            if members.iter().any(|&at| taken[at]) {
+            if members.len() < 2 || members.iter().any(|&at| taken[at]) {
                 return None;
             }
             let tests = regrouped(graph, &members, loaded[at])?;
@@ -72,11 +76,13 @@ fn runs(graph: &Graph) -> Vec<Option<Run>> {
             members.iter().for_each(|&at| taken[at] = true);
             let end = if alternatives { last.no } else { last.yes };
             Some(Run {
+                first: at,
                 tests,
                 alternatives,
                 end,
             })
         });
+        runs.extend(run);
     }
     runs
 }
@@ -111,18 +117,19 @@ fn loaded(graph: &Graph) -> Vec<Option<ValueId>> {
     last.into_iter().map(value).collect()
 }
 
-/// The places of the nodes of the run that begins at a node.
-fn members(graph: &Graph, first: usize, alternatives: bool, ways: &[u32]) -> Vec<usize> {
+/// Finds the places of the nodes of the run that begins at a node.
+fn follow(graph: &Graph, first: usize, alternatives: bool, ways: &[u32], members: &mut Vec<usize>) {
+    members.clear();
     let sides = |node: &Node| match alternatives {
         true => (node.yes, node.no),
         false => (node.no, node.yes),
     };
     let nodes = graph.nodes();
     let (shared, mut next) = sides(&nodes[first]);
-    let mut members = vec![first];
     if nodes[first].test().is_none() {
-        return members;
+        return;
     }
+    members.push(first);
     while let Some(at) = next.index().filter(|&at| ways[at] == 1) {
         let (end, further) = sides(&nodes[at]);
         if end != shared || nodes[at].test().is_none() {
@@ -131,29 +138,52 @@ fn members(graph: &Graph, first: usize, alternatives: bool, ways: &[u32]) -> Vec
         members.push(at);
         next = further;
     }
-    members
 }
 
 /// The tests of a run with those of one value together, `loaded` first; `None` if they are so
 /// already.
 fn regrouped(graph: &Graph, members: &[usize], loaded: Option<ValueId>) -> Option<Vec<TestId>> {
-    let tests: Vec<TestId> = members
-        .iter()
-        .filter_map(|&at| graph.nodes()[at].test())
-        .collect();
-    let mut order: Vec<(usize, usize)> = Vec::with_capacity(members.len());
-    let mut first_of: HashMap<ValueId, usize> = HashMap::new();
-    for (n, &test) in tests.iter().enumerate() {
-        let value = graph.test(test).left;
-        let group = match loaded == Some(value) {
-            true => 0,
-            false => *first_of.entry(value).or_insert(n + 1),
-        };
-        order.push((group, n));
+    let tests = || {
+        members
+            .iter()
+            .filter_map(|&at| graph.nodes()[at].test())
+            .map(|id| (graph.test(id).left, id))
+    };
+    if is_grouped(tests().map(|(value, _)| value), loaded) {
+        return None;
     }
+    // Groups in the order of their first tests.
+    let mut first_of: HashMap<ValueId, usize> = HashMap::new();
+    let mut order: Vec<(usize, usize, TestId)> = tests()
+        .enumerate()
+        .map(|(n, (value, test))| match loaded == Some(value) {
+            true => (0, n, test),
+            false => (*first_of.entry(value).or_insert(n + 1), n, test),
+        })
+        .collect();
     if order.is_sorted() {
         return None;
     }
     order.sort_unstable();
-    Some(order.into_iter().map(|(_, n)| tests[n]).collect())
+    Some(order.into_iter().map(|(_, _, test)| test).collect())
+}
+
+/// Whether each value follows itself or was not there before, where a short look can tell.
+fn is_grouped(values: impl Iterator<Item = ValueId>, loaded: Option<ValueId>) -> bool {
+    const FEW: usize = 16;
+    let mut seen = [None; FEW];
+    let mut count = 0;
+    let mut last = loaded;
+    for value in values {
+        if last == Some(value) {
+            continue;
+        }
+        if count == FEW || seen[..count].contains(&Some(value)) || loaded == Some(value) {
+            return false;
+        }
+        seen[count] = Some(value);
+        count += 1;
+        last = Some(value);
+    }
+    true
 }

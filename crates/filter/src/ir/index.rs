@@ -7,60 +7,59 @@
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 /// Positions in a list by the hash of the element there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
-    /// Position plus one; 0 is free. The length is a power of two.
+    /// Position plus one; 0 is free. The length is a power of two; none at all as long as the list
+    /// is short.
     slots: Vec<u32>,
-    used: usize,
     key: u64,
 }
 
-/// Slots at first.
-const FEW: usize = 64;
-
-impl Default for Index {
-    fn default() -> Self {
-        Self {
-            slots: vec![0; FEW],
-            used: 0,
-            key: RandomState::new().build_hasher().finish(),
-        }
-    }
-}
+/// Elements of a list that is searched from end to end.
+const FEW: usize = 16;
 
 impl Index {
     /// Forgets all positions.
     pub(crate) fn clear(&mut self) {
-        self.slots.fill(0);
-        self.used = 0;
+        self.slots.clear();
     }
 
     /// The position of `element` in `list`, where it is appended if it is not there.
     pub(crate) fn intern<T: Hash + Eq + Copy>(&mut self, list: &mut Vec<T>, element: T) -> u32 {
-        let mask = self.slots.len() - 1;
-        let mut slot = self.start(&element, mask);
-        while let Some(position) = self.slots[slot].checked_sub(1) {
-            if list[position as usize] == element {
-                return position;
-            }
-            slot = (slot + 1) & mask;
-        }
         // Lists are as long as an expression in bytes at the most.
         let position = u32::try_from(list.len()).unwrap_or(u32::MAX - 1);
+        if self.slots.is_empty() {
+            if let Some(there) = (0..position).zip(&*list).find(|(_, e)| **e == element) {
+                return there.0;
+            }
+        } else {
+            let mask = self.slots.len() - 1;
+            let mut slot = self.start(&element, mask);
+            while let Some(position) = self.slots[slot].checked_sub(1) {
+                if list[position as usize] == element {
+                    return position;
+                }
+                slot = (slot + 1) & mask;
+            }
+            self.slots[slot] = position + 1;
+        }
         list.push(element);
-        self.slots[slot] = position + 1;
-        self.used += 1;
-        if self.used * 2 > self.slots.len() {
+        if list.len() >= FEW && list.len() * 2 > self.slots.len() {
             self.grow(list);
         }
         position
     }
 
+    /// Places all elements anew, with room for more.
     fn grow<T: Hash>(&mut self, list: &[T]) {
-        let length = self.slots.len() * 4;
-        let old = std::mem::replace(&mut self.slots, vec![0; length]);
-        for position in old.into_iter().filter(|&position| position > 0) {
-            let mut slot = self.start(&list[position as usize - 1], length - 1);
+        let length = (list.len() * 4).next_power_of_two();
+        self.slots.clear();
+        self.slots.resize(length, 0);
+        if self.key == 0 {
+            self.key = RandomState::new().build_hasher().finish();
+        }
+        for (position, element) in (1..).zip(list) {
+            let mut slot = self.start(element, length - 1);
             while self.slots[slot] > 0 {
                 slot = (slot + 1) & (length - 1);
             }

@@ -15,6 +15,7 @@ mod graph;
 mod group;
 mod index;
 mod passes;
+mod promise;
 mod strong;
 mod thread;
 mod value;

@@ -2,7 +2,7 @@
 
 use super::strong::Strong;
 use super::weak::Weak;
-use super::{Graph, REJECT, Values, group, thread};
+use super::{Graph, REJECT, Values, group, promise, thread};
 
 /// A rewriting of the graph that keeps what it decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,7 @@ impl Pass {
 }
 
 /// The passes in two rounds, each repeated until nothing changes.
+#[cfg(any(test, fuzzing))]
 pub(crate) const ROUNDS: [[Pass; 2]; 2] = [
     [Pass::SettleRoot, Pass::ThreadWeakly],
     [Pass::Group, Pass::ThreadStrongly],
@@ -64,16 +65,32 @@ pub(crate) struct RejectsAll;
 /// # Errors
 /// Where libpcap, too, finds that nothing is ever accepted.
 pub(crate) fn optimize(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
-    for (n, round) in ROUNDS.into_iter().enumerate() {
-        for _ in 0..MOST_REPETITIONS {
-            let changed = round.map(|pass| pass.run(graph, values));
-            if changed == [false; 2] {
-                break;
-            }
+    if graph.nodes().is_empty() {
+        return match graph.root() {
+            REJECT => Err(RejectsAll),
+            _ => Ok(()),
+        };
+    }
+    for _ in 0..MOST_REPETITIONS {
+        let settled = Pass::SettleRoot.run(graph, values);
+        let threaded = promise::look(graph, values).weak && Pass::ThreadWeakly.run(graph, values);
+        if !settled && !threaded {
+            break;
         }
-        // After the first round only what libpcap finds is found.
-        if n == 0 && graph.root() == REJECT {
-            return Err(RejectsAll);
+    }
+    // Now only what libpcap finds was found.
+    if graph.root() == REJECT {
+        return Err(RejectsAll);
+    }
+    if graph.nodes().len() == 1 && !promise::look(graph, values).strong {
+        return Ok(());
+    }
+    for _ in 0..MOST_REPETITIONS {
+        let grouped = Pass::Group.run(graph, values);
+        let threaded =
+            promise::look(graph, values).strong && Pass::ThreadStrongly.run(graph, values);
+        if !grouped && !threaded {
+            break;
         }
     }
     Ok(())

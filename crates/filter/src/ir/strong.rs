@@ -4,7 +4,6 @@
 //! in which of them it can be. A test is left out only where its value was tested before on every
 //! way, so that no load is left out: packets that are too short are rejected as before.
 
-use super::graph::Node;
 use super::thread::Knowledge;
 use super::{Graph, Relation, Size, Test, Value, ValueId, Values, bits};
 use crate::language::ast::Operator;
@@ -69,34 +68,13 @@ fn limit(value: ValueId, values: &Values) -> u64 {
 /// The end of a value's cuts; its bit says that the value may be untested.
 const UNTESTED: u64 = u64::MAX;
 
-/// For each value, whether computing it rejects every packet: a constant offset that no packet
-/// reaches, which [`Values::load_at`] leaves as an index.
-fn failing(values: &Values) -> Vec<bool> {
-    let mut fails = vec![false; values.count()];
-    for id in values.all() {
-        // Operands exist before what is made of them.
-        fails[id.index()] = match values.get(id) {
-            Value::Load {
-                index: Some(index), ..
-            } => fails[index.index()] || values.number_of(index).is_some(),
-            Value::Negate(inner) => fails[inner.index()],
-            Value::Binary(_, left, right) => fails[left.index()] || fails[right.index()],
-            _ => false,
-        };
-    }
-    fails
-}
-
 impl Knowledge for Strong {
     fn new(graph: &Graph, values: &Values, most_words: usize) -> Self {
         let tests = graph.tests();
         let most = most_words * 64;
-        let mut in_use = vec![false; tests.len()];
-        for test in graph.nodes().iter().filter_map(Node::test) {
-            in_use[test.index()] = true;
-        }
+        // Tests that are not made any more only make more pieces.
         let mut cuts = Cuts(Vec::with_capacity(tests.len() * 3));
-        for (test, _) in tests.iter().zip(&in_use).filter(|&(_, &used)| used) {
+        for test in tests {
             if let Some(number) = values.number_of(test.right) {
                 cuts.add(test, number, limit(test.left, values));
             }
@@ -105,13 +83,12 @@ impl Knowledge for Strong {
         cuts.0.dedup();
         // Two bits for a test that is no range, and one for its values being tested.
         let mut next = cuts.0.len();
-        let mut places = vec![Place::Ignored; tests.len()];
-        let fails = failing(values);
-        for (at, test) in tests.iter().enumerate().filter(|&(at, _)| in_use[at]) {
+        let mut places = Vec::with_capacity(tests.len());
+        for test in tests {
             let (left, right) = (values.number_of(test.left), values.number_of(test.right));
-            places[at] = match (left, right) {
+            places.push(match (left, right) {
                 (Some(left), Some(right)) => Place::Fixed(test.relation.holds(left, right)),
-                _ if fails[test.left.index()] || fails[test.right.index()] => Place::Rejects,
+                _ if values.fails(test.left) || values.fails(test.right) => Place::Rejects,
                 _ if next + 3 > most => Place::Ignored,
                 (_, Some(number)) => {
                     let limit = limit(test.left, values);
@@ -121,7 +98,7 @@ impl Knowledge for Strong {
                     next += 3;
                     Place::Slot(Slot::apart(next - 3, next - 1))
                 }
-            };
+            });
         }
         let mut start = vec![0; bits::words(next).max(1)];
         bits::insert(&mut start, 0, next);

@@ -78,15 +78,21 @@ fn edges<K: Knowledge>(graph: &Graph, knowledge: &K, root: usize) -> Vec<Option<
     let nodes = graph.nodes();
     let start = knowledge.start();
     let words = start.len();
-    let mut states = vec![0; words * nodes.len()];
+    // One more for the state behind an outcome.
+    let mut states = vec![0; words * (nodes.len() + 1)];
+    let (states, after) = states.split_at_mut(words * nodes.len());
+    let unknown = Edges {
+        yes: REJECT,
+        no: REJECT,
+        droppable: false,
+    };
+    // Those of nodes that were reached.
     let mut edges = vec![None; nodes.len()];
-    let mut reached = vec![false; nodes.len()];
-    let mut after = vec![0; words];
-    reached[root] = true;
+    edges[root] = Some(unknown);
     states[root * words..][..words].copy_from_slice(start);
     // Numbers fall along edges, so that descending numbers visit predecessors first.
     for at in (0..nodes.len()).rev().filter(|&at| at <= root) {
-        if !reached[at] {
+        if edges[at].is_none() {
             continue;
         }
         let node = nodes[at];
@@ -96,19 +102,20 @@ fn edges<K: Knowledge>(graph: &Graph, knowledge: &K, root: usize) -> Vec<Option<
         let mut lead = |target: NodeId, outcome: bool| {
             after.copy_from_slice(here);
             if let Some(test) = test {
-                knowledge.learn(&mut after, test, outcome);
+                knowledge.learn(after, test, outcome);
             }
-            let target = pass(graph, knowledge, target, &after);
+            let target = pass(graph, knowledge, target, after);
             if let Some(at) = target.index() {
-                reached[at] = true;
+                edges[at].get_or_insert(unknown);
                 let there = &mut below[at * words..][..words];
-                there.iter_mut().zip(&after).for_each(|(a, b)| *a |= b);
+                there.iter_mut().zip(&*after).for_each(|(a, b)| *a |= b);
             }
             target
         };
+        let (yes, no) = (lead(node.yes, true), lead(node.no, false));
         edges[at] = Some(Edges {
-            yes: lead(node.yes, true),
-            no: lead(node.no, false),
+            yes,
+            no,
             droppable: test.is_some_and(|test| knowledge.may_drop(here, test)),
         });
     }

@@ -138,6 +138,17 @@ impl Values {
         (0..self.list.len()).map(|at| ValueId(u32::try_from(at).unwrap_or(u32::MAX)))
     }
 
+    /// Whether a value is a load from a constant offset that no packet reaches, which
+    /// [`load_at`](Self::load_at) leaves as an index.
+    pub(super) fn fails(&self, id: ValueId) -> bool {
+        match self.get(id) {
+            Value::Load {
+                index: Some(index), ..
+            } => self.number_of(index).is_some(),
+            _ => false,
+        }
+    }
+
     /// The number, if the value is one.
     pub(crate) fn constant_of(&self, id: ValueId) -> Option<u32> {
         match self.get(id) {

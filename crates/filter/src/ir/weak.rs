@@ -29,26 +29,32 @@ pub(super) struct Weak {
     start: Vec<u64>,
 }
 
+/// How many nodes make each test.
+fn uses(graph: &Graph) -> Vec<u32> {
+    let mut uses = vec![0; graph.tests().len()];
+    for test in graph.nodes().iter().filter_map(Node::test) {
+        uses[test.index()] += 1;
+    }
+    uses
+}
+
 impl Knowledge for Weak {
     fn new(graph: &Graph, values: &Values, most_words: usize) -> Self {
         let tests = graph.tests();
         let most = most_words * 32;
-        let mut uses = vec![0_u32; tests.len()];
-        for test in graph.nodes().iter().filter_map(Node::test) {
-            uses[test.index()] += 1;
-        }
-        // Where there are too many, those that were met once can wait.
-        let least = if tests.len() > most { 2 } else { 1 };
+        // Where there are too many, those that are met once can wait.
+        let uses = (tests.len() > most).then(|| uses(graph));
+        let few = |at: usize| uses.as_ref().is_some_and(|uses| uses[at] < 2);
         // Equalities of one value get neighbouring bits: count them, then place them.
         let mut ends = vec![0_usize; values.count() + 1];
         let mut known = 0;
         let mut slots: Vec<Slot> = Vec::with_capacity(tests.len());
-        for (test, &uses) in tests.iter().zip(&uses) {
+        for (at, test) in tests.iter().enumerate() {
             let right = values.constant_of(test.right);
             let left = values.constant_of(test.left);
             slots.push(match (left, right) {
                 (Some(left), Some(right)) => Slot::Fixed(test.relation.holds(left, right)),
-                _ if uses < least || known == most => Slot::Ignored,
+                _ if few(at) || known == most => Slot::Ignored,
                 _ => {
                     known += 1;
                     let equality = test.relation == Relation::Equal && right.is_some();
@@ -67,16 +73,33 @@ impl Knowledge for Weak {
             sum += *end;
             *end = sum;
         }
-        let mut next = ends.clone();
+        // From the last to the first, a class's end becomes its beginning.
+        let class_of = |slot: &Slot| match *slot {
+            Slot::Known { at, .. } => Some(at),
+            _ => None,
+        };
+        for slot in &mut slots {
+            let Some(class) = class_of(slot) else {
+                continue;
+            };
+            ends[class] -= 1;
+            let at = ends[class];
+            *slot = Slot::Known {
+                at,
+                from: class,
+                to: class,
+            };
+        }
+        let starts = ends;
         for slot in &mut slots {
             if let Slot::Known { at, from, to } = slot {
-                let class = *at;
-                next[class] -= 1;
-                *at = next[class];
                 // Class 0 are the tests that are no equalities, each for itself.
-                (*from, *to) = match class {
+                (*from, *to) = match *from {
                     0 => (*at, *at),
-                    _ => (ends[class - 1], ends[class]),
+                    class => (
+                        starts[class],
+                        starts.get(class + 1).copied().unwrap_or(known),
+                    ),
                 };
             }
         }

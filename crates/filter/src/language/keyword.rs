@@ -103,7 +103,11 @@ pub(super) fn lookup(word: &str) -> Option<Keyword> {
     {
         return None;
     }
-    if let Some((_, keyword)) = WORDS.iter().find(|(name, _)| *name == word) {
+    let same = |name: &str| {
+        let (name, word) = (name.as_bytes(), word.as_bytes());
+        name.len() == word.len() && name.first() == word.first() && name == word
+    };
+    if let Some((_, keyword)) = WORDS.iter().find(|(name, _)| same(name)) {
         return Some(*keyword);
     }
     if LATER.contains(&word) {

@@ -99,7 +99,8 @@ const EXTENSION_SYMBOLS: &[(&str, Symbol)] = &[
 /// Splits the whole expression; the symbols of the extensions are tokens only on request.
 pub(super) fn tokens(text: &str, extensions: bool) -> Result<Vec<Token>, CompileError> {
     let bytes = text.as_bytes();
-    let mut tokens: Vec<Token> = Vec::new();
+    const BYTES_OF_A_TOKEN: usize = 4;
+    let mut tokens: Vec<Token> = Vec::with_capacity(text.len() / BYTES_OF_A_TOKEN + 1);
     let mut at = 0;
     // In a set, a name ends where the element does.
     let mut in_set = false;
@@ -319,17 +320,17 @@ fn mac_length(rest: &str) -> Option<(usize, [u8; 6])> {
 /// The longest IPv6 address that begins here.
 fn ipv6_length(rest: &str) -> Option<(usize, Ipv6Addr)> {
     const LONGEST: usize = 45;
+    // Eight groups, or two colons in a row for those that are left out.
+    const COLONS: usize = 7;
     let run = rest
         .bytes()
         .take(LONGEST + 1)
         .take_while(|&b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'))
         .count();
-    if rest.as_bytes()[..run]
-        .iter()
-        .filter(|&&b| b == b':')
-        .count()
-        < 2
-    {
+    let run_bytes = &rest.as_bytes()[..run];
+    let colons = run_bytes.iter().filter(|&&b| b == b':').count();
+    let with_ipv4 = run_bytes.contains(&b'.');
+    if colons < COLONS - usize::from(with_ipv4) && !run_bytes.windows(2).any(|two| two == b"::") {
         return None;
     }
     let address = (2..=run)

@@ -44,6 +44,14 @@ struct Detours {
 }
 
 impl Assembler {
+    /// Room for so many lines.
+    pub(crate) fn with_capacity(lines: usize) -> Self {
+        Self {
+            lines: Vec::with_capacity(lines),
+            labels: 0,
+        }
+    }
+
     /// A label to be placed later.
     pub(crate) fn label(&mut self) -> Label {
         self.labels += 1;

@@ -1,0 +1,76 @@
+//! A quick look whether a pass could change anything, which for most short expressions it cannot.
+//!
+//! Conclusions are drawn from a test to a later one of the same value. Here sets of values and tests
+//! that came before are kept as bits, several to a bit if there are many: what is promised may not
+//! come true, but what is not promised does not happen.
+
+use super::graph::{Graph, Step};
+use super::{Relation, Test, Value, Values};
+use crate::language::ast::Operator;
+
+/// Which of the passes may find something.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Promise {
+    pub(super) weak: bool,
+    pub(super) strong: bool,
+}
+
+/// What came before a node on some way.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    /// Values of which something is known that concerns tests with other numbers, too.
+    values: u64,
+    tests: u64,
+    reached: bool,
+}
+
+fn bit(at: usize) -> u64 {
+    1 << (at % 64)
+}
+
+pub(super) fn look(graph: &Graph, values: &Values) -> Promise {
+    let nodes = graph.nodes();
+    let mut before = vec![Before::default(); nodes.len()];
+    let mut promise = Promise::default();
+    if let Some(root) = graph.root().index() {
+        before[root].reached = true;
+    }
+    for (at, node) in nodes.iter().enumerate().rev() {
+        let mut here = before[at];
+        if !here.reached {
+            continue;
+        }
+        let mut told = 0;
+        if let Step::Test(id) = node.step {
+            let test = graph.test(id);
+            let value = bit(test.left.index());
+            let again = here.tests & bit(id.index()) != 0 || here.values & value != 0;
+            let by_itself = node.yes == node.no || values.number_of(test.left).is_some();
+            promise.weak |= again || by_itself;
+            promise.strong |= again || by_itself || values.fails(test.left);
+            here.tests |= bit(id.index());
+            match tells_when_true_only(&test, values) {
+                true => told = value,
+                false => here.values |= value,
+            }
+        }
+        for (target, told) in [(node.yes, told), (node.no, 0)] {
+            if let Some(to) = target.index() {
+                before[to].values |= here.values | told;
+                before[to].tests |= here.tests;
+                before[to].reached = true;
+            }
+        }
+    }
+    promise
+}
+
+/// Whether the outcome says something about other tests of the value only if it is true: what does
+/// not equal one number can equal any other, unless there are few.
+fn tells_when_true_only(test: &Test, values: &Values) -> bool {
+    let few = matches!(
+        values.get(test.left),
+        Value::Binary(Operator::And, ..) | Value::HeaderLength { .. }
+    );
+    test.relation == Relation::Equal && !few
+}
