@@ -3,6 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use ringtap_filter::explain::Explanation;
 use ringtap_filter::program::Ancillary;
 use ringtap_filter::socket::{Direction, SocketView, lower};
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile, disasm};
@@ -15,6 +16,7 @@ fuzz_target!(|input: (u8, bool, &str, &[u8])| {
     let mut options = CompileOptions::new(LinkType(link_type));
     options.optimize = optimize;
     options.ancillary = choice & 0x80 != 0;
+    options.extensions = choice & 0x40 != 0;
     options.netmask = Some(0xffff_ff00);
     match compile(expression, &options, &names()) {
         Err(error) => {
@@ -26,6 +28,7 @@ fuzz_target!(|input: (u8, bool, &str, &[u8])| {
             let verdict = program.run(packet, len);
             assert!(verdict == 0 || verdict == options.snaplen);
             assert!(disasm::listing(&program).lines().count() == program.insns().len());
+            assert!(!Explanation::new(&program, options.link_type).to_string().is_empty());
             for (cooked, direction) in [(false, Direction::Both), (true, Direction::In)] {
                 let view = SocketView {
                     cooked,

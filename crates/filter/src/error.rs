@@ -131,6 +131,11 @@ pub enum ErrorKind {
         /// The greatest that is possible.
         max: u32,
     },
+    /// More than one program can remember: transports of `deep`, beginnings of packets in tunnels.
+    #[error(
+        "the expression has more places to remember (tunnels, \"deep\") than the 16 words of memory"
+    )]
+    TooManyPlaces,
     /// A packet access that is not 1, 2 or 4 bytes wide.
     #[error("an access is 1, 2 or 4 bytes wide, not {0}")]
     BadAccessSize(u32),

@@ -141,6 +141,9 @@ fn decision(
         Some(tree) => lower::lower(&tree, &as_libpcap, &*link, resolver, &mut values)?,
         None => ir::Condition::Constant(true),
     };
+    if values.cells() > program::opcode::MEMWORDS {
+        return Err(whole(ErrorKind::TooManyPlaces));
+    }
     let graph = ir::Graph::new(&condition, &mut values, options.optimize);
     if graph.is_too_large() {
         return Err(whole(ErrorKind::TooLarge));

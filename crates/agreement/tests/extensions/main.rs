@@ -5,6 +5,7 @@
 mod build;
 mod chains;
 mod machines;
+mod random;
 mod sets;
 mod tunnels;
 
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         test("libpcap_refuses_them", &[Need::LibpcapDev], refused),
         test("errors_show_the_place", &[], errors),
         test("programs_stay_small", &[], sizes),
+        test("random_conditions_agree", &[], random::agree),
     ];
     let groups: [(&str, Verdicts); 3] = [
         ("sets", sets::verdicts),

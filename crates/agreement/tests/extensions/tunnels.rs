@@ -230,6 +230,14 @@ pub(crate) fn expressions() -> Vec<String> {
         .collect()
 }
 
+/// All packets of the cases.
+pub(crate) fn packets() -> Vec<Vec<u8>> {
+    let lists = cases()
+        .into_iter()
+        .map(|(_, taken, left)| [taken, left].concat());
+    lists.flatten().collect()
+}
+
 pub(crate) fn verdicts(machines: Machines) {
     for (expression, taken, left) in cases() {
         machines.takes(expression, &taken, &left);
