@@ -221,24 +221,31 @@ fn engine_agrees(engine: Engine, corpus: &std::collections::BTreeMap<u32, Vec<Ca
     );
 }
 
-/// Random expressions, the same in every run.
+/// Random expressions, the same in every run, on one link type after the other.
 fn random_expressions() {
-    let count = if is_full() { 20_000 } else { 1_500 };
-    let mut judge = Judge::new(1, spread(made::generated(1), 300), WALKS);
+    const LINK_TYPES: u64 = 50;
+    let count = if is_full() { 100_000 } else { 3_000 };
+    let mut judges = std::collections::HashMap::new();
     let mut tally = Tally::default();
     for seed in 0..count {
         let mut random = Random(seed);
-        let bytes: Vec<u8> = (0..8).flat_map(|_| random.word().to_le_bytes()).collect();
-        let expression = generate::expression(&mut generate::Choices::new(&bytes));
+        let mut bytes: Vec<u8> = (0..8).flat_map(|_| random.word().to_le_bytes()).collect();
+        bytes[0] = u8::try_from(seed % LINK_TYPES).unwrap_or_default();
+        let mut choices = generate::Choices::new(&bytes);
+        let link = generate::link_type(&mut choices);
+        let expression = generate::expression_for(link, &mut choices);
+        let judge = judges
+            .entry(link.dlt)
+            .or_insert_with(|| Judge::new(link.dlt, spread(made::generated(link.dlt), 40), WALKS));
         let finding = judge.judge(&expression, SNAPLENS[0], &mut random);
         if matches!(finding, Finding::Different(_)) && judge::is_murky(&expression) {
             continue;
         }
         let case = Case {
             expression,
-            dlts: [1].into(),
+            dlts: [link.dlt].into(),
             expected: Expected::Agreement,
-            place: format!("seed {seed}"),
+            place: format!("seed {seed} on DLT {}", link.dlt),
         };
         tally.count(&case, finding);
     }

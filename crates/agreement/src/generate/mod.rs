@@ -24,7 +24,7 @@ impl<'a> Choices<'a> {
         match self.bytes.split_first() {
             Some((&first, rest)) => {
                 self.bytes = rest;
-                usize::from(first) % count
+                usize::from(first).checked_rem(count).unwrap_or(0)
             }
             None => 0,
         }
