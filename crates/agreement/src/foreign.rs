@@ -11,6 +11,13 @@ const STEPS: usize = 100_000;
 /// Whether the verdict on a packet depends on memory that the program has not written.
 #[must_use]
 pub fn is_undefined(program: &[Insn], data: &[u8], len: u32) -> bool {
+    run(program, data, len).is_none()
+}
+
+/// The verdict on a packet of which the kernel knows nothing: all its metadata is 0, as with
+/// [`Ancillary::default`](ringtap_filter::Ancillary). None where it is not defined.
+#[must_use]
+pub fn run(program: &[Insn], data: &[u8], len: u32) -> Option<u32> {
     let mut machine = Machine {
         data,
         len,
@@ -20,19 +27,17 @@ pub fn is_undefined(program: &[Insn], data: &[u8], len: u32) -> bool {
     };
     let mut at = 0;
     for _ in 0..STEPS {
-        let Some(insn) = program.get(at) else {
-            return false;
-        };
+        let insn = program.get(at)?;
         match machine.step(*insn) {
             Step::Skip(count) => {
                 let target = i64::try_from(at).unwrap_or(i64::MAX) + 1 + count;
                 at = usize::try_from(target).unwrap_or(usize::MAX);
             }
-            Step::End => return false,
-            Step::Undefined => return true,
+            Step::End(verdict) => return Some(verdict),
+            Step::Undefined => return None,
         }
     }
-    false
+    None
 }
 
 struct Machine<'a> {
@@ -45,7 +50,7 @@ struct Machine<'a> {
 
 enum Step {
     Skip(i64),
-    End,
+    End(u32),
     Undefined,
 }
 
@@ -60,12 +65,13 @@ impl Machine<'_> {
                     op::MEM => self.slots[slot],
                     op::IMM => Some(k),
                     op::LEN => Some(self.len),
+                    op::ABS if k >= op::SKF_AD_OFF => Some(0),
                     op::ABS => self.bytes(k, code),
                     op::MSH => self.bytes(k, op::B).map(|byte| (byte & 0xf) * 4),
                     _ => self.x.checked_add(k).and_then(|at| self.bytes(at, code)),
                 };
                 let Some(value) = value else {
-                    return Step::End;
+                    return Step::End(0);
                 };
                 *(if class == op::LD {
                     &mut self.a
@@ -79,13 +85,14 @@ impl Machine<'_> {
                 let operand = if code & op::X == 0 { k } else { self.x };
                 match apply(code & 0xf0, self.a, operand) {
                     Some(a) => self.a = a,
-                    None => return Step::End,
+                    None => return Step::End(0),
                 }
             }
             op::JMP => return Step::Skip(self.jump(insn)),
             op::MISC if code & 0xf8 == op::TAX => self.x = self.a,
             op::MISC => self.a = self.x,
-            _ => return Step::End,
+            _ if code & 0x18 == op::A => return Step::End(self.a),
+            _ => return Step::End(k),
         }
         Step::Skip(0)
     }
@@ -140,7 +147,7 @@ mod tests {
     use ringtap_filter::Insn;
     use ringtap_filter::program::opcode as op;
 
-    use super::is_undefined;
+    use super::{is_undefined, run};
 
     #[test]
     fn only_a_path_that_loads_unset_memory_counts() {
@@ -154,5 +161,7 @@ mod tests {
         assert!(!is_undefined(&program, &[1], 1));
         assert!(is_undefined(&program, &[2], 1));
         assert!(!is_undefined(&program, &[], 1));
+        assert_eq!(run(&program, &[1], 1), Some(1));
+        assert_eq!(run(&program, &[], 1), Some(0));
     }
 }

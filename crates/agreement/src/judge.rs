@@ -15,12 +15,12 @@
 use std::fmt;
 
 use ringtap_filter::{
-    CompileError, CompileOptions, ErrorKind, Insn, LinkType, Program, Tables, compile,
+    Ancillary, CompileError, CompileOptions, ErrorKind, Insn, LinkType, Program, Tables, compile,
 };
 use ringtap_testkit::libpcap::{self, Compile, Oracle, OracleError};
 
 use crate::Random;
-use crate::foreign::is_undefined;
+use crate::foreign::{self, is_undefined};
 use crate::packets::{Packet, guided};
 
 /// The netmask that expressions are compiled with.
@@ -253,23 +253,27 @@ impl Programs {
         Ok(())
     }
 
-    /// Whether one of libpcap's programs has no defined verdict on the packet.
+    /// Whether one of libpcap's programs has no defined verdict on the packet, as it is or were it
+    /// not cut.
     fn is_undefined(&self, (data, len): &Packet) -> bool {
+        let mut padded = data.clone();
+        padded.resize(data.len() + 70_000, 0);
         let programs = std::iter::once(&self.their_plain).chain(&self.theirs);
-        programs
-            .map(|program| insns(program))
-            .any(|program| is_undefined(&program, data, *len))
+        programs.map(|program| insns(program)).any(|program| {
+            is_undefined(&program, data, *len) || is_undefined(&program, &padded, *len)
+        })
     }
 
-    /// Whether a difference comes from a load behind the end of a cut packet that one of the
-    /// programs does not make, because its optimiser found that it decides nothing: with bytes
-    /// there, they return the same.
+    /// Whether a difference comes from a load behind the end of a cut packet, or of metadata that
+    /// only the kernel has, that one of the programs does not make, because its optimiser found that
+    /// it decides nothing: with bytes and metadata there, they return the same.
     fn is_dead_load(&self, (data, len): &Packet) -> bool {
         let mut padded = data.clone();
         padded.resize(data.len() + 70_000, 0);
-        let theirs = libpcap::filter(&self.their_plain, &padded, *len);
-        let ours = self.ours.as_ref().map_or(0, |ours| ours.run(&padded, *len));
-        theirs.is_ok_and(|theirs| theirs == ours)
+        let there = Ancillary::default();
+        let ours = self.ours.as_ref();
+        let ours = ours.map_or(0, |ours| ours.run_with(&padded, *len, &there));
+        foreign::run(&insns(&self.their_plain), &padded, *len) == Some(ours)
             && libpcap::filter(&self.their_plain, data, *len).is_ok_and(|verdict| verdict == 0)
     }
 }
