@@ -27,6 +27,37 @@ pub(super) struct Bits {
     pub(super) style: Style,
 }
 
+/// Where a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Where {
+    /// So many bytes from the start of the packet.
+    Packet(u32),
+    /// So many bytes behind the IPv4 header.
+    BehindIpv4(u32),
+}
+
+/// The field that a load reads, and where it is.
+pub(super) fn of(link: LinkType, facts: &Facts, value: &Symbol) -> Option<(Field, Where)> {
+    let Kind::Load {
+        bytes,
+        index,
+        offset,
+    } = &value.kind
+    else {
+        return None;
+    };
+    let Some(index) = index else {
+        let field = at(link, facts, *offset, *bytes)?;
+        return Some((field, Where::Packet(*offset)));
+    };
+    let Kind::HeaderLength(header) = index.kind else {
+        return None;
+    };
+    let behind = offset.checked_sub(header)?;
+    let field = behind_ipv4(facts, header, behind, *bytes)?;
+    Some((field, Where::BehindIpv4(behind)))
+}
+
 /// What is at `offset` from the start of the packet.
 pub(super) fn at(link: LinkType, facts: &Facts, offset: u32, bytes: u32) -> Option<Field> {
     let layers = layers(link, facts);
@@ -38,7 +69,7 @@ pub(super) fn at(link: LinkType, facts: &Facts, offset: u32, bytes: u32) -> Opti
 }
 
 /// What is at `offset` behind the IPv4 header that begins at `header`, whose protocol is known.
-pub(super) fn behind_ipv4(facts: &Facts, header: u32, offset: u32, bytes: u32) -> Option<Field> {
+fn behind_ipv4(facts: &Facts, header: u32, offset: u32, bytes: u32) -> Option<Field> {
     let rows = transport(facts.of(&Symbol::field(1, header.checked_add(9)?))?, 4)?;
     find(rows, offset, bytes)
 }

@@ -40,7 +40,7 @@ impl Explanation {
     /// names.
     #[must_use]
     pub fn new(program: &Program, link_type: LinkType) -> Self {
-        let (nodes, start) = trace::nodes(program.insns());
+        let (nodes, start) = trace::nodes(program.insns(), link_type);
         Self {
             cost: Cost::of(program),
             start,

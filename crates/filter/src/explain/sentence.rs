@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-use super::field::{self, Field};
+use super::field::{self, Field, Where};
 use super::number::{self, Style};
 use super::step::{Choice, Part, Ranges, Step, What};
 use super::symbol::{Kind, Symbol};
@@ -267,6 +267,12 @@ impl Writer<'_> {
             }
             Kind::Negated(inner) => plain(format!("-({})", self.plain(inner, facts).text)),
             Kind::Unknown => plain("the number computed before".to_owned()),
+            Kind::Word(number) => plain(format!("M[{number}]")),
+            Kind::Field { name, style, bytes } => Said {
+                text: format!("the {name}"),
+                style: *style,
+                largest: largest(*bytes),
+            },
             Kind::Arithmetic(operation, left, right) => {
                 let operand = |side| {
                     let said = self.plain(side, facts);
@@ -286,7 +292,7 @@ impl Writer<'_> {
     }
 
     fn load(&self, value: &Rc<Symbol>, bytes: u32, facts: &Facts) -> Said {
-        let largest = u32::MAX.checked_shr(32 - 8 * bytes).unwrap_or(u32::MAX);
+        let largest = largest(bytes);
         match self.field(value, facts) {
             Some((field, place)) => Said {
                 text: match field.part {
@@ -343,24 +349,17 @@ impl Writer<'_> {
 
     /// The field that a load reads, and where it is.
     fn field(&self, value: &Symbol, facts: &Facts) -> Option<(Field, String)> {
-        let Kind::Load {
-            bytes,
-            index,
-            offset,
-        } = &value.kind
-        else {
+        let Kind::Load { bytes, .. } = value.kind else {
             return None;
         };
-        let Some(index) = index else {
-            let field = field::at(self.link, facts, *offset, *bytes)?;
-            return Some((field, place(*offset, *bytes)));
-        };
-        let Kind::HeaderLength(header) = index.kind else {
-            return None;
-        };
-        let behind = offset.checked_sub(header)?;
-        let field = field::behind_ipv4(facts, header, behind, *bytes)?;
-        Some((field, behind_header(behind, *bytes)))
+        let (field, at) = field::of(self.link, facts, value)?;
+        Some((
+            field,
+            match at {
+                Where::Packet(offset) => place(offset, bytes),
+                Where::BehindIpv4(offset) => behind_header(offset, bytes),
+            },
+        ))
     }
 
     /// Bytes that have no name.
@@ -373,18 +372,47 @@ impl Writer<'_> {
         else {
             return String::new();
         };
-        let count = counted(*bytes);
-        match index {
-            None => place(*offset, *bytes),
-            Some(index) => match index.kind {
-                Kind::HeaderLength(header) if *offset >= header => {
-                    behind_header(offset - header, *bytes)
-                }
-                _ => {
-                    let index = self.plain(index, facts).text;
-                    format!("the {count} at {offset} + {index}")
-                }
-            },
+        let Some(index) = index else {
+            return place(*offset, *bytes);
+        };
+        if let Kind::HeaderLength(header) = index.kind
+            && *offset >= header
+        {
+            return behind_header(offset - header, *bytes);
+        }
+        let (terms, constant) = self.sum(index, facts);
+        let offset = offset.wrapping_add(constant);
+        let place = match offset {
+            0 => terms,
+            offset if offset > i32::MAX as u32 => format!("{terms} - {}", offset.wrapping_neg()),
+            offset => format!("{terms} + {offset}"),
+        };
+        format!("the {} at {place}", counted(*bytes))
+    }
+
+    /// A sum as its terms and the constant in it.
+    fn sum(&self, value: &Rc<Symbol>, facts: &Facts) -> (String, u32) {
+        let Kind::Arithmetic(op::ADD, left, right) = &value.kind else {
+            let text = self.plain(value, facts).text;
+            return match value.kind {
+                Kind::Arithmetic(..) => (format!("({text})"), 0),
+                _ => (text, 0),
+            };
+        };
+        match (left.number(), right.number()) {
+            (_, Some(number)) => {
+                let (terms, constant) = self.sum(left, facts);
+                (terms, constant.wrapping_add(number))
+            }
+            (Some(number), _) => {
+                let (terms, constant) = self.sum(right, facts);
+                (terms, constant.wrapping_add(number))
+            }
+            (None, None) => {
+                let (left, first) = self.sum(left, facts);
+                let (right, second) = self.sum(right, facts);
+                (format!("{left} + {right}"), first.wrapping_add(second))
+            }
         }
     }
 }
@@ -398,6 +426,11 @@ fn place(offset: u32, bytes: u32) -> String {
 
 fn behind_header(offset: u32, bytes: u32) -> String {
     format!("{} behind the IPv4 header", place(offset, bytes))
+}
+
+/// The largest number of so many bytes.
+fn largest(bytes: u32) -> u32 {
+    u32::MAX.checked_shr(32 - 8 * bytes).unwrap_or(u32::MAX)
 }
 
 fn counted(bytes: u32) -> String {

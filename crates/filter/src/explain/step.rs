@@ -139,8 +139,8 @@ fn choice(nodes: &[Option<Node>], root: usize, ways: &[usize], merged: &mut [boo
 /// The largest number that the value can be.
 fn largest(value: &Symbol) -> u32 {
     match value.kind {
-        Kind::Load { bytes: 1, .. } => 0xff,
-        Kind::Load { bytes: 2, .. } => 0xffff,
+        Kind::Load { bytes: 1, .. } | Kind::Field { bytes: 1, .. } => 0xff,
+        Kind::Load { bytes: 2, .. } | Kind::Field { bytes: 2, .. } => 0xffff,
         _ => u32::MAX,
     }
 }

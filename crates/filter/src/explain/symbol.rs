@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use super::number::Style;
+
 /// Larger expressions are not shown: they would not be read, and arithmetic on a register with
 /// itself doubles them at each instruction.
 const MOST_NODES: u32 = 48;
@@ -32,6 +34,14 @@ pub(super) enum Kind {
     Negated(Rc<Symbol>),
     /// The operation's field of an instruction, and both operands.
     Arithmetic(u16, Rc<Symbol>, Rc<Symbol>),
+    /// A field of one name that was loaded from different places on different ways.
+    Field {
+        name: &'static str,
+        style: Style,
+        bytes: u32,
+    },
+    /// What a word of scratch memory holds, where that depends on the way.
+    Word(usize),
     /// Different on different ways, or too large.
     Unknown,
 }
@@ -76,6 +86,19 @@ impl Symbol {
         match self.kind {
             Kind::Constant(number) => Some(number),
             _ => None,
+        }
+    }
+
+    /// Whether it is computed from what a word of scratch memory holds.
+    pub(super) fn uses_word(&self, number: usize) -> bool {
+        match &self.kind {
+            Kind::Word(word) => *word == number,
+            Kind::Load {
+                index: Some(inner), ..
+            }
+            | Kind::Negated(inner) => inner.uses_word(number),
+            Kind::Arithmetic(_, left, right) => left.uses_word(number) || right.uses_word(number),
+            _ => false,
         }
     }
 

@@ -3,7 +3,9 @@
 
 use std::rc::Rc;
 
+use super::field::{self, Field};
 use super::symbol::{Kind, Symbol};
+use crate::LinkType;
 use crate::program::{Insn, opcode as op};
 
 /// Facts beyond this many are forgotten, the oldest first; so are sets of more numbers.
@@ -108,18 +110,44 @@ impl State {
         }
     }
 
-    fn meet(&mut self, other: &Self) {
-        let meet = |here: &mut Rc<Symbol>, there: &Rc<Symbol>| {
-            if here != there {
-                *here = Symbol::unknown();
+    /// What is computed from the old content of a word is not known any more.
+    fn forget(&mut self, word: usize) {
+        for value in [&mut self.a, &mut self.x]
+            .into_iter()
+            .chain(&mut self.scratch)
+        {
+            if value.uses_word(word) {
+                *value = Symbol::unknown();
             }
+        }
+        self.facts.0.retain(|(value, _)| !value.uses_word(word));
+    }
+
+    fn meet(&mut self, other: &Self, link: LinkType) {
+        let field = |facts: &Facts, value: &Symbol| {
+            let (field, _) = field::of(link, facts, value)?;
+            let Kind::Load { bytes, .. } = value.kind else {
+                return None;
+            };
+            let Field { name, style, part } = field;
+            part.is_none().then_some(Kind::Field { name, style, bytes })
         };
-        meet(&mut self.a, &other.a);
-        meet(&mut self.x, &other.x);
-        for (here, there) in self.scratch.iter_mut().zip(&other.scratch) {
-            meet(here, there);
+        let (here, there) = (&self.facts, &other.facts);
+        for (own, others) in [(&mut self.a, &other.a), (&mut self.x, &other.x)] {
+            if own != others {
+                let named =
+                    field(here, own).filter(|own| Some(own) == field(there, others).as_ref());
+                *own = Symbol::new(named.unwrap_or(Kind::Unknown));
+            }
         }
         self.facts.meet(&other.facts);
+        for number in 0..SCRATCH_WORDS {
+            let word = Symbol::new(Kind::Word(number));
+            if self.scratch[number] != other.scratch[number] && self.scratch[number] != word {
+                self.forget(number);
+                self.scratch[number] = word;
+            }
+        }
     }
 }
 
@@ -127,7 +155,7 @@ const SCRATCH_WORDS: usize = op::MEMWORDS as usize;
 
 /// The comparison at each instruction that is a reachable conditional jump, and where the program
 /// begins.
-pub(super) fn nodes(insns: &[Insn]) -> (Vec<Option<Node>>, Goal) {
+pub(super) fn nodes(insns: &[Insn], link: LinkType) -> (Vec<Option<Node>>, Goal) {
     let goals = goals(insns);
     let mut states: Vec<Option<State>> = vec![None; insns.len()];
     let mut nodes = vec![None; insns.len()];
@@ -147,13 +175,13 @@ pub(super) fn nodes(insns: &[Insn]) -> (Vec<Option<Node>>, Goal) {
             for (outcome, target) in [(true, yes), (false, no)] {
                 let mut state = state.clone();
                 suppose(&mut state.facts, &node, outcome);
-                flow(&mut states, target, state);
+                flow(&mut states, target, state, link);
             }
             nodes[at] = Some(node);
         } else if insn.code & 7 == op::JMP {
-            flow(&mut states, jump_target(insn, at), state);
+            flow(&mut states, jump_target(insn, at), state, link);
         } else if insn.code & 7 != op::RET {
-            flow(&mut states, at + 1, after(insn, state));
+            flow(&mut states, at + 1, after(insn, state), link);
         }
     }
     (nodes, goals.first().copied().unwrap_or(Goal::Return(0)))
@@ -207,9 +235,9 @@ fn goals(insns: &[Insn]) -> Vec<Goal> {
     goals
 }
 
-fn flow(states: &mut [Option<State>], target: usize, state: State) {
+fn flow(states: &mut [Option<State>], target: usize, state: State, link: LinkType) {
     match states.get_mut(target) {
-        Some(Some(there)) => there.meet(&state),
+        Some(Some(there)) => there.meet(&state, link),
         Some(unset) => *unset = Some(state),
         None => {}
     }
@@ -266,8 +294,14 @@ fn after(insn: &Insn, mut state: State) -> State {
                 _ => load(insn, &state),
             }
         }
-        op::ST => state.scratch[slot] = Rc::clone(&state.a),
-        op::STX => state.scratch[slot] = Rc::clone(&state.x),
+        op::ST | op::STX => {
+            state.forget(slot);
+            state.scratch[slot] = Rc::clone(if code & 7 == op::ST {
+                &state.a
+            } else {
+                &state.x
+            });
+        }
         op::ALU if code & 0xf0 == op::NEG => {
             state.a = Symbol::new(Kind::Negated(Rc::clone(&state.a)));
         }
