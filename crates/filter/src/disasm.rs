@@ -70,7 +70,11 @@ fn mnemonic(insn: &Insn, at: usize) -> (&'static str, String) {
         op::STX => ("stx", format!("M[{k}]")),
         op::ALU => (arithmetic(code), arithmetic_operand(code, k)),
         op::JMP => match code & 0xf0 {
-            op::JA => ("ja", format!("{}", at as u64 + 1 + u64::from(k))),
+            // Backwards only in programs for user space, whose distances are signed.
+            op::JA => {
+                let distance = k.cast_signed() as isize;
+                ("ja", format!("{}", (at + 1).wrapping_add_signed(distance)))
+            }
             op::JEQ => ("jeq", value()),
             op::JGT => ("jgt", value()),
             op::JGE => ("jge", value()),

@@ -1,6 +1,7 @@
 //! Decision graph to instructions.
 
 mod cells;
+mod chain;
 mod layout;
 mod scratch;
 mod select;
@@ -42,7 +43,7 @@ pub(crate) fn emit(
     }
     let insns = asm.finish().map_err(|_| ErrorKind::TooLarge)?;
     // Valid by construction; if it were not, the text of the error would be of no help to anybody.
-    Program::new(insns).map_err(|_| ErrorKind::TooLarge)
+    Program::with_loops(insns).map_err(|_| ErrorKind::TooLarge)
 }
 
 /// The blocks of a graph. Scratch memory is used where that makes the program shorter.

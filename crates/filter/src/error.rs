@@ -154,6 +154,9 @@ pub enum ErrorKind {
     /// `ip broadcast` without a netmask.
     #[error("the netmask is not known, which \"ip broadcast\" needs")]
     NetmaskUnknown,
+    /// `protochain` where the place of the IP header is computed from other headers.
+    #[error("protochain is not possible behind headers of variable length")]
+    ChainBehindVariable,
     /// A primitive that cannot come after `mpls` in an expression.
     #[error("behind MPLS labels, {0} cannot be told")]
     BehindLabels(&'static str),

@@ -210,11 +210,68 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
     for header in llc {
         list.push((u16::from(header[0]), [header, &[0_u8; 40]].concat()));
     }
+    list.extend(chains());
     list.extend(control_fields());
     list.extend(osi());
     list.extend(decnet());
     list.extend(encapsulated::payloads());
     list
+}
+
+/// Chains of extension headers, given by their protocols, before what may be TCP.
+fn chains() -> Vec<(u16, Vec<u8>)> {
+    let long = [60; 40];
+    let chains: [&[u8]; 11] = [
+        &[0],
+        &[0, 60, 43, 44],
+        &[44, 60],
+        &[60, 60, 0],
+        &[AUTHENTICATION],
+        &[0, AUTHENTICATION],
+        &[AUTHENTICATION, 60],
+        &[AUTHENTICATION, AUTHENTICATION],
+        &[43, 59],
+        &[60, 50],
+        &long,
+    ];
+    let mut list = Vec::new();
+    for last in [6, 17] {
+        for chain in chains {
+            // The lengths of authentication headers are such that libpcap's walk, which goes on at
+            // a wrong place behind them, comes to an end.
+            let over6 = extensions(chain, last, 4);
+            let over4 = extensions(chain, last, 3);
+            let first = chain[0];
+            list.push((
+                0x86dd,
+                ip6(0xfe80 << 112 | 1, 0xff02 << 112 | 5, first, &over6),
+            ));
+            list.push((
+                0x0800,
+                ip4([10, 0, 0, 1], [10, 0, 0, 2], first, 0, &[1; 4], &over4),
+            ));
+        }
+    }
+    list
+}
+
+const AUTHENTICATION: u8 = 51;
+
+fn extensions(chain: &[u8], last: u8, authentication: u8) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (at, &protocol) in chain.iter().enumerate() {
+        let next = chain.get(at + 1).copied().unwrap_or(last);
+        let units = u8::try_from(at % 2).expect("small");
+        let (length, size) = match protocol {
+            AUTHENTICATION => (authentication, 4 * (2 + authentication)),
+            _ => (units, 8 * (1 + units)),
+        };
+        let mut header = vec![0; size.into()];
+        header[..2].copy_from_slice(&[next, length]);
+        bytes.extend(header);
+    }
+    bytes.extend(transport(80, 1024));
+    bytes
 }
 
 /// LLC frames of all types.

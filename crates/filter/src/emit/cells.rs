@@ -64,6 +64,7 @@ fn used(id: ValueId, values: &Values, known: &mut HashMap<ValueId, Cells>) -> Ce
         | Value::Length
         | Value::Load { index: None, .. }
         | Value::HeaderLength { .. }
+        | Value::Chain(_)
         | Value::Ancillary { .. } => 0,
     };
     known.insert(id, cells);

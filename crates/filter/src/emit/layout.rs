@@ -57,7 +57,7 @@ pub(super) fn lay_out(blocks: &Blocks, graph: &Graph, merge: bool, asm: &mut Ass
         {
             asm.place(labels.of(block.id));
             for insn in &blocks.insns[block.from..block.to] {
-                asm.push(insn.code, insn.k);
+                asm.insn(*insn);
             }
         }
         if let Some(label) = fate.jump {

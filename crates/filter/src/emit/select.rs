@@ -172,7 +172,7 @@ impl Selector<'_> {
             | Value::Cell(_)
             | Value::Ancillary { .. } => true,
             Value::Load { index, .. } => index.is_none_or(|index| x == Some(index)),
-            Value::HeaderLength { .. } => false,
+            Value::HeaderLength { .. } | Value::Chain(_) => false,
             Value::Negate(inner) => self.spares_x(inner, as_is),
             Value::Binary(operator, left, right) => {
                 self.immediate(operator, right).is_some() && self.spares_x(left, as_is)
@@ -307,6 +307,13 @@ impl Selector<'_> {
                 self.push(op::ALU | op::NEG, 0);
             }
             Value::Binary(operator, left, right) => self.binary(operator, left, right, slot)?,
+            Value::Chain(chain) => {
+                if slot >= self.scratch.free_words() {
+                    return Err(ErrorKind::TooLarge);
+                }
+                self.insns.extend(super::chain::walk(chain, slot));
+                self.machine.x = None;
+            }
         }
         Ok(())
     }

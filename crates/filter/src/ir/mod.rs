@@ -27,7 +27,7 @@ pub(crate) use index::Index;
 #[cfg(any(test, fuzzing))]
 pub(crate) use passes::{Pass, ROUNDS};
 pub(crate) use passes::{RejectsAll, optimize};
-pub(crate) use value::{Cell, Offset, Size, Value, ValueId, Values, apply};
+pub(crate) use value::{Cell, Chain, IpVersion, Offset, Size, Value, ValueId, Values, apply};
 
 /// How a test compares, unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

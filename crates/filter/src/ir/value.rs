@@ -52,6 +52,26 @@ pub(crate) enum Value {
     },
     Negate(ValueId),
     Binary(Operator, ValueId, ValueId),
+    /// The protocol at which a walk over the headers behind an IP header ends.
+    Chain(Chain),
+}
+
+/// A walk over the headers behind an IP header, from one to the next as each names it, until one is
+/// of the wanted protocol or names no further one (RFC 8200, section 4; RFC 4302). What a program
+/// makes of it has a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Chain {
+    pub(crate) version: IpVersion,
+    /// Where the IP header begins, in bytes from the start of the packet.
+    pub(crate) at: u32,
+    pub(crate) wanted: u32,
+}
+
+/// Which IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum IpVersion {
+    V4,
+    V6,
 }
 
 /// A number that [`Condition::Set`](super::Condition::Set) keeps for later values, in a word of
@@ -231,6 +251,10 @@ impl Values {
             index: at.base,
             offset: at.constant,
         })
+    }
+
+    pub(crate) fn chain(&mut self, chain: Chain) -> ValueId {
+        self.intern(Value::Chain(chain))
     }
 
     /// The length of the IPv4 header that begins at a place.

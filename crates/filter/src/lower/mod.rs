@@ -147,7 +147,8 @@ impl Lowering<'_> {
     /// Qualifiers with a value.
     fn qualified(&mut self, qualifiers: Qualifiers, id: &Id) -> Lowered<Condition> {
         match (qualifiers.kind, id) {
-            (Kind::Protochain, _) => Err(ErrorKind::Unsupported("protochain".to_owned())),
+            (Kind::Protochain, Id::Name(name)) => self.named_chain(qualifiers, name),
+            (Kind::Protochain, &Id::Number(number)) => self.chain(qualifiers, number),
             (_, Id::Ipv6(_) | Id::Ipv6Prefix(..) | Id::Mac(_))
             | (Kind::Default | Kind::Host | Kind::Net, _) => self.address(qualifiers, id),
             (Kind::Gateway, Id::Name(name)) => self.gateway(qualifiers, name),

@@ -3,7 +3,7 @@
 use super::osi::{self, nlpid};
 use super::{Lowered, Lowering, lookup_failed, unknown};
 use crate::error::ErrorKind;
-use crate::ir::{Condition, Size};
+use crate::ir::{Chain, Condition, IpVersion, Offset, Relation, Size, Test};
 use crate::language::Proto;
 use crate::language::ast::Qualifiers;
 use crate::link::{EtherProto, equals, ethertype as et};
@@ -106,16 +106,64 @@ impl Lowering<'_> {
         }
     }
 
+    fn ip_protocol(&self, name: &str) -> Lowered<u32> {
+        let found = self.resolver.protocol(name);
+        let number = found.map_err(lookup_failed(NameKind::IpProtocol, name))?;
+        number
+            .map(u32::from)
+            .ok_or_else(|| unknown(NameKind::IpProtocol, name))
+    }
+
+    pub(super) fn named_chain(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
+        let number = self.ip_protocol(name)?;
+        self.chain(q, number)
+    }
+
+    /// The protocol anywhere in the chain of headers behind an IP header.
+    pub(super) fn chain(&mut self, q: Qualifiers, number: u32) -> Lowered<Condition> {
+        match q.proto {
+            None => {
+                let v4 = self.chain_over(IpVersion::V4, number)?;
+                Ok(v4.or(self.chain_over(IpVersion::V6, number)?))
+            }
+            Some(Proto::Ip) => self.chain_over(IpVersion::V4, number),
+            Some(Proto::Ip6) => self.chain_over(IpVersion::V6, number),
+            Some(proto) => Err(ErrorKind::BadQualifier {
+                qualifier: proto.name(),
+                to: "protochain",
+            }),
+        }
+    }
+
+    fn chain_over(&mut self, version: IpVersion, wanted: u32) -> Lowered<Condition> {
+        let Offset {
+            base: None,
+            constant: at,
+        } = self.place.network
+        else {
+            return Err(ErrorKind::ChainBehindVariable);
+        };
+        let network = self.network(match version {
+            IpVersion::V4 => et::IP,
+            IpVersion::V6 => et::IP6,
+        })?;
+        let left = self.values.chain(Chain {
+            version,
+            at,
+            wanted,
+        });
+        let right = self.values.constant(wanted);
+        Ok(network.and(Condition::Test(Test {
+            left,
+            relation: Relation::Equal,
+            right,
+        })))
+    }
+
     /// `proto \name` under its qualifiers.
     pub(super) fn named_protocol(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
         let number = match q.proto {
-            None | Some(Proto::Ip | Proto::Ip6) => {
-                let found = self.resolver.protocol(name);
-                let number = found.map_err(lookup_failed(NameKind::IpProtocol, name))?;
-                number
-                    .map(u32::from)
-                    .ok_or_else(|| unknown(NameKind::IpProtocol, name))?
-            }
+            None | Some(Proto::Ip | Proto::Ip6) => self.ip_protocol(name)?,
             Some(Proto::Link) => ETHER_NAMES
                 .iter()
                 .find(|(known, _)| *known == name)

@@ -63,6 +63,11 @@ impl Assembler {
         self.lines.push(Line::Place(label));
     }
 
+    /// An instruction of a sequence that jumps inside itself only.
+    pub(crate) fn insn(&mut self, insn: Insn) {
+        self.lines.push(Line::Plain(insn));
+    }
+
     /// An instruction that goes on to the next, or returns.
     pub(crate) fn push(&mut self, code: u16, k: u32) {
         self.lines.push(Line::Plain(Insn::new(code, k)));

@@ -9,6 +9,7 @@
 
 use super::Insn;
 use super::opcode as op;
+use super::validate::loop_target;
 
 /// What a step does. Operands are in [`Step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub(super) enum Op {
     XorX,
     Neg,
     Ja,
+    /// A jump backwards, of which only so many are made.
+    JaBack,
     JeqK,
     JgtK,
     JgeK,
@@ -201,6 +204,16 @@ fn fused(load: Op, jump: Op) -> Option<Op> {
 /// instructions long and validated jumps stay inside.
 fn step(insn: &Insn, at: usize) -> Step {
     let target = |offset: u64| u16::try_from(at as u64 + 1 + offset).unwrap_or(u16::MAX);
+    if let Some(back) = loop_target(insn, at) {
+        return Step {
+            op: Op::JaBack,
+            jt: u16::try_from(back).unwrap_or(u16::MAX),
+            jf: 0,
+            k: insn.k,
+            compare: 0,
+            second: 0,
+        };
+    }
     let (jt, jf) = match insn.code & 0xff {
         c if c == op::JMP | op::JA => (target(u64::from(insn.k)), 0),
         c if c & 7 == op::JMP => (target(u64::from(insn.jt)), target(u64::from(insn.jf))),

@@ -3,6 +3,7 @@
 //! Every packet access is bounds-checked; nothing else needs a check, because a [`Program`]
 //! (super::Program) is valid.
 
+use super::MAX_ROUNDS;
 use super::decode::{Decoded, Op, Step};
 use super::opcode as op;
 
@@ -130,6 +131,7 @@ fn execute<M: Metadata>(
 ) -> Option<u32> {
     let (mut a, mut x) = (0_u32, 0_u32);
     let mut at = 0_usize;
+    let mut rounds = 0;
     loop {
         let step = program.steps.get(at)?;
         let k = step.k;
@@ -187,6 +189,13 @@ fn execute<M: Metadata>(
             Op::JgeX => at = branch(a >= x),
             Op::JsetX => at = branch(a & x != 0),
             Op::Ja => at = usize::from(step.jt),
+            Op::JaBack => {
+                rounds += 1;
+                if rounds > MAX_ROUNDS {
+                    return None;
+                }
+                at = usize::from(step.jt);
+            }
             Op::LdW => a = word(data, k as usize)?,
             Op::LdH => a = half(data, k as usize)?,
             Op::LdB => a = byte(data, k as usize)?,

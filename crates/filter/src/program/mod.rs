@@ -13,6 +13,7 @@ pub use interpret::Ancillary;
 pub use validate::{InvalidProgram, Reason};
 
 use decode::Decoded;
+use validate::Loops;
 
 /// One instruction, laid out as the kernel's `struct sock_filter`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -58,6 +59,10 @@ pub struct Program {
 /// ([`opcode::KERNEL_MAX_INSNS`]); filters over files may be longer.
 pub const MAX_INSNS: usize = 65_535;
 
+/// How often a program may jump backwards for one packet: as often as extension headers of 8 bytes
+/// fit into 64 KiB. What goes on beyond has come back to where it was.
+pub const MAX_ROUNDS: u32 = 8_192;
+
 impl Program {
     /// Validates `insns` by the kernel's rules (`bpf_check_classic` in `net/core/filter.c`): known
     /// opcodes, forward jumps inside the program, scratch slots below 16 and stored before they are
@@ -67,9 +72,27 @@ impl Program {
     /// # Errors
     /// The first instruction that breaks a rule, and which.
     pub fn new(insns: Vec<Insn>) -> Result<Self, InvalidProgram> {
-        validate::validate(&insns)?;
+        validate::validate(&insns, Loops::Refused)?;
         let decoded = Decoded::new(&insns);
         Ok(Self { insns, decoded })
+    }
+
+    /// As [`new`](Self::new), but a `ja` may also lead backwards, by a negative distance in two's
+    /// complement, as in libpcap's programs for `protochain`. Such programs run in user space only.
+    ///
+    /// # Errors
+    /// The first instruction that breaks a rule, and which.
+    pub fn with_loops(insns: Vec<Insn>) -> Result<Self, InvalidProgram> {
+        validate::validate(&insns, Loops::Allowed)?;
+        let decoded = Decoded::new(&insns);
+        Ok(Self { insns, decoded })
+    }
+
+    /// Whether a jump leads backwards.
+    #[must_use]
+    pub fn has_loop(&self) -> bool {
+        let mut insns = self.insns.iter().enumerate();
+        insns.any(|(at, insn)| validate::loop_target(insn, at).is_some())
     }
 
     /// The instructions.
@@ -78,10 +101,11 @@ impl Program {
         &self.insns
     }
 
-    /// Whether the kernel's limit of [`opcode::KERNEL_MAX_INSNS`] instructions is kept.
+    /// Whether the kernel takes the program: at most [`opcode::KERNEL_MAX_INSNS`] instructions, and no
+    /// loop.
     #[must_use]
     pub fn fits_kernel(&self) -> bool {
-        self.insns.len() <= opcode::KERNEL_MAX_INSNS
+        self.insns.len() <= opcode::KERNEL_MAX_INSNS && !self.has_loop()
     }
 
     /// Runs the program over one packet: `data` are the captured bytes, `len` the length on the
@@ -89,7 +113,8 @@ impl Program {
     ///
     /// The semantics are those of libpcap's user-land filter: a load beyond `data`, a division by
     /// zero and an ancillary load reject the packet; an indirect offset does not wrap around; a
-    /// shift by 32 or more (by X) gives 0.
+    /// shift by 32 or more (by X) gives 0. A program that jumps backwards more than [`MAX_ROUNDS`]
+    /// times rejects the packet.
     #[inline]
     #[must_use]
     pub fn run(&self, data: &[u8], len: u32) -> u32 {

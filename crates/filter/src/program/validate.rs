@@ -48,8 +48,15 @@ pub enum Reason {
     NoReturn,
 }
 
+/// Whether a `ja` may lead backwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loops {
+    Refused,
+    Allowed,
+}
+
 /// Checks all rules.
-pub(super) fn validate(insns: &[Insn]) -> Result<(), InvalidProgram> {
+pub(super) fn validate(insns: &[Insn], loops: Loops) -> Result<(), InvalidProgram> {
     let last = match insns {
         [] => {
             return Err(InvalidProgram {
@@ -66,7 +73,7 @@ pub(super) fn validate(insns: &[Insn]) -> Result<(), InvalidProgram> {
         });
     }
     for (at, insn) in insns.iter().enumerate() {
-        check_insn(insn, at, insns.len()).map_err(|reason| InvalidProgram { at, reason })?;
+        check_insn(insn, at, insns.len(), loops).map_err(|reason| InvalidProgram { at, reason })?;
     }
     if last.code & 7 != op::RET {
         return Err(InvalidProgram {
@@ -78,7 +85,7 @@ pub(super) fn validate(insns: &[Insn]) -> Result<(), InvalidProgram> {
 }
 
 /// The rules that concern one instruction alone.
-fn check_insn(insn: &Insn, at: usize, len: usize) -> Result<(), Reason> {
+fn check_insn(insn: &Insn, at: usize, len: usize, loops: Loops) -> Result<(), Reason> {
     let Insn { code, k, .. } = *insn;
     let unknown = Err(Reason::UnknownOpcode(code));
     match code & 7 {
@@ -96,6 +103,7 @@ fn check_insn(insn: &Insn, at: usize, len: usize) -> Result<(), Reason> {
         },
         op::ST | op::STX if code & !7 == 0 => check_slot(k),
         op::ALU => check_alu(code, k),
+        op::JMP if loops == Loops::Allowed && loop_target(insn, at).is_some() => Ok(()),
         op::JMP => check_jump(insn, at, len),
         op::RET if matches!(code & !7, op::K | op::A) => Ok(()),
         op::MISC if matches!(code & !7, op::TAX | op::TXA) => Ok(()),
@@ -152,8 +160,17 @@ fn check_jump(insn: &Insn, at: usize, len: usize) -> Result<(), Reason> {
     }
 }
 
-/// Every load of a scratch word must come after a store of it on every path. Jumps go forward
-/// only, so that one pass with the set of stored words per instruction decides it.
+/// Where a `ja` leads that goes backwards, with its constant as a signed distance.
+pub(super) fn loop_target(insn: &Insn, at: usize) -> Option<usize> {
+    if insn.code != op::JMP | op::JA || insn.k.cast_signed() >= 0 {
+        return None;
+    }
+    (at + 1).checked_sub(insn.k.wrapping_neg() as usize)
+}
+
+/// Every load of a scratch word must come after a store of it on every path. One pass with the set
+/// of stored words per instruction decides it: where a jump leads backwards, at least the words must
+/// be stored that were when its target was passed.
 fn check_scratch(insns: &[Insn]) -> Result<(), InvalidProgram> {
     let mut at_entry = vec![u16::MAX; insns.len()];
     at_entry[0] = 0;
@@ -176,7 +193,10 @@ fn check_scratch(insns: &[Insn]) -> Result<(), InvalidProgram> {
         }
         match (insn.code & 7, insn.code & 0xf0) {
             (op::RET, _) => {}
-            (op::JMP, op::JA) => reach(insn.k as usize, stored),
+            (op::JMP, op::JA) => match loop_target(insn, at) {
+                Some(target) => check_loop(at_entry[target], stored, at)?,
+                None => reach(insn.k as usize, stored),
+            },
             (op::JMP, _) => {
                 reach(usize::from(insn.jt), stored);
                 reach(usize::from(insn.jf), stored);
@@ -185,6 +205,16 @@ fn check_scratch(insns: &[Insn]) -> Result<(), InvalidProgram> {
         }
     }
     Ok(())
+}
+
+fn check_loop(passed: u16, stored: u16, at: usize) -> Result<(), InvalidProgram> {
+    let missing = passed & !stored;
+    // Code that nothing reaches has all words.
+    if missing == 0 || passed == u16::MAX {
+        return Ok(());
+    }
+    let reason = Reason::ScratchUnset(missing.trailing_zeros());
+    Err(InvalidProgram { at, reason })
 }
 
 #[cfg(test)]
@@ -251,6 +281,28 @@ mod tests {
         for (insns, expected) in cases {
             assert_eq!(reason(insns), Some(expected), "{insns:?}");
         }
+    }
+
+    /// Loops are for user space, stay inside the program, and keep the rule of scratch memory.
+    #[test]
+    fn loops_are_refused_unless_allowed() {
+        let back = |distance: u32| Insn::new(op::JMP | op::JA, distance.wrapping_neg());
+        let allowed = |insns: &[Insn]| Program::with_loops(insns.to_vec()).err();
+        let insns = [Insn::new(op::LD | op::LEN, 0), back(2), RET0];
+        assert!(matches!(reason(&insns), Some(Reason::JumpOutside(_))));
+        assert_eq!(allowed(&insns), None);
+        let outside = [Insn::new(op::LD | op::LEN, 0), back(3), RET0];
+        assert!(allowed(&outside).is_some());
+        // The second way to the jump has not stored what the first pass had.
+        let unset = [
+            Insn::jump(op::JMP | op::JEQ, 0, 0, 2),
+            Insn::new(op::ST, 1),
+            Insn::new(op::LD | op::MEM, 1),
+            back(2),
+            RET0,
+        ];
+        let reason = Reason::ScratchUnset(1);
+        assert_eq!(allowed(&unset), Some(InvalidProgram { at: 3, reason }));
     }
 
     #[test]

@@ -59,6 +59,9 @@ pub enum NotLowerable {
     /// The rewriting needs scratch memory, and the program uses all of it.
     #[error("the program leaves no scratch memory for the rewriting")]
     NoScratch,
+    /// The program has a loop (`protochain`), and the kernel's programs only go forward.
+    #[error("the program has a loop, which the kernel does not take")]
+    Loop,
     /// The lowered program is longer than the kernel takes.
     #[error("the program has {0} instructions; the kernel takes {max}", max = op::KERNEL_MAX_INSNS)]
     TooLong(usize),
@@ -77,6 +80,9 @@ pub enum NotLowerable {
 /// # Errors
 /// The reason why there is no such program.
 pub fn lower(program: &Program, view: &SocketView) -> Result<Program, NotLowerable> {
+    if program.has_loop() {
+        return Err(NotLowerable::Loop);
+    }
     let plain = if view.cooked {
         Layout::cooked()
     } else {

@@ -97,6 +97,9 @@ pub enum LowerError {
         /// Where it was to run.
         hook: &'static str,
     },
+    /// The program has a loop (`protochain`).
+    #[error("the program has a loop, which is not made into eBPF")]
+    Loop,
     /// More instructions than the kernel takes in a classic program.
     #[error("the program has {0} instructions, the kernel takes {max}", max = opcode::KERNEL_MAX_INSNS)]
     TooLong(usize),
@@ -130,6 +133,9 @@ pub fn lower(
     exits: Exits,
 ) -> Result<(), LowerError> {
     let insns = program.insns();
+    if program.has_loop() {
+        return Err(LowerError::Loop);
+    }
     if !program.fits_kernel() {
         return Err(LowerError::TooLong(insns.len()));
     }
