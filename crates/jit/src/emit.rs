@@ -9,6 +9,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I32, I32X4, I64};
 use cranelift_codegen::ir::{Block, BlockArg, ConstantData, InstBuilder, MemFlags, Value};
 use cranelift_frontend::{FunctionBuilder, Variable};
+use ringtap_filter::program::MAX_ROUNDS;
 
 use crate::facts::{Bounds, Facts, end};
 use crate::op::{Alu, Op, Operand, SCRATCH_WORDS, Test, Width};
@@ -79,6 +80,8 @@ pub(crate) struct Emitter<'p, 'f, 'c> {
     a: Variable,
     x: Variable,
     scratch: Vec<Variable>,
+    /// How often the program has jumped backwards, where it does.
+    rounds: Option<Variable>,
     raw: HashMap<Value, Raw>,
     blocks: Vec<Option<Block>>,
     exit: Block,
@@ -102,6 +105,8 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         };
         let (a, x) = (register(), register());
         let scratch = (0..SCRATCH_WORDS).map(|_| register()).collect();
+        let has_loop = ops.iter().any(|op| matches!(op, Op::Back(_)));
+        let rounds = has_loop.then(&mut register);
         let blocks = (0..ops.len())
             .map(|at| plan.is_start(at).then(|| builder.create_block()))
             .collect();
@@ -116,6 +121,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
             a,
             x,
             scratch,
+            rounds,
             raw,
             blocks,
             exit,
@@ -126,18 +132,31 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     /// Writes the whole program.
     pub(crate) fn program(mut self) {
         let mut open = true;
-        for at in 0..self.ops.len() {
+        let mut is_loop = vec![false; self.ops.len()];
+        for op in self.ops {
+            if let Op::Back(target) = *op {
+                is_loop[target] = true;
+            }
+        }
+        for (at, &is_loop) in is_loop.iter().enumerate() {
             if let Some(block) = self.blocks[at] {
                 if open {
                     self.builder.ins().jump(block, &[]);
                 }
                 self.builder.switch_to_block(block);
-                // Jumps go forward: all that lead here have been written.
-                self.builder.seal_block(block);
+                // All jumps that lead here have been written, but for those that go backwards.
+                if !is_loop {
+                    self.builder.seal_block(block);
+                }
                 open = true;
             }
             if open {
                 open = self.instruction(at);
+            }
+        }
+        for (block, is_loop) in self.blocks.iter().zip(is_loop) {
+            if let (Some(block), true) = (block, is_loop) {
+                self.builder.seal_block(*block);
             }
         }
         self.builder.switch_to_block(self.reject);
@@ -166,6 +185,10 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
                 self.go(self.goal(target));
                 return false;
             }
+            Op::Back(target) => {
+                self.back(target);
+                return false;
+            }
             Op::Branch { .. } => {
                 self.decision(at);
                 return false;
@@ -182,6 +205,21 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
             op => self.move_value(op),
         }
         true
+    }
+
+    /// Another round of a loop, unless there were too many.
+    fn back(&mut self, target: usize) {
+        let Some(rounds) = self.rounds else {
+            return self.verdict(0);
+        };
+        let before = self.builder.use_var(rounds);
+        let now = self.builder.ins().iadd_imm(before, 1);
+        self.builder.def_var(rounds, now);
+        let most = i64::from(MAX_ROUNDS);
+        let compare = IntCC::UnsignedLessThanOrEqual;
+        let accept = self.builder.ins().icmp_imm(compare, now, most);
+        self.require(accept);
+        self.go(Goal::Code(target));
     }
 
     fn number(&mut self, k: u32) -> Value {

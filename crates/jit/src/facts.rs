@@ -103,6 +103,7 @@ fn required(ops: &[Op]) -> Vec<Bounds> {
             Op::Return(0) => Bounds::NEVER,
             Op::Return(_) | Op::ReturnA => Bounds::NONE,
             Op::Jump(target) => all[target],
+            Op::Back(_) => Bounds::NONE,
             Op::Branch { yes, no, .. } => all[yes].meet(all[no]),
             op => required_before(op, all[at + 1]),
         };
@@ -159,6 +160,12 @@ fn proven(ops: &[Op], required: &[Bounds]) -> Vec<Option<Bounds>> {
     if let Some(first) = all.first_mut() {
         *first = Some(Bounds::NONE);
     }
+    // What a round of a loop has shown does not hold where the next begins.
+    for op in ops {
+        if let Op::Back(target) = *op {
+            all[target] = Some(Bounds::NONE);
+        }
+    }
     for at in 0..ops.len() {
         let Some(before) = all[at] else { continue };
         if required[at] == Bounds::NEVER {
@@ -170,6 +177,7 @@ fn proven(ops: &[Op], required: &[Bounds]) -> Vec<Option<Bounds>> {
         match ops[at] {
             Op::Return(_) | Op::ReturnA => {}
             Op::Jump(target) => reach(target, before),
+            Op::Back(_) => {}
             Op::Branch { yes, no, .. } => {
                 reach(yes, before);
                 reach(no, before);

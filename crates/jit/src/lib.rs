@@ -15,8 +15,9 @@
 //! Programs may come from anybody, and packets do. What keeps the code inside a packet is a
 //! comparison with the captured length before each load, or one earlier on every path that covers
 //! it; sums of offsets are made in 64 bits and cannot wrap. Scratch memory becomes registers or
-//! stack slots of fixed places. Jumps go forward, so that a program ends; [`MAX_INSNS`] bounds the
-//! time to compile it. Memory with code in it
+//! stack slots of fixed places. Jumps go forward, or backwards so many times only
+//! ([`MAX_ROUNDS`](ringtap_filter::program::MAX_ROUNDS)), so that a program ends; [`MAX_INSNS`]
+//! bounds the time to compile it. Memory with code in it
 //! is never writable and executable at once.
 //!
 //! Cranelift generates the code, for x86-64 and AArch64.

@@ -100,6 +100,9 @@ pub(crate) enum Op {
     FromIndex,
     /// Continue at the target.
     Jump(usize),
+    /// On to an earlier instruction, or to this one, so many times
+    /// ([`MAX_ROUNDS`](ringtap_filter::program::MAX_ROUNDS)) as the interpreter does.
+    Back(usize),
     /// Continue at one of two targets.
     Branch {
         test: Test,
@@ -235,6 +238,10 @@ fn decode_jump(at: usize, insn: &Insn, len: usize) -> Option<Op> {
         (target < len).then_some(target)
     };
     let test = match insn.code & 0xfff0 {
+        bpf::JA if insn.k.cast_signed() < 0 => {
+            let target = (at + 1).checked_sub(insn.k.wrapping_neg() as usize)?;
+            return Some(Op::Back(target));
+        }
         bpf::JA => return Some(Op::Jump(target(usize::try_from(insn.k).ok()?)?)),
         bpf::JEQ => Test::Equal,
         bpf::JGT => Test::Greater,

@@ -111,6 +111,12 @@ fn starts(ops: &[Op], facts: &[Facts], decisions: &[Option<Decision>]) -> Vec<bo
     let mut starts = vec![false; ops.len()];
     let mut reached = vec![false; ops.len()];
     reached[0] = true;
+    for op in ops {
+        if let Op::Back(target) = *op {
+            starts[target] = true;
+            reached[target] = true;
+        }
+    }
     for at in 0..ops.len() {
         if !reached[at] || facts[at].rejects() {
             continue;
@@ -123,6 +129,7 @@ fn starts(ops: &[Op], facts: &[Facts], decisions: &[Option<Decision>]) -> Vec<bo
         match (ops[at], &decisions[at]) {
             (Op::Return(_) | Op::ReturnA, _) => {}
             (Op::Jump(target), _) => jump(target),
+            (Op::Back(_), _) => {}
             (Op::Branch { .. }, Some(decision)) => {
                 jump(decision.yes);
                 jump(decision.no);
@@ -140,7 +147,7 @@ fn sources(ops: &[Op]) -> Vec<u32> {
     for (at, op) in ops.iter().enumerate() {
         match *op {
             Op::Return(_) | Op::ReturnA => {}
-            Op::Jump(target) => sources[target] += 1,
+            Op::Jump(target) | Op::Back(target) => sources[target] += 1,
             Op::Branch { yes, no, .. } => {
                 sources[yes] += 1;
                 sources[no] += 1;
@@ -165,6 +172,7 @@ fn a_read(ops: &[Op]) -> Vec<bool> {
             | Op::PacketAtX { .. }
             | Op::FromIndex => false,
             Op::ReturnA
+            | Op::Back(_)
             | Op::Branch { .. }
             | Op::Store(_)
             | Op::Alu(..)

@@ -19,7 +19,9 @@ pub(super) const VIEW: SocketView = SocketView {
 pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, String> {
     let lowered = match lower(program, &VIEW) {
         Ok(lowered) => lowered,
-        Err(NotLowerable::TooLong(_) | NotLowerable::NoScratch) => return Ok(Checked::NotTaken),
+        Err(NotLowerable::TooLong(_) | NotLowerable::NoScratch | NotLowerable::Loop) => {
+            return Ok(Checked::NotTaken);
+        }
         Err(error) => return Err(error.to_string()),
     };
     if !lowered.fits_kernel() {

@@ -9,7 +9,7 @@ use guarded::Guarded;
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::test_runner::FileFailurePersistence;
 use ringtap_filter::program::opcode as op;
-use ringtap_filter::{Insn, Program};
+use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
 use ringtap_jit::{MAX_INSNS, Metadata, Native, NativeError, PacketRef};
 
 thread_local! {
@@ -99,6 +99,50 @@ proptest! {
         packets in programs::packets(),
     ) {
         agree(&program, &packets);
+    }
+}
+
+proptest! {
+    // Many of these go round as often as they may.
+    #![proptest_config(ProptestConfig { cases: 100, ..config() })]
+
+    #[test]
+    fn programs_with_loops_agree(program in programs::looping(), packets in programs::packets()) {
+        agree(&program, &packets);
+    }
+}
+
+/// Walks over extension headers, that end and that do not.
+#[test]
+fn chains_of_headers_agree() {
+    let mut packets = Vec::new();
+    for (next, header) in [
+        (6, [0, 0]),
+        (60, [6, 0]),
+        (60, [60, 0]),
+        (51, [6, 4]),
+        (51, [51, 4]),
+    ] {
+        let mut packet = vec![0; 40];
+        packet[..7].copy_from_slice(&[0x60, 0, 0, 0, 0, 0, next]);
+        packet[24..26].copy_from_slice(&[51, 4]);
+        packet.extend(header);
+        packet.extend([0; 40]);
+        let length = u32::try_from(packet.len()).expect("short");
+        packets.push((packet, length));
+    }
+    for expression in [
+        "ip6 protochain 6",
+        "not protochain 6",
+        "protochain 17 or len > 60",
+    ] {
+        for optimize in [false, true] {
+            let mut options = CompileOptions::new(LinkType::RAW);
+            options.optimize = optimize;
+            let program = compile(expression, &options, &Tables::new()).expect(expression);
+            assert!(program.has_loop());
+            agree(&program, &packets);
+        }
     }
 }
 

@@ -93,6 +93,23 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
     })
 }
 
+/// The same with some instructions replaced by jumps backwards, to anywhere behind the stores.
+pub(crate) fn looping() -> impl Strategy<Value = Program> {
+    let jumps = vec((any::<usize>(), any::<usize>()), 1..4);
+    (program(), jumps).prop_map(|(program, jumps)| {
+        let mut insns = program.insns().to_vec();
+        let first = WORDS as usize;
+        let inside = |from: usize, to: usize, number: usize| from + number % (to - from);
+        for (place, target) in jumps {
+            let at = inside(first, insns.len() - 1, place);
+            let back = at + 1 - inside(first, at + 1, target);
+            let distance = u32::try_from(back).expect("short programs");
+            insns[at] = Insn::new(op::JMP | op::JA, distance.wrapping_neg());
+        }
+        Program::with_loops(insns).expect("bent to be valid")
+    })
+}
+
 /// A load with the constants that its value is compared with, and whether one must be equal.
 type Test = (u16, u32, Vec<u32>, bool);
 
