@@ -316,3 +316,26 @@ const NUMBERS: &[(&str, u32)] = &[
     ("icmp6-multicastroutersolicit", 152),
     ("icmp6-multicastrouterterm", 153),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every word of the language is in its pages.
+    #[test]
+    fn the_pages_name_every_word() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let pages = ["filter.md", "filter-link-types.md"]
+            .map(|page| std::fs::read_to_string(folder.join(page)).expect("a page"));
+        let text = pages.concat();
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let known: std::collections::HashSet<&str> = text.split(|c: char| !is_part(c)).collect();
+        let words = WORDS.iter().map(|(word, _)| *word);
+        let numbers = NUMBERS.iter().map(|(word, _)| *word);
+        let missing: Vec<&str> = words
+            .chain(numbers)
+            .filter(|word| !known.contains(word))
+            .collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}

@@ -10,8 +10,8 @@ use ringtap_testkit::expressions::LinkTypes;
 pub(crate) enum Expected {
     /// It takes some packets and leaves others.
     Verdicts,
-    /// The same, with names that a resolver knows.
-    Names,
+    /// The same, but libpcap would say otherwise: for names, what is new, and where it is wrong.
+    Ours,
     /// The same, with the extensions of the language; libpcap refuses it.
     Extension,
     /// It is no filter.
@@ -68,7 +68,7 @@ impl Columns {
     fn of(heading: &[String]) -> Option<Self> {
         let expected = match heading.first()?.as_str() {
             "example" => Expected::Verdicts,
-            "example with names" => Expected::Names,
+            "example with names" | "example of 1.11" | "example of ringtap" => Expected::Ours,
             "extension" => Expected::Extension,
             "refused" => Expected::Refused,
             _ => return None,
