@@ -41,7 +41,10 @@ fuzz_target!(|bytes: &[u8]| {
                     for engine in ENGINES.iter().filter(|engine| !engine.is_kernel) {
                         let checked: Result<Checked, String> = (engine.check)(&program, &packets);
                         if let Err(how) = checked {
-                            panic!("{}: DLT {}: {expression:?}: {how}", engine.name, link_type.dlt);
+                            panic!(
+                                "{}: DLT {}: {expression:?}: {how}",
+                                engine.name, link_type.dlt
+                            );
                         }
                     }
                 }

@@ -3,17 +3,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use ringtap_agreement::generate::{self, Choices};
 use ringtap_filter::explain::Explanation;
 use ringtap_filter::program::Ancillary;
 use ringtap_filter::socket::{Direction, SocketView, lower};
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile, disasm};
 
-const LINK_TYPES: [u32; 12] = [1, 0, 9, 12, 50, 51, 101, 108, 113, 228, 229, 276];
-
 fuzz_target!(|input: (u8, bool, &str, &[u8])| {
     let (choice, optimize, expression, packet) = input;
-    let link_type = LINK_TYPES[usize::from(choice) % LINK_TYPES.len()];
-    let mut options = CompileOptions::new(LinkType(link_type));
+    let link_type = generate::link_type(&mut Choices::new(&[choice]));
+    let mut options = CompileOptions::new(LinkType(link_type.dlt));
     options.optimize = optimize;
     options.ancillary = choice & 0x80 != 0;
     options.extensions = choice & 0x40 != 0;
@@ -28,7 +27,11 @@ fuzz_target!(|input: (u8, bool, &str, &[u8])| {
             let verdict = program.run(packet, len);
             assert!(verdict == 0 || verdict == options.snaplen);
             assert!(disasm::listing(&program).lines().count() == program.insns().len());
-            assert!(!Explanation::new(&program, options.link_type).to_string().is_empty());
+            assert!(
+                !Explanation::new(&program, options.link_type)
+                    .to_string()
+                    .is_empty()
+            );
             for (cooked, direction) in [(false, Direction::Both), (true, Direction::In)] {
                 let view = SocketView {
                     cooked,
