@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         test("ebpf_has_three_forms", &[], ebpf_forms),
         test("machine_code_has_three_forms", &[], native_forms),
         test("explains_alone_or_below_a_form", &[], explains),
+        test("the_page_shows_what_is_printed", &[], page),
         test("link_types_are_listed", &[], link_types),
         test(
             "dump_d_takes_the_link_type_of_a_file",
@@ -222,6 +223,20 @@ fn explains() {
     }
     let both = filter(&["-d", "--explain", "ip"]);
     assert_eq!(both, filter(&["-d", "ip"]) + "\n" + &alone);
+}
+
+/// The steps of the example in docs/filter-command.md. (What a program costs may change.)
+fn page() {
+    let repository = ringtap_testkit::repository();
+    let page = std::fs::read_to_string(repository.join("docs/filter-command.md"));
+    let page = page.expect("the command's page");
+    let (_, example) = page
+        .split_once("$ ringtap filter --explain ")
+        .expect("an example");
+    let (expression, shown) = example.split_once('\n').expect("its output");
+    let printed = filter(&["--explain", expression]);
+    let steps = |text: &str| text.split("\n\n").next().unwrap_or_default().to_owned();
+    assert_eq!(steps(shown), steps(&printed));
 }
 
 fn link_types() {
