@@ -136,6 +136,34 @@ pub enum ErrorKind {
         "the expression has more places to remember (tunnels, \"deep\") than the 16 words of memory"
     )]
     TooManyPlaces,
+    /// A number with bits set that its field does not have.
+    #[error("{field} {value:#x} has bits outside {mask:#x}")]
+    BitsOutside {
+        /// The field.
+        field: &'static str,
+        /// The number.
+        value: u32,
+        /// The bits of the field.
+        mask: u32,
+    },
+    /// A name that does not fit into its field.
+    #[error("the name of an {what} has at most {max} bytes")]
+    NameTooLong {
+        /// What has the name.
+        what: &'static str,
+        /// The most bytes.
+        max: usize,
+    },
+    /// An address of 802.11 frames that is compared with something else than a hardware address.
+    #[error(
+        "the addresses of 802.11 frames are hardware addresses, as in \"wlan addr1 0:1:2:3:4:5\""
+    )]
+    NotHardware,
+    /// A link type whose header does not tell the protocol of the payload.
+    #[error(
+        "link type {0} does not tell protocols: link[...], len, less, greater, inbound, outbound and ifindex are possible"
+    )]
+    ProtocolsUnknown(&'static str),
     /// A packet access that is not 1, 2 or 4 bytes wide.
     #[error("an access is 1, 2 or 4 bytes wide, not {0}")]
     BadAccessSize(u32),

@@ -137,20 +137,20 @@ fn decision(
         ..options.clone()
     };
     let mut values = ir::Values::new(may_refuse);
-    let condition = match tree {
+    let lowered = match tree {
         Some(tree) => lower::lower(&tree, &as_libpcap, &*link, resolver, &mut values)?,
-        None => ir::Condition::Constant(true),
+        None => lower::Whole::accepting(),
     };
     if values.cells() > program::opcode::MEMWORDS {
         return Err(whole(ErrorKind::TooManyPlaces));
     }
-    let graph = ir::Graph::new(&condition, &mut values, options.optimize);
+    let graph = ir::Graph::new(&lowered.condition, &mut values, options.optimize);
     if graph.is_too_large() {
         return Err(whole(ErrorKind::TooLarge));
     }
     Ok(Decision {
         graph,
         values,
-        may_refuse,
+        may_refuse: may_refuse && !lowered.branches_before,
     })
 }

@@ -39,6 +39,21 @@ pub enum NameKind {
     /// A host's name that stands for a hardware address.
     #[error("hardware address of host")]
     Ether,
+    /// The name of a type of 802.11 frames.
+    #[error("type of 802.11 frames")]
+    FrameType,
+    /// The name of a subtype of 802.11 frames.
+    #[error("subtype of 802.11 frames")]
+    FrameSubtype,
+    /// The name of the direction of an 802.11 frame.
+    #[error("direction of 802.11 frames")]
+    FrameDirection,
+    /// The name of a reason for which pf logs.
+    #[error("reason of pf")]
+    PfReason,
+    /// The name of what pf does.
+    #[error("action of pf")]
+    PfAction,
 }
 
 /// A transport protocol that has ports.

@@ -1,6 +1,6 @@
 //! Packets made up for every link type: what filters look at, whole and cut short.
 
-use super::{Packet, encapsulated};
+use super::{Packet, encapsulated, headers};
 
 /// All made-up packets for a link type, given by DLT.
 ///
@@ -9,8 +9,8 @@ use super::{Packet, encapsulated};
 #[must_use]
 pub fn generated(dlt: u32) -> Vec<Packet> {
     let mut whole = Vec::new();
-    for (ether_type, payload) in payloads() {
-        for link in link_headers(dlt, ether_type, payload.len()) {
+    for (at, (ether_type, payload)) in payloads().into_iter().enumerate() {
+        for link in link_headers(dlt, ether_type, payload.len(), at) {
             whole.push([link, payload.clone()].concat());
         }
     }
@@ -38,7 +38,7 @@ fn cuts(at: usize) -> impl Iterator<Item = usize> {
         .filter(move |cut| (cut + at).is_multiple_of(3) || *cut < 2)
 }
 
-fn link_headers(dlt: u32, ether_type: u16, payload: usize) -> Vec<Vec<u8>> {
+fn link_headers(dlt: u32, ether_type: u16, payload: usize, at: usize) -> Vec<Vec<u8>> {
     let et = ether_type.to_be_bytes();
     match dlt {
         1 => ethernet_headers(ether_type, payload),
@@ -78,11 +78,11 @@ fn link_headers(dlt: u32, ether_type: u16, payload: usize) -> Vec<Vec<u8>> {
                 h
             })
             .collect(),
-        _ => vec![Vec::new()],
+        _ => headers::headers(dlt, ether_type, payload, at),
     }
 }
 
-fn ppp(ether_type: u16) -> [u8; 2] {
+pub(super) fn ppp(ether_type: u16) -> [u8; 2] {
     match ether_type {
         0x0800 => [0, 0x21],
         0x86dd => [0, 0x57],
@@ -92,7 +92,7 @@ fn ppp(ether_type: u16) -> [u8; 2] {
     }
 }
 
-fn ethernet_headers(ether_type: u16, payload: usize) -> Vec<Vec<u8>> {
+pub(super) fn ethernet_headers(ether_type: u16, payload: usize) -> Vec<Vec<u8>> {
     let addresses: [&[u8]; 3] = [
         &[6, 5, 4, 3, 2, 1, 1, 2, 3, 4, 5, 6],
         &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 7, 8, 9, 10, 11, 12],

@@ -3,6 +3,7 @@
 
 mod encapsulated;
 pub mod guided;
+mod headers;
 pub mod made;
 pub mod real;
 

@@ -46,6 +46,16 @@ impl Condition {
         }
     }
 
+    /// Whether there are alternatives in it.
+    pub(crate) fn branches(&self) -> bool {
+        match self {
+            Self::Any(_) => true,
+            Self::All(list) => list.iter().any(Self::branches),
+            Self::Not(inner) => inner.branches(),
+            Self::Constant(_) | Self::Test(_) | Self::Set(..) => false,
+        }
+    }
+
     /// The opposite.
     pub(crate) fn negated(self) -> Self {
         match self {

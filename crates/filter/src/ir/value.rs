@@ -13,6 +13,15 @@ pub(crate) enum Size {
 }
 
 impl Size {
+    /// How many bytes.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::Byte => 1,
+            Self::Half => 2,
+            Self::Word => 4,
+        }
+    }
+
     /// The width's field in a load instruction.
     pub(crate) fn code(self) -> u16 {
         match self {
@@ -112,6 +121,9 @@ impl std::ops::AddAssign<u32> for Offset {
         *self = *self + bytes;
     }
 }
+
+/// From here on a constant offset means something else than a place in the packet.
+const LARGEST: u32 = i32::MAX as u32;
 
 /// Names a value in its [`Values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -243,9 +255,26 @@ impl Values {
         }
     }
 
-    /// Packet bytes at a place.
+    /// The cell that a place is counted from, if it is.
+    pub(crate) fn cell_of(&self, at: Offset) -> Option<Cell> {
+        match self.get(at.base?) {
+            Value::Cell(cell) => Some(cell),
+            _ => None,
+        }
+    }
+
+    /// Packet bytes at a place. A constant beyond the range of packets is kept as an index: the load
+    /// rejects the packet.
     pub(crate) fn load(&mut self, size: Size, at: impl Into<Offset>) -> ValueId {
         let at = at.into();
+        if at.base.is_none() && at.constant >= LARGEST {
+            let index = self.constant(at.constant);
+            return self.intern(Value::Load {
+                size,
+                index: Some(index),
+                offset: 0,
+            });
+        }
         self.intern(Value::Load {
             size,
             index: at.base,
@@ -260,7 +289,7 @@ impl Values {
     /// The length of the IPv4 header that begins at a place.
     pub(crate) fn header_length(&mut self, at: Offset) -> ValueId {
         const WORDS: u32 = 0xf;
-        if at.base.is_none() {
+        if at.base.is_none() && at.constant < LARGEST {
             return self.intern(Value::HeaderLength {
                 offset: at.constant,
             });
@@ -312,7 +341,6 @@ impl Values {
     /// an index, because a large constant offset means something else. When folding, the sum wraps
     /// around, as in libpcap's optimiser: `ip[-1]` is the byte before the IP header.
     pub(crate) fn load_at(&mut self, size: Size, index: ValueId, at: impl Into<Offset>) -> ValueId {
-        const LARGEST: u32 = i32::MAX as u32;
         const SURELY_NO_WRAP: u32 = 1 << 30;
         let at = at.into();
         let Offset {

@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 use std::ops::Range;
 
 use super::Proto;
+use super::frame::{FrameAddress, FramePrimitive};
 
 /// A byte range in the expression.
 pub(crate) type Span = Range<usize>;
@@ -95,6 +96,8 @@ pub(crate) enum Primitive {
     Vxlan(Option<u32>),
     /// LLC frames, or those of this type.
     Llc(Option<String>),
+    /// One that belongs to certain link types.
+    Frame(FramePrimitive),
 }
 
 /// Which part of a packet an [`Id`] is compared with.
@@ -114,6 +117,8 @@ pub(crate) enum Direction {
     Dst,
     SrcOrDst,
     SrcAndDst,
+    /// A certain address of 802.11 frames.
+    Frame(FrameAddress),
 }
 
 /// The type qualifier.

@@ -1,4 +1,6 @@
-//! The reserved words of the language, one table.
+//! The reserved words of the language, one table; those of certain link types are in `frame`.
+
+use super::frame::{self, FrameAddress, FrameWord};
 
 /// A protocol name that can begin a primitive or be indexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +82,10 @@ pub(super) enum Keyword {
     Inbound,
     Outbound,
     Ifindex,
+    /// Begins a primitive of certain link types.
+    Frame(FrameWord),
+    /// Names an address of 802.11 frames.
+    Address(FrameAddress),
     Vlan,
     Mpls,
     Pppoed,
@@ -87,8 +93,6 @@ pub(super) enum Keyword {
     Geneve,
     Vxlan,
     Llc,
-    /// Named in the language, not compiled yet.
-    Later,
     /// A name for a number: an offset or a field's value.
     Number(u32),
 }
@@ -110,8 +114,11 @@ pub(super) fn lookup(word: &str) -> Option<Keyword> {
     if let Some((_, keyword)) = WORDS.iter().find(|(name, _)| same(name)) {
         return Some(*keyword);
     }
-    if LATER.contains(&word) {
-        return Some(Keyword::Later);
+    if let Some((_, frame)) = frame::WORDS.iter().find(|(name, _)| *name == word) {
+        return Some(Keyword::Frame(*frame));
+    }
+    if let Some((_, address)) = frame::ADDRESSES.iter().find(|(name, _)| *name == word) {
+        return Some(Keyword::Address(*address));
     }
     NUMBERS
         .iter()
@@ -197,62 +204,6 @@ const WORDS: &[(&str, Keyword)] = &[
     ("geneve", Keyword::Geneve),
     ("vxlan", Keyword::Vxlan),
     ("llc", Keyword::Llc),
-];
-
-/// Reserved words whose primitives are not compiled yet.
-const LATER: &[&str] = &[
-    "type",
-    "subtype",
-    "direction",
-    "dir",
-    "address1",
-    "addr1",
-    "address2",
-    "addr2",
-    "address3",
-    "addr3",
-    "address4",
-    "addr4",
-    "ra",
-    "ta",
-    "lane",
-    "metac",
-    "bcc",
-    "oam",
-    "oamf4",
-    "oamf4ec",
-    "oamf4sc",
-    "sc",
-    "ilmic",
-    "connectmsg",
-    "metaconnect",
-    "on",
-    "ifname",
-    "rset",
-    "ruleset",
-    "rnr",
-    "rulenum",
-    "srnr",
-    "subrulenum",
-    "reason",
-    "action",
-    "fisu",
-    "lssu",
-    "lsu",
-    "msu",
-    "hfisu",
-    "hlssu",
-    "hmsu",
-    "sio",
-    "opc",
-    "dpc",
-    "sls",
-    "hsio",
-    "hopc",
-    "hdpc",
-    "hsls",
-    "vpi",
-    "vci",
 ];
 
 /// Offsets and values of header fields (RFC 792, RFC 793, RFC 3168, RFC 4443 and IANA's

@@ -3,6 +3,7 @@
 //! Nothing here knows of link types, names or instructions.
 
 pub(crate) mod ast;
+pub(crate) mod frame;
 mod keyword;
 mod lexer;
 mod parser;

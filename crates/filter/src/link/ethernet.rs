@@ -6,22 +6,44 @@ use super::{
     OUI_ETHERNET, Place,
 };
 use super::{equals, field, snap};
-use crate::ir::{Condition, Relation, Size, Values};
+use crate::ir::{Condition, Offset, Relation, Size, Values};
 
 /// An LLC header without sequence numbers (IEEE 802.2), in bytes.
 const LLC_HEADER: u32 = 3;
 
-pub(super) struct Ethernet;
+pub(super) struct Ethernet {
+    name: &'static str,
+    /// What is before the frame, in bytes.
+    before: u32,
+}
+
+impl Ethernet {
+    pub(super) const PLAIN: Self = Self {
+        name: "Ethernet",
+        before: 0,
+    };
+    /// A header of Hilscher's netANALYZER.
+    pub(super) const NETANALYZER: Self = Self {
+        name: "netANALYZER",
+        before: 4,
+    };
+    /// The same, and preamble and start-of-frame delimiter.
+    pub(super) const NETANALYZER_TRANSPARENT: Self = Self {
+        name: "transparent netANALYZER",
+        before: 12,
+    };
+}
 
 impl LinkLayer for Ethernet {
     fn name(&self) -> &'static str {
-        "Ethernet"
+        self.name
     }
 
     fn place(&self, _: &mut Values) -> Place {
         Place {
+            header: Offset::from(self.before),
             osi: LLC_HEADER,
-            ..Place::fixed(ETHERNET_TYPE, ETHERNET_HEADER)
+            ..Place::fixed(self.before + ETHERNET_TYPE, self.before + ETHERNET_HEADER)
         }
     }
 
@@ -32,6 +54,9 @@ impl LinkLayer for Ethernet {
     fn llc(&self, values: &mut Values, place: Place) -> Option<Condition> {
         /// Novell's frames without an LLC header begin with a checksum that is not used.
         const NO_CHECKSUM: u32 = 0xffff;
+        if self.before != 0 {
+            return None;
+        }
         let Place {
             type_field,
             payload,

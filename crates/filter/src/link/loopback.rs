@@ -1,4 +1,4 @@
-//! BSD loopback: a 4-byte address family before the IP header.
+//! BSD loopback, and IPsec interfaces: a 4-byte address family before the IP header.
 
 use super::ethertype as et;
 use super::{EtherProto, LinkLayer, Place, equals};
@@ -14,6 +14,7 @@ const AF_INET6_IN_FILES: [u32; 3] = [30, 24, 28];
 
 pub(super) struct Loopback {
     name: &'static str,
+    payload: u32,
     /// Whether the family reads byte-swapped when loaded in network order.
     little_endian: bool,
     /// The numbers that stand for IPv6.
@@ -25,8 +26,19 @@ impl Loopback {
     pub(super) fn null(options: &CompileOptions) -> Self {
         Self {
             name: "BSD loopback",
+            payload: 4,
             little_endian: cfg!(target_endian = "little") != options.swapped,
             inet6: inet6(options),
+        }
+    }
+
+    /// OpenBSD's interface of IPsec packets: the family in the byte order of the host, security
+    /// parameter index and flags behind it.
+    pub(super) fn enc(options: &CompileOptions) -> Self {
+        Self {
+            name: "OpenBSD enc",
+            payload: 12,
+            ..Self::null(options)
         }
     }
 
@@ -34,6 +46,7 @@ impl Loopback {
     pub(super) fn network_order(options: &CompileOptions) -> Self {
         Self {
             name: "OpenBSD loopback",
+            payload: 4,
             little_endian: false,
             inet6: inet6(options),
         }
@@ -54,7 +67,7 @@ impl LinkLayer for Loopback {
     }
 
     fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(0, 4)
+        Place::fixed(0, self.payload)
     }
 
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {

@@ -4,14 +4,23 @@
 //! when `vlan` and its like are met in an expression; everything above the link layer asks only
 //! through [`LinkLayer`].
 
+pub(crate) mod atm;
 mod ethernet;
+mod family;
+mod hdlc;
+mod juniper;
+mod llc;
 mod loopback;
 mod ppp;
 mod raw;
 mod sll;
+mod typed;
+mod untyped;
+mod wlan;
 
 use crate::CompileOptions;
 use crate::ir::{Condition, Offset, Relation, Size, Test, Values};
+use crate::language::frame::FrameAddress;
 
 /// The kind of link-layer header, by its `LINKTYPE_` number in capture files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,8 +130,22 @@ pub(crate) struct Addresses {
 pub(crate) struct DirectionField {
     pub(crate) size: Size,
     pub(crate) offset: u32,
-    /// The value of packets that the host sent.
-    pub(crate) outgoing: u32,
+    /// The bits of it that tell, if not all.
+    pub(crate) mask: Option<u32>,
+    /// The value of packets that the host received; `None` if it is any other than that of sent
+    /// ones.
+    pub(crate) incoming: Option<u32>,
+    /// The value of packets that the host sent; `None` if it is any other than that of received
+    /// ones.
+    pub(crate) outgoing: Option<u32>,
+}
+
+/// A field with a hardware address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddressField {
+    Src,
+    Dst,
+    Frame(FrameAddress),
 }
 
 /// What the compiler asks of a link layer.
@@ -141,6 +164,23 @@ pub(crate) trait LinkLayer {
         None
     }
 
+    /// What every packet must fulfil that the filter accepts.
+    fn requirement(&self, _values: &mut Values) -> Option<Condition> {
+        None
+    }
+
+    /// Whether there is anything that tells protocols. If not, [`protocol`](Self::protocol) must
+    /// not be asked.
+    fn tells_protocols(&self) -> bool {
+        true
+    }
+
+    /// Whether a field of the header names the payload's protocol. Where there is none, a host's name
+    /// stands for its IP addresses only, not for those in ARP.
+    fn has_type_field(&self) -> bool {
+        true
+    }
+
     /// Whether the payload is of this protocol.
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition;
 
@@ -149,8 +189,69 @@ pub(crate) trait LinkLayer {
         None
     }
 
+    /// Whether a hardware address is this one; `None` where there are no such addresses.
+    fn address(
+        &self,
+        values: &mut Values,
+        place: Place,
+        which: AddressField,
+        address: [u8; 6],
+    ) -> Option<Condition> {
+        let addresses = self.addresses()?;
+        let offset = match which {
+            AddressField::Src => addresses.src,
+            AddressField::Dst => addresses.dst,
+            AddressField::Frame(_) => return None,
+        };
+        Some(equals_address(values, place.header + offset, address))
+    }
+
+    /// Whether the packet is for all hosts; `None` where that cannot be told.
+    fn broadcast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        self.address(values, place, AddressField::Dst, [0xff; 6])
+    }
+
+    /// Whether the packet is for a group of hosts; `None` where that cannot be told.
+    fn multicast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        const GROUP: u32 = 1;
+        let at = place.header + self.addresses()?.dst;
+        Some(field(values, Size::Byte, at, Relation::AnyBit, GROUP))
+    }
+
+    /// Whether the payload is the OSI network protocol of this identifier (ISO/IEC TR 9577).
+    fn osi(&self, values: &mut Values, place: Place, identifier: u32) -> Condition {
+        let at = place.payload + place.osi;
+        let osi = self.protocol(values, place, ethertype::SAP_ISO);
+        osi.and(equals(values, Size::Byte, at, identifier))
+    }
+
     /// Whether the payload begins with an LLC header; `None` where that is not known.
     fn llc(&self, _values: &mut Values, _place: Place) -> Option<Condition> {
+        None
+    }
+
+    /// Whether the packet begins with a report on its reception by radio.
+    fn has_radio(&self) -> bool {
+        false
+    }
+
+    /// The frame control field of 802.11 frames.
+    fn frame_control(&self, _place: Place) -> Option<Offset> {
+        None
+    }
+
+    /// Whether the link-layer header is that of ATM cells.
+    fn is_atm(&self) -> bool {
+        false
+    }
+
+    /// Whether the header is one of the pf log.
+    fn is_pf(&self) -> bool {
+        false
+    }
+
+    /// The offset of the signal unit (Q.703) of signalling system 7.
+    fn signal_unit(&self) -> Option<u32> {
         None
     }
 
@@ -181,12 +282,12 @@ pub(crate) const ETHERNET_HEADER: u32 = 14;
 
 /// The link layer of a packet in a tunnel: Ethernet, or a network layer with its EtherType.
 pub(crate) fn in_tunnel() -> &'static dyn LinkLayer {
-    &ethernet::Ethernet
+    &ethernet::Ethernet::PLAIN
 }
 
 /// The link layer of a tunnel that carries IPv4 or IPv6 without saying which.
 pub(crate) fn bare_ip() -> &'static dyn LinkLayer {
-    &raw::Raw::Either
+    &raw::Raw::EITHER
 }
 
 /// The link layer inside a PPPoE session.
@@ -196,20 +297,65 @@ pub(crate) fn in_pppoe() -> &'static dyn LinkLayer {
 
 /// The link layer of a link type, where filters for it are supported.
 pub(crate) fn link_layer(options: &CompileOptions) -> Option<Box<dyn LinkLayer>> {
-    Some(match options.link_type {
-        LinkType::ETHERNET => Box::new(ethernet::Ethernet),
-        LinkType::NULL => Box::new(loopback::Loopback::null(options)),
-        LinkType::LOOP => Box::new(loopback::Loopback::network_order(options)),
+    use family::{Ipnet, PfLog};
+    use juniper::Magic;
+    use llc::Llc;
+    use loopback::Loopback;
+    use ppp::Ppp;
+    use raw::Raw;
+    use typed::{Arcnet, EtherTyped, LocalTalk};
+    use wlan::{Prefix, Wlan};
+
+    // Types whose number in files is another one than libpcap's are there under both.
+    Some(match options.link_type.0 {
+        0 => Box::new(Loopback::null(options)),
+        1 => Box::new(ethernet::Ethernet::PLAIN),
+        6 => Box::new(Llc::TOKEN_RING),
+        7 => Box::new(Arcnet::ARCNET),
+        8 => Box::new(Raw::SLIP),
+        9 => Box::new(Ppp::PPP),
+        10 => Box::new(Llc::FDDI),
+        11 | 100 => Box::new(Llc::ATM),
         // BSDs number raw IP differently inside a host than in files.
-        LinkType::RAW | LinkType(12 | 14) => Box::new(raw::Raw::Either),
-        LinkType::IPV4 => Box::new(raw::Raw::V4),
-        LinkType::IPV6 => Box::new(raw::Raw::V6),
-        LinkType::LINUX_SLL => Box::new(sll::Sll),
-        LinkType::LINUX_SLL2 => Box::new(sll::Sll2),
-        LinkType::PPP => Box::new(ppp::Ppp::PPP),
-        LinkType::PPP_HDLC => Box::new(ppp::Ppp::SERIAL),
-        LinkType::PPP_ETHER => Box::new(ppp::Ppp::ETHER),
-        _ => return None,
+        12 | 14 | 101 => Box::new(Raw::EITHER),
+        15 | 102 => Box::new(Raw::SLIP_BSDOS),
+        16 | 103 => Box::new(Ppp::BSDOS),
+        19 | 106 => Box::new(Llc::ATM_CLIP),
+        50 => Box::new(Ppp::SERIAL),
+        51 => Box::new(Ppp::ETHER),
+        99 => Box::new(EtherTyped::SYMANTEC),
+        104 | 112 => Box::new(hdlc::CiscoHdlc),
+        105 => Box::new(Wlan::new(Prefix::None)),
+        107 => Box::new(hdlc::FrameRelay),
+        108 => Box::new(Loopback::network_order(options)),
+        109 => Box::new(Loopback::enc(options)),
+        113 => Box::new(sll::Sll),
+        114 => Box::new(LocalTalk),
+        117 => Box::new(PfLog),
+        119 => Box::new(Wlan::new(Prefix::Prism)),
+        122 => Box::new(Llc::FIBRE_CHANNEL),
+        123 => Box::new(atm::SunAtm),
+        127 => Box::new(Wlan::new(Prefix::Radiotap)),
+        129 => Box::new(Arcnet::LINUX),
+        130 | 131 | 134 | 179..=181 => Box::new(Magic::PPP),
+        132 | 136 | 183 | 194 | 200 | 232..=234 | 238 => Box::new(Magic::OTHER),
+        133 | 164 => Box::new(Magic::GGSN),
+        135 => Box::new(Magic::ATM2),
+        137 => Box::new(Magic::ATM1),
+        138 => Box::new(EtherTyped::FIREWIRE),
+        163 => Box::new(Wlan::new(Prefix::Avs)),
+        165 => Box::new(Magic::BACNET),
+        166 => Box::new(Ppp::PPPD),
+        167 | 178 => Box::new(Magic::ETHERNET),
+        168 => Box::new(Magic::PPPOE_ATM),
+        192 => Box::new(Wlan::new(Prefix::Ppi)),
+        226 => Box::new(Ipnet),
+        228 => Box::new(Raw::V4),
+        229 => Box::new(Raw::V6),
+        240 => Box::new(ethernet::Ethernet::NETANALYZER),
+        241 => Box::new(ethernet::Ethernet::NETANALYZER_TRANSPARENT),
+        276 => Box::new(sll::Sll2),
+        other => Box::new(untyped::Untyped::new(other)?),
     })
 }
 
@@ -256,6 +402,13 @@ pub(crate) fn masked(
         relation: Relation::Equal,
         right,
     })
+}
+
+/// The test that a hardware address is this one.
+pub(crate) fn equals_address(values: &mut Values, at: Offset, address: [u8; 6]) -> Condition {
+    let [a, b, c, d, e, f] = address.map(u32::from);
+    let low = equals(values, Size::Word, at + 2, c << 24 | d << 16 | e << 8 | f);
+    low.and(equals(values, Size::Half, at, a << 8 | b))
 }
 
 /// The test for a SNAP header (RFC 1042) at `llc` with this organisation and protocol.

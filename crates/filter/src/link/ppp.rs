@@ -1,7 +1,7 @@
 //! PPP (RFC 1661): a protocol number, which for the protocols of interest is not the EtherType.
 
 use super::ethertype as et;
-use super::{EtherProto, LinkLayer, Place, equals};
+use super::{DirectionField, EtherProto, LinkLayer, Place, equals};
 use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Ppp {
@@ -9,27 +9,39 @@ pub(super) struct Ppp {
     type_field: u32,
     payload: u32,
     mpls: Option<EtherProto>,
+    /// Whether the first byte, where the address would be, is the direction.
+    has_direction: bool,
+    /// Whether packets with Van Jacobson's header compression (RFC 1144) count as IP.
+    has_compressed: bool,
 }
 
 impl Ppp {
     pub(super) const PPP: Self = Self {
-        name: "PPP",
-        type_field: 2,
-        payload: 4,
         mpls: Some(MPLS_UNICAST),
+        ..Self::new("PPP", 2, 4)
     };
-    pub(super) const SERIAL: Self = Self {
-        name: "PPP over serial",
-        type_field: 2,
-        payload: 4,
-        mpls: None,
+    pub(super) const SERIAL: Self = Self::new("PPP over serial", 2, 4);
+    pub(super) const ETHER: Self = Self::new("PPPoE", 6, 8);
+    /// As pppd sees it.
+    pub(super) const PPPD: Self = Self {
+        has_direction: true,
+        ..Self::new("PPP with direction", 2, 4)
     };
-    pub(super) const ETHER: Self = Self {
-        name: "PPPoE",
-        type_field: 6,
-        payload: 8,
-        mpls: None,
+    pub(super) const BSDOS: Self = Self {
+        has_compressed: true,
+        ..Self::new("BSD/OS PPP", 5, 24)
     };
+
+    const fn new(name: &'static str, type_field: u32, payload: u32) -> Self {
+        Self {
+            name,
+            type_field,
+            payload,
+            mpls: None,
+            has_direction: false,
+            has_compressed: false,
+        }
+    }
 }
 
 /// MPLS labels in PPP (RFC 3032, section 4.3).
@@ -48,8 +60,25 @@ impl LinkLayer for Ppp {
         self.mpls
     }
 
+    fn direction(&self) -> Option<DirectionField> {
+        self.has_direction.then_some(DirectionField {
+            size: Size::Byte,
+            offset: 0,
+            mask: None,
+            incoming: Some(0),
+            outgoing: Some(1),
+        })
+    }
+
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
-        equals(values, Size::Half, place.type_field, ppp_number(proto))
+        const COMPRESSED: u32 = 0x002d;
+        const UNCOMPRESSED_OF_COMPRESSED: u32 = 0x002f;
+        let mut is = |number| equals(values, Size::Half, place.type_field, number);
+        let plain = is(ppp_number(proto));
+        if self.has_compressed && proto == et::IP {
+            return plain.or(is(COMPRESSED)).or(is(UNCOMPRESSED_OF_COMPRESSED));
+        }
+        plain
     }
 }
 

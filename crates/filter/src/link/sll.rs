@@ -26,7 +26,9 @@ impl LinkLayer for Sll {
         Some(DirectionField {
             size: Size::Half,
             offset: 0,
-            outgoing: PACKET_OUTGOING,
+            mask: None,
+            incoming: None,
+            outgoing: Some(PACKET_OUTGOING),
         })
     }
 
@@ -78,7 +80,9 @@ impl LinkLayer for Sll2 {
         Some(DirectionField {
             size: Size::Byte,
             offset: 10,
-            outgoing: PACKET_OUTGOING,
+            mask: None,
+            incoming: None,
+            outgoing: Some(PACKET_OUTGOING),
         })
     }
 

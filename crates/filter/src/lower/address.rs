@@ -159,40 +159,6 @@ impl Lowering<'_> {
         self.hardware_test(q.direction, address)
     }
 
-    pub(super) fn hardware_test(
-        &mut self,
-        direction: Direction,
-        address: [u8; 6],
-    ) -> Lowered<Condition> {
-        let Some(offsets) = self.link.addresses() else {
-            let primitive = "a test of hardware addresses";
-            return Err(ErrorKind::NotOnLinkType {
-                primitive,
-                link: self.link.name(),
-            });
-        };
-        let header = self.place.header;
-        let framed = self.has_link_header();
-        let [a, b, c, d, e, f] = address.map(u32::from);
-        let test = self.in_direction(direction, |this, end| {
-            let offset = match end {
-                End::Src => header + offsets.src,
-                End::Dst => header + offsets.dst,
-            };
-            let low = equals(
-                this.values,
-                Size::Word,
-                offset + 2,
-                c << 24 | d << 16 | e << 8 | f,
-            );
-            Ok(low.and(equals(this.values, Size::Half, offset, a << 8 | b)))
-        })?;
-        Ok(match framed {
-            Some(framed) => framed.and(test),
-            None => test,
-        })
-    }
-
     /// By way of a host: the frame has its hardware address, the packet not its IPv4 address.
     pub(super) fn gateway(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
         if !matches!(q.proto, None | Some(Proto::Ip | Proto::Arp | Proto::Rarp)) {
@@ -256,12 +222,19 @@ impl Lowering<'_> {
         if q.proto == Some(Proto::Decnet) {
             return Err(ErrorKind::DecnetName);
         }
+        let ip4 = match q.proto {
+            None if !self.link.has_type_field() => Qualifiers {
+                proto: Some(Proto::Ip),
+                ..q
+            },
+            _ => q,
+        };
         let mut tests = Vec::new();
         for address in self.host_addresses(name)? {
             match (address, q.proto) {
                 (IpAddr::V4(_), Some(Proto::Ip6))
                 | (IpAddr::V6(_), Some(Proto::Ip | Proto::Arp | Proto::Rarp)) => {}
-                (IpAddr::V4(v4), _) => tests.push(self.ipv4(q, v4.to_bits(), u32::MAX)?),
+                (IpAddr::V4(v4), _) => tests.push(self.ipv4(ip4, v4.to_bits(), u32::MAX)?),
                 (IpAddr::V6(v6), _) => tests.push(self.ipv6(q, v6, 128)?),
             }
         }

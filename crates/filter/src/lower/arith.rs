@@ -124,6 +124,12 @@ impl Lowering<'_> {
                 let header = self.place.header;
                 (self.values.load_at(size, index.value, header), None)
             }
+            Proto::Radio => {
+                if !self.link.has_radio() {
+                    return Err(self.not_here("radio[...]"));
+                }
+                (self.values.load_at(size, index.value, 0), None)
+            }
             Proto::Icmp6 => {
                 let network = self.network(ethertype::IP6)?;
                 let next = equals(self.values, Size::Byte, at + 6, ipproto::ICMP6);

@@ -26,7 +26,7 @@ impl Lowering<'_> {
         let tagged = tagged.or(self.network(ethertype::QINQ)?);
         let mut tagged = tagged.or(self.network(ethertype::QINQ_OLD)?);
         if let Some(id) = id {
-            tagged = tagged.and(masked(self.values, Size::Half, self.place.payload, MAX, id));
+            tagged = tagged.and(masked(self.values, Size::Half, self.place.network, MAX, id));
         }
         self.place.type_field += TAG;
         self.place.payload += TAG;
@@ -81,10 +81,10 @@ impl Lowering<'_> {
         let mut found = self.network(ethertype::PPPOE_SESSION)?;
         if let Some(session) = session {
             // The session is in the lower half of this word.
-            let at = self.place.payload;
+            let at = self.place.network;
             found = found.and(masked(self.values, Size::Word, at, MAX, session));
         }
-        let header = self.place.payload + PPPOE_HEADER;
+        let header = self.place.network + PPPOE_HEADER;
         self.link = link::in_pppoe();
         self.place = Place {
             header,

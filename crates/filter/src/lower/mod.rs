@@ -8,6 +8,8 @@ mod arith;
 mod decnet;
 mod encapsulation;
 mod extension;
+mod frame;
+mod hardware;
 mod llc;
 mod osi;
 mod port;
@@ -20,11 +22,30 @@ use std::ops::Range;
 use crate::CompileOptions;
 use crate::error::{CompileError, ErrorKind};
 use crate::ir::{Condition, Offset, Values};
+use crate::language::Proto;
 use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Qualifiers};
 use crate::link::{LinkLayer, Place, ethertype};
 use crate::resolve::{NameKind, ResolveError, Resolver};
 
 type Lowered<T> = Result<T, ErrorKind>;
+
+/// An expression as a condition.
+pub(crate) struct Whole {
+    pub(crate) condition: Condition,
+    /// Whether there are branches in what is computed before the expression. Behind those libpcap
+    /// does not find that an expression rejects every packet.
+    pub(crate) branches_before: bool,
+}
+
+impl Whole {
+    /// The empty expression.
+    pub(crate) fn accepting() -> Self {
+        Self {
+            condition: Condition::Constant(true),
+            branches_before: false,
+        }
+    }
+}
 
 /// Lowers a whole expression.
 pub(crate) fn lower(
@@ -33,12 +54,13 @@ pub(crate) fn lower(
     link: &dyn LinkLayer,
     resolver: &dyn Resolver,
     values: &mut Values,
-) -> Result<Condition, CompileError> {
+) -> Result<Whole, CompileError> {
     let place = link.place(values);
     let mut lowering = Lowering {
         options,
         link,
         resolver,
+        outer: link,
         values,
         place,
         labels: 0,
@@ -53,9 +75,15 @@ pub(crate) fn lower(
         true => link.prologue(values, place),
         false => None,
     };
-    Ok(match prologue {
-        Some(prologue) => prologue.and(condition),
-        None => condition,
+    let branches_before = prologue.as_ref().is_some_and(Condition::branches);
+    let before = [link.requirement(values), prologue];
+    let before = before.into_iter().flatten().reduce(Condition::and);
+    Ok(Whole {
+        condition: match before {
+            Some(before) => before.and(condition),
+            None => condition,
+        },
+        branches_before,
     })
 }
 
@@ -78,7 +106,10 @@ pub(crate) fn defeats_optimizer(expr: &Expr) -> bool {
 
 struct Lowering<'a> {
     options: &'a CompileOptions,
+    /// The link layer that is looked at now: inside of tunnels it is the inner one.
     link: &'a dyn LinkLayer,
+    /// The one that packets begin with.
+    outer: &'a dyn LinkLayer,
     resolver: &'a dyn Resolver,
     values: &'a mut Values,
     /// Where things are now.
@@ -131,11 +162,12 @@ impl Lowering<'_> {
             Primitive::In(qualifiers, elements) => self.qualified_in(*qualifiers, elements),
             Primitive::VlanIn(ranges) => self.vlan_in(ranges),
             Primitive::RelationIn(left, ranges) => self.relation_in(left, ranges),
-            Primitive::Inbound => self.outbound().map(Condition::negated),
-            Primitive::Outbound => self.outbound(),
+            Primitive::Inbound => self.has_direction(false),
+            Primitive::Outbound => self.has_direction(true),
             Primitive::Ifindex(index) => self.interface_index(*index),
             Primitive::Vlan(id) => self.vlan(*id),
             Primitive::Mpls(label) => self.mpls(*label),
+            Primitive::Frame(primitive) => self.frame_primitive(primitive),
             Primitive::Pppoed => self.network(ethertype::PPPOE_DISCOVERY),
             Primitive::Pppoes(session) => self.pppoe_session(*session),
             Primitive::Geneve(network) => self.geneve(*network),
@@ -146,6 +178,9 @@ impl Lowering<'_> {
 
     /// Qualifiers with a value.
     fn qualified(&mut self, qualifiers: Qualifiers, id: &Id) -> Lowered<Condition> {
+        if !matches!(id, Id::Mac(_) | Id::Name(_)) || qualifiers.proto != Some(Proto::Link) {
+            Self::only_hardware(qualifiers.direction)?;
+        }
         match (qualifiers.kind, id) {
             (Kind::Protochain, Id::Name(name)) => self.named_chain(qualifiers, name),
             (Kind::Protochain, &Id::Number(number)) => self.chain(qualifiers, number),
@@ -189,6 +224,7 @@ impl Lowering<'_> {
                 let src = test(self, End::Src)?;
                 Ok(src.and(test(self, End::Dst)?))
             }
+            Direction::Frame(_) => Err(ErrorKind::NotHardware),
         }
     }
 }

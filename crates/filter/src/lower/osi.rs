@@ -56,9 +56,8 @@ impl Lowering<'_> {
     /// An OSI packet whose first byte behind the LLC header (three bytes on Ethernet) is this
     /// identifier.
     pub(super) fn over_osi(&mut self, identifier: u32) -> Lowered<Condition> {
-        let network = self.network(et::SAP_ISO)?;
-        let at = self.place.payload + self.place.osi;
-        Ok(network.and(equals(self.values, Size::Byte, at, identifier)))
+        self.network(et::SAP_ISO)?;
+        Ok(self.link.osi(self.values, self.place, identifier))
     }
 
     /// An IS-IS packet of this type.

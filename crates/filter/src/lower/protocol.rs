@@ -33,6 +33,9 @@ impl Lowering<'_> {
         if self.labels > 0 {
             return self.behind_labels(proto);
         }
+        if !self.link.tells_protocols() {
+            return Err(ErrorKind::ProtocolsUnknown(self.link.name()));
+        }
         Ok(self.link.protocol(self.values, self.place, proto))
     }
 

@@ -4,19 +4,14 @@ use super::{Lowered, Lowering};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Relation, Size, Test};
 use crate::language::Proto;
-use crate::language::ast::{ByteTest, Direction, Operator};
+use crate::language::ast::{ByteTest, Operator};
 use crate::link::{equals, ethertype, field, masked};
 use crate::program::opcode as op;
 
 impl Lowering<'_> {
     pub(super) fn broadcast(&mut self, proto: Option<Proto>) -> Lowered<Condition> {
         match proto {
-            None | Some(Proto::Link) => {
-                if self.link.addresses().is_none() {
-                    return Err(self.not_here("a broadcast"));
-                }
-                self.hardware_test(Direction::Dst, [0xff; 6])
-            }
+            None | Some(Proto::Link) => self.link_broadcast(),
             Some(Proto::Ip) => {
                 let mask = self.options.netmask.ok_or(ErrorKind::NetmaskUnknown)?;
                 let at = self.place.network + 16;
@@ -36,18 +31,7 @@ impl Lowering<'_> {
         const CLASS_D: u32 = 224;
         let at = self.place.network;
         match proto {
-            None | Some(Proto::Link) => match self.link.addresses() {
-                Some(addresses) => {
-                    let at = self.place.header + addresses.dst;
-                    let framed = self.has_link_header();
-                    let group = field(self.values, Size::Byte, at, Relation::AnyBit, 1);
-                    Ok(match framed {
-                        Some(framed) => framed.and(group),
-                        None => group,
-                    })
-                }
-                None => Err(self.not_here("a multicast")),
-            },
+            None | Some(Proto::Link) => self.link_multicast(),
             Some(Proto::Ip) => {
                 let network = self.network(ethertype::IP)?;
                 let at = at + 16;
@@ -118,22 +102,33 @@ impl Lowering<'_> {
         if opposite { test.negated() } else { test }
     }
 
-    /// Sent by the host: recorded in the header, or known to the kernel only.
-    pub(super) fn outbound(&mut self) -> Lowered<Condition> {
-        let (left, outgoing) = match self.link.direction() {
-            Some(at) => (self.values.load(at.size, at.offset), at.outgoing),
+    /// Sent by the host, or received: recorded in the header, or known to the kernel only.
+    pub(super) fn has_direction(&mut self, outbound: bool) -> Lowered<Condition> {
+        let (left, same, other) = match self.link.direction() {
+            Some(at) => {
+                let load = self.values.load(at.size, at.offset);
+                let left = at.mask.map_or(load, |mask| self.values.masked(load, mask));
+                match outbound {
+                    true => (left, at.outgoing, at.incoming),
+                    false => (left, at.incoming, at.outgoing),
+                }
+            }
             None if self.options.ancillary => {
                 let left = self.values.ancillary(Size::Half, op::SKF_AD_PKTTYPE);
-                (left, op::PACKET_OUTGOING)
+                match outbound {
+                    true => (left, Some(op::PACKET_OUTGOING), None),
+                    false => (left, None, Some(op::PACKET_OUTGOING)),
+                }
             }
             None => return Err(self.not_here("a test of the direction in a file")),
         };
-        let right = self.values.constant(outgoing);
-        Ok(Condition::Test(Test {
+        let right = self.values.constant(same.or(other).unwrap_or(0));
+        let is = Condition::Test(Test {
             left,
             relation: Relation::Equal,
             right,
-        }))
+        });
+        Ok(if same.is_some() { is } else { is.negated() })
     }
 
     pub(super) fn interface_index(&mut self, index: u32) -> Lowered<Condition> {

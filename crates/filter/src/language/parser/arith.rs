@@ -35,7 +35,7 @@ fn operator(kind: &TokenKind) -> Option<(Operator, Option<u8>)> {
     })
 }
 
-fn relation(kind: &TokenKind) -> Option<Relation> {
+pub(super) fn relation(kind: &TokenKind) -> Option<Relation> {
     let TokenKind::Symbol(symbol) = kind else {
         return None;
     };

@@ -9,6 +9,7 @@
 
 mod arith;
 mod extension;
+mod frame;
 mod id;
 mod primitive;
 
@@ -120,10 +121,7 @@ impl Parser<'_> {
             return CompileError::new(end..end, ErrorKind::UnexpectedEnd).expecting(expected);
         };
         let word = &self.text[token.span.clone()];
-        let kind = match token.kind {
-            TokenKind::Keyword(Keyword::Later) => ErrorKind::Unsupported(word.to_owned()),
-            _ => ErrorKind::Unexpected(word.to_owned()),
-        };
+        let kind = ErrorKind::Unexpected(word.to_owned());
         let mut error = CompileError::new(token.span.clone(), kind).expecting(expected);
         error.hint = self.hint(token, word, expected);
         error

@@ -45,8 +45,9 @@ impl Parser<'_> {
             Primitive::Multicast(Some(proto))
         } else if self.at_qualifier() {
             return self.qualified(Some(proto));
-        } else if self.at_keyword(Keyword::Later) {
-            return Err(self.unexpected(&[]));
+        } else if let Some(word) = self.wlan_word() {
+            self.at += 1;
+            self.frame_primitive(word)?
         } else {
             Primitive::Protocol(proto)
         };
@@ -59,6 +60,7 @@ impl Parser<'_> {
             Some(TokenKind::Keyword(
                 Keyword::Src
                     | Keyword::Dst
+                    | Keyword::Address(_)
                     | Keyword::Host
                     | Keyword::Net
                     | Keyword::Port
@@ -90,6 +92,10 @@ impl Parser<'_> {
     }
 
     fn direction(&mut self) -> Parsed<Direction> {
+        if let Some(&TokenKind::Keyword(Keyword::Address(address))) = self.peek() {
+            self.at += 1;
+            return Ok(Direction::Frame(address));
+        }
         let first = if self.take_keyword(Keyword::Src) {
             Direction::Src
         } else if self.take_keyword(Keyword::Dst) {
@@ -157,6 +163,7 @@ impl Parser<'_> {
             Keyword::Byte => self.byte()?,
             Keyword::Inbound => Primitive::Inbound,
             Keyword::Outbound => Primitive::Outbound,
+            Keyword::Frame(word) => self.frame_primitive(word)?,
             Keyword::Ifindex => Primitive::Ifindex(self.plain_number()?),
             Keyword::Vlan if self.at_set() => self.vlan_set()?,
             Keyword::Vlan => Primitive::Vlan(self.optional_number()?),

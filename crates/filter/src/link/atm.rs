@@ -1,0 +1,136 @@
+//! ATM as SunATM delivers it: a byte with the traffic's type, the virtual path, the virtual channel
+//! (two bytes), then the reassembled frame. LLC frames and emulated Ethernets (LANE) are told by the
+//! type; `lane` makes the rest of an expression look into the latter.
+
+use super::ethernet::Ethernet;
+use super::llc::{self, LLC_BYTES};
+use super::{
+    AddressField, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, LinkLayer, Place, equals, masked,
+};
+use crate::ir::{Condition, Offset, Size, Values};
+
+/// The header before the frame.
+const HEADER_BYTES: u32 = 4;
+
+/// Types of traffic, in the low bits of the first byte.
+pub(crate) mod traffic {
+    pub(crate) const LANE: u32 = 1;
+    pub(crate) const LLC: u32 = 2;
+}
+
+/// Offsets in the header.
+pub(crate) mod header {
+    pub(crate) const PATH: u32 = 1;
+    pub(crate) const CHANNEL: u32 = 2;
+    /// The type of a signalling message (Q.2931, 4.4), behind protocol discriminator, call
+    /// reference.
+    pub(crate) const MESSAGE_TYPE: u32 = 9;
+}
+
+/// Whether the traffic is of this type.
+pub(crate) fn is_traffic(values: &mut Values, place: Place, kind: u32) -> Condition {
+    masked(values, Size::Byte, place.header, 0xf, kind)
+}
+
+pub(super) struct SunAtm;
+
+impl LinkLayer for SunAtm {
+    fn name(&self) -> &'static str {
+        "SunATM"
+    }
+
+    fn place(&self, _: &mut Values) -> Place {
+        llc::place(HEADER_BYTES)
+    }
+
+    fn is_atm(&self) -> bool {
+        true
+    }
+
+    fn llc(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        Some(is_traffic(values, place, traffic::LLC))
+    }
+
+    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+        let llc = is_traffic(values, place, traffic::LLC);
+        llc.and(llc::protocol(values, place.payload, proto))
+    }
+}
+
+/// An emulated Ethernet frame behind a LANE header (ATM Forum, LAN Emulation over ATM 1.0, 3.3).
+struct Lane;
+
+/// The identifier of the emulating client before the frame.
+const LANE_BYTES: u32 = 2;
+
+/// The link layer behind `lane`, where `before` was that before it, and where things are there.
+/// Behind a second `lane` control frames are not told apart any more, as in libpcap.
+pub(crate) fn lane(before: &dyn LinkLayer) -> (&'static dyn LinkLayer, Place) {
+    let link: &dyn LinkLayer = match before.is_atm() {
+        true => &Lane,
+        false => &Ethernet::PLAIN,
+    };
+    (link, Lane::inside())
+}
+
+impl Lane {
+    /// Where things are in the emulated Ethernet frame.
+    fn inside() -> Place {
+        const BEFORE: u32 = HEADER_BYTES + LANE_BYTES;
+        Place {
+            header: Offset::from(BEFORE),
+            osi: LLC_BYTES,
+            ..Place::fixed(BEFORE + ETHERNET_TYPE, BEFORE + ETHERNET_HEADER)
+        }
+    }
+
+    /// Control frames have this identifier.
+    fn is_data(values: &mut Values, place: Place) -> Condition {
+        const CONTROL: u32 = 0xff00;
+        let identifier = place.header + LANE_BYTES.wrapping_neg();
+        equals(values, Size::Half, identifier, CONTROL).negated()
+    }
+}
+
+impl LinkLayer for Lane {
+    fn name(&self) -> &'static str {
+        "LANE"
+    }
+
+    fn place(&self, _: &mut Values) -> Place {
+        Self::inside()
+    }
+
+    fn address(
+        &self,
+        values: &mut Values,
+        place: Place,
+        which: AddressField,
+        address: [u8; 6],
+    ) -> Option<Condition> {
+        let data = Self::is_data(values, place);
+        Some(data.and(Ethernet::PLAIN.address(values, place, which, address)?))
+    }
+
+    fn multicast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        let data = Self::is_data(values, place);
+        Some(data.and(Ethernet::PLAIN.multicast(values, place)?))
+    }
+
+    fn has_vlan(&self) -> bool {
+        true
+    }
+
+    fn mpls(&self) -> Option<EtherProto> {
+        Ethernet::PLAIN.mpls()
+    }
+
+    fn llc(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        Ethernet::PLAIN.llc(values, place)
+    }
+
+    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+        let data = Self::is_data(values, place);
+        data.and(Ethernet::PLAIN.protocol(values, place, proto))
+    }
+}

@@ -1,0 +1,72 @@
+//! Cisco HDLC (RFC 1547, section 4.3.1) and Frame Relay (RFC 2427).
+
+use super::ethertype as et;
+use super::{EtherProto, LinkLayer, Place, equals};
+use crate::ir::{Condition, Size, Values};
+
+/// An EtherType behind address and control. OSI protocols have two of their service access points
+/// there, and a byte before their header.
+pub(super) struct CiscoHdlc;
+
+impl LinkLayer for CiscoHdlc {
+    fn name(&self) -> &'static str {
+        "Cisco HDLC"
+    }
+
+    fn place(&self, _: &mut Values) -> Place {
+        Place::fixed(2, 4)
+    }
+
+    fn mpls(&self) -> Option<EtherProto> {
+        Some(et::MPLS)
+    }
+
+    fn osi(&self, values: &mut Values, place: Place, identifier: u32) -> Condition {
+        let osi = self.protocol(values, place, et::SAP_ISO);
+        osi.and(equals(values, Size::Byte, place.payload + 1, identifier))
+    }
+
+    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+        const OSI: u32 = et::SAP_ISO << 8 | et::SAP_ISO;
+        let number = if proto == et::SAP_ISO { OSI } else { proto };
+        equals(values, Size::Half, place.type_field, number)
+    }
+}
+
+/// A two-byte address, control, and a network layer protocol identifier (ISO/IEC TR 9577).
+///
+/// The network layer begins behind it; libpcap looks for it at the packet's start, and so do we:
+/// `ip` is right, `host` is not.
+pub(super) struct FrameRelay;
+
+/// Unnumbered information, and the identifier.
+const fn unnumbered(identifier: u32) -> u32 {
+    0x0300 | identifier
+}
+
+impl LinkLayer for FrameRelay {
+    fn name(&self) -> &'static str {
+        "Frame Relay"
+    }
+
+    fn place(&self, _: &mut Values) -> Place {
+        Place::fixed(2, 0)
+    }
+
+    fn osi(&self, values: &mut Values, place: Place, identifier: u32) -> Condition {
+        equals(values, Size::Half, place.type_field, unnumbered(identifier))
+    }
+
+    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+        let identifiers: &[u32] = match proto {
+            et::IP => &[0xcc],
+            et::IP6 => &[0x8e],
+            // CLNP, ES-IS, IS-IS.
+            et::SAP_ISO => &[0x81, 0x82, 0x83],
+            _ => return Condition::Constant(false),
+        };
+        let is = |&identifier| self.osi(values, place, identifier);
+        let any = identifiers.iter().map(is).reduce(Condition::or);
+        any.unwrap_or(Condition::Constant(false))
+    }
+}

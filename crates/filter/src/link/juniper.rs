@@ -1,0 +1,86 @@
+//! Captures made on Juniper routers, and BACnet MS/TP: a magic number, and a header from which the
+//! payload's protocol is not told. Every protocol is taken to be there.
+
+use super::{DirectionField, EtherProto, LinkLayer, Place, masked};
+use crate::ir::{Condition, Size, Values};
+
+pub(super) struct Magic {
+    name: &'static str,
+    mask: u32,
+    magic: u32,
+    /// Where the network layer begins. Where libpcap does not know it, one or two bytes before the
+    /// packet's start, which makes tests on it look at bytes of the header.
+    payload: u32,
+    /// From there to an OSI header.
+    osi: u32,
+    has_direction: bool,
+}
+
+impl Magic {
+    /// "MGC"
+    const JUNIPER: u32 = 0x4d47_4300;
+
+    const fn juniper(name: &'static str, payload: u32, osi: u32) -> Self {
+        Self {
+            name,
+            mask: 0xffff_ff00,
+            magic: Self::JUNIPER,
+            payload,
+            osi,
+            has_direction: true,
+        }
+    }
+
+    /// PPP, Frame Relay and C-HDLC, also over several links.
+    pub(super) const PPP: Self = Self::juniper("Juniper PPP, Frame Relay or C-HDLC", 4, NO_NOSNAP);
+    /// The header's length is not known.
+    pub(super) const OTHER: Self = Self::juniper("Juniper", UNKNOWN, 0);
+    pub(super) const GGSN: Self = Self::juniper("Juniper GGSN or monitor", 12, NO_NOSNAP);
+    pub(super) const ATM1: Self = Self::juniper("Juniper ATM1", 4, 10);
+    pub(super) const ATM2: Self = Self::juniper("Juniper ATM2", 8, 10);
+    pub(super) const ETHERNET: Self = Self::juniper("Juniper Ethernet or PPPoE", 32, 3);
+    pub(super) const PPPOE_ATM: Self = Self::juniper("Juniper PPPoE over ATM", 6, NO_NOSNAP);
+    /// The preamble of MS/TP (ANSI/ASHRAE 135, clause 9.3).
+    pub(super) const BACNET: Self = Self {
+        name: "BACnet MS/TP",
+        mask: 0xffff_0000,
+        magic: 0x55ff_0000,
+        payload: UNKNOWN,
+        osi: 0,
+        has_direction: false,
+    };
+}
+
+const NO_NOSNAP: u32 = 1_u32.wrapping_neg();
+const UNKNOWN: u32 = 2_u32.wrapping_neg();
+
+impl LinkLayer for Magic {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn place(&self, _: &mut Values) -> Place {
+        Place {
+            osi: self.osi,
+            ..Place::fixed(0, self.payload)
+        }
+    }
+
+    fn has_type_field(&self) -> bool {
+        self.magic == Self::JUNIPER
+    }
+
+    fn direction(&self) -> Option<DirectionField> {
+        self.has_direction.then_some(DirectionField {
+            size: Size::Byte,
+            offset: 3,
+            mask: Some(1),
+            incoming: Some(1),
+            outgoing: Some(0),
+        })
+    }
+
+    fn protocol(&self, values: &mut Values, _: Place, _: EtherProto) -> Condition {
+        masked(values, Size::Word, 0, self.mask, self.magic)
+    }
+}

@@ -1,0 +1,100 @@
+//! Link layers whose payload always begins with an LLC header (IEEE 802.2): FDDI, Token Ring, ATM
+//! and IP over Fibre Channel.
+
+use super::ethertype as et;
+use super::{Addresses, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE, Place};
+use super::{equals, snap};
+use crate::ir::{Condition, Offset, Size, Values};
+
+/// An LLC and a SNAP header (RFC 1042): control information before the EtherType's payload.
+pub(super) const LLC_SNAP_BYTES: u32 = 8;
+/// An LLC header alone, of an unnumbered frame: what comes before an OSI header.
+pub(super) const LLC_BYTES: u32 = 3;
+
+pub(super) struct Llc {
+    name: &'static str,
+    /// Where the LLC header begins.
+    header: u32,
+    addresses: Option<Addresses>,
+    /// Whether the types of LLC frames can be told.
+    types: bool,
+}
+
+impl Llc {
+    pub(super) const FDDI: Self = Self {
+        name: "FDDI",
+        header: 13,
+        addresses: Some(Addresses { dst: 1, src: 7 }),
+        types: true,
+    };
+    pub(super) const TOKEN_RING: Self = Self {
+        name: "Token Ring",
+        header: 14,
+        addresses: Some(Addresses { dst: 2, src: 8 }),
+        types: true,
+    };
+    /// RFC 1483 (now 2684), LLC encapsulation.
+    pub(super) const ATM: Self = Self {
+        name: "ATM with LLC encapsulation",
+        header: 0,
+        addresses: None,
+        types: true,
+    };
+    pub(super) const ATM_CLIP: Self = Self {
+        name: "Linux classical IP over ATM",
+        header: 0,
+        addresses: None,
+        types: false,
+    };
+    /// RFC 2625: the destination and source addresses have 8 bytes, the last 6 of which are of the
+    /// Ethernet form.
+    pub(super) const FIBRE_CHANNEL: Self = Self {
+        name: "IP over Fibre Channel",
+        header: 16,
+        addresses: Some(Addresses { dst: 2, src: 10 }),
+        types: false,
+    };
+}
+
+impl LinkLayer for Llc {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn place(&self, _: &mut Values) -> Place {
+        place(self.header)
+    }
+
+    fn addresses(&self) -> Option<Addresses> {
+        self.addresses
+    }
+
+    fn llc(&self, _: &mut Values, _: Place) -> Option<Condition> {
+        self.types.then_some(Condition::Constant(true))
+    }
+
+    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+        protocol(values, place.payload, proto)
+    }
+}
+
+/// With the LLC header at this distance from the packet's start.
+pub(super) fn place(header: u32) -> Place {
+    Place {
+        network: Offset::from(header + LLC_SNAP_BYTES),
+        osi: LLC_BYTES,
+        ..Place::fixed(header, header)
+    }
+}
+
+/// Whether the LLC header at `llc` is one of this protocol. As in libpcap, an EtherType is looked
+/// for where a SNAP header has it, whether there is one or not.
+pub(super) fn protocol(values: &mut Values, llc: Offset, proto: EtherProto) -> Condition {
+    const ETHERTYPE_IN_SNAP: u32 = 6;
+    match proto {
+        et::SAP_ISO | et::SAP_NETBEUI => equals(values, Size::Half, llc, proto << 8 | proto),
+        et::ATALK => snap(values, llc, OUI_APPLE, et::ATALK),
+        _ if proto <= LLC_MAX => equals(values, Size::Byte, llc, proto),
+        _ => equals(values, Size::Half, llc + ETHERTYPE_IN_SNAP, proto),
+    }
+}

@@ -1,0 +1,68 @@
+//! Link types on which no protocol is told: only bytes, lengths, and what is known about the packet
+//! outside it can be tested, and the primitives of signalling system 7 where it is that.
+
+use super::{EtherProto, LinkLayer, Place};
+use crate::ir::{Condition, Values};
+
+pub(super) struct Untyped {
+    name: &'static str,
+    /// Where the MTP2 header begins, minus 2 bytes.
+    signal_unit: Option<u32>,
+}
+
+impl Untyped {
+    /// By DLT value; `None` beyond those that libpcap 1.10 knows.
+    pub(super) fn new(dlt: u32) -> Option<Self> {
+        const KNOWN: std::ops::RangeInclusive<u32> = 104..=289;
+        let (name, signal_unit) = match dlt {
+            139 => ("MTP2 with pseudo-header", Some(4)),
+            140 => ("MTP2", Some(0)),
+            141 => ("MTP3", None),
+            142 => ("SCCP", None),
+            143 | 273 => ("DOCSIS", None),
+            144 => ("IrDA", None),
+            177 => ("LAPD", None),
+            182 => ("Multi-link Frame Relay", None),
+            186 | 189 | 220 | 249 | 266 | 288 => ("USB", None),
+            187 | 201 | 251 | 254..=256 | 272 => ("Bluetooth", None),
+            190 | 227 => ("CAN", None),
+            191 | 195 | 215 | 230 | 283 => ("IEEE 802.15.4", None),
+            188 | 193 => ("IEEE 802.16", None),
+            196 => ("SITA", None),
+            197 => ("ERF", Some(20)),
+            199 | 209 => ("IPMB", None),
+            202 => ("AX.25", None),
+            221 => ("DECT", None),
+            239 => ("NFLOG", None),
+            246 => ("pfsync", None),
+            247 => ("InfiniBand", None),
+            253 => ("Netlink", None),
+            271 => ("vsock", None),
+            dlt if KNOWN.contains(&dlt) => ("without a protocol field", None),
+            _ => return None,
+        };
+        Some(Self { name, signal_unit })
+    }
+}
+
+impl LinkLayer for Untyped {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn place(&self, _: &mut Values) -> Place {
+        Place::fixed(0, 0)
+    }
+
+    fn tells_protocols(&self) -> bool {
+        false
+    }
+
+    fn signal_unit(&self) -> Option<u32> {
+        self.signal_unit
+    }
+
+    fn protocol(&self, _: &mut Values, _: Place, _: EtherProto) -> Condition {
+        Condition::Constant(false)
+    }
+}

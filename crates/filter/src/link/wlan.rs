@@ -1,0 +1,171 @@
+//! IEEE 802.11 frames, plain and behind the headers in which drivers report about reception: Prism,
+//! radiotap, AVS, PPI.
+//!
+//! Both headers vary in length: the report's length is in itself, and the frame's MAC header is two
+//! bytes longer in QoS data frames; some drivers pad it to words. Both are computed before the rest
+//! of a filter, where the filter needs them.
+
+mod address;
+mod prefix;
+
+use super::llc::{self, LLC_BYTES, LLC_SNAP_BYTES};
+use super::{AddressField, EtherProto, LinkLayer, Place, field, masked};
+use crate::ir::{Condition, Offset, Relation, Size, Values};
+pub(super) use prefix::Prefix;
+
+/// The first byte of the frame control field: version, type, subtype (IEEE 802.11, 9.2.4.1).
+const CONTROL: u32 = 0;
+/// The second: to and from the distribution system, and other flags.
+const FLAGS: u32 = 1;
+/// Type field: set in control frames, and in extension frames.
+const TYPE_CONTROL: u32 = 0x04;
+/// Type field: set in data frames, and in extension frames.
+const TYPE_DATA: u32 = 0x08;
+/// Subtype field of data frames: QoS.
+const SUBTYPE_QOS: u32 = 0x80;
+
+/// 802.11 behind a report of reception.
+pub(super) struct Wlan {
+    prefix: Prefix,
+}
+
+impl Wlan {
+    pub(super) fn new(prefix: Prefix) -> Self {
+        Self { prefix }
+    }
+
+    /// A bit of the frame control field.
+    fn has(values: &mut Values, place: Place, byte: u32, bit: u32) -> Condition {
+        field(
+            values,
+            Size::Byte,
+            place.header + byte,
+            Relation::AnyBit,
+            bit,
+        )
+    }
+
+    /// Whether the frame carries data: it then has an LLC header, unless it is encrypted.
+    fn is_data(values: &mut Values, place: Place) -> Condition {
+        let control = Self::has(values, place, CONTROL, TYPE_CONTROL);
+        control
+            .negated()
+            .and(Self::has(values, place, CONTROL, TYPE_DATA))
+    }
+
+    /// Puts the place behind the MAC header where `place` has it.
+    fn set_payload(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        const MAC_BYTES: u32 = 24;
+        const QOS_BYTES: u32 = 2;
+        let cell = values.cell_of(place.payload)?;
+        let set = |values: &mut Values, bytes| {
+            let end = values.distance(place.header + bytes);
+            Condition::Set(cell, end)
+        };
+        let data = Self::has(values, place, CONTROL, TYPE_DATA)
+            .and(Self::has(values, place, CONTROL, TYPE_CONTROL).negated());
+        let qos = Self::has(values, place, CONTROL, SUBTYPE_QOS);
+        let short = set(values, MAC_BYTES);
+        if !self.prefix.tells_padding() {
+            let long = set(values, MAC_BYTES + QOS_BYTES);
+            return Some(data.and(qos).and(long).or(short));
+        }
+        let unpadded = values.new_cell();
+        let note = |values: &mut Values, bytes| {
+            let end = values.distance(place.header + bytes);
+            Condition::Set(unpadded, end)
+        };
+        let long = note(values, MAC_BYTES + QOS_BYTES);
+        let ended = qos.and(long).or(note(values, MAC_BYTES));
+        let end = values.cell(unpadded);
+        let padded = prefix::is_padded(values).and(prefix::rounded_up(values, cell, end));
+        let exact = Condition::Set(cell, end);
+        Some(data.and(ended).and(padded.or(exact)).or(short))
+    }
+}
+
+impl LinkLayer for Wlan {
+    fn name(&self) -> &'static str {
+        self.prefix.name()
+    }
+
+    fn place(&self, values: &mut Values) -> Place {
+        let header = match self.prefix {
+            Prefix::None => Offset::from(0),
+            _ => {
+                let cell = values.new_cell();
+                values.place_in(cell)
+            }
+        };
+        let cell = values.new_cell();
+        let llc = values.place_in(cell);
+        Place {
+            header,
+            type_field: llc,
+            payload: llc,
+            network: llc + LLC_SNAP_BYTES,
+            osi: LLC_BYTES,
+        }
+    }
+
+    fn prologue(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        let used =
+            |values: &mut Values, at: Offset| at.base.is_some_and(|base| values.is_used(base));
+        let payload = match used(values, place.payload) {
+            true => self.set_payload(values, place),
+            false => None,
+        };
+        let header = match used(values, place.header) {
+            true => self.prefix.set_length(values, place.header),
+            false => None,
+        };
+        match (header, payload) {
+            (Some(header), Some(payload)) => Some(header.and(payload)),
+            (header, payload) => header.or(payload),
+        }
+    }
+
+    fn requirement(&self, values: &mut Values) -> Option<Condition> {
+        self.prefix.requirement(values)
+    }
+
+    fn has_vlan(&self) -> bool {
+        self.prefix != Prefix::Ppi
+    }
+
+    fn has_radio(&self) -> bool {
+        self.prefix.is_radio()
+    }
+
+    fn llc(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        Some(Self::is_data(values, place))
+    }
+
+    fn frame_control(&self, place: Place) -> Option<Offset> {
+        (self.prefix != Prefix::Ppi).then_some(place.header)
+    }
+
+    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+        let data = Self::is_data(values, place);
+        data.and(llc::protocol(values, place.payload, proto))
+    }
+
+    fn address(
+        &self,
+        values: &mut Values,
+        place: Place,
+        which: AddressField,
+        address: [u8; 6],
+    ) -> Option<Condition> {
+        Some(address::is(values, place, which, address))
+    }
+
+    fn multicast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        Some(address::is_group(values, place))
+    }
+}
+
+/// A field of the frame control field.
+fn control_is(values: &mut Values, place: Place, mask: u32, number: u32) -> Condition {
+    masked(values, Size::Byte, place.header + CONTROL, mask, number)
+}

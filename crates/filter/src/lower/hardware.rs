@@ -1,0 +1,68 @@
+//! Hardware addresses, and the broadcast and multicast of the link layer.
+
+use super::{Lowered, Lowering};
+use crate::error::ErrorKind;
+use crate::ir::Condition;
+use crate::language::ast::Direction;
+use crate::link::AddressField;
+
+impl Lowering<'_> {
+    /// A hardware address in the field or fields that the direction names.
+    pub(super) fn hardware_test(
+        &mut self,
+        direction: Direction,
+        address: [u8; 6],
+    ) -> Lowered<Condition> {
+        let test = match direction {
+            Direction::Src => self.has_address(AddressField::Src, address)?,
+            Direction::Dst => self.has_address(AddressField::Dst, address)?,
+            Direction::Default | Direction::SrcOrDst => {
+                let src = self.has_address(AddressField::Src, address)?;
+                src.or(self.has_address(AddressField::Dst, address)?)
+            }
+            Direction::SrcAndDst => {
+                let src = self.has_address(AddressField::Src, address)?;
+                src.and(self.has_address(AddressField::Dst, address)?)
+            }
+            Direction::Frame(which) => self.has_address(AddressField::Frame(which), address)?,
+        };
+        Ok(self.in_frame(test))
+    }
+
+    fn has_address(&mut self, which: AddressField, address: [u8; 6]) -> Lowered<Condition> {
+        let test = self.link.address(self.values, self.place, which, address);
+        let primitive = match which {
+            AddressField::Src | AddressField::Dst => "a test of hardware addresses",
+            _ => "a test of an address of 802.11 frames",
+        };
+        test.ok_or_else(|| self.not_here(primitive))
+    }
+
+    pub(super) fn link_broadcast(&mut self) -> Lowered<Condition> {
+        let test = self.link.broadcast(self.values, self.place);
+        let test = test.ok_or_else(|| self.not_here("a broadcast"))?;
+        Ok(self.in_frame(test))
+    }
+
+    pub(super) fn link_multicast(&mut self) -> Lowered<Condition> {
+        let test = self.link.multicast(self.values, self.place);
+        let test = test.ok_or_else(|| self.not_here("a multicast"))?;
+        Ok(self.in_frame(test))
+    }
+
+    /// With the condition that there is a link-layer header, where that is not sure.
+    fn in_frame(&mut self, test: Condition) -> Condition {
+        match self.has_link_header() {
+            Some(framed) => framed.and(test),
+            None => test,
+        }
+    }
+
+    /// The addresses of 802.11 frames by place and role are hardware addresses only.
+    pub(super) fn only_hardware(direction: Direction) -> Lowered<()> {
+        match direction {
+            Direction::Frame(_) => Err(ErrorKind::NotHardware),
+            _ => Ok(()),
+        }
+    }
+}
