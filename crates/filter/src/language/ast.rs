@@ -147,6 +147,8 @@ pub(crate) enum Id {
     Ipv6(Ipv6Addr),
     Ipv6Prefix(Ipv6Addr, u32),
     Mac([u8; 6]),
+    /// An ARCNET station.
+    Station(u8),
 }
 
 /// Two to four numbers with dots between: an IPv4 address, maybe with parts missing, or a DECnet one.

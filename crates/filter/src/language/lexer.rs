@@ -25,6 +25,8 @@ pub(super) enum TokenKind {
     Dotted(Dotted),
     Ipv6(Ipv6Addr),
     Mac([u8; 6]),
+    /// The address of an ARCNET station.
+    Station(u8),
     Name(String),
     Symbol(Symbol),
 }
@@ -137,6 +139,9 @@ fn next(text: &str, at: usize, extensions: bool) -> Result<(TokenKind, usize), C
     if rest.starts_with('\\') {
         return escaped(rest, at, &[' ', '!', '(', ')', '\n', '\t', '\r']);
     }
+    if let Some(token) = station(rest) {
+        return Ok(token);
+    }
     let word = word_length(rest);
     let mac = mac_length(rest);
     let ipv6 = ipv6_length(rest);
@@ -169,6 +174,15 @@ fn next(text: &str, at: usize, extensions: bool) -> Result<(TokenKind, usize), C
         '{' => error.hinting(Hint::Extensions),
         _ => error,
     })
+}
+
+/// `$` and one or two hexadecimal digits.
+fn station(rest: &str) -> Option<(TokenKind, usize)> {
+    let digits = rest.strip_prefix('$')?;
+    let len = digits.bytes().take(2).take_while(u8::is_ascii_hexdigit);
+    let digits = &digits[..len.count()];
+    let address = u8::from_str_radix(digits, 16).ok()?;
+    Some((TokenKind::Station(address), 1 + digits.len()))
 }
 
 /// `\name`: the name without its meaning as a keyword, up to one of `ends`.

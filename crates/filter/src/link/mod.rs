@@ -189,6 +189,11 @@ pub(crate) trait LinkLayer {
         None
     }
 
+    /// Addresses of one byte, where the header has such.
+    fn stations(&self) -> Option<Addresses> {
+        None
+    }
+
     /// Whether a hardware address is this one; `None` where there are no such addresses.
     fn address(
         &self,

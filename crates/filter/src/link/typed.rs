@@ -3,7 +3,7 @@
 //! carries one protocol only.
 
 use super::ethertype as et;
-use super::{EtherProto, LinkLayer, Place, equals};
+use super::{Addresses, EtherProto, LinkLayer, Place, equals};
 use crate::ir::{Condition, Size, Values};
 
 /// A header with an EtherType.
@@ -72,6 +72,10 @@ impl LinkLayer for Arcnet {
 
     fn place(&self, _: &mut Values) -> Place {
         Place::fixed(self.type_field, self.payload)
+    }
+
+    fn stations(&self) -> Option<Addresses> {
+        Some(Addresses { src: 0, dst: 1 })
     }
 
     fn broadcast(&self, values: &mut Values, place: Place) -> Option<Condition> {

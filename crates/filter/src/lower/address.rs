@@ -48,7 +48,14 @@ impl Lowering<'_> {
             }
             Id::Ipv6(address) => self.ipv6(qualifiers, address, 128),
             Id::Ipv6Prefix(address, bits) => self.ipv6(qualifiers, address, bits),
-            Id::Mac(address) => self.hardware(qualifiers, address),
+            Id::Mac(address) => {
+                Self::is_hardware(qualifiers)?;
+                self.hardware_test(qualifiers.direction, address)
+            }
+            Id::Station(address) => {
+                Self::is_hardware(qualifiers)?;
+                self.station_test(qualifiers.direction, address)
+            }
         }
     }
 
@@ -138,7 +145,7 @@ impl Lowering<'_> {
     }
 
     /// A hardware address, which needs the `ether` qualifier and a link layer that has such.
-    fn hardware(&mut self, q: Qualifiers, address: [u8; 6]) -> Lowered<Condition> {
+    fn is_hardware(q: Qualifiers) -> Lowered<()> {
         let to = "a hardware address";
         if !matches!(q.kind, Kind::Default | Kind::Host) {
             return Err(ErrorKind::BadQualifier {
@@ -156,7 +163,7 @@ impl Lowering<'_> {
                 });
             }
         }
-        self.hardware_test(q.direction, address)
+        Ok(())
     }
 
     /// By way of a host: the frame has its hardware address, the packet not its IPv4 address.

@@ -1,10 +1,10 @@
 //! Hardware addresses, and the broadcast and multicast of the link layer.
 
-use super::{Lowered, Lowering};
+use super::{End, Lowered, Lowering};
 use crate::error::ErrorKind;
-use crate::ir::Condition;
+use crate::ir::{Condition, Size};
 use crate::language::ast::Direction;
-use crate::link::AddressField;
+use crate::link::{AddressField, equals};
 
 impl Lowering<'_> {
     /// A hardware address in the field or fields that the direction names.
@@ -27,6 +27,22 @@ impl Lowering<'_> {
             Direction::Frame(which) => self.has_address(AddressField::Frame(which), address)?,
         };
         Ok(self.in_frame(test))
+    }
+
+    /// The one-byte address of a station.
+    pub(super) fn station_test(&mut self, direction: Direction, address: u8) -> Lowered<Condition> {
+        let Some(stations) = self.link.stations() else {
+            return Err(self.not_here("a test of ARCNET addresses"));
+        };
+        let header = self.place.header;
+        self.in_direction(direction, |this, end| {
+            let offset = match end {
+                End::Src => stations.src,
+                End::Dst => stations.dst,
+            };
+            let at = header + offset;
+            Ok(equals(this.values, Size::Byte, at, address.into()))
+        })
     }
 
     fn has_address(&mut self, which: AddressField, address: [u8; 6]) -> Lowered<Condition> {

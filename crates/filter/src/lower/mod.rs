@@ -178,13 +178,15 @@ impl Lowering<'_> {
 
     /// Qualifiers with a value.
     fn qualified(&mut self, qualifiers: Qualifiers, id: &Id) -> Lowered<Condition> {
-        if !matches!(id, Id::Mac(_) | Id::Name(_)) || qualifiers.proto != Some(Proto::Link) {
+        if !matches!(id, Id::Mac(_) | Id::Station(_) | Id::Name(_))
+            || qualifiers.proto != Some(Proto::Link)
+        {
             Self::only_hardware(qualifiers.direction)?;
         }
         match (qualifiers.kind, id) {
             (Kind::Protochain, Id::Name(name)) => self.named_chain(qualifiers, name),
             (Kind::Protochain, &Id::Number(number)) => self.chain(qualifiers, number),
-            (_, Id::Ipv6(_) | Id::Ipv6Prefix(..) | Id::Mac(_))
+            (_, Id::Ipv6(_) | Id::Ipv6Prefix(..) | Id::Mac(_) | Id::Station(_))
             | (Kind::Default | Kind::Host | Kind::Net, _) => self.address(qualifiers, id),
             (Kind::Gateway, Id::Name(name)) => self.gateway(qualifiers, name),
             (Kind::Gateway, Id::Number(_) | Id::Dotted(_)) => Err(ErrorKind::BadQualifier {

@@ -64,7 +64,7 @@ impl Lowering<'_> {
     pub(super) fn isis_type(&mut self, number: u32) -> Lowered<Condition> {
         const TYPE: u32 = 4;
         let isis = self.over_osi(nlpid::ISIS)?;
-        let at = self.place.payload + (self.place.osi + TYPE);
+        let at = self.place.payload + self.place.osi + TYPE;
         Ok(isis.and(equals(self.values, Size::Byte, at, number)))
     }
 

@@ -131,11 +131,6 @@ impl Parser<'_> {
         if let Some(relation) = self.peek().and_then(arith::relation) {
             self.at += 1;
             let number = self.plain_number()?;
-            // In libpcap `!=` compares for equality here.
-            let relation = match relation {
-                Relation::NotEqual => Relation::Equal,
-                other => other,
-            };
             return Ok(vec![Comparison { relation, number }]);
         }
         let open = self.start();

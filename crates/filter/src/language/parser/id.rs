@@ -9,7 +9,11 @@ use super::{Parsed, Parser, VALUE, negate};
 pub(super) fn begins(kind: &TokenKind) -> bool {
     matches!(
         kind,
-        TokenKind::Name(_) | TokenKind::Dotted(_) | TokenKind::Ipv6(_) | TokenKind::Mac(_)
+        TokenKind::Name(_)
+            | TokenKind::Station(_)
+            | TokenKind::Dotted(_)
+            | TokenKind::Ipv6(_)
+            | TokenKind::Mac(_)
     )
 }
 
@@ -95,6 +99,7 @@ impl Parser<'_> {
             Some(&TokenKind::Dotted(address)) => Id::Dotted(address),
             Some(&TokenKind::Ipv6(address)) => Id::Ipv6(address),
             Some(&TokenKind::Mac(address)) => Id::Mac(address),
+            Some(&TokenKind::Station(address)) => Id::Station(address),
             _ => return Err(self.unexpected(VALUE)),
         };
         self.at += 1;

@@ -148,6 +148,7 @@ impl Parser<'_> {
             | TokenKind::Dotted(_)
             | TokenKind::Ipv6(_)
             | TokenKind::Mac(_)
+            | TokenKind::Station(_)
                 if !wants_value =>
             {
                 Some(Hint::MissingQualifier)
