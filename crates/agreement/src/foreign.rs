@@ -67,6 +67,9 @@ impl Machine<'_> {
                     op::LEN => Some(self.len),
                     op::ABS if k >= op::SKF_AD_OFF => Some(0),
                     op::ABS => self.bytes(k, code),
+                    // Metadata of the kernel, asked for at a place that is counted from the end of a
+                    // header of variable length: no kernel answers that.
+                    op::IND if k >= op::SKF_AD_OFF => return Step::Undefined,
                     op::MSH => self.bytes(k, op::B).map(|byte| (byte & 0xf) * 4),
                     _ => self.x.checked_add(k).and_then(|at| self.bytes(at, code)),
                 };

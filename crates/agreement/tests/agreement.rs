@@ -114,6 +114,7 @@ struct Tally {
     contradictions: usize,
     undefined: usize,
     dropped: usize,
+    overwritten: usize,
     verdicts: usize,
     failures: Vec<String>,
 }
@@ -126,11 +127,12 @@ impl Tally {
             self.failures.push(line);
         };
         match finding {
-            Finding::Different(_) if is_known => self.known += 1,
+            Finding::Different(_) | Finding::Overwritten if is_known => self.known += 1,
             Finding::Different(how) => fail(&how),
             Finding::Unsupported(_) => self.unsupported += 1,
             _ if is_known => fail("said to be different, and is not"),
             Finding::RefusedAlike => self.refused += 1,
+            Finding::Overwritten => self.overwritten += 1,
             Finding::Alike(_) if case.expected == Expected::Refused => fail("both accept it"),
             Finding::Alike(alike) => {
                 self.undefined += usize::from(alike.leniency.undefined);
@@ -159,7 +161,8 @@ impl Tally {
         println!(
             "{what}: {} expressions agree on {} packets, {} are refused alike, {} differ as known, \
              {} are not supported yet; libpcap is of two minds on {}, {} have dead loads, in {} only \
-             one sees the contradiction, libpcap has no defined verdict on {}, and drops bad arithmetic in {}",
+             one sees the contradiction, libpcap has no defined verdict on {}, drops bad arithmetic in {}, \
+             and overwrites a length in {}",
             self.alike,
             self.verdicts,
             self.refused,
@@ -169,7 +172,8 @@ impl Tally {
             self.dead_loads,
             self.contradictions,
             self.undefined,
-            self.dropped
+            self.dropped,
+            self.overwritten
         );
         let shown = if is_full() { usize::MAX } else { SHOWN };
         for failure in self.failures.iter().take(shown) {
