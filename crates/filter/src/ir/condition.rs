@@ -16,7 +16,7 @@ pub(crate) enum Condition {
     Constant(bool),
     Test(Test),
     /// Always true; the cell holds the value from here on. A cell is set before anything on the same
-    /// way through the condition looks at it, and not again after that.
+    /// way through the condition looks at it, and not again after that, except from itself.
     Set(Cell, ValueId),
     Not(Box<Condition>),
     All(Vec<Condition>),

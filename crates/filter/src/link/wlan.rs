@@ -10,7 +10,8 @@ mod prefix;
 
 use super::llc::{self, LLC_BYTES, LLC_SNAP_BYTES};
 use super::{AddressField, EtherProto, LinkLayer, Place, field, masked};
-use crate::ir::{Condition, Offset, Relation, Size, Values};
+use crate::ir::{Condition, Offset, Relation, Size, ValueId, Values};
+use crate::language::ast::Operator;
 pub(super) use prefix::Prefix;
 
 /// The first byte of the frame control field: version, type, subtype (IEEE 802.11, 9.2.4.1).
@@ -23,6 +24,9 @@ const TYPE_CONTROL: u32 = 0x04;
 const TYPE_DATA: u32 = 0x08;
 /// Subtype field of data frames: QoS.
 const SUBTYPE_QOS: u32 = 0x80;
+
+/// The usual MAC header: it ends with the third address and the sequence number.
+const MAC_BYTES: u32 = 24;
 
 /// 802.11 behind a report of reception.
 pub(super) struct Wlan {
@@ -53,34 +57,35 @@ impl Wlan {
             .and(Self::has(values, place, CONTROL, TYPE_DATA))
     }
 
-    /// Puts the place behind the MAC header where `place` has it.
+    /// Puts the distance of the frame, and what its MAC header is longer than usual, where `place` has
+    /// the payload. Only data frames have more than usual: two bytes for QoS, and padding.
     fn set_payload(&self, values: &mut Values, place: Place) -> Option<Condition> {
-        const MAC_BYTES: u32 = 24;
-        const QOS_BYTES: u32 = 2;
         let cell = values.cell_of(place.payload)?;
-        let set = |values: &mut Values, bytes| {
-            let end = values.distance(place.header + bytes);
-            Condition::Set(cell, end)
+        let start = values.distance(place.header);
+        let with_qos = {
+            let bytes = Self::qos_bytes(values, place);
+            values.binary(Operator::Add, bytes, start)
         };
         let data = Self::has(values, place, CONTROL, TYPE_DATA)
             .and(Self::has(values, place, CONTROL, TYPE_CONTROL).negated());
-        let qos = Self::has(values, place, CONTROL, SUBTYPE_QOS);
-        let short = set(values, MAC_BYTES);
-        if !self.prefix.tells_padding() {
-            let long = set(values, MAC_BYTES + QOS_BYTES);
-            return Some(data.and(qos).and(long).or(short));
+        let mut longer = data.and(Condition::Set(cell, with_qos));
+        if self.prefix.tells_padding() {
+            let end = values.cell(cell);
+            longer = longer
+                .and(prefix::is_padded(values))
+                .and(prefix::rounded_up(values, cell, end));
         }
-        let unpadded = values.new_cell();
-        let note = |values: &mut Values, bytes| {
-            let end = values.distance(place.header + bytes);
-            Condition::Set(unpadded, end)
-        };
-        let long = note(values, MAC_BYTES + QOS_BYTES);
-        let ended = qos.and(long).or(note(values, MAC_BYTES));
-        let end = values.cell(unpadded);
-        let padded = prefix::is_padded(values).and(prefix::rounded_up(values, cell, end));
-        let exact = Condition::Set(cell, end);
-        Some(data.and(ended).and(padded.or(exact)).or(short))
+        let usual = Condition::Set(cell, start);
+        Some(usual.and(longer.or(Condition::Constant(true))))
+    }
+
+    /// How many bytes of QoS control a data frame has: two if the highest bit of the subtype is set.
+    fn qos_bytes(values: &mut Values, place: Place) -> ValueId {
+        const QOS_BYTES: u32 = 2;
+        let control = values.load(Size::Byte, place.header + CONTROL);
+        let shift = values.constant((SUBTYPE_QOS / QOS_BYTES).trailing_zeros());
+        let shifted = values.binary(Operator::ShiftRight, control, shift);
+        values.masked(shifted, QOS_BYTES)
     }
 }
 
@@ -98,7 +103,7 @@ impl LinkLayer for Wlan {
             }
         };
         let cell = values.new_cell();
-        let llc = values.place_in(cell);
+        let llc = values.place_in(cell) + MAC_BYTES;
         Place {
             header,
             type_field: llc,

@@ -100,7 +100,8 @@ pub(super) fn is_padded(values: &mut Values) -> Condition {
         .and(behind.or(first))
 }
 
-/// Puts `end`, rounded up to words, into the cell.
+/// Puts `end`, rounded up to words, into the cell. (The usual MAC header has whole words, so that it does not
+/// matter that it is not in `end`.)
 pub(super) fn rounded_up(values: &mut Values, cell: Cell, end: ValueId) -> Condition {
     let three = values.constant(3);
     let more = values.binary(Operator::Add, end, three);
