@@ -92,7 +92,9 @@ pub(super) fn place(header: u32) -> Place {
 pub(super) fn protocol(values: &mut Values, llc: Offset, proto: EtherProto) -> Condition {
     const ETHERTYPE_IN_SNAP: u32 = 6;
     match proto {
-        et::SAP_ISO | et::SAP_NETBEUI => equals(values, Size::Half, llc, proto << 8 | proto),
+        et::SAP_ISO | et::SAP_NETBEUI | et::SAP_IP => {
+            equals(values, Size::Half, llc, proto << 8 | proto)
+        }
         et::ATALK => snap(values, llc, OUI_APPLE, et::ATALK),
         _ if proto <= LLC_MAX => equals(values, Size::Byte, llc, proto),
         _ => equals(values, Size::Half, llc + ETHERTYPE_IN_SNAP, proto),
