@@ -390,10 +390,12 @@ impl fmt::Display for Hex<'_> {
 
 /// Whether a difference on the expression says nothing: where a tunnel is asked for on a way on which
 /// none was found, libpcap's program loads a place that it has not stored, and after arithmetic that
-/// word holds what the arithmetic left there.
+/// word holds what the arithmetic left there; and in addresses of ARCNET libpcap reads the dollar
+/// sign as a digit.
 #[must_use]
 pub fn is_murky(expression: &str) -> bool {
-    expression.contains("geneve") && expression.contains(['[', '=', '<', '>'])
+    let tunnel = expression.contains("geneve") && expression.contains(['[', '=', '<', '>']);
+    tunnel || expression.contains('$')
 }
 
 /// How our side compiles: for a live capture, as libpcap does with a handle that is not a file's.

@@ -57,14 +57,14 @@ impl Wlan {
             .and(Self::has(values, place, CONTROL, TYPE_DATA))
     }
 
-    /// Puts the distance of the frame, and what its MAC header is longer than usual, where `place` has
-    /// the payload. Only data frames have more than usual: two bytes for QoS, and padding.
+    /// Puts the end of the MAC header where `place` has the payload. Only data frames have more than the
+    /// usual one: two bytes for QoS, and padding.
     fn set_payload(&self, values: &mut Values, place: Place) -> Option<Condition> {
         let cell = values.cell_of(place.payload)?;
-        let start = values.distance(place.header);
+        let usual = values.distance(place.header + MAC_BYTES);
         let with_qos = {
             let bytes = Self::qos_bytes(values, place);
-            values.binary(Operator::Add, bytes, start)
+            values.binary(Operator::Add, bytes, usual)
         };
         let data = Self::has(values, place, CONTROL, TYPE_DATA)
             .and(Self::has(values, place, CONTROL, TYPE_CONTROL).negated());
@@ -75,7 +75,7 @@ impl Wlan {
                 .and(prefix::is_padded(values))
                 .and(prefix::rounded_up(values, cell, end));
         }
-        let usual = Condition::Set(cell, start);
+        let usual = Condition::Set(cell, usual);
         Some(usual.and(longer.or(Condition::Constant(true))))
     }
 
@@ -103,7 +103,7 @@ impl LinkLayer for Wlan {
             }
         };
         let cell = values.new_cell();
-        let llc = values.place_in(cell) + MAC_BYTES;
+        let llc = values.place_in(cell);
         Place {
             header,
             type_field: llc,

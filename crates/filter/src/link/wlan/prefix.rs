@@ -100,8 +100,7 @@ pub(super) fn is_padded(values: &mut Values) -> Condition {
         .and(behind.or(first))
 }
 
-/// Puts `end`, rounded up to words, into the cell. (The usual MAC header has whole words, so that it does not
-/// matter that it is not in `end`.)
+/// Puts `end`, rounded up to words, into the cell.
 pub(super) fn rounded_up(values: &mut Values, cell: Cell, end: ValueId) -> Condition {
     let three = values.constant(3);
     let more = values.binary(Operator::Add, end, three);
