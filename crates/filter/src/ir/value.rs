@@ -125,6 +125,16 @@ impl std::ops::AddAssign<u32> for Offset {
 /// From here on a constant offset means something else than a place in the packet.
 const LARGEST: u32 = i32::MAX as u32;
 
+/// A place that can be written as a constant: in place of one that cannot, another that no packet
+/// has, so that a load from it rejects the packet, too.
+fn reachable(at: Offset) -> Offset {
+    const BEYOND: u32 = LARGEST - 8;
+    match at.base {
+        None if at.constant >= LARGEST => Offset::from(BEYOND),
+        _ => at,
+    }
+}
+
 /// Names a value in its [`Values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ValueId(u32);
@@ -263,18 +273,10 @@ impl Values {
         }
     }
 
-    /// Packet bytes at a place. A constant beyond the range of packets is kept as an index: the load
-    /// rejects the packet.
+    /// Packet bytes at a place.
     pub(crate) fn load(&mut self, size: Size, at: impl Into<Offset>) -> ValueId {
         let at = at.into();
-        if at.base.is_none() && at.constant >= LARGEST {
-            let index = self.constant(at.constant);
-            return self.intern(Value::Load {
-                size,
-                index: Some(index),
-                offset: 0,
-            });
-        }
+        let at = reachable(at);
         self.intern(Value::Load {
             size,
             index: at.base,
@@ -289,10 +291,9 @@ impl Values {
     /// The length of the IPv4 header that begins at a place.
     pub(crate) fn header_length(&mut self, at: Offset) -> ValueId {
         const WORDS: u32 = 0xf;
-        if at.base.is_none() && at.constant < LARGEST {
-            return self.intern(Value::HeaderLength {
-                offset: at.constant,
-            });
+        if at.base.is_none() {
+            let offset = reachable(at).constant;
+            return self.intern(Value::HeaderLength { offset });
         }
         let first = self.load(Size::Byte, at);
         let words = self.masked(first, WORDS);
