@@ -4,8 +4,10 @@
 //!
 //! It makes 3 to 7 million frames a second on one processor, which no sender through sockets does.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Insn, Reg, Size, Width};
@@ -163,22 +165,66 @@ impl<'a> LiveFrames<'a> {
         let namespace = &side.namespace;
         // The thread inherits the processors of the calling one.
         namespace.run(|| {
+            let receiving = Softirqs::here()?;
             let begun = Instant::now();
             let outcome = self.program.run(&run);
             outcome.map_err(io::Error::other)?;
             let elapsed = begun.elapsed();
             // The kernel brings a thread's time up to date when it takes the processor from it.
             std::thread::sleep(Duration::from_millis(1));
-            let processor = thread_time()?;
+            let processor = thread_time("/proc/thread-self")? + receiving.time_since()?;
             Ok(Cost { elapsed, processor })
         })
     }
 }
 
-/// The time that the calling thread spent on a processor since it began: the first field of
-/// `schedstat`, in nanoseconds (Documentation/scheduler/sched-stats.rst).
-fn thread_time() -> io::Result<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+/// The kernel's thread that receives for a processor where the sender leaves it no time to, which it
+/// otherwise does in the sender's.
+struct Softirqs {
+    folder: Option<PathBuf>,
+    before: Duration,
+}
+
+impl Softirqs {
+    /// The one of the calling thread's processor; none where a container hides it.
+    fn here() -> io::Result<Self> {
+        let name = format!("ksoftirqd/{}", processor()?);
+        let is_it = |folder: &PathBuf| {
+            let comm = fs::read_to_string(folder.join("comm"));
+            comm.is_ok_and(|comm| comm.trim_end() == name)
+        };
+        let folders = fs::read_dir("/proc")?.filter_map(Result::ok);
+        let folder = folders.map(|entry| entry.path()).find(is_it);
+        let mut found = Self {
+            folder,
+            before: Duration::ZERO,
+        };
+        found.before = found.time_since()?;
+        Ok(found)
+    }
+
+    fn time_since(&self) -> io::Result<Duration> {
+        let Some(folder) = &self.folder else {
+            return Ok(Duration::ZERO);
+        };
+        Ok(thread_time(folder)?.saturating_sub(self.before))
+    }
+}
+
+/// The processor that the calling thread runs on: the 39th field of `stat` (proc(5)), of which the
+/// second, in brackets, may hold anything.
+fn processor() -> io::Result<u32> {
+    let text = fs::read_to_string("/proc/thread-self/stat")?;
+    let behind = text.rsplit_once(')').map(|(_, behind)| behind);
+    let field = behind.and_then(|fields| fields.split_whitespace().nth(36));
+    let number = field.and_then(|field| field.parse().ok());
+    number.ok_or_else(|| io::Error::other("no processor in stat"))
+}
+
+/// The time that a thread spent on a processor since it began: the first field of `schedstat`, in
+/// nanoseconds (Documentation/scheduler/sched-stats.rst).
+fn thread_time(folder: impl AsRef<Path>) -> io::Result<Duration> {
+    let text = fs::read_to_string(folder.as_ref().join("schedstat"))?;
     let field = text.split(' ').next().and_then(|field| field.parse().ok());
     let nanos = field.ok_or_else(|| io::Error::other("no schedstat"))?;
     Ok(Duration::from_nanos(nanos))
