@@ -80,3 +80,43 @@ pub fn wait<const N: usize>(
         failed: fd.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0,
     }))
 }
+
+/// Descriptors whose number is known only at run time, to be read from.
+#[derive(Debug, Default)]
+pub struct ReadSet {
+    fds: Vec<libc::pollfd>,
+}
+
+impl ReadSet {
+    /// Waits until there is something to read from one of the descriptors, or as [`wait`] says.
+    /// Allocates only where there are more descriptors than at any time before.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`].
+    pub fn wait<'a>(
+        &mut self,
+        fds: impl Iterator<Item = BorrowedFd<'a>>,
+        timeout: Duration,
+    ) -> Result<bool> {
+        self.fds.clear();
+        self.fds.extend(fds.map(|fd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }));
+        let millis = timeout.as_nanos().div_ceil(1_000_000);
+        let millis = libc::c_int::try_from(millis).unwrap_or(libc::c_int::MAX);
+        let count = self.fds.len() as libc::nfds_t;
+        // SAFETY: the vector holds `count` initialised entries, and outlives the call, as do the
+        // descriptors.
+        let ready = unsafe { libc::poll(self.fds.as_mut_ptr(), count, millis) };
+        if ready < 0 {
+            let error = Error::last("poll", "");
+            if error.errno() != Some(libc::EINTR) {
+                return Err(error);
+            }
+        }
+        Ok(ready > 0)
+    }
+}

@@ -75,7 +75,7 @@ impl Receiving {
         let limit = Some(Duration::from_millis(500));
         wait([Interest::read(self.receiver.as_fd())], limit).expect("polled");
         let batch = self.receiver.batch(64);
-        batch.packets().map(<[u8]>::to_vec).collect()
+        batch.packets().map(|packet| packet.data.to_vec()).collect()
     }
 
     fn collect(&mut self, count: usize) -> Vec<Vec<u8>> {

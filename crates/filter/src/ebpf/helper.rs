@@ -21,6 +21,9 @@ pub enum Helper {
     SkbLoadBytes,
     /// Moves the begin of an XDP packet: context, bytes → 0 or a negative error.
     XdpAdjustHead,
+    /// Gives an XDP packet room for metadata in front of it: context, bytes (negative) → 0 or a
+    /// negative error.
+    XdpAdjustMeta,
     /// Redirects through a map: map, key, flags → verdict.
     RedirectMap,
     /// Writes a record to a ring buffer: map, data, size, flags (5.8).
@@ -35,7 +38,7 @@ pub enum Helper {
     KtimeGetTaiNs,
 }
 
-const ALL: [Helper; 14] = [
+const ALL: [Helper; 15] = [
     Helper::MapLookupElem,
     Helper::KtimeGetNs,
     Helper::GetPrandomU32,
@@ -44,6 +47,7 @@ const ALL: [Helper; 14] = [
     Helper::Redirect,
     Helper::SkbLoadBytes,
     Helper::XdpAdjustHead,
+    Helper::XdpAdjustMeta,
     Helper::RedirectMap,
     Helper::RingbufOutput,
     Helper::KtimeGetCoarseNs,
@@ -65,6 +69,7 @@ impl Helper {
             Self::Redirect => 23,
             Self::SkbLoadBytes => 26,
             Self::XdpAdjustHead => 44,
+            Self::XdpAdjustMeta => 54,
             Self::RedirectMap => 51,
             Self::RingbufOutput => 130,
             Self::KtimeGetCoarseNs => 160,
@@ -86,6 +91,7 @@ impl Helper {
             Self::Redirect => "bpf_redirect",
             Self::SkbLoadBytes => "bpf_skb_load_bytes",
             Self::XdpAdjustHead => "bpf_xdp_adjust_head",
+            Self::XdpAdjustMeta => "bpf_xdp_adjust_meta",
             Self::RedirectMap => "bpf_redirect_map",
             Self::RingbufOutput => "bpf_ringbuf_output",
             Self::KtimeGetCoarseNs => "bpf_ktime_get_coarse_ns",

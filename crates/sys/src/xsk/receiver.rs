@@ -143,6 +143,13 @@ impl Receiver {
         self.umem.len()
     }
 
+    /// How many packets have come and were not taken. No system call.
+    #[inline]
+    #[must_use]
+    pub fn available(&self) -> u32 {
+        self.receive.available()
+    }
+
     /// The packets that have come, `most` of them at most; empty where none has. No system call,
     /// unless the driver asks for one.
     pub fn batch(&mut self, most: u32) -> Batch<'_> {
@@ -204,8 +211,15 @@ pub struct Batch<'a> {
     count: u32,
 }
 
-/// A packet of a batch: its bytes, all of them.
-pub type Packet<'a> = &'a [u8];
+/// A packet of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Its bytes, all of them.
+    pub data: &'a [u8],
+    /// What lies in front of it in the frame. Its end is what an XDP program has put there
+    /// (`bpf_xdp_adjust_meta`); the rest is of no use.
+    pub headroom: &'a [u8],
+}
 
 impl Batch<'_> {
     /// How many packets.
@@ -221,15 +235,28 @@ impl Batch<'_> {
     }
 
     /// The packets in the order in which they came.
-    pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
-        (0..self.count).map(|at| {
-            let Descriptor { address, len, .. } = self.receiver.receive.entry(at);
-            // SAFETY: the kernel has put the frame into the receive ring, and it goes back to the
-            // fill ring only when the batch, from which the slice borrows, is dropped.
-            let bytes = unsafe { self.receiver.umem.bytes(address, len) };
-            // The kernel writes no other descriptors.
-            bytes.unwrap_or_default()
-        })
+    pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> + Clone {
+        (0..self.count).map(|at| self.packet(at))
+    }
+
+    /// The packet of this number; an empty one beyond the last.
+    #[inline]
+    #[must_use]
+    pub fn packet(&self, at: u32) -> Packet<'_> {
+        if at >= self.count {
+            return Packet::default();
+        }
+        let Descriptor { address, len, .. } = self.receiver.receive.entry(at);
+        let umem = &self.receiver.umem;
+        let begin = umem.frame_of(address);
+        let before = u32::try_from(address - begin).unwrap_or_default();
+        // SAFETY: the kernel has put the frame into the receive ring, and it goes back to the fill
+        // ring only when the batch, from which the slice borrows, is dropped.
+        let bytes = unsafe { umem.bytes(begin, before.saturating_add(len)) };
+        // The kernel writes no other descriptors than those of whole packets in a frame.
+        let bytes = bytes.unwrap_or_default();
+        let (headroom, data) = bytes.split_at_checked(before as usize).unwrap_or_default();
+        Packet { data, headroom }
     }
 }
 
