@@ -5,7 +5,7 @@ use ringtap_savefile::{
 };
 use ringtap_sys::packet::{Frame, Frames, RingBlock};
 
-use crate::engines::TapRecords;
+use crate::engines::{SocketPackets, SocketRecords, TapRecords};
 use crate::filter::FilterTable;
 
 /// Packets, borrowed in place. Dropping the block gives the memory back to where it came from.
@@ -22,6 +22,7 @@ enum Origin<'a> {
     Run(Run<'a>),
     Filtered(Filtered<'a>),
     Tap(TapRecords<'a>),
+    Socket(SocketRecords<'a>),
 }
 
 impl<'a> Block<'a> {
@@ -36,6 +37,14 @@ impl<'a> Block<'a> {
     pub(crate) fn from_tap(records: TapRecords<'a>, filter: Option<&'a FilterTable>) -> Self {
         Self {
             origin: Origin::Tap(records),
+            filter,
+        }
+    }
+
+    /// A block of packets of an AF_XDP socket.
+    pub(crate) fn from_socket(records: SocketRecords<'a>, filter: Option<&'a FilterTable>) -> Self {
+        Self {
+            origin: Origin::Socket(records),
             filter,
         }
     }
@@ -67,6 +76,7 @@ impl<'a> Block<'a> {
             Origin::Run(run) => Records::Run(run.packets()),
             Origin::Filtered(filtered) => Records::Filtered(filtered.packets()),
             Origin::Tap(records) => Records::Run(records.run().packets()),
+            Origin::Socket(records) => Records::Socket(records.packets()),
         };
         Packets {
             records,
@@ -77,18 +87,19 @@ impl<'a> Block<'a> {
     /// The packets as [`Block::packets`], with the options of their pcapng blocks, which only
     /// packets of such a file have.
     pub fn packets_with_options(&self) -> impl Iterator<Item = (Packet<'_>, Options<'_>)> {
-        let (frames, run, filtered) = match &self.origin {
-            Origin::Ring(block) => (Some(block.frames().map(packet_of)), None, None),
-            Origin::Run(run) => (None, Some(run.packets_with_options()), None),
-            Origin::Tap(records) => (None, Some(records.run().packets_with_options()), None),
-            Origin::Filtered(filtered) => (None, None, Some(filtered.packets_with_options())),
-        };
-        let frames = frames
-            .into_iter()
-            .flatten()
-            .map(|packet| (packet, Options::none()));
+        let (mut frames, mut sockets, mut run, mut filtered) = (None, None, None, None);
+        match &self.origin {
+            Origin::Ring(block) => frames = Some(block.frames().map(packet_of)),
+            Origin::Socket(records) => sockets = Some(records.packets()),
+            Origin::Run(records) => run = Some(records.packets_with_options()),
+            Origin::Tap(records) => run = Some(records.run().packets_with_options()),
+            Origin::Filtered(records) => filtered = Some(records.packets_with_options()),
+        }
+        let bare = frames.into_iter().flatten();
+        let bare = bare.chain(sockets.into_iter().flatten());
+        let bare = bare.map(|packet| (packet, Options::none()));
         let records = run.into_iter().flatten();
-        let all = frames.chain(records).chain(filtered.into_iter().flatten());
+        let all = bare.chain(records).chain(filtered.into_iter().flatten());
         all.filter_map(|(packet, options)| match self.filter {
             None => Some((packet, options)),
             Some(filter) => filter.apply(packet).map(|packet| (packet, options)),
@@ -118,6 +129,7 @@ impl<'a> Block<'a> {
             Origin::Run(run) => run.len(),
             Origin::Filtered(filtered) => filtered.len(),
             Origin::Tap(records) => records.len(),
+            Origin::Socket(records) => records.len(),
         }
     }
 
@@ -149,6 +161,7 @@ enum Records<'a> {
     Ring(Frames<'a>),
     Run(savefile::Packets<'a>),
     Filtered(FilteredPackets<'a>),
+    Socket(SocketPackets<'a>),
 }
 
 impl<'a> Iterator for Packets<'a> {
@@ -161,6 +174,7 @@ impl<'a> Iterator for Packets<'a> {
                 Records::Ring(frames) => frames.next().map(packet_of)?,
                 Records::Run(packets) => packets.next()?,
                 Records::Filtered(packets) => packets.next()?,
+                Records::Socket(packets) => packets.next()?,
             };
             match self.filter {
                 None => return Some(packet),

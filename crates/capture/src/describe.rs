@@ -160,6 +160,18 @@ pub enum Note {
          packets and filters; tcx has them"
     )]
     TagsNotSeen,
+    /// Frames of the memory are shorter than packets may be.
+    #[error("packets of more than {longest} bytes are lost")]
+    LongPacketsLost {
+        /// Bytes.
+        longest: u32,
+    },
+    /// Packets of several queues are not merged.
+    #[error("packets of the {queues} queues are in order by queue only")]
+    OrderByQueue {
+        /// How many.
+        queues: usize,
+    },
     /// Something hangs on the device whose packets are stolen.
     #[error("stealing with consent: {0}")]
     StealsFrom(String),

@@ -187,6 +187,21 @@ pub enum OptionError {
         /// The engine.
         engine: &'static str,
     },
+    /// Engine xsk without consent.
+    #[error("engine xsk takes packets away from the host: ask for that with mode steal")]
+    XskSteals,
+    /// Only received packets come to a socket of AF_XDP.
+    #[error("option direction: packets that the host sends do not come to engine {engine}")]
+    SentAtSocket {
+        /// The engine.
+        engine: &'static str,
+    },
+    /// Sampling with a socket of AF_XDP.
+    #[error("option sample: engine {engine} does not sample")]
+    SampledAtSocket {
+        /// The engine.
+        engine: &'static str,
+    },
     /// All interfaces at a tap.
     #[error("engine {engine} captures on one interface, not on \"any\"")]
     AnyAtTap {

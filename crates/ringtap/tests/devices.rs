@@ -287,7 +287,7 @@ fn text_tells_what_there_is() {
         "engine      packet (AF_PACKET ring, both directions)\n",
         "engine      tcx (tap at the tcx hook)\n",
         "engine      xdp (tap at the XDP hook)\n",
-        "not usable  xsk: not in this version\n",
+        "engine      xsk (AF_XDP socket)\n",
         "any: all interfaces together\n    link type   LINUX_SLL2",
     ] {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");

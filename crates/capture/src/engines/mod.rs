@@ -5,6 +5,7 @@ mod interface;
 mod link;
 mod packet;
 mod tap;
+mod xsk;
 
 use ringtap_savefile::LinkType;
 use ringtap_sys::privileges::Capability;
@@ -13,6 +14,7 @@ use crate::options::CaptureOptions;
 use crate::{Error, Filter, Result, Source};
 
 pub(crate) use tap::TapRecords;
+pub(crate) use xsk::{SocketPackets, SocketRecords};
 
 pub use file::{FileSource, open_file, open_stream};
 
@@ -71,8 +73,16 @@ pub static ENGINES: [Engine; 4] = [
     Engine {
         name: "xsk",
         summary: "AF_XDP socket",
-        needs: &[Capability::BPF, Capability::NET_ADMIN],
-        calls: None,
+        needs: &[
+            Capability::BPF,
+            Capability::NET_ADMIN,
+            Capability::PERFMON,
+            Capability::NET_RAW,
+        ],
+        calls: Some(Calls {
+            open: xsk::open,
+            fanout: tap::refuse_fanout,
+        }),
     },
 ];
 
@@ -218,13 +228,6 @@ mod tests {
                 "{text:?}"
             );
         }
-    }
-
-    #[test]
-    fn engines_to_come_are_refused() {
-        let error = open("xsk:lo", &CaptureOptions::default(), None).err();
-        let text = error.unwrap().to_string();
-        assert_eq!(text, "xsk:lo: engine xsk is not available yet");
     }
 
     #[test]

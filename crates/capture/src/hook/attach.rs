@@ -133,8 +133,9 @@ pub fn attach(
     })
 }
 
-/// The hazards that the caller has consented to.
-fn consent(device: &HookDevice, wanted: &Wanted) -> Result<Vec<StealHazard>> {
+/// The hazards that the caller has consented to. [`attach`] asks by itself; who takes something from
+/// the host before that asks first.
+pub(crate) fn consent(device: &HookDevice, wanted: &Wanted) -> Result<Vec<StealHazard>> {
     if wanted.mode == Mode::Copy {
         return Ok(Vec::new());
     }

@@ -71,6 +71,8 @@ pub enum HookChoice {
     Automatic,
     /// XDP for received packets; tcx where the driver has none.
     Xdp,
+    /// XDP and nothing else: in the driver, else generic.
+    XdpAlone,
     /// Generic XDP, also where the driver has its own.
     XdpGeneric,
     /// tcx.
@@ -96,7 +98,7 @@ pub struct Wanted {
 impl Wanted {
     /// The places that come into question for one side, best first.
     pub(super) fn candidates(&self, side: Side) -> Vec<Place> {
-        use HookChoice::{Automatic, Tcx, Xdp, XdpGeneric};
+        use HookChoice::{Automatic, Tcx, Xdp, XdpAlone, XdpGeneric};
         if !self.covers(side) {
             return Vec::new();
         }
@@ -109,6 +111,7 @@ impl Wanted {
         match (self.hook, self.mode) {
             (Automatic, Mode::Copy) => vec![tcx, clsact, native, generic],
             (Automatic, Mode::Steal) | (Xdp, _) => vec![native, tcx, clsact, generic],
+            (XdpAlone, _) => vec![native, generic],
             (XdpGeneric, _) => vec![generic, tcx, clsact],
             (Tcx, _) => vec![tcx, clsact],
         }

@@ -20,6 +20,7 @@ mod error;
 mod guard;
 mod tags;
 
+pub(crate) use attach::consent;
 pub use attach::{Attached, Hook, Standing, attach};
 pub use choice::{HookChoice, PassedOver, Place, Reason, Uncovered, Wanted};
 pub use device::HookDevice;

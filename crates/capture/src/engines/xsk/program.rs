@@ -1,0 +1,85 @@
+//! The XDP program: filter, stamp, redirect to the socket of the packet's queue.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use ringtap_filter::Program;
+use ringtap_filter::ebpf::lower::{Exits, Hook, LowerError, STACK_BYTES, lower};
+use ringtap_filter::ebpf::{Assembler, Cond, Helper, Insn, Reg, Size, Width};
+use ringtap_sys::bpf::Map;
+
+use crate::hook::TagRestorer;
+
+/// Bytes in front of a packet: the mark and the time.
+pub(super) const METADATA_BYTES: usize = 16;
+/// What tells a stamp from what was there before.
+pub(super) const MARK: u64 = 0x7269_6e67_7461_7031;
+
+/// Offsets in `struct xdp_md`.
+const DATA: i16 = 0;
+const DATA_META: i16 = 8;
+const RX_QUEUE: i16 = 16;
+const XDP_PASS: i32 = 2;
+/// Where a tag is kept that is put back, below the filter's stack.
+const TAG: i16 = -STACK_BYTES - 16;
+
+/// Writes the program; packets that the filter rejects go on to the host.
+pub(super) fn write(
+    filter: Option<&Program>,
+    tags: Option<TagRestorer>,
+    sockets: &Map,
+) -> Result<Assembler, LowerError> {
+    let mut asm = Assembler::new();
+    let exits = Exits {
+        accept: asm.label(),
+        reject: asm.label(),
+    };
+    asm.mov64(Reg::R6, Reg::R1);
+    if let Some(tags) = tags {
+        tags.write_restore(TAG, &mut asm);
+    }
+    match filter {
+        Some(filter) => lower(filter, Hook::Xdp { frags: false }, &mut asm, exits)?,
+        None => asm.jump(exits.accept),
+    }
+    asm.place(exits.accept);
+    write_stamp(&mut asm);
+    asm.load(Size::W, Reg::R2, Reg::R6, RX_QUEUE);
+    asm.push(Insn::LoadMap {
+        dst: Reg::R1,
+        fd: sockets.as_fd().as_raw_fd(),
+    });
+    // What is returned for a queue without a socket.
+    asm.mov32(Reg::R3, XDP_PASS);
+    asm.call(Helper::RedirectMap);
+    asm.exit();
+    asm.place(exits.reject);
+    if let Some(tags) = tags {
+        tags.write_undo(TAG, &mut asm);
+    }
+    asm.mov32(Reg::R0, XDP_PASS);
+    asm.exit();
+    Ok(asm)
+}
+
+/// Puts mark and time in front of the packet, where the driver has room for them.
+fn write_stamp(asm: &mut Assembler) {
+    let without = asm.label();
+    asm.mov64(Reg::R1, Reg::R6);
+    let bytes = i32::try_from(METADATA_BYTES).unwrap_or_default();
+    asm.mov64(Reg::R2, -bytes);
+    asm.call(Helper::XdpAdjustMeta);
+    asm.jump_if(Cond::Ne, Width::W32, Reg::R0, 0, without);
+    asm.call(Helper::KtimeGetTaiNs);
+    asm.load(Size::W, Reg::R2, Reg::R6, DATA_META);
+    asm.load(Size::W, Reg::R3, Reg::R6, DATA);
+    asm.mov64(Reg::R4, Reg::R2);
+    asm.add64(Reg::R4, bytes);
+    asm.jump_if(Cond::Gt, Width::W64, Reg::R4, Reg::R3, without);
+    asm.push(Insn::LoadImm64 {
+        dst: Reg::R5,
+        value: MARK,
+    });
+    asm.store(Size::Dw, Reg::R2, 0, Reg::R5);
+    asm.store(Size::Dw, Reg::R2, 8, Reg::R0);
+    asm.place(without);
+}

@@ -1,0 +1,243 @@
+//! Engine `xsk` live: what is delivered is what was sent, and the host gets the rest.
+
+use std::net::UdpSocket;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ringtap_capture::{
+    CaptureOptions, Error, Filter, Mode, Next, OptionError, Source, Timestamp, open,
+};
+use ringtap_sys::packet::inject::Injector;
+use ringtap_testkit::netns::{Side, VethOptions, VethPair};
+use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
+use ringtap_testkit::{Need, suite, test};
+
+fn main() -> ExitCode {
+    let root = &[Need::Root, Need::Kernel(6, 1)];
+    suite(vec![
+        test("packets_come_whole_in_order_and_stamped", root, whole),
+        test("filters_choose_and_the_rest_goes_on", root, filtered),
+        test("a_filter_is_replaced_while_it_runs", root, replaced),
+        test("all_queues_are_read", root, all_queues),
+        test("losses_are_counted", root, losses),
+        test("a_deleted_interface_is_told", root, deleted),
+        test("consent_is_asked_for", root, consent),
+    ])
+}
+
+fn options() -> CaptureOptions {
+    CaptureOptions {
+        mode: Mode::Steal,
+        timeout: Duration::from_millis(500),
+        buffer: 4 << 20,
+        ..CaptureOptions::default()
+    }
+}
+
+fn opened(side: &Side, options: &CaptureOptions, filter: Option<&str>) -> Box<dyn Source> {
+    let filter = filter.map(Filter::new);
+    let device = format!("xsk:{}", side.device);
+    let source = side.run(|| open(&device, options, filter.as_ref()));
+    source.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn inject(side: &Side, frames: &[Vec<u8>]) {
+    let index = side.namespace.netlink().index(&side.device);
+    let index = index.expect("it exists");
+    let injector = side.run(|| Injector::open(index).expect("root"));
+    for frame in frames {
+        injector.send(frame).expect("the end is up");
+    }
+}
+
+fn traffic(packets: u64) -> Vec<Vec<u8>> {
+    let traffic = Traffic {
+        packets,
+        sizes: Sizes::Between(64, 1_500),
+        ..Traffic::default()
+    };
+    traffic.frames()
+}
+
+/// The next packets: when they were stamped, their bytes.
+fn collect(source: &mut dyn Source, count: usize) -> Vec<(Timestamp, Vec<u8>)> {
+    let mut packets = Vec::new();
+    while packets.len() < count {
+        match source.next().expect("it runs") {
+            Next::Block(block) => {
+                for packet in &block {
+                    assert!(packet.len as usize >= packet.data.len());
+                    packets.push((packet.timestamp, packet.data.to_vec()));
+                }
+            }
+            other => panic!("{other:?} after {} of {count}", packets.len()),
+        }
+    }
+    packets
+}
+
+fn bytes(packets: Vec<(Timestamp, Vec<u8>)>) -> Vec<Vec<u8>> {
+    packets.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanos = since.expect("after the epoch").as_nanos();
+    Timestamp::from_nanos(i64::try_from(nanos).expect("this century"))
+}
+
+fn whole() {
+    let pair = VethPair::new();
+    let mut source = opened(&pair.right, &options(), None);
+    let frames = traffic(700);
+    let before = now();
+    inject(&pair.left, &frames);
+    // After all were sent: a stamp of the reading would be later than this.
+    let sent = now();
+    let packets = collect(&mut *source, frames.len());
+    let stamps: Vec<Timestamp> = packets.iter().map(|(stamp, _)| *stamp).collect();
+    assert!(stamps.is_sorted());
+    assert!(
+        before <= stamps[0] && stamps[0] < sent,
+        "{before:?} {:?} {sent:?}",
+        stamps[0]
+    );
+    assert_eq!(bytes(packets), frames);
+    let stats = source.stats().expect("counters");
+    assert_eq!((stats.received, stats.dropped.ring), (Some(700), Some(0)));
+    let text = source.describe().to_string();
+    assert!(text.contains("AF_XDP, copied from the driver"), "{text}");
+    assert!(text.contains("packets that the host sends"), "{text}");
+}
+
+fn filtered() {
+    let pair = VethPair::new();
+    let options = CaptureOptions {
+        snaplen: 60,
+        ..options()
+    };
+    let mut source = opened(&pair.right, &options, Some("udp dst port 7000"));
+    let passed = pair
+        .right
+        .run(|| UdpSocket::bind("10.99.0.2:7001").expect("free"));
+    let sender = pair
+        .left
+        .run(|| UdpSocket::bind("10.99.0.1:0").expect("free"));
+    for _ in 0..10 {
+        sender.send_to(&[1; 100], "10.99.0.2:7000").expect("sent");
+        sender.send_to(&[2; 100], "10.99.0.2:7001").expect("sent");
+    }
+    let mut text = [0; 200];
+    for _ in 0..10 {
+        assert_eq!(passed.recv(&mut text).expect("the host gets it"), 100);
+    }
+    let packets = bytes(collect(&mut *source, 10));
+    assert!(
+        packets
+            .iter()
+            .all(|packet| packet.len() == 60 && packet[36..38] == [0x1b, 0x58])
+    );
+    assert!(matches!(source.next(), Ok(Next::TimedOut)));
+}
+
+fn replaced() {
+    let pair = VethPair::new();
+    let mut source = opened(&pair.right, &options(), Some("udp"));
+    let frames = traffic(100);
+    let of = |protocol: u8| -> Vec<Vec<u8>> {
+        let chosen = frames.iter().filter(|frame| frame[23] == protocol);
+        chosen.cloned().collect()
+    };
+    inject(&pair.left, &frames);
+    assert_eq!(bytes(collect(&mut *source, of(17).len())), of(17));
+    // What the old one has let through and nobody has read is not for the new one.
+    inject(&pair.left, &frames);
+    // A program is loaded for a device of the calling thread's namespace.
+    let tcp = Filter::new("tcp");
+    let set = pair.right.run(|| source.set_filter(Some(&tcp)));
+    set.expect("a filter");
+    inject(&pair.left, &frames);
+    let mut packets = Vec::new();
+    while let Next::Block(block) = source.next().expect("it runs") {
+        packets.extend(block.packets().map(|packet| packet.data.to_vec()));
+    }
+    assert_eq!(packets, of(6));
+}
+
+fn all_queues() {
+    let pair = VethPair::with(&VethOptions {
+        queues: Some(2),
+        ..VethOptions::default()
+    });
+    let mut source = opened(&pair.right, &options(), None);
+    let text = source.describe().to_string();
+    assert!(text.contains("packets of the 2 queues"), "{text}");
+    let frames = traffic(200);
+    inject(&pair.left, &frames);
+    let mut found = bytes(collect(&mut *source, frames.len()));
+    let mut sent = frames;
+    found.sort();
+    sent.sort();
+    assert_eq!(found, sent);
+}
+
+fn losses() {
+    let pair = VethPair::new();
+    let options = CaptureOptions {
+        buffer: 64 * 2048,
+        ..options()
+    };
+    let mut source = opened(&pair.right, &options, None);
+    let frame = &traffic(1)[0];
+    let sender = LiveFrames::new(frame, Target::OutOf(&pair.left)).expect("loaded");
+    sender.send(1_000).expect("sent");
+    assert_eq!(collect(&mut *source, 64).len(), 64);
+    let stats = source.stats().expect("counters");
+    assert_eq!(stats.received, Some(1_000));
+    assert_eq!(stats.dropped.ring, Some(1_000 - 64));
+}
+
+fn deleted() {
+    let pair = VethPair::new();
+    let options = CaptureOptions {
+        timeout: Duration::from_secs(10),
+        ..options()
+    };
+    let mut source = opened(&pair.right, &options, None);
+    let mut netlink = pair.right.namespace.netlink();
+    netlink.delete(&pair.right.device).expect("deleted");
+    let told = loop {
+        match source.next() {
+            Ok(Next::TimedOut) => {}
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(told, Error::InterfaceGone { .. }), "{told}");
+}
+
+fn consent() {
+    let pair = VethPair::new();
+    let refused = |options: &CaptureOptions| {
+        let opened = pair.right.run(|| open("xsk:veth1", options, None));
+        opened.err().expect("refused").to_string()
+    };
+    let copy = CaptureOptions::default();
+    assert_eq!(
+        refused(&copy),
+        Error::Option(OptionError::XskSteals).to_string()
+    );
+    let mut netlink = pair.right.namespace.netlink();
+    netlink
+        .add_default_route(&pair.right.device, pair.left.ipv4.into())
+        .expect("a route");
+    let text = refused(&options());
+    assert!(text.contains("it carries the IPv4 default route"), "{text}");
+    let forced = CaptureOptions {
+        force: true,
+        ..options()
+    };
+    let source = opened(&pair.right, &forced, None);
+    let notes = source.describe().to_string();
+    assert!(notes.contains("stealing with consent"), "{notes}");
+}
