@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use page::{Example, Expected, Page, Sample};
-use ringtap_filter::{CompileOptions, ErrorKind, LinkType, Program, Tables, compile};
+use ringtap_filter::{CompileOptions, LinkType, Program, Tables, compile};
 use ringtap_testkit::libpcap::{Compile, Oracle, OracleError};
 use ringtap_testkit::{Need, suite, test};
 
@@ -125,7 +125,6 @@ fn examples() {
     let book = Book::open();
     let names = names();
     let mut complaints = Complaints::default();
-    let mut not_yet = 0;
     for example in book.examples() {
         if matches!(example.expected, Expected::Refused | Expected::Extension) {
             let mut options = CompileOptions::new(LinkType(example.dlt));
@@ -144,8 +143,6 @@ fn examples() {
                     &options(example, sample, optimize),
                     &names,
                 ) {
-                    // Named as such, not compiled into something else.
-                    Err(error) if is_not_yet(&error.kind) => not_yet += 1,
                     Err(error) => complaints.add(example, error),
                     Ok(program) if takes(&program, sample) != taken => {
                         complaints.add(
@@ -158,13 +155,7 @@ fn examples() {
             }
         }
     }
-    println!("{not_yet} not supported yet");
     complaints.finish();
-}
-
-/// Link types that are not supported yet.
-fn is_not_yet(kind: &ErrorKind) -> bool {
-    matches!(kind, ErrorKind::UnsupportedLinkType(_))
 }
 
 fn libpcap() {
