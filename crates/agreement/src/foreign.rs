@@ -18,30 +18,20 @@ pub fn is_undefined(program: &[Insn], data: &[u8], len: u32) -> bool {
 /// [`Ancillary::default`](ringtap_filter::Ancillary). None where it is not defined.
 #[must_use]
 pub fn run(program: &[Insn], data: &[u8], len: u32) -> Option<u32> {
-    let mut machine = Machine {
-        data,
-        len,
-        a: 0,
-        x: 0,
-        slots: [None; 16],
-    };
-    let mut at = 0;
-    for _ in 0..STEPS {
-        let insn = program.get(at)?;
-        match machine.step(*insn) {
-            Step::Skip(count) => {
-                let target = i64::try_from(at).unwrap_or(i64::MAX) + 1 + count;
-                at = usize::try_from(target).unwrap_or(usize::MAX);
-            }
-            Step::End(verdict) => return Some(verdict),
-            Step::Undefined => return None,
-        }
-    }
-    None
+    Machine::new(data, len).run(program)
+}
+
+/// As [`run`], on the packet with zeros behind its end, as many as there are offsets.
+#[must_use]
+pub fn run_padded(program: &[Insn], data: &[u8], len: u32) -> Option<u32> {
+    let mut machine = Machine::new(data, len);
+    machine.is_padded = true;
+    machine.run(program)
 }
 
 struct Machine<'a> {
     data: &'a [u8],
+    is_padded: bool,
     len: u32,
     a: u32,
     x: u32,
@@ -54,7 +44,34 @@ enum Step {
     Undefined,
 }
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
+    fn new(data: &'a [u8], len: u32) -> Self {
+        Self {
+            data,
+            is_padded: false,
+            len,
+            a: 0,
+            x: 0,
+            slots: [None; 16],
+        }
+    }
+
+    fn run(&mut self, program: &[Insn]) -> Option<u32> {
+        let mut at = 0;
+        for _ in 0..STEPS {
+            let insn = program.get(at)?;
+            match self.step(*insn) {
+                Step::Skip(count) => {
+                    let target = i64::try_from(at).unwrap_or(i64::MAX) + 1 + count;
+                    at = usize::try_from(target).unwrap_or(usize::MAX);
+                }
+                Step::End(verdict) => return Some(verdict),
+                Step::Undefined => return None,
+            }
+        }
+        None
+    }
+
     fn step(&mut self, insn: Insn) -> Step {
         let Insn { code, k, .. } = insn;
         let slot = (k % 16) as usize;
@@ -119,12 +136,15 @@ impl Machine<'_> {
             op::B => 1,
             _ => 4,
         };
-        let bytes = self.data.get(at as usize..)?.get(..size)?;
-        Some(
-            bytes
-                .iter()
-                .fold(0, |number, byte| number << 8 | u32::from(*byte)),
-        )
+        let at = at as usize;
+        let in_packet = self
+            .data
+            .len()
+            .checked_sub(size)
+            .is_some_and(|last| at <= last);
+        let byte = |at: usize| u32::from(self.data.get(at).copied().unwrap_or(0));
+        (in_packet || self.is_padded)
+            .then(|| (at..at + size).fold(0, |number, at| number << 8 | byte(at)))
     }
 }
 

@@ -23,7 +23,7 @@ use ringtap_filter::{
 use ringtap_testkit::libpcap::{self, Compile, Oracle, OracleError};
 
 use crate::Random;
-use crate::foreign::{self, is_undefined};
+use crate::foreign;
 use crate::packets::{Packet, guided};
 
 /// Link types whose headers vary in length, by DLT.
@@ -57,8 +57,6 @@ pub enum Finding {
     /// libpcap overwrites the length of a header. Its program for the same expression in which it
     /// does not agrees.
     Overwritten,
-    /// Ours says that it cannot do this yet.
-    Unsupported(String),
     /// They disagree.
     Different(String),
 }
@@ -187,11 +185,6 @@ impl Judge {
         [our_plain, ours]: [Ours; 2],
         random: &mut Random,
     ) -> Result<Finding, Difference> {
-        if let Err(error) = &our_plain
-            && let ErrorKind::Unsupported(_) | ErrorKind::UnsupportedLinkType(_) = error.kind
-        {
-            return Ok(Finding::Unsupported(error.to_string()));
-        }
         let (their_plain, our_plain) = match (their_plain, our_plain) {
             (Err(OracleError::Refused(_)), Err(_)) => {
                 return match (theirs, ours) {
@@ -324,11 +317,10 @@ impl Programs {
     /// Whether one of libpcap's programs has no defined verdict on the packet, as it is or were it
     /// not cut.
     fn is_undefined(&self, (data, len): &Packet) -> bool {
-        let mut padded = data.clone();
-        padded.resize(data.len() + 70_000, 0);
         let programs = std::iter::once(&self.their_plain).chain(&self.theirs);
         programs.map(|program| insns(program)).any(|program| {
-            is_undefined(&program, data, *len) || is_undefined(&program, &padded, *len)
+            foreign::run(&program, data, *len).is_none()
+                || foreign::run_padded(&program, data, *len).is_none()
         })
     }
 
@@ -341,7 +333,7 @@ impl Programs {
         let there = Ancillary::default();
         let ours = self.ours.as_ref();
         let ours = ours.map_or(0, |ours| ours.run_with(&padded, *len, &there));
-        foreign::run(&insns(&self.their_plain), &padded, *len) == Some(ours)
+        foreign::run_padded(&insns(&self.their_plain), data, *len) == Some(ours)
             && libpcap::filter(&self.their_plain, data, *len).is_ok_and(|verdict| verdict == 0)
     }
 }

@@ -108,7 +108,6 @@ struct Tally {
     alike: usize,
     refused: usize,
     known: usize,
-    unsupported: usize,
     two_minds: usize,
     dead_loads: usize,
     contradictions: usize,
@@ -129,7 +128,6 @@ impl Tally {
         match finding {
             Finding::Different(_) | Finding::Overwritten if is_known => self.known += 1,
             Finding::Different(how) => fail(&how),
-            Finding::Unsupported(_) => self.unsupported += 1,
             _ if is_known => fail("said to be different, and is not"),
             Finding::RefusedAlike => self.refused += 1,
             Finding::Overwritten => self.overwritten += 1,
@@ -154,20 +152,14 @@ impl Tally {
 
     fn finish(self, what: &str) {
         const SHOWN: usize = 30;
-        if self.alike + self.refused + self.known + self.failures.len() == 0 {
-            println!("{what}: not supported yet");
-            return;
-        }
         println!(
-            "{what}: {} expressions agree on {} packets, {} are refused alike, {} differ as known, \
-             {} are not supported yet; libpcap is of two minds on {}, {} have dead loads, in {} only \
-             one sees the contradiction, libpcap has no defined verdict on {}, drops bad arithmetic in {}, \
+            "{what}: {} expressions agree on {} packets, {} are refused alike, {} differ as known; \
+             libpcap is of two minds on {}, {} have dead loads, in {} only one sees the contradiction, libpcap has no defined verdict on {}, drops bad arithmetic in {}, \
              and overwrites a length in {}",
             self.alike,
             self.verdicts,
             self.refused,
             self.known,
-            self.unsupported,
             self.two_minds,
             self.dead_loads,
             self.contradictions,

@@ -105,13 +105,16 @@ fn condition(c: &mut Choices<'_>, link: Link, depth: u32, out: &mut String) {
     }
 }
 
-/// One of the templates, with `#` a number, `@` a hardware address, `~` a comparison.
+/// One of the templates, with `#` a number, `@` a hardware address, `~` a comparison
+/// and `^` one of order or equality.
 fn template(c: &mut Choices<'_>, templates: &[&str], out: &mut String) {
     for character in c.pick(templates).chars() {
         match character {
             '#' => out.push_str(c.pick(NUMBERS)),
             '@' => out.push_str(c.pick(MACS)),
             '~' => out.push_str(c.pick(&["=", ">", "<", ">=", "<=", "!="])),
+            // libpcap compiles != of these as =.
+            '^' => out.push_str(c.pick(&["=", ">", "<", ">=", "<="])),
             other => out.push(other),
         }
     }
