@@ -66,21 +66,71 @@ pub(super) enum Op {
     RetA,
     Tax,
     Txa,
+    // A load, then a comparison.
     LdWJeq,
-    LdHJeq,
-    LdBJeq,
-    LdHJset,
-    LdHIndJeq,
+    LdWJgt,
+    LdWJge,
     LdWJset,
+    LdHJeq,
+    LdHJgt,
+    LdHJge,
+    LdHJset,
+    LdBJeq,
+    LdBJgt,
+    LdBJge,
     LdBJset,
+    LdWIndJeq,
+    LdWIndJgt,
+    LdWIndJge,
+    LdWIndJset,
+    LdHIndJeq,
+    LdHIndJgt,
+    LdHIndJge,
+    LdHIndJset,
+    LdBIndJeq,
+    LdBIndJgt,
+    LdBIndJge,
+    LdBIndJset,
+    LdLenJgt,
+    LdLenJge,
+    /// Load, mask (`second`), equality.
+    LdWAndJeq,
+    LdHAndJeq,
+    LdBAndJeq,
+    LdBIndAndJeq,
+    AndJeq,
+    /// Load, mask (`compare`).
+    LdBAnd,
+    LdBIndAnd,
+    /// Mask and shift by `compare`.
+    AndLsh,
+    AndRsh,
+    /// X from an IPv4 header length, a load at X.
+    MshLdWInd,
+    MshLdHInd,
+    MshLdBInd,
+    /// X from scratch memory, then arithmetic with it.
+    LdxMemAddX,
+    LdxMemSubX,
+    /// A shift by a constant, then A to X, or to word `compare` of scratch memory.
+    LshTax,
+    RshTax,
+    LshSt,
+    RshSt,
     /// X from an IPv4 header length, a 16-bit load at X, comparison.
     MshLdHIndJeq,
     /// Comparison with each of a list of constants.
     JeqAny,
+    /// The same after a load; the list begins at `compare` and has `second` constants.
+    LdWJeqAny,
+    LdHJeqAny,
+    LdBJeqAny,
+    LdHIndJeqAny,
 }
 
-/// One step: operation, constant of the load, constant of the fused comparison, where to go on.
+/// One step, 16 bytes: operation, constant of the load, constant of the fused comparison, where to go on.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(super) struct Step {
     pub(super) op: Op,
     pub(super) jt: u16,
@@ -88,8 +138,8 @@ pub(super) struct Step {
     pub(super) k: u32,
     /// The value compared with, in fused steps.
     pub(super) compare: u32,
-    /// The offset of the second load, in steps that fuse two.
-    pub(super) second: u32,
+    /// The offset of the second load, in steps that fuse two, or a mask.
+    pub(super) second: u16,
 }
 
 /// The executable form of a valid program.
@@ -120,10 +170,14 @@ impl Decoded {
                     compare: jump.k,
                     ..jump
                 };
+            } else if let Some(op) = fused_straight(pair[0].op, pair[1].op) {
+                steps[at].op = op;
+                steps[at].compare = pair[1].k;
             }
         }
-        fuse_header_lengths(&plain, &mut steps);
+        fuse_masks(&plain, &mut steps);
         let constants = fuse_alternatives(&plain, &mut steps).into_boxed_slice();
+        fuse_header_lengths(&plain, &mut steps);
         // Loads need a store before them, which validation made sure of.
         let uses_memory = plain.iter().any(|step| matches!(step.op, Op::St | Op::Stx));
         Self {
@@ -137,14 +191,44 @@ impl Decoded {
 /// `ldxb 4*([k]&0xf)`, `ldh [x + second]`, `jeq`.
 fn fuse_header_lengths(plain: &[Step], steps: &mut [Step]) {
     for (at, three) in plain.windows(3).enumerate() {
-        if [Op::LdxMsh, Op::LdHInd, Op::JeqK] == [three[0].op, three[1].op, three[2].op] {
+        let list = matches!(steps[at + 1].op, Op::LdHIndJeqAny);
+        if [Op::LdxMsh, Op::LdHInd, Op::JeqK] == [three[0].op, three[1].op, three[2].op] && !list {
             let [header, load, jump] = [three[0], three[1], three[2]];
             let op = Op::MshLdHIndJeq;
+            let Ok(second) = u16::try_from(load.k) else {
+                continue;
+            };
             steps[at] = Step {
                 op,
                 k: header.k,
                 compare: jump.k,
-                second: load.k,
+                second,
+                ..jump
+            };
+        }
+    }
+}
+
+/// A load, `and`, `jeq`.
+fn fuse_masks(plain: &[Step], steps: &mut [Step]) {
+    for (at, three) in plain.windows(3).enumerate() {
+        let [load, mask, jump] = [three[0], three[1], three[2]];
+        let op = match load.op {
+            Op::LdW => Op::LdWAndJeq,
+            Op::LdH => Op::LdHAndJeq,
+            Op::LdB => Op::LdBAndJeq,
+            Op::LdBInd => Op::LdBIndAndJeq,
+            _ => continue,
+        };
+        if (mask.op, jump.op) != (Op::AndK, Op::JeqK) {
+            continue;
+        }
+        if let Ok(second) = u16::try_from(mask.k) {
+            steps[at] = Step {
+                op,
+                k: load.k,
+                compare: jump.k,
+                second,
                 ..jump
             };
         }
@@ -180,22 +264,80 @@ fn fuse_alternatives(plain: &[Step], steps: &mut [Step]) -> Vec<u32> {
                     ..plain[n]
                 };
             }
+            let before = at.checked_sub(1).and_then(|n| plain.get(n));
+            let count = u16::try_from(end - at);
+            if let (Some(load), Ok(second)) = (before, count)
+                && let Some(op) = before_list(load.op)
+            {
+                steps[at - 1] = Step {
+                    op,
+                    k: load.k,
+                    second,
+                    compare: steps[at].k,
+                    ..steps[at]
+                };
+            }
         }
         at = end;
     }
     constants
 }
 
-/// The operation that does both, where there is one.
+/// The operation for a load before a list of constants.
+fn before_list(load: Op) -> Option<Op> {
+    Some(match load {
+        Op::LdW => Op::LdWJeqAny,
+        Op::LdH => Op::LdHJeqAny,
+        Op::LdB => Op::LdBJeqAny,
+        Op::LdHInd => Op::LdHIndJeqAny,
+        _ => return None,
+    })
+}
+
+/// The operation that does both, where there is one: a load and a comparison.
 fn fused(load: Op, jump: Op) -> Option<Op> {
-    Some(match (load, jump) {
-        (Op::LdW, Op::JeqK) => Op::LdWJeq,
-        (Op::LdH, Op::JeqK) => Op::LdHJeq,
-        (Op::LdB, Op::JeqK) => Op::LdBJeq,
-        (Op::LdH, Op::JsetK) => Op::LdHJset,
-        (Op::LdW, Op::JsetK) => Op::LdWJset,
-        (Op::LdB, Op::JsetK) => Op::LdBJset,
-        (Op::LdHInd, Op::JeqK) => Op::LdHIndJeq,
+    let [jeq, jgt, jge, jset] = match load {
+        Op::LdW => [Op::LdWJeq, Op::LdWJgt, Op::LdWJge, Op::LdWJset],
+        Op::LdH => [Op::LdHJeq, Op::LdHJgt, Op::LdHJge, Op::LdHJset],
+        Op::LdB => [Op::LdBJeq, Op::LdBJgt, Op::LdBJge, Op::LdBJset],
+        Op::LdWInd => [Op::LdWIndJeq, Op::LdWIndJgt, Op::LdWIndJge, Op::LdWIndJset],
+        Op::LdHInd => [Op::LdHIndJeq, Op::LdHIndJgt, Op::LdHIndJge, Op::LdHIndJset],
+        Op::LdBInd => [Op::LdBIndJeq, Op::LdBIndJgt, Op::LdBIndJge, Op::LdBIndJset],
+        _ => {
+            return match (load, jump) {
+                (Op::LdLen, Op::JgtK) => Some(Op::LdLenJgt),
+                (Op::LdLen, Op::JgeK) => Some(Op::LdLenJge),
+                (Op::AndK, Op::JeqK) => Some(Op::AndJeq),
+                _ => None,
+            };
+        }
+    };
+    match jump {
+        Op::JeqK => Some(jeq),
+        Op::JgtK => Some(jgt),
+        Op::JgeK => Some(jge),
+        Op::JsetK => Some(jset),
+        _ => None,
+    }
+}
+
+/// The operation that does both and goes on to the instruction after them; the second one's
+/// constant is in `compare`.
+fn fused_straight(first: Op, second: Op) -> Option<Op> {
+    Some(match (first, second) {
+        (Op::LdB, Op::AndK) => Op::LdBAnd,
+        (Op::LdBInd, Op::AndK) => Op::LdBIndAnd,
+        (Op::AndK, Op::LshK) => Op::AndLsh,
+        (Op::AndK, Op::RshK) => Op::AndRsh,
+        (Op::LdxMsh, Op::LdWInd) => Op::MshLdWInd,
+        (Op::LdxMsh, Op::LdHInd) => Op::MshLdHInd,
+        (Op::LdxMsh, Op::LdBInd) => Op::MshLdBInd,
+        (Op::LdxMem, Op::AddX) => Op::LdxMemAddX,
+        (Op::LdxMem, Op::SubX) => Op::LdxMemSubX,
+        (Op::LshK, Op::Tax) => Op::LshTax,
+        (Op::RshK, Op::Tax) => Op::RshTax,
+        (Op::LshK, Op::St) => Op::LshSt,
+        (Op::RshK, Op::St) => Op::RshSt,
         _ => return None,
     })
 }

@@ -82,13 +82,13 @@ impl Metadata for Ancillary {
 
 #[inline(always)]
 fn word(data: &[u8], at: usize) -> Option<u32> {
-    let bytes = data.get(at..)?.first_chunk::<4>()?;
+    let bytes = data.get(at..at.checked_add(4)?)?.first_chunk()?;
     Some(u32::from_be_bytes(*bytes))
 }
 
 #[inline(always)]
 fn half(data: &[u8], at: usize) -> Option<u32> {
-    let bytes = data.get(at..)?.first_chunk::<2>()?;
+    let bytes = data.get(at..at.checked_add(2)?)?.first_chunk()?;
     Some(u32::from(u16::from_be_bytes(*bytes)))
 }
 
@@ -104,6 +104,13 @@ fn indirect(x: u32, k: u32) -> usize {
 }
 
 impl Decoded {
+    /// Whether a number is among the constants of a list.
+    #[inline(always)]
+    fn has(&self, first: u32, count: u32, number: u32) -> bool {
+        let list = self.constants.get(first as usize..);
+        list.is_some_and(|list| list.iter().take(count as usize).any(|&n| n == number))
+    }
+
     #[inline]
     pub(super) fn run(&self, data: &[u8], len: u32) -> u32 {
         // Clearing memory that is not used would be a good part of a short program's time.
@@ -142,42 +149,209 @@ fn execute<M: Metadata>(
                 a = word(data, k as usize)?;
                 at = branch(a == step.compare);
             }
-            Op::LdHJeq => {
-                a = half(data, k as usize)?;
-                at = branch(a == step.compare);
+            Op::LdWJgt => {
+                a = word(data, k as usize)?;
+                at = branch(a > step.compare);
             }
-            Op::LdBJeq => {
-                a = byte(data, k as usize)?;
-                at = branch(a == step.compare);
+            Op::LdWJge => {
+                a = word(data, k as usize)?;
+                at = branch(a >= step.compare);
             }
             Op::LdWJset => {
                 a = word(data, k as usize)?;
                 at = branch(a & step.compare != 0);
             }
+            Op::LdHJeq => {
+                a = half(data, k as usize)?;
+                at = branch(a == step.compare);
+            }
+            Op::LdHJgt => {
+                a = half(data, k as usize)?;
+                at = branch(a > step.compare);
+            }
+            Op::LdHJge => {
+                a = half(data, k as usize)?;
+                at = branch(a >= step.compare);
+            }
             Op::LdHJset => {
                 a = half(data, k as usize)?;
                 at = branch(a & step.compare != 0);
             }
+            Op::LdBJeq => {
+                a = byte(data, k as usize)?;
+                at = branch(a == step.compare);
+            }
+            Op::LdBJgt => {
+                a = byte(data, k as usize)?;
+                at = branch(a > step.compare);
+            }
+            Op::LdBJge => {
+                a = byte(data, k as usize)?;
+                at = branch(a >= step.compare);
+            }
             Op::LdBJset => {
                 a = byte(data, k as usize)?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdWIndJeq => {
+                a = word(data, indirect(x, k))?;
+                at = branch(a == step.compare);
+            }
+            Op::LdWIndJgt => {
+                a = word(data, indirect(x, k))?;
+                at = branch(a > step.compare);
+            }
+            Op::LdWIndJge => {
+                a = word(data, indirect(x, k))?;
+                at = branch(a >= step.compare);
+            }
+            Op::LdWIndJset => {
+                a = word(data, indirect(x, k))?;
                 at = branch(a & step.compare != 0);
             }
             Op::LdHIndJeq => {
                 a = half(data, indirect(x, k))?;
                 at = branch(a == step.compare);
             }
-            Op::MshLdHIndJeq => {
-                x = (byte(data, k as usize)? & 0xf) << 2;
-                a = half(data, indirect(x, step.second))?;
+            Op::LdHIndJgt => {
+                a = half(data, indirect(x, k))?;
+                at = branch(a > step.compare);
+            }
+            Op::LdHIndJge => {
+                a = half(data, indirect(x, k))?;
+                at = branch(a >= step.compare);
+            }
+            Op::LdHIndJset => {
+                a = half(data, indirect(x, k))?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdBIndJeq => {
+                a = byte(data, indirect(x, k))?;
                 at = branch(a == step.compare);
             }
-            Op::JeqAny => {
-                let list = program
-                    .constants
-                    .get(k as usize..)?
-                    .get(..step.compare as usize)?;
-                at = branch(list.contains(&a));
+            Op::LdBIndJgt => {
+                a = byte(data, indirect(x, k))?;
+                at = branch(a > step.compare);
             }
+            Op::LdBIndJge => {
+                a = byte(data, indirect(x, k))?;
+                at = branch(a >= step.compare);
+            }
+            Op::LdBIndJset => {
+                a = byte(data, indirect(x, k))?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdLenJgt => {
+                a = len;
+                at = branch(a > step.compare);
+            }
+            Op::LdLenJge => {
+                a = len;
+                at = branch(a >= step.compare);
+            }
+            Op::LdWAndJeq => {
+                a = word(data, k as usize)? & u32::from(step.second);
+                at = branch(a == step.compare);
+            }
+            Op::LdHAndJeq => {
+                a = half(data, k as usize)? & u32::from(step.second);
+                at = branch(a == step.compare);
+            }
+            Op::LdBAndJeq => {
+                a = byte(data, k as usize)? & u32::from(step.second);
+                at = branch(a == step.compare);
+            }
+            Op::LdBIndAndJeq => {
+                a = byte(data, indirect(x, k))? & u32::from(step.second);
+                at = branch(a == step.compare);
+            }
+            Op::AndJeq => {
+                a &= k;
+                at = branch(a == step.compare);
+            }
+            Op::LdBAnd => {
+                a = byte(data, k as usize)? & step.compare;
+                at += 1;
+            }
+            Op::LdBIndAnd => {
+                a = byte(data, indirect(x, k))? & step.compare;
+                at += 1;
+            }
+            Op::AndLsh => {
+                a = (a & k) << (step.compare & 31);
+                at += 1;
+            }
+            Op::AndRsh => {
+                a = (a & k) >> (step.compare & 31);
+                at += 1;
+            }
+            Op::MshLdWInd => {
+                x = (byte(data, k as usize)? & 0xf) << 2;
+                a = word(data, indirect(x, step.compare))?;
+                at += 1;
+            }
+            Op::MshLdHInd => {
+                x = (byte(data, k as usize)? & 0xf) << 2;
+                a = half(data, indirect(x, step.compare))?;
+                at += 1;
+            }
+            Op::MshLdBInd => {
+                x = (byte(data, k as usize)? & 0xf) << 2;
+                a = byte(data, indirect(x, step.compare))?;
+                at += 1;
+            }
+            Op::LdxMemAddX => {
+                x = *memory.get(k as usize)?;
+                a = a.wrapping_add(x);
+                at += 1;
+            }
+            Op::LdxMemSubX => {
+                x = *memory.get(k as usize)?;
+                a = a.wrapping_sub(x);
+                at += 1;
+            }
+            Op::LshTax => {
+                a <<= k & 31;
+                x = a;
+                at += 1;
+            }
+            Op::RshTax => {
+                a >>= k & 31;
+                x = a;
+                at += 1;
+            }
+            Op::LshSt => {
+                a <<= k & 31;
+                *memory.get_mut(step.compare as usize)? = a;
+                at += 1;
+            }
+            Op::RshSt => {
+                a >>= k & 31;
+                *memory.get_mut(step.compare as usize)? = a;
+                at += 1;
+            }
+            Op::MshLdHIndJeq => {
+                x = (byte(data, k as usize)? & 0xf) << 2;
+                a = half(data, indirect(x, step.second.into()))?;
+                at = branch(a == step.compare);
+            }
+            Op::LdWJeqAny => {
+                a = word(data, k as usize)?;
+                at = branch(program.has(step.compare, step.second.into(), a));
+            }
+            Op::LdHJeqAny => {
+                a = half(data, k as usize)?;
+                at = branch(program.has(step.compare, step.second.into(), a));
+            }
+            Op::LdBJeqAny => {
+                a = byte(data, k as usize)?;
+                at = branch(program.has(step.compare, step.second.into(), a));
+            }
+            Op::LdHIndJeqAny => {
+                a = half(data, indirect(x, k))?;
+                at = branch(program.has(step.compare, step.second.into(), a));
+            }
+            Op::JeqAny => at = branch(program.has(k, step.compare, a)),
             Op::RetK => return Some(k),
             Op::RetA => return Some(a),
             Op::JeqK => at = branch(a == k),

@@ -97,8 +97,54 @@ fn main() -> ExitCode {
             measure(&pcap, &filter, &program, name, &packets);
         }
     }
+    interpreters(&pcap);
     compile_times(&pcap);
     ExitCode::SUCCESS
+}
+
+/// The two interpreters on one program each: what filters of all kinds consist of.
+fn interpreters(pcap: &Libpcap) {
+    const EXPRESSIONS: [&str; 14] = [
+        "tcp or udp",
+        "host 10.0.1.7",
+        "net 10.0.0.0/16 and port 443",
+        "tcp[tcpflags] & (tcp-syn|tcp-ack) = tcp-syn",
+        "tcp portrange 1000-2000",
+        "ip[0] & 0xf != 5",
+        "ip[2:2] - ((ip[0] & 0xf) << 2) - ((tcp[12] & 0xf0) >> 2) != 0",
+        "tcp[((tcp[12] & 0xf0) >> 2):4] = 0x47455420",
+        "ip6 host 2001:db8::1 or arp",
+        "vlan 100 and ip",
+        "greater 60 and less 1000",
+        "ip[8] * ip[9] + len > 7000 and ip[16] ^ ip[17] != 3",
+        "not broadcast and not multicast and (icmp or arp)",
+        "udp port 53 or tcp port 80 or tcp port 443 or icmp",
+    ];
+    println!("\nnanoseconds per packet in the interpreters, mixed traffic");
+    for expression in EXPRESSIONS {
+        let insns = pcap.compile(expression).expect("libpcap knows it");
+        let program = Program::new(insns).expect("libpcap makes valid programs");
+        let [(_, packets), _] = traffic::kinds(expression);
+        let packets: Vec<(&[u8], u32)> = packets
+            .iter()
+            .map(|p| (p.as_slice(), u32::try_from(p.len()).unwrap_or(0)))
+            .collect();
+        let (mut theirs, mut ours) = (Times::new(), Times::new());
+        for _ in 0..ROUNDS {
+            theirs.push(each(&packets, |data, len| {
+                pcap.filter(program.insns(), data, len)
+            }));
+            ours.push(each(&packets, |data, len| program.run(data, len)));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "small counts")]
+        let calls = f64::from(PASSES) * packets.len() as f64;
+        let [theirs, ours] = [theirs, ours].map(|times| median(times) * 1e9 / calls);
+        println!(
+            "{expression:<64}{:>4}{theirs:>9.2}{:>16}",
+            program.insns().len(),
+            format!("{ours:.2} ({:.1}x)", theirs / ours),
+        );
+    }
 }
 
 /// Compilation of the expressions to optimised classic BPF, ours and libpcap's in turn.
