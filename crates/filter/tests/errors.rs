@@ -95,6 +95,10 @@ fn bounds_are_errors() {
         kind(&format!("ip host {}", hosts[..2000].join(" or "))),
         "accepted"
     );
+    let turns = format!("{}ip", "tcp or not udp and ".repeat(50_000));
+    assert_eq!(kind(&turns), "TooLarge");
+    let values: Vec<String> = (0..30_000).map(|n| format!("ip[{n}] = 1")).collect();
+    assert_eq!(kind(&values.join(" or ")), "TooLarge");
     let negated = format!("{}ip", "not ".repeat(100_000));
     assert_eq!(kind(&negated), "accepted");
 }

@@ -59,6 +59,7 @@ fn runs(graph: &Graph) -> Vec<Run> {
     }
     let loaded = loaded(graph);
     let mut taken = vec![false; count];
+    let mut examined = [vec![false; count], vec![false; count]];
     let mut runs = Vec::new();
     let mut members = Vec::new();
     for at in (0..count).rev() {
@@ -66,7 +67,13 @@ fn runs(graph: &Graph) -> Vec<Run> {
             continue;
         }
         let run = [true, false].into_iter().find_map(|alternatives| {
+            // The rest of a run that was looked at needs no second look, which would take long.
+            let examined = &mut examined[usize::from(alternatives)];
+            if examined[at] {
+                return None;
+            }
             follow(graph, at, alternatives, &ways, &mut members);
+            members.iter().for_each(|&at| examined[at] = true);
             // One that is in another run already would be moved twice.
             if members.len() < 2 || members.iter().any(|&at| taken[at]) {
                 return None;

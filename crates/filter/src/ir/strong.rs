@@ -82,6 +82,11 @@ impl Knowledge for Strong {
         cuts.0.sort_unstable();
         cuts.0.dedup();
         // Two bits for a test that is no range, and one for its values being tested.
+        let fits = cuts.0.len() < most;
+        if !fits {
+            // The states of all nodes would take too much room: nothing is concluded.
+            cuts.0.clear();
+        }
         let mut next = cuts.0.len();
         let mut places = Vec::with_capacity(tests.len());
         for test in tests {
@@ -89,7 +94,7 @@ impl Knowledge for Strong {
             places.push(match (left, right) {
                 (Some(left), Some(right)) => Place::Fixed(test.relation.holds(left, right)),
                 _ if values.fails(test.left) || values.fails(test.right) => Place::Rejects,
-                _ if next + 3 > most => Place::Ignored,
+                _ if !fits || next + 3 > most => Place::Ignored,
                 (_, Some(number)) => {
                     let limit = limit(test.left, values);
                     Place::Slot(cuts.slot(test, number, limit, &mut next))

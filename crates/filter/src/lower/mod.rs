@@ -24,6 +24,7 @@ use crate::error::{CompileError, ErrorKind};
 use crate::ir::{Condition, Offset, Values};
 use crate::language::Proto;
 use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Qualifiers};
+use crate::language::limits;
 use crate::link::{LinkLayer, Place, ethertype};
 use crate::resolve::{NameKind, ResolveError, Resolver};
 
@@ -65,6 +66,7 @@ pub(crate) fn lower(
         place,
         labels: 0,
         inner_packet: None,
+        alternations: 0,
         transport: None,
         inner: None,
     };
@@ -112,6 +114,8 @@ struct Lowering<'a> {
     outer: &'a dyn LinkLayer,
     resolver: &'a dyn Resolver,
     values: &'a mut Values,
+    /// How often `and` and `or` took turns so far: as deep are the conditions.
+    alternations: usize,
     /// Where things are now.
     place: Place,
     /// How many MPLS labels the expression has passed.
@@ -130,8 +134,13 @@ impl Lowering<'_> {
             Expr::Not(inner) => self.expr(inner).map(Condition::negated),
             Expr::Chain(first, rest) => {
                 let mut condition = self.expr(first)?;
+                let mut last = None;
                 for (junction, next) in rest {
                     let next = self.expr(next)?;
+                    self.alternations += usize::from(last.replace(*junction) != Some(*junction));
+                    if self.alternations > limits::ALTERNATIONS {
+                        return Err(CompileError::new(0..0, ErrorKind::TooLarge));
+                    }
                     condition = match junction {
                         Junction::And => condition.and(next),
                         Junction::Or => condition.or(next),
