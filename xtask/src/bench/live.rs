@@ -132,7 +132,7 @@ const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
 
 /// The number in `N packets captured`, which both print.
-fn captured(summary: &str) -> Option<u64> {
+pub(super) fn captured(summary: &str) -> Option<u64> {
     let line = summary.lines().find(|line| line.ends_with(" captured"))?;
     line.split(' ').next()?.parse().ok()
 }

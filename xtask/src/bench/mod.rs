@@ -11,6 +11,7 @@ mod pairs;
 mod read;
 mod sample;
 mod stat;
+mod tap;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -28,7 +29,7 @@ type Bench = (
     fn(&mut Session) -> Result<(), String>,
 );
 
-const BENCHES: [Bench; 4] = [
+const BENCHES: [Bench; 5] = [
     (
         "read",
         "a capture in the page cache read, filtered, written to /dev/null",
@@ -48,6 +49,11 @@ const BENCHES: [Bench; 4] = [
         "stat",
         "1, 16 and 64 filters counted at XDP, against a program that only drops",
         stat::run,
+    ),
+    (
+        "tap",
+        "the tap at XDP and tcx, against tcpdump and a program that only drops",
+        tap::run,
     ),
 ];
 

@@ -1,0 +1,340 @@
+//! The tap against tcpdump, and against the limit: an XDP program that drops every packet.
+//!
+//! Frames are made in the kernel and received on one processor, as fast as it can; who captures runs
+//! on the other, and writes a capture file to `/dev/null`. The tap steals where the case says so,
+//! tcpdump copies: that is what each is for, and part of the difference. Rates are by the clock and,
+//! because others may use the machine, by the time that the sender spent on its processor.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use ringtap_sys::bpf::{Kernel, TcxSide, query_tcx};
+use ringtap_sys::sched::set_affinity;
+use ringtap_testkit::Need;
+use ringtap_testkit::need::find_tool;
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic, XdpDrop};
+
+use super::Session;
+use super::live::{captured, cpu_seconds};
+use super::pairs::{self, Metric, Side};
+
+const PACKETS: u32 = 4_000_000;
+const QUICK_PACKETS: u32 = 400_000;
+/// Sent before, until caches are warm.
+const WARM_UP: u32 = 50_000;
+const LIMIT: Duration = Duration::from_secs(60);
+/// Where frames are made and received, and where who captures runs.
+const CPUS: [usize; 2] = [0, 1];
+const METRICS: [Metric; 4] = [
+    Metric {
+        name: "Mpackets/s",
+        digits: 2,
+    },
+    Metric {
+        name: "by CPU time",
+        digits: 2,
+    },
+    Metric {
+        name: "lost, of 1000",
+        digits: 3,
+    },
+    Metric {
+        name: "reader ns/packet",
+        digits: 1,
+    },
+];
+
+/// Who the tap is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    Tcpdump,
+    Drop,
+    /// The tap itself, without an order over processors.
+    Unordered,
+}
+
+impl Peer {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tcpdump => "tcpdump",
+            Self::Drop => "XDP drop",
+            Self::Unordered => "--unordered",
+        }
+    }
+}
+
+/// What is captured, where, and against whom.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    engine: &'static str,
+    steal: bool,
+    size: u16,
+    snaplen: u32,
+    /// Senders, each on a processor of its own.
+    senders: usize,
+    peer: Peer,
+}
+
+const WHOLE: u32 = 262_144;
+
+const fn case(
+    engine: &'static str,
+    steal: bool,
+    size: u16,
+    snaplen: u32,
+    senders: usize,
+    peer: Peer,
+) -> Case {
+    Case {
+        engine,
+        steal,
+        size,
+        snaplen,
+        senders,
+        peer,
+    }
+}
+
+const CASES: [Case; 9] = [
+    case("xdp", true, 64, 96, 1, Peer::Tcpdump),
+    case("xdp", true, 1496, 96, 1, Peer::Tcpdump),
+    case("xdp", true, 1496, WHOLE, 1, Peer::Tcpdump),
+    case("xdp", true, 64, 96, 1, Peer::Drop),
+    case("xdp", true, 1496, 96, 1, Peer::Drop),
+    case("xdp", false, 64, WHOLE, 1, Peer::Tcpdump),
+    case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump),
+    case("tcx", false, 1496, WHOLE, 1, Peer::Tcpdump),
+    case("tcx", false, 64, 96, 2, Peer::Unordered),
+];
+
+pub(super) fn run(session: &mut Session) -> Result<(), String> {
+    let tools = [Need::Tool("tcpdump"), Need::Tool("ethtool")];
+    let needs = [Need::Root, Need::Kernel(6, 6)];
+    if let Some(reason) = needs.iter().chain(&tools).find_map(Need::unmet) {
+        return Err(reason);
+    }
+    let tcpdump = find_tool("tcpdump").ok_or("needs tcpdump")?;
+    let packets = if session.quick {
+        QUICK_PACKETS
+    } else {
+        PACKETS
+    };
+    let ringtap = session.ringtap.clone();
+    for case in CASES {
+        // Without GRO, or an XDP program, a veth loses frames that are redirected into it.
+        let pair = VethPair::new();
+        let gro = ["-K", &pair.right.device, "gro", "on"];
+        pair.right.namespace.output("ethtool", &gro);
+        let frame = datagram(case.size);
+        let target = if case.engine == "xdp" {
+            Target::OutOf(&pair.left)
+        } else {
+            Target::ReceivedOn(&pair.right)
+        };
+        let generators: Result<Vec<_>, _> = (0..case.senders)
+            .map(|_| LiveFrames::new(&frame, target))
+            .collect();
+        let setting = Setting {
+            case,
+            pair: &pair,
+            generators: &generators.map_err(|error| error.to_string())?,
+            ringtap: &ringtap,
+            tcpdump: &tcpdump,
+            packets,
+        };
+        let (comparison, rows) = pairs::run(
+            &setting.title(),
+            case.peer.name(),
+            &METRICS,
+            session.pairs(),
+            |side| setting.measure(side),
+        )?;
+        session.record(&comparison, &rows)?;
+    }
+    Ok(())
+}
+
+fn datagram(size: u16) -> Vec<u8> {
+    let traffic = Traffic {
+        sizes: Sizes::Fixed(size),
+        ..Traffic::default()
+    };
+    let mut frames = traffic.frames();
+    frames.retain(|frame| frame[23] == 17);
+    frames.swap_remove(0)
+}
+
+struct Setting<'a> {
+    case: Case,
+    pair: &'a VethPair,
+    generators: &'a [LiveFrames<'a>],
+    ringtap: &'a Path,
+    tcpdump: &'a Path,
+    packets: u32,
+}
+
+/// What sending took, on the average of the senders.
+struct Sent {
+    packets: f64,
+    elapsed: f64,
+    processor: f64,
+}
+
+impl Setting<'_> {
+    fn title(&self) -> String {
+        let Case {
+            engine,
+            steal,
+            size,
+            snaplen,
+            senders,
+            ..
+        } = self.case;
+        let mode = if steal { "steal" } else { "copy" };
+        let kept = if snaplen == WHOLE {
+            "whole".to_owned()
+        } else {
+            format!("up to {snaplen} bytes")
+        };
+        let packets = self.packets;
+        format!("{engine}, {mode}, {senders} x {packets} frames of {size} bytes, {kept}")
+    }
+
+    fn measure(&self, side: Side) -> Result<Vec<f64>, String> {
+        match (side, self.case.peer) {
+            (Side::Peer, Peer::Drop) => self.drop_only(),
+            (Side::Peer, Peer::Tcpdump) => self.capture(&mut self.tcpdump(), false),
+            (Side::Peer, Peer::Unordered) => self.capture(self.ringtap().arg("--unordered"), true),
+            (Side::Ringtap, _) => self.capture(&mut self.ringtap(), true),
+        }
+    }
+
+    fn ringtap(&self) -> Command {
+        let Case {
+            engine,
+            steal,
+            snaplen,
+            ..
+        } = self.case;
+        let mode = if steal { "steal" } else { "copy" };
+        let device = format!("{engine}:{}", self.pair.right.device);
+        let ringtap = self.ringtap.to_string_lossy();
+        let mut command = self.pair.right.namespace.command(&ringtap);
+        command
+            .args(["dump", "-i", &device, "--direction", "in", "--mode", mode])
+            .args(["-s", &snaplen.to_string(), "--buffer", "64M", "-Z", "root"])
+            .args(["--format", "pcapng", "-w", "/dev/null"]);
+        command
+    }
+
+    fn tcpdump(&self) -> Command {
+        let tcpdump = self.tcpdump.to_string_lossy();
+        let mut command = self.pair.right.namespace.command(&tcpdump);
+        command
+            .args(["-i", &self.pair.right.device, "-Q", "in", "-Z", "root"])
+            .args(["-s", &self.case.snaplen.to_string(), "-B", "65536"])
+            .args(["-w", "/dev/null"]);
+        command
+    }
+
+    fn drop_only(&self) -> Result<Vec<f64>, String> {
+        let dropping = XdpDrop::on(&self.pair.right).map_err(|error| error.to_string())?;
+        let sent = self.send()?;
+        drop(dropping);
+        let rate = sent.packets / 1e6;
+        Ok(vec![rate / sent.elapsed, rate / sent.processor, 0.0, 0.0])
+    }
+
+    fn capture(&self, command: &mut Command, is_tap: bool) -> Result<Vec<f64>, String> {
+        let explain = |error: std::io::Error| error.to_string();
+        set_affinity(&CPUS[2 - self.case.senders.max(1)..])
+            .map_err(|error| format!("two processors are needed: {error}"))?;
+        let mut running = Running::start_piped(command).map_err(explain)?;
+        if is_tap {
+            self.wait_until_attached(&mut running)?;
+        } else {
+            running
+                .wait_until_capturing(&self.pair.right, LIMIT)
+                .map_err(explain)?;
+        }
+        let before = cpu_seconds(running.id()).map_err(explain)?;
+        let sent = self.send()?;
+        // The last packets wait for the time-out.
+        std::thread::sleep(Duration::from_millis(1200));
+        let used = cpu_seconds(running.id()).map_err(explain)? - before;
+        running.signal("INT").map_err(explain)?;
+        let output = running.wait(LIMIT).map_err(explain)?;
+        let summary = String::from_utf8_lossy(&output.stderr);
+        let came = captured(&summary).ok_or_else(|| summary.to_string())?;
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^53 packets")]
+        let came = came as f64;
+        let warm_up = f64::from(WARM_UP) * self.case.senders as f64;
+        let lost = 1000.0 * (1.0 - came / (sent.packets + warm_up));
+        let rate = sent.packets / 1e6 * (came / (sent.packets + warm_up));
+        Ok(vec![
+            rate / sent.elapsed,
+            rate / sent.processor,
+            lost.max(0.0),
+            used * 1e9 / came.max(1.0),
+        ])
+    }
+
+    /// Sends all, each sender on its processor.
+    fn send(&self) -> Result<Sent, String> {
+        let packets = self.packets;
+        let costs = std::thread::scope(|scope| {
+            let senders: Vec<_> = self
+                .generators
+                .iter()
+                .enumerate()
+                .map(|(number, frames)| {
+                    scope.spawn(move || {
+                        set_affinity(&CPUS[number..=number]).map_err(|error| error.to_string())?;
+                        let send = |count| frames.send_measured(count);
+                        send(WARM_UP).map_err(|error| error.to_string())?;
+                        send(packets).map_err(|error| error.to_string())
+                    })
+                })
+                .collect();
+            let joined = senders.into_iter().map(|sender| {
+                let ended = sender.join();
+                ended.map_err(|_| "the sender panicked".to_owned())?
+            });
+            joined.collect::<Result<Vec<_>, String>>()
+        })?;
+        let count = costs.len() as f64;
+        let mean = |time: fn(&ringtap_testkit::traffic::Cost) -> Duration| {
+            costs
+                .iter()
+                .map(|cost| time(cost).as_secs_f64())
+                .sum::<f64>()
+                / count
+        };
+        Ok(Sent {
+            packets: f64::from(packets) * count,
+            elapsed: mean(|cost| cost.elapsed),
+            processor: mean(|cost| cost.processor),
+        })
+    }
+
+    fn wait_until_attached(&self, running: &mut Running) -> Result<(), String> {
+        let side = &self.pair.right;
+        let mut netlink = side.namespace.netlink();
+        loop {
+            let link = netlink
+                .link(&side.device)
+                .map_err(|error| error.to_string())?;
+            let chain = side.run(|| query_tcx(&Kernel::running(), link.index, TcxSide::Ingress));
+            if !link.xdp.is_empty() || chain.is_ok_and(|chain| !chain.members.is_empty()) {
+                return Ok(());
+            }
+            if running.has_ended() {
+                return Err("ringtap dump did not start".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
