@@ -12,6 +12,8 @@ use crate::options::{Direction, TimestampSource};
 pub struct Description {
     /// The engine's name.
     pub engine: &'static str,
+    /// Why the engine was chosen, where the device did not name it.
+    pub choice: Option<String>,
     /// The device or file.
     pub device: String,
     /// What packets begin with; a pcapng file may have several.
@@ -222,7 +224,10 @@ impl fmt::Display for Memory {
 
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "engine:         {}", self.engine)?;
+        match &self.choice {
+            Some(reason) => writeln!(f, "engine:         {} ({reason})", self.engine)?,
+            None => writeln!(f, "engine:         {}", self.engine)?,
+        }
         writeln!(f, "device:         {}", self.device)?;
         for link_type in &self.link_types {
             writeln!(f, "link type:      {link_type}")?;

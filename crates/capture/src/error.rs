@@ -84,6 +84,14 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// A tap cannot make the header that packets of such an interface are given.
+    #[error("{device}: only engine packet can make the header {link_type} of its packets")]
+    NoLinkType {
+        /// The device.
+        device: String,
+        /// What its packets begin with.
+        link_type: LinkType,
+    },
     /// The engine cannot change this while it runs.
     #[error("this engine settles {what} when it is opened")]
     FixedAtOpening {

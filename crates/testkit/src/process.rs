@@ -5,6 +5,8 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ringtap_sys::bpf::{Kernel, TcxSide, query_tcx};
+
 use crate::netns::Side;
 
 /// How often `/proc` is looked at while waiting.
@@ -134,7 +136,13 @@ impl Running {
 
     fn wait_for_socket(&mut self, side: &Side, index: u32, limit: Duration) -> io::Result<()> {
         let deadline = Instant::now() + limit;
-        while !has_packet_socket(side, index)? {
+        loop {
+            let has_program = || {
+                Ok::<_, io::Error>(has_program(side, index) && catches_interrupts(self.child.id())?)
+            };
+            if has_packet_socket(side, index)? || has_program()? {
+                return Ok(());
+            }
             if self.child.try_wait()?.is_some() {
                 let stderr = taken(&mut self.stderr)?;
                 let text = String::from_utf8_lossy(&stderr).into_owned();
@@ -147,7 +155,6 @@ impl Running {
             }
             thread::sleep(INTERVAL);
         }
-        Ok(())
     }
 
     /// The most memory that the process has had resident, in bytes (`VmHWM`), while it runs.
@@ -183,6 +190,25 @@ fn taken(collector: &mut Option<JoinHandle<io::Result<Vec<u8>>>>) -> io::Result<
             .map_err(|_| io::Error::other("the collector panicked"))?,
         None => Ok(Vec::new()),
     }
+}
+
+/// Whether the process has a handler for SIGINT, which a capture installs once it is open.
+fn catches_interrupts(id: u32) -> io::Result<bool> {
+    const INTERRUPT: u64 = 1 << 1;
+    let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    Ok(caught.is_some_and(|mask| mask & INTERRUPT != 0))
+}
+
+/// Whether a program stands in one of the interface's tcx chains, as of a tap.
+fn has_program(side: &Side, index: u32) -> bool {
+    let kernel = Kernel::running();
+    let members = |chain| {
+        let chain = side.run(|| query_tcx(&kernel, index, chain));
+        chain.is_ok_and(|chain| !chain.members.is_empty())
+    };
+    index != 0 && (members(TcxSide::Ingress) || members(TcxSide::Egress))
 }
 
 /// Whether `/proc/net/packet` of the side's namespace lists a running socket on the interface; the

@@ -176,6 +176,7 @@ impl Source for FileSource {
         };
         Description {
             engine: "file",
+            choice: None,
             device: self.name.clone(),
             link_types,
             hook: "none: packets are read from a file",

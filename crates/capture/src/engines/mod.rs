@@ -1,5 +1,6 @@
 //! The engines, in one table, and the syntax by which a device chooses one.
 
+mod choice;
 mod file;
 mod interface;
 mod link;
@@ -41,7 +42,7 @@ struct Calls {
     fanout: OpenFanout,
 }
 
-/// All engines, the automatic choice first.
+/// All engines, first the one that is always there.
 pub static ENGINES: [Engine; 4] = [
     Engine {
         name: "packet",
@@ -167,7 +168,8 @@ impl<'a> Device<'a> {
 /// Opens a live capture on `device`: `eth0`, `packet:eth0`, `any`. Packets are captured from the
 /// return on, those that `filter` rejects never.
 ///
-/// Needs CAP_NET_RAW in the network namespace of the calling thread.
+/// A device that names no engine is captured by the tap at tcx where kernel and rights allow that, else
+/// by the AF_PACKET ring, which needs CAP_NET_RAW; [`crate::Description::choice`] has the reason.
 ///
 /// # Errors
 ///
@@ -179,8 +181,11 @@ pub fn open(
 ) -> Result<Box<dyn Source>> {
     options.validate()?;
     let device = Device::parse(device)?;
-    let calls = device.engine().calls(&device)?;
-    (calls.open)(&device, options, filter).map_err(|error| device.blame_engine(error))
+    let opened = match device.engine {
+        Some(engine) => (engine.calls(&device)?.open)(&device, options, filter),
+        None => choice::open(&device, options, filter),
+    };
+    opened.map_err(|error| device.blame_engine(error))
 }
 
 /// Opens `count` captures that share the packets of `device`, each packet going to one of them, for

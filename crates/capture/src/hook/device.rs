@@ -22,6 +22,8 @@ pub struct HookDevice {
     pub name: String,
     /// Its number in the network namespace of the calling thread.
     pub index: u32,
+    /// The type of its link layer (`ARPHRD_…`, linux/if_arp.h).
+    pub hardware_type: u16,
     /// What its packets begin with.
     pub link_type: LinkType,
     /// Whether it is loopback, which shows each packet going out and coming in.
@@ -59,6 +61,7 @@ impl HookDevice {
             tag_restorer: tag_restorer.transpose().map_err(failed)?.flatten(),
             name: String::from_utf8_lossy(link.name.as_bytes()).into_owned(),
             index: link.index,
+            hardware_type: link.hardware_type,
             link_type: link_type(link.hardware_type),
             is_loopback: link.flags & LOOPBACK != 0,
             is_up: link.flags & UP != 0,

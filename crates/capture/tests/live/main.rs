@@ -25,7 +25,7 @@ fn main() -> std::process::ExitCode {
         return interface::capture_until_killed();
     }
     let mut tests = only_packet();
-    for (prefix, engine) in [("", ""), ("tcx_", "tcx:")] {
+    for (prefix, engine) in [("", "packet:"), ("tcx_", "tcx:")] {
         tests.extend(every_engine(prefix, engine));
     }
     suite(tests)

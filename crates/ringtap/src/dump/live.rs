@@ -124,8 +124,10 @@ fn announce(description: &ringtap_capture::Description) {
         .map(ToString::to_string)
         .unwrap_or_default();
     let snaplen = description.snaplen.unwrap_or(0);
+    let choice = description.choice.as_ref();
+    let choice = choice.map_or(String::new(), |reason| format!(": {reason}"));
     notice(format_args!(
-        "capturing on {} (engine {}), link type {link_type}, snaplen {snaplen} bytes",
+        "capturing on {} (engine {}{choice}), link type {link_type}, snaplen {snaplen} bytes",
         description.device, description.engine
     ));
     for note in &description.notes {

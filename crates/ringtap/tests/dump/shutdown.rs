@@ -134,7 +134,7 @@ fn json_stats() {
     ];
     expected.sort_unstable();
     assert_eq!(sorted(keys), expected);
-    assert_eq!(json["engine"], "packet");
+    assert_eq!(json["engine"], "tcx");
     assert_eq!(
         (&json["captured"], &json["received"]),
         (&500.into(), &500.into())

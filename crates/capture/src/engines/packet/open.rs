@@ -418,6 +418,7 @@ pub(super) fn describe(source: &PacketSource) -> Description {
     }
     Description {
         engine: "packet",
+        choice: None,
         device: source.ring.device().to_owned(),
         link_types: vec![source.link.0],
         hook: "AF_PACKET (after ingress XDP, before tc ingress; after tc egress)",

@@ -47,7 +47,7 @@ use crate::options::CaptureOptions;
 use crate::source::Delivery;
 use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
 use open::{Bound, FilterPlan, Programs};
-pub(crate) use open::{open_tcx, open_xdp, refuse_fanout};
+pub(crate) use open::{open_stealing, open_tcx, open_xdp, refuse_fanout};
 use program::Maps;
 use reader::Reader;
 pub(crate) use reader::TapRecords;

@@ -8,7 +8,7 @@ use ringtap_savefile::InterfaceTable;
 use ringtap_sys::bpf::{self, Kernel, ProgramKind};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::Netlink;
-use ringtap_sys::packet::{Promiscuous, TimestampSource};
+use ringtap_sys::packet::{LinkLayer, Promiscuous, TimestampSource};
 use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
 use super::TapSource;
@@ -19,6 +19,7 @@ use super::wait::{Pace, State};
 use crate::describe::{self, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
 use crate::engines::Device;
 use crate::engines::interface::{InterfaceLosses, Target};
+use crate::engines::link::link_of;
 use crate::filter::FilterTable;
 use crate::hook::{
     self, Attached, Hook, HookChoice, HookDevice, HookError, Place, TagRestorer, Wanted,
@@ -45,6 +46,15 @@ pub(crate) fn open_xdp(
         return Err(OptionError::SentAtXdp.into());
     }
     open("xdp", HookChoice::Xdp, device, options, filter)
+}
+
+/// Opens a tap where packets can be stolen best.
+pub(crate) fn open_stealing(
+    device: &Device<'_>,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+) -> Result<Box<dyn Source>> {
+    open("xdp", HookChoice::Automatic, device, options, filter)
 }
 
 /// A tap has one reader.
@@ -76,6 +86,13 @@ fn open(
     if !hook_device.is_up {
         return Err(Error::InterfaceDown {
             device: device.given.to_owned(),
+        });
+    }
+    let (link_type, layer) = link_of(hook_device.hardware_type);
+    if matches!(layer, LinkLayer::CookedV2 | LinkLayer::Netlink) {
+        return Err(Error::NoLinkType {
+            device: device.given.to_owned(),
+            link_type,
         });
     }
     let opening = Opening::new(engine, device, hook_device, options, filter)?;
@@ -213,7 +230,7 @@ impl Opening {
         let interfaces = [interface];
         let pace = Pace::new(self.rings.rings.len());
         Ok(TapSource {
-            engine: self.engine,
+            engine: engine_of(&attached, self.engine),
             bound: Bound::of(&self.device),
             device: self.device.name,
             kernel: self.kernel,
@@ -243,6 +260,15 @@ impl Opening {
             _promiscuous: self.promiscuous,
             notes,
         })
+    }
+}
+
+/// The engine's name by the hook that was taken.
+fn engine_of(attached: &Attached, asked: &'static str) -> &'static str {
+    match attached.hooks.first().map(Hook::place) {
+        Some(place) if place.is_xdp() => "xdp",
+        Some(_) => "tcx",
+        None => asked,
     }
 }
 
@@ -484,6 +510,7 @@ pub(super) fn describe(source: &TapSource) -> Description {
     let count = u32::try_from(rings.rings.len()).unwrap_or(u32::MAX);
     Description {
         engine: source.engine,
+        choice: None,
         device: source.device.clone(),
         link_types: vec![source.interfaces[0].link_type],
         hook: hook_name(hooks, stolen),

@@ -294,6 +294,7 @@ pub(super) fn describe(source: &SocketSource) -> Description {
     let memory = source.receivers.first().map(Receiver::memory);
     Description {
         engine: ENGINE,
+        choice: None,
         device: source.device.name.clone(),
         link_types: vec![source.device.link_type],
         hook,

@@ -1,0 +1,103 @@
+//! The automatic choice of an engine, with its reason.
+
+use ringtap_savefile::Interface;
+use ringtap_sys::packet::TimestampSource;
+
+use super::{Device, packet, tap};
+use crate::options::{CaptureOptions, Mode};
+use crate::source::Delivery;
+use crate::{Description, Error, Filter, Next, Result, Source, Stats, Waker};
+
+/// Opens the device by the engine that suits best: the tap at tcx where it can be had, else the
+/// AF_PACKET ring. Who steals gets a tap or nothing.
+pub(super) fn open(
+    device: &Device<'_>,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+) -> Result<Box<dyn Source>> {
+    if options.mode == Mode::Steal {
+        let source = tap::open_stealing(device, options, filter)?;
+        return Ok(chosen(source, "packets are to be stolen".to_owned()));
+    }
+    let reason = match only_packet(device, options) {
+        Some(reason) => reason.to_owned(),
+        None => match tap::open_tcx(device, options, filter) {
+            Ok(source) => {
+                let reason = "it is there, and costs least with both directions".to_owned();
+                return Ok(chosen(source, reason));
+            }
+            Err(error) if is_obstacle(&error) => format!("not tcx: {error}"),
+            Err(error) => return Err(error),
+        },
+    };
+    let source = packet::open(device, options, filter)?;
+    Ok(chosen(source, reason))
+}
+
+/// Why only the AF_PACKET ring comes into question.
+fn only_packet(device: &Device<'_>, options: &CaptureOptions) -> Option<&'static str> {
+    if device.name == "any" {
+        Some("the others capture on one interface")
+    } else if options.timestamp == TimestampSource::Adapter {
+        Some("the others cannot read the adapter's clock")
+    } else if options.fanout.is_some() {
+        Some("the others have one reader")
+    } else {
+        None
+    }
+}
+
+/// Whether another engine may succeed where the tap did not.
+fn is_obstacle(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Hook(_) | Error::NoLinkType { .. } | Error::System(_)
+    )
+}
+
+fn chosen(source: Box<dyn Source>, reason: String) -> Box<dyn Source> {
+    Box::new(Chosen { source, reason })
+}
+
+/// A source that tells why it was chosen.
+struct Chosen {
+    source: Box<dyn Source>,
+    reason: String,
+}
+
+impl Source for Chosen {
+    fn interfaces(&self) -> &[Interface] {
+        self.source.interfaces()
+    }
+
+    fn next(&mut self) -> Result<Next<'_>> {
+        self.source.next()
+    }
+
+    fn stats(&mut self) -> Result<Stats> {
+        self.source.stats()
+    }
+
+    fn waker(&self) -> Waker {
+        self.source.waker()
+    }
+
+    fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
+        self.source.set_filter(filter)
+    }
+
+    fn set_delivery(&mut self, delivery: Delivery) -> Result<()> {
+        self.source.set_delivery(delivery)
+    }
+
+    fn set_buffer(&mut self, bytes: u64) -> Result<()> {
+        self.source.set_buffer(bytes)
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            choice: Some(self.reason.clone()),
+            ..self.source.describe()
+        }
+    }
+}
