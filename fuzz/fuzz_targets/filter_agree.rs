@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use libfuzzer_sys::fuzz_target;
 use ringtap_agreement::engine::{Checked, ENGINES};
 use ringtap_agreement::judge::{Finding, Judge, is_murky};
-use ringtap_agreement::packets::guided;
+use ringtap_agreement::packets::{Packet, guided, made, spread};
 use ringtap_agreement::{Random, generate};
 
 /// Walks through each program that make a packet.
@@ -29,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
     JUDGES.with_borrow_mut(|judges| {
         let judge = judges
             .entry(link_type.dlt)
-            .or_insert_with(|| Judge::new(link_type.dlt, Vec::new(), WALKS));
+            .or_insert_with(|| Judge::new(link_type.dlt, packets(link_type.dlt), WALKS));
         match judge.judge(&expression, 262_144, &mut random) {
             Finding::RefusedAlike | Finding::Overwritten => {}
             Finding::Different(_) if is_murky(&expression) => {}
@@ -52,6 +52,11 @@ fuzz_target!(|bytes: &[u8]| {
         }
     });
 });
+
+/// A few made-up packets, whole and long enough for every header.
+fn packets(dlt: u32) -> Vec<Packet> {
+    spread(made::generated(dlt), 20)
+}
 
 fn seed(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
