@@ -169,24 +169,34 @@ fn mappings() -> usize {
 }
 
 pub(crate) fn thousand_openings_leak_nothing() {
-    let pair = VethPair::new();
+    // Closing waits for the kernel most of the time, which several can do at once.
+    let pairs: Vec<_> = (0..10).map(|_| VethPair::new()).collect();
     let options = ringtap_capture::CaptureOptions {
         buffer: 1,
         ..prompt()
     };
-    let cycle = |engine: &str| {
-        let source: Box<dyn Source> = try_open(engine, &pair.right, &options, None).unwrap();
+    let options = &options;
+    let cycle = move |engine: &str, pair: &VethPair| {
+        let source: Box<dyn Source> = try_open(engine, &pair.right, options, None).unwrap();
         drop(source);
     };
-    cycle("tcx");
+    cycle("tcx", &pairs[0]);
     let before = (descriptors(), mappings());
-    for _ in 0..500 {
-        cycle("tcx");
-        cycle("xdp");
-    }
+    std::thread::scope(|scope| {
+        for pair in &pairs {
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    cycle("tcx", pair);
+                    cycle("xdp", pair);
+                }
+            });
+        }
+    });
     assert_eq!((descriptors(), mappings()), before);
-    assert_eq!(programs(&pair.right), 0);
-    let mut source = tap("tcx", &pair.right, &options);
-    injector(&pair.left).send(&frame(1, 60)).unwrap();
+    for pair in &pairs {
+        assert_eq!(programs(&pair.right), 0);
+    }
+    let mut source = tap("tcx", &pairs[0].right, options);
+    injector(&pairs[0].left).send(&frame(1, 60)).unwrap();
     assert_eq!(count(&mut *source, 1), 1);
 }
