@@ -180,9 +180,9 @@ mod tests {
         let expected = [
             "veth1 (tcx ingress), every 1s, 1.0 s",
             "filter    packets/s       bit/s     packets       bytes ",
-            "udp          1.50 M       720 M      1.50 M      90.0 M",
-            "(all)        1.50 M       720 M      1.50 M      90.0 M",
-            "total        1.50 M       720 M      1.50 M      90.0 M",
+            "udp           1.50 M       720 M      1.50 M      90.0 M",
+            "(all)         1.50 M       720 M      1.50 M      90.0 M",
+            "total         1.50 M       720 M      1.50 M      90.0 M",
         ];
         assert_eq!(lines, expected);
     }
