@@ -382,16 +382,12 @@ impl fmt::Display for Hex<'_> {
 
 /// Whether a difference on the expression says nothing: where a tunnel is asked for on a way on which
 /// none was found, libpcap's program loads a place that it has not stored, and after arithmetic that
-/// word holds what the arithmetic left there; where an offset wraps around beside a chain of headers;
-/// and in addresses of ARCNET libpcap reads the dollar
+/// word holds what the arithmetic left there; and in addresses of ARCNET libpcap reads the dollar
 /// sign as a digit.
 #[must_use]
 pub fn is_murky(expression: &str) -> bool {
     let tunnel = expression.contains("geneve") && expression.contains(['[', '=', '<', '>']);
-    // libpcap does not optimise where it follows chains of headers, and offsets that wrap around then
-    // reject.
-    let chain = expression.contains("protochain") && expression.contains("[0xfffffff");
-    tunnel || chain || expression.contains('$')
+    tunnel || expression.contains('$')
 }
 
 /// How our side compiles: for a live capture, as libpcap does with a handle that is not a file's.

@@ -105,11 +105,8 @@ pub fn compile(
         values,
         may_refuse,
     } = decision(expr, options, resolver)?;
-    if options.optimize {
-        let optimized = ir::optimize(&mut graph, &values);
-        if may_refuse && optimized == Err(ir::RejectsAll) {
-            return Err(whole(ErrorKind::RejectsAll));
-        }
+    if ir::optimize(&mut graph, &values).is_err() && may_refuse {
+        return Err(whole(ErrorKind::RejectsAll));
     }
     emit::emit(&graph, &values, options.snaplen, options.optimize).map_err(whole)
 }
@@ -144,7 +141,12 @@ fn decision(
     if values.cells() > program::opcode::MEMWORDS {
         return Err(whole(ErrorKind::TooManyPlaces));
     }
-    let graph = ir::Graph::new(&lowered.condition, &mut values, options.optimize);
+    let level = match (options.optimize, may_refuse) {
+        (false, _) => ir::Level::AsWritten,
+        (true, false) => ir::Level::AllLoads,
+        (true, true) => ir::Level::AsLibpcap,
+    };
+    let graph = ir::Graph::new(&lowered.condition, &mut values, level);
     if graph.is_too_large() {
         return Err(whole(ErrorKind::TooLarge));
     }

@@ -77,23 +77,34 @@ pub(crate) struct Graph {
     tests: Vec<Test>,
     test_index: Index,
     root: NodeId,
-    /// Whether tests are brought to one form, and left out where they decide nothing.
-    optimize: bool,
+    level: Level,
+}
+
+/// How much a graph is worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Not at all.
+    AsWritten,
+    /// No load is left out that may reject a packet: where libpcap does not optimise, it makes them
+    /// all.
+    AllLoads,
+    /// Tests that decide nothing are left out with what they load, as libpcap's optimiser does.
+    AsLibpcap,
 }
 
 /// Nodes beyond which a graph is not worked on: a program has at least two instructions for each.
 const MOST_NODES: usize = 100_000;
 
 impl Graph {
-    /// The graph of `condition`. With `optimize`, tests that decide nothing are left out.
-    pub(crate) fn new(condition: &Condition, values: &mut Values, optimize: bool) -> Self {
+    /// The graph of `condition`, its tests in one form where it is worked on.
+    pub(crate) fn new(condition: &Condition, values: &mut Values, level: Level) -> Self {
         let mut graph = Self {
             nodes: Vec::with_capacity(16),
             index: Index::default(),
             tests: Vec::with_capacity(16),
             test_index: Index::default(),
             root: REJECT,
-            optimize,
+            level,
         };
         graph.root = graph.add(condition, values, ACCEPT, REJECT);
         graph
@@ -107,6 +118,10 @@ impl Graph {
     /// Where to begin.
     pub(crate) fn root(&self) -> NodeId {
         self.root
+    }
+
+    pub(super) fn level(&self) -> Level {
+        self.level
     }
 
     pub(super) fn set_root(&mut self, root: NodeId) {
@@ -179,8 +194,8 @@ impl Graph {
 
     fn add_test(&mut self, test: Test, values: &mut Values, yes: NodeId, no: NodeId) -> NodeId {
         let (mut test, mut yes, mut no) = (test, yes, no);
-        if self.optimize {
-            if yes == no {
+        if self.level != Level::AsWritten {
+            if yes == no && (yes == REJECT || self.level == Level::AsLibpcap) {
                 return yes;
             }
             let opposite;

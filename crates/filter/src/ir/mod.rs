@@ -22,11 +22,11 @@ mod value;
 mod weak;
 
 pub(crate) use condition::{Condition, Test};
-pub(crate) use graph::{ACCEPT, Graph, NodeId, REJECT, Step};
+pub(crate) use graph::{ACCEPT, Graph, Level, NodeId, REJECT, Step};
 pub(crate) use index::Index;
+pub(crate) use passes::optimize;
 #[cfg(any(test, fuzzing))]
 pub(crate) use passes::{Pass, ROUNDS};
-pub(crate) use passes::{RejectsAll, optimize};
 pub(crate) use value::{Cell, Chain, IpVersion, Offset, Size, Value, ValueId, Values, apply};
 
 /// How a test compares, unsigned.

@@ -1,5 +1,6 @@
 //! The passes over the graph and their order.
 
+use super::graph::Level;
 use super::strong::Strong;
 use super::weak::Weak;
 use super::{Graph, REJECT, Values, group, promise, thread};
@@ -71,6 +72,26 @@ pub(crate) fn optimize(graph: &mut Graph, values: &Values) -> Result<(), Rejects
             _ => Ok(()),
         };
     }
+    match graph.level() {
+        Level::AsWritten => Ok(()),
+        Level::AllLoads => {
+            all_loads(graph, values);
+            Ok(())
+        }
+        Level::AsLibpcap => as_libpcap(graph, values),
+    }
+}
+
+/// With the exact passes alone.
+fn all_loads(graph: &mut Graph, values: &Values) {
+    for _ in 0..MOST_REPETITIONS {
+        if !promise::look(graph, values).strong || !Pass::ThreadStrongly.run(graph, values) {
+            break;
+        }
+    }
+}
+
+fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
     for _ in 0..MOST_REPETITIONS {
         let settled = Pass::SettleRoot.run(graph, values);
         let threaded = promise::look(graph, values).weak && Pass::ThreadWeakly.run(graph, values);
