@@ -4,16 +4,24 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use ringtap_filter::program::opcode as op;
 use ringtap_filter::socket::{self, SocketView};
 use ringtap_filter::{CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile};
 use ringtap_jit::{Native, PacketRef};
 use ringtap_savefile::{
-    ByteOrder, CaptureFilter, Interface, LinkType, Packet, PacketFilter, Records,
+    ByteOrder, CaptureFilter, Interface, LinkType, Packet, PacketFilter, PacketFlags, Records,
 };
 use ringtap_sys::packet::{Instruction, LinkLayer};
 use ringtap_sys::resolve::SystemNames;
 
+use crate::hook::Place;
 use crate::{Error, MAX_SNAPLEN, Result, UserSpaceReason};
+
+/// `PACKET_HOST` of packet(7): any packet that was received will do where only
+/// [`op::PACKET_OUTGOING`] is told from all else.
+const PACKET_HOST: u32 = 0;
+/// The bits of [`PacketFlags`] that hold the direction.
+const DIRECTION: u32 = 3;
 
 /// A filter: an expression of the pcap-filter language with what its compilation depends on.
 #[derive(Clone)]
@@ -79,22 +87,14 @@ impl Filter {
         &self.expression
     }
 
-    /// The program for packets of a link type as this host captures them.
+    /// The program for packets of a link type as this host captures them. It may ask for what the
+    /// kernel knows of a packet beside its bytes, its direction and its interface, by ancillary
+    /// loads.
     ///
     /// # Errors
     ///
     /// The expression is no filter, or not one for this link type.
     pub fn compile(&self, link_type: LinkType, snaplen: u32) -> Result<Program> {
-        self.compile_for(link_type, |options| options.snaplen = snaplen)
-    }
-
-    /// As [`compile`](Self::compile); the program may ask for what the kernel knows of a packet
-    /// beside its bytes (its direction, its interface), so that only the kernel can run it.
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn compile_with_metadata(&self, link_type: LinkType, snaplen: u32) -> Result<Program> {
         self.compile_for(link_type, |options| {
             options.snaplen = snaplen;
             options.ancillary = true;
@@ -168,6 +168,19 @@ pub(crate) fn lower(
     Ok(lowered.insns().iter().map(instruction).collect())
 }
 
+/// The program for a hook, where the kernel has not yet said of a sent packet that it is one, and
+/// knows no direction at XDP.
+pub(crate) fn at_hook(program: &Program, place: Place) -> Program {
+    let packet_type = if !place.is_ingress() {
+        op::PACKET_OUTGOING
+    } else if place.is_xdp() {
+        PACKET_HOST
+    } else {
+        return program.clone();
+    };
+    program.with_known(op::SKF_AD_PKTTYPE, packet_type)
+}
+
 fn instruction(insn: &Insn) -> Instruction {
     let Insn { code, jt, jf, k } = *insn;
     Instruction { code, jt, jf, k }
@@ -179,10 +192,17 @@ fn instruction(insn: &Insn) -> Instruction {
 enum Runner {
     Native(Arc<Native>),
     Interpreter(Program),
+    /// A program that asks for the direction, made ready for received and for sent packets.
+    ByDirection(Box<[Self; 2]>),
 }
 
 impl Runner {
     fn new(program: Program) -> Self {
+        if program.asks_for(op::SKF_AD_PKTTYPE) {
+            let known = [PACKET_HOST, op::PACKET_OUTGOING];
+            let each = known.map(|kind| Self::new(program.with_known(op::SKF_AD_PKTTYPE, kind)));
+            return Self::ByDirection(Box::new(each));
+        }
         match Native::compile(&program) {
             Ok(native) => Self::Native(Arc::new(native)),
             // The interpreter runs every program; which of both does is a matter of speed.
@@ -195,6 +215,11 @@ impl Runner {
         let verdict = match self {
             Self::Native(native) => native.run(packet.data, packet.len),
             Self::Interpreter(program) => program.run(packet.data, packet.len),
+            Self::ByDirection(each) => {
+                let [received, sent] = &**each;
+                let is_sent = packet.flags.0 & DIRECTION == PacketFlags::OUTBOUND.0;
+                return if is_sent { sent } else { received }.accepts(packet);
+            }
         };
         verdict != 0
     }
@@ -212,8 +237,9 @@ pub(crate) struct FilterTable {
 }
 
 impl FilterTable {
-    /// For a source with one interface.
-    pub(crate) fn of_one(program: Program, link_type: LinkType, snaplen: u32) -> Self {
+    /// For a source with one interface, of that index.
+    pub(crate) fn of_one(program: &Program, link_type: LinkType, index: u32, snaplen: u32) -> Self {
+        let program = program.with_known(op::SKF_AD_IFINDEX, index);
         Self {
             programs: vec![((link_type, ByteOrder::NATIVE), Runner::new(program))],
             by_interface: vec![0],

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         test("received_packets_are_counted_at_tcx", tcx, received_at_tcx),
         test("sent_packets_are_counted_at_tcx", tcx, sent_at_tcx),
         test("both_directions_add_up", tcx, both_directions),
+        test("filters_know_the_direction", tcx, directions),
         test("packets_are_counted_at_xdp", tcx, at_xdp),
         test(
             "tags_beside_the_packet_are_put_back_at_xdp",
@@ -184,6 +185,38 @@ fn both_directions() {
         frames.send(1).expect("sent");
     }
     mix.assert_counted(statistics.read(), 2);
+}
+
+fn directions() {
+    let pair = VethPair::new();
+    keep_tags(&pair.right);
+    let index = index_of(&pair.right);
+    let filters = [
+        Filter::new("inbound"),
+        Filter::new("outbound"),
+        Filter::new("(outbound and udp) or (inbound and not udp)"),
+        Filter::new(format!("ifindex {index} and outbound")),
+        Filter::new(format!("ifindex {}", index + 1)),
+    ];
+    let mix = Mix::new();
+    let (each, total) = mix.expected(1);
+    for engine in ["tcx:", "xdp:"] {
+        let device = format!("{engine}{}", pair.right.device);
+        let opened = pair
+            .right
+            .run(|| Statistics::open(&device, &filters, &StatOptions::default()));
+        let mut statistics = opened.unwrap_or_else(|error| panic!("{error}"));
+        // Twice as many are received as are sent.
+        mix.send_from(&pair.right);
+        mix.send_from(&pair.left);
+        mix.send_from(&pair.left);
+        wait_for(&mut statistics, mix.frames.len() as u64 * 3);
+        let found = statistics.totals().filters.iter();
+        let found: Vec<u64> = found.map(|count| count.packets).collect();
+        let (all, udp) = (total.packets, each[1].packets);
+        let expected = [2 * all, all, udp + 2 * (all - udp), all, 0];
+        assert_eq!(found, expected, "{engine}");
+    }
 }
 
 fn at_xdp() {

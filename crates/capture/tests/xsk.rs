@@ -116,7 +116,7 @@ fn filtered() {
         snaplen: 60,
         ..options()
     };
-    let mut source = opened(&pair.right, &options, Some("udp dst port 7000"));
+    let mut source = opened(&pair.right, &options, Some("inbound and udp dst port 7000"));
     let passed = pair
         .right
         .run(|| UdpSocket::bind("10.99.0.2:7001").expect("free"));

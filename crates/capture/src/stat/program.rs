@@ -14,7 +14,8 @@ use ringtap_sys::bpf::ProgramKind;
 
 use super::StatError;
 use super::counters::{Counters, slot_offset};
-use crate::hook::{Place, TagRestorer};
+use crate::filter::at_hook;
+use crate::hook::{Place, Side, TagRestorer};
 use crate::{Filter, LinkType, Mode};
 
 /// What a program keeps while filters run, on the stack below theirs.
@@ -59,7 +60,8 @@ pub(super) struct Emission<'a> {
 /// The program for each kind of hook, in the kernel's encoding.
 pub(super) struct Code {
     xdp: Vec<u64>,
-    skb: Vec<u64>,
+    received: Vec<u64>,
+    sent: Vec<u64>,
     xdp_frags: bool,
 }
 
@@ -69,8 +71,10 @@ impl Code {
         if place.is_xdp() {
             let frags = self.xdp_frags;
             (ProgramKind::Xdp { frags }, &self.xdp)
+        } else if place.is_ingress() {
+            (ProgramKind::SchedCls, &self.received)
         } else {
-            (ProgramKind::SchedCls, &self.skb)
+            (ProgramKind::SchedCls, &self.sent)
         }
     }
 }
@@ -84,12 +88,12 @@ impl Emission<'_> {
         } else {
             Vlan::AsKept
         };
-        // Verdicts are those of the hook, whichever side of the device it is on.
         let xdp = Place::Xdp(ringtap_sys::bpf::XdpMode::Native);
-        let skb = Place::Tcx(crate::hook::Side::Ingress);
+        let [received, sent] = [Side::Ingress, Side::Egress].map(Place::Tcx);
         Ok(Code {
             xdp: self.program(Hook::Xdp { frags }, xdp, filters)?,
-            skb: self.program(Hook::Tcx(vlan), skb, filters)?,
+            received: self.program(Hook::Tcx(vlan), received, filters)?,
+            sent: self.program(Hook::Tcx(vlan), sent, filters)?,
             xdp_frags: frags,
         })
     }
@@ -108,7 +112,8 @@ impl Emission<'_> {
                 accept: asm.label(),
                 reject: asm.label(),
             };
-            lower(program, hook, &mut asm, exits).map_err(|source| StatError::Filter {
+            let program = at_hook(program, place);
+            lower(&program, hook, &mut asm, exits).map_err(|source| StatError::Filter {
                 number: slot + 1,
                 expression: filter.expression().to_owned(),
                 source,

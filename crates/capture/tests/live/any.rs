@@ -1,28 +1,15 @@
 //! All interfaces at once, in cooked form.
 
-use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use ringtap_capture::{
     CaptureOptions, Filter, FilterPlace, LinkType, ReadOptions, Source, open_file,
 };
 use ringtap_testkit::netns::VethPair;
 
-use crate::support::{collect, drain, frame, injector, injector_in, ip_frame, open_in, prompt};
-
-fn wait_for_length(file: &Path, bytes: u64) {
-    let begin = Instant::now();
-    let length = || std::fs::metadata(file).map_or(0, |metadata| metadata.len());
-    while length() < bytes {
-        assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "{} of {bytes} bytes",
-            length()
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use crate::support::{
+    collect, drain, frame, injector, injector_in, ip_frame, open_in, prompt, wait_for_length,
+};
 
 pub(crate) fn any_equals_tcpdump() {
     let pair = VethPair::new();

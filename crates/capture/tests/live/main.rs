@@ -5,6 +5,7 @@
 )]
 
 mod any;
+mod direction;
 mod filters;
 mod interface;
 mod packets;
@@ -80,6 +81,15 @@ fn every_engine(prefix: &str, engine: &'static str) -> Vec<Test> {
             filters::changes_filters_without_mixing,
         ),
         run("filters_as_a_file_would", filters::filters_as_a_file_would),
+        test(
+            format!("{prefix}directions_equal_tcpdump"),
+            &[Need::Root, Need::Tool("tcpdump")],
+            with_engine(engine, direction::directions_equal_tcpdump),
+        ),
+        run(
+            "directions_in_user_space",
+            direction::directions_in_user_space,
+        ),
         run("puts_tags_back", vlan::puts_tags_back),
         run(
             "filters_tags_as_a_file_would",

@@ -1,6 +1,7 @@
 //! Frames, senders and readers.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -105,6 +106,16 @@ pub(crate) fn collect(source: &mut dyn Source, count: usize) -> Vec<Seen> {
         }
     }
     seen
+}
+
+/// Waits until a file has so many bytes.
+pub(crate) fn wait_for_length(file: &Path, bytes: u64) {
+    let begin = Instant::now();
+    let length = || std::fs::metadata(file).map_or(0, |metadata| metadata.len());
+    while length() < bytes {
+        assert!(begin.elapsed() < PATIENCE, "{} of {bytes} bytes", length());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Reads until nothing has come for a while.

@@ -24,6 +24,23 @@ pub(crate) fn xdp_sees_what_is_received() {
     assert!(seen.iter().all(|packet| packet.flags.0 & 3 == 1));
 }
 
+pub(crate) fn xdp_knows_the_direction() {
+    let pair = VethPair::new();
+    let (left, right) = (injector(&pair.left), injector(&pair.right));
+    let cases = [
+        ("inbound", vec![1]),
+        ("outbound", vec![]),
+        ("not outbound and ether proto 0x88b5", vec![1]),
+        ("inbound and not ip6 protochain 99", vec![1]),
+    ];
+    for (filter, expected) in cases {
+        let mut source = try_open("xdp", &pair.right, &prompt(), Some(filter)).unwrap();
+        left.send(&frame(1, 60)).unwrap();
+        right.send(&frame(2, 60)).unwrap();
+        assert_eq!(numbers(&drain(&mut *source)), expected, "{filter}");
+    }
+}
+
 pub(crate) fn xdp_puts_tags_back() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);

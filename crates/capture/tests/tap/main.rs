@@ -99,6 +99,11 @@ fn main() -> std::process::ExitCode {
             root,
             hooks::xdp_sees_what_is_received,
         ),
+        test(
+            "xdp_knows_the_direction",
+            root,
+            hooks::xdp_knows_the_direction,
+        ),
         test("xdp_puts_tags_back", root, hooks::xdp_puts_tags_back),
         test("steals_from_the_host", root, hooks::steals_from_the_host),
         test(

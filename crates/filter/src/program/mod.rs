@@ -108,6 +108,27 @@ impl Program {
         self.insns.len() <= opcode::KERNEL_MAX_INSNS && !self.has_loop()
     }
 
+    /// Whether an instruction is the ancillary load of the value at `offset` from
+    /// [`opcode::SKF_AD_OFF`], such as [`opcode::SKF_AD_PKTTYPE`].
+    #[must_use]
+    pub fn asks_for(&self, offset: u32) -> bool {
+        self.insns.iter().any(|insn| loads(insn, offset))
+    }
+
+    /// The program for packets of which the value at `offset` from [`opcode::SKF_AD_OFF`] is known
+    /// beforehand: each ancillary load of it becomes a load of that constant.
+    #[must_use]
+    pub fn with_known(&self, offset: u32, value: u32) -> Self {
+        let known = |insn: &Insn| match loads(insn, offset) {
+            true => Insn::new(opcode::LD | opcode::IMM, value),
+            false => *insn,
+        };
+        // It stays valid: neither the targets of jumps nor scratch memory change.
+        let insns: Vec<Insn> = self.insns.iter().map(known).collect();
+        let decoded = Decoded::new(&insns);
+        Self { insns, decoded }
+    }
+
     /// Runs the program over one packet: `data` are the captured bytes, `len` the length on the
     /// wire in bytes. Returns the number of bytes accepted, 0 for a rejected packet.
     ///
@@ -128,6 +149,13 @@ impl Program {
     }
 }
 
+/// Whether it is the ancillary load at `offset`, of whatever size.
+fn loads(insn: &Insn, offset: u32) -> bool {
+    let sizes = [opcode::W, opcode::H, opcode::B];
+    let codes = sizes.map(|size| opcode::LD | size | opcode::ABS);
+    codes.contains(&insn.code) && insn.k == opcode::SKF_AD_OFF + offset
+}
+
 impl PartialEq for Program {
     fn eq(&self, other: &Self) -> bool {
         self.insns == other.insns
@@ -140,5 +168,37 @@ impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Program\n")?;
         f.write_str(&crate::disasm::listing(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::opcode as op;
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_not_asked_for() {
+        for size in [op::W, op::H, op::B] {
+            let asks = Program::new(vec![
+                Insn::new(op::LD | size | op::ABS, op::SKF_AD_OFF + op::SKF_AD_PKTTYPE),
+                Insn::jump(op::JMP | op::JEQ, op::PACKET_OUTGOING, 0, 2),
+                Insn::new(
+                    op::LD | op::W | op::ABS,
+                    op::SKF_AD_OFF + op::SKF_AD_IFINDEX,
+                ),
+                Insn::new(op::RET | op::A, 0),
+                Insn::new(op::RET | op::K, 0),
+            ])
+            .unwrap();
+            assert!(asks.asks_for(op::SKF_AD_PKTTYPE) && asks.asks_for(op::SKF_AD_IFINDEX));
+            assert!(!asks.asks_for(op::SKF_AD_MARK));
+            assert_eq!(asks.with_known(op::SKF_AD_MARK, 1), asks);
+            let bound = asks.with_known(op::SKF_AD_IFINDEX, 7);
+            for (kind, expected) in [(0, 0), (op::PACKET_OUTGOING, 7)] {
+                let program = bound.with_known(op::SKF_AD_PKTTYPE, kind);
+                assert!(!program.asks_for(op::SKF_AD_PKTTYPE));
+                assert_eq!(program.run(&[], 0), expected);
+            }
+        }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn print(args: &DumpArgs, filter: Option<&Filter>) -> Result<(), Dump
         (Some(name), _) => {
             let link_type = filter::link_type(name)
                 .map_err(|_| DumpError::Usage(UsageError::LinkType { name: name.clone() }))?;
-            filter.compile_with_metadata(link_type, snaplen)?
+            filter.compile(link_type, snaplen)?
         }
         (None, Some(path)) => {
             let source = open(path)?;
@@ -32,7 +32,7 @@ pub(crate) fn print(args: &DumpArgs, filter: Option<&Filter>) -> Result<(), Dump
         }
         (None, None) => {
             let link_type = of_device(args.interface.as_deref())?;
-            filter.compile_with_metadata(link_type, snaplen)?
+            filter.compile(link_type, snaplen)?
         }
     };
     let text = classic(&program, args.dump_program);

@@ -38,7 +38,7 @@ fn text(args: &FilterArgs) -> Result<String, FilterError> {
     let filter = Filter::new(expression)
         .with_optimizer(!args.no_optimize)
         .with_extensions(args.extended);
-    let program = filter.compile_with_metadata(link_type, args.snaplen)?;
+    let program = filter.compile(link_type, args.snaplen)?;
     let mut text = String::new();
     // An explanation stands alone, unless a form is asked for too.
     if !args.explain || args.dump > 0 || args.target.is_some() {

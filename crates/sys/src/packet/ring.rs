@@ -238,6 +238,12 @@ impl Ring {
         self.socket.device()
     }
 
+    /// The index of the interface, 0 for all of them.
+    #[must_use]
+    pub fn ifindex(&self) -> u32 {
+        self.ifindex
+    }
+
     fn block_address(&self, index: u32) -> NonNull<u8> {
         let offset = index as usize * self.geometry.block_size() as usize;
         debug_assert!(offset < self.map.len);

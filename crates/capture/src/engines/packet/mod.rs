@@ -202,7 +202,7 @@ impl Source for PacketSource {
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
-        let plan = FilterPlan::new(filter, self.link, &self.options)?;
+        let plan = FilterPlan::new(filter, self.link, self.ring.ifindex(), &self.options)?;
         let plan = plan.attach(&mut self.ring, self.scope, &self.options)?;
         let stale_blocks = self.ring.blocks_begun();
         self.filter = ActiveFilter {

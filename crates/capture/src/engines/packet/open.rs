@@ -86,6 +86,7 @@ impl FilterPlan {
     pub(super) fn new(
         filter: Option<&Filter>,
         (link_type, layer): (LinkType, LinkLayer),
+        ifindex: u32,
         options: &CaptureOptions,
     ) -> Result<Self> {
         let snaplen = options.snaplen;
@@ -100,7 +101,7 @@ impl FilterPlan {
         };
         let program = filter.compile(link_type, snaplen)?;
         let lowered = lower(&program, layer, snaplen);
-        let table = Some(FilterTable::of_one(program, link_type, snaplen));
+        let table = Some(FilterTable::of_one(&program, link_type, ifindex, snaplen));
         Ok(match lowered {
             Ok(instructions) => {
                 let place = FilterPlace::Kernel {
@@ -194,7 +195,7 @@ impl Opening {
             return Err(OptionError::AdapterClockOfAny.into());
         }
         let (link_type, layer) = target.link_layer();
-        let plan = FilterPlan::new(filter, (link_type, layer), options)?;
+        let plan = FilterPlan::new(filter, (link_type, layer), target.ifindex(), options)?;
         let (geometry, larger) = geometry(options, &plan, &target)?;
         let name = target.name();
         let ring = Ring::open(

@@ -195,6 +195,7 @@ impl Source for TapSource {
         let plan = FilterPlan::new(
             filter,
             self.interfaces[0].link_type,
+            self.bound.index,
             &self.attached.hooks,
             &self.options,
         )?;

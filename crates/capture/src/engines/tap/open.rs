@@ -20,7 +20,7 @@ use crate::describe::{self, FilterPlace, KernelClock, Memory, Note, UserSpaceRea
 use crate::engines::Device;
 use crate::engines::interface::{InterfaceLosses, Target};
 use crate::engines::link::link_of;
-use crate::filter::FilterTable;
+use crate::filter::{FilterTable, at_hook};
 use crate::hook::{
     self, Attached, Hook, HookChoice, HookDevice, HookError, Place, TagRestorer, Wanted,
 };
@@ -186,7 +186,7 @@ impl Opening {
         let link_type = self.device.link_type;
         let geometry = self.rings.geometry();
         let maps = self.rings.maps(&self.control, &self.doorbell);
-        let plan = FilterPlan::compile(filter, link_type, options)?;
+        let plan = FilterPlan::compile(filter, link_type, self.device.index, options)?;
         set_clock(&self.control, kernel_clock);
         let wanted = Wanted {
             hook: choice,
@@ -304,22 +304,24 @@ impl FilterPlan {
     pub(super) fn new(
         filter: Option<&Filter>,
         link_type: LinkType,
+        index: u32,
         hooks: &[Hook],
         options: &CaptureOptions,
     ) -> Result<Self> {
-        Ok(Self::compile(filter, link_type, options)?.for_hooks(hooks))
+        Ok(Self::compile(filter, link_type, index, options)?.for_hooks(hooks))
     }
 
     fn compile(
         filter: Option<&Filter>,
         link_type: LinkType,
+        index: u32,
         options: &CaptureOptions,
     ) -> Result<Self> {
         let compile = |filter: &Filter| filter.compile(link_type, options.snaplen);
         let program = filter.map(compile).transpose()?;
         let table = program
-            .clone()
-            .map(|program| FilterTable::of_one(program, link_type, options.snaplen));
+            .as_ref()
+            .map(|program| FilterTable::of_one(program, link_type, index, options.snaplen));
         Ok(Self {
             program,
             table,
@@ -344,7 +346,7 @@ impl FilterPlan {
         let lowered = plan
             .program
             .as_ref()
-            .map(|program| lower::standalone(program, hook));
+            .map(|program| lower::standalone(&at_hook(program, place), hook));
         if let Some(Err(error)) = lowered {
             plan.obstacle = Some(error);
         }
@@ -407,10 +409,11 @@ pub(super) struct Programs<'a> {
 impl Programs<'_> {
     pub(super) fn load(&self, place: Place, clock: KernelClock) -> bpf::Result<bpf::Program> {
         let filter = self.plan.in_kernel();
+        let filter = filter.map(|program| at_hook(program, place));
         let everything = self.plan.program.is_some() && filter.is_none();
         let tap = Tap {
             place,
-            filter,
+            filter: filter.as_ref(),
             // A filter that runs here may look at what is not kept.
             snaplen: if everything {
                 MAX_SNAPLEN

@@ -164,7 +164,7 @@ impl Source for SocketSource {
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
-        let plan = FilterPlan::new(filter, self.device.link_type, self.options.snaplen)?;
+        let plan = FilterPlan::new(filter, &self.device, self.options.snaplen)?;
         let loading = open::Loading {
             device: &self.device,
             plan: &plan,

@@ -16,10 +16,10 @@ use super::{SocketSource, program};
 use crate::describe::{self, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
 use crate::engines::Device;
 use crate::engines::interface::{InterfaceLosses, Target};
-use crate::filter::FilterTable;
+use crate::filter::{FilterTable, at_hook};
 use crate::hook::{self, Hook, HookChoice, HookDevice, HookError, Place, Wanted};
 use crate::options::{CaptureOptions, Direction, Mode, OptionError};
-use crate::{Description, Error, Filter, LinkType, Result, Source};
+use crate::{Description, Error, Filter, Result, Source};
 
 const ENGINE: &str = "xsk";
 /// Error number of a queue that the device does not have.
@@ -55,7 +55,7 @@ pub(crate) fn open(
         reads_tags_at_xdp: true,
     };
     hook::consent(&found, &wanted)?;
-    let plan = FilterPlan::new(filter, found.link_type, options.snaplen)?;
+    let plan = FilterPlan::new(filter, &found, options.snaplen)?;
     let failed = |source| Error::Interface {
         device: device.given.to_owned(),
         source,
@@ -183,8 +183,13 @@ pub(super) struct FilterPlan {
 }
 
 impl FilterPlan {
-    pub(super) fn new(filter: Option<&Filter>, link_type: LinkType, snaplen: u32) -> Result<Self> {
-        let compile = |filter: &Filter| filter.compile(link_type, snaplen);
+    pub(super) fn new(filter: Option<&Filter>, device: &HookDevice, snaplen: u32) -> Result<Self> {
+        let link_type = device.link_type;
+        // All that comes here was received.
+        let received = Place::Xdp(bpf::XdpMode::Native);
+        let compile = |filter: &Filter| -> Result<Program> {
+            Ok(at_hook(&filter.compile(link_type, snaplen)?, received))
+        };
         let program = filter.map(compile).transpose()?;
         let hook = ringtap_filter::ebpf::lower::Hook::Xdp { frags: false };
         let lowered = program
@@ -192,8 +197,8 @@ impl FilterPlan {
             .map(|program| ringtap_filter::ebpf::lower::standalone(program, hook));
         Ok(Self {
             table: program
-                .clone()
-                .map(|program| FilterTable::of_one(program, link_type, snaplen)),
+                .as_ref()
+                .map(|program| FilterTable::of_one(program, link_type, device.index, snaplen)),
             obstacle: lowered.and_then(std::result::Result::err),
             program,
         })
