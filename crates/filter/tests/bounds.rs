@@ -39,7 +39,10 @@ fn chains_of_every_kind_are_bounded() {
     for (unit, join) in units {
         for optimize in [false, true] {
             let refused = refusal(longest(unit, join), optimize);
-            let expected = matches!(refused, Some(ErrorKind::TooLarge));
+            let expected = matches!(
+                refused,
+                Some(ErrorKind::TooLarge | ErrorKind::TooManyTurns(_))
+            );
             assert!(expected, "{unit}{join}, optimised {optimize}: {refused:?}");
         }
     }

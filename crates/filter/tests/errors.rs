@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringtap_filter::{CompileError, CompileOptions, LinkType, Tables, compile, limits};
+use ringtap_filter::{CompileError, CompileOptions, ErrorKind, LinkType, Tables, compile, limits};
 
 fn error(expression: &str) -> CompileError {
     let options = CompileOptions::new(LinkType::ETHERNET);
@@ -96,15 +96,42 @@ fn bounds_are_errors() {
         "accepted"
     );
     let turns = format!("{}ip", "tcp or not udp and ".repeat(50_000));
-    assert_eq!(kind(&turns), "TooLarge");
+    assert_eq!(kind(&turns), "TooManyTurns");
     let values: Vec<String> = (0..30_000).map(|n| format!("ip[{n}] = 1")).collect();
     assert_eq!(kind(&values.join(" or ")), "TooLarge");
     let negated = format!("{}ip", "not ".repeat(100_000));
     assert_eq!(kind(&negated), "accepted");
 }
 
+#[test]
+fn one_turn_too_many_is_shown() {
+    let error = |expression: &str| {
+        let options = CompileOptions::new(LinkType::ETHERNET);
+        compile(expression, &options, &Tables::new()).err()
+    };
+    // Every pair is a turn, and so is the chain of them all.
+    let pairs: Vec<String> = (1..=1001)
+        .map(|n| format!("(host 1.2.3.4 and port {n})"))
+        .collect();
+    assert_eq!(error(&pairs[..999].join(" or ")), None);
+    for (expression, place) in [
+        (pairs.join(" or "), "1000"),
+        (format!("{}tcp", "arp or not (udp) and ".repeat(501)), "udp"),
+    ] {
+        let error = error(&expression).expect("too many turns");
+        assert_eq!(error.kind, ErrorKind::TooManyTurns(limits::ALTERNATIONS));
+        assert_eq!(&expression[error.span.clone()], place);
+        let text = error.render(&expression);
+        assert!(
+            text.starts_with("\"and\" and \"or\" take turns more than 1000 times\n"),
+            "{text}"
+        );
+        let marked = text.lines().nth(2).map(|line| line.matches('^').count());
+        assert_eq!(marked, Some(place.len()), "{text}");
+    }
+}
+
 fn kind(expression: &str) -> &'static str {
-    use ringtap_filter::ErrorKind;
     match compile(
         expression,
         &CompileOptions::new(LinkType::ETHERNET),
@@ -115,6 +142,7 @@ fn kind(expression: &str) -> &'static str {
             ErrorKind::TooDeep(_) => "TooDeep",
             ErrorKind::TooLong(_) => "TooLong",
             ErrorKind::TooLarge => "TooLarge",
+            ErrorKind::TooManyTurns(_) => "TooManyTurns",
             _ => "another error",
         },
     }

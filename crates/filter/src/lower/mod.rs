@@ -136,11 +136,12 @@ impl Lowering<'_> {
                 let mut condition = self.expr(first)?;
                 let mut last = None;
                 for (junction, next) in rest {
-                    let next = self.expr(next)?;
                     self.alternations += usize::from(last.replace(*junction) != Some(*junction));
                     if self.alternations > limits::ALTERNATIONS {
-                        return Err(CompileError::new(0..0, ErrorKind::TooLarge));
+                        let kind = ErrorKind::TooManyTurns(limits::ALTERNATIONS);
+                        return Err(CompileError::new(next.span(), kind));
                     }
+                    let next = self.expr(next)?;
                     condition = match junction {
                         Junction::And => condition.and(next),
                         Junction::Or => condition.or(next),
