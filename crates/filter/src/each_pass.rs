@@ -159,6 +159,34 @@ mod tests {
     }
 
     #[test]
+    fn long_alternatives_mean_the_same_after_each_pass() {
+        let packets = packets(300);
+        let options = CompileOptions::new(LinkType::RAW);
+        let mut changed = 0;
+        for seed in 1..300 {
+            let mut random = pseudo_random(seed);
+            let mut pick = |list: &[&str]| {
+                let at = random.next().map_or(0, usize::from) % list.len();
+                list[at].to_owned()
+            };
+            let mut expression = pick(&["", "not "]) + "link[0] = 1";
+            for _ in 0..seed % 40 {
+                expression += &pick(&[" or ", " or ", " or ", " or not ", " and not ", " and "]);
+                expression += &pick(&["link[0]", "link[0]", "link[0]", "link[0:2]", "link[30]"]);
+                expression += &pick(&[" = ", " = ", " = ", " > ", " >= ", " < ", " & 3 = "]);
+                expression += &pick(&[
+                    "0", "1", "2", "9", "10", "11", "79", "80", "81", "254", "255", "256",
+                ]);
+            }
+            match check(&expression, &options, &Tables::new(), &packets) {
+                Ok(passes) => changed += passes,
+                Err(difference) => panic!("{expression}: {difference}"),
+            }
+        }
+        assert!(changed > 300, "{changed} passes changed anything");
+    }
+
+    #[test]
     fn the_corpus_means_the_same_after_each_pass() {
         let packets = packets(300);
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -8,6 +8,7 @@
 //! What depends on the way through the condition, such as where the payload of a tunnel begins, is
 //! put into a [`Cell`] on that way, and is a value like any other for all that comes after.
 
+mod balance;
 mod bits;
 mod canonical;
 mod condition;

@@ -3,7 +3,7 @@
 use super::graph::Level;
 use super::strong::Strong;
 use super::weak::Weak;
-use super::{Graph, REJECT, Values, group, promise, thread};
+use super::{Graph, REJECT, Values, balance, group, promise, thread};
 
 /// A rewriting of the graph that keeps what it decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,16 +17,19 @@ pub(crate) enum Pass {
     Group,
     /// Leads edges past all tests whose outcome follows.
     ThreadStrongly,
+    /// Makes a search of tests of one value with many numbers, and ranges of neighbouring ones.
+    Balance,
 }
 
 impl Pass {
     /// All of them.
     #[cfg(any(test, fuzzing))]
-    pub(crate) const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::SettleRoot,
         Self::ThreadWeakly,
         Self::Group,
         Self::ThreadStrongly,
+        Self::Balance,
     ];
 
     /// Does it once. Whether anything changed.
@@ -36,6 +39,7 @@ impl Pass {
             Self::ThreadWeakly => thread::thread::<Weak>(graph, values),
             Self::Group => group::group(graph),
             Self::ThreadStrongly => thread::thread::<Strong>(graph, values),
+            Self::Balance => balance::balance(graph, values),
         }
     }
 
@@ -43,15 +47,16 @@ impl Pass {
     /// accepted that was rejected for a load beyond its end.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn is_exact(self) -> bool {
-        self == Self::ThreadStrongly
+        matches!(self, Self::ThreadStrongly | Self::Balance)
     }
 }
 
-/// The passes in two rounds, each repeated until nothing changes.
+/// The passes in rounds, the first two of which are repeated until nothing changes.
 #[cfg(any(test, fuzzing))]
-pub(crate) const ROUNDS: [[Pass; 2]; 2] = [
-    [Pass::SettleRoot, Pass::ThreadWeakly],
-    [Pass::Group, Pass::ThreadStrongly],
+pub(crate) const ROUNDS: [&[Pass]; 3] = [
+    &[Pass::SettleRoot, Pass::ThreadWeakly],
+    &[Pass::Group, Pass::ThreadStrongly],
+    &[Pass::Balance],
 ];
 
 /// How often a round is repeated; each repetition makes the graph smaller or is the last.
@@ -89,6 +94,7 @@ fn all_loads(graph: &mut Graph, values: &Values) {
             break;
         }
     }
+    Pass::Balance.run(graph, values);
 }
 
 fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
@@ -114,5 +120,6 @@ fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
             break;
         }
     }
+    Pass::Balance.run(graph, values);
     Ok(())
 }

@@ -49,7 +49,7 @@ fn accepted(test: &Test, number: u32) -> Option<(u64, u64)> {
 }
 
 /// The first number that the value cannot be.
-fn limit(value: ValueId, values: &Values) -> u64 {
+pub(super) fn limit(value: ValueId, values: &Values) -> u64 {
     match values.get(value) {
         Value::Load {
             size: Size::Byte, ..

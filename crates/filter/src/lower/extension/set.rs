@@ -1,4 +1,4 @@
-//! Sets: a value in ranges of numbers, as decisions whose depth is the logarithm of their count.
+//! Sets: a value in ranges of numbers, one after the other; the optimiser makes a search of them.
 
 use std::net::IpAddr;
 
@@ -12,16 +12,15 @@ use crate::language::Proto;
 use crate::language::ast::{Arith, Element, Id, Kind, Numbers, Qualifiers};
 use crate::resolve::NameKind;
 
-/// Up to so many ranges are tested one after the other.
-const MOST_IN_ROW: usize = 3;
-
 /// Whether a value is in one of the ranges.
 pub(in super::super) fn member(
     values: &mut Values,
     value: ValueId,
     ranges: &[Numbers],
 ) -> Condition {
-    balanced(values, value, &merged(ranges))
+    let ranges = merged(ranges);
+    let each = ranges.iter().map(|range| between(values, value, *range));
+    Condition::Any(each.collect())
 }
 
 /// In ascending order, without overlaps and neighbours.
@@ -38,21 +37,6 @@ fn merged(ranges: &[Numbers]) -> Vec<Numbers> {
         }
     }
     merged
-}
-
-fn balanced(values: &mut Values, value: ValueId, ranges: &[Numbers]) -> Condition {
-    if ranges.len() <= MOST_IN_ROW {
-        let each = ranges.iter().map(|range| between(values, value, *range));
-        return Condition::Any(each.collect());
-    }
-    let (low, high) = ranges.split_at(ranges.len() / 2);
-    let pivot = high.first().map_or(0, |range| range.first);
-    let above = compare(values, value, Relation::GreaterEqual, pivot);
-    // The second question is answered by the first, which the optimiser sees.
-    let below = above.clone().negated();
-    let high = above.and(balanced(values, value, high));
-    let low = below.and(balanced(values, value, low));
-    high.or(low)
 }
 
 fn between(values: &mut Values, value: ValueId, range: Numbers) -> Condition {
