@@ -18,7 +18,12 @@ fn now() -> Timestamp {
 
 pub(crate) fn captures_every_packet() {
     let pair = VethPair::new();
-    let mut source = open_on(&pair.right, &prompt(), None);
+    // All that is sent fits into each processor's part, however long the reader has to wait for one.
+    let options = CaptureOptions {
+        buffer: 64 << 20,
+        ..prompt()
+    };
+    let mut source = open_on(&pair.right, &options, None);
     let injector = injector(&pair.left);
     let frames: Vec<_> = (0..20_000)
         .map(|i| frame(i, 60 + (i as usize * 7) % 1455))
