@@ -36,6 +36,9 @@ struct Region {
 
 /// Makes all regions anew that become smaller or are large. Whether there are any.
 pub(super) fn balance(graph: &mut Graph, values: &Values) -> bool {
+    if !promises_any(graph, values) {
+        return false;
+    }
     let mut regions = Finder::new(graph, values).regions();
     if regions.is_empty() {
         return false;
@@ -60,6 +63,18 @@ fn compared(graph: &Graph, values: &Values, node: &Node) -> Option<(Test, u32)> 
     let number = values.number_of(test.right)?;
     let has_order = test.relation != Relation::AnyBit;
     (has_order && values.number_of(test.left).is_none()).then_some((test, number))
+}
+
+/// Whether any comparison leads to another of the same value: in most short expressions none does.
+fn promises_any(graph: &Graph, values: &Values) -> bool {
+    let left_of = |node: &Node| compared(graph, values, node).map(|(test, _)| test.left);
+    graph.nodes().iter().any(|node| {
+        let targets = [node.yes, node.no].into_iter();
+        left_of(node).is_some_and(|left| {
+            let mut after = targets.filter_map(|id| graph.node(id));
+            after.any(|node| left_of(node) == Some(left))
+        })
+    })
 }
 
 struct Finder<'a> {
