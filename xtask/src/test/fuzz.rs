@@ -101,3 +101,22 @@ fn seeds(repository: &Path, target: &str) -> Option<PathBuf> {
     let folder = repository.join("fuzz/corpus").join(target);
     folder.is_dir().then_some(folder)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the manifest does not name is not built, hence not run, and nobody would notice.
+    #[test]
+    fn each_target_is_built() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let manifest = std::fs::read_to_string(repository.join("fuzz/Cargo.toml"))
+            .expect("the manifest of the targets");
+        let targets = targets(&repository);
+        assert!(targets.iter().any(|target| target == "filter_passes"));
+        for target in targets {
+            let lines = format!("name = \"{target}\"\npath = \"fuzz_targets/{target}.rs\"\n");
+            assert!(manifest.contains(&lines), "{target}");
+        }
+    }
+}
