@@ -113,9 +113,12 @@ fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
         return Ok(());
     }
     for _ in 0..MOST_REPETITIONS {
-        let grouped = Pass::Group.run(graph, values);
-        let threaded =
-            promise::look(graph, values).strong && Pass::ThreadStrongly.run(graph, values);
+        let mut promise = promise::look(graph, values);
+        let grouped = promise.group && Pass::Group.run(graph, values);
+        if grouped {
+            promise = promise::look(graph, values);
+        }
+        let threaded = promise.strong && Pass::ThreadStrongly.run(graph, values);
         if !grouped && !threaded {
             break;
         }

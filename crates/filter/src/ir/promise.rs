@@ -13,6 +13,8 @@ use crate::language::ast::Operator;
 pub(super) struct Promise {
     pub(super) weak: bool,
     pub(super) strong: bool,
+    /// Whether a value is tested more than once, wherever.
+    pub(super) group: bool,
 }
 
 /// What came before a node on some way.
@@ -32,6 +34,7 @@ pub(super) fn look(graph: &Graph, values: &Values) -> Promise {
     let nodes = graph.nodes();
     let mut before = vec![Before::default(); nodes.len()];
     let mut promise = Promise::default();
+    let mut tested = 0;
     if let Some(root) = graph.root().index() {
         before[root].reached = true;
     }
@@ -46,6 +49,8 @@ pub(super) fn look(graph: &Graph, values: &Values) -> Promise {
             let value = bit(test.left.index());
             let again = here.tests & bit(id.index()) != 0 || here.values & value != 0;
             let by_itself = node.yes == node.no || values.number_of(test.left).is_some();
+            promise.group |= tested & value != 0;
+            tested |= value;
             promise.weak |= again || by_itself;
             promise.strong |= again || by_itself || values.fails(test.left);
             here.tests |= bit(id.index());

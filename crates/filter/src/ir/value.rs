@@ -159,7 +159,10 @@ impl Values {
     /// Empty. With `fold`, operations whose result is known are replaced by it; loads in them are
     /// then not made any more, as libpcap's optimiser does.
     pub(crate) fn new(fold: bool) -> Self {
+        // As many as the filters have that are written most.
+        const USUAL: usize = 16;
         Self {
+            list: Vec::with_capacity(USUAL),
             fold,
             ..Self::default()
         }

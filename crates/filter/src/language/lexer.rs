@@ -315,13 +315,22 @@ fn mac_length(rest: &str) -> Option<(usize, [u8; 6])> {
         .take_while(|&b| b.is_ascii_hexdigit() || b == separator)
         .count();
     let text = &rest[..run];
-    let groups: Vec<&str> = text.split(char::from(separator)).collect();
-    if separator == b'.' && groups.len() == 3 && groups.iter().all(|group| group.len() == 4) {
+    let mut split = text.split(char::from(separator));
+    let mut groups: [&str; 6] = [""; 6];
+    let mut count = 0;
+    for group in groups.iter_mut().zip(split.by_ref()) {
+        *group.0 = group.1;
+        count += 1;
+    }
+    if split.next().is_some() {
+        return None;
+    }
+    if separator == b'.' && count == 3 && groups[..3].iter().all(|group| group.len() == 4) {
         return Some((run, hex_pairs(&groups.concat())?));
     }
     // Colons cannot continue a name, so that a seventh group is left for the next token; `.` and
     // `-` can, and the longer name wins.
-    if groups.len() != 6 || !groups.iter().all(|group| matches!(group.len(), 1 | 2)) {
+    if count != 6 || !groups.iter().all(|group| matches!(group.len(), 1 | 2)) {
         return None;
     }
     let mut mac = [0_u8; 6];
@@ -343,6 +352,9 @@ fn ipv6_length(rest: &str) -> Option<(usize, Ipv6Addr)> {
         .count();
     let run_bytes = &rest.as_bytes()[..run];
     let colons = run_bytes.iter().filter(|&&b| b == b':').count();
+    if colons < 2 {
+        return None;
+    }
     let with_ipv4 = run_bytes.contains(&b'.');
     if colons < COLONS - usize::from(with_ipv4) && !run_bytes.windows(2).any(|two| two == b"::") {
         return None;
