@@ -381,12 +381,14 @@ impl fmt::Display for Hex<'_> {
 }
 
 /// Whether a difference on the expression says nothing: where a tunnel is asked for on a way on which
-/// none was found, libpcap's program loads a place that it has not stored, and after arithmetic that
-/// word holds what the arithmetic left there; and in addresses of ARCNET libpcap reads the dollar
-/// sign as a digit.
+/// none was found, libpcap's program loads a place that it has not stored, and after arithmetic or a
+/// walk over headers that word holds what was left there; and in addresses of ARCNET libpcap reads
+/// the dollar sign as a digit.
 #[must_use]
 pub fn is_murky(expression: &str) -> bool {
-    let tunnel = expression.contains("geneve") && expression.contains(['[', '=', '<', '>']);
+    let words_are_used =
+        expression.contains(['[', '=', '<', '>']) || expression.contains("protochain");
+    let tunnel = expression.contains("geneve") && words_are_used;
     tunnel || expression.contains('$')
 }
 
