@@ -5,6 +5,7 @@ use crate::build::{
     ip6_frame, long_header, tcp, udp, vxlan,
 };
 use crate::machines::Machines;
+use crate::table::Case;
 
 /// Headers that the walk passes at most.
 const MOST_HEADERS: usize = 5;
@@ -59,9 +60,7 @@ fn frame(chain: &[Header], protocol: u8, transport: &[u8]) -> Vec<u8> {
     ip6_frame(&ip6(next, &payload))
 }
 
-type Case = (&'static str, Vec<Vec<u8>>, Vec<Vec<u8>>);
-
-fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     use Header::{Authentication, Fragment, HopByHop, LaterFragment, Options, Routing};
     let web = tcp(40_000, 443, 2);
     let dns = udp(40_001, 53, &[0; 12]);
@@ -191,21 +190,6 @@ fn cases() -> Vec<Case> {
             vec![deep],
         ),
     ]
-}
-
-pub(crate) fn expressions() -> Vec<String> {
-    cases()
-        .into_iter()
-        .map(|(expression, ..)| expression.to_owned())
-        .collect()
-}
-
-/// All packets of the cases.
-pub(crate) fn packets() -> Vec<Vec<u8>> {
-    let lists = cases()
-        .into_iter()
-        .map(|(_, taken, left)| [taken, left].concat());
-    lists.flatten().collect()
 }
 
 pub(crate) fn verdicts(machines: Machines) {

@@ -7,6 +7,7 @@ mod chains;
 mod machines;
 mod random;
 mod sets;
+mod table;
 mod tunnels;
 
 use std::process::ExitCode;
@@ -75,18 +76,8 @@ fn unchanged() {
     );
 }
 
-/// All expressions that the tests here try.
-fn expressions() -> Vec<String> {
-    [
-        sets::expressions(),
-        tunnels::expressions(),
-        chains::expressions(),
-    ]
-    .concat()
-}
-
 fn refused() {
-    let expressions = expressions();
+    let expressions = table::expressions();
     assert!(expressions.len() > 60, "{}", expressions.len());
     for expression in expressions {
         let how = Compile::default();
@@ -155,7 +146,7 @@ fn sizes() {
     assert!(cost.instructions < 2 * 3 * 256, "{}", cost.instructions);
     // The header's tests, 7 halvings of 256 to 2 or 3, and these.
     assert!(cost.longest.is_some_and(|longest| longest < 28), "{cost:?}");
-    for expression in expressions() {
+    for expression in table::expressions() {
         let program = compile(&expression, &options(), &names()).expect("a filter");
         assert!(
             program.insns().len() < 600,

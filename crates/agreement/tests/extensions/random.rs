@@ -4,7 +4,7 @@ use ringtap_filter::{ErrorKind, compile};
 use ringtap_jit::Native;
 
 use crate::machines::{names, options};
-use crate::{chains, sets, tunnels};
+use crate::table;
 
 /// Bytes added to each packet, so that no load lies beyond its end: loads that decide nothing are
 /// left out by the optimiser, and only short packets tell.
@@ -81,8 +81,7 @@ fn condition(choices: &mut Choices, depth: usize) -> String {
 
 pub(crate) fn agree() {
     const EXPRESSIONS: u64 = 250;
-    let packets: Vec<Vec<u8>> = [sets::packets(), tunnels::packets(), chains::packets()]
-        .concat()
+    let packets: Vec<Vec<u8>> = table::packets()
         .into_iter()
         .map(|packet| [packet, vec![0; PADDING]].concat())
         .collect();

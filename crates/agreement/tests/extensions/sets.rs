@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 
 use crate::build::{Ip4, TCP, UDP, ethernet, ip4, ip4_frame, ip6, ip6_frame, tagged, tcp, udp};
 use crate::machines::Machines;
+use crate::table::Case;
 
 fn from_to(src: u16, dst: u16) -> [Vec<u8>; 4] {
     [
@@ -31,10 +32,7 @@ fn arp(sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
     ethernet(0x0806, &packet)
 }
 
-/// An expression, packets that it takes, packets that it leaves.
-type Case = (&'static str, Vec<Vec<u8>>, Vec<Vec<u8>>);
-
-fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let [tcp4, udp4, tcp6, udp6] = from_to(40_000, 443);
     let [far_tcp4, far_udp4, far_tcp6, _] = from_to(8_050, 9);
     let none = from_to(1, 2).to_vec();
@@ -169,21 +167,6 @@ fn cases() -> Vec<Case> {
             vec![udp4],
         ),
     ]
-}
-
-pub(crate) fn expressions() -> Vec<String> {
-    cases()
-        .into_iter()
-        .map(|(expression, ..)| expression.to_owned())
-        .collect()
-}
-
-/// All packets of the cases.
-pub(crate) fn packets() -> Vec<Vec<u8>> {
-    let lists = cases()
-        .into_iter()
-        .map(|(_, taken, left)| [taken, left].concat());
-    lists.flatten().collect()
 }
 
 pub(crate) fn verdicts(machines: Machines) {

@@ -5,8 +5,7 @@ use crate::build::{
     tagged, tcp, udp, vxlan,
 };
 use crate::machines::Machines;
-
-type Case = (&'static str, Vec<Vec<u8>>, Vec<Vec<u8>>);
+use crate::table::Case;
 
 /// An inner packet: TCP to port 443 of 192.0.2.1.
 fn web() -> Vec<u8> {
@@ -219,23 +218,8 @@ fn others() -> Vec<Case> {
     ]
 }
 
-fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     [over_udp(), others()].concat()
-}
-
-pub(crate) fn expressions() -> Vec<String> {
-    cases()
-        .into_iter()
-        .map(|(expression, ..)| expression.to_owned())
-        .collect()
-}
-
-/// All packets of the cases.
-pub(crate) fn packets() -> Vec<Vec<u8>> {
-    let lists = cases()
-        .into_iter()
-        .map(|(_, taken, left)| [taken, left].concat());
-    lists.flatten().collect()
 }
 
 pub(crate) fn verdicts(machines: Machines) {
