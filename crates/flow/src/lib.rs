@@ -1,0 +1,15 @@
+//! Flow metering: packets in, flow records out.
+//!
+//! What it is: bytes of packets with their time stamps become [`FlowRecord`]s, which leave through a
+//! [`FlowSink`]. What it is not: it opens no socket and no file and reads no clock; time is that of
+//! the packets, or is passed in.
+#![forbid(unsafe_code)]
+
+mod record;
+mod sink;
+
+pub use record::{
+    EndReason, FlowKey, FlowRecord, MacAddresses, Sampling, SamplingMode, TcpMeasures, Traffic,
+    Tunnel, TunnelKind,
+};
+pub use sink::FlowSink;
