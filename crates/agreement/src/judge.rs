@@ -326,15 +326,20 @@ impl Programs {
 
     /// Whether a difference comes from a load behind the end of a cut packet, or of metadata that
     /// only the kernel has, that one of the programs does not make, because its optimiser found that
-    /// it decides nothing: with bytes and metadata there, they return the same.
+    /// it decides nothing: with bytes and metadata there, they return the same. Either of libpcap's
+    /// programs may be the one that loads: where an offset wraps around, only the optimised one
+    /// finds the byte, in a longer packet.
     fn is_dead_load(&self, (data, len): &Packet) -> bool {
         let mut padded = data.clone();
         padded.resize(data.len() + 70_000, 0);
         let there = Ancillary::default();
         let ours = self.ours.as_ref();
         let ours = ours.map_or(0, |ours| ours.run_with(&padded, *len, &there));
-        foreign::run_padded(&insns(&self.their_plain), data, *len) == Some(ours)
-            && libpcap::filter(&self.their_plain, data, *len).is_ok_and(|verdict| verdict == 0)
+        let mut programs = std::iter::once(&self.their_plain).chain(&self.theirs);
+        programs.any(|theirs| {
+            foreign::run_padded(&insns(theirs), data, *len) == Some(ours)
+                && libpcap::filter(theirs, data, *len).is_ok_and(|verdict| verdict == 0)
+        })
     }
 }
 
