@@ -1,0 +1,26 @@
+//! `libpcap.so.1`: the functions of libpcap 1.10, for programs that were made for it.
+//!
+//! What it is: the symbols of libpcap with their C types over [`ringtap_capture`], behind a boundary
+//! that no panic crosses. What it is not: it has no filter compiler, ring or file format of its own.
+//!
+//! Data in: handles, strings and structures of C. Data out: the same, return codes, messages.
+//!
+//! # Pointers
+//!
+//! C hands in what the manual pages say. The argument types tell what is relied on: `Option<&T>` is
+//! null or points to a `T`, [`text::CText`] is null or a string. Null gives an error where libpcap
+//! crashes. A handle that was closed is not known again, as in libpcap.
+//!
+//! # Threads
+//!
+//! A handle belongs to one thread at a time. `pcap_breakloop` may be called by any thread and by
+//! signal handlers while another reads.
+
+#![expect(dead_code, reason = "the functions that use it follow")]
+
+mod boundary;
+mod link_types;
+mod names;
+mod status;
+mod text;
+mod types;

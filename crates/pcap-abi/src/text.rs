@@ -1,0 +1,101 @@
+//! Texts across the boundary: strings from C, messages into its buffers, static names.
+
+use std::ffi::{CStr, CString, OsStr, c_char};
+use std::fmt;
+use std::io::Write;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::{self, NonNull};
+
+/// `PCAP_ERRBUF_SIZE`.
+pub(crate) const ERRBUF_SIZE: usize = 256;
+
+/// A string that C hands in: null, or bytes up to a zero that stay as they are during the call.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct CText<'a>(Option<NonNull<c_char>>, PhantomData<&'a CStr>);
+
+impl<'a> CText<'a> {
+    /// The string, or nothing for null.
+    pub(crate) fn get(self) -> Option<&'a CStr> {
+        // SAFETY: the type's contract with C: what is not null is a string that outlives the call.
+        self.0.map(|text| unsafe { CStr::from_ptr(text.as_ptr()) })
+    }
+
+    /// Its bytes, none for null.
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.get().map_or(&[], CStr::to_bytes)
+    }
+
+    /// The string where it is UTF-8.
+    pub(crate) fn str(self) -> Option<&'a str> {
+        self.get().and_then(|text| text.to_str().ok())
+    }
+
+    /// The string as a name of a file.
+    pub(crate) fn os(self) -> Option<&'a OsStr> {
+        self.get().map(|text| OsStr::from_bytes(text.to_bytes()))
+    }
+}
+
+/// A buffer of `PCAP_ERRBUF_SIZE` bytes that C hands in for a message, or null.
+pub(crate) type ErrBuf<'a> = Option<&'a mut [MaybeUninit<u8>; ERRBUF_SIZE]>;
+
+/// Puts a message into the buffer, cut to its size.
+pub(crate) fn say(errbuf: ErrBuf<'_>, message: impl fmt::Display) {
+    if let Some(errbuf) = errbuf {
+        let mut text = [0; ERRBUF_SIZE];
+        print(&mut text, message);
+        errbuf.copy_from_slice(&text.map(MaybeUninit::new));
+    }
+}
+
+/// Prints a message into `buffer`, whose last byte stays zero.
+pub(crate) fn print(buffer: &mut [u8], message: impl fmt::Display) {
+    buffer.fill(0);
+    let Some((_, mut room)) = buffer.split_last_mut() else {
+        return;
+    };
+    // What does not fit is left out.
+    let _ = write!(room, "{message}");
+}
+
+/// A string for C that it frees by `free`; null where there is no memory.
+pub(crate) fn duplicate(text: &[u8]) -> *mut c_char {
+    let text = CString::new(text.split(|byte| *byte == 0).next().unwrap_or_default());
+    let Ok(text) = text else {
+        return ptr::null_mut();
+    };
+    // SAFETY: the argument is a string that outlives the call.
+    unsafe { libc::strdup(text.as_ptr()) }
+}
+
+/// The address of a name, null for none.
+pub(crate) fn address(name: Option<&'static CStr>) -> *const c_char {
+    name.map_or(ptr::null(), CStr::as_ptr)
+}
+
+/// Compares as C's `strcasecmp` does.
+pub(crate) fn same_ignoring_case(a: &[u8], b: &[u8]) -> bool {
+    a.eq_ignore_ascii_case(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_cut_and_end_with_zero() {
+        let mut buffer = [MaybeUninit::new(7); ERRBUF_SIZE];
+        say(Some(&mut buffer), "x".repeat(400));
+        // SAFETY: `say` has written all of it.
+        let bytes = buffer.map(|byte| unsafe { byte.assume_init() });
+        assert_eq!(bytes[..255], [b'x'; 255]);
+        assert_eq!(bytes[255], 0);
+        say(None, "nowhere");
+        let mut small = *b"????";
+        print(&mut small, "ab");
+        assert_eq!(&small, b"ab\0\0");
+    }
+}
