@@ -1,4 +1,4 @@
-//! Packet sources: live captures and files, behind one trait.
+//! Packet sources, live captures and files, behind one trait; and senders behind another.
 //!
 //! What it is: devices, options and filters in; blocks of packets out. What it is not: it prints,
 //! writes and decodes nothing.
@@ -10,6 +10,8 @@
 //!   memory back. Nothing is copied or allocated per packet, and a reader that keeps up makes no
 //!   system call.
 //! - **Packets**: [`Capture`] does the same with a closure per packet.
+//!
+//! [`send`] goes the other way: frames out, at once or by a schedule.
 //!
 //! Where packets are not wanted, but how many there are, [`stat`] counts them in the kernel. Both
 //! stand on programs attached at a [`hook`].
@@ -41,6 +43,7 @@ mod filter;
 pub mod hook;
 mod lookup;
 mod options;
+pub mod send;
 mod source;
 pub mod stat;
 mod stats;

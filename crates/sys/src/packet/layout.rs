@@ -15,6 +15,7 @@ pub(super) mod option {
     pub(crate) const RESERVE: libc::c_int = 12;
     pub(crate) const TIMESTAMP: libc::c_int = 17;
     pub(crate) const FANOUT: libc::c_int = 18;
+    pub(crate) const QDISC_BYPASS: libc::c_int = 20;
     pub(crate) const IGNORE_OUTGOING: libc::c_int = 23;
 }
 

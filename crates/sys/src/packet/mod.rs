@@ -1,5 +1,5 @@
 //! The `AF_PACKET` receive ring, version 3 (packet(7); `linux/if_packet.h`; Linux 3.2, all that is
-//! used here from 4.14).
+//! used here from 4.14), and a [`Sender`] of frames.
 //!
 //! What it is: the one module that owns the ring's layout and its memory orderings. What it is
 //! not: it knows no filter expression (instructions come in ready) and waits for nothing
@@ -42,6 +42,7 @@ pub mod inject;
 mod layout;
 mod promiscuous;
 mod ring;
+mod send;
 mod socket;
 
 use std::time::Duration;
@@ -50,6 +51,7 @@ pub use frame::{Frame, Frames, LinkLayer, RingBlock};
 pub use geometry::{Geometry, GeometryError, GeometryRequest};
 pub use promiscuous::Promiscuous;
 pub use ring::Ring;
+pub use send::{BATCH, Refused, Sender, SenderOptions};
 
 /// A classic-BPF instruction as the kernel takes it (`struct sock_filter`).
 #[repr(C)]

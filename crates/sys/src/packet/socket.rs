@@ -226,11 +226,16 @@ impl Socket {
         &self.device
     }
 
-    fn set_packet<T>(&self, name: libc::c_int, value: &T, call: &'static str) -> Result<()> {
+    pub(super) fn set_packet<T>(
+        &self,
+        name: libc::c_int,
+        value: &T,
+        call: &'static str,
+    ) -> Result<()> {
         self.set(libc::SOL_PACKET, name, value, call)
     }
 
-    fn set<T>(
+    pub(super) fn set<T>(
         &self,
         level: libc::c_int,
         name: libc::c_int,

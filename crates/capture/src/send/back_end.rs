@@ -1,0 +1,79 @@
+//! What every back-end is to its user: something that takes frames for one interface.
+
+use std::time::Duration;
+
+use ringtap_sys::Error;
+
+use super::{Rejection, Result};
+use crate::source::Waker;
+
+/// Hands frames to one interface.
+pub trait BackEnd: Send {
+    /// Which one it is.
+    fn kind(&self) -> BackEndKind;
+
+    /// The most frames that one call takes.
+    fn batch(&self) -> usize;
+
+    /// Hands over as many of the frames as are taken, from the first on, without waiting; returns
+    /// how many, at least 1 unless there are none.
+    ///
+    /// # Errors
+    /// The first frame was not taken, and why.
+    fn send(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused>;
+
+    /// Waits until frames may be taken again, the waker is used, or the time is over.
+    ///
+    /// # Errors
+    /// The kernel fails to wait.
+    fn wait(&mut self, waker: &Waker, limit: Duration) -> Result<()>;
+
+    /// Waits until all that was taken is with the driver, or the time is over; returns how many
+    /// frames are not.
+    ///
+    /// # Errors
+    /// The kernel fails to tell.
+    fn drain(&mut self, limit: Duration) -> Result<u64> {
+        let _ = limit;
+        Ok(0)
+    }
+
+    /// What there is to say of it, a line each.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Why a frame was not taken.
+#[derive(Debug)]
+pub enum Refused {
+    /// There is no room for it yet.
+    NoRoom,
+    /// The driver's queue is full; the device has counted the frame as dropped.
+    QueueFull,
+    /// It will never be taken.
+    Rejected(Rejection),
+    /// Nothing can be sent.
+    Failed(Error),
+}
+
+/// The ways to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BackEndKind {
+    /// AF_PACKET, batches by sendmmsg(2), past the queueing discipline.
+    Packet,
+}
+
+/// Every back-end by the name that a device may ask for.
+pub const BACK_ENDS: [(&str, BackEndKind); 1] = [("packet", BackEndKind::Packet)];
+
+impl BackEndKind {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Sending: frames as they are, one, many, or by a schedule.
+//!
+//! What it is: frames and times in, and a report of what was really handed over. A [`Sender`] has a
+//! [`BackEnd`] (one table, [`BACK_ENDS`]) that hands frames to one interface; a [`Run`] sends packet
+//! after packet by a [`Timing`]; a [`SendQueue`] collects packets in bounded memory. What it is not:
+//! it builds and changes no frames ([`Template`] varies fields of one).
+//!
+//! Data in: [`Outgoing`] packets, borrowed. Data out: a [`Report`].
+//!
+//! ```no_run
+//! use ringtap_capture::Timestamp;
+//! use ringtap_capture::send::{SendOptions, SendQueue, Sender, Timing};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut queue = SendQueue::with_capacity(1 << 20);
+//! queue.append(Timestamp::new(0, 0), &[0xff; 60])?;
+//! queue.append(Timestamp::new(0, 250_000), &[0xff; 60])?;
+//! let mut sender = Sender::open("eth0", &SendOptions::default())?;
+//! let report = sender.transmit(&queue, Timing::Recorded { multiplier: 1.0 })?;
+//! println!("{} packets, {} bytes", report.packets, report.bytes);
+//! # Ok(())
+//! # }
+//! ```
+
+mod back_end;
+mod choice;
+mod error;
+mod pace;
+mod packet;
+mod queue;
+mod report;
+mod run;
+
+pub use back_end::{BACK_ENDS, BackEnd, BackEndKind, Refused};
+pub use error::{Rejection, Result, SendError};
+pub use pace::Lateness;
+pub use queue::{Outgoing, QueueFull, Queued, RECORD_BYTES, SendQueue};
+pub use report::{Rejected, Report};
+pub use run::{Progress, Run};
+
+use std::time::Duration;
+
+use ringtap_savefile::LinkType;
+
+use crate::source::Waker;
+
+/// When packets are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Timing {
+    /// As fast as they are taken.
+    TopSpeed,
+    /// By the differences of their timestamps, so many times as fast.
+    Recorded {
+        /// 2.0 sends in half the time.
+        multiplier: f64,
+    },
+    /// Evenly, so many packets per second.
+    Packets {
+        /// The rate.
+        per_second: f64,
+    },
+    /// So many bits of frames per second (without preamble, checksum and gap).
+    Bits {
+        /// The rate.
+        per_second: f64,
+    },
+}
+
+/// What to do with a frame that the interface never takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnRejected {
+    /// Count it, and go on with the next.
+    #[default]
+    Skip,
+    /// End with an error.
+    Stop,
+}
+
+/// How to send.
+#[derive(Clone, Debug)]
+pub struct SendOptions {
+    /// What to do with a frame that the interface never takes.
+    pub on_rejected: OnRejected,
+    /// How long a full queue is waited for before it is an error.
+    pub patience: Duration,
+    /// Past the queueing discipline (AF_PACKET).
+    pub qdisc_bypass: bool,
+    /// Send before the device has all processed: memory of the socket in bytes (AF_PACKET).
+    pub buffer: Option<u32>,
+}
+
+impl Default for SendOptions {
+    /// Skips what is not taken, waits a second for a full queue, goes past the queueing discipline.
+    fn default() -> Self {
+        Self {
+            on_rejected: OnRejected::Skip,
+            patience: Duration::from_secs(1),
+            qdisc_bypass: true,
+            buffer: None,
+        }
+    }
+}
+
+/// Sends by one interface.
+pub struct Sender {
+    device: String,
+    link_type: LinkType,
+    back_end: Box<dyn BackEnd>,
+    reason: String,
+    options: SendOptions,
+    waker: Waker,
+}
+
+impl Sender {
+    /// Opens an interface of the calling thread's network namespace. The device may name a back-end:
+    /// `packet:eth0`. Needs `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// There is no such interface or back-end; the privilege is missing; the interface is down.
+    pub fn open(device: &str, options: &SendOptions) -> Result<Self> {
+        let opened = choice::open(device, options)?;
+        Ok(Self {
+            device: opened.device.name,
+            link_type: opened.device.link_type,
+            back_end: opened.back_end,
+            reason: opened.reason,
+            options: options.clone(),
+            waker: Waker::new()?,
+        })
+    }
+
+    /// The interface's name.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// What frames begin with that the interface takes.
+    #[must_use]
+    pub const fn link_type(&self) -> LinkType {
+        self.link_type
+    }
+
+    /// The back-end that sends, and why it was chosen.
+    #[must_use]
+    pub fn back_end(&self) -> (BackEndKind, &str) {
+        (self.back_end.kind(), &self.reason)
+    }
+
+    /// Ends a run from another thread or a signal handler: the present one, or the next.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Hands over one frame at once.
+    ///
+    /// # Errors
+    /// It was not sent, and why. A full queue is waited for as long as the options say.
+    pub fn send(&mut self, frame: &[u8]) -> Result<()> {
+        let packet = Outgoing {
+            timestamp: crate::Timestamp::default(),
+            data: frame,
+        };
+        let on_rejected = std::mem::replace(&mut self.options.on_rejected, OnRejected::Stop);
+        let report = self.transmit([packet], Timing::TopSpeed);
+        self.options.on_rejected = on_rejected;
+        match report?.error {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends all the packets: unsynchronised with [`Timing::TopSpeed`], synchronised to their times
+    /// with [`Timing::Recorded`]. What kept packets from being sent is in the report.
+    ///
+    /// # Errors
+    /// The timing's value cannot be.
+    pub fn transmit<'a>(
+        &mut self,
+        packets: impl IntoIterator<Item = Outgoing<'a>>,
+        timing: Timing,
+    ) -> Result<Report> {
+        let mut run = self.begin(timing)?;
+        // What ends the run is in the report.
+        let _ = run.send(packets);
+        Ok(run.finish())
+    }
+
+    /// Begins a run, which is then fed with packets piece by piece.
+    ///
+    /// # Errors
+    /// The timing's value cannot be.
+    pub fn begin(&mut self, timing: Timing) -> Result<Run<'_>> {
+        Run::new(self, timing)
+    }
+}

@@ -1,0 +1,385 @@
+//! When packets are to be sent: an absolute schedule, and keeping to it.
+//!
+//! All times here are nanoseconds since the run began. Each packet has a due time that does not
+//! depend on when the ones before it were sent. Two rules make sure that no more is sent in any
+//! 10 ms than was asked for:
+//!
+//! - A sender that is late by more than the tolerance does not make up for it: the rest of the
+//!   schedule moves by the lateness, which is counted ([`Lateness::moved`]).
+//! - Within the tolerance it does, but a packet waits until 10 ms have passed since the sending of
+//!   the last packet that was due 10 ms or more before it ([`Guard`]).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::{Outgoing, SendError, Timing};
+use crate::Timestamp;
+
+const SECOND: f64 = 1e9;
+/// The window in which no more is sent than asked for.
+const WINDOW: u64 = 10_000_000;
+/// A lateness that the guard takes for none: it would come again every 10 ms for ever.
+const SLACK: u64 = 20_000;
+/// What a steady rate may make up for: 0.2 % of the window.
+const STEADY_TOLERANCE: u64 = 20_000;
+/// What recorded gaps may: packets recorded together leave one after the other.
+const RECORDED_TOLERANCE: u64 = 1_000_000;
+/// Entries that the guard remembers at most; more are joined.
+const REMEMBERED: usize = 1 << 16;
+/// The largest lateness that is told apart: a minute.
+const LATEST: u64 = 60_000_000_000;
+
+/// Due times of packet after packet.
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    timing: Timing,
+    /// Packets or bytes so far, for rates.
+    done: u64,
+    /// The due time of the last packet.
+    last: u64,
+    /// The first packet's time since the last restart, and what is added for what came before.
+    base: Option<(Timestamp, u64)>,
+    /// Packets recorded with an earlier time than the one before.
+    pub(super) backwards: u64,
+}
+
+impl Schedule {
+    /// Checks the timing's values.
+    pub(super) fn new(timing: Timing) -> Result<Self, SendError> {
+        let (what, value) = match timing {
+            Timing::TopSpeed => ("top speed", 1.0),
+            Timing::Recorded { multiplier } => ("the multiplier", multiplier),
+            Timing::Packets { per_second } => ("the rate in packets per second", per_second),
+            Timing::Bits { per_second } => ("the rate in bits per second", per_second),
+        };
+        if !value.is_finite() || !(1e-6..=1e15).contains(&value) {
+            return Err(SendError::Value {
+                what,
+                expected: "a number from 0.000001 to 1e15",
+                found: value.to_string(),
+            });
+        }
+        Ok(Self {
+            timing,
+            done: 0,
+            last: 0,
+            base: None,
+            backwards: 0,
+        })
+    }
+
+    pub(super) fn is_timed(&self) -> bool {
+        !matches!(self.timing, Timing::TopSpeed)
+    }
+
+    fn tolerance(&self) -> u64 {
+        match self.timing {
+            Timing::Recorded { .. } | Timing::TopSpeed => RECORDED_TOLERANCE,
+            Timing::Packets { .. } | Timing::Bits { .. } => STEADY_TOLERANCE,
+        }
+    }
+
+    /// The next packet's recorded time counts as the last one's due time: a file begins again.
+    pub(super) fn restart(&mut self) {
+        self.base = None;
+    }
+
+    /// When the next packet is due.
+    #[inline]
+    pub(super) fn due(&mut self, packet: &Outgoing<'_>) -> u64 {
+        let due = match self.timing {
+            Timing::TopSpeed => 0,
+            Timing::Recorded { multiplier } => self.recorded(packet.timestamp, multiplier),
+            Timing::Packets { per_second } => at_rate(self.count(1), per_second),
+            Timing::Bits { per_second } => {
+                at_rate(self.count(8 * packet.data.len() as u64), per_second)
+            }
+        };
+        self.last = self.last.max(due);
+        self.last
+    }
+
+    /// Adds to what was sent, and returns what was before.
+    fn count(&mut self, amount: u64) -> u64 {
+        let before = self.done;
+        self.done = before.saturating_add(amount);
+        before
+    }
+
+    fn recorded(&mut self, time: Timestamp, multiplier: f64) -> u64 {
+        let (base, offset) = *self.base.get_or_insert((time, self.last));
+        let nanos = time.as_nanos() - base.as_nanos();
+        let due = offset.saturating_add(scaled(nanos, multiplier));
+        self.backwards += u64::from(due < self.last);
+        due
+    }
+}
+
+/// When the amount is reached at a rate per second.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "exact up to 2^53 packets or bits; casts of floats saturate"
+)]
+fn at_rate(amount: u64, per_second: f64) -> u64 {
+    (amount as f64 * (SECOND / per_second)) as u64
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "exact up to 2^53 ns, 104 days; casts of floats saturate, below zero to 0"
+)]
+fn scaled(nanos: i128, multiplier: f64) -> u64 {
+    if multiplier.to_bits() == 1.0_f64.to_bits() {
+        return u64::try_from(nanos.max(0)).unwrap_or(u64::MAX);
+    }
+    (nanos as f64 / multiplier) as u64
+}
+
+/// Holds what was sent against what was due.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    tolerance: u64,
+    /// How far the schedule has moved.
+    shift: u64,
+    guard: Guard,
+    late: Histogram<u64>,
+    latest: u64,
+    total: u128,
+}
+
+impl Pacer {
+    pub(super) fn new(schedule: &Schedule) -> Self {
+        Self {
+            tolerance: schedule.tolerance(),
+            shift: 0,
+            guard: Guard::default(),
+            late: empty_histogram(),
+            latest: 0,
+            total: 0,
+        }
+    }
+
+    /// When a packet of this due time may be sent.
+    #[inline]
+    pub(super) fn not_before(&mut self, due: u64) -> u64 {
+        let scheduled = due.saturating_add(self.shift);
+        scheduled.max(self.guard.not_before(due))
+    }
+
+    /// A packet that was due then is put into the batch that is to be sent now.
+    #[inline]
+    pub(super) fn take(&mut self, due: u64, now: u64) {
+        let late = now.saturating_sub(due.saturating_add(self.shift));
+        self.late.saturating_record(late);
+        self.latest = self.latest.max(late);
+        self.total += u128::from(late);
+        if late > self.tolerance {
+            self.shift += late;
+        }
+    }
+
+    /// A batch, whose first packet was due then, is sent now.
+    #[inline]
+    pub(super) fn sent(&mut self, first_due: u64, now: u64) {
+        let scheduled = first_due.saturating_add(self.shift);
+        let is_punctual = now <= scheduled.saturating_add(SLACK);
+        self.guard
+            .sent(first_due, if is_punctual { scheduled } else { now });
+    }
+
+    pub(super) fn lateness(&self) -> Lateness {
+        let packets = self.late.len();
+        let mean = self.total.checked_div(packets.into()).unwrap_or(0);
+        let quantile = |q| Duration::from_nanos(self.late.value_at_quantile(q).min(self.latest));
+        Lateness {
+            packets,
+            mean: Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)),
+            median: quantile(0.5),
+            p99: quantile(0.99),
+            max: Duration::from_nanos(self.latest),
+            moved: Duration::from_nanos(self.shift),
+        }
+    }
+}
+
+fn empty_histogram() -> Histogram<u64> {
+    // Two digits up to a minute. The bounds are valid; if they were not, an empty one that grows.
+    Histogram::new_with_bounds(1, LATEST, 2).unwrap_or_else(|_| {
+        Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are allowed"))
+    })
+}
+
+/// How late packets were sent, measured when they were handed to the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    /// Packets that had a due time.
+    pub packets: u64,
+    /// Mean.
+    pub mean: Duration,
+    /// Median.
+    pub median: Duration,
+    /// 99 of 100 packets were not later.
+    pub p99: Duration,
+    /// The latest.
+    pub max: Duration,
+    /// By how much the schedule was moved in all: time lost that was not made up for, because that
+    /// would have meant to send faster than asked.
+    pub moved: Duration,
+}
+
+/// What was sent in the last 10 ms of the schedule.
+#[derive(Debug, Default)]
+struct Guard {
+    /// Due time of a batch's first packet, and when it was sent.
+    batches: VecDeque<(u64, u64)>,
+    /// When the last batch was sent that was due 10 ms before the present packet.
+    left: Option<u64>,
+}
+
+impl Guard {
+    #[inline]
+    fn not_before(&mut self, due: u64) -> u64 {
+        while let Some(&(first_due, sent)) = self.batches.front() {
+            if first_due.saturating_add(WINDOW) > due {
+                break;
+            }
+            self.left = Some(sent);
+            self.batches.pop_front();
+        }
+        self.left.map_or(0, |sent| sent + WINDOW)
+    }
+
+    #[inline]
+    fn sent(&mut self, first_due: u64, now: u64) {
+        let is_full = self.batches.len() >= REMEMBERED;
+        match self.batches.back_mut() {
+            Some(last) if is_full => last.1 = now,
+            _ => self.batches.push_back((first_due, now)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dues(timing: Timing, packets: &[(i64, usize)]) -> Vec<u64> {
+        let mut schedule = Schedule::new(timing).expect("valid");
+        let data = [0; 1500];
+        let due = |&(micros, len): &(i64, usize)| {
+            schedule.due(&Outgoing {
+                timestamp: Timestamp::from_nanos(micros * 1000),
+                data: &data[..len],
+            })
+        };
+        packets.iter().map(due).collect()
+    }
+
+    #[test]
+    fn due_times_follow_the_timing() {
+        let packets = [(5, 100), (15, 100), (10, 1000), (35, 60)];
+        let recorded = Timing::Recorded { multiplier: 1.0 };
+        // A step back does not hold up the schedule.
+        assert_eq!(dues(recorded, &packets), [0, 10_000, 10_000, 30_000]);
+        let twice = Timing::Recorded { multiplier: 2.0 };
+        assert_eq!(dues(twice, &packets), [0, 5_000, 5_000, 15_000]);
+        let rate = Timing::Packets { per_second: 1e4 };
+        assert_eq!(dues(rate, &packets), [0, 100_000, 200_000, 300_000]);
+        let bits = Timing::Bits { per_second: 8e6 };
+        assert_eq!(dues(bits, &packets), [0, 100_000, 200_000, 1_200_000]);
+    }
+
+    #[test]
+    fn a_file_that_begins_again_goes_on_from_the_last_due_time() {
+        let mut schedule = Schedule::new(Timing::Recorded { multiplier: 1.0 }).expect("valid");
+        let at = |nanos| Outgoing {
+            timestamp: Timestamp::from_nanos(nanos),
+            data: &[],
+        };
+        assert_eq!(schedule.due(&at(1_000)), 0);
+        assert_eq!(schedule.due(&at(4_000)), 3_000);
+        schedule.restart();
+        assert_eq!(schedule.due(&at(1_000)), 3_000);
+        assert_eq!(schedule.due(&at(4_000)), 6_000);
+    }
+
+    #[test]
+    fn hostile_times_and_rates_are_harmless() {
+        let far = [(0, 1), (i64::MAX / 1000, 1), (i64::MIN / 1000, 1)];
+        for multiplier in [1e-6, 1.0, 1e15] {
+            dues(Timing::Recorded { multiplier }, &far);
+        }
+        for value in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-9] {
+            let timing = Timing::Packets { per_second: value };
+            assert!(Schedule::new(timing).is_err(), "{value}");
+        }
+    }
+
+    /// Runs a schedule on a made-up clock that stands still at times; returns when packets left.
+    fn simulate(timing: Timing, dues: &[u64], stalls: &[(usize, u64)]) -> (Vec<u64>, Lateness) {
+        let mut pacer = Pacer::new(&Schedule::new(timing).expect("valid"));
+        let (mut now, mut left) = (0, Vec::new());
+        for (index, &due) in dues.iter().enumerate() {
+            now = u64::max(now, pacer.not_before(due));
+            now += stalls
+                .iter()
+                .filter(|s| s.0 == index)
+                .map(|s| s.1)
+                .sum::<u64>();
+            pacer.take(due, now);
+            pacer.sent(due, now);
+            left.push(now);
+            now += 1_000;
+        }
+        (left, pacer.lateness())
+    }
+
+    fn most_in_window(times: &[u64]) -> usize {
+        let in_window = |&begin: &u64| {
+            let within = |time: &&u64| (begin..begin + WINDOW).contains(*time);
+            times.iter().filter(within).count()
+        };
+        times.iter().map(in_window).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn never_faster_than_asked_over_any_10_ms() {
+        // 10,000 packets per second: 100 in 10 ms, and one more where both ends of the window meet
+        // one. Stalls shorter and longer than the tolerances and the window.
+        let dues: Vec<u64> = (0..2_000).map(|at| at * 100_000).collect();
+        let stalls = [
+            (50, 15_000),
+            (300, 900_000),
+            (700, 5_000_000),
+            (900, 40_000_000),
+        ];
+        for timing in [
+            Timing::Packets { per_second: 1e4 },
+            Timing::Recorded { multiplier: 1.0 },
+        ] {
+            let (left, lateness) = simulate(timing, &dues, &stalls);
+            assert!(most_in_window(&left) <= 101, "{}", most_in_window(&left));
+            assert!(left.iter().zip(&dues).all(|(left, due)| left >= due));
+            assert!(lateness.moved >= Duration::from_millis(45), "{lateness:?}");
+            assert!(lateness.moved < Duration::from_millis(47), "{lateness:?}");
+            assert_eq!(lateness.packets, 2_000);
+            assert_eq!(lateness.max, Duration::from_millis(40));
+        }
+    }
+
+    #[test]
+    fn without_stalls_nothing_is_late_and_the_rate_is_exact() {
+        let dues: Vec<u64> = (0..5_000).map(|at| at * 10_000).collect();
+        let timing = Timing::Packets { per_second: 1e5 };
+        let (left, lateness) = simulate(timing, &dues, &[]);
+        assert_eq!(left, dues);
+        assert_eq!(lateness.moved, Duration::ZERO);
+        assert_eq!(lateness.max, Duration::ZERO);
+    }
+}

@@ -1,0 +1,73 @@
+//! Back-end `packet`: an AF_PACKET socket, batches by one system call each.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use ringtap_sys::packet::{self, SenderOptions};
+use ringtap_sys::poll::{self, Interest};
+
+use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, SendOptions};
+use crate::hook::HookDevice;
+use crate::source::Waker;
+
+/// A queue that is full says nothing when it no longer is.
+const FULL_PAUSE: Duration = Duration::from_micros(50);
+
+/// The socket.
+pub(super) struct PacketBackEnd {
+    socket: packet::Sender,
+    /// Whether the driver's queue was full at the last call; else it was the socket's memory.
+    is_queue_full: bool,
+}
+
+impl PacketBackEnd {
+    pub(super) fn open(device: &HookDevice, options: &SendOptions) -> Result<Self> {
+        let socket = packet::Sender::open(&SenderOptions {
+            device: &device.name,
+            ifindex: device.index,
+            qdisc_bypass: options.qdisc_bypass,
+            buffer: options.buffer,
+        });
+        Ok(Self {
+            socket: socket.map_err(|source| SendError::of_call(&device.name, source))?,
+            is_queue_full: false,
+        })
+    }
+}
+
+impl BackEnd for PacketBackEnd {
+    fn kind(&self) -> BackEndKind {
+        BackEndKind::Packet
+    }
+
+    fn batch(&self) -> usize {
+        packet::BATCH
+    }
+
+    fn send(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused> {
+        let sent = match frames {
+            [frame] => self.socket.send(frame).map(|()| 1),
+            frames => self.socket.send_batch(frames),
+        };
+        sent.map_err(|refused| {
+            self.is_queue_full = matches!(refused, packet::Refused::QueueFull);
+            match refused {
+                packet::Refused::NoRoom => Refused::NoRoom,
+                packet::Refused::QueueFull => Refused::QueueFull,
+                packet::Refused::TooLong => Refused::Rejected(Rejection::TooLong),
+                packet::Refused::Invalid => Refused::Rejected(Rejection::Invalid),
+                packet::Refused::Failed(error) => Refused::Failed(error),
+            }
+        })
+    }
+
+    fn wait(&mut self, waker: &Waker, limit: Duration) -> Result<()> {
+        let woken = Interest::read(waker.as_fd());
+        if self.is_queue_full {
+            poll::wait([woken], Some(limit.min(FULL_PAUSE)))?;
+        } else {
+            poll::wait([woken, Interest::write(self.socket.as_fd())], Some(limit))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,312 @@
+//! A run: packet after packet to the back-end, each at its time.
+
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use ringtap_sys::poll::{self, Interest};
+use ringtap_sys::sched::TimerSlack;
+
+use super::pace::{Pacer, Schedule};
+use super::report::{NAMED, Rejected};
+use super::{OnRejected, Outgoing, Refused, Rejection, Report, Result, SendError, Sender, Timing};
+
+/// Frames that are collected before a back-end is called, at most.
+const BATCH: usize = 256;
+/// How long before a packet's time sleeping ends and spinning begins: bounds, in nanoseconds.
+const SPIN_LEAST: u64 = 30_000;
+const SPIN_MOST: u64 = 500_000;
+/// A wait is cut into pieces, so that progress can be asked for.
+const LONGEST_SLEEP: u64 = 200_000_000;
+
+/// Sends packets by one timing; fed piece by piece, so that they may come from a stream.
+pub struct Run<'s> {
+    sender: &'s mut Sender,
+    schedule: Schedule,
+    pacer: Pacer,
+    clock: Clock,
+    /// Packets that were taken from the caller and handed over, or left out.
+    done: u64,
+    report: Report,
+    ended: bool,
+    _slack: Option<TimerSlack>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Packets that the interface has taken.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Since the first packet.
+    pub elapsed: Duration,
+}
+
+/// Frames that are to be handed over together.
+struct Batch<'a> {
+    frames: [&'a [u8]; BATCH],
+    len: usize,
+    limit: usize,
+    first_due: u64,
+}
+
+impl<'s> Run<'s> {
+    pub(super) fn new(sender: &'s mut Sender, timing: Timing) -> Result<Self> {
+        let schedule = Schedule::new(timing)?;
+        let slack = schedule.is_timed().then(TimerSlack::least).transpose()?;
+        Ok(Self {
+            pacer: Pacer::new(&schedule),
+            sender,
+            schedule,
+            clock: Clock::default(),
+            done: 0,
+            report: Report {
+                rejections: Vec::with_capacity(NAMED),
+                ..Report::default()
+            },
+            ended: false,
+            _slack: slack,
+        })
+    }
+
+    /// Sends packets; they have been handed over, or are counted as rejected, when it returns. Breaks
+    /// off when the run has ended early: the report says why.
+    ///
+    /// Allocates nothing; reads the clock once for a packet that has a time, once a batch otherwise.
+    pub fn send<'a>(&mut self, packets: impl IntoIterator<Item = Outgoing<'a>>) -> ControlFlow<()> {
+        if self.ended {
+            return ControlFlow::Break(());
+        }
+        self.clock.start();
+        let mut batch = Batch {
+            frames: [&[]; BATCH],
+            len: 0,
+            limit: self.sender.back_end.batch().min(BATCH),
+            first_due: 0,
+        };
+        let timed = self.schedule.is_timed();
+        for packet in packets {
+            let due = if timed {
+                self.reach(&packet, &mut batch)?
+            } else {
+                0
+            };
+            if batch.len == batch.limit {
+                self.flush(&mut batch)?;
+                if timed {
+                    self.clock.read();
+                }
+            }
+            if batch.len == 0 {
+                batch.first_due = due;
+            }
+            batch.frames[batch.len] = packet.data;
+            batch.len += 1;
+        }
+        self.flush(&mut batch)
+    }
+
+    /// The times of the packets that follow begin anew: the first of them is due together with the
+    /// last packet before.
+    pub fn restart_times(&mut self) {
+        self.schedule.restart();
+    }
+
+    /// How far the run has come.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        Progress {
+            packets: self.report.packets,
+            bytes: self.report.bytes,
+            elapsed: self.clock.elapsed(),
+        }
+    }
+
+    /// Ends the run: waits until what was taken has left, as far as the back-end knows.
+    #[must_use]
+    pub fn finish(mut self) -> Report {
+        match self.sender.back_end.drain(self.sender.options.patience) {
+            Ok(pending) => self.report.pending = pending,
+            Err(error) => {
+                self.report.error.get_or_insert((self.done, error));
+            }
+        }
+        self.report.elapsed = self.clock.elapsed();
+        self.report.lateness = self.pacer.lateness();
+        self.report.backwards = self.schedule.backwards;
+        std::mem::take(&mut self.report)
+    }
+
+    /// Waits until the packet may be sent; what is collected leaves before.
+    fn reach(&mut self, packet: &Outgoing<'_>, batch: &mut Batch<'_>) -> ControlFlow<(), u64> {
+        let due = self.schedule.due(packet);
+        let time = self.pacer.not_before(due);
+        if time > self.clock.now && time > self.clock.read() {
+            self.flush(batch)?;
+            self.wait_until(time)?;
+        }
+        self.pacer.take(due, self.clock.now);
+        ControlFlow::Continue(due)
+    }
+
+    /// Sleeps, then spins.
+    fn wait_until(&mut self, time: u64) -> ControlFlow<()> {
+        loop {
+            if self.sender.waker.is_pending() {
+                return self.stop();
+            }
+            let left = time.saturating_sub(self.clock.read());
+            if left <= self.clock.spin {
+                break;
+            }
+            let sleep = (left - self.clock.spin).min(LONGEST_SLEEP);
+            let before = self.clock.now;
+            let woken = Interest::read(self.sender.waker.as_fd());
+            if let Err(error) = poll::wait([woken], Some(Duration::from_nanos(sleep))) {
+                return self.fail(error.into());
+            }
+            self.clock.slept(before + sleep);
+        }
+        while self.clock.read() < time {
+            std::hint::spin_loop();
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Hands over what is collected.
+    fn flush(&mut self, batch: &mut Batch<'_>) -> ControlFlow<()> {
+        let mut begin = 0;
+        let mut full_since = None;
+        if self.schedule.is_timed() && batch.len > 0 {
+            self.pacer.sent(batch.first_due, self.clock.now);
+        }
+        while begin < batch.len {
+            if self.sender.waker.is_pending() {
+                return self.stop();
+            }
+            let frames = &batch.frames[begin..batch.len];
+            match self.sender.back_end.send(frames) {
+                Ok(sent) => {
+                    let taken = &frames[..sent.min(frames.len())];
+                    self.report.packets += taken.len() as u64;
+                    self.report.bytes += taken.iter().map(|frame| frame.len() as u64).sum::<u64>();
+                    self.done += taken.len() as u64;
+                    begin += taken.len();
+                    full_since = None;
+                }
+                Err(Refused::Rejected(reason)) => {
+                    self.reject(frames[0].len(), reason)?;
+                    begin += 1;
+                }
+                Err(Refused::QueueFull) => {
+                    self.report.queue_full += 1;
+                    self.wait_for_room(&mut full_since)?;
+                }
+                Err(Refused::NoRoom) => {
+                    self.report.no_room += 1;
+                    self.wait_for_room(&mut full_since)?;
+                }
+                Err(Refused::Failed(error)) => {
+                    let device = &self.sender.device;
+                    return self.fail(SendError::of_call(device, error));
+                }
+            }
+        }
+        batch.len = 0;
+        ControlFlow::Continue(())
+    }
+
+    fn reject(&mut self, len: usize, reason: Rejection) -> ControlFlow<()> {
+        if self.sender.options.on_rejected == OnRejected::Stop {
+            return self.fail(SendError::Rejected {
+                device: self.sender.device.clone(),
+                len,
+                reason,
+            });
+        }
+        if self.report.rejections.len() < NAMED {
+            let index = self.done;
+            self.report.rejections.push(Rejected { index, len, reason });
+        }
+        self.report.rejected += 1;
+        self.done += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn wait_for_room(&mut self, since: &mut Option<Instant>) -> ControlFlow<()> {
+        let waited = since.get_or_insert_with(Instant::now).elapsed();
+        let patience = self.sender.options.patience;
+        if waited >= patience {
+            return self.fail(SendError::Stuck {
+                device: self.sender.device.clone(),
+                millis: patience.as_millis(),
+            });
+        }
+        let Sender {
+            back_end, waker, ..
+        } = &mut *self.sender;
+        match back_end.wait(waker, patience - waited) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn stop(&mut self) -> ControlFlow<()> {
+        self.sender.waker.take();
+        self.report.stopped = true;
+        self.ended = true;
+        ControlFlow::Break(())
+    }
+
+    fn fail(&mut self, error: SendError) -> ControlFlow<()> {
+        self.report.error = Some((self.done, error));
+        self.ended = true;
+        ControlFlow::Break(())
+    }
+}
+
+/// Nanoseconds since the run began.
+#[derive(Debug)]
+struct Clock {
+    begin: Option<Instant>,
+    /// When it was last read.
+    now: u64,
+    /// How long before a time spinning begins: what sleeping was late by, and a reserve.
+    spin: u64,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self {
+            begin: None,
+            now: 0,
+            spin: SPIN_LEAST * 4,
+        }
+    }
+}
+
+impl Clock {
+    fn start(&mut self) {
+        self.begin.get_or_insert_with(Instant::now);
+    }
+
+    #[inline]
+    fn read(&mut self) -> u64 {
+        let elapsed = self.elapsed();
+        self.now = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        self.now
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.begin.map_or(Duration::ZERO, |begin| begin.elapsed())
+    }
+
+    /// A sleep that was to end at `wanted` has ended: spinning will begin by twice its lateness
+    /// before the time, falling slowly where sleeps are punctual.
+    fn slept(&mut self, wanted: u64) {
+        let late = self.read().saturating_sub(wanted);
+        let wanted_spin = late.saturating_mul(2).clamp(SPIN_LEAST, SPIN_MOST);
+        self.spin = wanted_spin.max(self.spin - self.spin / 16);
+    }
+}

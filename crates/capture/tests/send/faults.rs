@@ -1,0 +1,151 @@
+//! What goes wrong is in the report, to the packet.
+
+use std::time::Duration;
+
+use ringtap_capture::send::{OnRejected, Rejection, SendError, SendOptions, Timing};
+use ringtap_testkit::netns::{Side, VethPair};
+
+use crate::support::{drain, frame, frames, outgoing, receiver, sender};
+
+fn dropped_on_sending(side: &Side) -> u64 {
+    let link = side.namespace.netlink().link(&side.device).unwrap();
+    link.counters.tx_dropped
+}
+
+pub(crate) fn rejected_frames_are_named() {
+    let pair = VethPair::new();
+    let mut receiver = receiver(&pair.right);
+    let mut sent = frames(300);
+    sent[7] = frame(7, 1515);
+    sent[280] = vec![1; 5];
+    let mut skipping = sender(&pair.left, &SendOptions::default());
+    let report = skipping
+        .transmit(outgoing(&sent, 0), Timing::TopSpeed)
+        .unwrap();
+    assert_eq!((report.packets, report.rejected), (298, 2), "{report:?}");
+    let named: Vec<_> = report
+        .rejections
+        .iter()
+        .map(|one| (one.index, one.len, one.reason))
+        .collect();
+    let expected = [(7, 1515, Rejection::TooLong), (280, 5, Rejection::Invalid)];
+    assert_eq!(named, expected);
+    assert_eq!(drain(&mut *receiver).len(), 298);
+
+    let options = SendOptions {
+        on_rejected: OnRejected::Stop,
+        ..SendOptions::default()
+    };
+    let report = sender(&pair.left, &options)
+        .transmit(outgoing(&sent, 0), Timing::TopSpeed)
+        .unwrap();
+    assert_eq!(report.packets, 7);
+    let (index, error) = report.error.unwrap();
+    assert_eq!(index, 7);
+    assert!(
+        matches!(error, SendError::Rejected { len: 1515, .. }),
+        "{error}"
+    );
+    assert_eq!(drain(&mut *receiver), sent[..7]);
+}
+
+pub(crate) fn another_thread_stops() {
+    let pair = VethPair::new();
+    let mut receiver = receiver(&pair.right);
+    let mut sender = sender(&pair.left, &SendOptions::default());
+    let waker = sender.waker();
+    let sent = frames(2);
+    // An hour between two packets.
+    let report = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            waker.wake();
+        });
+        let packets = outgoing(&sent, 3_600_000_000_000);
+        sender.transmit(packets, Timing::Recorded { multiplier: 1.0 })
+    });
+    let report = report.unwrap();
+    assert!(report.stopped && report.error.is_none(), "{report:?}");
+    assert_eq!(report.packets, 1);
+    assert_eq!(drain(&mut *receiver), sent[..1]);
+    // The next run is not stopped by it.
+    let report = sender
+        .transmit(outgoing(&sent, 0), Timing::TopSpeed)
+        .unwrap();
+    assert_eq!((report.packets, report.stopped), (2, false));
+}
+
+pub(crate) fn link_down_midway() {
+    let pair = VethPair::new();
+    let mut receiver = receiver(&pair.right);
+    let mut sender = sender(&pair.left, &SendOptions::default());
+    let sent = frames(100_000);
+    let before = dropped_on_sending(&pair.left);
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            let mut netlink = pair.left.namespace.netlink();
+            netlink.set_up(&pair.left.device, false).unwrap();
+        });
+        let timing = Timing::Packets { per_second: 1e5 };
+        sender.transmit(outgoing(&sent, 0), timing)
+    });
+    let report = report.unwrap();
+    let (index, error) = report.error.unwrap();
+    assert!(matches!(error, SendError::InterfaceDown { .. }), "{error}");
+    assert_eq!(index, report.packets);
+    assert!(report.packets > 0 && report.packets < 100_000);
+    let dropped = dropped_on_sending(&pair.left) - before;
+    let arrived = drain(&mut *receiver).len() as u64;
+    assert_eq!(report.packets + report.queue_full, arrived + dropped);
+}
+
+pub(crate) fn full_queue_is_counted_as_the_device_does() {
+    let pair = VethPair::new();
+    let options = SendOptions {
+        patience: Duration::from_millis(100),
+        ..SendOptions::default()
+    };
+    let mut sender = sender(&pair.left, &options);
+    // Without a carrier the kernel takes nothing past the queueing discipline.
+    let mut netlink = pair.right.namespace.netlink();
+    netlink.set_up(&pair.right.device, false).unwrap();
+    let before = dropped_on_sending(&pair.left);
+    let report = sender
+        .transmit(outgoing(&frames(5), 0), Timing::TopSpeed)
+        .unwrap();
+    assert!(
+        matches!(
+            report.error,
+            Some((0, SendError::Stuck { millis: 100, .. }))
+        ),
+        "{report:?}"
+    );
+    assert_eq!(report.packets, 0);
+    assert!(report.queue_full > 1, "{report:?}");
+    assert_eq!(dropped_on_sending(&pair.left) - before, report.queue_full);
+}
+
+pub(crate) fn device_goes_midway() {
+    let pair = VethPair::new();
+    let mut sender = sender(&pair.left, &SendOptions::default());
+    let sent = frames(100_000);
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            let mut netlink = pair.left.namespace.netlink();
+            netlink.delete(&pair.left.device).unwrap();
+        });
+        let timing = Timing::Packets { per_second: 1e5 };
+        sender.transmit(outgoing(&sent, 0), timing)
+    });
+    let (index, error) = report.unwrap().error.unwrap();
+    assert!(index < 100_000);
+    assert!(
+        matches!(
+            error,
+            SendError::InterfaceGone { .. } | SendError::InterfaceDown { .. }
+        ),
+        "{error}"
+    );
+}

@@ -1,0 +1,46 @@
+//! Sending on namespaces of the tests' own: what is reported is what arrived.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails where something is missing"
+)]
+
+mod faults;
+mod frames;
+mod support;
+
+use ringtap_testkit::{Need, alloc, suite, test};
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+fn main() -> std::process::ExitCode {
+    let root = &[Need::Root];
+    suite(vec![
+        test(
+            "queue_arrives_byte_for_byte",
+            root,
+            frames::queue_arrives_byte_for_byte,
+        ),
+        test("one_frame_at_a_time", root, frames::one_frame_at_a_time),
+        test("times_are_kept", root, frames::times_are_kept),
+        test("allocates_nothing", root, frames::allocates_nothing),
+        test(
+            "devices_name_back_ends",
+            root,
+            frames::devices_name_back_ends,
+        ),
+        test(
+            "rejected_frames_are_named",
+            root,
+            faults::rejected_frames_are_named,
+        ),
+        test("another_thread_stops", root, faults::another_thread_stops),
+        test("link_down_midway", root, faults::link_down_midway),
+        test(
+            "full_queue_is_counted_as_the_device_does",
+            root,
+            faults::full_queue_is_counted_as_the_device_does,
+        ),
+        test("device_goes_midway", root, faults::device_goes_midway),
+    ])
+}

@@ -1,0 +1,67 @@
+//! Senders, receivers, frames.
+
+use ringtap_capture::send::{Outgoing, SendOptions, Sender};
+use ringtap_capture::{CaptureOptions, Direction, Next, Source, Timestamp, open};
+use ringtap_testkit::netns::Side;
+
+/// A receiver of all that comes in.
+pub(crate) fn receiver(side: &Side) -> Box<dyn Source> {
+    let options = CaptureOptions {
+        timeout: std::time::Duration::from_millis(20),
+        direction: Direction::In,
+        buffer: 64 << 20,
+        ..CaptureOptions::default()
+    };
+    let device = format!("packet:{}", side.device);
+    side.run(|| open(&device, &options, None)).unwrap()
+}
+
+/// The data of what comes until nothing has come for a while.
+pub(crate) fn drain(source: &mut dyn Source) -> Vec<Vec<u8>> {
+    let mut seen = Vec::new();
+    let mut quiet = 0;
+    while quiet < 4 {
+        match source.next() {
+            Ok(Next::Block(block)) => {
+                quiet = 0;
+                seen.extend(block.packets().map(|packet| packet.data.to_vec()));
+            }
+            Ok(_) => quiet += 1,
+            Err(error) if error.is_transient() => quiet += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(source.stats().unwrap().dropped.ring, Some(0));
+    seen
+}
+
+pub(crate) fn sender(side: &Side, options: &SendOptions) -> Sender {
+    side.run(|| Sender::open(&side.device, options)).unwrap()
+}
+
+/// A broadcast frame of an experimental ethertype with a number in it.
+pub(crate) fn frame(number: u32, len: usize) -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    frame.extend(number.to_be_bytes());
+    frame.resize(len, u8::try_from(number % 251).unwrap());
+    frame
+}
+
+/// So many frames, numbered.
+pub(crate) fn frames(count: u32) -> Vec<Vec<u8>> {
+    let frame = |number| frame(number, 60 + number as usize * 7 % 1400);
+    (0..count).map(frame).collect()
+}
+
+/// Frames to be sent, so many nanoseconds apart.
+pub(crate) fn outgoing(frames: &[Vec<u8>], gap: i64) -> impl Iterator<Item = Outgoing<'_>> {
+    (0..).zip(frames).map(move |(index, frame)| Outgoing {
+        timestamp: Timestamp::from_nanos(index * gap),
+        data: frame,
+    })
+}
+
+pub(crate) fn bytes(frames: &[Vec<u8>]) -> u64 {
+    frames.iter().map(|frame| frame.len() as u64).sum()
+}

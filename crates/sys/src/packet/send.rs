@@ -1,0 +1,218 @@
+//! Sending frames as they are: one, or a batch by one system call (packet(7), sendmmsg(2)).
+//!
+//! What it is: a packet socket for one interface that never waits by itself and receives nothing.
+//! Every frame is either handed to the driver or refused with a reason. What it is not: it keeps no
+//! time and tries nothing again.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use super::layout::option;
+use super::socket::{Socket, link_address};
+use crate::{Error, Result};
+
+/// The most frames that one system call takes.
+pub const BATCH: usize = 256;
+
+/// What a sender is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderOptions<'a> {
+    /// The interface's name, for messages.
+    pub device: &'a str,
+    /// Its index in the calling thread's network namespace.
+    pub ifindex: u32,
+    /// Past the queueing discipline, straight to the driver (`PACKET_QDISC_BYPASS`, Linux 3.14):
+    /// faster; what the driver has no room for is refused at once.
+    pub qdisc_bypass: bool,
+    /// Frames waiting at the driver may take this much memory, in bytes; the kernel counts its own
+    /// overhead too. Beyond the system's limit (`net.core.wmem_max`) only with `CAP_NET_ADMIN`.
+    pub buffer: Option<u32>,
+}
+
+/// Why a frame was not taken.
+#[derive(Debug)]
+pub enum Refused {
+    /// The socket's memory is used up (EAGAIN): [`Sender`] polls writable when there is room.
+    NoRoom,
+    /// The driver's queue is full, or the link has no carrier (ENOBUFS). The device counts the frame
+    /// among those that it dropped on sending.
+    QueueFull,
+    /// The frame is longer than the interface takes (EMSGSIZE).
+    TooLong,
+    /// The frame is shorter than a link-layer header, or cannot be otherwise (EINVAL).
+    Invalid,
+    /// Sending is not possible: the interface is down (ENETDOWN), gone (ENXIO, ENODEV), …
+    Failed(Error),
+}
+
+/// A socket that sends by one interface.
+#[derive(Debug)]
+pub struct Sender {
+    socket: Socket,
+    headers: Headers,
+}
+
+/// The descriptions of a batch for the kernel; their pointers mean something during a call only.
+#[derive(Debug)]
+struct Headers {
+    vectors: Box<[libc::iovec]>,
+    messages: Box<[libc::mmsghdr]>,
+}
+
+// SAFETY: the pointers are written anew before each call that reads them, by the thread that calls;
+// between calls nobody follows them.
+unsafe impl Send for Headers {}
+
+impl Sender {
+    /// Needs `CAP_NET_RAW`.
+    ///
+    /// # Errors
+    /// `socket` fails without the privilege (EPERM); `bind` where there is no such interface
+    /// (ENODEV) or it is down (ENETDOWN).
+    pub fn open(options: &SenderOptions<'_>) -> Result<Self> {
+        let socket = Socket::open(false, options.device)?;
+        if options.qdisc_bypass {
+            socket.set_qdisc_bypass()?;
+        }
+        if let Some(bytes) = options.buffer {
+            socket.set_send_buffer(bytes)?;
+        }
+        socket.bind_for_sending(options.ifindex)?;
+        Ok(Self {
+            socket,
+            headers: Headers::new(),
+        })
+    }
+
+    /// Hands over one frame, from its link-layer header on.
+    ///
+    /// # Errors
+    /// The frame was not sent, and why.
+    pub fn send(&self, frame: &[u8]) -> std::result::Result<(), Refused> {
+        // SAFETY: `frame` is readable for its length and outlives the call.
+        let sent = unsafe {
+            libc::send(
+                self.socket.as_fd().as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        if sent < 0 {
+            return Err(self.refusal("send(AF_PACKET)"));
+        }
+        Ok(())
+    }
+
+    /// Hands over as many of the frames as are taken, from the first on, [`BATCH`] at most; returns
+    /// their number, at least 1 unless there are no frames.
+    ///
+    /// # Errors
+    /// The first frame was not sent, and why.
+    pub fn send_batch(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused> {
+        let count = self.headers.describe(frames);
+        if count == 0 {
+            return Ok(0);
+        }
+        // SAFETY: the first `count` messages were described just now: each points to its vector, and
+        // that to a frame, all of which outlive the call; `count` is at most BATCH, their number.
+        let sent = unsafe {
+            libc::sendmmsg(
+                self.socket.as_fd().as_raw_fd(),
+                self.headers.messages.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        match usize::try_from(sent) {
+            Ok(sent) if sent > 0 => Ok(sent),
+            _ => Err(self.refusal("sendmmsg(AF_PACKET)")),
+        }
+    }
+
+    /// The reason of the call that has just failed.
+    fn refusal(&self, call: &'static str) -> Refused {
+        match std::io::Error::last_os_error().raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) => Refused::NoRoom,
+            Some(libc::ENOBUFS) => Refused::QueueFull,
+            Some(libc::EMSGSIZE) => Refused::TooLong,
+            Some(libc::EINVAL) => Refused::Invalid,
+            _ => Refused::Failed(Error::last(call, self.socket.device())),
+        }
+    }
+}
+
+impl AsFd for Sender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Headers {
+    fn new() -> Self {
+        // SAFETY: all-zero bytes are a valid `mmsghdr`: null pointers and integers.
+        let message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        let vector = libc::iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        };
+        Self {
+            vectors: vec![vector; BATCH].into_boxed_slice(),
+            messages: vec![message; BATCH].into_boxed_slice(),
+        }
+    }
+
+    /// Writes a message for each frame, and returns their number.
+    fn describe(&mut self, frames: &[&[u8]]) -> libc::c_uint {
+        let mut count = 0;
+        let places = self.vectors.iter_mut().zip(&mut *self.messages);
+        for (frame, (vector, message)) in frames.iter().zip(places) {
+            // The kernel only reads from there.
+            vector.iov_base = frame.as_ptr().cast_mut().cast();
+            vector.iov_len = frame.len();
+            message.msg_hdr.msg_iov = vector;
+            message.msg_hdr.msg_iovlen = 1;
+            count += 1;
+        }
+        count
+    }
+}
+
+impl Socket {
+    fn set_qdisc_bypass(&self) -> Result<()> {
+        const CALL: &str = "setsockopt(PACKET_QDISC_BYPASS)";
+        self.set_packet(option::QDISC_BYPASS, &1_i32, CALL)
+    }
+
+    fn set_send_buffer(&self, bytes: u32) -> Result<()> {
+        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        let forced = self.set(
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUFFORCE,
+            &bytes,
+            "setsockopt(SO_SNDBUFFORCE)",
+        );
+        match forced {
+            Err(error) if error.errno() == Some(libc::EPERM) => self.set(
+                libc::SOL_SOCKET,
+                libc::SO_SNDBUF,
+                &bytes,
+                "setsockopt(SO_SNDBUF)",
+            ),
+            result => result,
+        }
+    }
+
+    /// Ties the socket to an interface without receiving from it: protocol 0 is none.
+    fn bind_for_sending(&self, ifindex: u32) -> Result<()> {
+        let mut address = link_address(ifindex);
+        address.sll_protocol = 0;
+        let len = super::layout::len_of::<libc::sockaddr_ll>();
+        let fd = self.as_fd().as_raw_fd();
+        // SAFETY: `address` is readable for `len` bytes and outlives the call.
+        let result = unsafe { libc::bind(fd, (&raw const address).cast(), len) };
+        if result < 0 {
+            return Err(Error::last("bind(AF_PACKET)", self.device()));
+        }
+        Ok(())
+    }
+}
