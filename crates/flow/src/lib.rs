@@ -5,6 +5,7 @@
 //! the packets, or is passed in.
 #![forbid(unsafe_code)]
 
+pub mod export;
 mod record;
 mod sink;
 

@@ -207,6 +207,16 @@ impl Default for FlowKey {
     }
 }
 
+impl Default for Sampling {
+    /// No sampling: each packet.
+    fn default() -> Self {
+        Self {
+            one_in: NonZeroU32::MIN,
+            mode: SamplingMode::Deterministic,
+        }
+    }
+}
+
 impl FlowRecord {
     /// Packets of both directions.
     #[must_use]

@@ -1,0 +1,147 @@
+//! The encoder of any version.
+
+use super::ipfix::Ipfix;
+use super::session::Session;
+use super::v5::V5;
+use super::v9::V9;
+use super::{
+    ExportCounters, ExportError, ExportOptions, MIN_MESSAGE, MessageSink, Statistics,
+    V5_MAX_SAMPLING, Version,
+};
+use crate::FlowRecord;
+
+/// Turns records into messages of one session.
+#[derive(Debug)]
+pub struct Encoder(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    V5(Box<V5>),
+    V9(Box<Session<V9>>),
+    Ipfix(Box<Session<Ipfix>>),
+}
+
+impl Encoder {
+    /// An encoder whose memory does not grow with what it encodes.
+    ///
+    /// # Errors
+    /// When the version cannot express an option, or messages are too short.
+    pub fn new(options: ExportOptions) -> Result<Self, ExportError> {
+        if options.max_message < MIN_MESSAGE {
+            return Err(ExportError::MessageTooShort {
+                limit: options.max_message,
+            });
+        }
+        let kind = match options.version {
+            Version::V5 => {
+                let one_in = options.sampling.one_in.get();
+                if one_in > V5_MAX_SAMPLING {
+                    return Err(ExportError::SamplingBeyondV5 { one_in });
+                }
+                let domain = options.domain;
+                if domain > u8::MAX.into() {
+                    return Err(ExportError::DomainBeyondV5 { domain });
+                }
+                Kind::V5(Box::new(V5::new(options)))
+            }
+            Version::V9 => Kind::V9(Box::new(Session::new(options))),
+            Version::Ipfix => Kind::Ipfix(Box::new(Session::new(options))),
+        };
+        Ok(Self(kind))
+    }
+
+    /// Takes the record of a flow. It waits in a message until that is full, or until it has waited
+    /// for [`ExportOptions::hold`].
+    ///
+    /// A record of two directions becomes two records where the version has one direction only.
+    pub fn record(&mut self, record: &FlowRecord, sink: &mut impl MessageSink) {
+        match &mut self.0 {
+            Kind::V5(v5) => each_direction(record, |record| v5.record(record, sink)),
+            Kind::V9(session) => each_direction(record, |record| session.record(record, sink)),
+            Kind::Ipfix(session) => session.record(record, sink),
+        }
+    }
+
+    /// Tells the time, in nanoseconds since 1970, by the clock of the packets: it stands in the
+    /// headers of messages. Sends what has waited for long enough, and repeats templates and options
+    /// that are due.
+    pub fn advance(&mut self, now_ns: u64, sink: &mut impl MessageSink) {
+        match &mut self.0 {
+            Kind::V5(v5) => v5.advance(now_ns, sink),
+            Kind::V9(session) => session.advance(now_ns, sink),
+            Kind::Ipfix(session) => session.advance(now_ns, sink),
+        }
+    }
+
+    /// What the next statistics will say; v5 has none.
+    pub fn set_statistics(&mut self, statistics: Statistics) {
+        match &mut self.0 {
+            Kind::V5(_) => {}
+            Kind::V9(session) => session.set_statistics(statistics),
+            Kind::Ipfix(session) => session.set_statistics(statistics),
+        }
+    }
+
+    /// Sends what waits, and the statistics for the last time.
+    pub fn finish(&mut self, sink: &mut impl MessageSink) {
+        match &mut self.0 {
+            Kind::V5(v5) => v5.send(sink),
+            Kind::V9(session) => session.finish(sink),
+            Kind::Ipfix(session) => session.finish(sink),
+        }
+    }
+
+    /// A new session begins, over a new connection: sequence numbers begin at zero, and templates are
+    /// sent before the next flows.
+    pub fn restart(&mut self) {
+        match &mut self.0 {
+            Kind::V5(v5) => v5.restart(),
+            Kind::V9(session) => session.restart(),
+            Kind::Ipfix(session) => session.restart(),
+        }
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn counters(&self) -> ExportCounters {
+        match &self.0 {
+            Kind::V5(v5) => v5.counters,
+            Kind::V9(session) => session.counters,
+            Kind::Ipfix(session) => session.counters,
+        }
+    }
+}
+
+/// The record of each direction, as a record of its own.
+fn each_direction(record: &FlowRecord, mut take: impl FnMut(&FlowRecord)) {
+    let Some(reverse) = record.reverse else {
+        take(record);
+        return;
+    };
+    let mut one = record.clone();
+    one.reverse = None;
+    take(&one);
+    let key = &mut one.key;
+    std::mem::swap(&mut key.source, &mut key.destination);
+    match key.icmp() {
+        Some((kind, code)) => {
+            key.destination_port = u16::from_be_bytes([answer(kind, key.protocol), code]);
+        }
+        None => std::mem::swap(&mut key.source_port, &mut key.destination_port),
+    }
+    if let Some(macs) = &mut one.macs {
+        std::mem::swap(&mut macs.source, &mut macs.destination);
+    }
+    one.forward = reverse;
+    take(&one);
+}
+
+/// The type of the messages that answer those of a type (RFC 792, RFC 4443); itself where none does.
+fn answer(kind: u8, protocol: u8) -> u8 {
+    const ICMP: u8 = 1;
+    match (protocol == ICMP, kind) {
+        (true, 8) => 0,
+        (true, 13 | 15 | 17) | (false, 128) => kind + 1,
+        _ => kind,
+    }
+}

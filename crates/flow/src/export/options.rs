@@ -1,0 +1,91 @@
+//! Options: what an exporter tells of itself, besides flows.
+
+use super::element::Element;
+use crate::Sampling;
+
+/// Template of the sampling options.
+const SAMPLING_ID: u16 = 256;
+/// Template of the statistics.
+const STATISTICS_ID: u16 = 257;
+
+/// What the metering and exporting process tells of itself (RFC 7011, section 4, and the fields of
+/// NetFlow v9 for the same).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Active time-out in seconds (36).
+    pub active_timeout: u16,
+    /// Inactive time-out in seconds (37).
+    pub idle_timeout: u16,
+    /// Flows metered (163).
+    pub observed_flows: u64,
+    /// Packets seen but not metered: without IP, not decodable (164).
+    pub ignored_packets: u64,
+    /// Records of flows that could not be sent (166).
+    pub not_sent_flows: u64,
+}
+
+/// What was sent, for the statistics.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
+    pub(crate) messages: u64,
+    pub(crate) flows: u64,
+}
+
+/// One record of options with its template. The scope is the whole exporter.
+#[derive(Clone, Debug)]
+pub(crate) struct OptionsRecord {
+    pub(crate) id: u16,
+    pub(crate) values: Vec<(Element, u64)>,
+}
+
+const fn iana(id: u16, length: u16) -> Element {
+    Element {
+        id,
+        enterprise: 0,
+        length,
+    }
+}
+
+impl OptionsRecord {
+    /// The sampling, twice: by NetFlow's older elements, and by those of PSAMP (RFC 5477) for
+    /// counting: 1 packet taken, the others left out. Some collectors know the one, some the other.
+    /// `selectorId` (302) and `selectorAlgorithm` (304) are left out, since with them nfdump 1.7.1
+    /// does not find the sampling of flows that don't name a selector each.
+    pub(crate) fn sampling(sampling: Sampling) -> Self {
+        let interval = u64::from(sampling.one_in.get());
+        Self {
+            id: SAMPLING_ID,
+            values: vec![
+                (iana(34, 4), interval),
+                (iana(35, 1), sampling.mode as u64),
+                (iana(305, 4), 1),
+                (iana(306, 4), interval - 1),
+            ],
+        }
+    }
+
+    pub(crate) fn statistics(statistics: &Statistics, sent: Sent) -> Self {
+        Self {
+            id: STATISTICS_ID,
+            values: vec![
+                (iana(36, 2), statistics.active_timeout.into()),
+                (iana(37, 2), statistics.idle_timeout.into()),
+                (iana(40, 8), sent.bytes),
+                (iana(41, 8), sent.messages),
+                (iana(42, 8), sent.flows),
+                (iana(163, 8), statistics.observed_flows),
+                (iana(164, 8), statistics.ignored_packets),
+                (iana(166, 8), statistics.not_sent_flows),
+            ],
+        }
+    }
+
+    /// Appends the values, each in the bytes of its element.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        for &(element, value) in &self.values {
+            let bytes = value.to_be_bytes();
+            out.extend_from_slice(&bytes[bytes.len() - usize::from(element.length)..]);
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! What NetFlow v9 and IPFIX share: templates on demand and their refresh, records gathered into
+//! sets, sets into messages.
+
+use super::element::Column;
+use super::options::{OptionsRecord, Sent, Statistics};
+use super::template::{Dialect, SHAPES, Shape, Template};
+use super::{ExportCounters, ExportOptions, Message, MessageKind, MessageSink};
+use crate::FlowRecord;
+
+/// What differs between v9 and IPFIX on the wire.
+pub(crate) trait Protocol {
+    /// Bytes of a message's header.
+    const HEADER: usize;
+    /// Sets are filled up to a multiple of so many bytes.
+    const ALIGNMENT: usize;
+    /// The set that holds templates.
+    const TEMPLATE_SET: u16;
+    /// The set that holds templates of options.
+    const OPTIONS_TEMPLATE_SET: u16;
+
+    fn new(options: &ExportOptions) -> Self;
+
+    fn dialect(&self) -> Dialect;
+
+    /// Whether a record's times can be told in the message that is being filled; `empty` tells that
+    /// it holds no other.
+    fn fits_clock(&mut self, record: &FlowRecord, now_ns: u64, empty: bool) -> Clock;
+
+    /// When uptime began, in milliseconds since 1970.
+    fn boot_ms(&self) -> u64;
+
+    /// Fills in the header of a whole message, and counts it for the sequence number.
+    fn seal(&mut self, message: &mut [u8], records: u16, data_records: u16, now_ns: u64);
+
+    /// A new session begins: sequence numbers begin anew.
+    fn restart(&mut self);
+
+    fn put_template(template: &Template, out: &mut Vec<u8>);
+    fn put_options_template(record: &OptionsRecord, out: &mut Vec<u8>);
+    fn put_scope(&self, out: &mut Vec<u8>);
+}
+
+/// How a record's times go with the clock of the message that is being filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// They can be told in it.
+    Fits,
+    /// They can be told in the next one.
+    NeedsNewMessage,
+    /// They were cut.
+    Clamped,
+}
+
+const SET_HEADER: usize = 4;
+
+/// A message that is being filled.
+#[derive(Debug)]
+struct Draft {
+    bytes: Vec<u8>,
+    /// Where the open set begins, and its number.
+    set: Option<(usize, u16)>,
+    /// Records of all kinds, templates included.
+    records: u16,
+    /// The time when its last record came, or the latest in a record. It stands in the header: what
+    /// the clock has become since may be too far from the records' times for NetFlow.
+    time_ns: u64,
+}
+
+/// An exporter's session with its collectors.
+#[derive(Debug)]
+pub(crate) struct Session<P> {
+    protocol: P,
+    options: ExportOptions,
+    /// By shape; made when the first record of it comes.
+    templates: Vec<Option<Template>>,
+    flows: Draft,
+    /// When the first record went into `flows`.
+    waiting_since: Option<u64>,
+    other: Draft,
+    now_ns: u64,
+    refreshed_ns: Option<u64>,
+    messages_since_refresh: u32,
+    statistics: Statistics,
+    pub(crate) counters: ExportCounters,
+}
+
+impl<P: Protocol> Session<P> {
+    pub(crate) fn new(options: ExportOptions) -> Self {
+        let limit = usize::from(options.max_message);
+        Self {
+            protocol: P::new(&options),
+            options,
+            templates: vec![None; SHAPES],
+            flows: Draft::new::<P>(limit),
+            waiting_since: None,
+            other: Draft::new::<P>(limit),
+            now_ns: 0,
+            refreshed_ns: None,
+            messages_since_refresh: 0,
+            statistics: Statistics::default(),
+            counters: ExportCounters::default(),
+        }
+    }
+
+    pub(crate) fn record(&mut self, record: &FlowRecord, sink: &mut impl MessageSink) {
+        let dialect = self.protocol.dialect();
+        let shape = Shape::of(record, dialect);
+        let slot = &mut self.templates[shape.index()];
+        let template = slot.get_or_insert_with(|| shape.template(dialect));
+        let (id, length) = (template.id, template.record_length);
+        if !self
+            .flows
+            .has_room::<P>(id, length, self.options.max_message)
+        {
+            self.send_flows(sink);
+        }
+        self.keep_clock(record, sink);
+        self.waiting_since.get_or_insert(self.now_ns);
+        self.flows.open::<P>(id);
+        let Some(template) = &self.templates[shape.index()] else {
+            return;
+        };
+        for &column in &template.columns {
+            Column::put(
+                column,
+                record,
+                self.protocol.boot_ms(),
+                &mut self.flows.bytes,
+            );
+        }
+        self.flows.records += 1;
+        self.flows.time_ns = self.flows.time_ns.max(self.now_ns).max(latest(record));
+    }
+
+    fn keep_clock(&mut self, record: &FlowRecord, sink: &mut impl MessageSink) {
+        let fits = |session: &mut Self| {
+            let empty = session.flows.records == 0;
+            session.protocol.fits_clock(record, session.now_ns, empty)
+        };
+        let mut clock = fits(self);
+        if clock == Clock::NeedsNewMessage {
+            self.send_flows(sink);
+            clock = fits(self);
+        }
+        self.counters.clamped += u64::from(clock == Clock::Clamped);
+    }
+
+    pub(crate) fn advance(&mut self, now_ns: u64, sink: &mut impl MessageSink) {
+        self.now_ns = now_ns;
+        let hold = u64::try_from(self.options.hold.as_nanos()).unwrap_or(u64::MAX);
+        let waited = self.waiting_since.map(|since| now_ns.abs_diff(since));
+        if waited.is_some_and(|waited| waited >= hold) {
+            self.send_flows(sink);
+        }
+        if self.refreshed_ns.is_some() && self.refresh_is_due() {
+            self.announce_all(sink);
+        }
+    }
+
+    pub(crate) fn set_statistics(&mut self, statistics: Statistics) {
+        self.statistics = statistics;
+    }
+
+    pub(crate) fn finish(&mut self, sink: &mut impl MessageSink) {
+        self.send_flows(sink);
+        if self.refreshed_ns.is_none() {
+            self.announce_all(sink);
+        } else {
+            self.send_options(sink);
+        }
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.protocol.restart();
+        self.refreshed_ns = None;
+        self.messages_since_refresh = 0;
+        for template in self.templates.iter_mut().flatten() {
+            template.announced = false;
+        }
+    }
+
+    fn refresh_is_due(&self) -> bool {
+        let Some(last) = self.refreshed_ns else {
+            return true;
+        };
+        self.options.refresh.is_some_and(|refresh| {
+            // Time that goes backwards is a new time.
+            u128::from(self.now_ns.abs_diff(last)) >= refresh.interval.as_nanos()
+                || self.messages_since_refresh >= refresh.messages
+        })
+    }
+
+    /// Sends the flows that wait, after what a collector needs to understand them.
+    fn send_flows(&mut self, sink: &mut impl MessageSink) {
+        if self.flows.records == 0 {
+            return;
+        }
+        if self.refresh_is_due() {
+            self.announce_all(sink);
+        } else {
+            self.announce(|template| !template.announced, sink);
+        }
+        self.waiting_since = None;
+        self.messages_since_refresh = self.messages_since_refresh.saturating_add(1);
+        let flows = self.flows.records;
+        self.flows.close::<P>();
+        let time_ns = self.flows.time_ns;
+        self.protocol
+            .seal(&mut self.flows.bytes, flows, flows, time_ns);
+        self.counters.flows += u64::from(flows);
+        self.counters.messages += 1;
+        self.counters.bytes += self.flows.bytes.len() as u64;
+        sink.message(Message {
+            bytes: &self.flows.bytes,
+            kind: MessageKind::Flows,
+            flows: flows.into(),
+        });
+        self.flows.clear::<P>();
+    }
+
+    fn announce_all(&mut self, sink: &mut impl MessageSink) {
+        self.refreshed_ns = Some(self.now_ns);
+        self.messages_since_refresh = 0;
+        self.announce(|_| true, sink);
+        self.send_options_templates(sink);
+        self.send_options(sink);
+    }
+
+    /// Sends the templates that `select` chooses, in as few messages as hold them.
+    fn announce(&mut self, select: impl Fn(&Template) -> bool, sink: &mut impl MessageSink) {
+        let mut templates = std::mem::take(&mut self.templates);
+        for template in templates.iter_mut().flatten().filter(|t| select(t)) {
+            // Enterprise elements take 8 bytes, IANA's 4.
+            let most = SET_HEADER + 8 * template.columns.len();
+            if !self
+                .other
+                .has_room::<P>(P::TEMPLATE_SET, most, self.options.max_message)
+            {
+                self.send_other(MessageKind::Templates, 0, sink);
+            }
+            self.other.open::<P>(P::TEMPLATE_SET);
+            P::put_template(template, &mut self.other.bytes);
+            self.other.records += 1;
+            template.announced = true;
+        }
+        self.templates = templates;
+        self.send_other(MessageKind::Templates, 0, sink);
+    }
+
+    fn option_records(&self) -> [OptionsRecord; 2] {
+        let sent = Sent {
+            bytes: self.counters.bytes,
+            messages: self.counters.messages,
+            flows: self.counters.flows,
+        };
+        [
+            OptionsRecord::sampling(self.options.sampling),
+            OptionsRecord::statistics(&self.statistics, sent),
+        ]
+    }
+
+    fn send_options_templates(&mut self, sink: &mut impl MessageSink) {
+        for record in self.option_records() {
+            self.other.open::<P>(P::OPTIONS_TEMPLATE_SET);
+            P::put_options_template(&record, &mut self.other.bytes);
+            self.other.records += 1;
+            // In a set of its own: pmacct 1.7.7 reads no second one.
+            self.other.close::<P>();
+        }
+        self.send_other(MessageKind::OptionsTemplates, 0, sink);
+    }
+
+    fn send_options(&mut self, sink: &mut impl MessageSink) {
+        for record in self.option_records() {
+            self.other.open::<P>(record.id);
+            self.protocol.put_scope(&mut self.other.bytes);
+            record.put(&mut self.other.bytes);
+            self.other.records += 1;
+        }
+        self.send_other(MessageKind::Options, self.other.records, sink);
+    }
+
+    fn send_other(&mut self, kind: MessageKind, data_records: u16, sink: &mut impl MessageSink) {
+        if self.other.records == 0 {
+            return;
+        }
+        self.other.close::<P>();
+        let now_ns = self.now_ns.max(self.flows.time_ns);
+        let records = self.other.records;
+        self.protocol
+            .seal(&mut self.other.bytes, records, data_records, now_ns);
+        self.counters.messages += 1;
+        self.counters.bytes += self.other.bytes.len() as u64;
+        sink.message(Message {
+            bytes: &self.other.bytes,
+            kind,
+            flows: 0,
+        });
+        self.other.clear::<P>();
+    }
+}
+
+/// The latest time in a record.
+pub(crate) fn latest(record: &FlowRecord) -> u64 {
+    let reverse = record.reverse.map_or(0, |reverse| reverse.last_ns);
+    record.forward.last_ns.max(reverse)
+}
+
+impl Draft {
+    fn new<P: Protocol>(limit: usize) -> Self {
+        let mut bytes = Vec::with_capacity(limit);
+        bytes.resize(P::HEADER, 0);
+        Self {
+            bytes,
+            set: None,
+            records: 0,
+            time_ns: 0,
+        }
+    }
+
+    fn clear<P: Protocol>(&mut self) {
+        self.bytes.truncate(P::HEADER);
+        self.set = None;
+        self.records = 0;
+        self.time_ns = 0;
+    }
+
+    /// Whether `length` bytes more fit, with the header and padding of their set.
+    fn has_room<P: Protocol>(&self, set: u16, length: usize, limit: u16) -> bool {
+        let is_open = self.set.is_some_and(|(_, open)| open == set);
+        let header = if is_open { 0 } else { SET_HEADER };
+        let padding = 2 * (P::ALIGNMENT - 1);
+        self.bytes.len() + header + length + padding <= usize::from(limit)
+            && self.records < u16::MAX
+    }
+
+    /// Opens a set, unless it is open.
+    fn open<P: Protocol>(&mut self, set: u16) {
+        if self.set.is_some_and(|(_, open)| open == set) {
+            return;
+        }
+        self.close::<P>();
+        self.set = Some((self.bytes.len(), set));
+        self.bytes.extend_from_slice(&set.to_be_bytes());
+        self.bytes.extend_from_slice(&[0, 0]);
+    }
+
+    /// Fills the open set up and writes its length.
+    fn close<P: Protocol>(&mut self) {
+        let Some((start, _)) = self.set.take() else {
+            return;
+        };
+        let padded = self.bytes.len().next_multiple_of(P::ALIGNMENT);
+        self.bytes.resize(padded, 0);
+        let length = u16::try_from(padded - start).unwrap_or(u16::MAX);
+        self.bytes[start + 2..start + SET_HEADER].copy_from_slice(&length.to_be_bytes());
+    }
+}

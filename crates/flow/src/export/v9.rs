@@ -1,0 +1,150 @@
+//! NetFlow v9 (RFC 3954): its header, its templates, and its clock.
+//!
+//! Times are milliseconds of the exporter's uptime in 32 bits. The header tells what the uptime is at
+//! a whole second; it is rounded up, so that no flow is later than its message. An uptime is thus one
+//! of the packets' clock and no matter of the machine; it begins an hour before the first flow that is
+//! exported. Should a flow come that is earlier still, or 49 days later, uptime begins anew, as if the
+//! exporter had been started again.
+
+use super::element::{Column, uptime};
+use super::options::OptionsRecord;
+use super::session::{Clock, Protocol, latest};
+use super::template::{Dialect, Template};
+use super::{ExportOptions, count, saturate};
+use crate::FlowRecord;
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+/// How long before the first flow uptime begins.
+const MARGIN_MS: u64 = 3_600_000;
+/// Scope field type "System", with a value of 4 bytes.
+const SCOPE_SYSTEM: [u8; 4] = [0, 1, 0, 4];
+
+#[derive(Debug)]
+pub(crate) struct V9 {
+    source: u32,
+    sequence: u32,
+    uptime: Uptime,
+}
+
+/// The clock that NetFlow v5 and v9 tell times by.
+#[derive(Debug, Default)]
+pub(crate) struct Uptime {
+    boot_ms: Option<u64>,
+}
+
+impl Uptime {
+    /// Milliseconds since 1970 at which uptime is 0.
+    pub(crate) fn boot_ms(&self) -> u64 {
+        self.boot_ms.unwrap_or_default()
+    }
+
+    /// Makes room for a record's times, where that doesn't change those of records before it in the
+    /// same message.
+    pub(crate) fn fit(&mut self, record: &FlowRecord, now_ns: u64, empty: bool) -> Clock {
+        let first_ms = earliest(record) / NANOS_PER_MILLI;
+        let end_ms = whole_second(now_ns.max(latest(record))) * 1000;
+        let span = u64::from(u32::MAX);
+        let fits = |boot: u64| boot <= first_ms && end_ms - boot <= span;
+        if self.boot_ms.is_some_and(fits) {
+            return Clock::Fits;
+        }
+        if !empty {
+            return Clock::NeedsNewMessage;
+        }
+        let boot = first_ms
+            .saturating_sub(MARGIN_MS)
+            .max(end_ms.saturating_sub(span));
+        self.boot_ms = Some(boot);
+        if boot <= first_ms {
+            Clock::Fits
+        } else {
+            Clock::Clamped
+        }
+    }
+}
+
+fn earliest(record: &FlowRecord) -> u64 {
+    let reverse = record.reverse.map_or(u64::MAX, |reverse| reverse.first_ns);
+    record.forward.first_ns.min(reverse)
+}
+
+/// Seconds since 1970, rounded up.
+fn whole_second(time_ns: u64) -> u64 {
+    time_ns.div_ceil(NANOS_PER_SECOND)
+}
+
+impl Protocol for V9 {
+    const HEADER: usize = 20;
+    const ALIGNMENT: usize = 4;
+    const TEMPLATE_SET: u16 = 0;
+    const OPTIONS_TEMPLATE_SET: u16 = 1;
+
+    fn new(options: &ExportOptions) -> Self {
+        Self {
+            source: options.domain,
+            sequence: 0,
+            uptime: Uptime::default(),
+        }
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::V9
+    }
+
+    fn fits_clock(&mut self, record: &FlowRecord, now_ns: u64, empty: bool) -> Clock {
+        self.uptime.fit(record, now_ns, empty)
+    }
+
+    fn boot_ms(&self) -> u64 {
+        self.uptime.boot_ms()
+    }
+
+    fn seal(&mut self, message: &mut [u8], records: u16, _data_records: u16, now_ns: u64) {
+        let seconds = whole_second(now_ns);
+        let uptime = uptime(
+            seconds.saturating_mul(NANOS_PER_SECOND),
+            self.uptime.boot_ms(),
+        );
+        let header = &mut message[..Self::HEADER];
+        header[..2].copy_from_slice(&9u16.to_be_bytes());
+        header[2..4].copy_from_slice(&records.to_be_bytes());
+        header[4..8].copy_from_slice(&uptime.to_be_bytes());
+        header[8..12].copy_from_slice(&saturate(seconds).to_be_bytes());
+        header[12..16].copy_from_slice(&self.sequence.to_be_bytes());
+        header[16..].copy_from_slice(&self.source.to_be_bytes());
+        // Messages are counted, not flows (section 5.1).
+        self.sequence = self.sequence.wrapping_add(1);
+    }
+
+    fn restart(&mut self) {
+        self.sequence = 0;
+    }
+
+    fn put_template(template: &Template, out: &mut Vec<u8>) {
+        out.extend_from_slice(&template.id.to_be_bytes());
+        let fields = count(template.columns.len());
+        out.extend_from_slice(&fields.to_be_bytes());
+        for element in template.columns.iter().copied().map(Column::element) {
+            out.extend_from_slice(&element.id.to_be_bytes());
+            out.extend_from_slice(&element.length.to_be_bytes());
+        }
+    }
+
+    fn put_options_template(record: &OptionsRecord, out: &mut Vec<u8>) {
+        out.extend_from_slice(&record.id.to_be_bytes());
+        let scope_length = count(SCOPE_SYSTEM.len());
+        out.extend_from_slice(&scope_length.to_be_bytes());
+        let length = count(4 * record.values.len());
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&SCOPE_SYSTEM);
+        for (element, _) in &record.values {
+            out.extend_from_slice(&element.id.to_be_bytes());
+            out.extend_from_slice(&element.length.to_be_bytes());
+        }
+    }
+
+    fn put_scope(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.source.to_be_bytes());
+    }
+}
