@@ -13,8 +13,9 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   demo [--quick]   ringtap at work on traffic of its own
-  bench NAME [--quick]
-                   ringtap measured against its peers; all: every benchmark
+  bench NAME [--quick] [--case TEXT]
+                   ringtap measured against its peers; all: every benchmark; only cases whose title
+                   has the text
   agree [--full]   every engine that runs filters, held against libpcap on the corpus of
                    expressions; in full, on all packets and with every program in the kernel
   test             every check of the project; the last line is the summary
@@ -28,8 +29,13 @@ fn main() -> ExitCode {
         ["demo", "--quick"] => demo::run(true),
         ["agree"] => agree::run(false),
         ["agree", "--full"] => agree::run(true),
-        ["bench", name] => bench::run(name, false),
-        ["bench", name, "--quick"] => bench::run(name, true),
+        ["bench", name, ref options @ ..] => match bench::Options::parse(options) {
+            Some(options) => bench::run(name, &options),
+            None => {
+                eprint!("{USAGE}");
+                ExitCode::from(2)
+            }
+        },
         ["test"] => test::run(),
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");

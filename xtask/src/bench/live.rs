@@ -64,6 +64,9 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
             .write_file(&file)
             .map_err(|error| format!("the traffic: {error}"))?;
         let case = format!("{mix}, {packets} packets at {PPS} a second");
+        if !session.wants(&case) {
+            continue;
+        }
         let pair = VethPair::new();
         let replay = Replay::new(&file, Rate::Pps(PPS));
         let setting = Setting {

@@ -57,19 +57,46 @@ const BENCHES: [Bench; 5] = [
     ),
 ];
 
+/// What the command line asks of a benchmark.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Less data and fewer pairs: to see that it works, not to compare.
+    quick: bool,
+    /// Only cases whose title has this text.
+    case: Option<String>,
+}
+
+impl Options {
+    /// What follows the benchmark's name; nothing where that is not understood.
+    pub(crate) fn parse(words: &[&str]) -> Option<Self> {
+        let mut options = Self::default();
+        let mut words = words.iter();
+        while let Some(&word) = words.next() {
+            match word {
+                "--quick" => options.quick = true,
+                "--case" => options.case = Some((*words.next()?).to_owned()),
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
 /// What the benchmarks of a run share.
 struct Session {
     /// ringtap, built with `--release`.
     ringtap: PathBuf,
     /// Less data and fewer pairs: to see that it works, not to compare.
     quick: bool,
+    /// Only cases whose title has this text.
+    case: Option<String>,
     machine: Machine,
     csv: File,
     name: &'static str,
 }
 
 /// Runs one benchmark, or `all`.
-pub(crate) fn run(name: &str, quick: bool) -> ExitCode {
+pub(crate) fn run(name: &str, options: &Options) -> ExitCode {
     let chosen: Vec<&Bench> = BENCHES
         .iter()
         .filter(|bench| name == "all" || bench.0 == name)
@@ -82,7 +109,7 @@ pub(crate) fn run(name: &str, quick: bool) -> ExitCode {
         return ExitCode::from(2);
     }
     for bench in chosen {
-        if let Err(reason) = run_one(bench, quick) {
+        if let Err(reason) = run_one(bench, options) {
             eprintln!("{}: {reason}", bench.0);
             return ExitCode::FAILURE;
         }
@@ -90,7 +117,7 @@ pub(crate) fn run(name: &str, quick: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run_one(&(name, purpose, body): &Bench, quick: bool) -> Result<(), String> {
+fn run_one(&(name, purpose, body): &Bench, options: &Options) -> Result<(), String> {
     let repository = ringtap_testkit::repository();
     let mut cargo = process::cargo(&repository);
     process::check(cargo.args(["build", "--quiet", "--release", "--package", "ringtap"]))?;
@@ -104,7 +131,8 @@ fn run_one(&(name, purpose, body): &Bench, quick: bool) -> Result<(), String> {
     let csv = open_csv(&repository, name).map_err(|error| format!("bench-out: {error}"))?;
     body(&mut Session {
         ringtap,
-        quick,
+        quick: options.quick,
+        case: options.case.clone(),
         machine,
         csv,
         name,
@@ -127,6 +155,13 @@ fn open_csv(repository: &Path, name: &str) -> io::Result<File> {
 }
 
 impl Session {
+    /// Whether a case of that title is asked for.
+    fn wants(&self, title: &str) -> bool {
+        self.case
+            .as_ref()
+            .is_none_or(|case| title.contains(case.as_str()))
+    }
+
     fn pairs(&self) -> usize {
         if self.quick { 2 } else { 5 }
     }
@@ -166,5 +201,22 @@ impl Session {
              \"{contender}\",{metric},{value}"
         )
         .map_err(|error| format!("bench-out: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+
+    #[test]
+    fn options_are_understood_or_refused() {
+        let both = Options {
+            quick: true,
+            case: Some("tcx".to_owned()),
+        };
+        assert_eq!(Options::parse(&[]), Some(Options::default()));
+        assert_eq!(Options::parse(&["--case", "tcx", "--quick"]), Some(both));
+        assert_eq!(Options::parse(&["--case"]), None);
+        assert_eq!(Options::parse(&["--fast"]), None);
     }
 }

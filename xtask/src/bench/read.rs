@@ -56,6 +56,9 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
                 made.packets,
                 filter.unwrap_or("no filter")
             );
+            if !session.wants(&case) {
+                continue;
+            }
             let ringtap = session.ringtap.clone();
             let (comparison, rows) =
                 pairs::run(&case, "tcpdump", &[SECONDS], session.pairs(), |side| {

@@ -103,6 +103,9 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
             packets,
         };
         let case = format!("{count} filters, frames of {size} bytes, {packets} of them");
+        if !session.wants(&case) {
+            continue;
+        }
         let (comparison, rows) =
             pairs::run(&case, "XDP drop", &METRICS, session.pairs(), |side| {
                 setting.measure(side)

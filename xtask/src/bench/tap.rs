@@ -145,8 +145,12 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
             tcpdump: &tcpdump,
             packets,
         };
+        let title = setting.title();
+        if !session.wants(&title) {
+            continue;
+        }
         let (comparison, rows) = pairs::run(
-            &setting.title(),
+            &title,
             case.peer.name(),
             &METRICS,
             session.pairs(),
@@ -194,13 +198,16 @@ impl Setting<'_> {
             ..
         } = self.case;
         let mode = if steal { "steal" } else { "copy" };
+        let peer = self.case.peer.name();
         let kept = if snaplen == WHOLE {
             "whole".to_owned()
         } else {
             format!("up to {snaplen} bytes")
         };
         let packets = self.packets;
-        format!("{engine}, {mode}, {senders} x {packets} frames of {size} bytes, {kept}")
+        format!(
+            "{engine}, {mode}, {senders} x {packets} frames of {size} bytes, {kept}, against {peer}"
+        )
     }
 
     fn measure(&self, side: Side) -> Result<Vec<f64>, String> {

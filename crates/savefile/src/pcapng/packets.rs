@@ -326,7 +326,7 @@ impl<'a> BlockPackets<'a> {
     }
 
     /// The next packet, with the bytes of its options.
-    #[inline]
+    #[inline(always)]
     fn next_raw(&mut self) -> Option<(Packet<'a>, &'a [u8])> {
         let order = self.encoding.byte_order;
         let [t0, t1, t2, t3, l0, l1, l2, l3] = *self.rest.first_chunk()?;
@@ -343,7 +343,7 @@ impl<'a> BlockPackets<'a> {
     }
 
     /// The packet of an enhanced or obsolete packet block; they differ in the interface only.
-    #[inline]
+    #[inline(always)]
     fn packet(&self, body: &'a [u8], interface: u32) -> Option<(Packet<'a>, &'a [u8])> {
         let order = self.encoding.byte_order;
         let (fixed, rest) = body.split_first_chunk::<EPB_FIXED>()?;
@@ -406,6 +406,12 @@ impl<'a> BlockPackets<'a> {
             data: body.get(SPB_FIXED..)?.get(..caplen as usize)?,
         };
         Some((packet, &[]))
+    }
+
+    /// The next packet, its flags left aside, for which its options would have to be read.
+    #[inline(always)]
+    pub(crate) fn next_without_flags(&mut self) -> Option<Packet<'a>> {
+        self.next_raw().map(|(packet, _)| packet)
     }
 
     #[inline]

@@ -5,7 +5,8 @@ use std::io::Write;
 use crate::pcap::{
     FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, RECORD_HEADER, fcs_bits, link_type_field,
 };
-use crate::run::{Encoding, LengthOrder, PcapEncoding};
+use crate::pcapng::BlockPackets;
+use crate::run::{Encoding, LengthOrder, PcapEncoding, PcapngEncoding};
 use crate::write::output::{Framing, Mark, Output, Pieces};
 use crate::write::{Totals, WriteError, WriteErrorKind};
 use crate::{ByteOrder, Interface, LinkType, Packet, Resolution, Run};
@@ -269,7 +270,7 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
     /// # Errors
     /// A packet of another link type than the file's; an output that fails, if what is pending
     /// had to be written.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, packet: &Packet<'d>) -> Result<(), WriteError> {
         if self.writer.mixed {
             self.writer.check_link_type(packet.interface)?;
@@ -311,8 +312,23 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
                 output.count(run.len() as u64);
                 Ok(())
             }
-            _ => run.packets().try_for_each(|packet| self.push(&packet)),
+            Encoding::Pcapng(encoding) => self.push_blocks(run.bytes(), encoding),
+            Encoding::Pcap(_) => run.packets().try_for_each(|packet| self.push(&packet)),
         }
+    }
+
+    /// Adds the packets of pcapng blocks, in a loop of its own: a record has no place for what their
+    /// options say, so nothing looks at them.
+    fn push_blocks(
+        &mut self,
+        bytes: &'d [u8],
+        encoding: PcapngEncoding<'d>,
+    ) -> Result<(), WriteError> {
+        let mut blocks = BlockPackets::new(bytes, encoding);
+        while let Some(packet) = blocks.next_without_flags() {
+            self.push(&packet)?;
+        }
+        Ok(())
     }
 
     /// Writes the batch, with all that was pending before it.

@@ -12,11 +12,8 @@ use ringtap_sys::tap::{Position, Ring, Stretch};
 /// Bytes of merged records that are handed out at once.
 const BATCH: usize = 256 << 10;
 
-/// Fields of an enhanced packet block, and the least that it has.
-const TOTAL: usize = 4;
-const TIME_HIGH: usize = 12;
-const TIME_LOW: usize = 16;
-const CAPLEN: usize = 20;
+/// Bytes of an enhanced packet block up to the captured length, and the least that it has.
+const HEAD: usize = 24;
 const SHORTEST: usize = 32;
 
 /// What a merge gave.
@@ -33,6 +30,15 @@ pub(super) struct Merger {
     lanes: Vec<Lane>,
 }
 
+/// What a merge needs to know of a record.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    stamp: u64,
+    /// Bytes of the whole record.
+    length: usize,
+    caplen: u32,
+}
+
 /// One ring's part in a merge.
 #[derive(Debug)]
 struct Lane {
@@ -42,8 +48,8 @@ struct Lane {
     goal: u64,
     /// Bytes, packets and captured bytes that were merged.
     done: Position,
-    /// Stamp and length of the next record.
-    next: Option<(u64, usize)>,
+    /// The next record.
+    next: Option<Head>,
     /// Whether more records follow the stretch, in another place.
     is_cut: bool,
 }
@@ -104,7 +110,7 @@ fn earliest(lanes: &[Lane]) -> Option<(usize, u64)> {
     let mut first: Option<(usize, u64)> = None;
     let mut until = u64::MAX;
     for (index, lane) in lanes.iter().enumerate() {
-        let Some((stamp, _)) = lane.next else {
+        let Some(Head { stamp, .. }) = lane.next else {
             continue;
         };
         match first {
@@ -136,18 +142,21 @@ impl Lane {
         let bytes = ring.bytes(&self.stretch);
         let start = usize::try_from(self.done.bytes).unwrap_or_default();
         let mut end = start;
-        while let Some((stamp, length)) = self.next {
-            let is_next = end == start || stamp <= until;
-            if !is_next || out.len() + (end - start) >= BATCH {
+        let room = start + BATCH.saturating_sub(out.len());
+        let (mut packets, mut captured) = (0, 0);
+        while let Some(head) = self.next {
+            let is_next = end == start || head.stamp <= until;
+            if !is_next || end >= room {
                 break;
             }
-            let record = bytes.get(end..).unwrap_or_default();
-            self.done.captured += u64::from(word(record, CAPLEN).unwrap_or_default());
-            self.done.packets += 1;
-            end += length;
+            captured += u64::from(head.caplen);
+            packets += 1;
+            end += head.length;
             self.next = bytes.get(end..).and_then(look);
         }
         out.extend_from_slice(bytes.get(start..end).unwrap_or_default());
+        self.done.packets += packets;
+        self.done.captured += captured;
         self.done.bytes = end as u64;
     }
 
@@ -167,19 +176,18 @@ impl Lane {
     }
 }
 
-/// Stamp and length of the record at the start of `records`.
-#[inline]
-fn look(records: &[u8]) -> Option<(u64, usize)> {
-    let length = word(records, TOTAL)? as usize;
+/// The record at the start of `records`, if it is there as a whole.
+#[inline(always)]
+fn look(records: &[u8]) -> Option<Head> {
+    let head: &[u8; HEAD] = records.first_chunk()?;
+    let word = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let length = word(4) as usize;
     if length < SHORTEST || length > records.len() {
         return None;
     }
-    let stamp = u64::from(word(records, TIME_HIGH)?) << 32 | u64::from(word(records, TIME_LOW)?);
-    Some((stamp, length))
-}
-
-#[inline]
-fn word(record: &[u8], at: usize) -> Option<u32> {
-    let bytes = record.get(at..at + 4)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    Some(Head {
+        stamp: u64::from(word(12)) << 32 | u64::from(word(16)),
+        length,
+        caplen: word(20),
+    })
 }

@@ -81,6 +81,12 @@ impl Reader {
         self.sets.iter().map(RingSet::available).sum()
     }
 
+    /// Bytes of records that the present rings were given so far.
+    pub(super) fn written(&self) -> u64 {
+        let rings = self.current().rings.iter();
+        rings.map(|ring| ring.head().bytes).sum()
+    }
+
     /// Whether a delivery is not complete.
     #[inline]
     pub(super) fn is_delivering(&self) -> bool {

@@ -12,9 +12,17 @@ use crate::{Error, Result};
 /// How long to look for packets at most before a nap or a sleep, where looking has paid off before.
 const SPIN_MAX: Duration = Duration::from_micros(50);
 const SPIN_MIN: Duration = Duration::from_micros(1);
-/// How long a nap is. Packets that come faster than a delivery's worth in this time never find a
-/// reader that waits for the doorbell.
-const NAP: Duration = Duration::from_micros(200);
+/// The shortest nap: sleeping for less costs more than the packets that it saves looking for.
+const NAP_MIN: Duration = Duration::from_micros(200);
+/// Deliveries that a nap gathers, where packets keep coming as they did.
+const NAP_DELIVERIES: u32 = 16;
+/// Which part of the time-out a nap may take at most.
+const NAP_SHARE: u32 = 16;
+/// Where a delivery gathers in less time than this, the reader naps without a doorbell, so that
+/// programs need not count for it.
+const FAST: Duration = Duration::from_micros(100);
+/// Which part of a ring may fill up while the reader naps.
+const RING_SHARE: u64 = 4;
 /// How often an interface that sends nothing is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Looks at the rings before the clock is read.
@@ -36,19 +44,66 @@ pub(super) enum Waited {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     spin: Duration,
-    /// Packets come so fast that a nap is enough.
-    naps: bool,
     /// There is another processor for programs while the reader looks.
     may_spin: bool,
+    /// When the last wait began, and how many bytes of records there had been until then.
+    last: (Instant, u64),
 }
 
 impl Pace {
     pub(super) fn new(rings: usize) -> Self {
         Self {
             spin: SPIN_MIN,
-            naps: false,
             may_spin: rings > 1,
+            last: (Instant::now(), 0),
         }
+    }
+
+    /// How long to nap at the beginning of a wait for `wanted` bytes, `written` having been written
+    /// so far into rings of `ring` bytes.
+    fn nap(
+        &mut self,
+        now: Instant,
+        written: u64,
+        wanted: u64,
+        ring: u64,
+        timeout: Duration,
+    ) -> Nap {
+        let (then, before) = std::mem::replace(&mut self.last, (now, written));
+        let gathered = written.saturating_sub(before);
+        nap(now.duration_since(then), gathered, wanted, ring, timeout)
+    }
+}
+
+/// What a wait begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nap {
+    /// Packets come seldom: none.
+    None,
+    /// Sleep, whatever comes.
+    Blind(Duration),
+    /// Sleep until so many bytes are there, or for so long.
+    Armed(Duration, u64),
+}
+
+/// The nap for packets that come as fast as they did: `gathered` bytes in the time `passed`. It lasts
+/// for several deliveries, but no longer than a part of the time-out, and than the rings have room.
+fn nap(passed: Duration, gathered: u64, wanted: u64, ring: u64, timeout: Duration) -> Nap {
+    let nanos = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
+    let time_for = |bytes: u64| {
+        let nanos = u128::from(nanos) * u128::from(bytes) / u128::from(gathered.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    };
+    let (delivery, room) = (time_for(wanted), ring / RING_SHARE);
+    let longest = (timeout / NAP_SHARE).max(NAP_MIN).min(timeout);
+    if gathered < wanted || delivery > longest / 2 {
+        return Nap::None;
+    }
+    let wished = (delivery * NAP_DELIVERIES).max(NAP_MIN).min(longest);
+    if delivery < FAST {
+        Nap::Blind(wished.min(time_for(room)))
+    } else {
+        Nap::Armed(wished, room.max(wanted))
     }
 }
 
@@ -80,29 +135,37 @@ impl TapSource {
             }
             self.pace.spin = (spin / 2).max(SPIN_MIN);
         }
-        if self.pace.naps {
-            let nap = NAP.min(self.options.timeout);
-            let [wake, clock] = poll::wait(
-                [
+        if !self.options.immediate && self.nap(begun, wanted)? == Waited::Woken {
+            return Ok(Waited::Woken);
+        }
+        if self.reader.available() >= wanted {
+            return Ok(Waited::Ready);
+        }
+        self.sleep(wanted, deadline)
+    }
+
+    /// Lets packets gather, where they come fast. Whatever comes, it is no longer than a nap.
+    fn nap(&mut self, now: Instant, wanted: u64) -> Result<Waited> {
+        let ring = self.reader.current().geometry().size();
+        let (written, timeout) = (self.reader.written(), self.options.timeout);
+        match self.pace.nap(now, written, wanted, ring, timeout) {
+            Nap::None => Ok(Waited::TimedOut),
+            Nap::Armed(nap, room) => self.sleep(room, now + nap),
+            Nap::Blind(nap) => {
+                let interests = [
                     Interest::read(self.waker.as_fd()),
                     Interest::read(self.clock.as_fd()),
-                ],
-                Some(nap),
-            )?;
-            if clock.readable {
-                self.follow_clock()?;
-            }
-            if wake.readable && self.waker.take() {
-                return Ok(Waited::Woken);
-            }
-            if self.reader.available() >= wanted {
-                return Ok(Waited::Ready);
+                ];
+                let [wake, clock] = poll::wait(interests, Some(nap))?;
+                if clock.readable {
+                    self.follow_clock()?;
+                }
+                if wake.readable && self.waker.take() {
+                    return Ok(Waited::Woken);
+                }
+                Ok(Waited::TimedOut)
             }
         }
-        let waited = self.sleep(wanted, deadline)?;
-        let was_short = begun.elapsed() < NAP * 2;
-        self.pace.naps = !self.options.immediate && waited == Waited::Ready && was_short;
-        Ok(waited)
     }
 
     /// Looks at the rings without sleeping.
@@ -179,5 +242,54 @@ impl TapSource {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: Duration = Duration::from_millis(1);
+    const DELIVERY: u64 = 16 << 10;
+    const RING: u64 = 8 << 20;
+
+    /// The nap where so many bytes came in a millisecond.
+    fn at(per_milli: u64, ring: u64, timeout: Duration) -> Nap {
+        nap(10 * MILLI, 10 * per_milli, DELIVERY, ring, timeout)
+    }
+
+    #[test]
+    fn packets_that_come_seldom_are_waited_for_by_the_bell() {
+        assert_eq!(at(1000, RING, 100 * MILLI), Nap::None);
+        assert_eq!(
+            nap(MILLI, DELIVERY - 1, DELIVERY, RING, 100 * MILLI),
+            Nap::None
+        );
+        assert_eq!(nap(MILLI, 0, DELIVERY, RING, 100 * MILLI), Nap::None);
+        // A time-out that is short leaves no time to gather.
+        assert_eq!(at(20_000, RING, MILLI), Nap::None);
+    }
+
+    #[test]
+    fn naps_gather_deliveries_within_a_part_of_the_time_out() {
+        let armed = |duration, room| Nap::Armed(duration, room);
+        let room = RING / RING_SHARE;
+        assert_eq!(
+            at(16 << 10, RING, 100 * MILLI),
+            armed(100 * MILLI / 16, room)
+        );
+        assert_eq!(at(16 << 10, RING, 1000 * MILLI), armed(16 * MILLI, room));
+        assert_eq!(at(16 << 14, RING, 100 * MILLI), Nap::Blind(MILLI));
+    }
+
+    #[test]
+    fn naps_end_before_the_ring_is_full() {
+        let small = 64 << 10;
+        // 16 KiB come in a 64th of a millisecond: a quarter of the ring.
+        assert_eq!(at(16 << 16, small, 100 * MILLI), Nap::Blind(MILLI / 64));
+        assert!(matches!(
+            at(16 << 12, small, 100 * MILLI),
+            Nap::Armed(_, DELIVERY)
+        ));
     }
 }
