@@ -5,10 +5,23 @@
 //! the packets, or is passed in.
 #![forbid(unsafe_code)]
 
+mod cache;
+mod counters;
 pub mod export;
+mod fragments;
+mod key;
+mod meter;
+mod options;
+mod packet;
+mod parse;
 mod record;
 mod sink;
 
+pub use counters::Counters;
+pub use meter::Meter;
+pub use options::{FLOWS_MAX, MeterOptions, OptionError};
+pub use packet::{LinkLayer, Packet};
+pub use parse::Tunnels;
 pub use record::{
     EndReason, FlowKey, FlowRecord, MacAddresses, Sampling, SamplingMode, TcpMeasures, Traffic,
     Tunnel, TunnelKind,

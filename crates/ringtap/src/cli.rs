@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Dump(Box<DumpArgs>),
     /// Count packets and bytes by filter in the kernel, without capturing them
     Stat(StatArgs),
+    /// Sort packets into flows; export their records, and show who sends and receives most
+    Flow(Box<FlowArgs>),
     /// Show the program that a filter expression compiles to
     Filter(FilterArgs),
 }
@@ -251,6 +253,120 @@ pub(crate) struct StatArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Say on standard error how it counts: hook, what it can't see
+    #[arg(long)]
+    pub(crate) explain_capture: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlowArgs {
+    /// Interface to capture on: NAME, tcx:NAME, xdp:NAME, packet:NAME, or any
+    #[arg(
+        short = 'i',
+        long = "interface",
+        value_name = "DEV",
+        required_unless_present = "read",
+        conflicts_with = "read"
+    )]
+    pub(crate) interface: Option<String>,
+    /// File to read (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard input;
+    /// may be given several times
+    #[arg(short = 'r', long = "read", value_name = "FILE")]
+    pub(crate) read: Vec<PathBuf>,
+    /// The filter, as in pcap-filter(7)
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    #[command(flatten, next_help_heading = "Metering")]
+    pub(crate) meter: MeterArgs,
+    #[command(flatten, next_help_heading = "Capture")]
+    pub(crate) capture: ProbeArgs,
+    #[command(flatten, next_help_heading = "Reports")]
+    pub(crate) report: TalkerArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MeterArgs {
+    /// Cut the record of a flow after this time
+    #[arg(long, value_name = "S", default_value = "120", value_parser = values::interval)]
+    pub(crate) active: Duration,
+    /// End a flow when no packet came for this time
+    #[arg(long, value_name = "S", default_value = "30", value_parser = values::interval)]
+    pub(crate) inactive: Duration,
+    /// After FIN or RST, wait this long for packets that still belong to the flow; 0: not at all
+    #[arg(long, value_name = "S", default_value = "1", value_parser = values::linger)]
+    pub(crate) linger: Duration,
+    /// Flows under way at most; when they are more, the oldest end
+    #[arg(long, value_name = "N", default_value = "1048576",
+          value_parser = clap::value_parser!(u32).range(1..=67_108_864))]
+    pub(crate) flows: u32,
+    /// One record for both directions (RFC 5103)
+    #[arg(long)]
+    pub(crate) biflow: bool,
+    /// Retransmissions of TCP and, with --biflow, round-trip times of its handshake
+    #[arg(long)]
+    pub(crate) tcp: bool,
+    /// Meter the flows inside these tunnels instead of the tunnels: gre, vxlan, gtp-u, ipip, all
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) tunnels: Vec<Tunnel>,
+    /// Meter one packet in N, by chance; with every:N each N-th. Live, the kernel chooses
+    #[arg(long, value_name = "N", value_parser = values::sample)]
+    pub(crate) sample: Option<Sample>,
+}
+
+/// Tunnels that are looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tunnel {
+    Gre,
+    Vxlan,
+    GtpU,
+    Ipip,
+    All,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArgs {
+    /// Capture at most this many bytes of each packet; 96, or 192 with --tunnels
+    #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen)]
+    pub(crate) snaplen: Option<u32>,
+    /// Don't put the interface into promiscuous mode
+    #[arg(short = 'p', long = "no-promiscuous-mode")]
+    pub(crate) no_promiscuous: bool,
+    /// Memory of the ring, such as 512K, 64M or 1G
+    #[arg(short = 'B', long, value_name = "SIZE")]
+    pub(crate) buffer: Option<Size>,
+    /// Whether the host's stack sees the packets too (copy) or not (steal)
+    #[arg(long, value_name = "MODE", default_value = "copy")]
+    pub(crate) mode: Mode,
+    /// Steal also where the host's own connections hang on the interface
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Which packets: received (in), sent (out), or both
+    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
+    pub(crate) direction: Direction,
+    /// Meter with N threads, each with its own ring and cache (engine packet)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), default_value = "1")]
+    pub(crate) threads: u16,
+    /// CPUs that the threads run on, such as 0 or 2-3
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpu: Option<CpuList>,
+    /// After opening the device become this user (as root)
+    #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]
+    pub(crate) user: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TalkerArgs {
+    /// Rows of each table of hosts and flows with the most traffic; 0: no tables
+    #[arg(long, value_name = "N", default_value = "10",
+          value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub(crate) top: u16,
+    /// Print the tables and counters each time this has passed, such as 10s or 5m, for what ended
+    /// since; without it at the end
+    #[arg(long, value_name = "DUR", value_parser = values::interval)]
+    pub(crate) interval: Option<Duration>,
+    /// The counters as one JSON object on standard error
+    #[arg(long)]
+    pub(crate) json_stats: bool,
+    /// Say on standard error how the capture works: engine, clock, memory, filter, what it can't see
     #[arg(long)]
     pub(crate) explain_capture: bool,
 }

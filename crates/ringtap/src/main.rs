@@ -7,6 +7,8 @@ mod dump;
 mod exit;
 mod expression;
 mod filter;
+mod flow;
+mod input;
 mod notice;
 mod print;
 mod signals;
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         },
         cli::Command::Dump(args) => dump::run(&args),
         cli::Command::Stat(args) => stat::run(&args),
+        cli::Command::Flow(args) => flow::run(&args),
         cli::Command::Filter(args) => filter::run(&args),
     }
 }

@@ -131,6 +131,14 @@ pub(crate) fn milliseconds(text: &str) -> Result<Duration, ValueError> {
 const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(86_400);
 
+/// A time that may be 0; else as [`interval`].
+pub(crate) fn linger(text: &str) -> Result<Duration, ValueError> {
+    match text {
+        "0" | "0s" => Ok(Duration::ZERO),
+        _ => interval(text),
+    }
+}
+
 /// An interval: a decimal number and its unit, seconds where none is given.
 pub(crate) fn interval(text: &str) -> Result<Duration, ValueError> {
     let digits = |c: char| c.is_ascii_digit() || c == '.';

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use ringtap_capture::Error;
 use ringtap_savefile::{WriteError, WriteErrorKind};
 
+use crate::input::InputError;
+
 /// The end of a run that is not a success.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DumpError {
@@ -32,8 +34,8 @@ pub(crate) enum DumpError {
     #[error("standard output: {source}; {packets} packets were printed before")]
     Print { packets: u64, source: io::Error },
     /// An input file could not be opened.
-    #[error("cannot read {}: {source}", path.display())]
-    ReadFile { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// The file with the filter could not be read.
     #[error(transparent)]
     FilterFile(#[from] crate::expression::UnreadableFile),
@@ -83,7 +85,9 @@ impl DumpError {
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::SameFile { .. } => 2,
-            Self::Capture(error) => crate::exit::status_of(error),
+            Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
+                crate::exit::status_of(error)
+            }
             _ => 1,
         }
     }

@@ -1,16 +1,10 @@
 //! Files to the outputs, one file after the other.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ringtap_capture::{
-    FileSource, Filter, Item, Next, ReadOptions, Source, Stats, Waker, open_file, open_stream,
-};
+use ringtap_capture::{FileSource, Filter, Item, Next, Source, Stats, Waker};
 use ringtap_savefile::Format;
-use ringtap_sys::poll::{self, Interest};
 
 use super::error::DumpError;
 use super::plan::Plan;
@@ -19,6 +13,7 @@ use super::sink::Sink;
 use super::summary::Summary;
 use super::{explain, is_same_file, open_outputs, report, setup};
 use crate::cli::DumpArgs;
+use crate::input::{self, Interruption};
 use crate::signals::Requests;
 
 /// Reads the files to the outputs, and tells at the end what was done.
@@ -37,11 +32,8 @@ pub(crate) fn run(
     let requests = Requests::default();
     let mut sources = Vec::new();
     for path in paths {
-        let stream = Interruption {
-            waker: interrupt.clone(),
-            requests: requests.clone(),
-        };
-        sources.push(open(path, filter, stream)?);
+        let interruption = Interruption::new(&interrupt, &requests);
+        sources.push(input::open(path, filter, interruption)?);
     }
     let fine = |source: &FileSource| source.reader().format() == Format::Pcapng;
     let plan = &Plan {
@@ -88,62 +80,6 @@ pub(crate) fn run(
     report(&summary, args.report.json_stats);
     result?;
     finished.map(drop)
-}
-
-fn open(
-    path: &Path,
-    filter: Option<&Filter>,
-    interruption: Interruption,
-) -> Result<FileSource, DumpError> {
-    let options = ReadOptions::default();
-    if path.as_os_str() != "-" {
-        return Ok(open_file(path, &options, filter)?);
-    }
-    let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
-    let file = file.map_err(|source| DumpError::ReadFile {
-        path: path.to_owned(),
-        source,
-    })?;
-    let stream = Interruptible { file, interruption };
-    Ok(open_stream(
-        Box::new(stream),
-        "standard input",
-        &options,
-        filter,
-    )?)
-}
-
-/// Standard input that ends when a signal asks for it, though its writer is silent.
-struct Interruptible {
-    file: File,
-    interruption: Interruption,
-}
-
-/// How a signal reaches a reader that waits.
-struct Interruption {
-    waker: Waker,
-    requests: Requests,
-}
-
-impl Read for Interruptible {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let interests = [
-                Interest::read(self.file.as_fd()),
-                Interest::read(self.interruption.waker.as_fd()),
-            ];
-            let [input, interrupt] = poll::wait(interests, None).map_err(|error| error.source)?;
-            if self.interruption.requests.stop() {
-                return Ok(0);
-            }
-            if interrupt.readable {
-                self.interruption.waker.take();
-            }
-            if input.readable || input.failed {
-                return self.file.read(buffer);
-            }
-        }
-    }
 }
 
 fn pump(

@@ -1,0 +1,135 @@
+//! From a hash to the place of a flow's slot: open addressing with linear probing.
+//!
+//! An entry is one word: the hash in its upper half, the slot's number and one in its lower half;
+//! zero is an empty place. Eight of them lie in a cache line, so that a search seldom touches a
+//! second one. What leaves is filled by what follows it (backward shift), so that there are no
+//! marks of deleted entries that searches would have to walk over.
+
+#[derive(Debug)]
+pub(crate) struct Index {
+    entries: Vec<u64>,
+    mask: usize,
+}
+
+impl Index {
+    /// An index for so many slots, at most half full.
+    pub(crate) fn new(slots: usize) -> Self {
+        let places = (slots.max(8) * 2).next_power_of_two();
+        Self {
+            entries: vec![0; places],
+            mask: places - 1,
+        }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries.len() * size_of::<u64>()
+    }
+
+    /// The first entry at which the search for `hash` looks; to have its cache line at hand.
+    #[inline]
+    pub(crate) fn first(&self, hash: u32) -> u64 {
+        self.entries[hash as usize & self.mask]
+    }
+
+    /// The first slot of that hash of which `is_it` is true.
+    #[inline]
+    pub(crate) fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut at = hash as usize & self.mask;
+        loop {
+            let entry = self.entries[at];
+            if entry == 0 {
+                return None;
+            }
+            if hash_of(entry) == hash && is_it(slot_of(entry)) {
+                return Some(slot_of(entry));
+            }
+            at = (at + 1) & self.mask;
+        }
+    }
+
+    /// Adds a slot that is not in it. There is room: half of the places are never used.
+    #[inline]
+    pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
+        let mut at = hash as usize & self.mask;
+        while self.entries[at] != 0 {
+            at = (at + 1) & self.mask;
+        }
+        self.entries[at] = u64::from(hash) << 32 | (u64::from(slot) + 1);
+    }
+
+    /// Takes a slot out, where it is in.
+    pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
+        let wanted = u64::from(hash) << 32 | (u64::from(slot) + 1);
+        let mut hole = hash as usize & self.mask;
+        loop {
+            match self.entries[hole] {
+                0 => return,
+                entry if entry == wanted => break,
+                _ => hole = (hole + 1) & self.mask,
+            }
+        }
+        let mut at = hole;
+        loop {
+            at = (at + 1) & self.mask;
+            let entry = self.entries[at];
+            if entry == 0 {
+                break;
+            }
+            // An entry may move back to the hole unless its search begins behind the hole.
+            let home = hash_of(entry) as usize & self.mask;
+            if (at.wrapping_sub(home) & self.mask) >= (at.wrapping_sub(hole) & self.mask) {
+                self.entries[hole] = entry;
+                hole = at;
+            }
+        }
+        self.entries[hole] = 0;
+    }
+}
+
+#[inline]
+fn hash_of(entry: u64) -> u32 {
+    (entry >> 32) as u32
+}
+
+/// The slot of an entry that is not empty.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+pub(crate) fn slot_of(entry: u64) -> u32 {
+    (entry as u32).wrapping_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against a list of pairs that is searched from end to end, with hashes that often meet.
+    #[test]
+    fn finds_what_was_put_in_and_not_taken_out() {
+        let mut index = Index::new(64);
+        let mut model: Vec<(u32, u32)> = Vec::new();
+        let mut state = 1_u32;
+        for step in 0..20_000_u32 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let slot = (state >> 8) % 64;
+            // Homes at the end of the table, so that entries wrap around, and few different hashes.
+            let hash = 120 + (state >> 20) % 12;
+            match model.iter().position(|&(_, known)| known == slot) {
+                Some(at) => {
+                    let (hash, _) = model.swap_remove(at);
+                    index.remove(hash, slot);
+                }
+                None => {
+                    index.insert(hash, slot);
+                    model.push((hash, slot));
+                }
+            }
+            for &(hash, slot) in &model {
+                let found = index.find(hash, |candidate| candidate == slot);
+                assert_eq!(found, Some(slot), "step {step}");
+            }
+            let used = index.entries.iter().filter(|&&entry| entry != 0).count();
+            assert_eq!(used, model.len(), "step {step}");
+        }
+    }
+}

@@ -1,0 +1,503 @@
+//! The flows that are under way.
+//!
+//! What goes in: observations of packets, in blocks, so that the memory of all flows of a block is
+//! asked for before the first of them is needed. What comes out: records, to a sink. All memory is
+//! reserved at the beginning; a flow that begins takes a slot that is free, or that of the flow whose
+//! time-out is nearest.
+
+mod index;
+mod slot;
+mod tcp;
+mod wheel;
+
+use std::hint::black_box;
+
+use crate::counters::Counters;
+use crate::key::Seed;
+use crate::options::Limits;
+use crate::parse::{NO_LABEL, Observation, TCP};
+use crate::record::{EndReason, FlowRecord, MacAddresses, Traffic};
+use crate::sink::FlowSink;
+use index::Index;
+use slot::{Extra, NONE, Slot, State};
+pub(crate) use slot::{NO_TRAFFIC, count, merge};
+use tcp::{ACK, FIN, RST, SYN};
+use wheel::Wheel;
+
+/// Packets of a block.
+pub(crate) const BLOCK: usize = 64;
+
+/// Flows that are looked at, at most, to find the one that makes room.
+const LOOKS: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct Cache {
+    slots: Vec<Slot>,
+    /// One per slot, where anything is kept in them.
+    extras: Vec<Extra>,
+    index: Index,
+    wheel: Wheel,
+    /// The first free slot.
+    free: u32,
+    limits: Limits,
+    seed: Seed,
+    /// The time of packets.
+    now_ns: u64,
+    begun: bool,
+    /// Flows under way, now and at most.
+    active: u32,
+    peak: u32,
+}
+
+impl Cache {
+    pub(crate) fn new(limits: Limits, seed: Seed) -> Self {
+        let flows = limits.flows as usize;
+        let extras = if limits.has_extra() { flows } else { 0 };
+        Self {
+            slots: Vec::with_capacity(flows),
+            extras: Vec::with_capacity(extras),
+            index: Index::new(flows),
+            wheel: Wheel::new(),
+            free: NONE,
+            limits,
+            seed,
+            now_ns: 0,
+            begun: false,
+            active: 0,
+            peak: 0,
+        }
+    }
+
+    /// Flows under way, now and at most so far.
+    pub(crate) fn flows(&self) -> (u32, u32) {
+        (self.active, self.peak)
+    }
+
+    /// Bytes that all flows together may take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot>()
+            + self.extras.capacity() * size_of::<Extra>()
+            + self.index.bytes()
+    }
+
+    /// The time of packets, in nanoseconds since 1970.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Counts the packets of a block, of at most [`BLOCK`].
+    pub(crate) fn block<S: FlowSink + ?Sized>(
+        &mut self,
+        block: &[Observation],
+        counters: &mut Counters,
+        sink: &mut S,
+    ) {
+        let mut hashes = [0_u32; BLOCK];
+        let mut found = [NONE; BLOCK];
+        for ((observation, hash), found) in block.iter().zip(&mut hashes).zip(&mut found) {
+            *hash = observation.key.hash(self.seed);
+            *found = slot_of_entry(self.index.first(*hash));
+        }
+        self.touch(block, &hashes, &mut found);
+        for ((observation, hash), found) in block.iter().zip(hashes).zip(found) {
+            self.go_on(observation.time_ns, counters, sink);
+            self.packet(observation, hash, found, counters, sink);
+        }
+    }
+
+    /// Reads the slots of a block before they are needed. The reads don't depend on one another, so
+    /// that the processor waits for the memory of many at a time.
+    fn touch(&self, block: &[Observation], hashes: &[u32; BLOCK], found: &mut [u32; BLOCK]) {
+        let mut touched = 0;
+        for (hash, found) in hashes.iter().zip(found.iter_mut()).take(block.len()) {
+            *found = self.index.find(*hash, |_| true).unwrap_or(NONE);
+            if let Some(slot) = self.slots.get(*found as usize) {
+                touched ^= slot.key.0[0] ^ slot.traffic.packets;
+            }
+        }
+        black_box(touched);
+    }
+
+    /// Counts one packet, of which `guess` may be the slot.
+    #[inline]
+    fn packet<S: FlowSink + ?Sized>(
+        &mut self,
+        observation: &Observation,
+        hash: u32,
+        guess: u32,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) -> u32 {
+        let is_it = |slot: &Slot| slot.state.has(State::USED) && slot.key == observation.key;
+        let id = match self.slots.get(guess as usize) {
+            Some(slot) if is_it(slot) => guess,
+            _ => {
+                let slots = &self.slots;
+                let known = self.index.find(hash, |id| is_it(&slots[id as usize]));
+                match known {
+                    Some(id) => id,
+                    None => self.insert(observation, hash, counters, sink),
+                }
+            }
+        };
+        if let Some(reason) = self.ended_before(id, observation) {
+            self.emit(id, reason, counters, sink);
+            self.begin(id, observation);
+            counters.flows += 1;
+        }
+        if self.limits.has_extra() {
+            self.count_extra(id, observation);
+        } else {
+            count(&mut self.slots[id as usize].traffic, observation);
+        }
+        if observation.tcp_flags & (FIN | RST) != 0 {
+            self.close(id, observation, hash, counters, sink);
+        }
+        id
+    }
+
+    /// Whether the flow was over when this packet of the same key came.
+    #[inline]
+    fn ended_before(&self, id: u32, observation: &Observation) -> Option<EndReason> {
+        let Slot { traffic, state, .. } = &self.slots[id as usize];
+        if traffic.last_ns == 0 && traffic.first_ns == u64::MAX {
+            return None;
+        }
+        let now = observation.time_ns;
+        if now.abs_diff(traffic.last_ns) > self.limits.inactive_ns
+            && (now > traffic.last_ns || now < traffic.first_ns)
+        {
+            return Some(if state.has(State::CLOSING) {
+                EndReason::EndOfFlow
+            } else {
+                EndReason::Idle
+            });
+        }
+        if now.saturating_sub(traffic.first_ns) >= self.limits.active_ns {
+            return Some(EndReason::Active);
+        }
+        if state.has(State::CLOSING) && observation.tcp_flags & SYN != 0 {
+            return Some(EndReason::EndOfFlow);
+        }
+        None
+    }
+
+    /// Lets time go on to that of a packet, and ends the flows whose time-outs pass.
+    #[inline]
+    pub(crate) fn go_on<S: FlowSink + ?Sized>(
+        &mut self,
+        time_ns: u64,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) {
+        if time_ns > self.now_ns {
+            let by = if self.begun { time_ns - self.now_ns } else { 0 };
+            self.now_ns = time_ns;
+            self.begun = true;
+            if self.wheel.go_on(by) {
+                self.expire(counters, sink);
+            }
+        } else if self.now_ns - time_ns > self.limits.inactive_ns {
+            // Another capture, or a clock that was set: from here on its time counts.
+            self.now_ns = time_ns;
+        }
+    }
+
+    fn expire<S: FlowSink + ?Sized>(&mut self, counters: &mut Counters, sink: &mut S) {
+        while let Some(first) = self.wheel.next_due() {
+            let mut next = first;
+            while next != NONE {
+                let id = next;
+                next = self.slots[id as usize].next;
+                match self.left(id) {
+                    (0, reason) => {
+                        self.emit(id, reason, counters, sink);
+                        self.release(id);
+                    }
+                    (wait, _) => self.wheel.put(&mut self.slots, id, wait),
+                }
+            }
+        }
+    }
+
+    /// Nanoseconds until a flow ends if no packet comes, and why it then ends.
+    fn left(&self, id: u32) -> (u64, EndReason) {
+        let Slot { traffic, state, .. } = &self.slots[id as usize];
+        let closing = state.has(State::CLOSING);
+        let (limit, reason) = if closing {
+            (self.limits.linger_ns, EndReason::EndOfFlow)
+        } else {
+            (self.limits.inactive_ns, EndReason::Idle)
+        };
+        let idle = if traffic.last_ns > self.now_ns.saturating_add(self.limits.inactive_ns) {
+            // Of another time, before the clock went back.
+            0
+        } else {
+            let gap = self.now_ns.saturating_sub(traffic.last_ns);
+            limit.saturating_add(1).saturating_sub(gap)
+        };
+        let age = self.now_ns.saturating_sub(traffic.first_ns);
+        let active = self.limits.active_ns.saturating_sub(age);
+        if active < idle {
+            (active, EndReason::Active)
+        } else {
+            (idle, reason)
+        }
+    }
+
+    /// After FIN or RST: the flow ends once it has been silent for the linger time.
+    fn close<S: FlowSink + ?Sized>(
+        &mut self,
+        id: u32,
+        observation: &Observation,
+        hash: u32,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) {
+        let state = &mut self.slots[id as usize].state;
+        if observation.tcp_flags & RST == 0 && self.limits.both_ways {
+            let reverse = observation.reversed != state.has(State::FROM_DESTINATION);
+            state.set(if reverse {
+                State::REVERSE_FIN
+            } else {
+                State::FIN
+            });
+            if !(state.has(State::FIN) && state.has(State::REVERSE_FIN)) {
+                return;
+            }
+        }
+        if self.limits.linger_ns == 0 {
+            self.emit(id, EndReason::EndOfFlow, counters, sink);
+            self.wheel.take(&mut self.slots, id);
+            self.release_hashed(id, hash);
+            return;
+        }
+        if !state.has(State::CLOSING) {
+            state.set(State::CLOSING);
+            self.wheel.take(&mut self.slots, id);
+            self.wheel.put(&mut self.slots, id, self.limits.linger_ns);
+        }
+    }
+
+    fn insert<S: FlowSink + ?Sized>(
+        &mut self,
+        observation: &Observation,
+        hash: u32,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) -> u32 {
+        let id = self.vacant(counters, sink);
+        self.slots[id as usize].key = observation.key;
+        self.begin(id, observation);
+        self.index.insert(hash, id);
+        let wait = self.limits.inactive_ns.min(self.limits.active_ns);
+        self.wheel.put(&mut self.slots, id, wait);
+        counters.flows += 1;
+        self.active += 1;
+        self.peak = self.peak.max(self.active);
+        id
+    }
+
+    /// A slot that is free; where there is none, that of the flow whose time-out is nearest.
+    fn vacant<S: FlowSink + ?Sized>(&mut self, counters: &mut Counters, sink: &mut S) -> u32 {
+        if self.free == NONE && self.slots.len() < self.limits.flows as usize {
+            let id = u32::try_from(self.slots.len()).unwrap_or(NONE);
+            self.slots.push(Slot::default());
+            if self.limits.has_extra() {
+                self.extras.push(Extra::NEW);
+            }
+            return id;
+        }
+        if self.free == NONE {
+            self.evict(counters, sink);
+        }
+        let id = self.free;
+        self.free = self.slots[id as usize].next;
+        id
+    }
+
+    fn evict<S: FlowSink + ?Sized>(&mut self, counters: &mut Counters, sink: &mut S) {
+        let mut looks = 0;
+        while let Some((id, away)) = self.wheel.soonest() {
+            self.wheel.take(&mut self.slots, id);
+            let (wait, _) = self.left(id);
+            looks += 1;
+            if looks < LOOKS && wait > away + (1 << 29) {
+                self.wheel.put(&mut self.slots, id, wait);
+                continue;
+            }
+            self.emit(id, EndReason::NoResources, counters, sink);
+            self.release(id);
+            return;
+        }
+    }
+
+    fn begin(&mut self, id: u32, observation: &Observation) {
+        let slot = &mut self.slots[id as usize];
+        slot.begin(observation);
+        if let Some(extra) = self.extras.get_mut(id as usize) {
+            *extra = Extra::NEW;
+            let answers = observation.tcp_flags & (SYN | ACK) == SYN | ACK;
+            if self.limits.both_ways && observation.reversed != answers {
+                slot.state.set(State::FROM_DESTINATION);
+            }
+            if self.limits.both_ways && answers {
+                slot.macs.rotate_left(6);
+            }
+        }
+    }
+
+    /// Counts a packet of a flow of which more is kept.
+    fn count_extra(&mut self, id: u32, observation: &Observation) {
+        let slot = &mut self.slots[id as usize];
+        let extra = &mut self.extras[id as usize];
+        let reverse = self.limits.both_ways
+            && observation.reversed != slot.state.has(State::FROM_DESTINATION);
+        if reverse {
+            count(&mut extra.reverse, observation);
+            slot.traffic.first_ns = slot.traffic.first_ns.min(observation.time_ns);
+            slot.traffic.last_ns = slot.traffic.last_ns.max(observation.time_ns);
+        } else {
+            count(&mut slot.traffic, observation);
+            extra.forward_first_ns = extra.forward_first_ns.min(observation.time_ns);
+            extra.forward_last_ns = extra.forward_last_ns.max(observation.time_ns);
+        }
+        if self.limits.measure_tcp && slot.key.protocol() == TCP {
+            extra.tcp.look(observation, reverse);
+        }
+    }
+
+    /// Counts packets that were put by, of which `observation` is one: the first fragments of a
+    /// datagram that came before the one that tells the ports.
+    pub(crate) fn late<S: FlowSink + ?Sized>(
+        &mut self,
+        observation: &Observation,
+        traffic: &Traffic,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) {
+        let hash = observation.key.hash(self.seed);
+        let id = self.packet(observation, hash, NONE, counters, sink);
+        let mut rest = *traffic;
+        rest.packets = rest.packets.saturating_sub(1);
+        rest.bytes = rest.bytes.saturating_sub(observation.bytes.into());
+        let slot = &mut self.slots[id as usize];
+        let reverse = self.limits.both_ways
+            && observation.reversed != slot.state.has(State::FROM_DESTINATION);
+        if reverse {
+            merge(&mut self.extras[id as usize].reverse, &rest);
+            slot.traffic.first_ns = slot.traffic.first_ns.min(rest.first_ns);
+            slot.traffic.last_ns = slot.traffic.last_ns.max(rest.last_ns);
+        } else {
+            merge(&mut slot.traffic, &rest);
+            if let Some(extra) = self.extras.get_mut(id as usize) {
+                extra.forward_first_ns = extra.forward_first_ns.min(rest.first_ns);
+                extra.forward_last_ns = extra.forward_last_ns.max(rest.last_ns);
+            }
+        }
+    }
+
+    /// Ends every flow.
+    pub(crate) fn flush<S: FlowSink + ?Sized>(&mut self, counters: &mut Counters, sink: &mut S) {
+        for id in 0..self.slots.len() {
+            if !self.slots[id].state.has(State::USED) {
+                continue;
+            }
+            let reason = if self.slots[id].state.has(State::CLOSING) {
+                EndReason::EndOfFlow
+            } else {
+                EndReason::Forced
+            };
+            let id = u32::try_from(id).unwrap_or(NONE);
+            self.emit(id, reason, counters, sink);
+            self.wheel.take(&mut self.slots, id);
+            self.release(id);
+        }
+    }
+
+    /// Gives a slot back that is in no list of the wheel.
+    fn release(&mut self, id: u32) {
+        let hash = self.slots[id as usize].key.hash(self.seed);
+        self.release_hashed(id, hash);
+    }
+
+    fn release_hashed(&mut self, id: u32, hash: u32) {
+        self.index.remove(hash, id);
+        let slot = &mut self.slots[id as usize];
+        slot.state = State::default();
+        slot.next = self.free;
+        self.free = id;
+        self.active -= 1;
+    }
+
+    /// Hands the record of a flow over.
+    fn emit<S: FlowSink + ?Sized>(
+        &self,
+        id: u32,
+        end: EndReason,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) {
+        let record = self.record(id, end);
+        counters.ended(end);
+        sink.record(&record);
+    }
+
+    fn record(&self, id: u32, end: EndReason) -> FlowRecord {
+        let slot = &self.slots[id as usize];
+        let mut record = FlowRecord {
+            key: slot.key.export(slot.tos),
+            forward: slot.traffic,
+            reverse: None,
+            end,
+            macs: slot.state.has(State::HAS_MACS).then(|| macs(&slot.macs)),
+            mpls_label: (slot.mpls != NO_LABEL).then_some(slot.mpls),
+            tcp: None,
+        };
+        let Some(extra) = self.extras.get(id as usize) else {
+            return record;
+        };
+        if self.limits.measure_tcp && slot.key.protocol() == TCP {
+            record.tcp = Some(extra.tcp.measures());
+        }
+        if self.limits.both_ways {
+            both_ways(slot, extra, &mut record);
+        }
+        record
+    }
+}
+
+/// Completes the record of two directions. Where only the answers were seen, they are the record.
+fn both_ways(slot: &Slot, extra: &Extra, record: &mut FlowRecord) {
+    record.forward.first_ns = extra.forward_first_ns;
+    record.forward.last_ns = extra.forward_last_ns;
+    let from_destination = slot.state.has(State::FROM_DESTINATION);
+    let only_answers = slot.traffic.packets == 0;
+    if from_destination != only_answers {
+        record.key = slot.key.exchanged().export(slot.tos);
+    }
+    if only_answers {
+        record.forward = extra.reverse;
+        record.macs = record.macs.map(|macs| MacAddresses {
+            source: macs.destination,
+            destination: macs.source,
+        });
+        if let Some(tcp) = &mut record.tcp {
+            std::mem::swap(&mut tcp.retransmissions, &mut tcp.reverse_retransmissions);
+        }
+    } else if extra.reverse.packets > 0 {
+        record.reverse = Some(extra.reverse);
+    }
+}
+
+fn slot_of_entry(entry: u64) -> u32 {
+    index::slot_of(entry)
+}
+
+fn macs(bytes: &[u8; 12]) -> MacAddresses {
+    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5] = *bytes;
+    MacAddresses {
+        source: [s0, s1, s2, s3, s4, s5],
+        destination: [d0, d1, d2, d3, d4, d5],
+    }
+}

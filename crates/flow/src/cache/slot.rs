@@ -1,0 +1,176 @@
+//! A flow in the cache: two cache lines, and where asked for two more.
+
+use crate::key::Key;
+use crate::parse::{NO_LABEL, Observation};
+use crate::record::Traffic;
+
+/// No slot.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A flow. The first cache line is what finds it, the second what a packet changes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Slot {
+    pub(crate) key: Key,
+    /// The neighbours in the wheel's list; of a free slot, the next free one.
+    pub(crate) next: u32,
+    pub(crate) previous: u32,
+    /// With records of two directions: the initiator's packets, but the times of both.
+    pub(crate) traffic: Traffic,
+    pub(crate) macs: [u8; 12],
+    pub(crate) mpls: u32,
+    /// The wheel's list that it is in.
+    pub(crate) list: u16,
+    pub(crate) state: State,
+    pub(crate) tos: u8,
+}
+
+/// The promise of the documentation: at most 128 bytes.
+const _: () = assert!(size_of::<Slot>() == 128);
+const _: () = assert!(size_of::<Extra>() == 128);
+
+/// Bits that say where a flow stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State(u8);
+
+impl State {
+    pub(crate) const USED: u8 = 1;
+    /// FIN or RST was seen: it ends soon.
+    pub(crate) const CLOSING: u8 = 2;
+    pub(crate) const HAS_MACS: u8 = 4;
+    /// The initiator is the key's destination.
+    pub(crate) const FROM_DESTINATION: u8 = 8;
+    /// FIN of the initiator, of the other.
+    pub(crate) const FIN: u8 = 16;
+    pub(crate) const REVERSE_FIN: u8 = 32;
+
+    #[inline]
+    pub(crate) fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+
+    pub(crate) fn set(&mut self, bit: u8) {
+        self.0 |= bit;
+    }
+}
+
+impl Slot {
+    /// A flow without packets, of the time and the link layer of a first one.
+    pub(crate) fn begin(&mut self, observation: &Observation) {
+        self.traffic = NO_TRAFFIC;
+        self.macs = observation.macs;
+        self.mpls = observation.mpls;
+        self.tos = observation.tos;
+        self.state = State(
+            State::USED
+                | if observation.has_macs {
+                    State::HAS_MACS
+                } else {
+                    0
+                },
+        );
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self {
+            key: Key::default(),
+            next: NONE,
+            previous: NONE,
+            traffic: NO_TRAFFIC,
+            macs: [0; 12],
+            mpls: NO_LABEL,
+            list: 0,
+            state: State::default(),
+            tos: 0,
+        }
+    }
+}
+
+/// What is kept of a flow only where that was asked for: the other direction, and measures of TCP.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Extra {
+    /// Packets of the initiator's direction: first and last.
+    pub(crate) forward_first_ns: u64,
+    pub(crate) forward_last_ns: u64,
+    pub(crate) reverse: Traffic,
+    pub(crate) tcp: Tcp,
+}
+
+/// Where a connection of TCP stands; index 0 is the initiator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tcp {
+    /// The sequence number behind all that was seen.
+    pub(crate) expected: [u32; 2],
+    pub(crate) retransmissions: [u32; 2],
+    /// [`UNKNOWN`] where not seen.
+    pub(crate) syn_ns: u64,
+    pub(crate) answer_ns: u64,
+    pub(crate) server_rtt_ns: u64,
+    pub(crate) client_rtt_ns: u64,
+    /// Whether `expected` is known.
+    pub(crate) begun: [bool; 2],
+}
+
+/// A time that is not known.
+pub(crate) const UNKNOWN: u64 = u64::MAX;
+
+/// Counters of no packet, to which packets are added.
+pub(crate) const NO_TRAFFIC: Traffic = Traffic {
+    packets: 0,
+    bytes: 0,
+    first_ns: u64::MAX,
+    last_ns: 0,
+    tcp_flags: 0,
+    min_ttl: u8::MAX,
+    max_ttl: 0,
+    min_length: u16::MAX,
+    max_length: 0,
+};
+
+/// Adds a packet to counters.
+#[inline]
+pub(crate) fn count(traffic: &mut Traffic, observation: &Observation) {
+    let length = u16::try_from(observation.bytes).unwrap_or(u16::MAX);
+    traffic.packets += 1;
+    traffic.bytes += u64::from(observation.bytes);
+    traffic.first_ns = traffic.first_ns.min(observation.time_ns);
+    traffic.last_ns = traffic.last_ns.max(observation.time_ns);
+    traffic.tcp_flags |= observation.tcp_flags;
+    traffic.min_ttl = traffic.min_ttl.min(observation.ttl);
+    traffic.max_ttl = traffic.max_ttl.max(observation.ttl);
+    traffic.min_length = traffic.min_length.min(length);
+    traffic.max_length = traffic.max_length.max(length);
+}
+
+/// Adds counters to counters.
+pub(crate) fn merge(traffic: &mut Traffic, more: &Traffic) {
+    traffic.packets += more.packets;
+    traffic.bytes += more.bytes;
+    traffic.first_ns = traffic.first_ns.min(more.first_ns);
+    traffic.last_ns = traffic.last_ns.max(more.last_ns);
+    traffic.tcp_flags |= more.tcp_flags;
+    traffic.min_ttl = traffic.min_ttl.min(more.min_ttl);
+    traffic.max_ttl = traffic.max_ttl.max(more.max_ttl);
+    traffic.min_length = traffic.min_length.min(more.min_length);
+    traffic.max_length = traffic.max_length.max(more.max_length);
+}
+
+impl Extra {
+    pub(crate) const NEW: Self = Self {
+        forward_first_ns: u64::MAX,
+        forward_last_ns: 0,
+        reverse: NO_TRAFFIC,
+        tcp: Tcp {
+            expected: [0; 2],
+            retransmissions: [0; 2],
+            syn_ns: UNKNOWN,
+            answer_ns: UNKNOWN,
+            server_rtt_ns: UNKNOWN,
+            client_rtt_ns: UNKNOWN,
+            begun: [false; 2],
+        },
+    };
+}

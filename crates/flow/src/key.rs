@@ -1,0 +1,237 @@
+//! The key as the cache holds and compares it: seven words, and the hash of them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::parse::{ICMP, ICMPV6, TAGGED, icmp_request};
+use crate::record::{FlowKey, Tunnel, TunnelKind};
+
+/// A flow's key in 56 bytes.
+///
+/// Words 0 and 1 are the source address (of IPv4 in the first), 2 and 3 the destination; 4 holds the
+/// ports, protocol, ToS and [`Key::kind`]; 5 the input interface and both tags; 6 the tunnel's
+/// identifier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Key(pub(crate) [u64; 7]);
+
+const PROTOCOL_SHIFT: u32 = 32;
+const TOS_SHIFT: u32 = 40;
+const KIND_SHIFT: u32 = 48;
+const SIX: u8 = 1;
+
+/// What makes a [`Key`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts {
+    pub(crate) source: [u64; 2],
+    pub(crate) destination: [u64; 2],
+    pub(crate) six: bool,
+    pub(crate) source_port: u16,
+    pub(crate) destination_port: u16,
+    pub(crate) protocol: u8,
+    pub(crate) tos: u8,
+    pub(crate) vlan: u16,
+    pub(crate) inner_vlan: u16,
+    pub(crate) input: u32,
+    pub(crate) tunnel: Option<Tunnel>,
+}
+
+impl Key {
+    #[inline]
+    pub(crate) fn new(parts: &Parts) -> Self {
+        let kind = (u8::from(parts.six) * SIX) | (tunnel_code(parts.tunnel) << 1);
+        let transport = u64::from(parts.source_port)
+            | u64::from(parts.destination_port) << 16
+            | u64::from(parts.protocol) << PROTOCOL_SHIFT
+            | u64::from(parts.tos) << TOS_SHIFT
+            | u64::from(kind) << KIND_SHIFT;
+        let place = u64::from(parts.input)
+            | u64::from(parts.vlan) << 32
+            | u64::from(parts.inner_vlan) << 48;
+        let [a, b] = parts.source;
+        let [c, d] = parts.destination;
+        let id = parts.tunnel.map_or(0, |tunnel| u64::from(tunnel.id));
+        Self([a, b, c, d, transport, place, id])
+    }
+
+    /// Mixes all words with `seed`, which whoever sends packets does not know.
+    #[inline]
+    pub(crate) fn hash(&self, seed: Seed) -> u32 {
+        let [a, b, c, d, transport, place, id] = self.0;
+        let addresses = fold(a ^ seed.0[0], c ^ seed.0[1]);
+        let halves = fold(b ^ seed.0[2], d ^ seed.0[3]);
+        let rest = fold(
+            transport ^ seed.0[1],
+            place ^ id.rotate_left(17) ^ seed.0[2],
+        );
+        let all = fold(
+            addresses ^ halves.rotate_left(23) ^ seed.0[3],
+            rest ^ seed.0[0],
+        );
+        (all >> 32) as u32
+    }
+
+    /// The same key for both directions: that of the smaller end first, and without what differs by
+    /// direction (ToS, and type of an answer of ICMP). Tells whether the ends were exchanged.
+    pub(crate) fn both_ways(mut self) -> (Self, bool) {
+        let [_, _, _, _, transport, _, _] = self.0;
+        let mut transport = transport & !(0xff << TOS_SHIFT);
+        let (source_port, destination_port) = (transport & 0xffff, transport >> 16 & 0xffff);
+        let is_icmp = self.is_icmp();
+        if is_icmp {
+            let request = icmp_request(low16(destination_port), self.is_six());
+            transport = transport & !0xffff_0000 | u64::from(request) << 16;
+        }
+        let [a, b, c, d, ..] = self.0;
+        let source = (b, a, if is_icmp { 0 } else { source_port });
+        let destination = (d, c, if is_icmp { 0 } else { destination_port });
+        let exchanged = source > destination;
+        if exchanged {
+            self.0[..4].copy_from_slice(&[c, d, a, b]);
+            if !is_icmp {
+                transport = transport & !0xffff_ffff | source_port << 16 | destination_port;
+            }
+        }
+        self.0[4] = transport;
+        (self, exchanged)
+    }
+
+    /// The key of the other direction.
+    pub(crate) fn exchanged(mut self) -> Self {
+        let [a, b, c, d, transport, ..] = self.0;
+        self.0[..4].copy_from_slice(&[c, d, a, b]);
+        if !self.is_icmp() {
+            let (source, destination) = (transport & 0xffff, transport >> 16 & 0xffff);
+            self.0[4] = transport & !0xffff_ffff | source << 16 | destination;
+        }
+        self
+    }
+
+    #[inline]
+    pub(crate) fn protocol(&self) -> u8 {
+        byte_of(self.0[4], PROTOCOL_SHIFT)
+    }
+
+    fn is_six(&self) -> bool {
+        byte_of(self.0[4], KIND_SHIFT) & SIX != 0
+    }
+
+    fn is_icmp(&self) -> bool {
+        matches!(
+            (self.protocol(), self.is_six()),
+            (ICMP, false) | (ICMPV6, true)
+        )
+    }
+
+    /// What all fragments of a datagram have in common, apart from its identification: addresses,
+    /// place, and of IPv4 the protocol, which in IPv6 only the first one tells.
+    pub(crate) fn datagram(mut self) -> Self {
+        self.0[4] &= 0xff << KIND_SHIFT
+            | if self.is_six() {
+                0
+            } else {
+                0xff << PROTOCOL_SHIFT
+            };
+        self
+    }
+
+    /// The same with ports and protocol of the datagram's first fragment.
+    pub(crate) fn of_datagram(mut self, ports: u32, protocol: u8) -> Self {
+        let given = 0xffff_ffff | 0xff << PROTOCOL_SHIFT;
+        self.0[4] = self.0[4] & !given | u64::from(ports) | u64::from(protocol) << PROTOCOL_SHIFT;
+        self
+    }
+
+    /// Both ports, in an order of their own.
+    pub(crate) fn ports(&self) -> u32 {
+        (self.0[4] & 0xffff_ffff) as u32
+    }
+
+    /// The key as it leaves.
+    pub(crate) fn export(&self, tos: u8) -> FlowKey {
+        let [a, b, c, d, transport, place, id] = self.0;
+        let six = self.is_six();
+        FlowKey {
+            source: address([a, b], six),
+            destination: address([c, d], six),
+            source_port: low16(transport),
+            destination_port: low16(transport >> 16),
+            protocol: self.protocol(),
+            tos,
+            vlan: tag(low16(place >> 32)),
+            inner_vlan: tag(low16(place >> 48)),
+            input: (place & 0xffff_ffff) as u32,
+            tunnel: tunnel(
+                byte_of(transport, KIND_SHIFT) >> 1,
+                (id & 0xffff_ffff) as u32,
+            ),
+        }
+    }
+}
+
+/// What hashes are mixed with: four numbers by chance, so that nobody can send packets whose keys
+/// all meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seed([u64; 4]);
+
+impl Seed {
+    /// Spreads one number over four (the output function of SplitMix64).
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut state = seed;
+        Self(std::array::from_fn(|_| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = state;
+            mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ mixed >> 31
+        }))
+    }
+}
+
+/// The two halves of a product, one upon the other.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product as u64) ^ (product >> 64) as u64
+}
+
+fn byte_of(word: u64, shift: u32) -> u8 {
+    (word >> shift & 0xff) as u8
+}
+
+fn low16(word: u64) -> u16 {
+    (word & 0xffff) as u16
+}
+
+fn tag(tag: u16) -> Option<u16> {
+    (tag & TAGGED != 0).then_some(tag & 0x0fff)
+}
+
+fn address([low, high]: [u64; 2], six: bool) -> IpAddr {
+    if six {
+        IpAddr::V6(Ipv6Addr::from(u128::from(high) << 64 | u128::from(low)))
+    } else {
+        IpAddr::V4(Ipv4Addr::from((low & 0xffff_ffff) as u32))
+    }
+}
+
+fn tunnel_code(tunnel: Option<Tunnel>) -> u8 {
+    match tunnel.map(|tunnel| tunnel.kind) {
+        None => 0,
+        Some(TunnelKind::Gre) => 1,
+        Some(TunnelKind::Vxlan) => 2,
+        Some(TunnelKind::GtpU) => 3,
+        Some(TunnelKind::IpInIp) => 4,
+    }
+}
+
+fn tunnel(code: u8, id: u32) -> Option<Tunnel> {
+    let kind = match code {
+        1 => TunnelKind::Gre,
+        2 => TunnelKind::Vxlan,
+        3 => TunnelKind::GtpU,
+        4 => TunnelKind::IpInIp,
+        _ => return None,
+    };
+    Some(Tunnel { kind, id })
+}

@@ -1,0 +1,234 @@
+//! The meter: packets in, records out.
+
+use crate::cache::{BLOCK, Cache};
+use crate::counters::Counters;
+use crate::fragments::{Fate, Fragments, Released};
+use crate::key::Seed;
+use crate::options::{MeterOptions, OptionError, nanos};
+use crate::packet::Packet;
+use crate::parse::{Observation, Part, Tunnels, Unmetered, observe};
+use crate::record::{Sampling, SamplingMode};
+use crate::sink::FlowSink;
+
+/// Entries of the table of fragments that are looked at with each block of packets.
+const FRAGMENTS_SWEPT: usize = 16;
+
+/// Sorts packets into flows and hands over the records of those that end.
+///
+/// Time is that of the packets: time-outs pass when packets come that are later, or when
+/// [`Meter::advance`] says so. Where packets' time goes back by more than the inactive time-out, as
+/// from one capture to the next, it goes on from there.
+///
+/// After [`Meter::new`] nothing is allocated. Packets are collected in blocks of 64 until they are
+/// counted: [`Meter::settle`] counts those that wait.
+///
+/// ```
+/// use ringtap_flow::{FlowRecord, LinkLayer, Meter, MeterOptions, Packet};
+///
+/// # fn main() -> Result<(), ringtap_flow::OptionError> {
+/// let header = [
+///     0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
+/// ];
+/// let mut meter = Meter::new(&MeterOptions::default())?;
+/// let mut bytes = 0;
+/// let mut sink = |record: &FlowRecord| bytes += record.forward.bytes;
+/// for time_ns in 0..3 {
+///     let link = LinkLayer::Raw;
+///     meter.push(&Packet { data: &header, len: 20, time_ns, link, input: 1 }, &mut sink);
+/// }
+/// meter.flush(&mut sink);
+/// assert_eq!(bytes, 60);
+/// assert_eq!(meter.counters().records(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Meter {
+    /// Observations that wait to be counted; always of [`BLOCK`] elements.
+    block: Box<[Observation; BLOCK]>,
+    waiting: usize,
+    cache: Cache,
+    fragments: Fragments,
+    tunnels: Tunnels,
+    both_ways: bool,
+    sampler: Option<Sampler>,
+    counters: Counters,
+}
+
+impl Meter {
+    /// A meter, with memory for all flows that it may hold.
+    ///
+    /// # Errors
+    ///
+    /// A value of the options that cannot be.
+    pub fn new(options: &MeterOptions) -> Result<Self, OptionError> {
+        options.validate()?;
+        let seed = Seed::new(options.seed);
+        Ok(Self {
+            block: Box::new([Observation::default(); BLOCK]),
+            waiting: 0,
+            cache: Cache::new(options.limits(), seed),
+            fragments: Fragments::new(nanos(options.fragments), seed),
+            tunnels: options.tunnels,
+            both_ways: options.both_ways,
+            sampler: options
+                .sampling
+                .map(|sampling| Sampler::new(sampling, options.seed)),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Takes a packet.
+    #[inline]
+    pub fn push<S: FlowSink + ?Sized>(&mut self, packet: &Packet<'_>, sink: &mut S) {
+        self.counters.packets += 1;
+        if let Some(sampler) = &mut self.sampler
+            && !sampler.takes()
+        {
+            self.counters.sampled_out += 1;
+            return;
+        }
+        match observe(packet, self.tunnels) {
+            Ok(observation) => self.observed(observation, sink),
+            Err(Unmetered::NotIp) => self.counters.not_ip += 1,
+            Err(Unmetered::Malformed) => self.counters.malformed += 1,
+        }
+    }
+
+    #[inline]
+    fn observed<S: FlowSink + ?Sized>(&mut self, mut observation: Observation, sink: &mut S) {
+        self.counters.ip_packets += 1;
+        self.counters.ip_bytes += u64::from(observation.bytes);
+        if observation.part != Part::Whole && self.fragment(&mut observation, sink) {
+            return;
+        }
+        if self.both_ways {
+            turn(&mut observation);
+        }
+        self.block[self.waiting] = observation;
+        self.waiting += 1;
+        if self.waiting == BLOCK {
+            self.settle(sink);
+        }
+    }
+
+    /// Finds the flow of a fragment; true where it was put by.
+    fn fragment<S: FlowSink + ?Sized>(
+        &mut self,
+        observation: &mut Observation,
+        sink: &mut S,
+    ) -> bool {
+        self.counters.fragments += 1;
+        let (fate, released) = self.fragments.place(observation, &mut self.counters);
+        if let Some(packets) = released {
+            self.late(packets, sink);
+        }
+        fate == Fate::Waits
+    }
+
+    /// Counts fragments that wait no longer.
+    fn late<S: FlowSink + ?Sized>(&mut self, mut packets: Released, sink: &mut S) {
+        if self.both_ways {
+            turn(&mut packets.observation);
+        }
+        let Released {
+            observation,
+            traffic,
+        } = packets;
+        self.cache
+            .late(&observation, &traffic, &mut self.counters, sink);
+    }
+
+    /// Counts the packets that wait for their block to be full.
+    pub fn settle<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
+        let block = &self.block[..self.waiting];
+        self.cache.block(block, &mut self.counters, sink);
+        self.waiting = 0;
+        if !self.fragments.is_empty() {
+            self.sweep(sink);
+        }
+    }
+
+    /// Says what time it is, in nanoseconds since 1970, where no packet does: flows whose time-outs
+    /// have passed end. To be called now and then, about once a second, of live captures.
+    pub fn advance<S: FlowSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
+        self.settle(sink);
+        self.cache.go_on(now_ns, &mut self.counters, sink);
+    }
+
+    /// Counts fragments that have waited too long.
+    fn sweep<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
+        let now_ns = self.cache.now_ns();
+        let mut looks = FRAGMENTS_SWEPT;
+        while let Some(packets) = self.fragments.stale(now_ns, &mut looks, &mut self.counters) {
+            self.late(packets, sink);
+        }
+    }
+
+    /// Ends every flow: at the end of a file or a capture.
+    pub fn flush<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
+        self.settle(sink);
+        while let Some(packets) = self.fragments.any(&mut self.counters) {
+            self.late(packets, sink);
+        }
+        self.cache.flush(&mut self.counters, sink);
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.counters;
+        let (active, peak) = self.cache.flows();
+        counters.active = active.into();
+        counters.peak = peak.into();
+        counters
+    }
+
+    /// Bytes of memory that are reserved for flows.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.cache.bytes()
+    }
+}
+
+/// Gives an observation the key that both directions share.
+fn turn(observation: &mut Observation) {
+    let (key, reversed) = observation.key.both_ways();
+    observation.key = key;
+    observation.reversed = reversed;
+}
+
+/// Chooses one packet in so many.
+#[derive(Debug)]
+struct Sampler {
+    sampling: Sampling,
+    /// Packets until the next one that is taken; where they are taken by chance, its state.
+    state: u64,
+}
+
+impl Sampler {
+    fn new(sampling: Sampling, seed: u64) -> Self {
+        let state = match sampling.mode {
+            SamplingMode::Deterministic => 0,
+            // The state of a xorshift generator must not be 0.
+            SamplingMode::Random => seed | 1,
+        };
+        Self { sampling, state }
+    }
+
+    fn takes(&mut self) -> bool {
+        let one_in = u64::from(self.sampling.one_in.get());
+        match self.sampling.mode {
+            SamplingMode::Deterministic => {
+                self.state = (self.state + 1) % one_in;
+                self.state == 1 % one_in
+            }
+            SamplingMode::Random => {
+                self.state ^= self.state << 13;
+                self.state ^= self.state >> 7;
+                self.state ^= self.state << 17;
+                ((self.state >> 32) * one_in) >> 32 == 0
+            }
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! From the first byte of a packet to its header of IP: link layers, tags, labels.
+//!
+//! Every step reads within what was captured, and their number is bounded, so that a packet that
+//! nests without end is one that has no IP.
+
+use super::bytes::{be16, be32, byte, chunk, le16, le32};
+use crate::packet::LinkLayer;
+
+/// Headers that are walked over at most, of tags, labels and encapsulations together.
+const STEPS: u32 = 32;
+
+/// What the way to the header of IP tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// Destination and source, of the outermost frame.
+    pub(crate) macs: Option<[u8; 12]>,
+    /// The outermost tag, [`TAGGED`] and its identifier; 0 without one.
+    pub(crate) vlan: u16,
+    /// The second one.
+    pub(crate) inner_vlan: u16,
+    /// The topmost label.
+    pub(crate) mpls: Option<u32>,
+    /// The interface that the link layer's header names.
+    pub(crate) input: Option<u32>,
+    steps: u32,
+}
+
+/// Marks that there is a tag, since its identifier may be 0.
+pub(crate) const TAGGED: u16 = 0x8000;
+
+pub(super) const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const ETHERTYPE_PPP: u16 = 0x880b;
+const ETHERTYPE_MPLS: u16 = 0x8847;
+const ETHERTYPE_MPLS_MULTICAST: u16 = 0x8848;
+const ETHERTYPE_PPPOE_SESSION: u16 = 0x8864;
+const ETHERTYPE_BACKBONE: u16 = 0x88e7;
+const ETHERTYPE_BRIDGED: u16 = 0x6558;
+/// Values from here on are types, smaller ones lengths (IEEE 802.3).
+const ETHERTYPE_MIN: u16 = 0x0600;
+
+/// Where the header of IP begins; none where there is none within what was captured.
+#[inline]
+pub(crate) fn find_ip(layer: LinkLayer, data: &[u8], link: &mut Link) -> Option<usize> {
+    match layer {
+        LinkLayer::Ethernet => {
+            // What most packets are, in few steps.
+            if be16(data, 12)? == ETHERTYPE_IPV4 {
+                link.macs = chunk(data, 0);
+                return Some(14);
+            }
+            ethernet(data, 0, link)
+        }
+        LinkLayer::Raw => Some(0),
+        LinkLayer::Cooked2 => {
+            link.input = be32(data, 4);
+            cooked(data, be16(data, 0)?, 20, link)
+        }
+        LinkLayer::Cooked => cooked(data, be16(data, 14)?, 16, link),
+        _ => others(layer, data, link),
+    }
+}
+
+/// The link layers that are seldom.
+fn others(layer: LinkLayer, data: &[u8], link: &mut Link) -> Option<usize> {
+    match layer {
+        LinkLayer::Null => null(data),
+        LinkLayer::Ppp => ppp(data, 0, link),
+        LinkLayer::PppDirection => ppp(data, 1, link),
+        LinkLayer::PppEther => ppp(data, 6, link),
+        LinkLayer::PppBsdos => Some(24),
+        LinkLayer::CiscoHdlc => ethertype(data, be16(data, 2)?, 4, link),
+        LinkLayer::Mpls => mpls(data, 0, link),
+        LinkLayer::Llc => llc(data, 0, link),
+        LinkLayer::FrameRelay => frame_relay(data, link),
+        LinkLayer::TokenRing => token_ring(data, link),
+        LinkLayer::Fddi => llc(data, 13, link),
+        LinkLayer::Wlan => wlan(data, 0, false, link),
+        LinkLayer::WlanRadiotap => radiotap(data, link),
+        LinkLayer::WlanPrism => prism(data, link),
+        LinkLayer::Ppi => ppi(data, link),
+        LinkLayer::Pktap => pktap(data, link),
+        LinkLayer::Arcnet => arcnet(data, 2),
+        LinkLayer::ArcnetLinux => arcnet(data, 4),
+        LinkLayer::Slip => Some(16),
+        LinkLayer::Nflog => nflog(data),
+        LinkLayer::Pflog => Some(usize::from(byte(data, 0)?).next_multiple_of(4)),
+        _ => None,
+    }
+}
+
+impl Link {
+    /// Counts a step; none where there were too many.
+    fn step(&mut self) -> Option<()> {
+        self.steps += 1;
+        (self.steps <= STEPS).then_some(())
+    }
+
+    fn tag(&mut self, control: u16) {
+        let tag = TAGGED | (control & 0x0fff);
+        if self.vlan == 0 {
+            self.vlan = tag;
+        } else if self.inner_vlan == 0 {
+            self.inner_vlan = tag;
+        }
+    }
+}
+
+/// A frame of Ethernet from `at` on.
+pub(super) fn ethernet(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
+    link.step()?;
+    if link.macs.is_none() {
+        link.macs = chunk(data, at);
+    }
+    ethertype(data, be16(data, at + 12)?, at + 14, link)
+}
+
+/// What an Ethernet type says of the bytes from `at` on.
+pub(super) fn ethertype(
+    data: &[u8],
+    mut kind: u16,
+    mut at: usize,
+    link: &mut Link,
+) -> Option<usize> {
+    loop {
+        link.step()?;
+        match kind {
+            ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => return Some(at),
+            // 802.1Q, 802.1ad, and what was used for the latter before.
+            0x8100 | 0x88a8 | 0x9100 | 0x9200 => {
+                link.tag(be16(data, at)?);
+                kind = be16(data, at + 2)?;
+                at += 4;
+            }
+            ETHERTYPE_MPLS | ETHERTYPE_MPLS_MULTICAST => return mpls(data, at, link),
+            ETHERTYPE_PPPOE_SESSION => return ppp(data, at + 6, link),
+            ETHERTYPE_PPP => return ppp(data, at, link),
+            // 802.1ah: 4 bytes of service instance, then the customer's frame.
+            ETHERTYPE_BACKBONE => return ethernet(data, at + 4, link),
+            ETHERTYPE_BRIDGED => return ethernet(data, at, link),
+            // MACsec (IEEE 802.1AE) that protects without hiding.
+            0x88e5 => {
+                let next = at + macsec(byte(data, at)?)?;
+                kind = be16(data, next)?;
+                at = next + 2;
+            }
+            // Network service header (RFC 8300): its length in words, and what follows.
+            0x894f => return service(data, at, link),
+            // A time stamp of Arista's, of 8 or 6 bytes behind its kind and version.
+            0xd28b => {
+                let stamp = if be16(data, at + 2)? & 0x20 == 0 {
+                    8
+                } else {
+                    6
+                };
+                kind = be16(data, at + 4 + stamp)?;
+                at += 4 + stamp + 2;
+            }
+            length if length < ETHERTYPE_MIN => return llc(data, at, link),
+            _ => return None,
+        }
+    }
+}
+
+/// The bytes of a security tag that begins with `control`; none where what follows is encrypted.
+fn macsec(control: u8) -> Option<usize> {
+    const ENCRYPTED: u8 = 0x0c;
+    const CHANNEL: u8 = 0x20;
+    match (control & ENCRYPTED, control & CHANNEL) {
+        (0, 0) => Some(6),
+        (0, _) => Some(14),
+        _ => None,
+    }
+}
+
+fn service(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
+    let [_, length, _, next] = chunk(data, at)?;
+    let at = at + 4 * usize::from(length & 0x3f).max(2);
+    match next {
+        1 | 2 => Some(at),
+        3 => ethernet(data, at, link),
+        5 => mpls(data, at, link),
+        _ => None,
+    }
+}
+
+/// Labels until the last one; what follows is told by its first bits, since labels don't tell.
+fn mpls(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> {
+    const BOTTOM: u32 = 1 << 8;
+    loop {
+        link.step()?;
+        let entry = be32(data, at)?;
+        link.mpls.get_or_insert(entry >> 12);
+        at += 4;
+        if entry & BOTTOM != 0 {
+            break;
+        }
+    }
+    match byte(data, at)? >> 4 {
+        4 | 6 => Some(at),
+        // The control word of a pseudowire (RFC 4448), then Ethernet.
+        0 => ethernet(data, at + 4, link),
+        _ => None,
+    }
+}
+
+/// PPP (RFC 1661, RFC 1662): address and control may be left out, and the protocol's first byte.
+fn ppp(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> {
+    link.step()?;
+    match chunk(data, at)? {
+        [0xff, 0x03] => at += 2,
+        // Cisco HDLC, which shares a link type with PPP.
+        [0x0f | 0x8f, 0x00] => return ethertype(data, be16(data, at + 2)?, at + 4, link),
+        _ => {}
+    }
+    let first = byte(data, at)?;
+    let protocol = if first & 1 == 1 {
+        at += 1;
+        u16::from(first)
+    } else {
+        at += 2;
+        be16(data, at - 2)?
+    };
+    match protocol {
+        0x0021 | 0x0057 => Some(at),
+        0x0281 | 0x0283 => mpls(data, at, link),
+        _ => None,
+    }
+}
+
+/// LLC (IEEE 802.2) and what it tells: SNAP, IP itself, or the network layer protocol identifiers
+/// of RFC 2427.
+fn llc(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
+    link.step()?;
+    match chunk(data, at)? {
+        [0xaa, 0xaa, 0x03] => snap(data, at + 3, link),
+        [0x06, 0x06, 0x03] => Some(at + 3),
+        [0xfe, 0xfe, 0x03] => nlpid(data, at + 3, link),
+        _ => None,
+    }
+}
+
+/// The 5 bytes of SNAP, and what they tell.
+fn snap(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
+    const BRIDGED: [u8; 3] = [0x00, 0x80, 0xc2];
+    let organisation: [u8; 3] = chunk(data, at)?;
+    let kind = be16(data, at + 3)?;
+    match organisation {
+        [0, 0, 0] | [0, 0, 0xf8] if kind >= ETHERTYPE_MIN => ethertype(data, kind, at + 5, link),
+        // Ethernet behind 2 bytes of padding (RFC 2684).
+        BRIDGED if kind == 1 || kind == 7 => ethernet(data, at + 7, link),
+        _ => None,
+    }
+}
+
+fn nlpid(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
+    match byte(data, at)? {
+        0xcc | 0x8e => Some(at + 1),
+        0x80 => snap(data, at + 1, link),
+        // Padding to an even place.
+        0x00 if byte(data, at + 1)? == 0x80 => snap(data, at + 2, link),
+        0xcf => ppp(data, at + 1, link),
+        _ => None,
+    }
+}
+
+fn cooked(data: &[u8], protocol: u16, at: usize, link: &mut Link) -> Option<usize> {
+    const P_802_2: u16 = 4;
+    const P_PPP: u16 = 7;
+    match protocol {
+        P_802_2 => llc(data, at, link),
+        P_PPP => ppp(data, at, link),
+        ..ETHERTYPE_MIN => None,
+        _ => ethertype(data, protocol, at, link),
+    }
+}
+
+/// The protocol family of a system of BSD, of either byte order, since files do not tell which.
+fn null(data: &[u8]) -> Option<usize> {
+    let is_ip = |family: u32| matches!(family, 2 | 10 | 23 | 24 | 28 | 30 | 0x0800 | 0x86dd);
+    (is_ip(be32(data, 0)?) || is_ip(le32(data, 0)?)).then_some(4)
+}
+
+/// Frame Relay (RFC 2427): 2 to 4 bytes of address, the last of which is odd.
+fn frame_relay(data: &[u8], link: &mut Link) -> Option<usize> {
+    const UNNUMBERED: u8 = 3;
+    let mut at = 0;
+    while byte(data, at)? & 1 == 0 {
+        at += 1;
+        if at == 4 {
+            return None;
+        }
+    }
+    if byte(data, at + 1)? != UNNUMBERED {
+        // Cisco's own: an Ethernet type behind the address.
+        return ethertype(data, be16(data, at + 1)?, at + 3, link);
+    }
+    nlpid(data, at + 2, link)
+}
+
+fn token_ring(data: &[u8], link: &mut Link) -> Option<usize> {
+    const ROUTED: u8 = 0x80;
+    let routing = if byte(data, 8)? & ROUTED == 0 {
+        0
+    } else {
+        usize::from(byte(data, 14)? & 0x1f)
+    };
+    llc(data, 14 + routing, link)
+}
+
+/// 802.11: data frames that are not encrypted. `padded` tells that the header fills words.
+fn wlan(data: &[u8], at: usize, padded: bool, link: &mut Link) -> Option<usize> {
+    const HIGH_THROUGHPUT: u8 = 0x80;
+    const PROTECTED: u8 = 0x40;
+    const BOTH_WAYS: u8 = 3;
+    let [control, flags] = chunk(data, at)?;
+    let (kind, subtype) = (control & 0x0f, control >> 4);
+    let (quality, without_data) = (subtype & 8 != 0, subtype & 4 != 0);
+    if kind != 0x08 || without_data || flags & PROTECTED != 0 {
+        return None;
+    }
+    let mut header = 24;
+    if flags & BOTH_WAYS == BOTH_WAYS {
+        header += 6;
+    }
+    let mut aggregated = false;
+    if quality {
+        aggregated = byte(data, at + header)? & 0x80 != 0;
+        header += 2;
+        if flags & HIGH_THROUGHPUT != 0 {
+            header += 4;
+        }
+    }
+    if padded {
+        header = header.next_multiple_of(4);
+    }
+    // The first of several frames in one has a header of Ethernet's form.
+    let inside = if aggregated { 14 } else { 0 };
+    llc(data, at + header + inside, link)
+}
+
+/// radiotap: of its fields, the flags tell whether the header of 802.11 is padded.
+fn radiotap(data: &[u8], link: &mut Link) -> Option<usize> {
+    const MORE: u32 = 1 << 31;
+    const PADDED: u8 = 0x20;
+    let length = usize::from(le16(data, 2)?);
+    let present = le32(data, 4)?;
+    let (mut word, mut fields) = (present, 8);
+    while word & MORE != 0 {
+        word = le32(data, fields)?;
+        fields += 4;
+        link.step()?;
+    }
+    if present & 1 != 0 {
+        fields = fields.next_multiple_of(8) + 8;
+    }
+    let padded = present & 2 != 0 && byte(data, fields)? & PADDED != 0;
+    wlan(data, length, padded, link)
+}
+
+fn prism(data: &[u8], link: &mut Link) -> Option<usize> {
+    const AVS: u32 = 0x8021_1000;
+    let first = be32(data, 0)?;
+    let length = if first & 0xffff_f000 == AVS {
+        be32(data, 4)? as usize
+    } else {
+        144
+    };
+    if length > data.len() {
+        return None;
+    }
+    wlan(data, length, false, link)
+}
+
+fn ppi(data: &[u8], link: &mut Link) -> Option<usize> {
+    wrapped(data, le16(data, 2)?.into(), le32(data, 4)?, link)
+}
+
+fn pktap(data: &[u8], link: &mut Link) -> Option<usize> {
+    wrapped(data, le32(data, 0)? as usize, le32(data, 8)?, link)
+}
+
+/// A header of `length` bytes, and behind it a packet of the link type that it names.
+fn wrapped(data: &[u8], length: usize, link_type: u32, link: &mut Link) -> Option<usize> {
+    link.step()?;
+    let layer = LinkLayer::of_link_type(u16::try_from(link_type).ok()?);
+    let found = find_ip(layer, data.get(length..)?, link)?;
+    Some(length + found)
+}
+
+/// ARCNET behind its addresses: RFC 1201 with 3 bytes between type and packet, RFC 1051 without.
+fn arcnet(data: &[u8], at: usize) -> Option<usize> {
+    match byte(data, at)? {
+        // In a frame of more than 256 bytes, which is told by a length of 3 bytes.
+        212 if byte(data, at + 1)? == 0xff => Some(at + 8),
+        212 => Some(at + 4),
+        240 => Some(at + 1),
+        _ => None,
+    }
+}
+
+/// Attributes of netlink, of which number 9 is the packet; in the byte order of the host that
+/// captured, told by the smaller of the two readings of a length.
+fn nflog(data: &[u8]) -> Option<usize> {
+    const PAYLOAD: u16 = 9;
+    let mut at = 4;
+    for _ in 0..STEPS {
+        let little = (le16(data, at)?, le16(data, at + 2)?);
+        let big = (be16(data, at)?, be16(data, at + 2)?);
+        let (length, kind) = little.min(big);
+        if kind & 0x7fff == PAYLOAD {
+            return Some(at + 4);
+        }
+        at += usize::from(length.max(4)).next_multiple_of(4);
+    }
+    None
+}

@@ -1,0 +1,75 @@
+//! What the header behind IP adds to the key: ports, type and code, flags.
+
+use super::bytes::chunk;
+
+pub(crate) const ICMP: u8 = 1;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
+pub(crate) const ICMPV6: u8 = 58;
+const DCCP: u8 = 33;
+const SCTP: u8 = 132;
+const UDP_LITE: u8 = 136;
+
+/// What a transport's header says; zero where it was not captured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Transport {
+    pub(crate) source_port: u16,
+    /// Of ICMP: type and code.
+    pub(crate) destination_port: u16,
+    pub(crate) tcp_flags: u16,
+    pub(crate) sequence: u32,
+    /// Bytes of header, of TCP.
+    pub(crate) header: u32,
+}
+
+#[inline]
+pub(crate) fn parse(data: &[u8], at: usize, protocol: u8, six: bool) -> Transport {
+    let found = match (protocol, six) {
+        (TCP, _) => tcp(data, at),
+        (UDP | DCCP | SCTP | UDP_LITE, _) => ports(data, at),
+        (ICMP, false) | (ICMPV6, true) => chunk(data, at).map(|kind| Transport {
+            destination_port: u16::from_be_bytes(kind),
+            ..Transport::default()
+        }),
+        _ => None,
+    };
+    found.unwrap_or_default()
+}
+
+#[inline]
+fn ports(data: &[u8], at: usize) -> Option<Transport> {
+    let [a, b, c, d] = chunk(data, at)?;
+    Some(Transport {
+        source_port: u16::from_be_bytes([a, b]),
+        destination_port: u16::from_be_bytes([c, d]),
+        ..Transport::default()
+    })
+}
+
+#[inline]
+fn tcp(data: &[u8], at: usize) -> Option<Transport> {
+    const FLAGS: u16 = 0x0fff;
+    let mut transport = ports(data, at)?;
+    let Some(header) = chunk::<14>(data, at) else {
+        // Snapshots of 64 bytes and quoted packets end before.
+        return Some(transport);
+    };
+    transport.sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    transport.header = u32::from(header[12] >> 4) * 4;
+    transport.tcp_flags = u16::from_be_bytes([header[12], header[13]]) & FLAGS;
+    Some(transport)
+}
+
+/// The type of ICMP's message to which this one answers, or itself.
+pub(crate) fn icmp_request(kind_and_code: u16, six: bool) -> u16 {
+    let [kind, code] = kind_and_code.to_be_bytes();
+    let kind = match (kind, six) {
+        (0, false) => 8,
+        (14, false) => 13,
+        (16, false) => 15,
+        (18, false) => 17,
+        (129, true) => 128,
+        _ => kind,
+    };
+    u16::from_be_bytes([kind, code])
+}

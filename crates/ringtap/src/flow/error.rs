@@ -1,0 +1,58 @@
+//! What can end a run, and with which exit status.
+
+use std::io;
+
+use ringtap_capture::Error;
+use ringtap_flow::OptionError;
+
+use crate::input::InputError;
+
+/// The end of a run that is not a success.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FlowError {
+    /// An option that has no meaning here.
+    #[error("{option} is for live captures; it has no meaning with -r")]
+    LiveOnly { option: &'static str },
+    /// A value that cannot be.
+    #[error(transparent)]
+    Meter(#[from] OptionError),
+    /// A source could not be opened or has failed.
+    #[error("{}", crate::filter::describe(.0))]
+    Capture(#[from] Error),
+    /// An input file could not be opened.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// Printing failed.
+    #[error("standard output: {0}")]
+    Print(#[source] io::Error),
+    /// Privileges, scheduling or signals could not be set up.
+    #[error("cannot {what}: {source}")]
+    Setup {
+        what: &'static str,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl FlowError {
+    /// 2 for wrong usage, 1 for all else.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::LiveOnly { .. } | Self::Meter(_) => crate::exit::USAGE,
+            Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
+                crate::exit::status_of(error)
+            }
+            _ => 1,
+        }
+    }
+}
+
+/// A failure to set something up.
+pub(crate) fn setup(
+    what: &'static str,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> FlowError {
+    FlowError::Setup {
+        what,
+        source: source.into(),
+    }
+}

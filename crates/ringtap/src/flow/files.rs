@@ -1,0 +1,71 @@
+//! Flows of capture files, one file after the other, in the time of their packets.
+
+use std::time::Instant;
+
+use ringtap_capture::{FileSource, Filter, Item, Next, Source, Stats, Waker};
+
+use super::error::{FlowError, setup};
+use super::probe::Probe;
+use super::summary::Summary;
+use super::{plan, relinquish};
+use crate::cli::FlowArgs;
+use crate::input::{self, Interruption};
+use crate::signals::Requests;
+
+/// Meters the files.
+pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowError> {
+    plan::refuse_live_options(args)?;
+    let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
+    let requests = Requests::default();
+    let mut sources = Vec::new();
+    for path in &args.read {
+        let interruption = Interruption::new(&interrupt, &requests);
+        sources.push(input::open(path, filter, interruption)?);
+    }
+    if let Some(cpus) = &args.capture.cpu {
+        let placed = ringtap_sys::sched::set_affinity(&cpus.0);
+        placed.map_err(|source| setup("choose processors", source))?;
+    }
+    let mut probe = Probe::new(args)?;
+    relinquish(args)?;
+    let watched = requests.watch(vec![interrupt]);
+    watched.map_err(|source| setup("watch for signals", source))?;
+    let started = Instant::now();
+    let mut result = Ok(());
+    for source in &mut sources {
+        result = pump(source, &mut probe, &requests);
+        if result.is_err() || requests.stop() {
+            break;
+        }
+        probe.next_source();
+    }
+    let finished = probe.finish();
+    probe.summarise(&Summary {
+        engine: "file",
+        elapsed: started.elapsed(),
+        stats: Stats::default(),
+    });
+    result.and(finished)
+}
+
+fn pump(source: &mut FileSource, probe: &mut Probe, requests: &Requests) -> Result<(), FlowError> {
+    probe.interfaces(source.interfaces());
+    while !requests.stop() {
+        let described = match source.next() {
+            Ok(Next::Block(block)) => {
+                probe.block(&block)?;
+                false
+            }
+            Ok(Next::Meta(Item::Interface(_))) => true,
+            Ok(Next::End) => break,
+            Ok(_) => false,
+            // The stream was cut here, on request.
+            Err(_) if requests.stop() => break,
+            Err(error) => return Err(error.into()),
+        };
+        if described {
+            probe.interfaces(source.interfaces());
+        }
+    }
+    Ok(())
+}

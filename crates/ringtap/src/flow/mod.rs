@@ -1,0 +1,51 @@
+//! `ringtap flow`: a source, a meter, and where its records go.
+//!
+//! Data in: packets of files or of a capture. Data out: records, through [`outlets`]; at the end or
+//! each interval the tables of [`talkers`] on standard output, and counters on standard error.
+
+mod error;
+mod files;
+mod heavy;
+mod live;
+mod outlets;
+mod plan;
+mod probe;
+mod summary;
+mod talkers;
+
+use std::process::ExitCode;
+
+use ringtap_capture::Filter;
+use ringtap_sys::privileges::{self, User};
+
+use crate::cli::FlowArgs;
+use crate::notice::notice;
+use error::{FlowError, setup};
+
+/// Runs the command.
+pub(crate) fn run(args: &FlowArgs) -> ExitCode {
+    match try_run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            notice(&error);
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
+    let expression = args.filter.join(" ");
+    let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
+    match &args.interface {
+        Some(device) => live::run(args, device, filter.as_ref()),
+        None => files::run(args, filter.as_ref()),
+    }
+}
+
+/// Gives up what the run needs no more.
+fn relinquish(args: &FlowArgs) -> Result<(), FlowError> {
+    let user = args.capture.user.as_deref().map(User::by_name).transpose();
+    let user = user.map_err(|source| setup("find the user of -Z", source))?;
+    let given_up = privileges::relinquish(user.as_ref(), &[]);
+    given_up.map_err(|source| setup("give up privileges", source))
+}

@@ -1,0 +1,19 @@
+//! Where records go: every output that was asked for.
+
+use ringtap_flow::{FlowRecord, FlowSink};
+
+use super::talkers::Talkers;
+
+/// All outputs of a run.
+pub(crate) struct Outlets {
+    /// Who sends and receives most.
+    pub(crate) talkers: Option<Talkers>,
+}
+
+impl FlowSink for Outlets {
+    fn record(&mut self, record: &FlowRecord) {
+        if let Some(talkers) = &mut self.talkers {
+            talkers.count(record);
+        }
+    }
+}

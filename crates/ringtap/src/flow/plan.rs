@@ -1,0 +1,120 @@
+//! From the options to values.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use ringtap_capture::{CaptureOptions, Fanout, SampleMode};
+use ringtap_flow::{MeterOptions, Sampling, SamplingMode, Tunnels};
+
+use super::error::FlowError;
+use crate::cli::{Direction, FlowArgs, Mode, Tunnel};
+
+/// What a header of IPv6 and TCP takes behind a few tags.
+const SNAPLEN: u32 = 96;
+/// The same inside a tunnel.
+const TUNNEL_SNAPLEN: u32 = 192;
+/// How long packets wait at most.
+const TIMEOUT: Duration = Duration::from_millis(100);
+/// Bytes that are worth a delivery.
+const MIN_TO_COPY: u32 = 64 << 10;
+/// Memory for packets that wait while many records leave at a time.
+const BUFFER: u64 = 64 << 20;
+
+/// The options of the meter. Live packets were sampled before they come to it.
+pub(crate) fn meter_options(args: &FlowArgs) -> MeterOptions {
+    let meter = &args.meter;
+    MeterOptions {
+        flows: meter.flows,
+        active: meter.active,
+        inactive: meter.inactive,
+        linger: meter.linger,
+        both_ways: meter.biflow,
+        measure_tcp: meter.tcp,
+        tunnels: tunnels(&meter.tunnels),
+        sampling: sampling(args).filter(|_| args.interface.is_none()),
+        // The standard library's hashes begin with a number by chance.
+        seed: RandomState::new().hash_one(0),
+        ..MeterOptions::default()
+    }
+}
+
+/// The sampling that was asked for, wherever it is done.
+pub(crate) fn sampling(args: &FlowArgs) -> Option<Sampling> {
+    let sample = args.meter.sample.filter(|sample| sample.one_in > 1)?;
+    Some(Sampling {
+        one_in: NonZeroU32::new(sample.one_in)?,
+        mode: if sample.regular {
+            SamplingMode::Deterministic
+        } else {
+            SamplingMode::Random
+        },
+    })
+}
+
+fn tunnels(list: &[Tunnel]) -> Tunnels {
+    let has = |tunnel| list.contains(&tunnel) || list.contains(&Tunnel::All);
+    Tunnels {
+        gre: has(Tunnel::Gre),
+        vxlan: has(Tunnel::Vxlan),
+        gtp_u: has(Tunnel::GtpU),
+        ip_in_ip: has(Tunnel::Ipip),
+    }
+}
+
+/// The options of a live capture.
+pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
+    let capture = &args.capture;
+    let snaplen = if args.meter.tunnels.is_empty() {
+        SNAPLEN
+    } else {
+        TUNNEL_SNAPLEN
+    };
+    CaptureOptions {
+        snaplen: capture.snaplen.unwrap_or(snaplen),
+        buffer: capture.buffer.map_or(BUFFER, |size| size.0),
+        timeout: TIMEOUT,
+        min_to_copy: MIN_TO_COPY,
+        promiscuous: !capture.no_promiscuous,
+        direction: capture.direction.into(),
+        sample: args
+            .meter
+            .sample
+            .and_then(|sample| NonZeroU32::new(sample.one_in)),
+        sample_mode: match args.meter.sample {
+            Some(sample) if sample.regular => SampleMode::Regular,
+            _ => SampleMode::Random,
+        },
+        mode: capture.mode.into(),
+        force: capture.force,
+        // Flows do not need the order of packets of several processors.
+        unordered: true,
+        fanout: (capture.threads > 1).then(Fanout::default),
+        cpus: capture
+            .cpu
+            .as_ref()
+            .map(|list| list.0.clone())
+            .unwrap_or_default(),
+        ..CaptureOptions::default()
+    }
+}
+
+/// Refuses what has no meaning with files.
+pub(crate) fn refuse_live_options(args: &FlowArgs) -> Result<(), FlowError> {
+    let capture = &args.capture;
+    let given = [
+        (capture.snaplen.is_some(), "--snapshot-length"),
+        (capture.no_promiscuous, "-p"),
+        (capture.buffer.is_some(), "--buffer"),
+        (capture.mode == Mode::Steal, "--mode steal"),
+        (capture.force, "--force"),
+        (capture.direction != Direction::Inout, "--direction"),
+        (capture.threads > 1, "--threads"),
+        (args.report.explain_capture, "--explain-capture"),
+    ];
+    match given.into_iter().find(|(given, _)| *given) {
+        Some((_, option)) => Err(FlowError::LiveOnly { option }),
+        None => Ok(()),
+    }
+}

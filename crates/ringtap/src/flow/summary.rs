@@ -1,0 +1,179 @@
+//! What a run counted and lost, as lines for people and as one JSON object for scripts.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use ringtap_capture::Stats;
+use ringtap_flow::{Counters, EndReason};
+use serde::Serialize;
+
+/// The figures of one run beside the meter's own.
+#[derive(Clone, Debug)]
+pub(crate) struct Summary {
+    /// The engine's name.
+    pub(crate) engine: &'static str,
+    pub(crate) elapsed: Duration,
+    /// The source's counters.
+    pub(crate) stats: Stats,
+}
+
+#[derive(Serialize)]
+struct Json {
+    engine: &'static str,
+    seconds: f64,
+    received: Option<u64>,
+    packets: u64,
+    metered: u64,
+    bytes: u64,
+    not_ip: u64,
+    malformed: u64,
+    fragments: Fragments,
+    records: Records,
+    flows: Flows,
+    dropped: Dropped,
+}
+
+#[derive(Serialize)]
+struct Fragments {
+    seen: u64,
+    alone: u64,
+    evicted: u64,
+}
+
+#[derive(Serialize)]
+struct Records {
+    total: u64,
+    idle: u64,
+    active: u64,
+    end: u64,
+    forced: u64,
+    evicted: u64,
+}
+
+#[derive(Serialize)]
+struct Flows {
+    now: u64,
+    peak: u64,
+    memory: usize,
+}
+
+#[derive(Serialize)]
+struct Dropped {
+    hook: Option<u64>,
+    sampling: Option<u64>,
+    ring: Option<u64>,
+    interface: Option<u64>,
+    application: Option<u64>,
+}
+
+impl Summary {
+    /// The summary as a text that ends a line.
+    pub(crate) fn text(&self, counters: &Counters, memory: usize, json: bool) -> String {
+        if json {
+            let object = serde_json::to_string(&self.json(counters, memory));
+            return object.unwrap_or_default() + "\n";
+        }
+        self.lines(counters, memory)
+    }
+
+    fn json(&self, counters: &Counters, memory: usize) -> Json {
+        let dropped = &self.stats.dropped;
+        let ended = |reason| counters.ended_by(reason);
+        Json {
+            engine: self.engine,
+            seconds: self.elapsed.as_secs_f64(),
+            received: self.stats.received,
+            packets: counters.packets,
+            metered: counters.ip_packets,
+            bytes: counters.ip_bytes,
+            not_ip: counters.not_ip,
+            malformed: counters.malformed,
+            fragments: Fragments {
+                seen: counters.fragments,
+                alone: counters.fragments_alone,
+                evicted: counters.fragments_evicted,
+            },
+            records: Records {
+                total: counters.records(),
+                idle: ended(EndReason::Idle),
+                active: ended(EndReason::Active),
+                end: ended(EndReason::EndOfFlow),
+                forced: ended(EndReason::Forced),
+                evicted: ended(EndReason::NoResources),
+            },
+            flows: Flows {
+                now: counters.active,
+                peak: counters.peak,
+                memory,
+            },
+            dropped: Dropped {
+                hook: dropped.hook,
+                sampling: self.sampling(counters),
+                ring: dropped.ring,
+                interface: dropped.interface,
+                application: dropped.application,
+            },
+        }
+    }
+
+    /// Packets left out by sampling, in the kernel or here.
+    fn sampling(&self, counters: &Counters) -> Option<u64> {
+        let here = counters.sampled_out;
+        let known = self.stats.dropped.sampling.or((here > 0).then_some(0));
+        known.map(|count| count + here)
+    }
+
+    fn lines(&self, counters: &Counters, memory: usize) -> String {
+        let mut text = String::new();
+        let dropped = &self.stats.dropped;
+        let always = [
+            (counters.packets, "packets"),
+            (counters.ip_packets, "packets of IP were metered"),
+            (counters.ip_bytes, "bytes of layer 3"),
+            (counters.records(), "records"),
+            (counters.peak, "flows at a time at most"),
+        ];
+        let never_zero = [
+            (counters.not_ip, "packets without IP"),
+            (
+                counters.malformed,
+                "packets with a header of IP cut off or wrong",
+            ),
+            (counters.fragments, "fragments"),
+            (
+                counters.fragments_alone,
+                "fragments without their first one",
+            ),
+            (
+                counters.fragments_evicted,
+                "fragmented datagrams forgotten for want of room",
+            ),
+            (counters.evicted(), "flows ended because the cache was full"),
+            (dropped.hook.unwrap_or(0), "packets dropped at the hook"),
+            (
+                self.sampling(counters).unwrap_or(0),
+                "packets left out by sampling",
+            ),
+            (
+                dropped.interface.unwrap_or(0),
+                "packets dropped by the interface",
+            ),
+        ];
+        for (count, what) in always {
+            let _ = writeln!(text, "{count} {what}");
+        }
+        for (count, what) in never_zero.into_iter().filter(|(count, _)| *count > 0) {
+            let _ = writeln!(text, "{count} {what}");
+        }
+        if let Some(ring) = dropped.ring.filter(|_| self.engine != "file") {
+            let _ = writeln!(text, "{ring} packets dropped in the ring");
+        }
+        let _ = writeln!(
+            text,
+            "{:.3} seconds, {} MiB reserved for flows",
+            self.elapsed.as_secs_f64(),
+            memory >> 20
+        );
+        text
+    }
+}

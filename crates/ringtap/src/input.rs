@@ -1,0 +1,88 @@
+//! Capture files that are named on the command line.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use ringtap_capture::{Error, FileSource, Filter, ReadOptions, Waker, open_file, open_stream};
+use ringtap_sys::poll::{self, Interest};
+
+use crate::signals::Requests;
+
+/// Why an input could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    /// It is no capture file, or the filter is not for it.
+    #[error("{}", crate::filter::describe(.0))]
+    Capture(#[from] Error),
+    /// Standard input could not be had.
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+}
+
+/// Opens a capture file, or for `-` standard input.
+pub(crate) fn open(
+    path: &Path,
+    filter: Option<&Filter>,
+    interruption: Interruption,
+) -> Result<FileSource, InputError> {
+    let options = ReadOptions::default();
+    if path.as_os_str() != "-" {
+        return Ok(open_file(path, &options, filter)?);
+    }
+    let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    let file = file.map_err(|source| InputError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let stream = Interruptible { file, interruption };
+    Ok(open_stream(
+        Box::new(stream),
+        "standard input",
+        &options,
+        filter,
+    )?)
+}
+
+/// Standard input that ends when a signal asks for it, though its writer is silent.
+struct Interruptible {
+    file: File,
+    interruption: Interruption,
+}
+
+/// How a signal reaches a reader that waits.
+pub(crate) struct Interruption {
+    waker: Waker,
+    requests: Requests,
+}
+
+impl Interruption {
+    pub(crate) fn new(waker: &Waker, requests: &Requests) -> Self {
+        Self {
+            waker: waker.clone(),
+            requests: requests.clone(),
+        }
+    }
+}
+
+impl Read for Interruptible {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let interests = [
+                Interest::read(self.file.as_fd()),
+                Interest::read(self.interruption.waker.as_fd()),
+            ];
+            let [input, interrupt] = poll::wait(interests, None).map_err(|error| error.source)?;
+            if self.interruption.requests.stop() {
+                return Ok(0);
+            }
+            if interrupt.readable {
+                self.interruption.waker.take();
+            }
+            if input.readable || input.failed {
+                return self.file.read(buffer);
+            }
+        }
+    }
+}
