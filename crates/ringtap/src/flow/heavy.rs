@@ -75,10 +75,10 @@ impl<K: HeavyKey> Heavy<K> {
         ways[least.0] = Some((key, more));
     }
 
-    /// The keys with the greatest sums by `measure`, the greatest first.
+    /// The keys with the greatest sums by `measure`, the greatest first; of equal ones who sent more.
     pub(crate) fn top(&self, count: usize, measure: impl Fn(&Sum) -> u64) -> Vec<(K, Sum)> {
         let mut all: Vec<(K, Sum)> = self.entries.iter().flatten().copied().collect();
-        all.sort_by_key(|(_, sum)| std::cmp::Reverse(measure(sum)));
+        all.sort_by_key(|(_, sum)| std::cmp::Reverse((measure(sum), sum.sent)));
         all.truncate(count);
         all
     }
