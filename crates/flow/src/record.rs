@@ -65,8 +65,8 @@ pub struct FlowKey {
 pub struct Tunnel {
     /// Its protocol.
     pub kind: TunnelKind,
-    /// VXLAN network identifier (24 bits), tunnel endpoint identifier of GTP-U, key of GRE; 0 where
-    /// there is none. (351, `layer2SegmentId`, for VXLAN and GRE.)
+    /// VXLAN network identifier (24 bits; 351), tunnel endpoint identifier of GTP-U (507), key of GRE
+    /// (296); 0 where there is none.
     pub id: u32,
 }
 

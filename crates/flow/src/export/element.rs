@@ -55,6 +55,7 @@ pub(crate) enum Field {
     DestinationMac,
     MplsTop,
     SegmentId,
+    GreKey,
     Teid,
     Retransmissions,
     ReverseRetransmissions,
@@ -133,6 +134,7 @@ impl Field {
             Self::LastNanos => Self::iana(157, 8),
             Self::BiflowDirection => Self::iana(239, 1),
             Self::InnerVlan => Self::iana(245, 2),
+            Self::GreKey => Self::iana(296, 4),
             Self::SegmentId => Self::iana(351, 8),
             Self::Teid => Self::iana(507, 4),
             Self::Retransmissions => Self::ntop(110),
@@ -214,7 +216,7 @@ fn put_key(field: Field, record: &FlowRecord, out: &mut Vec<u8>) {
             let id = key.tunnel.map_or(0, |tunnel| u64::from(tunnel.id));
             put(&(SEGMENT_VXLAN | id).to_be_bytes());
         }
-        Field::Teid => put(&key.tunnel.map_or(0, |tunnel| tunnel.id).to_be_bytes()),
+        Field::GreKey | Field::Teid => put(&key.tunnel.map_or(0, |tunnel| tunnel.id).to_be_bytes()),
         _ => {}
     }
 }
@@ -264,8 +266,8 @@ pub(crate) fn tunnel_field(kind: TunnelKind) -> Option<Field> {
     match kind {
         TunnelKind::Vxlan => Some(Field::SegmentId),
         TunnelKind::GtpU => Some(Field::Teid),
-        // IANA has none for a key of GRE, and IP in IP has no identifier.
-        TunnelKind::Gre | TunnelKind::IpInIp => None,
+        TunnelKind::Gre => Some(Field::GreKey),
+        TunnelKind::IpInIp => None,
     }
 }
 

@@ -48,27 +48,22 @@ const fn iana(id: u16, length: u16) -> Element {
 }
 
 impl OptionsRecord {
-    /// The sampling, twice: by NetFlow's older elements, and by those of PSAMP (RFC 5477) for
-    /// counting: 1 packet taken, the others left out. Some collectors know the one, some the other.
-    /// `selectorId` (302) and `selectorAlgorithm` (304) are left out, since with them nfdump 1.7.1
-    /// does not find the sampling of flows that don't name a selector each.
+    /// The sampling interval, alone in its template: what every collector understands.
+    ///
+    /// nfdump 1.7.1 does not find it beside the algorithm (35) or a selector (302, 304); goflow2 takes
+    /// PSAMP's packet interval (305), which is 1, for it.
     pub(crate) fn sampling(sampling: Sampling) -> Self {
-        let interval = u64::from(sampling.one_in.get());
         Self {
             id: SAMPLING_ID,
-            values: vec![
-                (iana(34, 4), interval),
-                (iana(35, 1), sampling.mode as u64),
-                (iana(305, 4), 1),
-                (iana(306, 4), interval - 1),
-            ],
+            values: vec![(iana(34, 4), sampling.one_in.get().into())],
         }
     }
 
-    pub(crate) fn statistics(statistics: &Statistics, sent: Sent) -> Self {
+    pub(crate) fn statistics(sampling: Sampling, statistics: &Statistics, sent: Sent) -> Self {
         Self {
             id: STATISTICS_ID,
             values: vec![
+                (iana(35, 1), sampling.mode as u64),
                 (iana(36, 2), statistics.active_timeout.into()),
                 (iana(37, 2), statistics.idle_timeout.into()),
                 (iana(40, 8), sent.bytes),

@@ -255,7 +255,7 @@ impl<P: Protocol> Session<P> {
         };
         [
             OptionsRecord::sampling(self.options.sampling),
-            OptionsRecord::statistics(&self.statistics, sent),
+            OptionsRecord::statistics(self.options.sampling, &self.statistics, sent),
         ]
     }
 

@@ -9,9 +9,9 @@ use crate::FlowRecord;
 pub(crate) struct Shape(u16);
 
 /// The template of a record with nothing special; others follow it.
-pub(crate) const FIRST_ID: u16 = 1024;
+pub(crate) const FIRST_ID: u16 = 4096;
 /// How many shapes there are.
-pub(crate) const SHAPES: usize = 1 << 11;
+pub(crate) const SHAPES: usize = 1 << 12;
 
 const IPV6: u16 = 1;
 const ICMP: u16 = 1 << 1;
@@ -26,6 +26,7 @@ const TCP: u16 = 1 << 9;
 /// A flag of the upper 4 is set, so that flags need 2 bytes. Else they have one (RFC 7125 allows it),
 /// as NetFlow v9 has it: pmacct 1.7.7 reads no more.
 const WIDE_FLAGS: u16 = 1 << 10;
+const GRE_KEY: u16 = 1 << 11;
 
 /// What a protocol can express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,7 @@ impl Shape {
         set(MPLS, record.mpls_label.is_some());
         let tunnel = key.tunnel.and_then(|tunnel| tunnel_field(tunnel.kind));
         set(SEGMENT, tunnel == Some(Field::SegmentId));
+        set(GRE_KEY, tunnel == Some(Field::GreKey));
         set(TEID, tunnel == Some(Field::Teid));
         if matches!(dialect, Dialect::Ipfix { .. }) {
             set(BIFLOW, record.reverse.is_some());
@@ -166,6 +168,7 @@ impl Shape {
         add(INNER_VLAN, &[Field::InnerVlan]);
         add(MPLS, &[Field::MplsTop]);
         add(SEGMENT, &[Field::SegmentId]);
+        add(GRE_KEY, &[Field::GreKey]);
         add(TEID, &[Field::Teid]);
         let tcp = [
             Field::Retransmissions,
