@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::send::rewrite::Rule;
 use crate::values::{self, CpuList, FifoPriority, Sample, Size};
 
 /// Capture, filter and print network packets at the kernel's own rate.
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Flow(Box<FlowArgs>),
     /// Show the program that a filter expression compiles to
     Filter(FilterArgs),
+    /// Send the packets of capture files, by their times or at a rate
+    Send(Box<SendArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -369,6 +372,67 @@ pub(crate) struct TalkerArgs {
     /// Say on standard error how the capture works: engine, clock, memory, filter, what it can't see
     #[arg(long)]
     pub(crate) explain_capture: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArgs {
+    /// Interface to send on: NAME, or BACK-END:NAME
+    #[arg(short = 'i', long = "interface", value_name = "DEV")]
+    pub(crate) interface: String,
+    /// File whose packets are sent (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard
+    /// input; may be given several times
+    #[arg(short = 'r', long = "read", value_name = "FILE", required = true)]
+    pub(crate) read: Vec<PathBuf>,
+    /// Send only what this filter accepts, as in pcap-filter(7)
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Stop after this many packets
+    #[arg(short = 'c', long = "count", value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Send the files so many times; 0 is without end
+    #[arg(short = 'l', long = "loop", value_name = "N", default_value = "1")]
+    pub(crate) rounds: u64,
+    /// Change packets: FIELD=NEW or FIELD=OLD->NEW with the fields eth, ip, port (also with .src
+    /// and .dst) and vlan; checksums follow; may be given several times
+    #[arg(long, value_name = "RULE", help_heading = "Packets")]
+    pub(crate) rewrite: Vec<Rule>,
+    /// Compute the checksums of IPv4, TCP, UDP, ICMP and ICMPv6 anew
+    #[arg(long, help_heading = "Packets")]
+    pub(crate) fix_checksums: bool,
+    /// End at the first packet that the interface does not take, instead of leaving it out
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// CPUs to send from, such as 0 or 2-3
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpu: Option<CpuList>,
+    /// Send more than 1000 packets per second also where the host's default route is
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// The summary as one JSON object on standard error
+    #[arg(long)]
+    pub(crate) json_stats: bool,
+    #[command(flatten, next_help_heading = "Rate")]
+    pub(crate) rate: RateArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct RateArgs {
+    /// By the packets' times, which is the default
+    #[arg(long)]
+    pub(crate) sync: bool,
+    /// By the packets' times, X times as fast
+    #[arg(long, value_name = "X", value_parser = values::positive)]
+    pub(crate) multiplier: Option<f64>,
+    /// So many packets per second
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub(crate) pps: Option<f64>,
+    /// So many millions of bits of frames per second
+    #[arg(long, value_name = "N", value_parser = values::positive)]
+    pub(crate) mbps: Option<f64>,
+    /// As fast as the interface takes them
+    #[arg(long)]
+    pub(crate) topspeed: bool,
 }
 
 #[derive(Debug, Args)]

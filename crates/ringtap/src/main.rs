@@ -11,6 +11,7 @@ mod flow;
 mod input;
 mod notice;
 mod print;
+mod send;
 mod signals;
 mod stat;
 mod values;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         cli::Command::Dump(args) => dump::run(&args),
         cli::Command::Stat(args) => stat::run(&args),
         cli::Command::Flow(args) => flow::run(&args),
+        cli::Command::Send(args) => send::run(&args),
         cli::Command::Filter(args) => filter::run(&args),
     }
 }

@@ -56,6 +56,18 @@ impl Requests {
     /// # Errors
     /// When the handlers can't be installed or the thread can't be started.
     pub(crate) fn watch(&self, wakers: Vec<Waker>) -> io::Result<()> {
+        self.start(wakers, true)
+    }
+
+    /// [`Requests::watch`] for those that a wake-up ends: a request for counters wakes nobody.
+    ///
+    /// # Errors
+    /// As [`Requests::watch`].
+    pub(crate) fn watch_for_end(&self, wakers: Vec<Waker>) -> io::Result<()> {
+        self.start(wakers, false)
+    }
+
+    fn start(&self, wakers: Vec<Waker>, wakes_for_report: bool) -> io::Result<()> {
         self.wakers.get_or_init(|| wakers);
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1])?;
         let seen = self.clone();
@@ -65,6 +77,9 @@ impl Requests {
             for signal in signals.forever() {
                 if signal == SIGUSR1 {
                     seen.report.store(true, Ordering::Relaxed);
+                    if !wakes_for_report {
+                        continue;
+                    }
                 } else {
                     let first = *asked.get_or_insert_with(Instant::now);
                     if first.elapsed() > SAME_REQUEST {

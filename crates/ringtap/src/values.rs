@@ -39,6 +39,8 @@ pub(crate) enum ValueError {
     Milliseconds,
     #[error("expected a time from 1ms to 24h such as 500ms, 1s, 2.5s or 5m")]
     Interval,
+    #[error("expected a number above 0, from 0.000001 to 1e15")]
+    Positive,
     #[error("expected a number from 1, or every:N")]
     Sample,
     #[error("expected CPU numbers such as 0 or 0,2-3")]
@@ -116,6 +118,15 @@ pub(crate) fn sample(text: &str) -> Result<Sample, ValueError> {
         }),
         _ => Err(ValueError::Sample),
     }
+}
+
+/// A rate or factor.
+pub(crate) fn positive(text: &str) -> Result<f64, ValueError> {
+    let number: Option<f64> = text.parse().ok();
+    // Not a number is in no range.
+    number
+        .filter(|number| (1e-6..=1e15).contains(number))
+        .ok_or(ValueError::Positive)
 }
 
 /// A time-out in milliseconds.

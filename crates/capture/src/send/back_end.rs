@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ringtap_sys::Error;
+use ringtap_sys::privileges::Capability;
 
 use super::{Rejection, Result};
 use crate::source::Waker;
@@ -36,6 +37,11 @@ pub trait BackEnd: Send {
     fn drain(&mut self, limit: Duration) -> Result<u64> {
         let _ = limit;
         Ok(0)
+    }
+
+    /// The capabilities that it still needs once it is open.
+    fn keeps(&self) -> &'static [Capability] {
+        &[]
     }
 
     /// What there is to say of it, a line each.
@@ -74,6 +80,14 @@ impl BackEndKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Packet => "packet",
+        }
+    }
+
+    /// What has happened to a packet that it counts.
+    #[must_use]
+    pub const fn verb(self) -> &'static str {
+        match self {
+            Self::Packet => "sent",
         }
     }
 }

@@ -41,7 +41,10 @@ pub use run::{Progress, Run};
 use std::time::Duration;
 
 use ringtap_savefile::LinkType;
+use ringtap_sys::netlink::Netlink;
+use ringtap_sys::privileges::Capability;
 
+use crate::hook::{StealHazard, steal_hazards};
 use crate::source::Waker;
 
 /// When packets are sent.
@@ -104,6 +107,7 @@ impl Default for SendOptions {
 /// Sends by one interface.
 pub struct Sender {
     device: String,
+    index: u32,
     link_type: LinkType,
     back_end: Box<dyn BackEnd>,
     reason: String,
@@ -121,6 +125,7 @@ impl Sender {
         let opened = choice::open(device, options)?;
         Ok(Self {
             device: opened.device.name,
+            index: opened.device.index,
             link_type: opened.device.link_type,
             back_end: opened.back_end,
             reason: opened.reason,
@@ -145,6 +150,35 @@ impl Sender {
     #[must_use]
     pub fn back_end(&self) -> (BackEndKind, &str) {
         (self.back_end.kind(), &self.reason)
+    }
+
+    /// The capabilities that sending still needs; others may be given up.
+    #[must_use]
+    pub fn keeps(&self) -> &'static [Capability] {
+        self.back_end.keeps()
+    }
+
+    /// What there is to say of the back-end, a line each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        self.back_end.notes()
+    }
+
+    /// Why much traffic on this interface may harm the host: it carries its default route, or an
+    /// interface above it does. Nothing where that is not so.
+    ///
+    /// # Errors
+    /// The routes cannot be read.
+    pub fn hazard(&self) -> Result<Option<String>> {
+        let failed = |source| SendError::Interface {
+            device: self.device.clone(),
+            source,
+        };
+        let mut netlink = Netlink::open().map_err(failed)?;
+        let hazards = steal_hazards(&mut netlink, self.index).map_err(failed)?;
+        let is_route = |hazard: &StealHazard| !matches!(hazard, StealHazard::Loopback);
+        let first = hazards.into_iter().find(is_route);
+        Ok(first.map(|hazard| hazard.to_string()))
     }
 
     /// Ends a run from another thread or a signal handler: the present one, or the next.

@@ -1,0 +1,47 @@
+//! Why nothing more was sent.
+
+use std::io;
+
+use ringtap_capture::send::SendError;
+
+use crate::exit;
+
+/// A failed `ringtap send` or `ringtap gen`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Send(#[from] SendError),
+    #[error("packet {index}: {error}")]
+    At { index: u64, error: SendError },
+    #[error(transparent)]
+    Capture(#[from] ringtap_capture::Error),
+    #[error("{device}: {hazard}; sending more than {limit} packets per second there needs --yes")]
+    Consent {
+        device: String,
+        hazard: String,
+        limit: u64,
+    },
+    #[error("none of the packets is of link type {expected}, which {device} takes")]
+    LinkType { device: String, expected: String },
+    #[error("cannot run on these processors: {0}")]
+    Processor(ringtap_sys::Error),
+    #[error("cannot give up privileges: {0}")]
+    Privileges(#[from] ringtap_sys::privileges::PrivilegeError),
+    #[error("cannot watch for signals: {0}")]
+    Signals(io::Error),
+    #[error("{name} can be read only once, not {times} times")]
+    Again { name: String, times: String },
+}
+
+impl Failure {
+    /// The exit status.
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Self::Send(SendError::UnknownBackEnd { .. } | SendError::Value { .. })
+            | Self::Consent { .. }
+            | Self::Again { .. } => exit::USAGE,
+            Self::Capture(error) => exit::status_of(error),
+            _ => 1,
+        }
+    }
+}

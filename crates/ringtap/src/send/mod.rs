@@ -1,0 +1,96 @@
+//! `ringtap send`: packets of capture files, or built from a description, onto the wire.
+//!
+//! What it is: the way from options to a [`ringtap_capture::send::Run`], and the report on standard
+//! error. What it is not: it hands nothing to the kernel itself.
+
+mod checksum;
+mod error;
+mod guard;
+mod layers;
+mod progress;
+mod replay;
+pub(crate) mod rewrite;
+mod summary;
+
+use std::process::ExitCode;
+
+use ringtap_capture::send::{OnRejected, Report, SendOptions, Sender, Timing};
+use ringtap_sys::privileges::{self, Capability};
+
+use crate::cli::SendArgs;
+use crate::notice::notice;
+use crate::signals::Requests;
+pub(crate) use error::Failure;
+pub(crate) use guard::Guard;
+pub(crate) use summary::{Summary, describe as describe_sender};
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &SendArgs) -> ExitCode {
+    match send(args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            notice(&error);
+            ExitCode::from(error.status())
+        }
+    }
+}
+
+/// Whether everything was sent that could be.
+fn send(args: &SendArgs) -> Result<bool, Failure> {
+    if let Some(cpus) = &args.cpu {
+        ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
+    }
+    let options = SendOptions {
+        on_rejected: if args.strict {
+            OnRejected::Stop
+        } else {
+            OnRejected::Skip
+        },
+        ..SendOptions::default()
+    };
+    let timing = timing(args);
+    let mut sender = Sender::open(&args.interface, &options)?;
+    let guard = Guard::new(&sender, timing, args.yes)?;
+    // Files are opened later, with whatever rights they need.
+    let keeps = [sender.keeps(), &[Capability::DAC_OVERRIDE]].concat();
+    privileges::relinquish(None, &keeps)?;
+    let requests = Requests::default();
+    requests
+        .watch_for_end(vec![sender.waker()])
+        .map_err(Failure::Signals)?;
+    notice(describe_sender(&sender));
+    let mut outcome = replay::send(args, &mut sender, timing, guard, &requests)?;
+    outcome.summary.print(args.json_stats);
+    let report = &mut outcome.summary.report;
+    let error = report.error.take();
+    if let Some((index, error)) = error {
+        return Err(Failure::At { index, error });
+    }
+    match outcome.read_error {
+        Some(error) => Err(Failure::Capture(error)),
+        None => Ok(is_complete(report)),
+    }
+}
+
+/// Whether nothing was kept from being sent, by whatever but the user.
+fn is_complete(report: &Report) -> bool {
+    report.rejected == 0 && report.pending == 0
+}
+
+fn timing(args: &SendArgs) -> Timing {
+    let rate = &args.rate;
+    if rate.topspeed {
+        Timing::TopSpeed
+    } else if let Some(per_second) = rate.pps {
+        Timing::Packets { per_second }
+    } else if let Some(mbps) = rate.mbps {
+        Timing::Bits {
+            per_second: mbps * 1e6,
+        }
+    } else {
+        Timing::Recorded {
+            multiplier: rate.multiplier.unwrap_or(1.0),
+        }
+    }
+}

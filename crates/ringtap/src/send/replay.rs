@@ -1,0 +1,370 @@
+//! Packets of files, in their order, streamed: memory does not grow with the files.
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use ringtap_capture::send::{self, Outgoing, Run, Sender, Timing};
+use ringtap_capture::{
+    Block, FileSource, Filter, LinkType, Next, Packet, ReadOptions, Source, Timestamp, open_file,
+    open_stream,
+};
+
+use super::progress::Progress;
+use super::rewrite::{self, Rule};
+use super::{Failure, Guard, Summary, checksum, layers};
+use crate::cli::SendArgs;
+use crate::notice::raw;
+use crate::signals::Requests;
+
+/// Packets between two looks at what the user wants.
+const CHUNK: usize = 1024;
+/// Packets that are changed together.
+const CHANGED: usize = 256;
+
+/// A run's end.
+pub(super) struct Outcome {
+    pub(super) summary: Summary,
+    /// The file was damaged, after what was sent.
+    pub(super) read_error: Option<ringtap_capture::Error>,
+}
+
+/// Sends the packets of all files, as many times as asked.
+pub(super) fn send(
+    args: &SendArgs,
+    sender: &mut Sender,
+    timing: Timing,
+    guard: Guard,
+    requests: &Requests,
+) -> Result<Outcome, Failure> {
+    check_standard_input(args)?;
+    let (link_type, back_end) = (sender.link_type(), sender.back_end().0);
+    let device = sender.device().to_owned();
+    let mut replay = Replay {
+        args,
+        link_type,
+        run: sender.begin(timing)?,
+        guard,
+        requests,
+        progress: Progress::new(total_bytes(args)),
+        begun_bytes: 0,
+        left: args.count.unwrap_or(u64::MAX),
+        is_timed: timing != Timing::TopSpeed,
+        changed: Changed::default(),
+        other_link_type: 0,
+        cut: 0,
+        unfixed: 0,
+        refused: None,
+    };
+    let read_error = replay.all_rounds().err();
+    let Replay {
+        run,
+        other_link_type,
+        cut,
+        unfixed,
+        refused,
+        ..
+    } = replay;
+    let report = run.finish();
+    if let Some(refused) = refused {
+        return Err(refused);
+    }
+    if other_link_type > 0 && report.packets == 0 && report.error.is_none() {
+        let expected = link_type.to_string();
+        return Err(Failure::LinkType { device, expected });
+    }
+    Ok(Outcome {
+        summary: Summary {
+            report,
+            back_end,
+            other_link_type,
+            cut,
+            unfixed,
+            is_timed: timing != Timing::TopSpeed,
+        },
+        read_error,
+    })
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn check_standard_input(args: &SendArgs) -> Result<(), Failure> {
+    let inputs = args.read.iter().filter(|path| is_standard_input(path));
+    let inputs = inputs.count() as u64;
+    if inputs == 0 || inputs == 1 && args.rounds == 1 {
+        return Ok(());
+    }
+    let times = match args.rounds {
+        0 => "without end".to_owned(),
+        rounds => (rounds * inputs).to_string(),
+    };
+    let name = "standard input".to_owned();
+    Err(Failure::Again { name, times })
+}
+
+/// Bytes of all files in all rounds, where that is known.
+fn total_bytes(args: &SendArgs) -> Option<u64> {
+    if args.rounds == 0 || args.read.iter().any(|path| is_standard_input(path)) {
+        return None;
+    }
+    let sizes = args.read.iter().map(|path| path.metadata().ok());
+    let sizes = sizes.map(|metadata| metadata.map(|metadata| metadata.len()));
+    sizes.sum::<Option<u64>>()?.checked_mul(args.rounds)
+}
+
+/// The state of a replay.
+struct Replay<'a> {
+    args: &'a SendArgs,
+    link_type: LinkType,
+    run: Run<'a>,
+    guard: Guard,
+    requests: &'a Requests,
+    progress: Progress,
+    /// Bytes of files that are done.
+    begun_bytes: u64,
+    /// Packets that are still to be sent.
+    left: u64,
+    is_timed: bool,
+    changed: Changed,
+    other_link_type: u64,
+    cut: u64,
+    unfixed: u64,
+    /// Consent that would have been needed.
+    refused: Option<Failure>,
+}
+
+/// Packets that were changed, in memory that is used again.
+#[derive(Default)]
+struct Changed {
+    bytes: Vec<u8>,
+    packets: Vec<(Timestamp, Range<usize>)>,
+    frame: Vec<u8>,
+}
+
+/// Whether to go on.
+type Flow = std::ops::ControlFlow<()>;
+
+impl Replay<'_> {
+    fn all_rounds(&mut self) -> Result<(), ringtap_capture::Error> {
+        let mut round = 0;
+        while self.args.rounds == 0 || round < self.args.rounds {
+            round += 1;
+            let before = self.run.progress().packets;
+            for path in &self.args.read {
+                self.run.restart_times();
+                if self.file(path)?.is_break() {
+                    return Ok(());
+                }
+            }
+            // Nothing to send, for ever.
+            if self.run.progress().packets == before {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path) -> Result<Flow, ringtap_capture::Error> {
+        let mut source = open(path, self.args)?;
+        let mut suitable = Vec::new();
+        loop {
+            let known = suitable.len();
+            let interfaces = source.interfaces().iter().skip(known);
+            suitable.extend(interfaces.map(|interface| interface.link_type == self.link_type));
+            let position = source.reader().input_offset();
+            match source.next()? {
+                Next::Block(block) if self.block(&block, &suitable, position).is_break() => {
+                    return Ok(Flow::Break(()));
+                }
+                Next::End => break,
+                _ => {}
+            }
+        }
+        self.begun_bytes += source.reader().input_offset();
+        Ok(Flow::Continue(()))
+    }
+
+    fn block(&mut self, block: &Block<'_>, suitable: &[bool], position: u64) -> Flow {
+        let is_changed = !self.args.rewrite.is_empty() || self.args.fix_checksums;
+        let mut packets = block.packets().peekable();
+        let begun = self.run.progress();
+        while packets.peek().is_some() {
+            self.show(position, begun);
+            if self.left == 0 {
+                return Flow::Break(());
+            }
+            // At a slow rate each packet is looked at for itself where somebody looks.
+            let chunk = match (is_changed, self.is_timed && self.progress.is_shown()) {
+                (_, true) => 1,
+                (true, false) => CHANGED,
+                (false, false) => CHUNK,
+            };
+            let chunk = packets.by_ref().take(chunk);
+            if is_changed {
+                self.send_changed(chunk, suitable)?;
+            } else {
+                self.send_plain(chunk, suitable)?;
+            }
+        }
+        Flow::Continue(())
+    }
+
+    /// Straight from the file's bytes.
+    fn send_plain<'p>(
+        &mut self,
+        packets: impl Iterator<Item = Packet<'p>>,
+        suitable: &[bool],
+    ) -> Flow {
+        let Self {
+            run,
+            guard,
+            left,
+            cut,
+            other_link_type,
+            refused,
+            ..
+        } = self;
+        let mut select = Select {
+            suitable,
+            guard,
+            left,
+            cut,
+            other_link_type,
+            refused,
+        };
+        run.send(packets.map_while(|packet| select.take(&packet)).flatten())?;
+        self.unless_refused()
+    }
+
+    /// Copies that were changed.
+    fn send_changed<'p>(
+        &mut self,
+        packets: impl Iterator<Item = Packet<'p>>,
+        suitable: &[bool],
+    ) -> Flow {
+        let mut select = Select {
+            suitable,
+            guard: &mut self.guard,
+            left: &mut self.left,
+            cut: &mut self.cut,
+            other_link_type: &mut self.other_link_type,
+            refused: &mut self.refused,
+        };
+        self.changed.clear();
+        for packet in packets.map_while(|packet| select.take(&packet)).flatten() {
+            let is_fixed = self
+                .changed
+                .add(packet, &self.args.rewrite, self.args.fix_checksums);
+            self.unfixed += u64::from(!is_fixed);
+        }
+        self.run.send(self.changed.packets())?;
+        self.unless_refused()
+    }
+
+    fn unless_refused(&self) -> Flow {
+        match self.refused {
+            Some(_) => Flow::Break(()),
+            None => Flow::Continue(()),
+        }
+    }
+
+    /// `position` is the place in the file that the present block begins at, `begun` what was sent
+    /// before it.
+    fn show(&self, position: u64, begun: send::Progress) {
+        /// Bytes of a packet's header in a pcap file.
+        const RECORD: u64 = 16;
+        let so_far = self.run.progress();
+        if self.requests.take_report() {
+            raw(format_args!(
+                "{} packets, {} bytes sent so far, {:.3} s\n",
+                so_far.packets,
+                so_far.bytes,
+                so_far.elapsed.as_secs_f64()
+            ));
+        }
+        if self.progress.is_shown() {
+            let packets = (so_far.packets - begun.packets) * RECORD;
+            let inside = so_far.bytes - begun.bytes + packets;
+            self.progress.at(self.begun_bytes + position + inside);
+            self.progress.message(format!("{} packets", so_far.packets));
+        }
+    }
+}
+
+/// Which packets are sent.
+struct Select<'a> {
+    suitable: &'a [bool],
+    guard: &'a mut Guard,
+    left: &'a mut u64,
+    cut: &'a mut u64,
+    other_link_type: &'a mut u64,
+    refused: &'a mut Option<Failure>,
+}
+
+impl Select<'_> {
+    /// The packet, where it is to be sent; nothing once there are to be no more.
+    #[inline]
+    fn take<'p>(&mut self, packet: &Packet<'p>) -> Option<Option<Outgoing<'p>>> {
+        if *self.left == 0 {
+            return None;
+        }
+        let interface = usize::try_from(packet.interface).unwrap_or(usize::MAX);
+        if !self.suitable.get(interface).copied().unwrap_or(false) {
+            *self.other_link_type += 1;
+            return Some(None);
+        }
+        if let Err(refused) = self.guard.check(packet.timestamp) {
+            *self.refused = Some(refused);
+            return None;
+        }
+        *self.left -= 1;
+        *self.cut += u64::from((packet.data.len() as u64) < u64::from(packet.len));
+        Some(Some(Outgoing {
+            timestamp: packet.timestamp,
+            data: packet.data,
+        }))
+    }
+}
+
+impl Changed {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.packets.clear();
+    }
+
+    /// Adds a changed copy; false where a checksum was to be computed and could not be.
+    fn add(&mut self, packet: Outgoing<'_>, rules: &[Rule], fix: bool) -> bool {
+        self.frame.clear();
+        self.frame.extend_from_slice(packet.data);
+        rewrite::apply(rules, &mut self.frame);
+        let is_fixed = !fix || {
+            let layers = layers::find(&self.frame);
+            checksum::fix(&mut self.frame, &layers)
+        };
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(&self.frame);
+        self.packets
+            .push((packet.timestamp, begin..self.bytes.len()));
+        is_fixed
+    }
+
+    fn packets(&self) -> impl Iterator<Item = Outgoing<'_>> {
+        self.packets.iter().map(|(timestamp, range)| Outgoing {
+            timestamp: *timestamp,
+            data: &self.bytes[range.clone()],
+        })
+    }
+}
+
+fn open(path: &Path, args: &SendArgs) -> Result<FileSource, ringtap_capture::Error> {
+    let expression = args.filter.join(" ");
+    let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
+    let options = ReadOptions::default();
+    if is_standard_input(path) {
+        let name = "standard input";
+        return open_stream(Box::new(io::stdin()), name, &options, filter.as_ref());
+    }
+    open_file(path, &options, filter.as_ref())
+}

@@ -1,0 +1,152 @@
+//! Packets changed on their way: addresses, ports, VLAN tags, with checksums kept as right or wrong
+//! as they were.
+//!
+//! Data in: an Ethernet frame and rules. Data out: the frame, changed in place. Packets that lack a
+//! field stay as they are; so does what is inside tunnels.
+
+mod rule;
+
+pub(crate) use rule::Rule;
+
+use std::ops::Range;
+
+use super::checksum;
+use super::layers::{self, Ip, Layers, Network, protocol, u16_at};
+use rule::{Change, Side};
+
+/// Behind the addresses of an Ethernet frame.
+const TAGS_AT: usize = 12;
+const TAG_LEN: usize = 4;
+/// 802.1Q.
+const TAG_TYPE: [u8; 2] = [0x81, 0x00];
+
+/// Applies the rules in their order.
+pub(crate) fn apply(rules: &[Rule], frame: &mut Vec<u8>) {
+    for rule in rules {
+        let layers = layers::find(frame);
+        match rule.change {
+            Change::Mac(old, new) => change_macs(frame, &layers, rule.side, old, new),
+            Change::Ip(old, new) => change_addresses(frame, &layers, rule.side, |address| {
+                let matches = old.is_none_or(|old| old.contains(address));
+                matches.then(|| new.mapped(address)).flatten()
+            }),
+            Change::Port(old, new) => change_ports(frame, &layers, rule.side, old, new),
+            Change::Vlan(old, new) => change_tag(frame, &layers, old, new),
+        }
+    }
+}
+
+/// Ethernet's addresses, and those in ARP that go with them.
+fn change_macs(frame: &mut [u8], layers: &Layers, side: Side, old: Option<[u8; 6]>, new: [u8; 6]) {
+    let mut places = vec![(0, 6..12), (1, 0..6)];
+    if let Some(Network::Arp(at)) = layers.network {
+        places.extend([(0, at + 8..at + 14), (1, at + 18..at + 24)]);
+    }
+    for (index, place) in places {
+        let Some(mac) = frame.get_mut(place.clone()) else {
+            continue;
+        };
+        // In a request for an address, ARP's target is not known yet.
+        let is_unknown = place.start > TAGS_AT && mac == [0; 6];
+        if side.includes(index) && !is_unknown && old.is_none_or(|old| old == *mac) {
+            mac.copy_from_slice(&new);
+        }
+    }
+}
+
+fn change_addresses(
+    frame: &mut [u8],
+    layers: &Layers,
+    side: Side,
+    map: impl Fn(&[u8]) -> Option<[u8; 16]>,
+) {
+    let (places, ip) = match &layers.network {
+        Some(Network::Arp(at)) => ([at + 14..at + 18, at + 24..at + 28], None),
+        Some(Network::Ip(ip)) => (ip.addresses(), Some(ip)),
+        None => return,
+    };
+    for (index, place) in places.into_iter().enumerate() {
+        let new = side.includes(index).then(|| map(&frame[place.clone()]));
+        let Some(new) = new.flatten() else { continue };
+        let new = &new[..place.len()];
+        if let Some(ip) = ip {
+            cover_address(frame, ip, place.clone(), new);
+        }
+        frame[place].copy_from_slice(new);
+    }
+}
+
+/// Adjusts the checksums that cover an address.
+fn cover_address(frame: &mut [u8], ip: &Ip, place: Range<usize>, new: &[u8]) {
+    if let Some(at) = ip.header_checksum() {
+        adjust(frame, at, place.clone(), new);
+    }
+    if let Some(at) = ip.transport_checksum().filter(|_| ip.has_pseudo_header()) {
+        adjust_transport(frame, ip, at, place, new);
+    }
+}
+
+fn change_ports(frame: &mut [u8], layers: &Layers, side: Side, old: Option<u16>, new: u16) {
+    let Some(Network::Ip(ip)) = &layers.network else {
+        return;
+    };
+    for (index, place) in ip.ports().into_iter().flatten().enumerate() {
+        let current = u16_at(frame, place.start);
+        if !side.includes(index) || old.is_some_and(|old| current != Some(old)) {
+            continue;
+        }
+        let new = new.to_be_bytes();
+        if let Some(at) = ip.transport_checksum() {
+            adjust_transport(frame, ip, at, place.clone(), &new);
+        }
+        frame[place].copy_from_slice(&new);
+    }
+}
+
+fn adjust(frame: &mut [u8], at: usize, place: Range<usize>, new: &[u8]) {
+    let Some(current) = u16_at(frame, at) else {
+        return;
+    };
+    let adjusted = checksum::adjust(current, &frame[place], new);
+    checksum::write(frame, at, adjusted);
+}
+
+/// As [`adjust`], with UDP's zero, which says that there is no checksum.
+fn adjust_transport(frame: &mut [u8], ip: &Ip, at: usize, place: Range<usize>, new: &[u8]) {
+    let is_udp = ip.protocol == protocol::UDP;
+    if is_udp && u16_at(frame, at) == Some(0) {
+        return;
+    }
+    adjust(frame, at, place, new);
+    if is_udp && u16_at(frame, at) == Some(0) {
+        checksum::write(frame, at, 0xffff);
+    }
+}
+
+/// The outermost tag: given another identifier, added, or taken away.
+fn change_tag(frame: &mut Vec<u8>, layers: &Layers, old: Option<u16>, new: Option<u16>) {
+    if frame.len() < TAGS_AT + 2 {
+        return;
+    }
+    let control = (layers.tags > 0)
+        .then(|| u16_at(frame, TAGS_AT + 2))
+        .flatten();
+    let is_meant = old.is_none_or(|old| control.is_some_and(|control| control & 0xfff == old));
+    match (control, new) {
+        _ if !is_meant => {}
+        // The priority bits stay.
+        (Some(control), Some(id)) => checksum::write(frame, TAGS_AT + 2, control & 0xf000 | id),
+        (Some(_), None) => {
+            frame.drain(TAGS_AT..TAGS_AT + TAG_LEN);
+        }
+        (None, Some(id)) => {
+            let [high, low] = id.to_be_bytes();
+            let tag = [TAG_TYPE[0], TAG_TYPE[1], high, low];
+            frame.splice(TAGS_AT..TAGS_AT, tag);
+        }
+        (None, None) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! Rules on packets that a library has built: what it would have built with the new values is what
+//! must come out.
+
+use etherparse::PacketBuilder;
+
+use super::super::{checksum, layers};
+use super::*;
+
+const MACS: ([u8; 6], [u8; 6]) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+
+fn rule(text: &str) -> Rule {
+    text.parse()
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn udp4(source: [u8; 4], destination: [u8; 4], ports: (u16, u16)) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2(MACS.0, MACS.1)
+        .ipv4(source, destination, 64)
+        .udp(ports.0, ports.1);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, b"payload").expect("memory");
+    frame
+}
+
+fn tcp6(last: u8, ports: (u16, u16)) -> Vec<u8> {
+    let mut address = [0x20; 16];
+    address[15] = last;
+    let builder = PacketBuilder::ethernet2(MACS.0, MACS.1)
+        .ipv6(address, [0x30; 16], 64)
+        .tcp(ports.0, ports.1, 5, 6);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, b"odd length.").expect("memory");
+    frame
+}
+
+fn rewritten(rules: &[&str], mut frame: Vec<u8>) -> Vec<u8> {
+    let rules: Vec<_> = rules.iter().map(|text| rule(text)).collect();
+    apply(&rules, &mut frame);
+    frame
+}
+
+#[test]
+fn addresses_and_ports_change_with_their_checksums() {
+    let frame = udp4([10, 1, 2, 3], [192, 0, 2, 9], (4000, 53));
+    let cases: [(&[&str], Vec<u8>); 6] = [
+        (
+            &["ip.src=172.16.0.1"],
+            udp4([172, 16, 0, 1], [192, 0, 2, 9], (4000, 53)),
+        ),
+        (
+            &["ip=10.0.0.0/8->11.0.0.0/8"],
+            udp4([11, 1, 2, 3], [192, 0, 2, 9], (4000, 53)),
+        ),
+        (
+            &["ip.dst=198.51.100.0/25"],
+            udp4([10, 1, 2, 3], [198, 51, 100, 9], (4000, 53)),
+        ),
+        (
+            &["port=53->5353"],
+            udp4([10, 1, 2, 3], [192, 0, 2, 9], (4000, 5353)),
+        ),
+        (
+            &["port.src=1", "port.dst=2", "ip.src=0.0.0.0"],
+            udp4([0; 4], [192, 0, 2, 9], (1, 2)),
+        ),
+        (
+            &["ip=10.0.0.0/16->1.1.0.0/16", "port=80->8080"],
+            frame.clone(),
+        ),
+    ];
+    for (rules, expected) in cases {
+        assert_eq!(rewritten(rules, frame.clone()), expected, "{rules:?}");
+    }
+    let rules = [
+        "ip.src=2020:2020:2020:2020:2020:2020:2020:2007",
+        "port.dst=443",
+    ];
+    assert_eq!(rewritten(&rules, tcp6(9, (7, 80))), tcp6(7, (7, 443)));
+}
+
+#[test]
+fn every_single_port_keeps_the_checksum_right() {
+    for port in (0..=u16::MAX).step_by(251) {
+        let rules = format!("port.dst={port}");
+        let frame = rewritten(&[&rules], udp4([1, 2, 3, 4], [5, 6, 7, 8], (9, 10)));
+        assert_eq!(frame, udp4([1, 2, 3, 4], [5, 6, 7, 8], (9, port)), "{port}");
+    }
+}
+
+#[test]
+fn a_datagram_without_checksum_has_none_afterwards() {
+    let mut frame = udp4([10, 1, 2, 3], [192, 0, 2, 9], (4000, 53));
+    frame[40..42].fill(0);
+    let changed = rewritten(&["ip.src=9.9.9.9", "port.dst=54"], frame);
+    assert_eq!(changed[40..42], [0, 0]);
+}
+
+#[test]
+fn a_wrong_checksum_stays_wrong_and_is_mended_on_request() {
+    let right = udp4([10, 1, 2, 3], [192, 0, 2, 9], (4000, 54));
+    let mut frame = udp4([10, 1, 2, 3], [192, 0, 2, 9], (4000, 53));
+    frame[41] ^= 1;
+    let mut changed = rewritten(&["port.dst=54"], frame);
+    assert_ne!(changed, right);
+    assert!(checksum::fix(&mut changed, &layers::find(&right)));
+    assert_eq!(changed, right);
+}
+
+#[test]
+fn checksums_are_computed_as_the_library_does() {
+    for right in [
+        udp4([10, 1, 2, 3], [192, 0, 2, 9], (4000, 53)),
+        tcp6(1, (80, 4000)),
+    ] {
+        let layers = layers::find(&right);
+        let mut frame = right.clone();
+        let Some(Network::Ip(ip)) = &layers.network else {
+            panic!("IP");
+        };
+        let transport = ip.transport_checksum().expect("there is one");
+        for at in [ip.header_checksum(), Some(transport)]
+            .into_iter()
+            .flatten()
+        {
+            checksum::write(&mut frame, at, 0x1234);
+        }
+        assert!(checksum::fix(&mut frame, &layers));
+        assert_eq!(frame, right);
+        // Cut short, the transport's cannot be known.
+        let mut cut = right[..right.len() - 1].to_vec();
+        let layers = layers::find(&cut);
+        assert!(!checksum::fix(&mut cut, &layers));
+        assert_eq!(cut, right[..right.len() - 1]);
+    }
+}
+
+#[test]
+fn tags_are_set_added_and_removed() {
+    let plain = udp4([1; 4], [2; 4], (3, 4));
+    let tagged = |control: u16| {
+        let mut frame = plain.clone();
+        let [high, low] = control.to_be_bytes();
+        frame.splice(12..12, [0x81, 0, high, low]);
+        frame
+    };
+    assert_eq!(rewritten(&["vlan=7"], plain.clone()), tagged(7));
+    assert_eq!(rewritten(&["vlan=7"], tagged(0x2005)), tagged(0x2007));
+    assert_eq!(rewritten(&["vlan=5->7"], tagged(0x2005)), tagged(0x2007));
+    assert_eq!(rewritten(&["vlan=6->7"], tagged(5)), tagged(5));
+    assert_eq!(rewritten(&["vlan=6->7"], plain.clone()), plain);
+    assert_eq!(rewritten(&["vlan=none"], tagged(5)), plain);
+    // Behind a tag, addresses are found too.
+    let changed = rewritten(&["ip.dst=9.9.9.9", "vlan=none"], tagged(5));
+    assert_eq!(changed, udp4([1; 4], [9; 4], (3, 4)));
+}
+
+#[test]
+fn arp_goes_with_its_addresses() {
+    let mut frame = vec![0xff; 6];
+    frame.extend(MACS.0);
+    frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    frame.extend(MACS.0);
+    frame.extend([10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2]);
+    let changed = rewritten(
+        &[
+            "eth.src=02:00:00:00:00:99",
+            "eth.dst=2-0-0-0-0-5",
+            "ip=10.0.0.0/24->10.1.1.0/24",
+        ],
+        frame,
+    );
+    assert_eq!(changed[..12], [2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 0x99]);
+    assert_eq!(changed[22..32], [2, 0, 0, 0, 0, 0x99, 10, 1, 1, 1]);
+    assert_eq!(changed[32..42], [0, 0, 0, 0, 0, 0, 10, 1, 1, 2]);
+}
+
+#[test]
+fn damaged_packets_are_left_alone() {
+    let rules: Vec<_> = [
+        "ip.src=9.9.9.9",
+        "port.dst=1",
+        "vlan=3",
+        "eth.dst=2:0:0:0:0:1",
+    ]
+    .map(rule)
+    .into();
+    for whole in [udp4([1; 4], [2; 4], (3, 4)), tcp6(1, (2, 3))] {
+        for len in 0..whole.len() {
+            let mut frame = whole[..len].to_vec();
+            apply(&rules, &mut frame);
+            let layers = layers::find(&frame);
+            checksum::fix(&mut frame, &layers);
+        }
+        for at in 12..whole.len() {
+            for byte in [0, 0x0f, 0x7f, 0xff] {
+                let mut frame = whole.clone();
+                frame[at] = byte;
+                apply(&rules, &mut frame);
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_rules_are_refused() {
+    for bad in [
+        "",
+        "ip",
+        "ip=1.2.3.4",
+        "ip.src=1.2.3",
+        "ip.src=1.2.3.4/33",
+        "ip.src=::1->1.2.3.4",
+        "ip=10.0.0.0/8->11.0.0.0/16",
+        "port=80",
+        "port.dst=65536",
+        "vlan=4096",
+        "vlan.src=1",
+        "eth.src=2:0:0:0:0",
+        "eth.src=2:0:0:0:0:0:0",
+        "eth.src=100:0:0:0:0:0",
+        "mac.src=1",
+        "ip.both=1.1.1.1",
+    ] {
+        assert!(bad.parse::<Rule>().is_err(), "{bad}");
+    }
+}

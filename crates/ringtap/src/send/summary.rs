@@ -1,0 +1,156 @@
+//! What is told of a run: what it begins with, and its end.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use ringtap_capture::send::{BackEndKind, Report, Sender};
+use serde_json::json;
+
+use crate::notice::raw;
+
+/// What was sent and what was not, with the reasons.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    pub(crate) report: Report,
+    pub(crate) back_end: BackEndKind,
+    /// Packets of another link type than the interface's.
+    pub(crate) other_link_type: u64,
+    /// Packets sent that were not captured to their end.
+    pub(crate) cut: u64,
+    /// Packets whose checksums could not be computed.
+    pub(crate) unfixed: u64,
+    pub(crate) is_timed: bool,
+}
+
+/// By what and why it is sent.
+pub(crate) fn describe(sender: &Sender) -> String {
+    let (kind, reason) = sender.back_end();
+    let mut text = format!(
+        "sending on {} (back-end {}: {reason}), link type {}",
+        sender.device(),
+        kind.name(),
+        sender.link_type()
+    );
+    for note in sender.notes() {
+        let _ = write!(text, "\nringtap: {note}");
+    }
+    text
+}
+
+impl Summary {
+    /// Tells on standard error.
+    pub(crate) fn print(&self, as_json: bool) {
+        if as_json {
+            raw(format_args!("{}\n", self.json()));
+        } else {
+            raw(self.text());
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let report = &self.report;
+        let lateness = self.is_timed.then(|| {
+            let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            json!({
+                "mean_ns": nanos(report.lateness.mean),
+                "median_ns": nanos(report.lateness.median),
+                "p99_ns": nanos(report.lateness.p99),
+                "max_ns": nanos(report.lateness.max),
+                "moved_ns": nanos(report.lateness.moved),
+            })
+        });
+        json!({
+            "back_end": self.back_end.name(),
+            "seconds": report.elapsed.as_secs_f64(),
+            "sent": report.packets,
+            "bytes": report.bytes,
+            "not_sent": {
+                "rejected": report.rejected,
+                "other_link_type": self.other_link_type,
+                "pending": report.pending,
+            },
+            "queue_full": report.queue_full,
+            "no_room": report.no_room,
+            "cut": self.cut,
+            "stopped": report.stopped,
+            "lateness": lateness,
+            "error": report.error.as_ref().map(|(index, error)| json!({
+                "packet": index,
+                "reason": error.to_string(),
+            })),
+        })
+    }
+
+    fn text(&self) -> String {
+        let report = &self.report;
+        let seconds = report.elapsed.as_secs_f64();
+        let mut text = format!(
+            "{} packets, {} bytes {} in {seconds:.3} s{}\n",
+            report.packets,
+            report.bytes,
+            self.back_end.verb(),
+            rates(report)
+        );
+        for (count, what) in [
+            (
+                report.rejected,
+                "packets not sent: the interface never takes them",
+            ),
+            (
+                self.other_link_type,
+                "packets not sent: they have another link type than the interface",
+            ),
+            (report.pending, "packets taken that had not left at the end"),
+            (
+                report.queue_full,
+                "times the queue was full; tried again (the device counts each as dropped on sending)",
+            ),
+            (
+                report.no_room,
+                "times the socket's memory was used up; waited",
+            ),
+            (self.cut, "packets sent as far as they had been captured"),
+            (
+                self.unfixed,
+                "packets whose checksum could not be computed (a fragment, or cut)",
+            ),
+            (
+                report.backwards,
+                "packets with an earlier time than the one before; sent at once",
+            ),
+        ] {
+            if count > 0 {
+                let _ = writeln!(text, "{count} {what}");
+            }
+        }
+        for rejected in &report.rejections {
+            let reason = rejected.reason.text();
+            let (index, len) = (rejected.index, rejected.len);
+            let _ = writeln!(text, "packet {index}: a frame of {len} bytes {reason}");
+        }
+        if self.is_timed && report.lateness.packets > 0 {
+            let late = &report.lateness;
+            let _ = writeln!(
+                text,
+                "lateness: median {:.1?}, 99 % within {:.1?}, most {:.1?}; the schedule was moved by \
+                 {:.1?} in all",
+                late.median, late.p99, late.max, late.moved
+            );
+        }
+        if report.stopped {
+            text.push_str("stopped before the end\n");
+        }
+        text
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
+fn rates(report: &Report) -> String {
+    let seconds = report.elapsed.as_secs_f64();
+    if seconds <= 0.0 || report.packets < 2 {
+        return String::new();
+    }
+    let packets = report.packets as f64 / seconds;
+    let megabits = report.bytes as f64 * 8e-6 / seconds;
+    format!(" ({packets:.0} packets/s, {megabits:.3} Mbit/s)")
+}

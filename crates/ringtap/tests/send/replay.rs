@@ -1,0 +1,273 @@
+//! Files replayed: rates, rounds, changes, faults.
+
+use std::time::Duration;
+
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::{Sizes, Traffic};
+
+use crate::support::{LIMIT, Receiver, bytes, command, file, send, send_piped, sent, summary};
+
+fn frames(packets: u64) -> Vec<Vec<u8>> {
+    let traffic = Traffic {
+        packets,
+        ..Traffic::default()
+    };
+    traffic.frames()
+}
+
+fn status(output: &std::process::Output) -> Option<i32> {
+    output.status.code()
+}
+
+pub(crate) fn files_in_rounds() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let frames = frames(3_000);
+    let path = file(folder.path(), &frames, 10);
+    let path = path.to_str().unwrap();
+    let mut receiver = Receiver::on(&pair.right);
+    let arguments = ["-r", path, "-r", path, "--loop", "2", "--multiplier", "3"];
+    let output = send(&pair.left, &arguments);
+    assert_eq!(status(&output), Some(0), "{output:?}");
+    assert_eq!(sent(&output), 12_000);
+    // Four times 30 ms, three times as fast.
+    assert!(summary(&output)["seconds"].as_f64().unwrap() >= 0.039_98);
+    let seen = receiver.take(12_000);
+    assert!(seen.chunks(3_000).all(|round| round == frames));
+}
+
+pub(crate) fn standard_input() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let frames = frames(500);
+    let path = file(folder.path(), &frames, 1);
+    let mut receiver = Receiver::on(&pair.right);
+    let output = send_piped(&pair.left, &["-r", "-", "--topspeed"], &path);
+    assert_eq!(status(&output), Some(0), "{output:?}");
+    assert_eq!(receiver.take(500), frames);
+    // It cannot be read again.
+    let output = send_piped(&pair.left, &["-r", "-", "--loop", "2"], &path);
+    assert_eq!(status(&output), Some(2), "{output:?}");
+}
+
+pub(crate) fn filtered_and_counted() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let frames = frames(1_000);
+    let path = file(folder.path(), &frames, 1);
+    let path = path.to_str().unwrap();
+    let mut receiver = Receiver::on(&pair.right);
+    let output = send(&pair.left, &["-r", path, "-c", "50", "--topspeed", "udp"]);
+    assert_eq!(sent(&output), 50);
+    let udp: Vec<_> = frames.iter().filter(|frame| frame[23] == 17).collect();
+    assert!(receiver.take(50).iter().eq(udp[..50].iter().copied()));
+}
+
+pub(crate) fn rewritten() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let frames = frames(2_000);
+    let path = file(folder.path(), &frames, 1);
+    let mut receiver = Receiver::on(&pair.right);
+    let arguments = [
+        "-r",
+        path.to_str().unwrap(),
+        "--topspeed",
+        "--rewrite",
+        "vlan=77",
+        "--rewrite",
+        "ip=10.0.0.0/8->172.0.0.0/8",
+        "--rewrite",
+        "eth.dst=02:00:00:00:00:99",
+    ];
+    let output = send(&pair.left, &arguments);
+    assert_eq!(status(&output), Some(0), "{output:?}");
+    let seen = receiver.take(2_000);
+    for (seen, frame) in seen.iter().zip(&frames) {
+        assert_eq!(seen[..6], [2, 0, 0, 0, 0, 0x99]);
+        assert_eq!(seen[12..16], [0x81, 0, 0, 77]);
+        let untagged = [&seen[..12], &seen[16..]].concat();
+        let addresses = |frame: &[u8]| [frame[26], frame[30]];
+        let mapped = addresses(frame).map(|byte| if byte == 10 { 172 } else { byte });
+        assert_eq!(addresses(&untagged), mapped);
+        assert_eq!(untagged[34..36], frame[34..36]);
+        // All words of a right header sum to 0xffff.
+        assert_eq!(sum(&untagged[14..34]), 0xffff);
+    }
+    // What was right is recognised as such by computing it anew.
+    let arguments = [
+        "-r",
+        path.to_str().unwrap(),
+        "--topspeed",
+        "--fix-checksums",
+    ];
+    assert_eq!(sent(&send(&pair.left, &arguments)), 2_000);
+    assert_eq!(receiver.take(2_000), frames);
+}
+
+fn sum(bytes: &[u8]) -> u32 {
+    let (words, _) = bytes.as_chunks::<2>();
+    let sum: u32 = words
+        .iter()
+        .map(|&word| u32::from(u16::from_be_bytes(word)))
+        .sum();
+    (sum & 0xffff) + (sum >> 16)
+}
+
+pub(crate) fn rates() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let traffic = Traffic {
+        packets: 1_001,
+        sizes: Sizes::Fixed(100),
+        ..Traffic::default()
+    };
+    let path = file(folder.path(), &traffic.frames(), 50);
+    let path = path.to_str().unwrap();
+    // A thousand gaps: never in less time than asked for.
+    for (rate, seconds) in [
+        (["--pps", "20000"], 0.05),
+        (["--mbps", "8"], 0.1),
+        (["--multiplier", "0.5"], 0.1),
+    ] {
+        let output = send(&pair.left, &["-r", path, rate[0], rate[1]]);
+        let summary = summary(&output);
+        assert_eq!(summary["sent"], 1_001, "{rate:?}");
+        let took = summary["seconds"].as_f64().unwrap();
+        assert!(took >= seconds * 0.999_9, "{rate:?}: {took}");
+        assert!(summary["lateness"]["max_ns"].as_u64().is_some());
+    }
+}
+
+pub(crate) fn misfits() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let mut all = frames(10);
+    all[3] = vec![1; 1_600];
+    let path = file(folder.path(), &all, 1);
+    let path = path.to_str().unwrap();
+    let mut receiver = Receiver::on(&pair.right);
+    let output = send(&pair.left, &["-r", path, "--topspeed"]);
+    assert_eq!(status(&output), Some(1), "{output:?}");
+    let told = summary(&output);
+    assert_eq!(
+        (&told["sent"], &told["not_sent"]["rejected"]),
+        (&9.into(), &1.into())
+    );
+    assert_eq!(receiver.take(9).len(), 9);
+    let output = send(&pair.left, &["-r", path, "--topspeed", "--strict"]);
+    assert_eq!(status(&output), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        text.contains("packet 3: veth0: a frame of 1600 bytes"),
+        "{text}"
+    );
+    assert_eq!(receiver.take(3), all[..3]);
+    // A file of another link type has nothing for this wire.
+    let mut raw = bytes(&frames(3), 1);
+    raw[20..24].copy_from_slice(&101_u32.to_ne_bytes());
+    let other = folder.path().join("raw.pcap");
+    std::fs::write(&other, raw).unwrap();
+    let output = send(&pair.left, &["-r", other.to_str().unwrap()]);
+    assert_eq!(status(&output), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("link type EN10MB"), "{text}");
+    assert!(receiver.drain().is_empty());
+}
+
+pub(crate) fn interrupted() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let frames = frames(100);
+    let path = file(folder.path(), &frames, 1_000);
+    let mut receiver = Receiver::on(&pair.right);
+    let arguments = ["-r", path.to_str().unwrap(), "--loop", "0"];
+    let mut running = Running::start_piped(&mut command(&pair.left, &arguments)).unwrap();
+    let first = receiver.take(150);
+    assert!(!running.has_ended());
+    running.signal("INT").unwrap();
+    let output = running.wait(LIMIT).unwrap();
+    assert_eq!(status(&output), Some(0), "{output:?}");
+    let told = summary(&output);
+    assert_eq!(told["stopped"], true);
+    let seen = first.len() + receiver.drain().len();
+    assert_eq!(told["sent"], seen);
+}
+
+pub(crate) fn slow_receiver() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), &frames(2_000), 1);
+    // With a program attached, the other end has a queue of 256 packets that can be full.
+    let dropping = ringtap_testkit::traffic::XdpDrop::on(&pair.right).unwrap();
+    let counters = |side: &ringtap_testkit::netns::Side| {
+        let link = side.namespace.netlink().link(&side.device).unwrap();
+        link.counters
+    };
+    let before = (counters(&pair.left), counters(&pair.right));
+    let arguments = ["-r", path.to_str().unwrap(), "--loop", "50", "--topspeed"];
+    let output = send(&pair.left, &arguments);
+    std::thread::sleep(Duration::from_millis(50));
+    let after = (counters(&pair.left), counters(&pair.right));
+    let told = summary(&output);
+    let dropped = after.0.tx_dropped - before.0.tx_dropped;
+    let received = after.1.rx_packets - before.1.rx_packets;
+    let offered = told["sent"].as_u64().unwrap() + told["queue_full"].as_u64().unwrap();
+    assert_eq!(told["sent"], 100_000);
+    assert_eq!(offered, received + dropped, "{told}, {received} {dropped}");
+    drop(dropping);
+    // A capture that nobody reads while packets come: what is not in its ring was counted there.
+    let mut receiver = Receiver::with_buffer(&pair.right, 1 << 20);
+    let output = send(&pair.left, &arguments);
+    let (seen, lost) = receiver.drain_with_losses();
+    assert!(lost > 0);
+    assert_eq!(sent(&output), seen.len() as u64 + lost);
+}
+
+pub(crate) fn consent() {
+    let pair = VethPair::new();
+    let mut netlink = pair.left.namespace.netlink();
+    netlink
+        .add_default_route(&pair.left.device, pair.right.ipv4.into())
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let fast = file(folder.path(), &frames(1_500), 100);
+    let fast = fast.to_str().unwrap();
+    for rate in [
+        &["--topspeed"][..],
+        &["--pps", "1001"],
+        &["--mbps", "1"],
+        &[],
+    ] {
+        let output = send(&pair.left, &[&["-r", fast], rate].concat());
+        assert_eq!(status(&output), Some(2), "{rate:?}: {output:?}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains("needs --yes"), "{text}");
+    }
+    let output = send(&pair.left, &["-r", fast, "--topspeed", "--yes"]);
+    assert_eq!(sent(&output), 1_500);
+    let output = send(&pair.left, &["-r", fast, "-c", "20", "--pps", "1000"]);
+    assert_eq!(sent(&output), 20);
+}
+
+pub(crate) fn usage() {
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(crate::support::RINGTAP);
+        let output = command.arg("send").args(arguments).output().unwrap();
+        output.status.code()
+    };
+    let file = ["-i", "lo", "-r", "/dev/null"];
+    for bad in [
+        &["--pps", "0"][..],
+        &["--pps", "10", "--topspeed"],
+        &["--rewrite", "ip=nonsense"],
+        &["--multiplier", "-1"],
+        &["-c", "0"],
+    ] {
+        assert_eq!(run(&[&file, bad].concat()), Some(2), "{bad:?}");
+    }
+    assert_eq!(run(&["-i", "lo"]), Some(2));
+    assert_eq!(run(&["-i", "pigeon:lo", "-r", "/dev/null"]), Some(2));
+    assert_eq!(run(&["-i", "nowhere0", "-r", "/dev/null"]), Some(1));
+}
