@@ -174,6 +174,12 @@ impl Meter {
         self.cache.flush(&mut self.counters, sink);
     }
 
+    /// The time by the clock of the packets, in nanoseconds since 1970.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.cache.now_ns()
+    }
+
     /// What was counted so far.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::flow::{Collector, Listen};
 use crate::send::rewrite::Rule;
 use crate::values::{self, CpuList, FifoPriority, Sample, Size};
 
@@ -267,7 +268,7 @@ pub(crate) struct FlowArgs {
         short = 'i',
         long = "interface",
         value_name = "DEV",
-        required_unless_present = "read",
+        required_unless_present_any = ["read", "collect"],
         conflicts_with = "read"
     )]
     pub(crate) interface: Option<String>,
@@ -275,11 +276,16 @@ pub(crate) struct FlowArgs {
     /// may be given several times
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     pub(crate) read: Vec<PathBuf>,
+    /// Take the records of other exporters, NetFlow v5, v9 or IPFIX, that are sent to this address
+    #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "filter"])]
+    pub(crate) collect: Option<Listen>,
     /// The filter, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     #[command(flatten, next_help_heading = "Metering")]
     pub(crate) meter: MeterArgs,
+    #[command(flatten, next_help_heading = "Records")]
+    pub(crate) records: RecordArgs,
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: ProbeArgs,
     #[command(flatten, next_help_heading = "Reports")]
@@ -313,6 +319,67 @@ pub(crate) struct MeterArgs {
     /// Meter one packet in N, by chance; with every:N each N-th. Live, the kernel chooses
     #[arg(long, value_name = "N", value_parser = values::sample)]
     pub(crate) sample: Option<Sample>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// Send records to this collector: udp:HOST:PORT, or tcp:HOST:PORT for IPFIX; may be given
+    /// several times
+    #[arg(long, value_name = "udp:HOST:PORT")]
+    pub(crate) export: Vec<Collector>,
+    /// Protocol of --export
+    #[arg(
+        long = "version",
+        id = "protocol",
+        value_name = "VERSION",
+        default_value = "ipfix"
+    )]
+    pub(crate) protocol: Protocol,
+    /// Write records to this file, as its name says: .csv, .json, .parquet, .ipfix; - is JSON on
+    /// standard output; may be given several times
+    #[arg(short = 'w', long = "write", value_name = "FILE")]
+    pub(crate) write: Vec<PathBuf>,
+    /// Observation domain of IPFIX, source id of NetFlow v9, engine id of v5
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) domain: u32,
+    /// Longest datagram with its IP and UDP headers, in bytes
+    #[arg(long, value_name = "BYTES", default_value = "1500",
+          value_parser = clap::value_parser!(u16).range(576..))]
+    pub(crate) mtu: u16,
+    /// Repeat templates and options after this time
+    #[arg(long, value_name = "DUR", default_value = "60s", value_parser = values::interval)]
+    pub(crate) template_interval: Duration,
+    /// Repeat templates and options after so many messages with flows
+    #[arg(long, value_name = "N", default_value = "500",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) template_messages: u32,
+    /// Times of IPFIX in nanoseconds, besides milliseconds
+    #[arg(long)]
+    pub(crate) nano: bool,
+}
+
+/// The protocols of export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Protocol {
+    /// NetFlow v5
+    #[value(name = "5")]
+    V5,
+    /// NetFlow v9
+    #[value(name = "9")]
+    V9,
+    /// IPFIX
+    #[value(name = "ipfix", alias = "10")]
+    Ipfix,
+}
+
+impl From<Protocol> for ringtap_flow::export::Version {
+    fn from(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::V5 => Self::V5,
+            Protocol::V9 => Self::V9,
+            Protocol::Ipfix => Self::Ipfix,
+        }
+    }
 }
 
 /// Tunnels that are looked into.

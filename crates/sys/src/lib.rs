@@ -19,6 +19,7 @@ pub mod resolve;
 pub mod sched;
 pub mod tap;
 pub mod ticker;
+pub mod udp;
 pub mod xsk;
 
 pub use error::{Error, Result};

@@ -5,6 +5,8 @@ use std::io;
 use ringtap_capture::Error;
 use ringtap_flow::OptionError;
 
+use super::collect::CollectError;
+use super::outputs::OutputError;
 use crate::input::InputError;
 
 /// The end of a run that is not a success.
@@ -22,6 +24,12 @@ pub(crate) enum FlowError {
     /// An input file could not be opened.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// Records cannot leave.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// Records of other exporters cannot be collected.
+    #[error(transparent)]
+    Collect(#[from] CollectError),
     /// Printing failed.
     #[error("standard output: {0}")]
     Print(#[source] io::Error),
@@ -38,6 +46,7 @@ impl FlowError {
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::LiveOnly { .. } | Self::Meter(_) => crate::exit::USAGE,
+            Self::Output(error) if error.is_usage() => crate::exit::USAGE,
             Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
                 crate::exit::status_of(error)
             }

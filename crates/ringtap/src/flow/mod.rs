@@ -3,11 +3,13 @@
 //! Data in: packets of files or of a capture. Data out: records, through [`outlets`]; at the end or
 //! each interval the tables of [`talkers`] on standard output, and counters on standard error.
 
+mod collect;
 mod error;
 mod files;
 mod heavy;
 mod live;
 mod outlets;
+mod outputs;
 mod plan;
 mod probe;
 mod summary;
@@ -20,7 +22,9 @@ use ringtap_sys::privileges::{self, User};
 
 use crate::cli::FlowArgs;
 use crate::notice::notice;
+pub(crate) use collect::Listen;
 use error::{FlowError, setup};
+pub(crate) use outputs::Collector;
 
 /// Runs the command.
 pub(crate) fn run(args: &FlowArgs) -> ExitCode {
@@ -34,6 +38,9 @@ pub(crate) fn run(args: &FlowArgs) -> ExitCode {
 }
 
 fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
+    if let Some(listen) = &args.collect {
+        return collect::run(args, listen);
+    }
     let expression = args.filter.join(" ");
     let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
     match &args.interface {

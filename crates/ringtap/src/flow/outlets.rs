@@ -2,12 +2,15 @@
 
 use ringtap_flow::{FlowRecord, FlowSink};
 
+use super::outputs::Outputs;
 use super::talkers::Talkers;
 
 /// All outputs of a run.
 pub(crate) struct Outlets {
     /// Who sends and receives most.
     pub(crate) talkers: Option<Talkers>,
+    /// Collectors and files.
+    pub(crate) outputs: Outputs,
 }
 
 impl FlowSink for Outlets {
@@ -15,5 +18,6 @@ impl FlowSink for Outlets {
         if let Some(talkers) = &mut self.talkers {
             talkers.count(record);
         }
+        self.outputs.record(record);
     }
 }

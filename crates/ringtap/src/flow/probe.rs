@@ -1,6 +1,7 @@
 //! A meter and its outputs, fed with blocks of packets.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{Block, Interface, Packet, Timestamp};
@@ -8,6 +9,7 @@ use ringtap_flow::{Counters, LinkLayer, Meter, Packet as MeteredPacket};
 
 use super::error::FlowError;
 use super::outlets::Outlets;
+use super::outputs::{Outputs, Setting};
 use super::plan;
 use super::summary::Summary;
 use super::talkers::Talkers;
@@ -40,7 +42,8 @@ impl Probe {
         Ok(Self {
             meter: Meter::new(&plan::meter_options(args))?,
             outlets: Outlets {
-                talkers: (report.top > 0).then(|| Talkers::new(report.top)),
+                talkers: talkers(args),
+                outputs: Outputs::open(&args.records, setting(args))?,
             },
             places: Vec::new(),
             device: None,
@@ -83,12 +86,22 @@ impl Probe {
                 .packets()
                 .for_each(|packet| push(meter, outlets, places, &packet)),
         }
+        self.outputs_go_on()?;
         self.report_if_due()
+    }
+
+    /// Lets outputs send what has waited, by the clock of the packets.
+    fn outputs_go_on(&mut self) -> Result<(), FlowError> {
+        let counters = self.meter.counters();
+        let outputs = &mut self.outlets.outputs;
+        outputs.set_statistics(counters.flows, counters.not_ip + counters.malformed);
+        Ok(outputs.advance(self.meter.now_ns())?)
     }
 
     /// Lets time go on where no packets come.
     pub(crate) fn advance(&mut self, now: Timestamp) -> Result<(), FlowError> {
         self.meter.advance(nanos(now), &mut self.outlets);
+        self.outputs_go_on()?;
         self.report_if_due()
     }
 
@@ -105,19 +118,7 @@ impl Probe {
     }
 
     fn tables(&mut self) -> Result<(), FlowError> {
-        let Some(talkers) = &mut self.outlets.talkers else {
-            return Ok(());
-        };
-        let text = talkers.take();
-        let mut output = io::stdout().lock();
-        let written = output
-            .write_all(text.as_bytes())
-            .and_then(|()| output.flush());
-        match written {
-            // Whoever reads has seen enough.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(FlowError::Print(error)),
-            _ => Ok(()),
-        }
+        print_tables(self.outlets.talkers.as_mut())
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -127,12 +128,50 @@ impl Probe {
     /// Ends all flows, and prints the last tables.
     pub(crate) fn finish(&mut self) -> Result<(), FlowError> {
         self.meter.flush(&mut self.outlets);
-        self.tables()
+        let went_on = self.outputs_go_on();
+        let finished = self.outlets.outputs.finish();
+        let printed = self.tables();
+        went_on.and(finished.map_err(FlowError::from)).and(printed)
     }
 
     /// Tells what was done.
     pub(crate) fn summarise(&self, summary: &Summary) {
-        raw(summary.text(&self.counters(), self.meter.memory(), self.json));
+        let outputs = self.outlets.outputs.report();
+        raw(summary.text(&self.counters(), self.meter.memory(), &outputs, self.json));
+    }
+}
+
+/// The tables, unless records take their place on standard output.
+pub(crate) fn talkers(args: &FlowArgs) -> Option<Talkers> {
+    let top = args.report.top;
+    let taken = args.records.write.iter().any(|path| path == Path::new("-"));
+    (top > 0 && !taken).then(|| Talkers::new(top))
+}
+
+/// What outputs are told of the run.
+fn setting(args: &FlowArgs) -> Setting {
+    Setting {
+        sampling: plan::sampling(args).unwrap_or_default(),
+        active: args.meter.active,
+        inactive: args.meter.inactive,
+        can_wait: args.interface.is_none(),
+    }
+}
+
+/// Prints the tables of what came since they were printed last.
+pub(crate) fn print_tables(talkers: Option<&mut Talkers>) -> Result<(), FlowError> {
+    let Some(talkers) = talkers else {
+        return Ok(());
+    };
+    let text = talkers.take();
+    let mut output = io::stdout().lock();
+    let written = output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush());
+    match written {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(FlowError::Print(error)),
+        _ => Ok(()),
     }
 }
 

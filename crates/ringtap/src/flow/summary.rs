@@ -7,6 +7,8 @@ use ringtap_capture::Stats;
 use ringtap_flow::{Counters, EndReason};
 use serde::Serialize;
 
+use super::outputs::OutputReport;
+
 /// The figures of one run beside the meter's own.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
@@ -31,6 +33,8 @@ struct Json {
     records: Records,
     flows: Flows,
     dropped: Dropped,
+    #[serde(flatten)]
+    outputs: OutputReport,
 }
 
 #[derive(Serialize)]
@@ -68,15 +72,21 @@ struct Dropped {
 
 impl Summary {
     /// The summary as a text that ends a line.
-    pub(crate) fn text(&self, counters: &Counters, memory: usize, json: bool) -> String {
+    pub(crate) fn text(
+        &self,
+        counters: &Counters,
+        memory: usize,
+        outputs: &OutputReport,
+        json: bool,
+    ) -> String {
         if json {
-            let object = serde_json::to_string(&self.json(counters, memory));
+            let object = serde_json::to_string(&self.json(counters, memory, outputs));
             return object.unwrap_or_default() + "\n";
         }
-        self.lines(counters, memory)
+        self.lines(counters, memory) + &outputs.lines()
     }
 
-    fn json(&self, counters: &Counters, memory: usize) -> Json {
+    fn json(&self, counters: &Counters, memory: usize, outputs: &OutputReport) -> Json {
         let dropped = &self.stats.dropped;
         let ended = |reason| counters.ended_by(reason);
         Json {
@@ -113,6 +123,7 @@ impl Summary {
                 interface: dropped.interface,
                 application: dropped.application,
             },
+            outputs: outputs.clone(),
         }
     }
 

@@ -1,0 +1,350 @@
+//! Datagrams to records, through the library `netflow_parser`.
+//!
+//! Templates are kept per exporter and domain. All memory is bounded: so many exporters, templates,
+//! fields and values per message.
+
+use std::net::SocketAddr;
+
+use netflow_parser::static_versions::v5::V5;
+use netflow_parser::variable_versions::ipfix::{self, IPFix};
+use netflow_parser::variable_versions::v9::{self, V9};
+use netflow_parser::{AutoScopedParser, FieldValue, NetflowPacket, NetflowParser};
+use ringtap_flow::{FlowKey, FlowRecord, Traffic};
+use serde::Serialize;
+
+use super::super::outputs::Origin;
+use super::exporters::{Exporters, Stream};
+use super::fields::{Number, Numbers, bytes, unsigned};
+use super::record::{Context, Draft};
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+/// Templates of one exporter that are kept.
+const TEMPLATES: usize = 4_096;
+/// Exporters whose templates are kept.
+const SOURCES: usize = 1_000;
+
+/// What has come so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Counters {
+    pub(super) datagrams: u64,
+    pub(super) bytes: u64,
+    /// Messages by version.
+    pub(super) v5: u64,
+    pub(super) v9: u64,
+    pub(super) ipfix: u64,
+    /// Records of flows.
+    pub(super) records: u64,
+    /// Records of something else, without addresses.
+    pub(super) not_flows: u64,
+    /// Records of options.
+    pub(super) options: u64,
+    /// Sets whose template has not come yet.
+    pub(super) without_template: u64,
+    /// Datagrams that are no message, or end inside one.
+    pub(super) malformed: u64,
+    /// Flows (v5) that sequence numbers say were sent and did not come.
+    pub(super) missed_v5_flows: u64,
+    /// The same for messages (v9).
+    pub(super) missed_v9_messages: u64,
+    /// The same for records (IPFIX).
+    pub(super) missed_ipfix_records: u64,
+}
+
+/// Takes records, with who sent them.
+pub(super) type Take<'a> = dyn FnMut(&FlowRecord, &Origin) + 'a;
+
+/// The decoder, with what it has learnt from exporters.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    parser: AutoScopedParser,
+    numbers: Numbers,
+    exporters: Exporters,
+    counters: Counters,
+    buffer: Vec<u8>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        let builder = NetflowParser::builder()
+            .with_allowed_versions(&[5, 9, 10])
+            .with_cache_size(TEMPLATES)
+            .with_max_error_sample_size(16);
+        let parser = AutoScopedParser::try_with_builder(builder)
+            .and_then(|parser| parser.with_max_sources(SOURCES));
+        Self {
+            // The library refuses limits of 0 only.
+            parser: parser.unwrap_or_default(),
+            numbers: Numbers::default(),
+            exporters: Exporters::default(),
+            counters: Counters::default(),
+            buffer: Vec::new(),
+        }
+    }
+}
+
+impl Decoder {
+    pub(super) fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Decodes a datagram.
+    pub(super) fn datagram(&mut self, from: SocketAddr, datagram: &[u8], take: &mut Take<'_>) {
+        self.counters.datagrams += 1;
+        self.counters.bytes += datagram.len() as u64;
+        let parsed = self.parser.parse_from_source(from, datagram);
+        if parsed.error.is_some() || parsed.packets.is_empty() {
+            self.counters.malformed += 1;
+        }
+        for message in parsed.packets {
+            match message {
+                NetflowPacket::V5(message) => self.v5(from, &message, take),
+                NetflowPacket::V9(message) => self.v9(from, &message, take),
+                NetflowPacket::IPFix(message) => self.ipfix(from, &message, take),
+                _ => {}
+            }
+        }
+    }
+
+    fn v5(&mut self, from: SocketAddr, message: &V5, take: &mut Take<'_>) {
+        self.counters.v5 += 1;
+        let header = &message.header;
+        let stream = Stream {
+            exporter: from,
+            version: 5,
+            domain: header.engine_id.into(),
+        };
+        let count = u32::from(header.count);
+        self.counters.missed_v5_flows +=
+            self.exporters
+                .message(stream, header.flow_sequence, Some(count));
+        let now_ms =
+            u64::from(header.unix_secs) * 1000 + u64::from(header.unix_nsecs) / NANOS_PER_MILLI;
+        let boot_ms = now_ms.saturating_sub(header.sys_up_time.into());
+        let absolute = |uptime: u32| (boot_ms + u64::from(uptime)) * NANOS_PER_MILLI;
+        let origin = Origin {
+            exporter: from,
+            domain: stream.domain,
+            // The upper 2 bits are the mode.
+            sampling: u32::from(header.sampling_interval & 0x3fff).max(1),
+        };
+        for flow in &message.flowsets {
+            self.counters.records += 1;
+            let record = FlowRecord {
+                key: FlowKey {
+                    source: flow.src_addr.into(),
+                    destination: flow.dst_addr.into(),
+                    source_port: flow.src_port,
+                    destination_port: flow.dst_port,
+                    protocol: flow.protocol_number,
+                    tos: flow.tos,
+                    input: flow.input.into(),
+                    ..FlowKey::default()
+                },
+                forward: Traffic {
+                    packets: flow.d_pkts.into(),
+                    bytes: flow.d_octets.into(),
+                    first_ns: absolute(flow.first),
+                    last_ns: absolute(flow.last),
+                    tcp_flags: flow.tcp_flags.into(),
+                    ..Traffic::default()
+                },
+                ..FlowRecord::default()
+            };
+            take(&record, &origin);
+        }
+    }
+
+    fn v9(&mut self, from: SocketAddr, message: &V9, take: &mut Take<'_>) {
+        self.counters.v9 += 1;
+        let header = &message.header;
+        let stream = Stream {
+            exporter: from,
+            version: 9,
+            domain: header.source_id,
+        };
+        self.counters.missed_v9_messages +=
+            self.exporters
+                .message(stream, header.sequence_number, Some(1));
+        let now_ms = u64::from(header.unix_secs) * 1000;
+        let context = Context {
+            boot_ms: now_ms.saturating_sub(header.sys_up_time.into()),
+            sent_ns: now_ms * NANOS_PER_MILLI,
+        };
+        for set in &message.flowsets {
+            match &set.body {
+                v9::FlowSetBody::Data(data) => {
+                    for record in &data.fields {
+                        let fields = record
+                            .iter()
+                            .map(|(field, value)| (Numbers::of_v9(*field), value));
+                        self.record(stream, context, fields, take);
+                    }
+                }
+                v9::FlowSetBody::OptionsData(data) => {
+                    for record in &data.fields {
+                        let fields = record.options_fields.iter();
+                        let fields = fields.map(|(field, value)| (Numbers::of_v9(*field), value));
+                        self.options(stream, fields);
+                    }
+                }
+                v9::FlowSetBody::NoTemplate(_) => self.counters.without_template += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn ipfix(&mut self, from: SocketAddr, message: &IPFix, take: &mut Take<'_>) {
+        self.counters.ipfix += 1;
+        let header = &message.header;
+        let stream = Stream {
+            exporter: from,
+            version: 10,
+            domain: header.observation_domain_id,
+        };
+        // Templates are not counted in the sequence; without its template a set can't be counted.
+        let mut count = Some(0);
+        for set in &message.flowsets {
+            let records = match &set.body {
+                ipfix::FlowSetBody::Data(data) => data.fields.len(),
+                ipfix::FlowSetBody::OptionsData(data) => data.fields.len(),
+                ipfix::FlowSetBody::NoTemplate(_) => {
+                    count = None;
+                    continue;
+                }
+                _ => 0,
+            };
+            count = count.map(|count: u32| count + u32::try_from(records).unwrap_or(0));
+        }
+        self.counters.missed_ipfix_records +=
+            self.exporters
+                .message(stream, header.sequence_number, count);
+        let context = Context {
+            boot_ms: 0,
+            sent_ns: u64::from(header.export_time) * NANOS_PER_SECOND,
+        };
+        for set in &message.flowsets {
+            self.ipfix_set(stream, context, &set.body, take);
+        }
+    }
+
+    fn ipfix_set(
+        &mut self,
+        stream: Stream,
+        context: Context,
+        body: &ipfix::FlowSetBody,
+        take: &mut Take<'_>,
+    ) {
+        match body {
+            ipfix::FlowSetBody::Data(data) => {
+                for record in &data.fields {
+                    let mut draft = Draft::new(context);
+                    for (field, value) in record {
+                        if let Some(number) = self.numbers.of_ipfix(field) {
+                            draft.element(number, bytes(value, &mut self.buffer));
+                        }
+                    }
+                    self.emit(stream, draft, take);
+                }
+            }
+            ipfix::FlowSetBody::OptionsData(data) => {
+                for record in &data.fields {
+                    let mut rate = Rate::default();
+                    for (field, value) in record {
+                        if let Some(number) = self.numbers.of_ipfix(field) {
+                            rate.element(number, bytes(value, &mut self.buffer));
+                        }
+                    }
+                    self.learn(stream, rate);
+                }
+            }
+            ipfix::FlowSetBody::NoTemplate(_) => self.counters.without_template += 1,
+            _ => {}
+        }
+    }
+
+    fn record<'f>(
+        &mut self,
+        stream: Stream,
+        context: Context,
+        fields: impl Iterator<Item = (Number, &'f FieldValue)>,
+        take: &mut Take<'_>,
+    ) {
+        let mut draft = Draft::new(context);
+        for (number, value) in fields {
+            draft.element(number, bytes(value, &mut self.buffer));
+        }
+        self.emit(stream, draft, take);
+    }
+
+    fn emit(&mut self, stream: Stream, draft: Draft, take: &mut Take<'_>) {
+        let sampling = draft.sampling;
+        let Some(record) = draft.finish() else {
+            self.counters.not_flows += 1;
+            return;
+        };
+        self.counters.records += 1;
+        let origin = Origin {
+            exporter: stream.exporter,
+            domain: stream.domain,
+            sampling: sampling.unwrap_or_else(|| self.exporters.sampling(stream)),
+        };
+        take(&record, &origin);
+    }
+
+    fn options<'f>(
+        &mut self,
+        stream: Stream,
+        fields: impl Iterator<Item = (Number, &'f FieldValue)>,
+    ) {
+        let mut rate = Rate::default();
+        for (number, value) in fields {
+            rate.element(number, bytes(value, &mut self.buffer));
+        }
+        self.learn(stream, rate);
+    }
+
+    fn learn(&mut self, stream: Stream, rate: Rate) {
+        self.counters.options += 1;
+        if let Some(one_in) = rate.one_in() {
+            self.exporters.set_sampling(stream, one_in);
+        }
+    }
+}
+
+/// The sampling that a record of options tells.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate {
+    /// `samplingInterval` (34) or `samplerRandomInterval` (50).
+    interval: Option<u64>,
+    /// `samplingPacketInterval` (305): packets that are taken.
+    taken: Option<u64>,
+    /// `samplingPacketSpace` (306): packets that are then left out.
+    left_out: Option<u64>,
+}
+
+impl Rate {
+    fn element(&mut self, number: Number, bytes: &[u8]) {
+        let value = unsigned(bytes);
+        match (number.enterprise, number.id) {
+            (0, 34 | 50) => self.interval = value,
+            (0, 305) => self.taken = value,
+            (0, 306) => self.left_out = value,
+            _ => {}
+        }
+    }
+
+    fn one_in(self) -> Option<u32> {
+        let counted = match (self.taken, self.left_out) {
+            (Some(taken), Some(left_out)) if taken > 0 => {
+                Some(taken.saturating_add(left_out) / taken)
+            }
+            _ => None,
+        };
+        let one_in = counted.or(self.interval)?;
+        u32::try_from(one_in).ok().filter(|&one_in| one_in > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! From the library's fields to numbers of elements and bytes.
+
+use std::collections::HashMap;
+
+use netflow_parser::{FieldValue, IpfixField, V9Field};
+use ringtap_flow::export::REVERSE_PEN;
+
+/// Elements of IANA's registry end here: what follows is unassigned.
+const LAST_ELEMENT: u16 = 600;
+
+/// An information element: its number and private enterprise number (0: IANA's registry).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Number {
+    pub(super) id: u16,
+    pub(super) enterprise: u32,
+}
+
+/// Numbers by the library's names, which it does not give back itself.
+#[derive(Debug)]
+pub(super) struct Numbers(HashMap<IpfixField, Number>);
+
+impl Default for Numbers {
+    fn default() -> Self {
+        let mut numbers = HashMap::new();
+        for id in 1..=LAST_ELEMENT {
+            for enterprise in [None, Some(REVERSE_PEN)] {
+                let number = Number {
+                    id,
+                    enterprise: enterprise.unwrap_or(0),
+                };
+                numbers.insert(IpfixField::new(id, enterprise), number);
+            }
+        }
+        Self(numbers)
+    }
+}
+
+impl Numbers {
+    /// The number of an element of IPFIX, if it is one of those that matter here.
+    pub(super) fn of_ipfix(&self, field: &IpfixField) -> Option<Number> {
+        match *field {
+            IpfixField::Enterprise {
+                enterprise_number,
+                field_number,
+            } => Some(Number {
+                id: field_number,
+                enterprise: enterprise_number,
+            }),
+            _ => self.0.get(field).copied(),
+        }
+    }
+
+    /// The number of a field of NetFlow v9, which IANA's registry has taken over.
+    pub(super) fn of_v9(field: V9Field) -> Number {
+        Number {
+            id: field.into(),
+            enterprise: 0,
+        }
+    }
+}
+
+/// The bytes of a value as they came, in `buffer`.
+pub(super) fn bytes<'a>(value: &FieldValue, buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    buffer.clear();
+    if value.write_be_bytes(buffer).is_err() {
+        buffer.clear();
+    }
+    buffer
+}
+
+/// An unsigned number in up to 8 bytes, which exporters may shorten (RFC 7011, section 6.2).
+pub(super) fn unsigned(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() || bytes.len() > 8 {
+        return None;
+    }
+    let number = bytes
+        .iter()
+        .fold(0, |sum, &byte| sum << 8 | u64::from(byte));
+    Some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back() {
+        let numbers = Numbers::default();
+        for (id, enterprise) in [(1, None), (152, None), (507, None), (2, Some(29_305))] {
+            let field = IpfixField::new(id, enterprise);
+            let expected = Number {
+                id,
+                enterprise: enterprise.unwrap_or(0),
+            };
+            assert_eq!(numbers.of_ipfix(&field), Some(expected));
+        }
+        let ntop = IpfixField::new(123, Some(35_632));
+        let number = numbers.of_ipfix(&ntop).unwrap();
+        assert_eq!((number.id, number.enterprise), (123, 35_632));
+        assert_eq!(Numbers::of_v9(V9Field::from(22)).id, 22);
+    }
+
+    #[test]
+    fn numbers_may_be_short() {
+        assert_eq!(unsigned(&[1, 2]), Some(0x0102));
+        assert_eq!(unsigned(&[0xff; 8]), Some(u64::MAX));
+        assert_eq!(unsigned(&[]), None);
+        assert_eq!(unsigned(&[0; 9]), None);
+    }
+}

@@ -1,0 +1,326 @@
+//! A record, put together from the elements that an exporter has sent.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ringtap_flow::export::{NTOP_PEN, REVERSE_PEN};
+use ringtap_flow::{EndReason, FlowRecord, MacAddresses, TcpMeasures, Traffic, Tunnel, TunnelKind};
+
+use super::fields::{Number, unsigned};
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+/// Seconds from 1900 to 1970.
+const NTP_TO_UNIX: u64 = 2_208_988_800;
+
+/// What a message says of all its records.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context {
+    /// When the exporter's uptime was 0, in milliseconds since 1970.
+    pub(super) boot_ms: u64,
+    /// When the message was sent, in nanoseconds since 1970.
+    pub(super) sent_ns: u64,
+}
+
+/// A record that grows by elements.
+#[derive(Debug)]
+pub(super) struct Draft {
+    context: Context,
+    record: FlowRecord,
+    forward_times: Times,
+    reverse_traffic: Traffic,
+    reverse_times: Times,
+    macs: Option<MacAddresses>,
+    tcp: Option<TcpMeasures>,
+    icmp: Option<u16>,
+    has_address: bool,
+    /// When uptime was 0, where the record says it itself (160).
+    boot_ms: Option<u64>,
+    /// One packet in so many, where the record says it itself (34, 50).
+    pub(super) sampling: Option<u32>,
+}
+
+/// Times of one direction, each as exact as it was told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    first: Time,
+    last: Time,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Time {
+    /// Nanoseconds since 1970, or of uptime.
+    value: u64,
+    unit: Unit,
+}
+
+/// In the order of exactness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Unit {
+    #[default]
+    Unknown,
+    Uptime,
+    Seconds,
+    Millis,
+    Micros,
+    Nanos,
+}
+
+impl Time {
+    fn set(&mut self, value: u64, unit: Unit) {
+        if unit > self.unit {
+            *self = Self { value, unit };
+        }
+    }
+
+    fn absolute(self, boot_ms: u64) -> u64 {
+        match self.unit {
+            Unit::Uptime => self
+                .value
+                .saturating_add(boot_ms.saturating_mul(NANOS_PER_MILLI)),
+            _ => self.value,
+        }
+    }
+}
+
+impl Draft {
+    pub(super) fn new(context: Context) -> Self {
+        Self {
+            context,
+            record: FlowRecord::default(),
+            forward_times: Times::default(),
+            reverse_traffic: Traffic::default(),
+            reverse_times: Times::default(),
+            macs: None,
+            tcp: None,
+            icmp: None,
+            has_address: false,
+            boot_ms: None,
+            sampling: None,
+        }
+    }
+
+    /// Takes an element; what is not known is left out.
+    pub(super) fn element(&mut self, number: Number, bytes: &[u8]) {
+        let Number { id, enterprise } = number;
+        match enterprise {
+            0 => self.forward(id, bytes),
+            REVERSE_PEN => {
+                let counted = traffic(&mut self.reverse_traffic, id, bytes);
+                let _ = counted || times(&mut self.reverse_times, self.context, id, bytes);
+            }
+            NTOP_PEN => self.measures(id, bytes),
+            _ => {}
+        }
+    }
+
+    fn forward(&mut self, id: u16, bytes: &[u8]) {
+        let counted = traffic(&mut self.record.forward, id, bytes);
+        if !counted && !times(&mut self.forward_times, self.context, id, bytes) {
+            self.key(id, bytes);
+        }
+    }
+
+    fn key(&mut self, id: u16, bytes: &[u8]) {
+        let key = &mut self.record.key;
+        let Some(value) = unsigned(bytes) else {
+            return self.address(id, bytes);
+        };
+        let short = u16::try_from(value).unwrap_or(u16::MAX);
+        let byte = u8::try_from(value).unwrap_or(u8::MAX);
+        let word = u32::try_from(value).unwrap_or(u32::MAX);
+        match id {
+            4 => key.protocol = byte,
+            5 => key.tos = byte,
+            7 => key.source_port = short,
+            10 => key.input = word,
+            11 => key.destination_port = short,
+            32 | 139 => self.icmp = Some(short),
+            34 | 50 => self.sampling = Some(word),
+            58 | 243 => key.vlan = Some(short),
+            70 => self.record.mpls_label = Some(word >> 4),
+            136 => self.record.end = end_reason(byte),
+            160 => self.boot_ms = Some(value),
+            176 | 178 => self.icmp = Some(self.icmp.unwrap_or(0) & 0xff | u16::from(byte) << 8),
+            177 | 179 => self.icmp = Some(self.icmp.unwrap_or(0) & 0xff00 | u16::from(byte)),
+            245 => key.inner_vlan = Some(short),
+            296 => key.tunnel = tunnel(TunnelKind::Gre, word),
+            351 if value >> 56 == 1 => {
+                let id = u32::try_from(value & 0xff_ffff).unwrap_or(0);
+                key.tunnel = tunnel(TunnelKind::Vxlan, id);
+            }
+            507 => key.tunnel = tunnel(TunnelKind::GtpU, word),
+            _ => self.address(id, bytes),
+        }
+    }
+
+    fn address(&mut self, id: u16, bytes: &[u8]) {
+        let key = &mut self.record.key;
+        let (address, mac) = (address(bytes), <[u8; 6]>::try_from(bytes).ok());
+        match (id, address, mac) {
+            // An exporter may send both versions, the one that is not meant all zero.
+            (8 | 27, Some(address), _) if !address.is_unspecified() || !self.has_address => {
+                key.source = address;
+                self.has_address = true;
+            }
+            (12 | 28, Some(address), _)
+                if !address.is_unspecified() || key.destination.is_unspecified() =>
+            {
+                key.destination = address;
+            }
+            (56, _, Some(mac)) => self.macs.get_or_insert_default().source = mac,
+            (80, _, Some(mac)) => self.macs.get_or_insert_default().destination = mac,
+            _ => {}
+        }
+    }
+
+    fn measures(&mut self, id: u16, bytes: &[u8]) {
+        let Some(value) = unsigned(bytes) else {
+            return;
+        };
+        let word = u32::try_from(value).unwrap_or(u32::MAX);
+        // Half a round trip in milliseconds; 0 where none was measured.
+        let round_trip = (value > 0).then(|| value.saturating_mul(2 * NANOS_PER_MILLI));
+        let tcp = self.tcp.get_or_insert_default();
+        match id {
+            110 => tcp.retransmissions = word,
+            111 => tcp.reverse_retransmissions = word,
+            123 => tcp.client_rtt_ns = round_trip,
+            124 => tcp.server_rtt_ns = round_trip,
+            _ => {}
+        }
+    }
+
+    /// The record, if it is one of a flow between two addresses.
+    pub(super) fn finish(mut self) -> Option<FlowRecord> {
+        let key = &mut self.record.key;
+        if !self.has_address || key.source.is_ipv4() != key.destination.is_ipv4() {
+            return None;
+        }
+        if let Some(icmp) = self.icmp
+            && matches!(key.protocol, 1 | 58)
+        {
+            key.destination_port = icmp;
+        }
+        let boot_ms = self.boot_ms.unwrap_or(self.context.boot_ms);
+        let place = |traffic: &mut Traffic, times: Times| {
+            traffic.first_ns = times.first.absolute(boot_ms);
+            traffic.last_ns = times.last.absolute(boot_ms);
+        };
+        place(&mut self.record.forward, self.forward_times);
+        if self.reverse_traffic.packets > 0 {
+            place(&mut self.reverse_traffic, self.reverse_times);
+            self.record.reverse = Some(self.reverse_traffic);
+        }
+        self.record.macs = self.macs;
+        self.record.tcp = self.tcp;
+        Some(self.record)
+    }
+}
+
+/// Takes a counter, flags or bounds, if it is one.
+fn traffic(traffic: &mut Traffic, id: u16, bytes: &[u8]) -> bool {
+    let Some(value) = unsigned(bytes) else {
+        return false;
+    };
+    let short = u16::try_from(value).unwrap_or(u16::MAX);
+    let byte = u8::try_from(value).unwrap_or(u8::MAX);
+    match id {
+        1 | 85 => traffic.bytes = value,
+        2 | 86 => traffic.packets = value,
+        6 => traffic.tcp_flags = short & 0xfff,
+        25 => traffic.min_length = short,
+        26 => traffic.max_length = short,
+        52 => traffic.min_ttl = byte,
+        53 => traffic.max_ttl = byte,
+        _ => return false,
+    }
+    true
+}
+
+/// Takes a time, if it is one.
+fn times(times: &mut Times, context: Context, id: u16, bytes: &[u8]) -> bool {
+    let Some(value) = unsigned(bytes) else {
+        return false;
+    };
+    let (time, value, unit) = match id {
+        22 => (
+            &mut times.first,
+            value.saturating_mul(NANOS_PER_MILLI),
+            Unit::Uptime,
+        ),
+        21 => (
+            &mut times.last,
+            value.saturating_mul(NANOS_PER_MILLI),
+            Unit::Uptime,
+        ),
+        150 => (
+            &mut times.first,
+            value.saturating_mul(NANOS_PER_SECOND),
+            Unit::Seconds,
+        ),
+        151 => (
+            &mut times.last,
+            value.saturating_mul(NANOS_PER_SECOND),
+            Unit::Seconds,
+        ),
+        152 => (
+            &mut times.first,
+            value.saturating_mul(NANOS_PER_MILLI),
+            Unit::Millis,
+        ),
+        153 => (
+            &mut times.last,
+            value.saturating_mul(NANOS_PER_MILLI),
+            Unit::Millis,
+        ),
+        154 => (&mut times.first, ntp(value), Unit::Micros),
+        155 => (&mut times.last, ntp(value), Unit::Micros),
+        156 => (&mut times.first, ntp(value), Unit::Nanos),
+        157 => (&mut times.last, ntp(value), Unit::Nanos),
+        158 => (&mut times.first, before(context, value), Unit::Micros),
+        159 => (&mut times.last, before(context, value), Unit::Micros),
+        _ => return false,
+    };
+    time.set(value, unit);
+    true
+}
+
+/// So many microseconds before the message was sent.
+fn before(context: Context, micros: u64) -> u64 {
+    context.sent_ns.saturating_sub(micros.saturating_mul(1000))
+}
+
+/// Nanoseconds since 1970 of a time of NTP. The era is the one that ends in 2036, or, where that
+/// would be before 1970, the one after it.
+fn ntp(time: u64) -> u64 {
+    let seconds = time >> 32;
+    let since = if seconds >= NTP_TO_UNIX {
+        seconds - NTP_TO_UNIX
+    } else {
+        seconds + (1 << 32) - NTP_TO_UNIX
+    };
+    let fraction = time & u64::from(u32::MAX);
+    since * NANOS_PER_SECOND + ((fraction * NANOS_PER_SECOND) >> 32)
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
+        return Some(Ipv4Addr::from(bytes).into());
+    }
+    let bytes = <[u8; 16]>::try_from(bytes).ok()?;
+    Some(Ipv6Addr::from(bytes).into())
+}
+
+fn tunnel(kind: TunnelKind, id: u32) -> Option<Tunnel> {
+    Some(Tunnel { kind, id })
+}
+
+fn end_reason(code: u8) -> EndReason {
+    match code {
+        1 => EndReason::Idle,
+        2 => EndReason::Active,
+        3 => EndReason::EndOfFlow,
+        5 => EndReason::NoResources,
+        _ => EndReason::Forced,
+    }
+}

@@ -1,0 +1,183 @@
+//! Records that wait for a connection: bounded, shared by the metering thread, which puts them in, and
+//! the one that sends.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringtap_flow::FlowRecord;
+use ringtap_flow::export::Statistics;
+
+/// Records that wait at most. Each takes about 300 bytes.
+pub(super) const CAPACITY: usize = 32_768;
+
+/// The queue.
+#[derive(Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    emptied: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    records: Vec<FlowRecord>,
+    /// The clock of the packets, in nanoseconds since 1970.
+    now_ns: u64,
+    statistics: Statistics,
+    /// No more will come.
+    closed: bool,
+    /// The other side has a connection, so that it is worth waiting for room.
+    connected: bool,
+}
+
+/// What was in the queue.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) records: Vec<FlowRecord>,
+    pub(super) now_ns: u64,
+    pub(super) statistics: Statistics,
+    pub(super) closed: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves records into the queue, and returns how many found no room. With `wait`, it waits for
+    /// room as long as there is a connection.
+    pub(super) fn put(&self, records: &mut Vec<FlowRecord>, wait: bool) -> u64 {
+        let mut state = self.lock();
+        while wait && state.connected && state.records.len() >= CAPACITY {
+            let waited = self.emptied.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        let room = CAPACITY.saturating_sub(state.records.len());
+        let fitting = room.min(records.len());
+        state.records.extend(records.drain(..fitting));
+        let lost = records.len() as u64;
+        records.clear();
+        self.filled.notify_one();
+        lost
+    }
+
+    pub(super) fn set_time(&self, now_ns: u64) {
+        self.lock().now_ns = now_ns;
+    }
+
+    pub(super) fn set_statistics(&self, statistics: Statistics) {
+        self.lock().statistics = statistics;
+    }
+
+    pub(super) fn set_connected(&self, connected: bool) {
+        self.lock().connected = connected;
+        self.emptied.notify_one();
+    }
+
+    /// Says that no more will come.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_one();
+    }
+
+    /// Takes all that is there, after waiting at most so long for something. What `into` held is
+    /// forgotten; its memory is used again.
+    pub(super) fn take(&self, into: &mut Taken, longest: Duration) {
+        into.records.clear();
+        let deadline = Instant::now() + longest;
+        let mut state = self.lock();
+        while state.records.is_empty() && !state.closed {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.filled.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::swap(&mut state.records, &mut into.records);
+        into.now_ns = state.now_ns;
+        into.statistics = state.statistics;
+        into.closed = state.closed;
+        self.emptied.notify_one();
+    }
+
+    /// Waits at most so long for the end to be asked for, and tells whether it was.
+    pub(super) fn wait_closed(&self, longest: Duration) -> bool {
+        let deadline = Instant::now() + longest;
+        let mut state = self.lock();
+        while !state.closed {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.filled.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.closed
+    }
+
+    /// Forgets what waits, and tells how many records that were.
+    pub(super) fn discard(&self) -> u64 {
+        let mut state = self.lock();
+        let count = state.records.len() as u64;
+        state.records.clear();
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(count: usize) -> Vec<FlowRecord> {
+        vec![FlowRecord::default(); count]
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let queue = Queue::default();
+        assert_eq!(queue.put(&mut records(CAPACITY - 1), true), 0);
+        assert_eq!(
+            queue.put(&mut records(3), true),
+            2,
+            "no connection: no wait"
+        );
+        let mut taken = Taken::default();
+        queue.take(&mut taken, Duration::ZERO);
+        assert_eq!(taken.records.len(), CAPACITY);
+        assert_eq!(queue.put(&mut records(1), false), 0);
+        assert_eq!(queue.discard(), 1);
+    }
+
+    #[test]
+    fn a_file_waits_for_a_connection_that_is_slow() {
+        let queue = Queue::default();
+        queue.set_connected(true);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                (0..4)
+                    .map(|_| queue.put(&mut records(CAPACITY), true))
+                    .sum::<u64>()
+            });
+            let mut taken = Taken::default();
+            let mut count = 0;
+            while count < 4 * CAPACITY {
+                queue.take(&mut taken, Duration::from_secs(10));
+                count += taken.records.len();
+            }
+            assert_eq!(writer.join().unwrap(), 0, "none was lost");
+        });
+    }
+
+    #[test]
+    fn a_broken_connection_lets_the_writer_go_on() {
+        let queue = Queue::default();
+        queue.set_connected(true);
+        assert_eq!(queue.put(&mut records(CAPACITY), true), 0);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| queue.put(&mut records(5), true));
+            queue.set_connected(false);
+            assert_eq!(writer.join().unwrap(), 5);
+        });
+    }
+}

@@ -1,0 +1,317 @@
+//! A collector that is reached by TCP (RFC 7011, section 10.4): a thread that connects, sends, and
+//! connects again.
+//!
+//! Records wait in a bounded queue while there is no connection; what finds no room is lost and
+//! counted. A new connection is a new session: templates first, sequence numbers from 0. What the
+//! system had taken when a connection broke may have got lost as well, which nobody can know.
+
+use std::io::{self, ErrorKind, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ringtap_flow::FlowRecord;
+use ringtap_flow::export::{Encoder, ExportOptions, Message, Statistics};
+
+use super::super::report::ExportReport;
+use super::queue::{Queue, Taken};
+use super::{Collector, CollectorError, OutputError, Patience};
+use crate::notice::notice;
+
+/// Messages need not fit a datagram.
+const MESSAGE: u16 = 16_384;
+/// Records are handed to the thread in batches of so many.
+const BATCH: usize = 64;
+/// How often time goes on where no records come.
+const TICK: Duration = Duration::from_millis(250);
+/// How long to wait for a connection to be made.
+const CONNECTING: Duration = Duration::from_secs(3);
+/// How long a collector may take to read before the connection counts as broken.
+const WRITING: Duration = Duration::from_secs(5);
+/// Waits between attempts to connect: the first, doubled up to the last.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LAST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The metering thread's end of it.
+pub(super) struct TcpExporter {
+    shared: Arc<Shared>,
+    batch: Vec<FlowRecord>,
+    patience: Patience,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    queue: Queue,
+    /// Records that found no room.
+    overflow: AtomicU64,
+    report: Mutex<ExportReport>,
+}
+
+impl TcpExporter {
+    pub(super) fn start(
+        collector: &Collector,
+        options: ExportOptions,
+        patience: Patience,
+    ) -> Result<Self, OutputError> {
+        let address = collector.address()?;
+        let encoder = Encoder::new(ExportOptions {
+            max_message: MESSAGE,
+            refresh: None,
+            ..options
+        })?;
+        let shared = Arc::new(Shared {
+            queue: Queue::default(),
+            overflow: AtomicU64::new(0),
+            report: Mutex::new(ExportReport {
+                collector: collector.to_string(),
+                connections: Some(0),
+                ..ExportReport::default()
+            }),
+        });
+        let link = Link {
+            name: collector.to_string(),
+            address,
+            stream: None,
+            pause: FIRST_PAUSE,
+            next_attempt: Instant::now(),
+            told: None,
+        };
+        let mut sender = Sender {
+            shared: Arc::clone(&shared),
+            encoder,
+            link,
+        };
+        if patience == Patience::Wait {
+            // A file is read faster than a connection is made.
+            sender.connect();
+        }
+        let thread = thread::Builder::new().name("export".into());
+        let thread = thread.spawn(move || sender.run());
+        let thread = thread.map_err(|source| -> CollectorError {
+            collector.socket_error("start a thread", source)
+        })?;
+        Ok(Self {
+            shared,
+            batch: Vec::with_capacity(BATCH),
+            patience,
+            thread: Some(thread),
+        })
+    }
+
+    pub(super) fn record(&mut self, record: &FlowRecord) {
+        self.batch.push(record.clone());
+        if self.batch.len() >= BATCH {
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        if !self.batch.is_empty() {
+            let wait = self.patience == Patience::Wait;
+            let lost = self.shared.queue.put(&mut self.batch, wait);
+            self.shared.overflow.fetch_add(lost, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn advance(&mut self, now_ns: u64) {
+        self.shared.queue.set_time(now_ns);
+        self.hand_over();
+    }
+
+    pub(super) fn set_statistics(&self, statistics: Statistics) {
+        self.shared.queue.set_statistics(statistics);
+    }
+
+    /// Hands over the rest, and waits until it is sent or lost.
+    pub(super) fn finish(&mut self) {
+        self.hand_over();
+        self.shared.queue.close();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so itself.
+            let _ = thread.join();
+        }
+    }
+
+    pub(super) fn report(&self) -> ExportReport {
+        let report = self.shared.report.lock();
+        let mut report = report.unwrap_or_else(PoisonError::into_inner).clone();
+        report.lost_flows += self.shared.overflow.load(Ordering::Relaxed);
+        report
+    }
+}
+
+/// The thread.
+struct Sender {
+    shared: Arc<Shared>,
+    encoder: Encoder,
+    link: Link,
+}
+
+/// The connection, when there is one.
+struct Link {
+    name: String,
+    address: SocketAddr,
+    stream: Option<TcpStream>,
+    pause: Duration,
+    next_attempt: Instant,
+    told: Option<ErrorKind>,
+}
+
+impl Sender {
+    fn run(mut self) {
+        let mut taken = Taken::default();
+        let mut closed = false;
+        while !closed {
+            if !self.connect() {
+                // Records wait in the queue meanwhile; at the end there is one more attempt.
+                let pause = self
+                    .link
+                    .next_attempt
+                    .saturating_duration_since(Instant::now());
+                closed = self.shared.queue.wait_closed(pause);
+                if closed {
+                    self.link.next_attempt = Instant::now();
+                    closed = !self.connect();
+                }
+                continue;
+            }
+            self.shared.queue.take(&mut taken, TICK);
+            closed = taken.closed;
+            self.send(&taken);
+        }
+        let lost = self.shared.queue.discard();
+        self.with_report(|report| report.lost_flows += lost);
+    }
+
+    /// Makes a connection where there is none and it is time to try.
+    fn connect(&mut self) -> bool {
+        if self.link.is_open() {
+            return true;
+        }
+        let was_open = self.link.stream.take().is_some();
+        if was_open {
+            self.shared.queue.set_connected(false);
+        }
+        if !self.link.connect() {
+            return false;
+        }
+        self.encoder.restart();
+        self.with_report(|report| *report.connections.get_or_insert(0) += 1);
+        self.shared.queue.set_connected(true);
+        true
+    }
+
+    fn send(&mut self, taken: &Taken) {
+        let Self {
+            shared,
+            encoder,
+            link,
+        } = self;
+        let mut write = |message: Message<'_>| {
+            let written = link.write(message.bytes);
+            let report = shared.report.lock();
+            let mut report = report.unwrap_or_else(PoisonError::into_inner);
+            let flows = u64::from(message.flows);
+            if written {
+                report.messages += 1;
+                report.bytes += message.bytes.len() as u64;
+                report.flows += flows;
+            } else {
+                report.lost_messages += 1;
+                report.lost_flows += flows;
+            }
+        };
+        encoder.set_statistics(taken.statistics);
+        encoder.advance(taken.now_ns, &mut write);
+        for record in &taken.records {
+            encoder.record(record, &mut write);
+        }
+        // Whoever reads a file has all records in hand at once, and no clock that goes on.
+        if taken.closed {
+            encoder.finish(&mut write);
+        }
+        let counters = encoder.counters();
+        self.with_report(|report| report.clamped = counters.clamped);
+        if self.link.stream.is_none() {
+            self.shared.queue.set_connected(false);
+        }
+    }
+
+    fn with_report(&self, change: impl FnOnce(&mut ExportReport)) {
+        let report = self.shared.report.lock();
+        change(&mut report.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Link {
+    /// Whether there is a connection that the collector has not ended.
+    fn is_open(&self) -> bool {
+        let Some(stream) = &self.stream else {
+            return false;
+        };
+        let mut byte = [0];
+        let looked = stream
+            .set_nonblocking(true)
+            .and_then(|()| stream.peek(&mut byte));
+        let open = match looked {
+            // A collector says nothing; if it does, that is no matter of ours.
+            Ok(count) => count > 0,
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        };
+        open && stream.set_nonblocking(false).is_ok()
+    }
+
+    fn connect(&mut self) -> bool {
+        if Instant::now() < self.next_attempt {
+            return false;
+        }
+        let connected = TcpStream::connect_timeout(&self.address, CONNECTING).and_then(|stream| {
+            stream.set_write_timeout(Some(WRITING))?;
+            Ok(stream)
+        });
+        match connected {
+            Ok(stream) => {
+                if self.told.take().is_some() {
+                    notice(format_args!("{}: connected", self.name));
+                }
+                self.stream = Some(stream);
+                self.pause = FIRST_PAUSE;
+                true
+            }
+            Err(error) => {
+                self.next_attempt = Instant::now() + self.pause;
+                self.pause = (self.pause * 2).min(LAST_PAUSE);
+                self.tell(&error);
+                false
+            }
+        }
+    }
+
+    /// Writes a whole message; the connection is given up where that fails, since half of one would
+    /// spoil all that follow.
+    fn write(&mut self, message: &[u8]) -> bool {
+        let Some(stream) = &mut self.stream else {
+            return false;
+        };
+        match stream.write_all(message) {
+            Ok(()) => true,
+            Err(error) => {
+                self.stream = None;
+                self.next_attempt = Instant::now() + self.pause;
+                self.tell(&error);
+                false
+            }
+        }
+    }
+
+    fn tell(&mut self, error: &io::Error) {
+        if self.told.replace(error.kind()) != Some(error.kind()) {
+            notice(format_args!(
+                "{}: {error}; what is lost is counted, connecting again",
+                self.name
+            ));
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Parquet: the columns as they are, a row group per [`GROUP`] records, compressed by zstd.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{
+    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
+};
+use parquet::schema::types::{Type, TypePtr};
+
+use super::Format;
+use super::columns::{COLUMNS, Column, Kind, Row, Value};
+
+/// Records of a row group: what waits in memory, 10 to 20 MiB.
+const GROUP: usize = 65_536;
+
+/// A Parquet file.
+pub(super) struct Parquet<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+    /// What waits for its row group, by column.
+    columns: Vec<Waiting>,
+    rows: usize,
+}
+
+/// The values of a column; 1 where a row has one, else 0.
+struct Waiting {
+    present: Vec<i16>,
+    values: Values,
+}
+
+enum Values {
+    Numbers(Vec<i64>),
+    Texts(Vec<ByteArray>),
+}
+
+impl<W: Write + Send> Parquet<W> {
+    pub(super) fn new(output: W) -> io::Result<Self> {
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_created_by(concat!("ringtap ", env!("CARGO_PKG_VERSION")).into())
+            .build();
+        let schema = schema().map_err(failed)?;
+        let writer = SerializedFileWriter::new(output, schema, Arc::new(properties));
+        Ok(Self {
+            writer: writer.map_err(failed)?,
+            columns: COLUMNS.iter().map(Waiting::new).collect(),
+            rows: 0,
+        })
+    }
+
+    fn write_group(&mut self) -> io::Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        self.rows = 0;
+        let mut group = self.writer.next_row_group().map_err(failed)?;
+        for column in &mut self.columns {
+            column.write(&mut group).map_err(failed)?;
+        }
+        group.close().map_err(failed)?;
+        Ok(())
+    }
+}
+
+impl<W: Write + Send> Format for Parquet<W> {
+    fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
+        for (column, waiting) in COLUMNS.iter().zip(&mut self.columns) {
+            waiting.push((column.value)(row));
+        }
+        self.rows += 1;
+        if self.rows == GROUP {
+            self.write_group()?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.write_group()?;
+        self.writer.finish().map_err(failed)?;
+        self.writer.inner_mut().flush()
+    }
+}
+
+impl Waiting {
+    fn new(column: &Column) -> Self {
+        Self {
+            present: Vec::new(),
+            values: match column.kind {
+                Kind::Number | Kind::Time => Values::Numbers(Vec::new()),
+                Kind::Text => Values::Texts(Vec::new()),
+            },
+        }
+    }
+
+    fn push(&mut self, value: Value) {
+        self.present.push(i16::from(value != Value::None));
+        match (&mut self.values, value) {
+            (_, Value::None) => {}
+            // The bits stay the same: the logical type of numbers is unsigned.
+            (Values::Numbers(numbers), Value::Number(number) | Value::Time(number)) => {
+                numbers.push(number.cast_signed());
+            }
+            (Values::Numbers(_), _) => {}
+            (Values::Texts(texts), value) => {
+                texts.push(ByteArray::from(value.to_string().into_bytes()));
+            }
+        }
+    }
+
+    fn write<W: Write + Send>(
+        &mut self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<(), ParquetError> {
+        let Some(mut column) = group.next_column()? else {
+            return Ok(());
+        };
+        self.write_values(&mut column)?;
+        self.present.clear();
+        column.close()
+    }
+
+    fn write_values(
+        &mut self,
+        column: &mut SerializedColumnWriter<'_>,
+    ) -> Result<(), ParquetError> {
+        let present = Some(self.present.as_slice());
+        match &mut self.values {
+            Values::Numbers(numbers) => {
+                column
+                    .typed::<Int64Type>()
+                    .write_batch(numbers, present, None)?;
+                numbers.clear();
+            }
+            Values::Texts(texts) => {
+                column
+                    .typed::<ByteArrayType>()
+                    .write_batch(texts, present, None)?;
+                texts.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn schema() -> Result<TypePtr, ParquetError> {
+    let fields: Result<Vec<_>, _> = COLUMNS.iter().map(field).collect();
+    let root = Type::group_type_builder("flows")
+        .with_fields(fields?)
+        .build()?;
+    Ok(Arc::new(root))
+}
+
+fn field(column: &Column) -> Result<TypePtr, ParquetError> {
+    let (physical, logical) = match column.kind {
+        Kind::Number => {
+            let logical = LogicalType::integer(64, false);
+            (Physical::INT64, logical)
+        }
+        Kind::Time => (
+            Physical::INT64,
+            LogicalType::timestamp(true, TimeUnit::NANOS),
+        ),
+        Kind::Text => (Physical::BYTE_ARRAY, LogicalType::String),
+    };
+    let field = Type::primitive_type_builder(column.name, physical)
+        .with_repetition(Repetition::OPTIONAL)
+        .with_logical_type(Some(logical))
+        .build()?;
+    Ok(Arc::new(field))
+}
+
+fn failed(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(source) => io::Error::other(source),
+        },
+        error => io::Error::other(error),
+    }
+}

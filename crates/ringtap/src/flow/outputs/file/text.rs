@@ -1,0 +1,81 @@
+//! CSV (RFC 4180) and JSON lines.
+
+use std::io::{self, Write};
+
+use super::Format;
+use super::columns::{COLUMNS, Row, Value};
+
+/// Comma-separated values, the names of the columns first; what a record has not is empty.
+pub(super) struct Csv<W> {
+    output: W,
+    line: Vec<u8>,
+}
+
+impl<W: Write> Csv<W> {
+    pub(super) fn new(mut output: W) -> io::Result<Self> {
+        let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
+        writeln!(output, "{}", names.join(","))?;
+        Ok(Self {
+            output,
+            line: Vec::new(),
+        })
+    }
+}
+
+impl<W: Write> Format for Csv<W> {
+    fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
+        self.line.clear();
+        for (index, column) in COLUMNS.iter().enumerate() {
+            if index > 0 {
+                self.line.push(b',');
+            }
+            // No value contains a comma, a quote or an end of line.
+            write!(self.line, "{}", (column.value)(row))?;
+        }
+        self.line.push(b'\n');
+        self.output.write_all(&self.line)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+/// A JSON object per record and line; what a record has not is left out.
+pub(super) struct JsonLines<W> {
+    output: W,
+    line: Vec<u8>,
+}
+
+impl<W: Write> JsonLines<W> {
+    pub(super) fn new(output: W) -> Self {
+        let line = Vec::new();
+        Self { output, line }
+    }
+}
+
+impl<W: Write> Format for JsonLines<W> {
+    fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
+        self.line.clear();
+        let mut before = b'{';
+        for column in &COLUMNS {
+            let value = (column.value)(row);
+            if value == Value::None {
+                continue;
+            }
+            self.line.push(before);
+            before = b',';
+            // Neither names nor values contain what JSON escapes.
+            match value {
+                Value::Number(number) => write!(self.line, "\"{}\":{number}", column.name)?,
+                value => write!(self.line, "\"{}\":\"{value}\"", column.name)?,
+            }
+        }
+        self.line.extend_from_slice(b"}\n");
+        self.output.write_all(&self.line)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
