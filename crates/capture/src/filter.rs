@@ -22,11 +22,15 @@ use crate::{Error, MAX_SNAPLEN, Result, UserSpaceReason};
 const PACKET_HOST: u32 = 0;
 /// The bits of [`PacketFlags`] that hold the direction.
 const DIRECTION: u32 = 3;
+/// `if_filter` that holds instructions (draft-ietf-opsawg-pcapng, section 4.2).
+const BPF_BYTES: u8 = 1;
 
 /// A filter: an expression of the pcap-filter language with what its compilation depends on.
 #[derive(Clone)]
 pub struct Filter {
     expression: String,
+    /// The program itself, where there is no expression to compile.
+    program: Option<Program>,
     netmask: Option<u32>,
     optimize: bool,
     extensions: bool,
@@ -40,10 +44,21 @@ impl Filter {
     pub fn new(expression: impl Into<String>) -> Self {
         Self {
             expression: expression.into(),
+            program: None,
             netmask: None,
             optimize: true,
             extensions: false,
             resolver: Arc::new(SystemResolver::default()),
+        }
+    }
+
+    /// A filter that was compiled elsewhere, for packets as they are handed out. It is the same for
+    /// every link type.
+    #[must_use]
+    pub fn from_program(program: Program) -> Self {
+        Self {
+            program: Some(program),
+            ..Self::new("")
         }
     }
 
@@ -78,7 +93,13 @@ impl Filter {
 
     /// The filter as a capture file names it.
     pub(crate) fn for_file(&self) -> CaptureFilter {
-        CaptureFilter::Expression(self.expression.clone())
+        match &self.program {
+            None => CaptureFilter::Expression(self.expression.clone()),
+            Some(program) => CaptureFilter::Raw {
+                code: BPF_BYTES,
+                bytes: program.insns().iter().flat_map(bytes_of).collect(),
+            },
+        }
     }
 
     /// The expression.
@@ -99,6 +120,16 @@ impl Filter {
             options.snaplen = snaplen;
             options.ancillary = true;
         })
+    }
+
+    /// The program for packets of a link type of which nothing else is known: neither where they come
+    /// from nor what the kernel knows of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`compile`](Self::compile).
+    pub fn compile_alone(&self, link_type: LinkType, snaplen: u32) -> Result<Program> {
+        self.compile_for(link_type, |options| options.snaplen = snaplen)
     }
 
     /// The program for packets of a file, whose numbers are in that byte order.
@@ -124,6 +155,9 @@ impl Filter {
         link_type: LinkType,
         adapt: impl FnOnce(&mut CompileOptions),
     ) -> Result<Program> {
+        if let Some(program) = &self.program {
+            return Ok(program.clone());
+        }
         let mut options = CompileOptions::new(ringtap_filter::LinkType(link_type.to_dlt()));
         options.netmask = self.netmask;
         options.optimize = self.optimize;
@@ -181,13 +215,39 @@ pub(crate) fn at_hook(program: &Program, place: Place) -> Program {
     program.with_known(op::SKF_AD_PKTTYPE, packet_type)
 }
 
+/// An instruction as files hold it: in the machine's byte order.
+fn bytes_of(insn: &Insn) -> [u8; 8] {
+    let Insn { code, jt, jf, k } = *insn;
+    let ([a, b], [e, f, g, h]) = (code.to_ne_bytes(), k.to_ne_bytes());
+    [a, b, jt, jf, e, f, g, h]
+}
+
 fn instruction(insn: &Insn) -> Instruction {
     let Insn { code, jt, jf, k } = *insn;
     Instruction { code, jt, jf, k }
 }
 
-/// A program made ready to run here: as native code where the processor has a code generator, else
-/// by the interpreter.
+/// A program made ready to run on packets: as native code where the processor has a code generator,
+/// else by the interpreter.
+#[derive(Clone, Debug)]
+pub struct Matcher(Runner);
+
+impl Matcher {
+    /// Makes a program ready.
+    #[must_use]
+    pub fn new(program: Program) -> Self {
+        Self(Runner::new(program))
+    }
+
+    /// Whether the program accepts the packet.
+    #[inline]
+    #[must_use]
+    pub fn accepts(&self, packet: &Packet<'_>) -> bool {
+        self.0.accepts(packet)
+    }
+}
+
+/// How a [`Matcher`] runs.
 #[derive(Clone, Debug)]
 enum Runner {
     Native(Arc<Native>),

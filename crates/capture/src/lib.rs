@@ -51,9 +51,11 @@ mod stats;
 pub use block::{Block, Packets};
 pub use capture::{Capture, CaptureBuilder};
 pub use describe::{Clock, Description, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
-pub use engines::{Device, ENGINES, Engine, FileSource, open, open_fanout, open_file, open_stream};
+pub use engines::{
+    Device, ENGINES, Engine, FileSource, open, open_fanout, open_file, open_opened, open_stream,
+};
 pub use error::{Error, Result};
-pub use filter::Filter;
+pub use filter::{Filter, Matcher};
 pub use options::{
     CaptureOptions, Direction, Fanout, FanoutMode, MAX_SNAPLEN, Mode, OptionError, Precision,
     SampleMode, TimestampSource,

@@ -24,6 +24,14 @@ pub trait Source: Send {
     /// handed out.
     fn next(&mut self) -> Result<Next<'_>>;
 
+    /// What is there now: as [`Source::next`], but without a wait. [`Next::TimedOut`] where there is
+    /// nothing. A file is read all the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::next`].
+    fn try_next(&mut self) -> Result<Next<'_>>;
+
     /// The counters since the source was opened.
     ///
     /// # Errors

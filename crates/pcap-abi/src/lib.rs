@@ -18,9 +18,24 @@
 
 #![expect(dead_code, reason = "the functions that use it follow")]
 
+mod backlog;
 mod boundary;
+mod bpf;
+mod compile;
+mod dump;
+mod handle;
+mod info;
+mod lent;
 mod link_types;
+mod live;
+mod memory;
+mod messages;
 mod names;
+mod offline;
+mod read;
+mod setfilter;
+mod settings;
 mod status;
+mod stdio;
 mod text;
 mod types;

@@ -130,3 +130,33 @@ const _: () = {
     assert!(size_of::<BpfInsn>() == 8);
     assert!(size_of::<PcapStat>() == 12);
 };
+
+impl PacketHeader {
+    /// A header of nothing.
+    pub(crate) const fn zero() -> Self {
+        let ts = libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        };
+        Self {
+            ts,
+            caplen: 0,
+            len: 0,
+        }
+    }
+
+    /// The header of a packet, in nanoseconds or microseconds.
+    #[inline]
+    pub(crate) fn of(packet: &ringtap_capture::Packet<'_>, nano: bool) -> Self {
+        let fraction = packet.timestamp.subsec_nanos();
+        let fraction = if nano { fraction } else { fraction / 1000 };
+        Self {
+            ts: libc::timeval {
+                tv_sec: packet.timestamp.secs(),
+                tv_usec: fraction.into(),
+            },
+            caplen: u32::try_from(packet.data.len()).unwrap_or(u32::MAX),
+            len: packet.len,
+        }
+    }
+}

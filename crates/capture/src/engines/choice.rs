@@ -74,6 +74,10 @@ impl Source for Chosen {
         self.source.next()
     }
 
+    fn try_next(&mut self) -> Result<Next<'_>> {
+        self.source.try_next()
+    }
+
     fn stats(&mut self) -> Result<Stats> {
         self.source.stats()
     }

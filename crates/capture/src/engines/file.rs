@@ -1,5 +1,6 @@
 //! Engine `file`: capture files of any kind that [`ringtap_savefile`] reads, filtered.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -44,6 +45,22 @@ pub fn open_file(
 ) -> Result<FileSource> {
     let name = path.display().to_string();
     FileSource::new(Reader::open(path, options)?, name, filter)
+}
+
+/// As [`open_file`] for a file that the caller has opened, which errors call `name`. It is read from
+/// where it stands.
+///
+/// # Errors
+///
+/// As [`open_file`].
+pub fn open_opened(
+    file: File,
+    name: &str,
+    options: &ReadOptions,
+    filter: Option<&Filter>,
+) -> Result<FileSource> {
+    let reader = Reader::from_file(file, name, options)?;
+    FileSource::new(reader, name.to_owned(), filter)
 }
 
 /// Reads a capture file from a stream, such as standard input, which errors call `name`.
@@ -124,6 +141,10 @@ impl Source for FileSource {
             Some(item) => Next::Meta(item),
             None => Next::End,
         })
+    }
+
+    fn try_next(&mut self) -> Result<Next<'_>> {
+        self.next()
     }
 
     /// Packets read; a file loses none.

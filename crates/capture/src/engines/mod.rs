@@ -17,7 +17,7 @@ use crate::{Error, Filter, Result, Source};
 pub(crate) use tap::TapRecords;
 pub(crate) use xsk::{SocketPackets, SocketRecords};
 
-pub use file::{FileSource, open_file, open_stream};
+pub use file::{FileSource, open_file, open_opened, open_stream};
 
 type Open = fn(&Device<'_>, &CaptureOptions, Option<&Filter>) -> Result<Box<dyn Source>>;
 type OpenFanout =

@@ -165,7 +165,16 @@ impl Reader {
         let name = path.display().to_string();
         let file = File::open(path)
             .map_err(|error| ReadError::new(&name, 0, ReadErrorKind::Open(error)))?;
-        Self::start(Input::open(file, options.read_ahead), &name, options)
+        Self::from_file(file, &name, options)
+    }
+
+    /// Reads the header of a file that the caller has opened, from where it stands, and which errors
+    /// call `name`.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn from_file(file: File, name: &str, options: &ReadOptions) -> Result<Self, ReadError> {
+        Self::start(Input::open(file, options.read_ahead), name, options)
     }
 
     /// Reads the file's header from a stream, which errors call `name`.

@@ -95,17 +95,18 @@ enum Waited {
 }
 
 impl PacketSource {
+    /// Waits for a block, so long at most.
     #[cold]
-    fn wait(&mut self) -> Result<Waited> {
+    fn wait(&mut self, limit: Duration) -> Result<Waited> {
         if self.state == State::Gone {
             self.state.settle(&self.ring)?;
         }
-        if let Some(duration) = self.options.busy_poll
+        if let Some(duration) = self.options.busy_poll.filter(|_| !limit.is_zero())
             && self.spin(duration)
         {
             return Ok(Waited::Ready);
         }
-        let deadline = Instant::now() + self.options.timeout;
+        let deadline = Instant::now() + limit;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let interests = [
@@ -128,6 +129,30 @@ impl PacketSource {
             if Instant::now() >= deadline || (interrupted && self.state == State::Up) {
                 return Ok(Waited::TimedOut);
             }
+        }
+    }
+
+    #[inline]
+    fn next_within(&mut self, limit: Duration) -> Result<Next<'_>> {
+        if self.waker.is_pending() && self.waker.take() {
+            return Ok(Next::Woken);
+        }
+        if !self.ring.is_ready() {
+            match self.wait(limit)? {
+                Waited::Ready => {}
+                Waited::TimedOut => return Ok(Next::TimedOut),
+                Waited::Woken => return Ok(Next::Woken),
+            }
+        }
+        self.blocks_until_count -= 1;
+        if self.blocks_until_count == 0 {
+            self.blocks_until_count = BLOCKS_BETWEEN_COUNTS;
+            self.ring.statistics()?;
+        }
+        let filter = self.filter.for_next_block();
+        match self.ring.take() {
+            Some(block) => Ok(Next::Block(Block::from_ring(block, filter))),
+            None => Ok(Next::TimedOut),
         }
     }
 
@@ -154,26 +179,11 @@ impl Source for PacketSource {
 
     #[inline]
     fn next(&mut self) -> Result<Next<'_>> {
-        if self.waker.is_pending() && self.waker.take() {
-            return Ok(Next::Woken);
-        }
-        if !self.ring.is_ready() {
-            match self.wait()? {
-                Waited::Ready => {}
-                Waited::TimedOut => return Ok(Next::TimedOut),
-                Waited::Woken => return Ok(Next::Woken),
-            }
-        }
-        self.blocks_until_count -= 1;
-        if self.blocks_until_count == 0 {
-            self.blocks_until_count = BLOCKS_BETWEEN_COUNTS;
-            self.ring.statistics()?;
-        }
-        let filter = self.filter.for_next_block();
-        match self.ring.take() {
-            Some(block) => Ok(Next::Block(Block::from_ring(block, filter))),
-            None => Ok(Next::TimedOut),
-        }
+        self.next_within(self.options.timeout)
+    }
+
+    fn try_next(&mut self) -> Result<Next<'_>> {
+        self.next_within(Duration::ZERO)
     }
 
     fn stats(&mut self) -> Result<Stats> {

@@ -93,6 +93,20 @@ impl TapSource {
         Ok(())
     }
 
+    fn begin_delivery(&mut self) {
+        self.state = State::Up;
+        self.reader.begin_delivery();
+    }
+
+    /// The next block of the delivery.
+    fn deliver(&mut self) -> Next<'_> {
+        let (filter, always) = self.plan.in_user_space();
+        match self.reader.next_block(&self.table, filter, always) {
+            Some(block) => Next::Block(block),
+            None => Next::TimedOut,
+        }
+    }
+
     /// Bytes that are worth a delivery.
     fn wanted(&self) -> u64 {
         if self.options.immediate {
@@ -159,14 +173,24 @@ impl Source for TapSource {
                     Waited::Woken => return Ok(Next::Woken),
                 }
             }
-            self.state = State::Up;
-            self.reader.begin_delivery();
+            self.begin_delivery();
         }
-        let (filter, always) = self.plan.in_user_space();
-        match self.reader.next_block(&self.table, filter, always) {
-            Some(block) => Ok(Next::Block(block)),
-            None => Ok(Next::TimedOut),
+        Ok(self.deliver())
+    }
+
+    fn try_next(&mut self) -> Result<Next<'_>> {
+        if self.waker.is_pending() && self.waker.take() {
+            return Ok(Next::Woken);
         }
+        if !self.reader.is_delivering() {
+            self.reader.leave_old_rings();
+            if !self.reader.has_old_rings() && self.reader.available() == 0 {
+                self.look_now_and_then()?;
+                return Ok(Next::TimedOut);
+            }
+            self.begin_delivery();
+        }
+        Ok(self.deliver())
     }
 
     fn stats(&mut self) -> Result<Stats> {

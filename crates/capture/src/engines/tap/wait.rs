@@ -210,14 +210,22 @@ impl TapSource {
                 return Ok(Waited::Ready);
             }
             let is_over = Instant::now() >= deadline;
-            if !bell.readable && self.looked.elapsed() >= LOOK_EVERY {
-                self.looked = Instant::now();
-                self.look_at_interface()?;
+            if !bell.readable {
+                self.look_now_and_then()?;
             }
             if is_over {
                 return Ok(Waited::TimedOut);
             }
         }
+    }
+
+    /// Looks at an interface that sends nothing, not too often.
+    pub(super) fn look_now_and_then(&mut self) -> Result<()> {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        self.look_at_interface()
     }
 
     /// Reports an interface that is gone or down, once everything before is handed out.

@@ -75,8 +75,8 @@ impl SocketSource {
     }
 
     /// Waits for packets; nothing where the time is over or the waker was used.
-    fn wait(&mut self) -> Result<Option<usize>> {
-        let deadline = Instant::now() + self.options.timeout;
+    fn wait(&mut self, limit: Duration) -> Result<Option<usize>> {
+        let deadline = Instant::now() + limit;
         loop {
             // Drivers that wait for it are told that there are frames.
             for receiver in &mut self.receivers {
@@ -108,20 +108,14 @@ impl SocketSource {
             }
         }
     }
-}
 
-impl Source for SocketSource {
-    fn interfaces(&self) -> &[Interface] {
-        &self.interfaces
-    }
-
-    fn next(&mut self) -> Result<Next<'_>> {
+    fn next_within(&mut self, limit: Duration) -> Result<Next<'_>> {
         if self.waker.is_pending() && self.waker.take() {
             return Ok(Next::Woken);
         }
         let queue = match self.ready() {
             Some(queue) => Some(queue),
-            None => self.wait()?,
+            None => self.wait(limit)?,
         };
         let Some(queue) = queue else {
             let woken = self.waker.is_pending() && self.waker.take();
@@ -134,6 +128,20 @@ impl Source for SocketSource {
         let records =
             SocketRecords::new(batch, self.offset, self.options.snaplen, filter.is_some());
         Ok(Next::Block(Block::from_socket(records, filter)))
+    }
+}
+
+impl Source for SocketSource {
+    fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    fn next(&mut self) -> Result<Next<'_>> {
+        self.next_within(self.options.timeout)
+    }
+
+    fn try_next(&mut self) -> Result<Next<'_>> {
+        self.next_within(Duration::ZERO)
     }
 
     fn stats(&mut self) -> Result<Stats> {

@@ -1,0 +1,316 @@
+//! Writing capture files: `pcap_dump_open` and its family. A dumper is the stream itself, as in libpcap.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_int, c_long, c_uchar, c_void};
+use std::os::unix::fs::FileTypeExt;
+use std::sync::Mutex;
+
+use libc::FILE;
+use ringtap_capture::LinkType;
+
+use crate::boundary::export;
+use crate::handle::{Opened, Pcap, lock};
+use crate::messages;
+use crate::stdio::Stream;
+use crate::text::CText;
+use crate::types::{PacketHeader, code};
+
+/// Bytes of a file's header, of a record's header.
+const FILE_HEADER: usize = 24;
+const RECORD_HEADER: usize = 16;
+const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
+const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
+/// Bytes of a stream's buffer where nobody reads along.
+const BUFFER: usize = 256 * 1024;
+
+/// A buffer of `malloc`.
+struct Memory(*mut c_void);
+
+// SAFETY: memory of `malloc` may be freed by every thread.
+unsafe impl Send for Memory {}
+
+/// The buffers of open dumpers, by their streams' addresses.
+static BUFFERS: Mutex<Option<HashMap<usize, Memory>>> = Mutex::new(None);
+
+/// What a file's header says of a handle's packets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileHeader {
+    magic: u32,
+    snaplen: u32,
+    link_type: u32,
+}
+
+impl FileHeader {
+    fn of(handle: &Pcap, opened: &Opened, path: &str) -> Result<Self, String> {
+        let dlt = handle.dlt();
+        let link_type = u32::try_from(dlt).ok().and_then(LinkType::from_dlt);
+        let unknown = || format!("{path}: link-layer type {dlt} isn't supported in savefiles");
+        let link_type = u32::from(link_type.ok_or_else(unknown)?.0);
+        Ok(Self {
+            magic: if opened.is_nano() {
+                MAGIC_NANOS
+            } else {
+                MAGIC_MICROS
+            },
+            snaplen: opened.snapshot.cast_unsigned(),
+            link_type: link_type | opened.link_type_bits.cast_unsigned(),
+        })
+    }
+
+    fn bytes(self) -> [u8; FILE_HEADER] {
+        let mut bytes = [0; FILE_HEADER];
+        bytes[..4].copy_from_slice(&self.magic.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&2_u16.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&4_u16.to_ne_bytes());
+        bytes[16..20].copy_from_slice(&self.snaplen.to_ne_bytes());
+        bytes[20..].copy_from_slice(&self.link_type.to_ne_bytes());
+        bytes
+    }
+
+    /// Whether packets may be appended behind the header that a file has.
+    fn check(self, found: &[u8; FILE_HEADER], path: &str) -> Result<(), String> {
+        let word = |at: usize| {
+            let bytes = found.get(at..).and_then(<[u8]>::first_chunk::<4>);
+            u32::from_ne_bytes(bytes.copied().unwrap_or_default())
+        };
+        let magic = word(0);
+        if magic != self.magic {
+            let swapped = [MAGIC_MICROS, MAGIC_NANOS].contains(&magic.swap_bytes());
+            return Err(match magic {
+                MAGIC_MICROS | MAGIC_NANOS => {
+                    format!("{path}: different time stamp precision, cannot append to file")
+                }
+                _ if swapped => format!("{path}: different byte order, cannot append to file"),
+                _ => format!("{path}: not a pcap file, cannot append to it"),
+            });
+        }
+        let (major, minor) = ([found[4], found[5]], [found[6], found[7]]);
+        let version = (u16::from_ne_bytes(major), u16::from_ne_bytes(minor));
+        if version != (2, 4) {
+            let (major, minor) = version;
+            return Err(format!(
+                "{path}: version is {major}.{minor}, cannot append to file"
+            ));
+        }
+        if word(20) != self.link_type {
+            return Err(format!("{path}: different linktype, cannot append to file"));
+        }
+        if word(16) != self.snaplen {
+            return Err(format!("{path}: different snaplen, cannot append to file"));
+        }
+        Ok(())
+    }
+}
+
+/// Gives the stream a large buffer, unless somebody may read along.
+fn enlarge_buffer(stream: Stream) {
+    let metadata = stream.duplicate().and_then(|file| file.metadata());
+    let alone = metadata.is_ok_and(|metadata| {
+        let kind = metadata.file_type();
+        kind.is_file() || kind.is_block_device() || kind.is_char_device()
+    });
+    // SAFETY: takes no pointer.
+    if !alone || unsafe { libc::isatty(stream.number()) } == 1 {
+        return;
+    }
+    let buffer = Memory(stream.set_buffer(BUFFER));
+    let mut buffers = lock(&BUFFERS);
+    let before = buffers
+        .get_or_insert_default()
+        .insert(stream.as_ptr() as usize, buffer);
+    drop(buffers);
+    free(before);
+}
+
+fn free(buffer: Option<Memory>) {
+    if let Some(Memory(buffer)) = buffer {
+        // SAFETY: the stream that used the buffer is closed.
+        unsafe { libc::free(buffer) };
+    }
+}
+
+/// Closes the stream and frees its buffer; the standard output stays open.
+fn close(stream: Stream) {
+    stream.flush();
+    if Stream::output() == Some(stream) {
+        return;
+    }
+    let buffer = lock(&BUFFERS)
+        .as_mut()
+        .and_then(|all| all.remove(&(stream.as_ptr() as usize)));
+    // SAFETY: the dumper is C's, which gives it up with this call.
+    unsafe { stream.close() };
+    free(buffer);
+}
+
+/// The header of the files that a handle's packets go to.
+fn header(handle: &Pcap, path: &str) -> Result<FileHeader, String> {
+    match handle.opened.get() {
+        Some(opened) => FileHeader::of(handle, opened, path),
+        None => Err(format!(
+            "{path}: not-yet-activated pcap_t passed to pcap_dump_open"
+        )),
+    }
+}
+
+fn create(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
+    if path == c"-" {
+        let header = header(handle, "standard output")?;
+        let stream = Stream::output().ok_or("The standard output is not open")?;
+        return begin(stream, header, "standard output");
+    }
+    let name = path.to_string_lossy();
+    let header = header(handle, &name)?;
+    let open = Stream::open(path, c"wb");
+    let stream = open.map_err(|error| format!("{name}: {}", messages::of_os(&error)))?;
+    enlarge_buffer(stream);
+    begin(stream, header, &name).inspect_err(|_| close(stream))
+}
+
+/// Writes the header.
+fn begin(stream: Stream, header: FileHeader, name: &str) -> Result<Stream, String> {
+    if stream.write(&header.bytes(), &[]) {
+        Ok(stream)
+    } else {
+        let error = std::io::Error::last_os_error();
+        Err(format!(
+            "Can't write to {name}: {}",
+            messages::of_os(&error)
+        ))
+    }
+}
+
+fn append(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
+    if path == c"-" {
+        return create(handle, path);
+    }
+    let name = path.to_string_lossy();
+    let header = header(handle, &name)?;
+    let failed = |error: &std::io::Error| format!("{name}: {}", messages::of_os(error));
+    let stream = Stream::open(path, c"ab+").map_err(|error| failed(&error))?;
+    enlarge_buffer(stream);
+    continue_file(stream, header, &name).inspect_err(|_| close(stream))
+}
+
+fn continue_file(stream: Stream, header: FileHeader, name: &str) -> Result<Stream, String> {
+    let failed = |error: &std::io::Error| format!("{name}: {}", messages::of_os(error));
+    stream.rewind();
+    let mut found = [0; FILE_HEADER];
+    let count = stream.read(&mut found).map_err(|error| failed(&error))?;
+    stream.seek_end().map_err(|error| failed(&error))?;
+    match count {
+        0 => begin(stream, header, name),
+        FILE_HEADER => header.check(&found, name).map(|()| stream),
+        _ => Err(format!("{name}: truncated dump file; cannot append to it")),
+    }
+}
+
+fn opened(
+    handle: Option<&Pcap>,
+    result: impl FnOnce(&Pcap) -> Result<Stream, String>,
+) -> *mut FILE {
+    let Some(handle) = handle else {
+        return std::ptr::null_mut();
+    };
+    match result(handle) {
+        Ok(stream) => stream.as_ptr(),
+        Err(message) => {
+            handle.say(message);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+/// The header of a record as files have it.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "files have the lower 32 bits of seconds"
+)]
+fn record(header: &PacketHeader) -> [u8; RECORD_HEADER] {
+    let words = [
+        header.ts.tv_sec as u32,
+        header.ts.tv_usec as u32,
+        header.caplen,
+        header.len,
+    ];
+    let mut bytes = [0; RECORD_HEADER];
+    for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+export! {
+    /// Creates a capture file for the handle's packets; `-` is the standard output.
+    fn pcap_dump_open(handle: Option<&Pcap>, path: CText<'_>) -> *mut FILE {
+        opened(handle, |handle| match path.get() {
+            Some(path) => create(handle, path),
+            None => Err("A null pointer was supplied as the file name".to_owned()),
+        })
+    } else std::ptr::null_mut();
+
+    /// Opens a capture file to which packets are appended.
+    fn pcap_dump_open_append(handle: Option<&Pcap>, path: CText<'_>) -> *mut FILE {
+        opened(handle, |handle| match path.get() {
+            Some(path) => append(handle, path),
+            None => Err("A null pointer was supplied as the file name".to_owned()),
+        })
+    } else std::ptr::null_mut();
+
+    /// Begins a capture file on a stream.
+    fn pcap_dump_fopen(handle: Option<&Pcap>, stream: *mut FILE) -> *mut FILE {
+        opened(handle, |handle| {
+            let header = header(handle, "stream")?;
+            let stream = Stream::of(stream).ok_or("Null FILE * pointer provided")?;
+            begin(stream, header, "stream")
+        })
+    } else std::ptr::null_mut();
+
+    /// Writes a packet; a callback of `pcap_loop`.
+    fn pcap_dump(dumper: *mut c_uchar, header: Option<&PacketHeader>, data: *const c_uchar) {
+        let (Some(stream), Some(header)) = (Stream::of(dumper.cast()), header) else { return };
+        if stream.has_failed() {
+            return;
+        }
+        let data = if data.is_null() || header.caplen == 0 {
+            &[]
+        } else {
+            // SAFETY: C's contract: the header tells how many bytes there are.
+            unsafe { std::slice::from_raw_parts(data, header.caplen as usize) }
+        };
+        stream.write(&record(header), data);
+    } else ();
+
+    /// The dumper's stream.
+    fn pcap_dump_file(dumper: *mut FILE) -> *mut FILE {
+        dumper
+    } else std::ptr::null_mut();
+
+    /// Bytes written so far, or -1.
+    fn pcap_dump_ftell(dumper: *mut FILE) -> c_long {
+        let position = Stream::of(dumper).and_then(Stream::position);
+        position.and_then(|position| c_long::try_from(position).ok()).unwrap_or(-1)
+    } else -1;
+
+    /// Bytes written so far, or -1.
+    fn pcap_dump_ftell64(dumper: *mut FILE) -> i64 {
+        let position = Stream::of(dumper).and_then(Stream::position);
+        position.and_then(|position| i64::try_from(position).ok()).unwrap_or(-1)
+    } else -1;
+
+    /// Writes out what is pending.
+    fn pcap_dump_flush(dumper: *mut FILE) -> c_int {
+        match Stream::of(dumper) {
+            Some(stream) if stream.flush() => 0,
+            _ => code::ERROR,
+        }
+    } else code::ERROR;
+
+    /// Completes and closes the file.
+    fn pcap_dump_close(dumper: *mut FILE) {
+        if let Some(stream) = Stream::of(dumper) {
+            close(stream);
+        }
+    } else ();
+}

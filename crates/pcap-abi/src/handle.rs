@@ -1,0 +1,183 @@
+//! The handle, `pcap_t`: what it is in each of its states.
+//!
+//! A handle is reached through a shared reference, for callbacks and `pcap_breakloop` reach it while
+//! another call is reading. What changes is behind atomics and locks; a call that needs the reading
+//! side while it is in use leaves its wish in [`Pcap::wishes`].
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use ringtap_capture::Waker;
+
+use crate::live::Live;
+use crate::offline::Offline;
+use crate::read::Reading;
+use crate::setfilter::Wishes;
+use crate::settings::Settings;
+use crate::text::{ERRBUF_SIZE, print};
+use crate::types::{PRECISION_NANO, code};
+
+/// `pcap_t`.
+pub(crate) struct Pcap {
+    errors: UnsafeCell<[u8; ERRBUF_SIZE + 1]>,
+    /// What `pcap_breakloop` sets.
+    pub(crate) broken: AtomicBool,
+    pub(crate) nonblocking: AtomicBool,
+    /// The number of the link type (`DLT_*`).
+    pub(crate) link_type: AtomicI32,
+    /// Until it is activated.
+    pub(crate) settings: Mutex<Settings>,
+    /// From then on.
+    pub(crate) opened: OnceLock<Opened>,
+    /// Ends a wait for packets.
+    pub(crate) waker: OnceLock<Waker>,
+    pub(crate) reading: Mutex<Option<Reading>>,
+    pub(crate) wishes: Wishes,
+}
+
+// SAFETY: all fields but the message are atomics and locks. The message is plain bytes that end with a
+// zero, whose last byte is never written; as in libpcap, who writes and reads it at once from two
+// threads reads a mixture.
+unsafe impl Sync for Pcap {}
+
+/// An activated handle.
+pub(crate) struct Opened {
+    pub(crate) kind: Kind,
+    pub(crate) snapshot: c_int,
+    /// `PCAP_TSTAMP_PRECISION_*`.
+    pub(crate) precision: c_int,
+    /// The upper bits of a file's link type.
+    pub(crate) link_type_bits: c_int,
+}
+
+/// What packets come from.
+pub(crate) enum Kind {
+    /// Nowhere.
+    Dead,
+    /// A file.
+    Offline(Offline),
+    /// An interface.
+    Live(Box<Live>),
+}
+
+impl Pcap {
+    fn new(settings: Settings) -> Box<Self> {
+        Box::new(Self {
+            errors: UnsafeCell::new([0; ERRBUF_SIZE + 1]),
+            broken: AtomicBool::new(false),
+            nonblocking: AtomicBool::new(false),
+            link_type: AtomicI32::new(0),
+            settings: Mutex::new(settings),
+            opened: OnceLock::new(),
+            waker: OnceLock::new(),
+            reading: Mutex::new(None),
+            wishes: Wishes::default(),
+        })
+    }
+
+    /// A handle that is yet to be activated.
+    pub(crate) fn inactive(settings: Settings) -> Box<Self> {
+        Self::new(settings)
+    }
+
+    /// A handle that is ready for use.
+    pub(crate) fn ready(opened: Opened, link_type: c_int, reading: Option<Reading>) -> Box<Self> {
+        let handle = Self::new(Settings::default());
+        handle.open(opened, link_type, reading);
+        handle
+    }
+
+    /// Makes the handle ready for use.
+    pub(crate) fn open(&self, opened: Opened, link_type: c_int, reading: Option<Reading>) {
+        self.link_type.store(link_type, Ordering::Release);
+        if let Some(reading) = &reading {
+            let _ = self.waker.set(reading.waker.clone());
+        }
+        *lock(&self.reading) = reading;
+        let _ = self.opened.set(opened);
+    }
+
+    /// Notes a message for `pcap_geterr`.
+    pub(crate) fn say(&self, message: impl fmt::Display) {
+        let mut text = [0; ERRBUF_SIZE];
+        print(&mut text, message);
+        // SAFETY: the bytes are this handle's, and nobody holds a reference to them: they are
+        // written here, and read by C.
+        unsafe {
+            let buffer = self.errors.get().cast::<u8>();
+            std::ptr::copy_nonoverlapping(text.as_ptr(), buffer, ERRBUF_SIZE);
+        }
+    }
+
+    /// Notes a message, and gives the code of an error.
+    pub(crate) fn fail(&self, message: impl fmt::Display) -> c_int {
+        self.say(message);
+        code::ERROR
+    }
+
+    /// The message's address.
+    pub(crate) fn message(&self) -> *mut c_char {
+        self.errors.get().cast()
+    }
+
+    /// The message.
+    pub(crate) fn text(&self) -> String {
+        // SAFETY: as in `say`; the copy is made at once.
+        let bytes = unsafe { *self.errors.get() };
+        let text = std::ffi::CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+        text.to_string_lossy().into_owned()
+    }
+
+    /// What the handle is, once it is activated; else the code, and the message of most functions.
+    pub(crate) fn activated(&self) -> Result<&Opened, c_int> {
+        self.opened.get().ok_or_else(|| {
+            self.say("This handle hasn't been activated yet");
+            code::NOT_ACTIVATED
+        })
+    }
+
+    /// The same without a message.
+    pub(crate) fn activated_quietly(&self) -> Result<&Opened, c_int> {
+        self.opened.get().ok_or(code::NOT_ACTIVATED)
+    }
+
+    /// The reading side, where no call is using it.
+    pub(crate) fn try_reading(&self) -> Option<MutexGuard<'_, Option<Reading>>> {
+        match self.reading.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The number of the link type.
+    pub(crate) fn dlt(&self) -> c_int {
+        self.link_type.load(Ordering::Acquire)
+    }
+
+    /// The live capture, if it is one.
+    pub(crate) fn live(&self) -> Option<&Live> {
+        match self.opened.get() {
+            Some(Opened {
+                kind: Kind::Live(live),
+                ..
+            }) => Some(live),
+            _ => None,
+        }
+    }
+}
+
+impl Opened {
+    /// Whether fractions of seconds are nanoseconds.
+    pub(crate) fn is_nano(&self) -> bool {
+        self.precision == PRECISION_NANO
+    }
+}
+
+/// Takes a lock, also after a panic of its former holder.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,104 @@
+//! Errors in libpcap's words, where programs and people know those.
+
+use ringtap_filter::{CompileError, ErrorKind, NameKind};
+use ringtap_savefile::{ReadError, ReadErrorKind, Structure};
+
+use crate::status::os_text;
+
+/// Bytes of the magic number, which libpcap reads apart.
+const MAGIC: u64 = 4;
+
+/// Why a file cannot be read (any further).
+pub(crate) fn of_file(error: &ReadError) -> String {
+    match error.kind() {
+        ReadErrorKind::Open(source) => format!("{}: {}", error.name(), of_os(source)),
+        ReadErrorKind::Read(source) => format!("error reading dump file: {}", of_os(source)),
+        ReadErrorKind::UnknownFormat { .. } => "unknown file format".to_owned(),
+        ReadErrorKind::Version {
+            format,
+            major,
+            minor,
+            ..
+        } => {
+            format!("unsupported {format} savefile version {major}.{minor}")
+        }
+        ReadErrorKind::Truncated {
+            structure,
+            expected,
+            found,
+        } => truncated(*structure, *expected, *found),
+        ReadErrorKind::CapturedLength {
+            caplen,
+            max,
+            structure: Structure::RecordHeader,
+            ..
+        } => {
+            format!("invalid packet capture length {caplen}, bigger than snaplen of {max}")
+        }
+        ReadErrorKind::NoInterface => NO_INTERFACE.to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A pcapng file without an interface.
+pub(crate) const NO_INTERFACE: &str = "the capture file has no Interface Description Blocks";
+
+fn truncated(structure: Structure, expected: u64, found: u64) -> String {
+    let (what, expected, found) = match structure {
+        Structure::Magic => ("file header", expected, found),
+        Structure::FileHeader => ("file header", expected, found.saturating_sub(MAGIC)),
+        Structure::RecordHeader => ("header", expected, found),
+        Structure::RecordData => ("captured", expected, found),
+        _ => {
+            return format!(
+                "truncated pcapng dump file; tried to read {expected} bytes, only got {found}"
+            );
+        }
+    };
+    format!("truncated dump file; tried to read {expected} {what} bytes, only got {found}")
+}
+
+/// The system's text, without the number that Rust adds.
+pub(crate) fn of_os(error: &std::io::Error) -> String {
+    error
+        .raw_os_error()
+        .map_or_else(|| error.to_string(), os_text)
+}
+
+/// Why an expression cannot be compiled.
+pub(crate) fn of_filter(error: &CompileError, expression: &str) -> String {
+    match &error.kind {
+        ErrorKind::RejectsAll => "expression rejects all packets".to_owned(),
+        ErrorKind::UnknownName {
+            kind: NameKind::Host,
+            name,
+        }
+        | ErrorKind::Lookup {
+            kind: NameKind::Host,
+            name,
+            ..
+        } => {
+            format!("unknown host '{name}'")
+        }
+        ErrorKind::UnknownName { kind, name } => format!("unknown {kind} '{name}'"),
+        ErrorKind::Unexpected(_)
+        | ErrorKind::UnexpectedEnd
+        | ErrorKind::Unclosed(_)
+        | ErrorKind::NothingToInherit
+        | ErrorKind::IllegalCharacter(_) => {
+            format!(
+                "can't parse filter expression: syntax error ({error}{})",
+                place(error, expression)
+            )
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Where in the expression it is.
+fn place(error: &CompileError, expression: &str) -> String {
+    match expression.get(..error.span.start) {
+        Some(before) => format!(", at character {}", before.chars().count() + 1),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,247 @@
+//! Capture files as handles: `pcap_open_offline`, `pcap_fopen_offline`, and dead handles.
+
+use std::ffi::{CStr, c_int, c_uint};
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+use libc::FILE;
+use ringtap_capture::{
+    Error, FileSource, Interface, Item, Next, ReadOptions, Source, open_opened, open_stream,
+};
+use ringtap_savefile::{ByteOrder, Format};
+
+use crate::boundary::export;
+use crate::handle::{Kind, Opened, Pcap};
+use crate::lent::Lent;
+use crate::messages;
+use crate::read::Reading;
+use crate::stdio::{Stream, StreamReader};
+use crate::text::{CText, ErrBuf, say};
+use crate::types::{PRECISION_MICRO, PRECISION_NANO};
+
+/// What is known of an open capture file.
+pub(crate) struct Offline {
+    /// Closed with the handle, but for the standard input.
+    pub(crate) stream: Stream,
+    pub(crate) byte_order: ByteOrder,
+    /// Major and minor number of the format.
+    pub(crate) version: (c_int, c_int),
+}
+
+/// First bytes of a pcapng file.
+const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// Opens a capture file on a stream, which stays open where that fails.
+fn open(stream: Stream, name: &str, precision: c_int) -> Result<Box<Pcap>, String> {
+    let (mut source, offline) = start(stream, name)?;
+    let interface = first_interface(&mut source).map_err(|error| message(&error))?;
+    let Some(interface) = interface else {
+        return Err(messages::NO_INTERFACE.to_owned());
+    };
+    let opened = Opened {
+        snapshot: interface.effective_snaplen().cast_signed(),
+        precision,
+        link_type_bits: interface.link_type_bits.cast_signed(),
+        kind: Kind::Offline(offline),
+    };
+    let link_type = interface.link_type.to_dlt().cast_signed();
+    let waker = source.waker();
+    let reading = Reading::new(Lent::new(Box::new(source)), waker);
+    Ok(Pcap::ready(opened, link_type, Some(reading)))
+}
+
+fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
+    let mut options = ReadOptions::default();
+    let opened = match seekable(stream) {
+        Some(file) => {
+            let mut magic = [0; 4];
+            let at = stream.position().unwrap_or(0);
+            // The thread that reads ahead is started by the first read beyond the header; a pcapng
+            // file's interface needs one at once, and the program may yet fork.
+            options.read_ahead = file.read_exact_at(&mut magic, at).is_ok() && magic != PCAPNG;
+            open_opened(file, name, &options, None)
+        }
+        None => open_stream(Box::new(StreamReader(stream)), name, &options, None),
+    };
+    let source = opened.map_err(|error| message(&error))?;
+    let reader = source.reader();
+    let version = match reader.format() {
+        Format::Pcapng => (1, 0),
+        Format::Pcap => (2, 4),
+    };
+    let offline = Offline {
+        stream,
+        byte_order: reader.byte_order(),
+        version,
+    };
+    Ok((source, offline))
+}
+
+/// A descriptor of a regular file, which stands where the stream does.
+fn seekable(stream: Stream) -> Option<std::fs::File> {
+    let mut file = stream.duplicate().ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    file.seek(SeekFrom::Start(stream.position()?)).ok()?;
+    Some(file)
+}
+
+/// The interface that all packets must agree with; nothing where the file has none.
+fn first_interface(source: &mut FileSource) -> Result<Option<Interface>, Error> {
+    while source.interfaces().is_empty() {
+        match source.next()? {
+            Next::Meta(Item::Interface(_) | Item::Section(_) | Item::Other(_)) | Next::Meta(_) => {}
+            _ => return Ok(None),
+        }
+    }
+    Ok(source.interfaces().first().cloned())
+}
+
+fn message(error: &Error) -> String {
+    match error {
+        Error::Read(error) => messages::of_file(error),
+        other => other.to_string(),
+    }
+}
+
+fn precision_of(value: c_uint) -> Option<c_int> {
+    let value = c_int::try_from(value).ok()?;
+    matches!(value, PRECISION_MICRO | PRECISION_NANO).then_some(value)
+}
+
+/// Opens a stream that C has handed in.
+fn open_given(stream: *mut FILE, precision: c_uint, errbuf: ErrBuf<'_>) -> *mut Pcap {
+    let Some(stream) = Stream::of(stream) else {
+        say(
+            errbuf,
+            "Null FILE * pointer provided to savefile open routine",
+        );
+        return std::ptr::null_mut();
+    };
+    finish(open_checked(stream, "savefile", precision), errbuf)
+}
+
+fn open_checked(stream: Stream, name: &str, precision: c_uint) -> Result<Box<Pcap>, String> {
+    let Some(precision) = precision_of(precision) else {
+        return Err(format!("unknown time stamp resolution {precision}"));
+    };
+    open(stream, name, precision)
+}
+
+fn open_path(path: &CStr, precision: c_uint) -> Result<Box<Pcap>, String> {
+    let name = path.to_string_lossy();
+    if path == c"-" {
+        let Some(stream) = Stream::input() else {
+            return Err("The standard input is not open".to_owned());
+        };
+        return open_checked(stream, "standard input", precision);
+    }
+    let open = Stream::open(path, c"rb");
+    let stream = open.map_err(|error| format!("{name}: {}", messages::of_os(&error)))?;
+    open_checked(stream, &name, precision).inspect_err(|_| {
+        // SAFETY: the stream was opened here, and nobody has it.
+        unsafe { stream.close() };
+    })
+}
+
+fn open_named(path: CText<'_>, precision: c_uint, errbuf: ErrBuf<'_>) -> *mut Pcap {
+    let Some(path) = path.get() else {
+        say(errbuf, "A null pointer was supplied as the file name");
+        return std::ptr::null_mut();
+    };
+    finish(open_path(path, precision), errbuf)
+}
+
+fn finish(result: Result<Box<Pcap>, String>, errbuf: ErrBuf<'_>) -> *mut Pcap {
+    match result {
+        Ok(handle) => Box::into_raw(handle),
+        Err(message) => {
+            say(errbuf, message);
+            std::ptr::null_mut()
+        }
+    }
+}
+
+fn dead(link_type: c_int, snaplen: c_int, precision: c_uint) -> *mut Pcap {
+    let Some(precision) = precision_of(precision) else {
+        return std::ptr::null_mut();
+    };
+    let opened = Opened {
+        kind: Kind::Dead,
+        snapshot: snaplen,
+        precision,
+        link_type_bits: 0,
+    };
+    Box::into_raw(Pcap::ready(opened, link_type, None))
+}
+
+export! {
+    /// Opens a capture file, with fractions of seconds in microseconds.
+    fn pcap_open_offline(path: CText<'_>, errbuf: ErrBuf<'_>) -> *mut Pcap {
+        open_named(path, 0, errbuf)
+    } else std::ptr::null_mut();
+
+    /// Opens a capture file.
+    fn pcap_open_offline_with_tstamp_precision(
+        path: CText<'_>, precision: c_uint, errbuf: ErrBuf<'_>,
+    ) -> *mut Pcap {
+        open_named(path, precision, errbuf)
+    } else std::ptr::null_mut();
+
+    /// Reads a capture file from a stream, with fractions of seconds in microseconds.
+    fn pcap_fopen_offline(stream: *mut FILE, errbuf: ErrBuf<'_>) -> *mut Pcap {
+        open_given(stream, 0, errbuf)
+    } else std::ptr::null_mut();
+
+    /// Reads a capture file from a stream.
+    fn pcap_fopen_offline_with_tstamp_precision(
+        stream: *mut FILE, precision: c_uint, errbuf: ErrBuf<'_>,
+    ) -> *mut Pcap {
+        open_given(stream, precision, errbuf)
+    } else std::ptr::null_mut();
+
+    /// A handle without packets, for compiling filters and writing files.
+    fn pcap_open_dead(link_type: c_int, snaplen: c_int) -> *mut Pcap {
+        dead(link_type, snaplen, 0)
+    } else std::ptr::null_mut();
+
+    /// The same with a precision of timestamps.
+    fn pcap_open_dead_with_tstamp_precision(
+        link_type: c_int, snaplen: c_int, precision: c_uint,
+    ) -> *mut Pcap {
+        dead(link_type, snaplen, precision)
+    } else std::ptr::null_mut();
+
+    /// Closes a handle, and frees it. A handle that a callback closes while it is being read is kept
+    /// for the rest of that call, and never freed.
+    fn pcap_close(handle: *mut Pcap) {
+        close(handle);
+    } else ();
+}
+
+fn close(handle: *mut Pcap) {
+    // SAFETY: C's contract: null, or a handle that was not closed yet.
+    let Some(shared) = (unsafe { handle.as_ref() }) else {
+        return;
+    };
+    let Some(mut reading) = shared.try_reading() else {
+        shared.broken.store(true, Ordering::Release);
+        return;
+    };
+    // What reads goes before the stream that it reads from.
+    *reading = None;
+    drop(reading);
+    if let Some(Opened {
+        kind: Kind::Offline(offline),
+        ..
+    }) = shared.opened.get()
+        && Stream::input() != Some(offline.stream)
+    {
+        // SAFETY: the handle owns the stream, and is gone with this call.
+        unsafe { offline.stream.close() };
+    }
+    // SAFETY: the handle was made of a box, and nobody uses it: the reading side was free.
+    drop(unsafe { Box::from_raw(handle) });
+}

@@ -1,0 +1,296 @@
+//! Reading packets: `pcap_dispatch`, `pcap_loop`, `pcap_next`, `pcap_next_ex`, `pcap_breakloop`.
+
+use std::ffi::{c_int, c_uchar};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ringtap_capture::{Error, Matcher, Packet, Waker};
+
+use crate::backlog::Backlog;
+use crate::boundary::export;
+use crate::handle::{Kind, Opened, Pcap};
+use crate::lent::{Lent, Pause};
+use crate::messages;
+use crate::types::{Handler, PacketHeader, code};
+
+/// What packets are read with.
+pub(crate) struct Reading {
+    pub(crate) lent: Lent,
+    pub(crate) waker: Waker,
+    /// Packets that were taken from a block, to be handed out first.
+    pub(crate) backlog: Backlog,
+    /// A filter that is applied here: to all packets of a file; of a live capture to those that
+    /// were captured with the filter before.
+    pub(crate) matcher: Option<Arc<Matcher>>,
+    /// Which way packets must go, where the engine does not tell them apart.
+    pub(crate) direction: Option<ringtap_capture::Direction>,
+    /// The message of an error that came after packets that were counted.
+    pub(crate) failed: bool,
+    /// The header that `pcap_next_ex` points to.
+    header: Box<PacketHeader>,
+}
+
+impl Reading {
+    pub(crate) fn new(lent: Lent, waker: Waker) -> Self {
+        Self {
+            lent,
+            waker,
+            backlog: Backlog::default(),
+            matcher: None,
+            direction: None,
+            failed: false,
+            header: Box::new(PacketHeader::zero()),
+        }
+    }
+
+    /// The next packet that is there, of those that are wanted.
+    #[inline]
+    fn packet(&mut self) -> Option<Packet<'_>> {
+        let Self {
+            lent,
+            backlog,
+            matcher,
+            direction,
+            ..
+        } = self;
+        let wanted = |packet: &Packet<'_>| {
+            matcher
+                .as_ref()
+                .is_none_or(|matcher| matcher.accepts(packet))
+                && direction.is_none_or(|direction| goes(packet, direction))
+        };
+        if backlog.is_empty() {
+            return lent.find(wanted);
+        }
+        match backlog.find(wanted) {
+            Some(packet) => Some(packet),
+            None => lent.find(wanted),
+        }
+    }
+}
+
+/// Whether a packet goes that way. One of which it is not known does.
+fn goes(packet: &Packet<'_>, direction: ringtap_capture::Direction) -> bool {
+    use ringtap_capture::Direction;
+    match (direction, packet.flags.0 & 3) {
+        (Direction::In, 2) | (Direction::Out, 1) => false,
+        _ => true,
+    }
+}
+
+/// How a reading call counts and waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// What is there, after a wait for something to be there.
+    Dispatch,
+    /// Until a count, the end or a break.
+    Loop,
+}
+
+/// How a reading call has ended.
+enum End {
+    /// The count was reached, or nothing more is there.
+    Enough,
+    /// The file has ended.
+    File,
+    Broken,
+    Failed,
+}
+
+fn read(
+    handle: &Pcap,
+    count: c_int,
+    mode: Mode,
+    deliver: &mut dyn FnMut(&PacketHeader, &[u8]),
+) -> c_int {
+    let opened = match handle.activated() {
+        Ok(opened) => opened,
+        Err(code) => return code,
+    };
+    if matches!(opened.kind, Kind::Dead) {
+        return handle.fail("Packets aren't available from a pcap_open_dead pcap_t");
+    }
+    let Some(mut guard) = handle.try_reading() else {
+        return handle.fail("Packets are being read from this handle already");
+    };
+    let Some(reading) = &mut *guard else {
+        return handle.fail("There is nothing to read from this handle");
+    };
+    let is_file = matches!(opened.kind, Kind::Offline(_));
+    let limit = if count <= 0 { c_int::MAX } else { count };
+    let (delivered, end) = run(handle, opened, reading, (limit, mode), deliver);
+    match end {
+        End::Broken if delivered == 0 || mode == Mode::Loop => {
+            handle.broken.store(false, Ordering::Release);
+            code::BREAK
+        }
+        End::Failed if delivered == 0 || mode == Mode::Loop || is_file => {
+            reading.failed = false;
+            code::ERROR
+        }
+        // A loop has done all that it was asked for.
+        End::Enough | End::File if mode == Mode::Loop => 0,
+        // The failure is told by the next call.
+        _ => delivered,
+    }
+}
+
+/// Hands out packets until there is a reason to end, and counts them.
+fn run(
+    handle: &Pcap,
+    opened: &Opened,
+    reading: &mut Reading,
+    (limit, mode): (c_int, Mode),
+    deliver: &mut dyn FnMut(&PacketHeader, &[u8]),
+) -> (c_int, End) {
+    let nano = opened.is_nano();
+    let is_file = matches!(opened.kind, Kind::Offline(_));
+    let endless = mode == Mode::Loop && limit == c_int::MAX;
+    let mut delivered = 0;
+    if reading.failed {
+        return (0, End::Failed);
+    }
+    loop {
+        // A filter that was set meanwhile applies from here on.
+        handle.grant_wishes(reading);
+        while !handle.broken.load(Ordering::Relaxed) {
+            let Some(packet) = reading.packet() else {
+                break;
+            };
+            deliver(&PacketHeader::of(&packet, nano), packet.data);
+            delivered += c_int::from(!endless);
+            if delivered >= limit {
+                return (delivered, End::Enough);
+            }
+            if handle.wishes.any() {
+                handle.grant_wishes_in_part(reading);
+            }
+        }
+        if handle.broken.load(Ordering::Acquire) {
+            return (delivered, End::Broken);
+        }
+        let has_some = delivered > 0 && mode == Mode::Dispatch && !is_file;
+        let wait = !has_some && (mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire));
+        match reading.lent.advance(wait) {
+            Ok(Pause::Packets | Pause::Other) => {}
+            Ok(Pause::End) => return (delivered, End::File),
+            Ok(Pause::TimedOut) if mode == Mode::Loop || keeps_waiting(handle, wait) => {}
+            Ok(Pause::TimedOut) => return (delivered, End::Enough),
+            // Either the loop is broken, or a filter is to be set.
+            Ok(Pause::Woken) => {}
+            Err(error) if error.is_transient() && !is_file => {}
+            Err(error) => {
+                handle.say(message(&error));
+                reading.failed = true;
+                return (delivered, End::Failed);
+            }
+        }
+    }
+}
+
+/// Whether a time-out is none: a capture without one waits until packets come.
+fn keeps_waiting(handle: &Pcap, waited: bool) -> bool {
+    waited && handle.live().is_some_and(|live| live.waits_forever)
+}
+
+fn message(error: &Error) -> String {
+    match error {
+        Error::Read(error) => messages::of_file(error),
+        Error::InterfaceGone { .. } => "The interface disappeared".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Calls C's function with each packet.
+fn with_callback(
+    handle: Option<&Pcap>,
+    count: c_int,
+    mode: Mode,
+    callback: Option<Handler>,
+    user: *mut c_uchar,
+) -> c_int {
+    let (Some(handle), Some(callback)) = (handle, callback) else {
+        return code::ERROR;
+    };
+    read(handle, count, mode, &mut |header, data| {
+        // SAFETY: C's contract: the function takes such arguments. Header and bytes outlive the call.
+        unsafe { callback(user, header, data.as_ptr()) };
+    })
+}
+
+/// Reads one packet, and leaves it where it is.
+fn one(handle: &Pcap) -> (c_int, PacketHeader, *const c_uchar) {
+    let mut found = (PacketHeader::zero(), ptr::null());
+    let result = read(handle, 1, Mode::Dispatch, &mut |header, data| {
+        found = (*header, data.as_ptr());
+    });
+    (result, found.0, found.1)
+}
+
+export! {
+    /// Hands the packets that are there to the callback, after a wait for some. The number of packets.
+    fn pcap_dispatch(
+        handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,
+    ) -> c_int {
+        with_callback(handle, count, Mode::Dispatch, callback, user)
+    } else code::ERROR;
+
+    /// Hands packets to the callback until that many came, the file ends, or the loop is broken.
+    fn pcap_loop(
+        handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,
+    ) -> c_int {
+        with_callback(handle, count, Mode::Loop, callback, user)
+    } else code::ERROR;
+
+    /// The next packet's bytes, which stay until the next call, or null.
+    fn pcap_next(handle: Option<&Pcap>, header: Option<&mut PacketHeader>) -> *const c_uchar {
+        let (Some(handle), Some(header)) = (handle, header) else {
+            return ptr::null();
+        };
+        let (result, found, bytes) = one(handle);
+        if result != 1 {
+            return ptr::null();
+        }
+        *header = found;
+        bytes
+    } else ptr::null();
+
+    /// The next packet: 1 with one, 0 after a time-out, -1 for an error, -2 at a file's end.
+    fn pcap_next_ex(
+        handle: Option<&Pcap>,
+        header: Option<&mut *const PacketHeader>,
+        data: Option<&mut *const c_uchar>,
+    ) -> c_int {
+        let (Some(handle), Some(header), Some(data)) = (handle, header, data) else {
+            return code::ERROR;
+        };
+        let (result, found, bytes) = one(handle);
+        match result {
+            1 => {
+                if let Some(mut guard) = handle.try_reading()
+                    && let Some(reading) = &mut *guard
+                {
+                    *reading.header = found;
+                    *header = &raw const *reading.header;
+                }
+                *data = bytes;
+                1
+            }
+            0 if matches!(handle.opened.get(), Some(Opened { kind: Kind::Offline(_), .. })) => {
+                code::BREAK
+            }
+            other => other,
+        }
+    } else code::ERROR;
+
+    /// Ends the loop that reads, or the next one. May be called by signal handlers and other threads.
+    fn pcap_breakloop(handle: Option<&Pcap>) {
+        if let Some(handle) = handle {
+            handle.broken.store(true, Ordering::Release);
+            if let Some(waker) = handle.waker.get() {
+                waker.wake();
+            }
+        }
+    } else ();
+}

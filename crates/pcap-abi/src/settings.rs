@@ -1,0 +1,247 @@
+//! Handles before their activation: `pcap_create` and the setters.
+
+use std::ffi::{CString, c_int};
+use std::sync::atomic::Ordering;
+
+use crate::boundary::export;
+use crate::handle::{Pcap, lock};
+use crate::text::{CText, ErrBuf};
+use crate::types::{PRECISION_MICRO, PRECISION_NANO, code};
+
+/// What is set before activation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// The device as given.
+    pub(crate) device: CString,
+    pub(crate) snaplen: c_int,
+    pub(crate) promiscuous: bool,
+    pub(crate) monitor: bool,
+    /// Milliseconds.
+    pub(crate) timeout: c_int,
+    /// Bytes; 0 for the default.
+    pub(crate) buffer: c_int,
+    pub(crate) immediate: bool,
+    /// `PCAP_TSTAMP_*`; nothing where it was not set.
+    pub(crate) timestamp: Option<c_int>,
+    pub(crate) precision: c_int,
+    /// `ETH_P_*`; 0 for all.
+    pub(crate) protocol: c_int,
+    /// Bytes that are worth a delivery; nothing for the default (`pcap_setmintocopy`).
+    pub(crate) min_to_copy: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            device: CString::default(),
+            snaplen: 0,
+            promiscuous: false,
+            monitor: false,
+            timeout: 0,
+            buffer: 0,
+            immediate: false,
+            timestamp: None,
+            precision: PRECISION_MICRO,
+            protocol: 0,
+            min_to_copy: None,
+        }
+    }
+}
+
+impl Pcap {
+    /// Changes a setting of a handle that is not yet activated.
+    fn set(handle: Option<&Self>, change: impl FnOnce(&mut Settings) -> c_int) -> c_int {
+        let Some(handle) = handle else {
+            return code::ERROR;
+        };
+        if handle.opened.get().is_some() {
+            handle.say("can't perform  operation on activated capture");
+            return code::ACTIVATED;
+        }
+        change(&mut lock(&handle.settings))
+    }
+}
+
+/// The types of timestamps that a device has, by libpcap's numbers, and whether that is more than
+/// the host's clock.
+fn timestamp_types(handle: &Pcap) -> Vec<c_int> {
+    crate::live::timestamp_types(&lock(&handle.settings))
+}
+
+export! {
+    /// A handle for capturing on a device, all devices for null.
+    fn pcap_create(device: CText<'_>, _errbuf: ErrBuf<'_>) -> *mut Pcap {
+        let device = device.get().unwrap_or(c"any").to_owned();
+        let settings = Settings { device, ..Settings::default() };
+        Box::into_raw(Pcap::inactive(settings))
+    } else std::ptr::null_mut();
+
+    /// The most bytes of a packet.
+    fn pcap_set_snaplen(handle: Option<&Pcap>, snaplen: c_int) -> c_int {
+        Pcap::set(handle, |settings| {
+            settings.snaplen = snaplen;
+            0
+        })
+    } else code::ERROR;
+
+    /// Whether packets for others are captured.
+    fn pcap_set_promisc(handle: Option<&Pcap>, promiscuous: c_int) -> c_int {
+        Pcap::set(handle, |settings| {
+            settings.promiscuous = promiscuous != 0;
+            0
+        })
+    } else code::ERROR;
+
+    /// Whether a wireless interface is put into monitor mode.
+    fn pcap_set_rfmon(handle: Option<&Pcap>, monitor: c_int) -> c_int {
+        Pcap::set(handle, |settings| {
+            settings.monitor = monitor != 0;
+            0
+        })
+    } else code::ERROR;
+
+    /// Whether the device has a monitor mode. Monitor mode is not supported: 0.
+    fn pcap_can_set_rfmon(handle: Option<&Pcap>) -> c_int {
+        let Some(handle) = handle else {
+            return code::ERROR;
+        };
+        match handle.opened.get() {
+            Some(opened) => opened.can_set_monitor(handle),
+            None => crate::live::can_set_monitor(handle),
+        }
+    } else code::ERROR;
+
+    /// How long packets may wait, in milliseconds.
+    fn pcap_set_timeout(handle: Option<&Pcap>, timeout: c_int) -> c_int {
+        Pcap::set(handle, |settings| {
+            settings.timeout = timeout;
+            0
+        })
+    } else code::ERROR;
+
+    /// Whether packets are delivered at once.
+    fn pcap_set_immediate_mode(handle: Option<&Pcap>, immediate: c_int) -> c_int {
+        Pcap::set(handle, |settings| {
+            settings.immediate = immediate != 0;
+            0
+        })
+    } else code::ERROR;
+
+    /// The buffer for packets, in bytes.
+    fn pcap_set_buffer_size(handle: Option<&Pcap>, bytes: c_int) -> c_int {
+        Pcap::set(handle, |settings| {
+            // As in libpcap, what can't be a size is passed over.
+            if bytes > 0 {
+                settings.buffer = bytes;
+            }
+            0
+        })
+    } else code::ERROR;
+
+    /// Whose clock stamps the packets.
+    fn pcap_set_tstamp_type(handle: Option<&Pcap>, kind: c_int) -> c_int {
+        let types = match handle {
+            Some(handle) if handle.opened.get().is_none() && kind != 0 => timestamp_types(handle),
+            _ => vec![0],
+        };
+        Pcap::set(handle, |settings| {
+            if kind < 0 {
+                return code::WARNING_TSTAMP_TYPE_NOTSUP;
+            }
+            if !types.contains(&kind) {
+                return if types.len() > 1 {
+                    code::WARNING_TSTAMP_TYPE_NOTSUP
+                } else {
+                    code::CANTSET_TSTAMP_TYPE
+                };
+            }
+            settings.timestamp = Some(kind);
+            0
+        })
+    } else code::ERROR;
+
+    /// Whether fractions of seconds are micro- or nanoseconds.
+    fn pcap_set_tstamp_precision(handle: Option<&Pcap>, precision: c_int) -> c_int {
+        Pcap::set(handle, |settings| {
+            if !matches!(precision, PRECISION_MICRO | PRECISION_NANO) {
+                return code::TSTAMP_PRECISION_NOTSUP;
+            }
+            settings.precision = precision;
+            0
+        })
+    } else code::ERROR;
+
+    /// What fractions of seconds are.
+    fn pcap_get_tstamp_precision(handle: Option<&Pcap>) -> c_int {
+        let Some(handle) = handle else {
+            return code::ERROR;
+        };
+        match handle.opened.get() {
+            Some(opened) => opened.precision,
+            None => lock(&handle.settings).precision,
+        }
+    } else code::ERROR;
+
+    /// Which ethertype the socket is to receive.
+    fn pcap_set_protocol_linux(handle: Option<&Pcap>, protocol: c_int) -> c_int {
+        Pcap::set(handle, |settings| {
+            settings.protocol = protocol;
+            0
+        })
+    } else code::ERROR;
+
+    /// The types of timestamps to choose from, in memory that `pcap_free_tstamp_types` frees.
+    fn pcap_list_tstamp_types(handle: Option<&Pcap>, types: Option<&mut *mut c_int>) -> c_int {
+        let (Some(handle), Some(types)) = (handle, types) else {
+            return code::ERROR;
+        };
+        let known = timestamp_types(handle);
+        match crate::memory::array(&known) {
+            Some(array) => {
+                *types = array;
+                c_int::try_from(known.len()).unwrap_or(0)
+            }
+            None => handle.fail("malloc: Cannot allocate memory"),
+        }
+    } else code::ERROR;
+
+    /// Frees what `pcap_list_tstamp_types` gave.
+    fn pcap_free_tstamp_types(types: *mut c_int) {
+        crate::memory::free(types);
+    } else ();
+
+    /// Whether reading never waits.
+    fn pcap_setnonblock(
+        handle: Option<&Pcap>, nonblocking: c_int, errbuf: ErrBuf<'_>,
+    ) -> c_int {
+        let Some(handle) = handle else {
+            return code::ERROR;
+        };
+        if let Some(message) = handle.opened.get().and_then(|opened| opened.never_nonblocking()) {
+            crate::text::say(errbuf, message);
+            return handle.fail(message);
+        }
+        handle.nonblocking.store(nonblocking != 0, Ordering::Release);
+        0
+    } else code::ERROR;
+
+    /// Whether reading never waits: 1 or 0.
+    fn pcap_getnonblock(handle: Option<&Pcap>, errbuf: ErrBuf<'_>) -> c_int {
+        let Some(handle) = handle else {
+            return code::ERROR;
+        };
+        match handle.activated() {
+            Ok(opened) => match opened.dead_nonblocking() {
+                Some(message) => {
+                    crate::text::say(errbuf, message);
+                    handle.fail(message)
+                }
+                None => c_int::from(handle.nonblocking.load(Ordering::Acquire)),
+            },
+            Err(code) => {
+                crate::text::say(errbuf, "This handle hasn't been activated yet");
+                code
+            }
+        }
+    } else code::ERROR;
+}
