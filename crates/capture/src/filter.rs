@@ -188,7 +188,7 @@ pub(crate) fn lower(
     layer: LinkLayer,
     snaplen: u32,
 ) -> std::result::Result<Vec<Instruction>, UserSpaceReason> {
-    if layer == LinkLayer::Netlink {
+    if matches!(layer, LinkLayer::Netlink | LinkLayer::CookedV1) {
         return Err(UserSpaceReason::HeaderBuiltHere);
     }
     let view = SocketView {

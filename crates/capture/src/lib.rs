@@ -63,7 +63,7 @@ pub use options::{
 pub use ringtap_savefile::{
     Interface, Item, LinkType, Packet, PacketFlags, ReadOptions, Timestamp,
 };
-pub use source::{Delivery, Next, Source, Waker};
+pub use source::{Companion, Delivery, Next, Source, Waker};
 pub use stats::{Dropped, Stats};
 
 /// Reads a list of processors in the kernel's form, such as `0-3,5`.

@@ -71,6 +71,9 @@ pub struct CaptureOptions {
     /// The longest that a packet waits until it is handed over, and that [`crate::Source::next`]
     /// waits for one; 1 ms to 65,535 ms.
     pub timeout: Duration,
+    /// How long [`crate::Source::next`] waits for a packet, where that is not the time-out; in the
+    /// packet engine, for which a wait costs nothing while packets are late.
+    pub wait: Option<Duration>,
     /// Bytes of records that are worth a delivery before the time-out, over all processors; at the
     /// taps. The other engines deliver block by block.
     pub min_to_copy: u32,
@@ -81,6 +84,9 @@ pub struct CaptureOptions {
     pub promiscuous: bool,
     /// Received packets, sent ones, or both.
     pub direction: Direction,
+    /// Packets of this protocol only (`ETH_P_*`, as the kernel has it of a packet), in the packet
+    /// engine; all for none and for `ETH_P_ALL`, 3.
+    pub protocol: Option<u16>,
     /// Whose clock stamps the packets.
     pub timestamp: TimestampSource,
     /// How precise that clock is.
@@ -114,10 +120,12 @@ impl Default for CaptureOptions {
             snaplen: MAX_SNAPLEN,
             buffer: 16 << 20,
             timeout: Duration::from_secs(1),
+            wait: None,
             min_to_copy: 16 << 10,
             immediate: false,
             promiscuous: true,
             direction: Direction::Both,
+            protocol: None,
             timestamp: TimestampSource::Host,
             precision: Precision::Fine,
             sample: None,

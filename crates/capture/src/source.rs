@@ -1,11 +1,13 @@
 //! What every engine is to its user: something that hands out blocks of packets.
 
+use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringtap_savefile::{Interface, Item};
 pub use ringtap_sys::eventfd::Waker;
 
-use crate::{Block, Description, Filter, Result, Stats};
+use crate::{Block, Description, Direction, Filter, LinkType, Result, Stats};
 
 /// A source of packets: a live capture or a file.
 pub trait Source: Send {
@@ -75,8 +77,65 @@ pub trait Source: Send {
         Err(crate::Error::FixedAtOpening { what })
     }
 
+    /// Changes which way packets must go, while the source runs.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::FixedAtOpening`] where the engine cannot change it.
+    fn set_direction(&mut self, direction: Direction) -> Result<()> {
+        let _ = direction;
+        let what = "the direction";
+        Err(crate::Error::FixedAtOpening { what })
+    }
+
+    /// Changes what packets begin with, where there is a choice, while the source runs: the versions
+    /// of Linux cooked headers. The filter stays.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::FixedAtOpening`] where there is no such choice.
+    fn set_link_type(&mut self, link_type: LinkType) -> Result<()> {
+        let _ = link_type;
+        let what = "the link type";
+        Err(crate::Error::FixedAtOpening { what })
+    }
+
+    /// What can be asked of the source while a block is borrowed, and by other threads; nothing where
+    /// the engine has no such thing.
+    fn companion(&self) -> Option<Arc<dyn Companion>> {
+        None
+    }
+
+    /// A descriptor that poll(2) finds readable when [`Source::try_next`] has packets, as long as it
+    /// is asked until it has none; nothing where the engine has none. It is the source's own.
+    ///
+    /// # Errors
+    ///
+    /// The descriptor could not be made ready.
+    fn pollable(&mut self) -> Result<Option<RawFd>> {
+        Ok(None)
+    }
+
     /// How the source captures, and what it cannot see.
     fn describe(&self) -> Description;
+}
+
+/// The side of a source that needs no exclusive access to it.
+pub trait Companion: Send + Sync {
+    /// As [`Source::stats`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    fn stats(&self) -> Result<Stats>;
+
+    /// Sends a frame, from its link-layer header on, by the interface that the source captures on. The
+    /// source does not capture it. Returns the bytes sent.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses.
+    fn send(&self, frame: &[u8]) -> Result<usize>;
 }
 
 /// When packets are handed over; as the fields of [`crate::CaptureOptions`] with these names.

@@ -93,6 +93,60 @@ impl Kept {
     }
 }
 
+/// One instruction as libpcap prints it.
+fn line(insn: &Insn, at: c_int) -> String {
+    if !is_known(insn.code) {
+        let Insn { code, jt, jf, .. } = *insn;
+        let text = format!("({at:03}) {:<8} {code:#x}", "unimp");
+        let conditional = code & 7 == op::JMP && code & 0xf0 != op::JA;
+        if !conditional {
+            return text;
+        }
+        let target = |distance: u8| at.wrapping_add(1).wrapping_add(distance.into());
+        return format!(
+            "({at:03}) {:<8} {:<16} jt {}\tjf {}",
+            "unimp",
+            format!("{code:#x}"),
+            target(jt),
+            target(jf)
+        );
+    }
+    if insn.code == op::JMP | op::JA {
+        let target = at.wrapping_add(1).wrapping_add(insn.k.cast_signed());
+        return format!("({at:03}) {:<8} {target}", "ja");
+    }
+    disasm::line(insn, usize::try_from(at).unwrap_or(0))
+}
+
+/// Whether libpcap has a word for an operation.
+fn is_known(code: u16) -> bool {
+    let sized = |mode: u16| {
+        [op::W, op::H, op::B]
+            .iter()
+            .any(|size| code == op::LD | size | mode)
+    };
+    match code & 7 {
+        op::LD => {
+            sized(op::ABS)
+                || sized(op::IND)
+                || [op::IMM, op::MEM, op::LEN]
+                    .iter()
+                    .any(|mode| code == op::LD | mode)
+        }
+        op::LDX => {
+            code == op::LDX | op::MSH | op::B
+                || [op::IMM, op::MEM, op::LEN]
+                    .iter()
+                    .any(|mode| code == op::LDX | mode)
+        }
+        op::ST | op::STX => code == op::ST || code == op::STX,
+        op::ALU => code <= op::ALU | op::X | 0xa0 && code != op::ALU | op::NEG | op::X,
+        op::JMP => code == op::JMP | op::JA || (0x10..=0x40).contains(&(code & 0xfff0)),
+        op::RET => code == op::RET | op::K || code == op::RET | op::A,
+        _ => code == op::MISC | op::TAX || code == op::MISC | op::TXA,
+    }
+}
+
 /// What a program says of a packet.
 fn run(insns: &[BpfInsn], data: &[u8], len: u32) -> u32 {
     READY.with_borrow_mut(|kept| kept.run(insns, data, len))
@@ -149,7 +203,7 @@ export! {
     /// One instruction as text, in memory that the next call of the thread uses again.
     fn bpf_image(insn: Option<&BpfInsn>, number: c_int) -> *mut c_char {
         let Some(insn) = insn else { return std::ptr::null_mut() };
-        let line = disasm::line(insn, usize::try_from(number).unwrap_or(0));
+        let line = line(insn, number);
         IMAGE.with_borrow_mut(|image| {
             print(image, line);
             image.as_mut_ptr().cast()
@@ -169,7 +223,7 @@ export! {
             let _ = match option {
                 3.. => writeln!(text, "{code} {jt} {jf} {k}"),
                 2 => writeln!(text, "{{ 0x{code:x}, {jt}, {jf}, 0x{k:08x} }},"),
-                _ => writeln!(text, "{}", disasm::line(insn, at)),
+                _ => writeln!(text, "{}", line(insn, c_int::try_from(at).unwrap_or(c_int::MAX))),
             };
         }
         stdio::print(&text);

@@ -41,7 +41,7 @@ fn compile(
         Kind::Dead => filter.compile_alone(link_type, snaplen),
     };
     compiled.map_err(|error| match error {
-        Error::Filter { error, .. } => messages::of_filter(&error, expression),
+        Error::Filter { error, .. } => messages::of_filter(&error),
         other => other.to_string(),
     })
 }

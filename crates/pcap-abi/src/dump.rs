@@ -119,13 +119,13 @@ fn enlarge_buffer(stream: Stream) {
         .get_or_insert_default()
         .insert(stream.as_ptr() as usize, buffer);
     drop(buffers);
-    free(before);
+    drop(before);
 }
 
-fn free(buffer: Option<Memory>) {
-    if let Some(Memory(buffer)) = buffer {
+impl Drop for Memory {
+    fn drop(&mut self) {
         // SAFETY: the stream that used the buffer is closed.
-        unsafe { libc::free(buffer) };
+        unsafe { libc::free(self.0) };
     }
 }
 
@@ -140,7 +140,7 @@ fn close(stream: Stream) {
         .and_then(|all| all.remove(&(stream.as_ptr() as usize)));
     // SAFETY: the dumper is C's, which gives it up with this call.
     unsafe { stream.close() };
-    free(buffer);
+    drop(buffer);
 }
 
 /// The header of the files that a handle's packets go to.

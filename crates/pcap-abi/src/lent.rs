@@ -99,11 +99,6 @@ impl Lent {
         self.packets = Some(unsafe { &*block }.packets());
     }
 
-    /// Whether a block is lent.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.packets.is_some()
-    }
-
     /// Gives the block back: packets of it that were not asked for are lost.
     pub(crate) fn release(&mut self) {
         self.packets = None;

@@ -16,21 +16,24 @@
 //! A handle belongs to one thread at a time. `pcap_breakloop` may be called by any thread and by
 //! signal handlers while another reads.
 
-#![expect(dead_code, reason = "the functions that use it follow")]
-
 mod backlog;
 mod boundary;
 mod bpf;
 mod compile;
+mod counters;
+mod devices;
 mod dump;
+mod env;
 mod handle;
 mod info;
+mod inject;
 mod lent;
 mod link_types;
 mod live;
 mod memory;
 mod messages;
 mod names;
+mod nameto;
 mod offline;
 mod read;
 mod setfilter;

@@ -1,9 +1,26 @@
-//! Live captures as handles.
+//! Live captures as handles: `pcap_activate`, `pcap_open_live`, and what concerns them alone.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_uint};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use crate::handle::Pcap;
+use ringtap_capture::devices;
+use ringtap_capture::send::Sender;
+use ringtap_capture::{
+    CaptureOptions, Companion, Direction, Error, LinkType, Precision, Source, Stats,
+    TimestampSource,
+};
+
+use crate::boundary::export;
+use crate::env::Defaults;
+use crate::handle::{Kind, Opened, Pcap, lock};
+use crate::lent::Lent;
+use crate::messages;
+use crate::read::Reading;
 use crate::settings::Settings;
+use crate::status::text_of;
+use crate::text::{CText, ErrBuf, say};
+use crate::types::{MAXIMUM_SNAPLEN, code};
 
 /// What is known of a live capture.
 pub(crate) struct Live {
@@ -18,19 +35,327 @@ pub(crate) struct Live {
     pub(crate) select_timeout: Option<libc::timeval>,
     /// Whether reading waits until packets come, however long.
     pub(crate) waits_forever: bool,
+    /// The name as given, and as the engine takes it.
+    pub(crate) device: String,
+    pub(crate) companion: Option<Arc<dyn Companion>>,
+    /// Sends where the engine does not.
+    pub(crate) sender: Mutex<Option<Sender>>,
+    /// The counters as they were when last asked for.
+    pub(crate) last: Mutex<Stats>,
+}
+
+/// `PCAP_TSTAMP_*`.
+const HOST_LOWPREC: c_int = 1;
+const ADAPTER: c_int = 3;
+const ADAPTER_UNSYNCED: c_int = 4;
+/// `DLT_EN10MB`, `DLT_DOCSIS`, `DLT_LINUX_SLL`, `DLT_LINUX_SLL2`.
+const ETHERNET: c_int = 1;
+const DOCSIS: c_int = 143;
+pub(crate) const COOKED_V1: c_int = 113;
+pub(crate) const COOKED_V2: c_int = 276;
+
+/// Memory for packets where nobody says how much, in bytes: as libpcap's times 4.
+const BUFFER: u64 = 8 << 20;
+/// When packets are handed over where the program sets no time-out.
+const HAND_OVER: Duration = Duration::from_millis(10);
+/// How long one wait of a capture without a time-out takes.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Why a handle can't be activated: the code, and a message beside the code's own.
+type Refusal = (c_int, String);
+
+fn options(settings: &Settings, defaults: &Defaults) -> CaptureOptions {
+    let snaplen = snaplen(settings.snaplen).cast_unsigned();
+    let asked = u32::try_from(settings.timeout)
+        .ok()
+        .filter(|&timeout| timeout > 0);
+    let asked = asked.or(defaults.timeout.filter(|&timeout| timeout > 0));
+    let timeout = asked.map(|timeout| Duration::from_millis(timeout.min(65_535).into()));
+    let mut options = CaptureOptions {
+        snaplen,
+        timeout: timeout.unwrap_or(HAND_OVER),
+        wait: Some(timeout.unwrap_or(LONG)),
+        immediate: settings.immediate || defaults.immediate == Some(true),
+        promiscuous: settings.promiscuous,
+        buffer: match u64::try_from(settings.buffer) {
+            Ok(bytes) if bytes > 0 => bytes,
+            _ => defaults.buffer.unwrap_or(BUFFER),
+        },
+        protocol: u16::try_from(settings.protocol)
+            .ok()
+            .filter(|&protocol| protocol != 0),
+        ..CaptureOptions::default()
+    };
+    if let Some(bytes) = settings.min_to_copy.or(defaults.min_to_copy) {
+        options.min_to_copy = bytes;
+    }
+    match settings.timestamp {
+        Some(ADAPTER | ADAPTER_UNSYNCED) => options.timestamp = TimestampSource::Adapter,
+        Some(HOST_LOWPREC) => options.precision = Precision::Coarse,
+        _ => {}
+    }
+    options
+}
+
+/// What is out of range means the largest.
+fn snaplen(asked: c_int) -> c_int {
+    if (1..=MAXIMUM_SNAPLEN).contains(&asked) {
+        asked
+    } else {
+        MAXIMUM_SNAPLEN
+    }
+}
+
+fn activate(handle: &Pcap) -> Result<(), Refusal> {
+    let settings = lock(&handle.settings).clone();
+    let Ok(given) = settings.device.to_str() else {
+        return Err((code::NO_SUCH_DEVICE, String::new()));
+    };
+    if settings.monitor {
+        return Err((code::RFMON_NOTSUP, String::new()));
+    }
+    let defaults = Defaults::read();
+    let device = defaults.device(given);
+    let options = options(&settings, &defaults);
+    let source = ringtap_capture::open(&device, &options, None);
+    let source = source.map_err(|error| refusal(&error))?;
+    start(handle, source, &settings, (device, options))
+}
+
+fn start(
+    handle: &Pcap,
+    mut source: Box<dyn Source>,
+    settings: &Settings,
+    (device, options): (String, CaptureOptions),
+) -> Result<(), Refusal> {
+    let is_loopback = source
+        .describe()
+        .blind
+        .iter()
+        .any(|blind| blind.contains("loopback"));
+    let natural = source
+        .interfaces()
+        .first()
+        .map_or(LinkType::NULL, |one| one.link_type);
+    let mut dlt = natural.to_dlt().cast_signed();
+    let link_types = match dlt {
+        ETHERNET if !is_loopback => vec![ETHERNET, DOCSIS],
+        COOKED_V2 => vec![COOKED_V1, COOKED_V2],
+        _ => Vec::new(),
+    };
+    if dlt == COOKED_V2 && source.set_link_type(LinkType::LINUX_SLL).is_ok() {
+        dlt = COOKED_V1;
+    }
+    let pollable = source.pollable().map_err(|error| refusal(&error))?;
+    let memory = source.describe().memory;
+    let timeout = options.wait.unwrap_or(options.timeout).min(options.timeout);
+    let live = Live {
+        link_types,
+        buffer: memory.map_or(0, |memory| {
+            c_int::try_from(memory.block_size).unwrap_or(c_int::MAX)
+        }),
+        descriptor: pollable.unwrap_or(-1),
+        selectable: pollable.unwrap_or(-1),
+        select_timeout: pollable.is_none().then(|| timeval(timeout)),
+        waits_forever: options.wait == Some(LONG),
+        device,
+        companion: source.companion(),
+        sender: Mutex::new(None),
+        last: Mutex::default(),
+    };
+    let opened = Opened {
+        kind: Kind::Live(Box::new(live)),
+        snapshot: snaplen(settings.snaplen),
+        precision: settings.precision,
+        link_type_bits: 0,
+    };
+    let waker = source.waker();
+    handle.open(opened, dlt, Some(Reading::new(Lent::new(source), waker)));
+    Ok(())
+}
+
+fn timeval(duration: Duration) -> libc::timeval {
+    libc::timeval {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_usec: duration.subsec_micros().into(),
+    }
+}
+
+/// libpcap's code for what went wrong, and its words where those are known.
+fn refusal(error: &Error) -> Refusal {
+    let plain = |code| (code, String::new());
+    match error {
+        Error::NoSuchDevice { .. } | Error::EmptyDevice | Error::InterfaceGone { .. } => {
+            plain(code::NO_SUCH_DEVICE)
+        }
+        Error::InterfaceDown { .. } => plain(code::IFACE_NOT_UP),
+        Error::NotPermitted { source, .. } if source.call.starts_with("socket") => {
+            let text = "Attempt to create packet socket failed - CAP_NET_RAW may be required";
+            (code::PERM_DENIED, text.to_owned())
+        }
+        Error::NotPermitted { .. } => (code::PERM_DENIED, error.to_string()),
+        Error::NoAdapterClock { .. } => plain(code::CANTSET_TSTAMP_TYPE),
+        Error::System(source) => (
+            code::ERROR,
+            format!("{}: {}", source.call, messages::of_os(&source.source)),
+        ),
+        other => (code::ERROR, other.to_string()),
+    }
 }
 
 /// The types of timestamps that a device has.
-pub(crate) fn timestamp_types(_: &Settings) -> Vec<c_int> {
-    vec![0]
+pub(crate) fn timestamp_types(settings: &Settings) -> Vec<c_int> {
+    const RX_HARDWARE: u32 = 1 << 2;
+    const RAW_HARDWARE: u32 = 1 << 6;
+    let name = settings.device.to_bytes();
+    let name = name.split(|byte| *byte == b':').next_back().unwrap_or(name);
+    let device = devices::by_name(name).ok();
+    let clock = device.and_then(|device| device.timestamping);
+    let wanted = RX_HARDWARE | RAW_HARDWARE;
+    if clock.is_some_and(|clock| clock.capabilities & wanted == wanted) {
+        vec![0, ADAPTER_UNSYNCED]
+    } else {
+        vec![0]
+    }
 }
 
-/// Whether a device has a monitor mode that can be asked for.
-pub(crate) fn can_set_monitor(_: &Pcap) -> c_int {
+/// Whether a device has a monitor mode that can be asked for: none has here.
+pub(crate) fn can_set_monitor(handle: &Pcap) -> c_int {
+    let name = lock(&handle.settings).device.clone();
+    let name = name.to_bytes();
+    if name == devices::ANY.as_bytes() || devices::by_name(name).is_ok() {
+        0
+    } else {
+        code::NO_SUCH_DEVICE
+    }
+}
+
+/// Has the capture deliver packets of another link type of its list. Packets that wait with the header
+/// before are lost.
+pub(crate) fn change_link_type(handle: &Pcap, dlt: c_int) -> Result<(), String> {
+    let wanted = match dlt {
+        COOKED_V1 => LinkType::LINUX_SLL,
+        COOKED_V2 => LinkType::LINUX_SLL2,
+        // Another name for the same packets.
+        _ => return Ok(()),
+    };
+    if handle.live().is_none() || handle.dlt() == dlt {
+        return Ok(());
+    }
+    let Some(mut guard) = handle.try_reading() else {
+        return Err(
+            "The link-layer header type can't be changed while packets are read".to_owned(),
+        );
+    };
+    let Some(reading) = &mut *guard else {
+        return Ok(());
+    };
+    let changed = reading.lent.source().set_link_type(wanted);
+    changed.map_err(|error| error.to_string())
+}
+
+fn set_direction(handle: &Pcap, direction: Direction) -> c_int {
+    let Some(mut guard) = handle.try_reading() else {
+        return handle.fail("The direction can't be changed while packets are read");
+    };
+    let Some(reading) = &mut *guard else {
+        return code::ERROR;
+    };
+    // Packets that wait went any way.
+    reading.set_aside(None);
+    match reading.lent.source().set_direction(direction) {
+        Ok(()) => reading.direction = None,
+        Err(Error::FixedAtOpening { .. }) => reading.direction = Some(direction),
+        Err(error) => return handle.fail(error),
+    }
     0
 }
 
-/// Has the capture deliver packets of another link type of its list.
-pub(crate) fn change_link_type(_: &Pcap, _: c_int) -> Result<(), String> {
-    Ok(())
+/// Activates a handle; the code and the message are left for C.
+fn activate_and_tell(handle: &Pcap) -> c_int {
+    if handle.opened.get().is_some() {
+        handle.say("can't perform  operation on activated capture");
+        return code::ACTIVATED;
+    }
+    handle.say("");
+    match activate(handle) {
+        Ok(()) => 0,
+        Err((status, message)) => {
+            let text = text_of(status).unwrap_or_default().to_string_lossy();
+            handle.say(if message.is_empty() {
+                text.as_ref()
+            } else {
+                &message
+            });
+            status
+        }
+    }
+}
+
+/// The message of [`pcap_open_live`], which names the device.
+fn message_of(handle: &Pcap, device: &str, status: c_int) -> String {
+    let text = text_of(status).unwrap_or_default().to_string_lossy();
+    match status {
+        code::ERROR => format!("{device}: {}", handle.text()),
+        code::NO_SUCH_DEVICE | code::PERM_DENIED | code::PROMISC_PERM_DENIED => {
+            format!("{device}: {text} ({})", handle.text())
+        }
+        _ => format!("{device}: {text}"),
+    }
+}
+
+export! {
+    /// Begins to capture. 0, a warning above 0, or an error's code.
+    fn pcap_activate(handle: Option<&Pcap>) -> c_int {
+        handle.map_or(code::ERROR, activate_and_tell)
+    } else code::ERROR;
+
+    /// Opens a device and begins to capture.
+    fn pcap_open_live(
+        device: CText<'_>,
+        snaplen: c_int,
+        promiscuous: c_int,
+        timeout: c_int,
+        errbuf: ErrBuf<'_>,
+    ) -> *mut Pcap {
+        let device = device.get().unwrap_or(c"any").to_owned();
+        let name = device.to_string_lossy().into_owned();
+        let settings = Settings {
+            device,
+            snaplen,
+            promiscuous: promiscuous != 0,
+            timeout,
+            ..Settings::default()
+        };
+        let handle = Pcap::inactive(settings);
+        let status = activate_and_tell(&handle);
+        if status < 0 {
+            say(errbuf, message_of(&handle, &name, status));
+            return std::ptr::null_mut();
+        }
+        say(errbuf, "");
+        Box::into_raw(handle)
+    } else std::ptr::null_mut();
+
+    /// Chooses which way packets must go: 0 any, 1 in, 2 out.
+    fn pcap_setdirection(handle: Option<&Pcap>, direction: c_uint) -> c_int {
+        let Some(handle) = handle else { return code::ERROR };
+        let opened = match handle.activated() {
+            Ok(opened) => opened,
+            Err(code) => return code,
+        };
+        let direction = match direction {
+            0 => Direction::Both,
+            1 => Direction::In,
+            2 => Direction::Out,
+            _ => return handle.fail("Invalid direction"),
+        };
+        match opened.kind {
+            Kind::Dead => {
+                handle.fail("The packet direction cannot be set on a pcap_open_dead pcap_t")
+            }
+            Kind::Offline(_) => handle.fail("Setting direction is not supported on savefiles"),
+            Kind::Live(_) => set_direction(handle, direction),
+        }
+    } else code::ERROR;
 }

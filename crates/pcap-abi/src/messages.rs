@@ -1,5 +1,7 @@
 //! Errors in libpcap's words, where programs and people know those.
 
+use std::ffi::c_int;
+
 use ringtap_filter::{CompileError, ErrorKind, NameKind};
 use ringtap_savefile::{ReadError, ReadErrorKind, Structure};
 
@@ -9,7 +11,9 @@ use crate::status::os_text;
 const MAGIC: u64 = 4;
 
 /// Why a file cannot be read (any further).
-pub(crate) fn of_file(error: &ReadError) -> String {
+///
+/// `snapshot` is what the handle tells of a file that is open.
+pub(crate) fn of_file(error: &ReadError, snapshot: Option<c_int>) -> String {
     match error.kind() {
         ReadErrorKind::Open(source) => format!("{}: {}", error.name(), of_os(source)),
         ReadErrorKind::Read(source) => format!("error reading dump file: {}", of_os(source)),
@@ -33,7 +37,8 @@ pub(crate) fn of_file(error: &ReadError) -> String {
             structure: Structure::RecordHeader,
             ..
         } => {
-            format!("invalid packet capture length {caplen}, bigger than snaplen of {max}")
+            let bound = snapshot.map_or_else(|| max.to_string(), |bound| bound.to_string());
+            format!("invalid packet capture length {caplen}, bigger than snaplen of {bound}")
         }
         ReadErrorKind::NoInterface => NO_INTERFACE.to_owned(),
         other => other.to_string(),
@@ -66,7 +71,7 @@ pub(crate) fn of_os(error: &std::io::Error) -> String {
 }
 
 /// Why an expression cannot be compiled.
-pub(crate) fn of_filter(error: &CompileError, expression: &str) -> String {
+pub(crate) fn of_filter(error: &CompileError) -> String {
     match &error.kind {
         ErrorKind::RejectsAll => "expression rejects all packets".to_owned(),
         ErrorKind::UnknownName {
@@ -86,19 +91,8 @@ pub(crate) fn of_filter(error: &CompileError, expression: &str) -> String {
         | ErrorKind::Unclosed(_)
         | ErrorKind::NothingToInherit
         | ErrorKind::IllegalCharacter(_) => {
-            format!(
-                "can't parse filter expression: syntax error ({error}{})",
-                place(error, expression)
-            )
+            "can't parse filter expression: syntax error".to_owned()
         }
         _ => error.to_string(),
-    }
-}
-
-/// Where in the expression it is.
-fn place(error: &CompileError, expression: &str) -> String {
-    match expression.get(..error.span.start) {
-        Some(before) => format!(", at character {}", before.chars().count() + 1),
-        None => String::new(),
     }
 }

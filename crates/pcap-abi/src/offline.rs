@@ -101,7 +101,7 @@ fn first_interface(source: &mut FileSource) -> Result<Option<Interface>, Error> 
 
 fn message(error: &Error) -> String {
     match error {
-        Error::Read(error) => messages::of_file(error),
+        Error::Read(error) => messages::of_file(error, None),
         other => other.to_string(),
     }
 }

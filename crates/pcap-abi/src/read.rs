@@ -73,10 +73,10 @@ impl Reading {
 /// Whether a packet goes that way. One of which it is not known does.
 fn goes(packet: &Packet<'_>, direction: ringtap_capture::Direction) -> bool {
     use ringtap_capture::Direction;
-    match (direction, packet.flags.0 & 3) {
-        (Direction::In, 2) | (Direction::Out, 1) => false,
-        _ => true,
-    }
+    !matches!(
+        (direction, packet.flags.0 & 3),
+        (Direction::In, 2) | (Direction::Out, 1)
+    )
 }
 
 /// How a reading call counts and waits.
@@ -173,7 +173,13 @@ fn run(
         let has_some = delivered > 0 && mode == Mode::Dispatch && !is_file;
         let wait = !has_some && (mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire));
         match reading.lent.advance(wait) {
-            Ok(Pause::Packets | Pause::Other) => {}
+            Ok(Pause::Packets) => {}
+            Ok(Pause::Other) => {
+                if let Some(message) = is_file.then(|| mixed(handle, opened, reading)).flatten() {
+                    handle.say(message);
+                    return (delivered, End::Failed);
+                }
+            }
             Ok(Pause::End) => return (delivered, End::File),
             Ok(Pause::TimedOut) if mode == Mode::Loop || keeps_waiting(handle, wait) => {}
             Ok(Pause::TimedOut) => return (delivered, End::Enough),
@@ -181,7 +187,7 @@ fn run(
             Ok(Pause::Woken) => {}
             Err(error) if error.is_transient() && !is_file => {}
             Err(error) => {
-                handle.say(message(&error));
+                handle.say(message(&error, opened));
                 reading.failed = true;
                 return (delivered, End::Failed);
             }
@@ -194,9 +200,28 @@ fn keeps_waiting(handle: &Pcap, waited: bool) -> bool {
     waited && handle.live().is_some_and(|live| live.waits_forever)
 }
 
-fn message(error: &Error) -> String {
+/// What is wrong with an interface that a file describes: all must be as the first, as the handle has
+/// room for one only.
+fn mixed(handle: &Pcap, opened: &Opened, reading: &mut Reading) -> Option<String> {
+    let interface = reading.lent.source().interfaces().last()?;
+    let link_type = interface.link_type.to_dlt().cast_signed();
+    let snaplen = interface.effective_snaplen().cast_signed();
+    if link_type != handle.dlt() {
+        return Some(format!(
+            "an interface has a type {link_type} different from the type of the first interface"
+        ));
+    }
+    (snaplen != opened.snapshot).then(|| {
+        format!(
+            "an interface has a snapshot length {snaplen} different from the snapshot length of the \
+             first interface"
+        )
+    })
+}
+
+fn message(error: &Error, opened: &Opened) -> String {
     match error {
-        Error::Read(error) => messages::of_file(error),
+        Error::Read(error) => messages::of_file(error, Some(opened.snapshot)),
         Error::InterfaceGone { .. } => "The interface disappeared".to_owned(),
         other => other.to_string(),
     }

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_int};
 use std::sync::atomic::Ordering;
 
 use crate::boundary::export;
-use crate::handle::{Pcap, lock};
+use crate::handle::{Opened, Pcap, lock};
 use crate::text::{CText, ErrBuf};
 use crate::types::{PRECISION_MICRO, PRECISION_NANO, code};
 
@@ -217,7 +217,7 @@ export! {
         let Some(handle) = handle else {
             return code::ERROR;
         };
-        if let Some(message) = handle.opened.get().and_then(|opened| opened.never_nonblocking()) {
+        if let Some(message) = handle.opened.get().and_then(Opened::never_nonblocking) {
             crate::text::say(errbuf, message);
             return handle.fail(message);
         }

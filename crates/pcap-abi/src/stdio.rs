@@ -17,6 +17,9 @@ unsafe extern "C" {
     fn fwrite_unlocked(data: *const c_void, size: usize, count: usize, stream: *mut FILE) -> usize;
 }
 
+/// Bytes of a line that are kept.
+const LINE_MAX: usize = 4096;
+
 /// A stream that is open for as long as this value is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
@@ -126,6 +129,25 @@ impl Stream {
             return Err(io::Error::last_os_error());
         }
         Ok(count)
+    }
+
+    /// Reads a line, with its end; nothing at the file's end.
+    pub(crate) fn line(self) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        loop {
+            // SAFETY: the stream is open.
+            let byte = unsafe { libc::fgetc(self.as_ptr()) };
+            let Ok(byte) = u8::try_from(byte) else {
+                return (!line.is_empty()).then_some(line);
+            };
+            // What is longer is no line of text.
+            if line.len() < LINE_MAX {
+                line.push(byte);
+            }
+            if byte == b'\n' {
+                return Some(line);
+            }
+        }
     }
 
     /// Writes two pieces, nothing between them.

@@ -1,11 +1,10 @@
 //! Texts across the boundary: strings from C, messages into its buffers, static names.
 
-use std::ffi::{CStr, CString, OsStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::io::Write;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::ptr::{self, NonNull};
 
 /// `PCAP_ERRBUF_SIZE`.
@@ -31,11 +30,6 @@ impl<'a> CText<'a> {
     /// The string where it is UTF-8.
     pub(crate) fn str(self) -> Option<&'a str> {
         self.get().and_then(|text| text.to_str().ok())
-    }
-
-    /// The string as a name of a file.
-    pub(crate) fn os(self) -> Option<&'a OsStr> {
-        self.get().map(|text| OsStr::from_bytes(text.to_bytes()))
     }
 }
 
@@ -74,11 +68,6 @@ pub(crate) fn duplicate(text: &[u8]) -> *mut c_char {
 /// The address of a name, null for none.
 pub(crate) fn address(name: Option<&'static CStr>) -> *const c_char {
     name.map_or(ptr::null(), CStr::as_ptr)
-}
-
-/// Compares as C's `strcasecmp` does.
-pub(crate) fn same_ignoring_case(a: &[u8], b: &[u8]) -> bool {
-    a.eq_ignore_ascii_case(b)
 }
 
 #[cfg(test)]

@@ -18,8 +18,6 @@ pub(crate) mod code {
     pub(crate) const CANTSET_TSTAMP_TYPE: c_int = -10;
     pub(crate) const PROMISC_PERM_DENIED: c_int = -11;
     pub(crate) const TSTAMP_PRECISION_NOTSUP: c_int = -12;
-    pub(crate) const WARNING: c_int = 1;
-    pub(crate) const WARNING_PROMISC_NOTSUP: c_int = 2;
     pub(crate) const WARNING_TSTAMP_TYPE_NOTSUP: c_int = 3;
 }
 
@@ -94,7 +92,7 @@ pub(crate) struct PcapStat {
 }
 
 /// `struct pcap_if`.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct PcapIf {
     /// The next one.
@@ -110,7 +108,7 @@ pub(crate) struct PcapIf {
 }
 
 /// `struct pcap_addr`.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct PcapAddr {
     /// The next one.

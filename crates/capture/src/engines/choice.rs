@@ -1,12 +1,15 @@
 //! The automatic choice of an engine, with its reason.
 
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
 use ringtap_savefile::Interface;
 use ringtap_sys::packet::TimestampSource;
 
 use super::{Device, packet, tap};
-use crate::options::{CaptureOptions, Mode};
-use crate::source::Delivery;
-use crate::{Description, Error, Filter, Next, Result, Source, Stats, Waker};
+use crate::options::{CaptureOptions, Direction, Mode};
+use crate::source::{Companion, Delivery};
+use crate::{Description, Error, Filter, LinkType, Next, Result, Source, Stats, Waker};
 
 /// Opens the device by the engine that suits best: the tap at tcx where it can be had, else the
 /// AF_PACKET ring. Who steals gets a tap or nothing.
@@ -96,6 +99,22 @@ impl Source for Chosen {
 
     fn set_buffer(&mut self, bytes: u64) -> Result<()> {
         self.source.set_buffer(bytes)
+    }
+
+    fn set_direction(&mut self, direction: Direction) -> Result<()> {
+        self.source.set_direction(direction)
+    }
+
+    fn set_link_type(&mut self, link_type: LinkType) -> Result<()> {
+        self.source.set_link_type(link_type)
+    }
+
+    fn companion(&self) -> Option<Arc<dyn Companion>> {
+        self.source.companion()
+    }
+
+    fn pollable(&mut self) -> Result<Option<RawFd>> {
+        self.source.pollable()
     }
 
     fn describe(&self) -> Description {

@@ -17,6 +17,7 @@ use crate::netlink::{NAME_MAX, Name};
 use crate::{Error, Result};
 use scratch::Scratch;
 
+const ETHTOOL_GLINK: u32 = 0xa;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
@@ -179,6 +180,16 @@ impl Ethtool {
             firmware: string(bytes, 68),
             bus: string(bytes, 100),
         }))
+    }
+
+    /// Whether there is a link (`ETHTOOL_GLINK`); nothing where the driver does not know of links.
+    ///
+    /// # Errors
+    /// As [`driver`](Self::driver).
+    pub fn link(&mut self, interface: &Name) -> Result<Option<bool>> {
+        let call = "SIOCETHTOOL(ETHTOOL_GLINK)";
+        let answer = self.request(call, interface, &[ETHTOOL_GLINK])?;
+        Ok(answer.map(|bytes| number(bytes, 4) != 0))
     }
 
     /// The queues (`ETHTOOL_GCHANNELS`).

@@ -18,7 +18,7 @@ const MAC_ADDRESSES: u32 = 12;
 const VLAN_TAG: u32 = 4;
 /// Length of a LINKTYPE_LINUX_SLL2 header.
 const SLL2: u32 = 20;
-/// Length of a LINKTYPE_NETLINK header, which has the form of LINKTYPE_LINUX_SLL.
+/// Length of a LINKTYPE_LINUX_SLL header, whose form LINKTYPE_NETLINK has, too.
 const SLL: u32 = 16;
 
 /// What the packets of a ring begin with.
@@ -31,6 +31,8 @@ pub enum LinkLayer {
     /// Linux cooked v2 (LINKTYPE_LINUX_SLL2), built here; a VLAN tag that was taken out is put back
     /// as the payload's first four bytes, as it would stand if it had never been taken out.
     CookedV2,
+    /// Linux cooked v1 (LINKTYPE_LINUX_SLL), built here; VLAN tags as in v2.
+    CookedV1,
     /// The header of LINKTYPE_NETLINK, built here.
     Netlink,
 }
@@ -39,7 +41,7 @@ impl LinkLayer {
     /// Whether the socket is to be `SOCK_DGRAM`: the kernel strips the interface's own header.
     #[must_use]
     pub const fn is_cooked(self) -> bool {
-        matches!(self, Self::CookedV2 | Self::Netlink)
+        matches!(self, Self::CookedV1 | Self::CookedV2 | Self::Netlink)
     }
 }
 
@@ -334,8 +336,12 @@ impl Checked {
                 }
             }
             LinkLayer::Native => {}
+            LinkLayer::CookedV1 => {
+                let protocol = self.restore_cooked_tag();
+                self.build_sll(protocol);
+            }
             LinkLayer::CookedV2 => self.build_sll2(),
-            LinkLayer::Netlink => self.build_netlink(),
+            LinkLayer::Netlink => self.build_sll(self.address.protocol.to_ne_bytes()),
         }
         self.header.caplen = self.header.caplen.min(shape.snaplen);
         // SAFETY: `check` found the header to be in bounds and aligned; no reference to it exists.
@@ -373,7 +379,9 @@ impl Checked {
         }
     }
 
-    fn build_sll2(&mut self) {
+    /// Puts the VLAN tag before the payload, where there is one, and returns the protocol of what
+    /// begins there.
+    fn restore_cooked_tag(&mut self) -> [u8; 2] {
         let mut protocol = self.address.protocol.to_ne_bytes();
         if self.header.status & STATUS_VLAN_VALID != 0 {
             let [tpid_high, tpid_low, tci_high, tci_low] = self.vlan_tag();
@@ -384,6 +392,11 @@ impl Checked {
                 protocol = [tpid_high, tpid_low];
             }
         }
+        protocol
+    }
+
+    fn build_sll2(&mut self) {
+        let protocol = self.restore_cooked_tag();
         let LinkAddress {
             ifindex,
             hardware_type,
@@ -404,13 +417,13 @@ impl Checked {
         }
     }
 
-    fn build_netlink(&mut self) {
+    fn build_sll(&mut self, protocol: [u8; 2]) {
         let mut header = [0; SLL as usize];
         header[..2].copy_from_slice(&u16::from(self.address.packet_type).to_be_bytes());
         header[2..4].copy_from_slice(&self.address.hardware_type.to_be_bytes());
         header[4..6].copy_from_slice(&u16::from(self.address.address_len).to_be_bytes());
         header[6..14].copy_from_slice(&self.hardware_address());
-        header[14..].copy_from_slice(&self.address.protocol.to_ne_bytes());
+        header[14..].copy_from_slice(&protocol);
         if let Some(data) = self.grow_down(SLL) {
             // SAFETY: `grow_down` gave these SLL bytes; no reference to them exists yet.
             unsafe { data.cast().write_unaligned(header) };

@@ -35,6 +35,7 @@
 //! jiffies (a time-out of 1 ms means up to two jiffies, 8 ms at 250 Hz). Nothing short of the time-out
 //! makes the kernel hand over a block with room left; the time-out's least value is 1 ms.
 
+mod endpoint;
 mod frame;
 mod geometry;
 #[cfg(feature = "testing")]
@@ -47,6 +48,7 @@ mod socket;
 
 use std::time::Duration;
 
+pub use endpoint::Endpoint;
 pub use frame::{Frame, Frames, LinkLayer, RingBlock};
 pub use geometry::{Geometry, GeometryError, GeometryRequest};
 pub use promiscuous::Promiscuous;

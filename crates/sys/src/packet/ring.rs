@@ -2,12 +2,14 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::endpoint::Endpoint;
 use super::frame::{Cursor, RingBlock, Shape, is_ready};
 use super::geometry::Geometry;
 use super::layout::RingRequest;
 use super::socket::Socket;
-use super::{Instruction, RingOptions, Statistics};
+use super::{Instruction, LinkLayer, RingOptions, Statistics};
 use crate::{Error, Result};
 
 /// Bytes that the kernel keeps free before each packet. With the room that it leaves anyway there
@@ -29,12 +31,13 @@ const REJECT_ALL: [Instruction; 1] = [Instruction {
 pub struct Ring {
     // The mapping is declared first, so that it goes before the socket.
     map: Map,
-    socket: Socket,
+    socket: Arc<Socket>,
     shape: Shape,
     geometry: Geometry,
     requested: Geometry,
     cursor: Cursor,
-    statistics: Statistics,
+    /// Sums of what the kernel counts from one call to the next.
+    statistics: Arc<Mutex<Statistics>>,
     fanout_group: Option<u16>,
     ignores_outgoing: bool,
     bound: bool,
@@ -76,7 +79,7 @@ impl Ring {
         })?;
         Ok(Self {
             map,
-            socket,
+            socket: Arc::new(socket),
             shape: Shape {
                 link: options.link,
                 snaplen: options.snaplen,
@@ -84,7 +87,7 @@ impl Ring {
             geometry: obtained,
             requested: geometry,
             cursor: Cursor::default(),
-            statistics: Statistics::default(),
+            statistics: Arc::default(),
             fanout_group: None,
             ignores_outgoing,
             bound: false,
@@ -178,13 +181,31 @@ impl Ring {
     ///
     /// `PACKET_STATISTICS` does not fail on a packet socket.
     pub fn statistics(&mut self) -> Result<Statistics> {
-        let new = self.socket.take_statistics()?;
-        let sum = &mut self.statistics;
-        sum.received = sum.received.saturating_add(u64::from(new.packets));
-        sum.dropped = sum.dropped.saturating_add(u64::from(new.drops));
-        sum.freezes = sum.freezes.saturating_add(u64::from(new.freezes));
+        let mut sum = self.endpoint().statistics()?;
         sum.damaged_blocks = self.cursor.damaged.get();
-        Ok(*sum)
+        let mut kept = self
+            .statistics
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        kept.damaged_blocks = sum.damaged_blocks;
+        Ok(sum)
+    }
+
+    /// The ring's socket, for what can be asked of it apart from packets.
+    #[must_use]
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::new(Arc::clone(&self.socket), Arc::clone(&self.statistics))
+    }
+
+    /// Changes what is made of cooked packets, from the next visited packet on: [`LinkLayer::CookedV1`]
+    /// or [`LinkLayer::CookedV2`]. False, and nothing changes, where that is another matter.
+    pub fn set_cooked(&mut self, link: LinkLayer) -> bool {
+        let cooked = [LinkLayer::CookedV1, LinkLayer::CookedV2];
+        let can = cooked.contains(&link) && cooked.contains(&self.shape.link);
+        if can {
+            self.shape.link = link;
+        }
+        can
     }
 
     /// The error that is pending on the socket, as an errno, which the call clears: ENETDOWN where

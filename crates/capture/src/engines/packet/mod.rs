@@ -23,18 +23,22 @@ mod open;
 mod program;
 mod state;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringtap_savefile::Interface;
-use ringtap_sys::packet::{LinkLayer, Ring};
+use ringtap_sys::packet::{Endpoint, LinkLayer, Ring};
 use ringtap_sys::poll::{self, Interest};
 
 use crate::describe::FilterPlace;
 use crate::engines::interface::{InterfaceLosses, Scope};
 use crate::filter::FilterTable;
-use crate::options::CaptureOptions;
-use crate::{Block, Description, Dropped, Filter, LinkType, Next, Result, Source, Stats, Waker};
+use crate::options::{CaptureOptions, Direction};
+use crate::source::Companion;
+use crate::{
+    Block, Description, Dropped, Error, Filter, LinkType, Next, Result, Source, Stats, Waker,
+};
 use open::FilterPlan;
 pub(crate) use open::{open, open_fanout};
 use state::State;
@@ -54,10 +58,44 @@ struct PacketSource {
     interfaces: [Interface; 1],
     filter: ActiveFilter,
     state: State,
-    losses: Option<InterfaceLosses>,
+    companion: Arc<Aside>,
+    /// The filter as it was asked for.
+    wanted: Option<Filter>,
     blocks_until_count: u32,
     /// What the opening has to tell.
     notes: Vec<crate::describe::Note>,
+}
+
+/// What needs no access to the ring.
+#[derive(Debug)]
+struct Aside {
+    endpoint: Endpoint,
+    losses: Mutex<Option<InterfaceLosses>>,
+    is_sampled: bool,
+}
+
+impl Companion for Aside {
+    fn stats(&self) -> Result<Stats> {
+        let statistics = self.endpoint.statistics()?;
+        let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Stats {
+            received: Some(statistics.received),
+            dropped: Dropped {
+                hook: Some(0),
+                // The kernel counts a packet once the socket's filter, which samples, has accepted
+                // it; and a classic program has no memory in which it could count by itself.
+                sampling: (!self.is_sampled).then_some(0),
+                ring: Some(statistics.dropped),
+                interface: losses.as_mut().and_then(InterfaceLosses::since_opening),
+                application: None,
+            },
+            freezes: Some(statistics.freezes),
+        })
+    }
+
+    fn send(&self, frame: &[u8]) -> Result<usize> {
+        Ok(self.endpoint.send(frame)?)
+    }
 }
 
 /// The filter of a running capture.
@@ -132,6 +170,21 @@ impl PacketSource {
         }
     }
 
+    /// Has the kernel run another filter, or other rules.
+    fn attach(&mut self, filter: Option<Filter>, options: CaptureOptions) -> Result<()> {
+        let plan = FilterPlan::new(filter.as_ref(), self.link, self.ring.ifindex(), &options)?;
+        let plan = plan.attach(&mut self.ring, self.scope, &options)?;
+        let stale_blocks = self.ring.blocks_begun();
+        self.filter = ActiveFilter {
+            table: plan.table,
+            place: plan.place,
+            stale_blocks,
+        };
+        self.options = options;
+        self.wanted = filter;
+        Ok(())
+    }
+
     #[inline]
     fn next_within(&mut self, limit: Duration) -> Result<Next<'_>> {
         if self.waker.is_pending() && self.waker.take() {
@@ -179,7 +232,7 @@ impl Source for PacketSource {
 
     #[inline]
     fn next(&mut self) -> Result<Next<'_>> {
-        self.next_within(self.options.timeout)
+        self.next_within(self.options.wait.unwrap_or(self.options.timeout))
     }
 
     fn try_next(&mut self) -> Result<Next<'_>> {
@@ -187,24 +240,7 @@ impl Source for PacketSource {
     }
 
     fn stats(&mut self) -> Result<Stats> {
-        let statistics = self.ring.statistics()?;
-        let sampled = self.options.sample.is_some_and(|one_in| one_in.get() > 1);
-        Ok(Stats {
-            received: Some(statistics.received),
-            dropped: Dropped {
-                hook: Some(0),
-                // The kernel counts a packet once the socket's filter, which samples, has accepted
-                // it; and a classic program has no memory in which it could count by itself.
-                sampling: (!sampled).then_some(0),
-                ring: Some(statistics.dropped),
-                interface: self
-                    .losses
-                    .as_mut()
-                    .and_then(InterfaceLosses::since_opening),
-                application: None,
-            },
-            freezes: Some(statistics.freezes),
-        })
+        self.companion.stats()
     }
 
     fn waker(&self) -> Waker {
@@ -212,15 +248,44 @@ impl Source for PacketSource {
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
-        let plan = FilterPlan::new(filter, self.link, self.ring.ifindex(), &self.options)?;
-        let plan = plan.attach(&mut self.ring, self.scope, &self.options)?;
-        let stale_blocks = self.ring.blocks_begun();
-        self.filter = ActiveFilter {
-            table: plan.table,
-            place: plan.place,
-            stale_blocks,
+        let options = self.options.clone();
+        self.attach(filter.cloned(), options)
+    }
+
+    /// Packets that wait were captured with the direction before.
+    fn set_direction(&mut self, direction: Direction) -> Result<()> {
+        let options = CaptureOptions {
+            direction,
+            ..self.options.clone()
         };
+        self.attach(self.wanted.clone(), options)
+    }
+
+    fn set_link_type(&mut self, link_type: LinkType) -> Result<()> {
+        let cooked = [LinkLayer::CookedV1, LinkLayer::CookedV2];
+        let layer = match link_type {
+            LinkType::LINUX_SLL => LinkLayer::CookedV1,
+            LinkType::LINUX_SLL2 => LinkLayer::CookedV2,
+            _ => self.link.1,
+        };
+        if link_type == self.link.0 {
+            return Ok(());
+        }
+        if !cooked.contains(&layer) || !self.ring.set_cooked(layer) {
+            let what = "the link type";
+            return Err(Error::FixedAtOpening { what });
+        }
+        self.link = (link_type, layer);
+        self.interfaces[0].link_type = link_type;
         Ok(())
+    }
+
+    fn companion(&self) -> Option<Arc<dyn Companion>> {
+        Some(Arc::clone(&self.companion) as _)
+    }
+
+    fn pollable(&mut self) -> Result<Option<RawFd>> {
+        Ok(Some(self.ring.as_fd().as_raw_fd()))
     }
 
     fn describe(&self) -> Description {

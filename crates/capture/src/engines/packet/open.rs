@@ -1,5 +1,6 @@
 //! Opening: every value is settled before the first call that changes anything.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringtap_savefile::Interface;
@@ -12,7 +13,7 @@ use ringtap_sys::packet::{
 
 use super::program::{accept, can_ignore_outgoing, with_rules};
 use super::state::State;
-use super::{ActiveFilter, BLOCKS_BETWEEN_COUNTS, PacketSource};
+use super::{ActiveFilter, Aside, BLOCKS_BETWEEN_COUNTS, PacketSource};
 use crate::describe::{Clock, FilterPlace, Memory, Note, UserSpaceReason};
 use crate::engines::Device;
 use crate::engines::interface::{InterfaceLosses, Scope, Target};
@@ -175,6 +176,8 @@ struct Opening {
     interface: Interface,
     layer: LinkLayer,
     notes: Vec<Note>,
+    /// The filter as it was asked for.
+    wanted: Option<Filter>,
 }
 
 impl Opening {
@@ -219,6 +222,7 @@ impl Opening {
             interface,
             layer,
             notes,
+            wanted: filter.cloned(),
         })
     }
 
@@ -243,9 +247,11 @@ impl Opening {
             plan,
             layer,
             notes,
+            wanted,
             ..
         } = self;
         let plan = plan.attach(&mut ring, target.scope(), &options)?;
+        let endpoint = ring.endpoint();
         Ok(PacketSource {
             ring,
             waker,
@@ -259,7 +265,12 @@ impl Opening {
                 stale_blocks: 0,
             },
             state: State::Up,
-            losses: InterfaceLosses::new(netlink, &target),
+            companion: Arc::new(Aside {
+                endpoint,
+                losses: Mutex::new(InterfaceLosses::new(netlink, &target)),
+                is_sampled: options.sample.is_some_and(|one_in| one_in.get() > 1),
+            }),
+            wanted,
             blocks_until_count: BLOCKS_BETWEEN_COUNTS,
             options,
             notes,

@@ -14,10 +14,13 @@ const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
 const RETURN: u16 = 0x06;
 
 /// Offsets at which a load yields what the kernel knows of a packet (`SKF_AD_OFF` and following).
+const PROTOCOL: u32 = 0xffff_f000;
 const PACKET_TYPE: u32 = 0xffff_f000 + 4;
 const INTERFACE_INDEX: u32 = 0xffff_f000 + 8;
 const RANDOM: u32 = 0xffff_f000 + 56;
 
+/// `ETH_P_ALL` of linux/if_ether.h.
+const ALL_PROTOCOLS: u16 = 3;
 /// `PACKET_OUTGOING` of packet(7).
 const OUTGOING: u32 = 4;
 /// Loopback has this index in every network namespace (`LOOPBACK_IFINDEX`).
@@ -55,6 +58,16 @@ pub(super) fn with_rules(
             Scope::Loopback => program.extend(drop_outgoing()),
             Scope::Any => program.extend(drop_outgoing_on_loopback()),
         },
+    }
+    if let Some(protocol) = options
+        .protocol
+        .filter(|&protocol| protocol != ALL_PROTOCOLS)
+    {
+        program.extend([
+            instruction(LOAD_WORD, PROTOCOL),
+            jump(JUMP_EQUAL, protocol.into(), 1, 0),
+            instruction(RETURN, 0),
+        ]);
     }
     if let Some(one_in) = options.sample.filter(|one_in| one_in.get() > 1) {
         program.extend([
@@ -163,6 +176,30 @@ mod tests {
             let seen = [(0, 1), (4, 1), (0, 2), (4, 2)].map(|(t, i)| run(&program, t, i, 0));
             assert_eq!(seen, expected, "{scope:?} {direction:?} {ignored}");
         }
+    }
+
+    #[test]
+    fn a_protocol_is_told_from_others() {
+        let mut options = options(Direction::Both);
+        options.protocol = Some(0x806);
+        let program = with_rules(Scope::Interface, &options, false, &accept(1));
+        let insns = program.iter().map(|i| Insn {
+            code: i.code,
+            jt: i.jt,
+            jf: i.jf,
+            k: i.k,
+        });
+        let program = Program::new(insns.collect()).unwrap();
+        for (protocol, expected) in [(0x806, 1), (0x800, 0)] {
+            let ancillary = Ancillary {
+                protocol,
+                ..Ancillary::default()
+            };
+            assert_eq!(program.run_with(&[0; 60], 60, &ancillary), expected);
+        }
+        options.protocol = Some(ALL_PROTOCOLS);
+        let rules = with_rules(Scope::Interface, &options, false, &accept(1));
+        assert_eq!(rules, accept(1));
     }
 
     #[test]

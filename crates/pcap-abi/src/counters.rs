@@ -1,0 +1,102 @@
+//! What was received and lost: `pcap_stats`.
+
+use std::ffi::{c_int, c_uint};
+
+use ringtap_capture::Stats;
+
+use crate::boundary::export;
+use crate::handle::{Kind, Pcap, lock};
+use crate::live::Live;
+use crate::types::{PcapStat, code};
+
+/// The counters of a live capture. From an engine that tells them only between blocks, a callback gets
+/// those of the last time.
+pub(crate) fn of(handle: &Pcap, live: &Live) -> Result<Stats, String> {
+    let stats = match &live.companion {
+        Some(companion) => companion.stats(),
+        None => {
+            let Some(mut guard) = handle.try_reading() else {
+                return Ok(*lock(&live.last));
+            };
+            let Some(reading) = &mut *guard else {
+                return Ok(Stats::default());
+            };
+            reading.set_aside(None);
+            reading.lent.source().stats()
+        }
+    };
+    let stats = stats.map_err(|error| error.to_string())?;
+    *lock(&live.last) = stats;
+    Ok(stats)
+}
+
+/// The lower 32 bits, as the structure has room for; 0 for what is not known.
+fn narrow(count: Option<u64>) -> c_uint {
+    let [a, b, c, d, ..] = count.unwrap_or(0).to_le_bytes();
+    c_uint::from_le_bytes([a, b, c, d])
+}
+
+impl From<Stats> for PcapStat {
+    fn from(stats: Stats) -> Self {
+        let lost = [stats.dropped.hook, stats.dropped.ring];
+        let lost = lost.into_iter().flatten().fold(0, u64::saturating_add);
+        Self {
+            ps_recv: narrow(stats.received),
+            ps_drop: narrow(Some(lost)),
+            ps_ifdrop: narrow(stats.dropped.interface),
+        }
+    }
+}
+
+/// The handle's counters, or a message.
+pub(crate) fn ask(handle: &Pcap) -> Result<Stats, c_int> {
+    let opened = handle.activated()?;
+    match &opened.kind {
+        Kind::Dead => Err(handle.fail("Statistics aren't available from a pcap_open_dead pcap_t")),
+        Kind::Offline(_) => Err(handle.fail("Statistics aren't available from savefiles")),
+        Kind::Live(live) => of(handle, live).map_err(|message| handle.fail(message)),
+    }
+}
+
+export! {
+    /// Packets received and lost since the capture was opened.
+    fn pcap_stats(handle: Option<&Pcap>, stats: Option<&mut PcapStat>) -> c_int {
+        let (Some(handle), Some(stats)) = (handle, stats) else {
+            return code::ERROR;
+        };
+        match ask(handle) {
+            Ok(asked) => {
+                *stats = asked.into();
+                0
+            }
+            Err(code) => code,
+        }
+    } else code::ERROR;
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_capture::Dropped;
+
+    use super::*;
+
+    #[test]
+    fn counters_are_narrowed() {
+        let stats = Stats {
+            received: Some((1 << 32) + 5),
+            dropped: Dropped {
+                hook: Some(1),
+                ring: Some(2),
+                interface: None,
+                ..Dropped::default()
+            },
+            freezes: None,
+        };
+        let expected = PcapStat {
+            ps_recv: 5,
+            ps_drop: 3,
+            ps_ifdrop: 0,
+        };
+        assert_eq!(PcapStat::from(stats), expected);
+    }
+}

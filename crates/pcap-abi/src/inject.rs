@@ -1,0 +1,92 @@
+//! Sending: `pcap_inject`, `pcap_sendpacket`.
+
+use std::ffi::{c_int, c_void};
+
+use ringtap_capture::Error;
+use ringtap_capture::send::{SendOptions, Sender};
+
+use crate::boundary::export;
+use crate::handle::{Kind, Pcap, lock};
+use crate::live::{COOKED_V1, COOKED_V2, Live};
+use crate::messages;
+use crate::types::code;
+
+fn send(handle: &Pcap, live: &Live, frame: &[u8]) -> Result<usize, String> {
+    if live.device.ends_with(":any") {
+        return Err("Sending packets isn't supported on the \"any\" device".to_owned());
+    }
+    if live.link_types.contains(&COOKED_V2) || handle.dlt() == COOKED_V1 {
+        return Err("Sending packets isn't supported in cooked mode".to_owned());
+    }
+    if let Some(companion) = &live.companion {
+        return companion.send(frame).map_err(|error| match error {
+            Error::System(error) => format!("send: {}", messages::of_os(&error.source)),
+            other => other.to_string(),
+        });
+    }
+    let mut sender = lock(&live.sender);
+    let sender = match &mut *sender {
+        Some(sender) => sender,
+        none => none.insert(open(live)?),
+    };
+    sender
+        .send(frame)
+        .map_err(|error| format!("send: {error}"))?;
+    Ok(frame.len())
+}
+
+/// A sender on the interface of the capture.
+pub(crate) fn open(live: &Live) -> Result<Sender, String> {
+    let engines = ringtap_capture::ENGINES.iter();
+    let prefixed = live.device.split_once(':');
+    let name = match prefixed {
+        Some((engine, name)) if engines.into_iter().any(|known| known.name == engine) => name,
+        _ => &live.device,
+    };
+    let options = SendOptions {
+        qdisc_bypass: false,
+        ..SendOptions::default()
+    };
+    Sender::open(name, &options).map_err(|error| error.to_string())
+}
+
+fn inject(handle: &Pcap, data: *const c_void, len: usize) -> c_int {
+    let opened = match handle.activated() {
+        Ok(opened) => opened,
+        Err(code) => return code,
+    };
+    let live = match &opened.kind {
+        Kind::Dead => return handle.fail("Packets can't be sent on a pcap_open_dead pcap_t"),
+        Kind::Offline(_) => return handle.fail("Sending packets isn't supported on savefiles"),
+        Kind::Live(live) => live,
+    };
+    let Ok(most) = c_int::try_from(len) else {
+        return handle.fail(format!("More than {} bytes cannot be injected", c_int::MAX));
+    };
+    let frame: &[u8] = if data.is_null() {
+        &[]
+    } else {
+        // SAFETY: C's contract: there are that many bytes.
+        unsafe { std::slice::from_raw_parts(data.cast(), len) }
+    };
+    match send(handle, live, frame) {
+        Ok(sent) => c_int::try_from(sent).unwrap_or(most),
+        Err(message) => handle.fail(message),
+    }
+}
+
+export! {
+    /// Sends a packet. The bytes sent, or -1.
+    fn pcap_inject(handle: Option<&Pcap>, data: *const c_void, len: usize) -> c_int {
+        handle.map_or(code::ERROR, |handle| inject(handle, data, len))
+    } else code::ERROR;
+
+    /// Sends a packet. 0, or -1.
+    fn pcap_sendpacket(handle: Option<&Pcap>, data: *const c_void, len: c_int) -> c_int {
+        let Some(handle) = handle else { return code::ERROR };
+        let Ok(len) = usize::try_from(len) else {
+            return handle.fail("The number of bytes to be sent is negative");
+        };
+        inject(handle, data, len).min(0)
+    } else code::ERROR;
+}

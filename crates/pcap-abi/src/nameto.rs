@@ -1,0 +1,334 @@
+//! Names to numbers: the `pcap_nameto*` family, hardware addresses, and the table of protocols that
+//! libpcap exports.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, c_uchar, c_ushort};
+use std::ptr;
+
+use libc::FILE;
+use ringtap_sys::resolve::SystemNames;
+
+use crate::boundary::export;
+use crate::memory;
+use crate::stdio::Stream;
+use crate::text::CText;
+
+/// `PROTO_UNDEF`.
+const UNDEFINED: c_int = -1;
+const TCP: c_int = 6;
+const UDP: c_int = 17;
+
+/// `struct eproto` of libpcap.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct EtherProtocol {
+    name: *const c_char,
+    number: c_ushort,
+}
+
+// SAFETY: the names are static and not written to.
+unsafe impl Sync for EtherProtocol {}
+
+const fn row(name: &'static std::ffi::CStr, number: c_ushort) -> EtherProtocol {
+    let name = name.as_ptr();
+    EtherProtocol { name, number }
+}
+
+/// The protocols over Ethernet that expressions know by name, up to an entry without a name.
+#[unsafe(no_mangle)]
+pub(crate) static eproto_db: [EtherProtocol; 13] = [
+    row(c"aarp", 0x80f3),
+    row(c"arp", 0x0806),
+    row(c"atalk", 0x809b),
+    row(c"decnet", 0x6003),
+    row(c"ip", 0x0800),
+    row(c"ip6", 0x86dd),
+    row(c"lat", 0x6004),
+    row(c"loopback", 0x9000),
+    row(c"mopdl", 0x6001),
+    row(c"moprc", 0x6002),
+    row(c"rarp", 0x8035),
+    row(c"sca", 0x6007),
+    EtherProtocol {
+        name: ptr::null(),
+        number: 0,
+    },
+];
+
+/// Service access points of LLC that have names.
+const LLC: [(&[u8], c_int); 4] = [
+    (b"iso", 0xfe),
+    (b"stp", 0x42),
+    (b"ipx", 0xe0),
+    (b"netbeui", 0xf0),
+];
+
+/// `struct pcap_etherent`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct EtherEntry {
+    address: [c_uchar; 6],
+    name: [c_char; 122],
+}
+
+unsafe extern "C" {
+    fn gethostbyname(name: *const c_char) -> *mut libc::hostent;
+}
+
+thread_local! {
+    static ENTRY: RefCell<EtherEntry> = const {
+        RefCell::new(EtherEntry { address: [0; 6], name: [0; 122] })
+    };
+}
+
+/// A port by number or name, with the protocol that has it: undefined where more than one has.
+fn port(name: &str) -> Option<(c_int, c_int)> {
+    if name.is_empty() {
+        return Some((0, UNDEFINED));
+    }
+    if let Ok(number) = name.parse::<u32>() {
+        let [low, high, ..] = number.to_le_bytes();
+        return Some((u16::from_le_bytes([low, high]).into(), UNDEFINED));
+    }
+    let services = SystemNames::new().service(name).ok()?;
+    let of = |protocol: &str| services.iter().find(|service| service.protocol == protocol);
+    match (of("tcp"), of("udp")) {
+        (Some(tcp), Some(udp)) if tcp.port == udp.port => Some((tcp.port.into(), UNDEFINED)),
+        (Some(tcp), _) => Some((tcp.port.into(), TCP)),
+        (None, Some(udp)) => Some((udp.port.into(), UDP)),
+        (None, None) => None,
+    }
+}
+
+/// Two ports with a dash between them.
+fn ports(text: &str) -> Option<(c_int, c_int, c_int)> {
+    // A service's name may have dashes of its own: each is tried.
+    text.match_indices('-').find_map(|(at, dash)| {
+        let (first, last) = (port(&text[..at])?, port(&text[at + dash.len()..])?);
+        let protocol = if first.1 == last.1 {
+            first.1
+        } else {
+            UNDEFINED
+        };
+        Some((first.0, last.0, protocol))
+    })
+}
+
+/// Bytes of a hardware address: pairs of hexadecimal digits, or single ones before separators.
+fn hardware_address(text: &[u8]) -> [u8; 6] {
+    let mut address = [0; 6];
+    let mut rest = text;
+    for byte in &mut address {
+        while let [b':' | b'.' | b'-', after @ ..] = rest {
+            rest = after;
+        }
+        let digit = |text: &[u8]| text.first().and_then(|&c| (c as char).to_digit(16));
+        let Some(high) = digit(rest) else { break };
+        rest = &rest[1..];
+        let value = match digit(rest) {
+            Some(low) => {
+                rest = &rest[1..];
+                high << 4 | low
+            }
+            None => high,
+        };
+        *byte = u8::try_from(value).unwrap_or(0);
+    }
+    address
+}
+
+fn allocated(address: [u8; 6]) -> *mut c_uchar {
+    memory::array(&address).unwrap_or(ptr::null_mut())
+}
+
+/// The next line of a file in the format of ethers(5) that has an address and a name.
+fn next_entry(stream: Stream) -> Option<EtherEntry> {
+    while let Some(line) = stream.line() {
+        let text = String::from_utf8_lossy(&line);
+        let mut fields = text
+            .split('#')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace();
+        let (Some(address), Some(name)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        if !address
+            .as_bytes()
+            .first()
+            .is_some_and(u8::is_ascii_hexdigit)
+        {
+            continue;
+        }
+        let mut entry = EtherEntry {
+            address: hardware_address(address.as_bytes()),
+            name: [0; 122],
+        };
+        for (to, &from) in entry.name[..121].iter_mut().zip(name.as_bytes()) {
+            *to = from.cast_signed();
+        }
+        return Some(entry);
+    }
+    None
+}
+
+fn number_of(name: CText<'_>) -> Option<c_int> {
+    let name = name.bytes();
+    eproto_db.iter().find_map(|entry| {
+        if entry.name.is_null() {
+            return None;
+        }
+        // SAFETY: the table's names are strings.
+        let known = unsafe { std::ffi::CStr::from_ptr(entry.name) };
+        (known.to_bytes() == name).then_some(entry.number.into())
+    })
+}
+
+export! {
+    /// The IPv4 addresses of a host, in the machine's byte order, up to a null.
+    fn pcap_nametoaddr(name: CText<'_>) -> *mut *mut u32 {
+        let Some(name) = name.get() else { return ptr::null_mut() };
+        // SAFETY: the argument is a string. The answer is null or a host, whose list of addresses
+        // ends with a null; it is this thread's until the next such call.
+        unsafe {
+            let host = gethostbyname(name.as_ptr());
+            if host.is_null() || (*host).h_addrtype != libc::AF_INET {
+                return ptr::null_mut();
+            }
+            let list = (*host).h_addr_list.cast::<*mut u32>();
+            let mut each = list;
+            while !(*each).is_null() {
+                let address = (*each).read_unaligned();
+                (*each).write_unaligned(u32::from_be(address));
+                each = each.add(1);
+            }
+            list
+        }
+    } else ptr::null_mut();
+
+    /// The addresses of a host, to be freed by `freeaddrinfo`.
+    fn pcap_nametoaddrinfo(name: CText<'_>) -> *mut libc::addrinfo {
+        let Some(name) = name.get() else { return ptr::null_mut() };
+        // SAFETY: all-zero bytes are a valid `addrinfo`.
+        let mut hints: libc::addrinfo = unsafe { std::mem::zeroed() };
+        hints.ai_socktype = libc::SOCK_STREAM;
+        hints.ai_protocol = libc::IPPROTO_TCP;
+        let mut found = ptr::null_mut();
+        // SAFETY: a string, hints and a place for the answer, all of which outlive the call.
+        let failed = unsafe {
+            libc::getaddrinfo(name.as_ptr(), ptr::null(), &raw const hints, &raw mut found)
+        };
+        if failed == 0 { found } else { ptr::null_mut() }
+    } else ptr::null_mut();
+
+    /// The number of a network, 0 for none.
+    fn pcap_nametonetaddr(name: CText<'_>) -> u32 {
+        let name = name.str().unwrap_or_default();
+        SystemNames::new().network(name).ok().flatten().unwrap_or(0)
+    } else 0;
+
+    /// The port and the protocol of a service: 1, or 0 where there is none.
+    fn pcap_nametoport(
+        name: CText<'_>, number: Option<&mut c_int>, protocol: Option<&mut c_int>,
+    ) -> c_int {
+        let (Some(number), Some(protocol)) = (number, protocol) else { return 0 };
+        match port(name.str().unwrap_or_default()) {
+            Some(found) => {
+                (*number, *protocol) = found;
+                1
+            }
+            None => 0,
+        }
+    } else 0;
+
+    /// The ports of a range and the protocol of both: 1, or 0 where it is none.
+    fn pcap_nametoportrange(
+        name: CText<'_>,
+        first: Option<&mut c_int>,
+        last: Option<&mut c_int>,
+        protocol: Option<&mut c_int>,
+    ) -> c_int {
+        let (Some(first), Some(last), Some(protocol)) = (first, last, protocol) else { return 0 };
+        match ports(name.str().unwrap_or_default()) {
+            Some(found) => {
+                (*first, *last, *protocol) = found;
+                1
+            }
+            None => 0,
+        }
+    } else 0;
+
+    /// The number of a protocol over IP, or -1.
+    fn pcap_nametoproto(name: CText<'_>) -> c_int {
+        let name = name.str().unwrap_or_default();
+        let found = SystemNames::new().protocol(name).ok().flatten();
+        found.map_or(UNDEFINED, c_int::from)
+    } else UNDEFINED;
+
+    /// The number of a protocol over Ethernet, or -1.
+    fn pcap_nametoeproto(name: CText<'_>) -> c_int {
+        number_of(name).unwrap_or(UNDEFINED)
+    } else UNDEFINED;
+
+    /// The service access point of LLC with that name, or -1.
+    fn pcap_nametollc(name: CText<'_>) -> c_int {
+        let name = name.bytes();
+        LLC.iter().find(|row| row.0 == name).map_or(UNDEFINED, |row| row.1)
+    } else UNDEFINED;
+
+    /// The next entry of a file in the format of ethers(5), in memory that the next call of the
+    /// thread uses again; null at its end.
+    fn pcap_next_etherent(file: *mut FILE) -> *mut EtherEntry {
+        let Some(entry) = Stream::of(file).and_then(next_entry) else {
+            return ptr::null_mut();
+        };
+        ENTRY.with_borrow_mut(|place| {
+            *place = entry;
+            ptr::from_mut(place)
+        })
+    } else ptr::null_mut();
+
+    /// The hardware address of a host, of 6 bytes that `free` frees; null where it is not known.
+    fn pcap_ether_hostton(name: CText<'_>) -> *mut c_uchar {
+        let name = name.str().unwrap_or_default();
+        SystemNames::new().ether(name).ok().flatten().map_or(ptr::null_mut(), allocated)
+    } else ptr::null_mut();
+
+    /// A hardware address of 6 bytes that `free` frees.
+    fn pcap_ether_aton(text: CText<'_>) -> *mut c_uchar {
+        text.get().map_or(ptr::null_mut(), |text| allocated(hardware_address(text.to_bytes())))
+    } else ptr::null_mut();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_addresses_have_many_forms() {
+        for text in [
+            "0:1b:2:3:4:5",
+            "00-1b-02-03-04-05",
+            "001b.0203.0405",
+            "001b02030405",
+        ] {
+            assert_eq!(
+                hardware_address(text.as_bytes()),
+                [0, 0x1b, 2, 3, 4, 5],
+                "{text}"
+            );
+        }
+        assert_eq!(hardware_address(b"01:02"), [1, 2, 0, 0, 0, 0]);
+        assert_eq!(hardware_address(b"zz"), [0; 6]);
+    }
+
+    #[test]
+    fn ports_are_numbers_or_names() {
+        assert_eq!(port("80"), Some((80, UNDEFINED)));
+        assert_eq!(port("99999"), Some((34463, UNDEFINED)));
+        assert_eq!(port("no such service"), None);
+        assert_eq!(ports("80-90"), Some((80, 90, UNDEFINED)));
+        assert_eq!(ports("-5"), Some((0, 5, UNDEFINED)));
+        assert_eq!(ports("80"), None);
+    }
+}
