@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringtap_sys::Error;
 use ringtap_sys::privileges::Capability;
 
-use super::{Rejection, Result};
+use super::{Rejection, Result, Template};
 use crate::source::Waker;
 
 /// Hands frames to one interface.
@@ -22,6 +22,24 @@ pub trait BackEnd: Send {
     /// # Errors
     /// The first frame was not taken, and why.
     fn send(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused>;
+
+    /// Makes ready to [`BackEnd::generate`] frames of a template, from number 0 on.
+    ///
+    /// # Errors
+    /// The kernel does not take what that needs.
+    fn prepare(&mut self, template: &Template) -> Result<()>;
+
+    /// Makes and hands over up to so many frames of the template that was prepared, the first of
+    /// which has the number `first`: the one behind the last that was taken. Returns how many.
+    ///
+    /// # Errors
+    /// The first frame was not taken, and why.
+    fn generate(&mut self, first: u64, count: usize) -> std::result::Result<usize, Refused>;
+
+    /// How late frames may be because of how the back-end works.
+    fn tolerance(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Waits until frames may be taken again, the waker is used, or the time is over.
     ///
@@ -69,10 +87,14 @@ pub enum Refused {
 pub enum BackEndKind {
     /// AF_PACKET, batches by sendmmsg(2), past the queueing discipline.
     Packet,
+    /// Frames that the kernel repeats and a program varies (`BPF_PROG_RUN`), handed to the driver
+    /// without a socket buffer.
+    Live,
 }
 
 /// Every back-end by the name that a device may ask for.
-pub const BACK_ENDS: [(&str, BackEndKind); 1] = [("packet", BackEndKind::Packet)];
+pub const BACK_ENDS: [(&str, BackEndKind); 2] =
+    [("packet", BackEndKind::Packet), ("live", BackEndKind::Live)];
 
 impl BackEndKind {
     /// Its name.
@@ -80,6 +102,7 @@ impl BackEndKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Packet => "packet",
+            Self::Live => "live",
         }
     }
 
@@ -88,6 +111,7 @@ impl BackEndKind {
     pub const fn verb(self) -> &'static str {
         match self {
             Self::Packet => "sent",
+            Self::Live => "handed to the driver",
         }
     }
 }

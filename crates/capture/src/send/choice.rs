@@ -1,9 +1,13 @@
 //! Which back-end sends, and why.
 
+use super::live::{self, LiveBackEnd};
 use super::packet::PacketBackEnd;
-use super::{BACK_ENDS, BackEnd, BackEndKind, Result, SendError, SendOptions};
+use super::{BACK_ENDS, BackEnd, BackEndKind, Demand, Result, SendError, SendOptions};
 use crate::Error;
 use crate::hook::HookDevice;
+
+/// The rate from which on live frames are chosen, in packets per second.
+const WORTH_LIVE: f64 = 200_000.0;
 
 /// An interface with the back-end that was chosen for it.
 pub(super) struct Opened {
@@ -16,21 +20,61 @@ pub(super) struct Opened {
 pub(super) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
     let (kind, name) = parse(given)?;
     let device = find(name, given)?;
-    let (kind, reason) = match kind {
-        Some(kind) => (kind, "it was asked for".to_owned()),
-        None => (
-            BackEndKind::Packet,
-            "it takes any frame on any interface".to_owned(),
+    let chosen = match kind {
+        Some(kind) => (
+            of_kind(kind, &device, options)?,
+            "it was asked for".to_owned(),
         ),
+        None => automatic(&device, options)?,
     };
-    let back_end: Box<dyn BackEnd> = match kind {
-        BackEndKind::Packet => Box::new(PacketBackEnd::open(&device, options)?),
-    };
+    let (back_end, reason) = chosen;
     Ok(Opened {
         device,
         back_end,
         reason,
     })
+}
+
+fn of_kind(
+    kind: BackEndKind,
+    device: &HookDevice,
+    options: &SendOptions,
+) -> Result<Box<dyn BackEnd>> {
+    Ok(match kind {
+        BackEndKind::Packet => Box::new(PacketBackEnd::open(device, options)?),
+        BackEndKind::Live => Box::new(LiveBackEnd::open(device)?),
+    })
+}
+
+/// The back-end that suits best, and why: live frames for much generated traffic where they can be
+/// had, else AF_PACKET.
+fn automatic(device: &HookDevice, options: &SendOptions) -> Result<(Box<dyn BackEnd>, String)> {
+    let reason = match &options.demand {
+        None => "it takes any frame on any interface".to_owned(),
+        Some(demand) if demand.longest > live::LONGEST => {
+            format!("live frames have at most {} bytes", live::LONGEST)
+        }
+        Some(Demand {
+            per_second: Some(rate),
+            ..
+        }) if *rate < WORTH_LIVE => "at this rate it keeps to the schedule best".to_owned(),
+        Some(_) => match LiveBackEnd::open(device) {
+            Ok(back_end) => {
+                let reason = "frames made in the kernel, and a driver that takes them".to_owned();
+                return Ok((Box::new(back_end), reason));
+            }
+            Err(
+                error @ (SendError::Unsuitable { .. }
+                | SendError::NotPermitted { .. }
+                | SendError::Bpf { .. }),
+            ) => {
+                format!("not live: {error}")
+            }
+            Err(error) => return Err(error),
+        },
+    };
+    let back_end = PacketBackEnd::open(device, options)?;
+    Ok((Box::new(back_end), reason))
 }
 
 /// The back-end and the interface that a device names. An interface's own name may hold a colon, if

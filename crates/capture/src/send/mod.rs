@@ -25,18 +25,26 @@
 mod back_end;
 mod choice;
 mod error;
+mod frames;
+mod generate;
+mod live;
 mod pace;
 mod packet;
 mod queue;
 mod report;
 mod run;
+mod template;
 
 pub use back_end::{BACK_ENDS, BackEnd, BackEndKind, Refused};
 pub use error::{Rejection, Result, SendError};
+pub use generate::{Arrivals, Generation};
 pub use pace::Lateness;
 pub use queue::{Outgoing, QueueFull, Queued, RECORD_BYTES, SendQueue};
 pub use report::{Rejected, Report};
 pub use run::{Progress, Run};
+pub use template::{
+    MARK, MOST_FLOWS, MOST_SIZES, Marked, SMALLEST, Template, TemplateOptions, read_mark,
+};
 
 use std::time::Duration;
 
@@ -90,6 +98,17 @@ pub struct SendOptions {
     pub qdisc_bypass: bool,
     /// Send before the device has all processed: memory of the socket in bytes (AF_PACKET).
     pub buffer: Option<u32>,
+    /// What is to be generated, for the choice of a back-end: nothing for packets that are given.
+    pub demand: Option<Demand>,
+}
+
+/// Traffic that is to be generated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// Bytes of the longest frame.
+    pub longest: usize,
+    /// Packets per second; nothing for as many as can be.
+    pub per_second: Option<f64>,
 }
 
 impl Default for SendOptions {
@@ -100,6 +119,7 @@ impl Default for SendOptions {
             patience: Duration::from_secs(1),
             qdisc_bypass: true,
             buffer: None,
+            demand: None,
         }
     }
 }

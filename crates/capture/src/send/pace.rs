@@ -154,9 +154,11 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    pub(super) fn new(schedule: &Schedule) -> Self {
+    /// The back-end's own tolerance counts where it is larger.
+    pub(super) fn new(schedule: &Schedule, tolerance: Duration) -> Self {
+        let tolerance = u64::try_from(tolerance.as_nanos()).unwrap_or(u64::MAX);
         Self {
-            tolerance: schedule.tolerance(),
+            tolerance: schedule.tolerance().max(tolerance),
             shift: 0,
             guard: Guard::default(),
             late: empty_histogram(),
@@ -323,7 +325,7 @@ mod tests {
 
     /// Runs a schedule on a made-up clock that stands still at times; returns when packets left.
     fn simulate(timing: Timing, dues: &[u64], stalls: &[(usize, u64)]) -> (Vec<u64>, Lateness) {
-        let mut pacer = Pacer::new(&Schedule::new(timing).expect("valid"));
+        let mut pacer = Pacer::new(&Schedule::new(timing).expect("valid"), Duration::ZERO);
         let (mut now, mut left) = (0, Vec::new());
         for (index, &due) in dues.iter().enumerate() {
             now = u64::max(now, pacer.not_before(due));

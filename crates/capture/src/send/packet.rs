@@ -6,18 +6,24 @@ use std::time::Duration;
 use ringtap_sys::packet::{self, SenderOptions};
 use ringtap_sys::poll::{self, Interest};
 
-use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, SendOptions};
+use super::frames::Frames;
+use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, SendOptions, Template};
 use crate::hook::HookDevice;
 use crate::source::Waker;
 
 /// A queue that is full says nothing when it no longer is.
 const FULL_PAUSE: Duration = Duration::from_micros(50);
 
+/// Generated frames that are made for one call: few enough to stay in the processor's cache, and to
+/// have a true time.
+const GENERATED: usize = 64;
+
 /// The socket.
 pub(super) struct PacketBackEnd {
     socket: packet::Sender,
     /// Whether the driver's queue was full at the last call; else it was the socket's memory.
     is_queue_full: bool,
+    made: Frames,
 }
 
 impl PacketBackEnd {
@@ -31,6 +37,7 @@ impl PacketBackEnd {
         Ok(Self {
             socket: socket.map_err(|source| SendError::of_call(&device.name, source))?,
             is_queue_full: false,
+            made: Frames::default(),
         })
     }
 }
@@ -59,6 +66,18 @@ impl BackEnd for PacketBackEnd {
                 packet::Refused::Failed(error) => Refused::Failed(error),
             }
         })
+    }
+
+    fn prepare(&mut self, template: &Template) -> Result<()> {
+        self.made.prepare(template, GENERATED);
+        Ok(())
+    }
+
+    fn generate(&mut self, first: u64, count: usize) -> std::result::Result<usize, Refused> {
+        let mut made = std::mem::take(&mut self.made);
+        let sent = made.with(first, count, |frames| self.send(frames));
+        self.made = made;
+        sent
     }
 
     fn wait(&mut self, waker: &Waker, limit: Duration) -> Result<()> {

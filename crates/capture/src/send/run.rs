@@ -7,15 +7,20 @@ use std::time::{Duration, Instant};
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::sched::TimerSlack;
 
+use super::generate::{Generation, Times};
 use super::pace::{Pacer, Schedule};
 use super::report::{NAMED, Rejected};
-use super::{OnRejected, Outgoing, Refused, Rejection, Report, Result, SendError, Sender, Timing};
+use super::{
+    OnRejected, Outgoing, Refused, Rejection, Report, Result, SendError, Sender, Template, Timing,
+};
 
 /// Frames that are collected before a back-end is called, at most.
 const BATCH: usize = 256;
 /// How long before a packet's time sleeping ends and spinning begins: bounds, in nanoseconds.
 const SPIN_LEAST: u64 = 30_000;
 const SPIN_MOST: u64 = 500_000;
+/// How often progress is told, in nanoseconds.
+const LOOK: u64 = 100_000_000;
 /// A wait is cut into pieces, so that progress can be asked for.
 const LONGEST_SLEEP: u64 = 200_000_000;
 
@@ -56,7 +61,7 @@ impl<'s> Run<'s> {
         let schedule = Schedule::new(timing)?;
         let slack = schedule.is_timed().then(TimerSlack::least).transpose()?;
         Ok(Self {
-            pacer: Pacer::new(&schedule),
+            pacer: Pacer::new(&schedule, sender.back_end.tolerance()),
             sender,
             schedule,
             clock: Clock::default(),
@@ -105,6 +110,118 @@ impl<'s> Run<'s> {
             batch.len += 1;
         }
         self.flush(&mut batch)
+    }
+
+    /// Makes the back-end ready to generate frames.
+    pub(super) fn prepare(&mut self, template: &Template) -> Result<()> {
+        self.sender.back_end.prepare(template)
+    }
+
+    /// Generates frames until there are enough, the time is over, or the waker was used.
+    pub(super) fn generate(
+        &mut self,
+        template: &Template,
+        times: &mut Times,
+        generation: &Generation,
+        each: &mut dyn FnMut(&Progress),
+    ) -> ControlFlow<()> {
+        let end = generation.duration.map_or(u64::MAX, |duration| {
+            u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+        });
+        let count = generation.count.unwrap_or(u64::MAX);
+        let batch = self.sender.back_end.batch();
+        let timed = self.schedule.is_timed();
+        self.clock.start();
+        let (mut number, mut next_look) = (0, 0);
+        // The due time of the packet `number`.
+        let mut due = times.due(0);
+        while number < count && due < end {
+            let left = usize::try_from(count - number).unwrap_or(usize::MAX);
+            let mut ready = left.min(batch);
+            if timed {
+                let time = self.pacer.not_before(due);
+                if time > self.clock.read() {
+                    self.wait_until(time)?;
+                }
+                self.pacer.sent(due, self.clock.now);
+                ready = self.take_due(times, number, &mut due, (ready, end));
+            } else if self.clock.read() >= end {
+                break;
+            }
+            self.hand_over(template, number, ready)?;
+            number += ready as u64;
+            if self.clock.now >= next_look {
+                next_look = self.clock.now + LOOK;
+                each(&self.progress());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes what is due now, from the packet `number` on, whose due time is `due`: at least that
+    /// one, at most `limits.0`, none that is due at `limits.1`. Leaves the next due time.
+    fn take_due(
+        &mut self,
+        times: &mut Times,
+        number: u64,
+        due: &mut u64,
+        limits: (usize, u64),
+    ) -> usize {
+        let now = self.clock.now;
+        let mut taken = 0;
+        loop {
+            self.pacer.take(*due, now);
+            taken += 1;
+            *due = times.due(number + taken as u64);
+            let is_last = taken >= limits.0 || *due >= limits.1;
+            if is_last || self.pacer.not_before(*due) > now {
+                return taken;
+            }
+        }
+    }
+
+    /// Has so many frames made and handed over.
+    fn hand_over(&mut self, template: &Template, first: u64, count: usize) -> ControlFlow<()> {
+        let (mut number, mut left) = (first, count);
+        let mut full_since = None;
+        while left > 0 {
+            if self.sender.waker.is_pending() {
+                return self.stop();
+            }
+            match self.sender.back_end.generate(number, left) {
+                Ok(sent) => {
+                    let sent = sent.min(left);
+                    self.report.packets += sent as u64;
+                    self.report.bytes += template.bytes(number, sent as u64);
+                    self.done += sent as u64;
+                    number += sent as u64;
+                    left -= sent;
+                    full_since = None;
+                }
+                // Others of the sizes may be rejected too, but that is no load.
+                Err(Refused::Rejected(reason)) => {
+                    let len = usize::try_from(template.bytes(number, 1)).unwrap_or(usize::MAX);
+                    return self.fail(SendError::Rejected {
+                        device: self.sender.device.clone(),
+                        len: len.max(template.longest()),
+                        reason,
+                    });
+                }
+                Err(Refused::QueueFull) => {
+                    self.report.queue_full += 1;
+                    self.wait_for_room(&mut full_since)?;
+                }
+                Err(Refused::NoRoom) => {
+                    self.report.no_room += 1;
+                    self.wait_for_room(&mut full_since)?;
+                }
+                Err(Refused::Failed(error)) => {
+                    let device = &self.sender.device;
+                    return self.fail(SendError::of_call(device, error));
+                }
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     /// The times of the packets that follow begin anew: the first of them is due together with the

@@ -6,6 +6,7 @@
 
 mod faults;
 mod frames;
+mod generate;
 mod support;
 
 use ringtap_testkit::{Need, alloc, suite, test};
@@ -15,6 +16,7 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 
 fn main() -> std::process::ExitCode {
     let root = &[Need::Root];
+    let live = &[Need::Root, Need::Kernel(6, 3)];
     suite(vec![
         test(
             "queue_arrives_byte_for_byte",
@@ -41,6 +43,15 @@ fn main() -> std::process::ExitCode {
             root,
             faults::full_queue_is_counted_as_the_device_does,
         ),
+        test(
+            "live_frames_are_those_of_the_template",
+            live,
+            generate::live,
+        ),
+        test("generated_frames_arrive", root, generate::packet),
+        test("live_repeats_one_frame", live, generate::repeats),
+        test("choices_have_reasons", live, generate::choices),
+        test("generation_ends_in_time", live, generate::ends),
         test("device_goes_midway", root, faults::device_goes_midway),
     ])
 }

@@ -24,6 +24,8 @@ pub enum Helper {
     /// Gives an XDP packet room for metadata in front of it: context, bytes (negative) → 0 or a
     /// negative error.
     XdpAdjustMeta,
+    /// Moves the end of an XDP packet: context, bytes → 0 or a negative error.
+    XdpAdjustTail,
     /// Redirects through a map: map, key, flags → verdict.
     RedirectMap,
     /// Writes a record to a ring buffer: map, data, size, flags (5.8).
@@ -38,7 +40,7 @@ pub enum Helper {
     KtimeGetTaiNs,
 }
 
-const ALL: [Helper; 15] = [
+const ALL: [Helper; 16] = [
     Helper::MapLookupElem,
     Helper::KtimeGetNs,
     Helper::GetPrandomU32,
@@ -48,6 +50,7 @@ const ALL: [Helper; 15] = [
     Helper::SkbLoadBytes,
     Helper::XdpAdjustHead,
     Helper::XdpAdjustMeta,
+    Helper::XdpAdjustTail,
     Helper::RedirectMap,
     Helper::RingbufOutput,
     Helper::KtimeGetCoarseNs,
@@ -70,6 +73,7 @@ impl Helper {
             Self::SkbLoadBytes => 26,
             Self::XdpAdjustHead => 44,
             Self::XdpAdjustMeta => 54,
+            Self::XdpAdjustTail => 65,
             Self::RedirectMap => 51,
             Self::RingbufOutput => 130,
             Self::KtimeGetCoarseNs => 160,
@@ -92,6 +96,7 @@ impl Helper {
             Self::SkbLoadBytes => "bpf_skb_load_bytes",
             Self::XdpAdjustHead => "bpf_xdp_adjust_head",
             Self::XdpAdjustMeta => "bpf_xdp_adjust_meta",
+            Self::XdpAdjustTail => "bpf_xdp_adjust_tail",
             Self::RedirectMap => "bpf_redirect_map",
             Self::RingbufOutput => "bpf_ringbuf_output",
             Self::KtimeGetCoarseNs => "bpf_ktime_get_coarse_ns",

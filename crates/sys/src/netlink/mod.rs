@@ -23,6 +23,7 @@ pub use configure::{LinkOptions, Netlink, Veth};
 pub use counters::Counters;
 pub use link::{Link, OperationalState, Vlan, XdpMode, XdpProgram};
 pub use name::{ALTNAME_MAX, NAME_MAX, Name, escape};
+pub use netdev::XdpFeatures;
 pub use traffic_control::BpfFilter;
 
 /// Why a netlink request failed.

@@ -14,11 +14,24 @@ const FAMILY_NAME: u16 = 2;
 /// `NETDEV_CMD_DEV_GET` and its attributes.
 const GET_DEVICE: u8 = 1;
 const IFINDEX: u16 = 1;
+const XDP_FEATURES: u16 = 3;
 const RX_METADATA: u16 = 5;
 /// `NETDEV_XDP_RX_METADATA_VLAN_TAG` (6.8).
-const RX_VLAN_TAG: u8 = 1 << 2;
+const RX_VLAN_TAG: u64 = 1 << 2;
+/// `NETDEV_XDP_ACT_NDO_XMIT` and `NETDEV_XDP_ACT_XSK_ZEROCOPY`.
+const NDO_XMIT: u64 = 1 << 2;
+const ZERO_COPY: u64 = 1 << 3;
 /// `struct genlmsghdr`: command, version, reserved.
 const BODY_LEN: usize = 4;
+
+/// What a driver offers to XDP programs beside running them (6.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpFeatures {
+    /// Frames that a program elsewhere redirects to it are sent.
+    pub takes_redirected: bool,
+    /// Packets and AF_XDP sockets share memory, without a copy.
+    pub zero_copy: bool,
+}
 
 impl Netlink {
     /// Whether the driver tells XDP programs the VLAN tag that it took out of a packet; false also
@@ -28,33 +41,46 @@ impl Netlink {
     /// # Errors
     /// The socket cannot be made, or the answer is malformed.
     pub fn xdp_knows_vlan_tags(index: u32) -> Result<bool> {
-        let mut socket = Socket::open_for(libc::NETLINK_GENERIC)?;
-        let Some(family) = family(&mut socket)? else {
-            return Ok(false);
-        };
-        let mut request = request((family, "NETDEV_CMD_DEV_GET"), GET_DEVICE);
-        request.number(IFINDEX, index);
-        let Ok(records) = socket.execute(request) else {
-            return Ok(false);
-        };
-        let mut knows = false;
-        for record in records.iter().filter(|record| record.kind == family) {
-            let attributes = Attributes::after(&record.payload, BODY_LEN, "netdev")?;
-            attributes.each(|attribute| {
-                if attribute.kind == RX_METADATA {
-                    // 64 bits in host order, of which the lowest are in use.
-                    let low = if cfg!(target_endian = "little") {
-                        attribute.value.first()
-                    } else {
-                        attribute.value.last()
-                    };
-                    knows = low.is_some_and(|bits| bits & RX_VLAN_TAG != 0);
-                }
-                Ok(())
-            })?;
-        }
-        Ok(knows)
+        let bits = device_bits(index, RX_METADATA)?;
+        Ok(bits.is_some_and(|bits| bits & RX_VLAN_TAG != 0))
     }
+
+    /// What the driver offers to XDP programs as it is set up now; `None` where the kernel does not
+    /// say. Needs no privilege. Speaks for the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// As [`Netlink::xdp_knows_vlan_tags`].
+    pub fn xdp_features(index: u32) -> Result<Option<XdpFeatures>> {
+        let bits = device_bits(index, XDP_FEATURES)?;
+        Ok(bits.map(|bits| XdpFeatures {
+            takes_redirected: bits & NDO_XMIT != 0,
+            zero_copy: bits & ZERO_COPY != 0,
+        }))
+    }
+}
+
+/// An attribute of 64 bits of a device; `None` where the kernel has none.
+fn device_bits(index: u32, kind: u16) -> Result<Option<u64>> {
+    let mut socket = Socket::open_for(libc::NETLINK_GENERIC)?;
+    let Some(family) = family(&mut socket)? else {
+        return Ok(None);
+    };
+    let mut request = request((family, "NETDEV_CMD_DEV_GET"), GET_DEVICE);
+    request.number(IFINDEX, index);
+    let Ok(records) = socket.execute(request) else {
+        return Ok(None);
+    };
+    let mut bits = None;
+    for record in records.iter().filter(|record| record.kind == family) {
+        let attributes = Attributes::after(&record.payload, BODY_LEN, "netdev")?;
+        attributes.each(|attribute| {
+            if attribute.kind == kind {
+                bits = attribute.value.first_chunk().copied();
+            }
+            Ok(())
+        })?;
+    }
+    Ok(bits.map(u64::from_ne_bytes))
 }
 
 /// The number of the family; `None` before Linux 6.3.

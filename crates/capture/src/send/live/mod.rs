@@ -1,0 +1,328 @@
+//! Back-end `live`: the kernel repeats a frame, and a program varies it (`BPF_PROG_RUN` with
+//! `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18; Documentation/bpf/bpf_prog_run.rst).
+//!
+//! One system call makes thousands of frames, which a program redirects to the driver without a
+//! socket buffer. What it counts was handed to the driver: what the driver has no room for is
+//! dropped there, and told by the driver's own counters only.
+
+mod program;
+
+use std::time::Duration;
+
+use ringtap_sys::bpf::{
+    self, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, Run, XdpMode,
+};
+use ringtap_sys::netlink::Netlink;
+use ringtap_sys::netns::Namespace;
+use ringtap_sys::poll::{self, Interest};
+use ringtap_sys::privileges::Capability;
+use ringtap_sys::tap::Clock;
+use std::os::fd::AsFd;
+
+use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, Template};
+use crate::hook::HookDevice;
+use crate::source::Waker;
+use program::{Maps, state};
+
+/// Frames that one system call makes at most: some 10 ms of work.
+const CALL: usize = 1 << 16;
+/// Frames that the kernel hands on at once.
+const BATCH: u32 = 64;
+/// The longest frame: a page less headroom and tailroom, on 4096-byte pages.
+pub(super) const LONGEST: usize = 3_400;
+/// An Ethernet header with a tag.
+const HEADER: usize = 18;
+const SHORTEST: usize = 14;
+/// Error number of a call that a signal ended.
+const EINTR: i32 = 4;
+
+/// Frames made in the kernel.
+pub(super) struct LiveBackEnd {
+    device: HookDevice,
+    longest: usize,
+    kernel: Kernel,
+    /// Redirects a frame as it is.
+    plain: Loaded,
+    generating: Option<Loaded>,
+    template: Option<Template>,
+}
+
+/// A program with its memory.
+struct Loaded {
+    program: Program,
+    maps: Maps,
+    /// The frame's number as the program counts.
+    number: u64,
+    _anchor: Option<Anchor>,
+}
+
+/// Holds a program attached where no packet comes by: to the loopback device of a network namespace
+/// made for that. The kernel calls attached XDP programs through a dispatcher that it rewrites, and
+/// waits twice for an RCU grace period (tens of milliseconds), for each call of `BPF_PROG_RUN` with a
+/// program that it does not hold already.
+struct Anchor {
+    // Dropped before the namespace that it is in.
+    _link: Link,
+    _namespace: Namespace,
+}
+
+impl Anchor {
+    /// Nothing where that is not permitted (`CAP_SYS_ADMIN`): calls are then slow.
+    fn hold(kernel: &Kernel, program: &Program) -> Option<Self> {
+        /// Loopback is the first device of every namespace.
+        const LOOPBACK: u32 = 1;
+        let namespace = Namespace::new().ok()?;
+        let attach = || Link::xdp(program, kernel, LOOPBACK, XdpMode::Generic);
+        let link = namespace.run(attach).ok()?.ok()?;
+        Some(Self {
+            _link: link,
+            _namespace: namespace,
+        })
+    }
+}
+
+impl LiveBackEnd {
+    pub(super) fn open(device: &HookDevice) -> Result<Self> {
+        if let Some(reason) = obstacle(device)? {
+            return Err(SendError::Unsuitable {
+                device: device.name.clone(),
+                back_end: "live",
+                reason,
+            });
+        }
+        let failed = |source| SendError::Interface {
+            device: device.name.clone(),
+            source,
+        };
+        let mut netlink = Netlink::open().map_err(failed)?;
+        let mtu = netlink.link(&device.name).map_err(failed)?.mtu;
+        let mtu = usize::try_from(mtu).unwrap_or(usize::MAX);
+        let kernel = Kernel::running();
+        let maps = maps(&kernel, device, None)?;
+        let plain = program::plain(&maps)?;
+        Ok(Self {
+            longest: mtu.saturating_add(HEADER).min(LONGEST),
+            plain: Loaded::new(&kernel, device, maps, "ringtap_send", &plain)?,
+            device: device.clone(),
+            kernel,
+            generating: None,
+            template: None,
+        })
+    }
+
+    fn check(&self, len: usize) -> std::result::Result<(), Refused> {
+        if len > self.longest {
+            return Err(Refused::Rejected(Rejection::TooLong));
+        }
+        if len < SHORTEST {
+            return Err(Refused::Rejected(Rejection::Invalid));
+        }
+        Ok(())
+    }
+}
+
+/// Why the kernel or the driver cannot do it.
+pub(super) fn obstacle(device: &HookDevice) -> Result<Option<String>> {
+    let features = Netlink::xdp_features(device.index).map_err(|source| SendError::Interface {
+        device: device.name.clone(),
+        source,
+    })?;
+    Ok(match features {
+        None => Some("the kernel does not say whether the driver takes redirected frames (Linux 6.3)".to_owned()),
+        Some(features) if !features.takes_redirected => Some(
+            "its driver takes no redirected frames (a veth does once its other end has an XDP program or GRO)"
+                .to_owned(),
+        ),
+        Some(_) => None,
+    })
+}
+
+fn bpf_error(device: &HookDevice, source: bpf::Error) -> SendError {
+    const EPERM: i32 = 1;
+    match source {
+        bpf::Error::Call { error, .. } if error.errno() == Some(EPERM) => SendError::NotPermitted {
+            device: device.name.clone(),
+            needed: "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON",
+            source: error,
+        },
+        source => SendError::Bpf {
+            device: device.name.clone(),
+            source,
+        },
+    }
+}
+
+/// The maps, filled; of sizes there are those of the template.
+fn maps(kernel: &Kernel, device: &HookDevice, template: Option<&Template>) -> Result<Maps> {
+    let failed = |source| bpf_error(device, source);
+    let array = |name, value_size| {
+        let kind = MapKind::Array {
+            mmapable: false,
+            inner: false,
+        };
+        Map::create(
+            kernel,
+            &MapSpec {
+                name,
+                kind,
+                value_size,
+                max_entries: 1,
+                numa_node: None,
+                inner: None,
+            },
+        )
+    };
+    let sizes = template
+        .map(program::sizes)
+        .unwrap_or_else(|| vec![0; program::SIZE_BYTES]);
+    let bytes = u32::try_from(sizes.len()).unwrap_or(u32::MAX);
+    let maps = Maps {
+        state: array("gen_state", state::BYTES).map_err(failed)?,
+        sizes: array("gen_sizes", bytes).map_err(failed)?,
+        device: Map::create(
+            kernel,
+            &MapSpec {
+                name: "gen_device",
+                kind: MapKind::DevMap,
+                value_size: 4,
+                max_entries: 1,
+                numa_node: None,
+                inner: None,
+            },
+        )
+        .map_err(failed)?,
+    };
+    maps.sizes.update(0, &sizes).map_err(failed)?;
+    let index = device.index.to_ne_bytes();
+    maps.device.update(0, &index).map_err(failed)?;
+    Ok(maps)
+}
+
+impl Loaded {
+    fn new(
+        kernel: &Kernel,
+        device: &HookDevice,
+        maps: Maps,
+        name: &str,
+        code: &[u64],
+    ) -> Result<Self> {
+        let kind = ProgramKind::Xdp { frags: false };
+        let program = Program::load(kernel, name, kind, code);
+        let program = program.map_err(|source| bpf_error(device, source))?;
+        Ok(Self {
+            _anchor: Anchor::hold(kernel, &program),
+            program,
+            maps,
+            number: 0,
+        })
+    }
+
+    /// Has the kernel make so many frames; returns how many it made.
+    fn run(&mut self, frame: &[u8], count: usize) -> std::result::Result<usize, Refused> {
+        let count = count.min(CALL);
+        let outcome = self.program.run(&Run {
+            data: frame,
+            repeat: u32::try_from(count).unwrap_or(1),
+            live_frames: true,
+            batch_size: BATCH,
+            ..Run::default()
+        });
+        let made = self.made()?;
+        match outcome {
+            Ok(_) => Ok(made),
+            // A signal ends the call early.
+            Err(error) if error.errno() == Some(EINTR) && made > 0 => Ok(made),
+            Err(error) if error.errno() == Some(EINTR) => Err(Refused::NoRoom),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// How many frames the program has seen since the last call.
+    fn made(&mut self) -> std::result::Result<usize, Refused> {
+        let mut value = [0; state::BYTES as usize];
+        self.maps.state.lookup(0, &mut value).map_err(failed)?;
+        let number = value.first_chunk().copied().map_or(0, u64::from_ne_bytes);
+        let made = number.wrapping_sub(self.number);
+        self.number = number;
+        Ok(usize::try_from(made).unwrap_or(usize::MAX))
+    }
+}
+
+fn failed(error: bpf::Error) -> Refused {
+    Refused::Failed(match error {
+        bpf::Error::Call { error, .. } => error,
+        other => ringtap_sys::Error::new("bpf(2)", "", std::io::Error::other(other)),
+    })
+}
+
+impl BackEnd for LiveBackEnd {
+    fn kind(&self) -> BackEndKind {
+        BackEndKind::Live
+    }
+
+    fn batch(&self) -> usize {
+        CALL
+    }
+
+    /// A system call for each run of frames that are one and the same.
+    fn send(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused> {
+        let Some(first) = frames.first() else {
+            return Ok(0);
+        };
+        self.check(first.len())?;
+        let same = frames
+            .iter()
+            .take_while(|frame| std::ptr::eq(**frame, *first));
+        self.plain.run(first, same.count())
+    }
+
+    fn prepare(&mut self, template: &Template) -> Result<()> {
+        let device = &self.device;
+        let maps = maps(&self.kernel, device, Some(template))?;
+        let mut value = [0; state::BYTES as usize];
+        let first = template.marked(0);
+        value[..8].copy_from_slice(&first.to_ne_bytes());
+        maps.state
+            .update(0, &value)
+            .map_err(|source| bpf_error(device, source))?;
+        let code = program::generating(template, &maps, Clock::from_tai())?;
+        let mut loaded = Loaded::new(&self.kernel, device, maps, "ringtap_gen", &code)?;
+        loaded.number = first;
+        self.generating = Some(loaded);
+        self.template = Some(template.clone());
+        Ok(())
+    }
+
+    fn generate(&mut self, _first: u64, count: usize) -> std::result::Result<usize, Refused> {
+        let longest = self.template.as_ref().map_or(0, Template::longest);
+        self.check(longest)?;
+        match (&mut self.generating, &self.template) {
+            (Some(loaded), Some(template)) => loaded.run(&template.frame, count),
+            _ => Ok(0),
+        }
+    }
+
+    fn wait(&mut self, waker: &Waker, limit: Duration) -> Result<()> {
+        poll::wait(
+            [Interest::read(waker.as_fd())],
+            Some(limit.min(Duration::from_millis(1))),
+        )?;
+        Ok(())
+    }
+
+    fn tolerance(&self) -> Duration {
+        // A call costs some 30 µs before its first frame.
+        Duration::from_millis(1)
+    }
+
+    fn keeps(&self) -> &'static [Capability] {
+        &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON]
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![
+            "packets count when they are handed to the driver; what it drops then is in its own counters"
+                .to_owned(),
+        ]
+    }
+}

@@ -1,0 +1,214 @@
+//! Generated frames: what the kernel makes is what is written here, and all of it arrives.
+
+use std::time::Duration;
+
+use ringtap_capture::send::{
+    Arrivals, BackEndKind, Demand, Generation, Outgoing, Report, SendError, SendOptions, Sender,
+    Template, TemplateOptions, Timing, read_mark,
+};
+use ringtap_capture::{CaptureOptions, Mode, Next, Source, Timestamp, open};
+use ringtap_testkit::netns::{Side, VethPair};
+
+use crate::support::{drain, frame, receiver};
+
+/// Takes frames in the driver, which makes redirected ones arrive.
+fn stealing(side: &Side) -> Box<dyn Source> {
+    let options = CaptureOptions {
+        timeout: Duration::from_millis(20),
+        mode: Mode::Steal,
+        buffer: 128 << 20,
+        ..CaptureOptions::default()
+    };
+    let device = format!("xdp:{}", side.device);
+    side.run(|| open(&device, &options, None)).unwrap()
+}
+
+fn taken(source: &mut dyn Source) -> Vec<Vec<u8>> {
+    let (mut seen, mut quiet) = (Vec::new(), 0);
+    while quiet < 4 {
+        match source.next().unwrap() {
+            Next::Block(block) => {
+                quiet = 0;
+                seen.extend(block.packets().map(|packet| packet.data.to_vec()));
+            }
+            _ => quiet += 1,
+        }
+    }
+    assert_eq!(source.stats().unwrap().dropped.ring, Some(0));
+    seen
+}
+
+fn generate(side: &Side, device: &str, template: &Template, count: u64) -> Report {
+    side.run(|| {
+        let mut sender = Sender::open(device, &SendOptions::default()).unwrap();
+        let generation = Generation {
+            count: Some(count),
+            duration: None,
+        };
+        // Slow enough that a veth's queue of 256 frames does not overflow.
+        let arrivals = Arrivals::Constant { per_second: 2e5 };
+        sender
+            .generate(template, arrivals, &generation, |_| ())
+            .unwrap()
+    })
+}
+
+/// Each frame, with its number and time taken from itself, is what the template says.
+fn check(template: &Template, run: u16, seen: &[Vec<u8>]) {
+    let mut expected = vec![0; template.longest()];
+    for (number, frame) in (0..).zip(seen) {
+        let mark = read_mark(frame).unwrap();
+        assert_eq!((mark.run, mark.number), (run, number));
+        let len = template.write(number, mark.nanos, &mut expected);
+        assert_eq!(frame, &expected[..len], "frame {number}");
+    }
+}
+
+fn templates() -> Vec<(u16, Template)> {
+    let cases: [(u16, Vec<u16>, u32); 5] = [
+        (0, vec![60], 1),
+        (1, vec![61], 3),
+        (0xffff, vec![60, 590, 61, 1514], 1),
+        (7, (60..=200).collect(), 65_536),
+        (8, vec![1514, 1513], 17),
+    ];
+    let template = |(run, sizes, flows)| {
+        let options = TemplateOptions {
+            sizes,
+            flows,
+            run,
+            ..TemplateOptions::default()
+        };
+        (run, Template::new(&options).unwrap())
+    };
+    cases.into_iter().map(template).collect()
+}
+
+pub(crate) fn live() {
+    let pair = VethPair::new();
+    for (run, template) in templates() {
+        let mut receiver = stealing(&pair.right);
+        let report = generate(&pair.left, "live:veth0", &template, 3_000);
+        assert!(report.error.is_none(), "{report:?}");
+        assert_eq!(
+            (report.packets, report.bytes),
+            (3_000, template.bytes(0, 3_000))
+        );
+        let seen = taken(&mut *receiver);
+        assert_eq!(seen.len(), 3_000);
+        check(&template, run, &seen);
+    }
+}
+
+pub(crate) fn packet() {
+    let pair = VethPair::new();
+    let mut receiver = receiver(&pair.right);
+    for (run, template) in templates() {
+        let report = generate(&pair.left, "packet:veth0", &template, 1_000);
+        assert_eq!(
+            (report.packets, report.bytes),
+            (1_000, template.bytes(0, 1_000))
+        );
+        let seen = drain(&mut *receiver);
+        assert_eq!(seen.len(), 1_000);
+        check(&template, run, &seen);
+    }
+}
+
+pub(crate) fn repeats() {
+    let pair = VethPair::new();
+    let mut receiver = stealing(&pair.right);
+    let frames = [frame(1, 60), frame(2, 1514), vec![0; 3_000], frame(3, 60)];
+    let order = [0, 0, 0, 1, 2, 3, 3, 0];
+    let packets = order.map(|index: usize| Outgoing {
+        timestamp: Timestamp::default(),
+        data: &frames[index],
+    });
+    let report = pair.left.run(|| {
+        let mut sender = Sender::open("live:veth0", &SendOptions::default()).unwrap();
+        sender.transmit(packets, Timing::TopSpeed).unwrap()
+    });
+    assert_eq!((report.packets, report.rejected), (7, 1), "{report:?}");
+    let expected: Vec<_> = [0, 0, 0, 1, 3, 3, 0]
+        .map(|index| frames[index].clone())
+        .into();
+    assert_eq!(taken(&mut *receiver), expected);
+}
+
+pub(crate) fn choices() {
+    let pair = VethPair::new();
+    let choose = |demand| {
+        let options = SendOptions {
+            demand: Some(demand),
+            ..SendOptions::default()
+        };
+        let sender = pair.left.run(|| Sender::open("veth0", &options)).unwrap();
+        let (kind, reason) = sender.back_end();
+        (kind, reason.to_owned())
+    };
+    let much = Demand {
+        longest: 60,
+        per_second: None,
+    };
+    // Without GRO and a program at the other end, the driver takes no redirected frames.
+    let (kind, reason) = choose(much);
+    assert_eq!(kind, BackEndKind::Packet);
+    assert!(reason.contains("takes no redirected frames"), "{reason}");
+    let opened = pair
+        .left
+        .run(|| Sender::open("live:veth0", &SendOptions::default()));
+    assert!(matches!(opened, Err(SendError::Unsuitable { .. })));
+    let _receiver = stealing(&pair.right);
+    assert_eq!(choose(much).0, BackEndKind::Live);
+    for little in [
+        Demand {
+            longest: 9_000,
+            ..much
+        },
+        Demand {
+            per_second: Some(1e3),
+            ..much
+        },
+    ] {
+        assert_eq!(choose(little).0, BackEndKind::Packet, "{little:?}");
+    }
+}
+
+pub(crate) fn ends() {
+    let pair = VethPair::new();
+    let _receiver = stealing(&pair.right);
+    let template = Template::new(&TemplateOptions::default()).unwrap();
+    pair.left.run(|| {
+        for device in ["live:veth0", "packet:veth0"] {
+            let mut sender = Sender::open(device, &SendOptions::default()).unwrap();
+            let generation = Generation {
+                count: None,
+                duration: Some(Duration::from_millis(50)),
+            };
+            let arrivals = Arrivals::Constant { per_second: 1e4 };
+            let report = sender
+                .generate(&template, arrivals, &generation, |_| ())
+                .unwrap();
+            // Due before 50 ms: exactly 500, unless the schedule was moved.
+            assert!(report.packets <= 500, "{report:?}");
+            assert_eq!(report.lateness.packets, report.packets);
+            let waker = sender.waker();
+            waker.wake();
+            let report = sender
+                .generate(
+                    &template,
+                    Arrivals::TopSpeed,
+                    &Generation::default(),
+                    |_| (),
+                )
+                .unwrap();
+            assert!(report.stopped && report.packets == 0, "{report:?}");
+            let bad = Arrivals::Constant { per_second: 0.0 };
+            assert!(
+                sender
+                    .generate(&template, bad, &generation, |_| ())
+                    .is_err()
+            );
+        }
+    });
+}
