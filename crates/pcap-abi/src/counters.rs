@@ -31,7 +31,7 @@ pub(crate) fn of(handle: &Pcap, live: &Live) -> Result<Stats, String> {
 }
 
 /// The lower 32 bits, as the structure has room for; 0 for what is not known.
-fn narrow(count: Option<u64>) -> c_uint {
+pub(crate) fn narrow(count: Option<u64>) -> c_uint {
     let [a, b, c, d, ..] = count.unwrap_or(0).to_le_bytes();
     c_uint::from_le_bytes([a, b, c, d])
 }

@@ -38,9 +38,9 @@ const ANY: &str = "any";
 const ANY_DESCRIPTION: &str = "Pseudo-device that captures on all interfaces";
 
 /// A device as it is told to C.
-struct Device {
-    name: Vec<u8>,
-    description: Option<Vec<u8>>,
+pub(crate) struct Device {
+    pub(crate) name: Vec<u8>,
+    pub(crate) description: Option<Vec<u8>>,
     flags: u32,
     addresses: Vec<Addresses>,
 }
@@ -60,7 +60,20 @@ enum Socket {
     Hardware(libc::sockaddr_ll),
 }
 
-fn all() -> Result<Vec<Device>, Error> {
+impl Device {
+    /// What has a name and a description only.
+    pub(crate) fn plain(name: Vec<u8>, description: Vec<u8>) -> Self {
+        Self {
+            name,
+            description: Some(description),
+            flags: 0,
+            addresses: Vec::new(),
+        }
+    }
+}
+
+/// All devices, in the order in which they are told.
+pub(crate) fn all() -> Result<Vec<Device>, Error> {
     let mut netlink = Netlink::open()?;
     let links = netlink.links()?;
     let addresses = netlink.addresses()?;
@@ -226,7 +239,7 @@ fn allocate(socket: Option<Socket>) -> *mut libc::sockaddr {
 }
 
 /// The devices as a list of C's; those for which there is no memory are left out.
-fn list(devices: Vec<Device>) -> *mut PcapIf {
+pub(crate) fn list(devices: Vec<Device>) -> *mut PcapIf {
     let mut next = ptr::null_mut();
     for device in devices.into_iter().rev() {
         let mut addresses = ptr::null_mut();
@@ -286,21 +299,11 @@ unsafe fn free_list(mut device: *mut PcapIf) {
     }
 }
 
-fn message(error: &Error) -> String {
+/// Why devices can't be told.
+pub(crate) fn message(error: &Error) -> String {
     match error.errno() {
         Some(errno) => format!("netlink: {}", status::os_text(errno)),
         None => error.to_string(),
-    }
-}
-
-/// The list, or null with a message.
-pub(crate) fn find(errbuf: ErrBuf<'_>) -> Result<*mut PcapIf, ()> {
-    match all() {
-        Ok(devices) => Ok(list(devices)),
-        Err(error) => {
-            say(errbuf, message(&error));
-            Err(())
-        }
     }
 }
 
@@ -329,14 +332,7 @@ fn network(device: &[u8]) -> Result<(u32, u32), String> {
         return Ok((0, 0));
     }
     let name = String::from_utf8_lossy(device);
-    let plain = name.split_once(':').map_or(&*name, |(prefix, rest)| {
-        let engines = ringtap_capture::ENGINES.iter();
-        if engines.into_iter().any(|engine| engine.name == prefix) {
-            rest
-        } else {
-            &name
-        }
-    });
+    let plain = crate::inject::plain_name(&name);
     if plain == ANY {
         return Ok((0, 0));
     }
@@ -370,12 +366,15 @@ export! {
     fn pcap_findalldevs(devices: Option<&mut *mut PcapIf>, errbuf: ErrBuf<'_>) -> c_int {
         let Some(devices) = devices else { return code::ERROR };
         *devices = ptr::null_mut();
-        match find(errbuf) {
-            Ok(list) => {
-                *devices = list;
+        match all() {
+            Ok(found) => {
+                *devices = list(found);
                 0
             }
-            Err(()) => code::ERROR,
+            Err(error) => {
+                say(errbuf, message(&error));
+                code::ERROR
+            }
         }
     } else code::ERROR;
 

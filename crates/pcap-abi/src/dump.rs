@@ -16,7 +16,7 @@ use crate::text::CText;
 use crate::types::{PacketHeader, code};
 
 /// Bytes of a file's header, of a record's header.
-const FILE_HEADER: usize = 24;
+pub(crate) const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
@@ -130,7 +130,7 @@ impl Drop for Memory {
 }
 
 /// Closes the stream and frees its buffer; the standard output stays open.
-fn close(stream: Stream) {
+pub(crate) fn close(stream: Stream) {
     stream.flush();
     if Stream::output() == Some(stream) {
         return;
@@ -153,7 +153,8 @@ fn header(handle: &Pcap, path: &str) -> Result<FileHeader, String> {
     }
 }
 
-fn create(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
+/// Creates a file for the handle's packets, with its header.
+pub(crate) fn create(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
     if path == c"-" {
         let header = header(handle, "standard output")?;
         let stream = Stream::output().ok_or("The standard output is not open")?;
@@ -227,7 +228,7 @@ fn opened(
     clippy::cast_possible_truncation,
     reason = "files have the lower 32 bits of seconds"
 )]
-fn record(header: &PacketHeader) -> [u8; RECORD_HEADER] {
+pub(crate) fn record(header: &PacketHeader) -> [u8; RECORD_HEADER] {
     let words = [
         header.ts.tv_sec as u32,
         header.ts.tv_usec as u32,

@@ -7,11 +7,14 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ringtap_capture::Waker;
 
+use crate::ext::live_dump::LiveDump;
+use crate::ext::sampling::Wanted;
+use crate::ext::stats::Place;
 use crate::live::Live;
 use crate::offline::Offline;
 use crate::read::Reading;
@@ -36,6 +39,12 @@ pub(crate) struct Pcap {
     pub(crate) waker: OnceLock<Waker>,
     pub(crate) reading: Mutex<Option<Reading>>,
     pub(crate) wishes: Wishes,
+    /// Packets that the program was given, and that it sent.
+    pub(crate) delivered: AtomicU64,
+    pub(crate) sent: AtomicU64,
+    pub(crate) sampling: Wanted,
+    pub(crate) stats_ex: Place,
+    pub(crate) live_dump: LiveDump,
 }
 
 // SAFETY: all fields but the message are atomics and locks. The message is plain bytes that end with a
@@ -75,6 +84,11 @@ impl Pcap {
             waker: OnceLock::new(),
             reading: Mutex::new(None),
             wishes: Wishes::default(),
+            delivered: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            sampling: Wanted::default(),
+            stats_ex: Place::default(),
+            live_dump: LiveDump::default(),
         })
     }
 

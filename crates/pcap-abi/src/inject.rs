@@ -1,6 +1,7 @@
 //! Sending: `pcap_inject`, `pcap_sendpacket`.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
 
 use ringtap_capture::Error;
 use ringtap_capture::send::{SendOptions, Sender};
@@ -35,14 +36,18 @@ fn send(handle: &Pcap, live: &Live, frame: &[u8]) -> Result<usize, String> {
     Ok(frame.len())
 }
 
+/// The interface's name, without that of an engine.
+pub(crate) fn plain_name(device: &str) -> &str {
+    let mut engines = ringtap_capture::ENGINES.iter();
+    match device.split_once(':') {
+        Some((engine, name)) if engines.any(|known| known.name == engine) => name,
+        _ => device,
+    }
+}
+
 /// A sender on the interface of the capture.
 pub(crate) fn open(live: &Live) -> Result<Sender, String> {
-    let engines = ringtap_capture::ENGINES.iter();
-    let prefixed = live.device.split_once(':');
-    let name = match prefixed {
-        Some((engine, name)) if engines.into_iter().any(|known| known.name == engine) => name,
-        _ => &live.device,
-    };
+    let name = plain_name(&live.device);
     let options = SendOptions {
         qdisc_bypass: false,
         ..SendOptions::default()
@@ -70,7 +75,10 @@ fn inject(handle: &Pcap, data: *const c_void, len: usize) -> c_int {
         unsafe { std::slice::from_raw_parts(data.cast(), len) }
     };
     match send(handle, live, frame) {
-        Ok(sent) => c_int::try_from(sent).unwrap_or(most),
+        Ok(sent) => {
+            handle.sent.fetch_add(1, Ordering::Relaxed);
+            c_int::try_from(sent).unwrap_or(most)
+        }
         Err(message) => handle.fail(message),
     }
 }

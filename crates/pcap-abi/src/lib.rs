@@ -24,6 +24,7 @@ mod counters;
 mod devices;
 mod dump;
 mod env;
+mod ext;
 mod handle;
 mod info;
 mod inject;

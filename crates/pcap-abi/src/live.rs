@@ -42,6 +42,9 @@ pub(crate) struct Live {
     pub(crate) sender: Mutex<Option<Sender>>,
     /// The counters as they were when last asked for.
     pub(crate) last: Mutex<Stats>,
+    pub(crate) options: Mutex<CaptureOptions>,
+    /// The engine's name.
+    pub(crate) engine: &'static str,
 }
 
 /// `PCAP_TSTAMP_*`.
@@ -162,6 +165,8 @@ fn start(
         companion: source.companion(),
         sender: Mutex::new(None),
         last: Mutex::default(),
+        options: Mutex::new(options),
+        engine: source.describe().engine,
     };
     let opened = Opened {
         kind: Kind::Live(Box::new(live)),
@@ -304,6 +309,19 @@ fn message_of(handle: &Pcap, device: &str, status: c_int) -> String {
     }
 }
 
+/// A handle that captures, or null with a message.
+pub(crate) fn open_live(settings: Settings, errbuf: ErrBuf<'_>) -> *mut Pcap {
+    let name = settings.device.to_string_lossy().into_owned();
+    let handle = Pcap::inactive(settings);
+    let status = activate_and_tell(&handle);
+    if status < 0 {
+        say(errbuf, message_of(&handle, &name, status));
+        return std::ptr::null_mut();
+    }
+    say(errbuf, "");
+    Box::into_raw(handle)
+}
+
 export! {
     /// Begins to capture. 0, a warning above 0, or an error's code.
     fn pcap_activate(handle: Option<&Pcap>) -> c_int {
@@ -319,7 +337,6 @@ export! {
         errbuf: ErrBuf<'_>,
     ) -> *mut Pcap {
         let device = device.get().unwrap_or(c"any").to_owned();
-        let name = device.to_string_lossy().into_owned();
         let settings = Settings {
             device,
             snaplen,
@@ -327,14 +344,7 @@ export! {
             timeout,
             ..Settings::default()
         };
-        let handle = Pcap::inactive(settings);
-        let status = activate_and_tell(&handle);
-        if status < 0 {
-            say(errbuf, message_of(&handle, &name, status));
-            return std::ptr::null_mut();
-        }
-        say(errbuf, "");
-        Box::into_raw(handle)
+        open_live(settings, errbuf)
     } else std::ptr::null_mut();
 
     /// Chooses which way packets must go: 0 any, 1 in, 2 out.

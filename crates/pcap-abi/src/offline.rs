@@ -226,6 +226,7 @@ fn close(handle: *mut Pcap) {
     let Some(shared) = (unsafe { handle.as_ref() }) else {
         return;
     };
+    shared.live_dump.finish(shared);
     let Some(mut reading) = shared.try_reading() else {
         shared.broken.store(true, Ordering::Release);
         return;

@@ -1,14 +1,18 @@
 //! Reading packets: `pcap_dispatch`, `pcap_loop`, `pcap_next`, `pcap_next_ex`, `pcap_breakloop`.
 
 use std::ffi::{c_int, c_uchar};
+use std::ops::ControlFlow;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ringtap_capture::{Error, Matcher, Packet, Waker};
+use ringtap_filter::Program;
 
 use crate::backlog::Backlog;
 use crate::boundary::export;
+use crate::ext::sampling::Sampler;
+use crate::ext::statistics::{Counting, Tick};
 use crate::handle::{Kind, Opened, Pcap};
 use crate::lent::{Lent, Pause};
 use crate::messages;
@@ -25,8 +29,15 @@ pub(crate) struct Reading {
     pub(crate) matcher: Option<Arc<Matcher>>,
     /// Which way packets must go, where the engine does not tell them apart.
     pub(crate) direction: Option<ringtap_capture::Direction>,
-    /// The message of an error that came after packets that were counted.
+    /// Whether an error came after packets that were counted; it is told by the next call.
     pub(crate) failed: bool,
+    /// The filter of a live capture.
+    pub(crate) program: Option<Program>,
+    /// Counters, in statistics mode.
+    pub(crate) counting: Option<Counting>,
+    sampler: Sampler,
+    /// Whether packets came.
+    started: bool,
     /// The header that `pcap_next_ex` points to.
     header: Box<PacketHeader>,
 }
@@ -40,6 +51,10 @@ impl Reading {
             matcher: None,
             direction: None,
             failed: false,
+            program: None,
+            counting: None,
+            sampler: Sampler::default(),
+            started: false,
             header: Box::new(PacketHeader::zero()),
         }
     }
@@ -52,18 +67,20 @@ impl Reading {
             backlog,
             matcher,
             direction,
+            sampler,
             ..
         } = self;
-        let wanted = |packet: &Packet<'_>| {
+        let mut wanted = |packet: &Packet<'_>| {
             matcher
                 .as_ref()
                 .is_none_or(|matcher| matcher.accepts(packet))
                 && direction.is_none_or(|direction| goes(packet, direction))
+                && sampler.takes(packet)
         };
         if backlog.is_empty() {
             return lent.find(wanted);
         }
-        match backlog.find(wanted) {
+        match backlog.find(&mut wanted) {
             Some(packet) => Some(packet),
             None => lent.find(wanted),
         }
@@ -98,12 +115,21 @@ enum End {
     Failed,
 }
 
-fn read(
-    handle: &Pcap,
-    count: c_int,
-    mode: Mode,
-    deliver: &mut dyn FnMut(&PacketHeader, &[u8]),
-) -> c_int {
+/// What packets are given to, one by one.
+type Deliver<'d> = &'d mut dyn FnMut(&PacketHeader, &[u8]) -> ControlFlow<()>;
+
+/// Reads packets until the receiver has enough, as `pcap_loop`.
+pub(crate) fn read_until(handle: &Pcap, deliver: Deliver<'_>) -> c_int {
+    read(handle, 0, Mode::Loop, deliver)
+}
+
+/// Runs what may start a thread, so that the thread takes no signals: the program's handlers run in the
+/// program's own threads.
+pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    ringtap_sys::signals::blocked(start)
+}
+
+fn read(handle: &Pcap, count: c_int, mode: Mode, deliver: Deliver<'_>) -> c_int {
     let opened = match handle.activated() {
         Ok(opened) => opened,
         Err(code) => return code,
@@ -119,7 +145,17 @@ fn read(
     };
     let is_file = matches!(opened.kind, Kind::Offline(_));
     let limit = if count <= 0 { c_int::MAX } else { count };
-    let (delivered, end) = run(handle, opened, reading, (limit, mode), deliver);
+    reading.sampler.follow(&handle.sampling);
+    let mut given = 0_u64;
+    let deliver: Deliver<'_> = &mut |header, data| {
+        given += 1;
+        deliver(header, data)
+    };
+    let (delivered, end) = match reading.counting {
+        None => run(handle, opened, reading, (limit, mode), deliver),
+        Some(_) => count_on(handle, reading, (limit, mode), deliver),
+    };
+    handle.delivered.fetch_add(given, Ordering::Relaxed);
     match end {
         End::Broken if delivered == 0 || mode == Mode::Loop => {
             handle.broken.store(false, Ordering::Release);
@@ -142,7 +178,7 @@ fn run(
     opened: &Opened,
     reading: &mut Reading,
     (limit, mode): (c_int, Mode),
-    deliver: &mut dyn FnMut(&PacketHeader, &[u8]),
+    deliver: Deliver<'_>,
 ) -> (c_int, End) {
     let nano = opened.is_nano();
     let is_file = matches!(opened.kind, Kind::Offline(_));
@@ -158,9 +194,9 @@ fn run(
             let Some(packet) = reading.packet() else {
                 break;
             };
-            deliver(&PacketHeader::of(&packet, nano), packet.data);
+            let flow = deliver(&PacketHeader::of(&packet, nano), packet.data);
             delivered += c_int::from(!endless);
-            if delivered >= limit {
+            if delivered >= limit || flow.is_break() {
                 return (delivered, End::Enough);
             }
             if handle.wishes.any() {
@@ -172,8 +208,14 @@ fn run(
         }
         let has_some = delivered > 0 && mode == Mode::Dispatch && !is_file;
         let wait = !has_some && (mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire));
-        match reading.lent.advance(wait) {
-            Ok(Pause::Packets) => {}
+        // Until packets came, an advance in a file may start the thread that reads ahead.
+        let advanced = if is_file && !reading.started {
+            without_signals(|| reading.lent.advance(wait))
+        } else {
+            reading.lent.advance(wait)
+        };
+        match advanced {
+            Ok(Pause::Packets) => reading.started = true,
             Ok(Pause::Other) => {
                 if let Some(message) = is_file.then(|| mixed(handle, opened, reading)).flatten() {
                     handle.say(message);
@@ -189,6 +231,41 @@ fn run(
             Err(error) => {
                 handle.say(message(&error, opened));
                 reading.failed = true;
+                return (delivered, End::Failed);
+            }
+        }
+    }
+}
+
+/// As [`run`], in statistics mode.
+fn count_on(
+    handle: &Pcap,
+    reading: &mut Reading,
+    (limit, mode): (c_int, Mode),
+    deliver: Deliver<'_>,
+) -> (c_int, End) {
+    let mut delivered = 0;
+    loop {
+        handle.grant_wishes(reading);
+        if handle.broken.load(Ordering::Acquire) {
+            return (delivered, End::Broken);
+        }
+        let Some(counting) = &mut reading.counting else {
+            return (delivered, End::Enough);
+        };
+        let wait = mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire);
+        match counting.next(&reading.waker, wait) {
+            Tick::Record(header) => {
+                let flow = deliver(&header, counting.record());
+                delivered += 1;
+                if mode == Mode::Dispatch || delivered >= limit || flow.is_break() {
+                    return (delivered, End::Enough);
+                }
+            }
+            Tick::NotYet => return (delivered, End::Enough),
+            Tick::Woken => {}
+            Tick::Failed(message) => {
+                handle.say(message);
                 return (delivered, End::Failed);
             }
         }
@@ -241,6 +318,7 @@ fn with_callback(
     read(handle, count, mode, &mut |header, data| {
         // SAFETY: C's contract: the function takes such arguments. Header and bytes outlive the call.
         unsafe { callback(user, header, data.as_ptr()) };
+        ControlFlow::Continue(())
     })
 }
 
@@ -249,6 +327,7 @@ fn one(handle: &Pcap) -> (c_int, PacketHeader, *const c_uchar) {
     let mut found = (PacketHeader::zero(), ptr::null());
     let result = read(handle, 1, Mode::Dispatch, &mut |header, data| {
         found = (*header, data.as_ptr());
+        ControlFlow::Continue(())
     });
     (result, found.0, found.1)
 }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ringtap_capture::{Error, Filter, Matcher, Packet};
+use ringtap_capture::{Filter, Matcher, Packet};
 use ringtap_filter::Program;
 
 use crate::boundary::export;
@@ -63,16 +63,24 @@ impl Pcap {
         }
     }
 
-    fn set_filter(&self, reading: &mut Reading, program: Program) -> Result<(), Error> {
+    fn set_filter(&self, reading: &mut Reading, program: Program) -> Result<(), String> {
         if self.live().is_none() {
             // Packets may have been read ahead: each is looked at when it is handed out.
             reading.matcher = matcher(&program);
             return Ok(());
         }
+        if let Some(counting) = &mut reading.counting {
+            counting.set_filter(&program)?;
+            reading.program = Some(program);
+            return Ok(());
+        }
         reading.set_aside(Some(&program));
         reading.matcher = None;
         let source = reading.lent.source();
-        source.set_filter(Some(&Filter::from_program(program)))
+        let set = source.set_filter(Some(&Filter::from_program(program.clone())));
+        set.map_err(|error| error.to_string())?;
+        reading.program = Some(program);
+        Ok(())
     }
 }
 

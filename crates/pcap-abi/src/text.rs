@@ -16,6 +16,11 @@ pub(crate) const ERRBUF_SIZE: usize = 256;
 pub(crate) struct CText<'a>(Option<NonNull<c_char>>, PhantomData<&'a CStr>);
 
 impl<'a> CText<'a> {
+    /// A string of our own.
+    pub(crate) fn of(text: &'a CStr) -> Self {
+        Self(NonNull::new(text.as_ptr().cast_mut()), PhantomData)
+    }
+
     /// The string, or nothing for null.
     pub(crate) fn get(self) -> Option<&'a CStr> {
         // SAFETY: the type's contract with C: what is not null is a string that outlives the call.

@@ -17,6 +17,7 @@ pub mod poll;
 pub mod privileges;
 pub mod resolve;
 pub mod sched;
+pub mod signals;
 pub mod tap;
 pub mod ticker;
 pub mod udp;

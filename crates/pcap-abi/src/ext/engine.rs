@@ -1,0 +1,53 @@
+//! Which engine captures: `ringtap_set_engine`, `ringtap_engine`.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+
+use crate::boundary::export;
+use crate::handle::{Pcap, lock};
+use crate::text::{self, CText};
+use crate::types::code;
+
+fn set(handle: &Pcap, engine: &str) -> c_int {
+    if handle.opened.get().is_some() {
+        handle.say("can't perform  operation on activated capture");
+        return code::ACTIVATED;
+    }
+    let mut names = ringtap_capture::ENGINES.iter().map(|engine| engine.name);
+    if !names.any(|name| name == engine) {
+        return handle.fail(format_args!("there is no engine {engine:?}"));
+    }
+    let mut settings = lock(&handle.settings);
+    let device = settings.device.to_bytes();
+    match CString::new([engine.as_bytes(), b":", device].concat()) {
+        Ok(device) => {
+            settings.device = device;
+            0
+        }
+        Err(_) => code::ERROR,
+    }
+}
+
+thread_local! {
+    static NAME: RefCell<[u8; 32]> = const { RefCell::new([0; 32]) };
+}
+
+export! {
+    /// Chooses the engine of a handle that is yet to be activated: `packet`, `tcx`, `xdp`.
+    fn ringtap_set_engine(handle: Option<&Pcap>, engine: CText<'_>) -> c_int {
+        let Some(handle) = handle else { return code::ERROR };
+        set(handle, engine.str().unwrap_or_default())
+    } else code::ERROR;
+
+    /// The name of the engine that captures, in memory that the next call of the thread uses again;
+    /// null for a handle that does not.
+    fn ringtap_engine(handle: Option<&Pcap>) -> *const c_char {
+        match handle.and_then(Pcap::live) {
+            Some(live) => NAME.with_borrow_mut(|buffer| {
+                text::print(buffer, live.engine);
+                buffer.as_ptr().cast()
+            }),
+            None => std::ptr::null(),
+        }
+    } else std::ptr::null();
+}

@@ -1,0 +1,176 @@
+//! Capturing to a file in the background: `pcap_live_dump`, `pcap_live_dump_ended`.
+
+use std::ffi::{CStr, c_int};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::thread::JoinHandle;
+
+use crate::boundary::{export, guard};
+use crate::handle::{Pcap, lock};
+use crate::stdio::Stream;
+use crate::text::CText;
+use crate::types::{PacketHeader, code};
+use crate::{dump, read};
+
+/// A file that is written in the background.
+#[derive(Default)]
+pub(crate) struct LiveDump {
+    thread: Mutex<Option<JoinHandle<()>>>,
+    stop: AtomicBool,
+    ended: Mutex<bool>,
+    end: Condvar,
+}
+
+/// The handle, for the thread that reads it.
+struct Shared(*const Pcap);
+
+// SAFETY: the handle may be reached by several threads, and `pcap_close` ends the thread before it
+// frees the handle.
+unsafe impl Send for Shared {}
+
+/// Where the file ends; nothing where it doesn't.
+#[derive(Clone, Copy)]
+struct Limits {
+    bytes: Option<u64>,
+    packets: Option<u64>,
+}
+
+/// A file and how much is in it.
+struct Output {
+    stream: Stream,
+    bytes: u64,
+    packets: u64,
+    limits: Limits,
+}
+
+impl Output {
+    fn write(&mut self, header: &PacketHeader, data: &[u8]) -> ControlFlow<()> {
+        let record = dump::record(header);
+        let bytes = self.bytes + (record.len() + data.len()) as u64;
+        if self.limits.bytes.is_some_and(|most| bytes > most) {
+            return ControlFlow::Break(());
+        }
+        if !self.stream.write(&record, data) {
+            return ControlFlow::Break(());
+        }
+        self.bytes = bytes;
+        self.packets += 1;
+        if self.limits.packets.is_some_and(|most| self.packets >= most) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn begin(handle: &Pcap, path: &CStr, limits: Limits) -> Result<(), String> {
+    if handle.live().is_none() {
+        return Err("This is for live captures only".to_owned());
+    }
+    let mut thread = lock(&handle.live_dump.thread);
+    if thread.is_some() {
+        return Err("Packets are written to a file already".to_owned());
+    }
+    let stream = dump::create(handle, path)?;
+    let output = Output {
+        stream,
+        bytes: dump::FILE_HEADER as u64,
+        packets: 0,
+        limits,
+    };
+    *lock(&handle.live_dump.ended) = false;
+    handle.live_dump.stop.store(false, Ordering::Release);
+    let shared = Shared(handle);
+    let spawned = read::without_signals(|| {
+        std::thread::Builder::new()
+            .name("ringtap-dump".to_owned())
+            .spawn(move || guard(|| run(shared, output), || ()))
+    });
+    match spawned {
+        Ok(spawned) => {
+            *thread = Some(spawned);
+            Ok(())
+        }
+        Err(error) => {
+            dump::close(stream);
+            Err(error.to_string())
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the thread takes both over")]
+fn run(shared: Shared, mut output: Output) {
+    // SAFETY: the handle lives until `finish` has joined this thread.
+    let handle = unsafe { &*shared.0 };
+    let dump = &handle.live_dump;
+    while !dump.stop.load(Ordering::Acquire) {
+        let mut full = false;
+        let result = read::read_until(handle, &mut |header, data| {
+            let flow = output.write(header, data);
+            full = flow.is_break();
+            flow
+        });
+        if full || (result < 0 && result != code::BREAK) {
+            break;
+        }
+    }
+    dump::close(output.stream);
+    *lock(&dump.ended) = true;
+    dump.end.notify_all();
+}
+
+impl LiveDump {
+    /// Ends the thread, if there is one.
+    pub(crate) fn finish(&self, handle: &Pcap) {
+        let Some(thread) = lock(&self.thread).take() else {
+            return;
+        };
+        self.stop.store(true, Ordering::Release);
+        handle.broken.store(true, Ordering::Release);
+        if let Some(waker) = handle.waker.get() {
+            waker.wake();
+        }
+        // It does not panic past its guard.
+        let _ = thread.join();
+    }
+
+    /// Whether the file is complete, after a wait if that is wanted.
+    fn has_ended(&self, wait: bool) -> bool {
+        let mut ended = lock(&self.ended);
+        while wait && !*ended {
+            ended = self
+                .end
+                .wait(ended)
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        *ended
+    }
+}
+
+fn limit(value: c_int) -> Option<u64> {
+    u64::try_from(value).ok().filter(|&value| value > 0)
+}
+
+export! {
+    /// Writes packets to a file in the background, until it has that many bytes or packets (0 for no
+    /// bound) or the handle is closed. Meanwhile the handle is not to be read from.
+    fn pcap_live_dump(
+        handle: Option<&Pcap>, path: CText<'_>, bytes: c_int, packets: c_int,
+    ) -> c_int {
+        let (Some(handle), Some(path)) = (handle, path.get()) else { return code::ERROR };
+        let limits = Limits { bytes: limit(bytes), packets: limit(packets) };
+        match begin(handle, path, limits) {
+            Ok(()) => 0,
+            Err(message) => handle.fail(message),
+        }
+    } else code::ERROR;
+
+    /// Whether the file of `pcap_live_dump` is complete: 1 if so, else 0; -1 where there is none.
+    fn pcap_live_dump_ended(handle: Option<&Pcap>, wait: c_int) -> c_int {
+        let Some(handle) = handle else { return code::ERROR };
+        if lock(&handle.live_dump.thread).is_none() {
+            return handle.fail("No file is being written");
+        }
+        c_int::from(handle.live_dump.has_ended(wait != 0))
+    } else code::ERROR;
+}

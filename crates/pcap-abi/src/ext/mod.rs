@@ -1,0 +1,13 @@
+//! Beyond libpcap: the functions that WinPcap added, for local devices and files, and those of
+//! ringtap. Their header is `ringtap/pcap-ext.h`.
+
+mod buffers;
+mod ebpf;
+mod engine;
+pub(crate) mod live_dump;
+mod mode;
+mod queue;
+pub(crate) mod sampling;
+mod sources;
+pub(crate) mod statistics;
+pub(crate) mod stats;

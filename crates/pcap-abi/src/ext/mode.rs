@@ -1,0 +1,71 @@
+//! What a handle delivers: `pcap_setmode`.
+
+use std::ffi::c_int;
+
+use ringtap_capture::Filter;
+use ringtap_filter::program::opcode as op;
+use ringtap_filter::{Insn, Program};
+
+use crate::boundary::export;
+use crate::ext::statistics::Counting;
+use crate::handle::Pcap;
+use crate::read::Reading;
+use crate::types::code;
+
+/// `MODE_CAPT`: packets.
+const CAPTURE: c_int = 0;
+/// `MODE_STAT`: how many packets and bytes.
+const STATISTICS: c_int = 1;
+
+/// Accepts nothing.
+fn nothing() -> Option<Program> {
+    Program::new(vec![Insn::new(op::RET | op::K, 0)]).ok()
+}
+
+fn set(handle: &Pcap, mode: c_int) -> c_int {
+    let Some(live) = handle.live() else {
+        return handle.fail("This is for live captures only");
+    };
+    let Some(mut guard) = handle.try_reading() else {
+        return handle.fail("The mode can't be changed while packets are read");
+    };
+    let Some(reading) = &mut *guard else {
+        return code::ERROR;
+    };
+    let changed = match mode {
+        CAPTURE => to_packets(reading),
+        STATISTICS => Counting::begin(live, reading.program.as_ref())
+            .and_then(|counting| to_statistics(reading, counting)),
+        other => Err(format!("there is no mode {other}")),
+    };
+    match changed {
+        Ok(()) => 0,
+        Err(message) => handle.fail(message),
+    }
+}
+
+fn to_packets(reading: &mut Reading) -> Result<(), String> {
+    if reading.counting.take().is_none() {
+        return Ok(());
+    }
+    let filter = reading.program.clone().map(Filter::from_program);
+    let set = reading.lent.source().set_filter(filter.as_ref());
+    set.map_err(|error| error.to_string())
+}
+
+/// Packets are counted at the hook, and no longer copied.
+fn to_statistics(reading: &mut Reading, counting: Counting) -> Result<(), String> {
+    let nothing = nothing().map(Filter::from_program);
+    let set = reading.lent.source().set_filter(nothing.as_ref());
+    set.map_err(|error| error.to_string())?;
+    reading.counting = Some(counting);
+    Ok(())
+}
+
+export! {
+    /// Chooses between packets (0) and statistics (1): then each time-out delivers one packet of 16
+    /// bytes, the number of packets and of bytes that the filter has accepted since the last.
+    fn pcap_setmode(handle: Option<&Pcap>, mode: c_int) -> c_int {
+        handle.map_or(code::ERROR, |handle| set(handle, mode))
+    } else code::ERROR;
+}

@@ -1,0 +1,113 @@
+//! Statistics mode: packets and bytes, counted in the kernel and told once an interval.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ringtap_capture::stat::{StatOptions, Statistics};
+use ringtap_capture::{Filter, Waker};
+use ringtap_filter::Program;
+use ringtap_filter::program::opcode as op;
+use ringtap_filter::{Insn, Program as Classic};
+use ringtap_sys::poll::{self, Interest};
+
+use crate::handle::lock;
+use crate::inject::plain_name;
+use crate::live::Live;
+use crate::types::PacketHeader;
+
+/// Bytes of a record: packets and bytes, 64 bits each.
+const RECORD: usize = 16;
+
+/// Counters that run.
+pub(crate) struct Counting {
+    statistics: Statistics,
+    device: String,
+    interval: Duration,
+    due: Instant,
+    record: [u8; RECORD],
+}
+
+/// What came of a wait.
+pub(crate) enum Tick {
+    /// The interval is over.
+    Record(PacketHeader),
+    /// It is not, and was not waited for.
+    NotYet,
+    Woken,
+    Failed(String),
+}
+
+impl Counting {
+    /// Begins to count what the filter accepts, each packet without one.
+    pub(crate) fn begin(live: &Live, program: Option<&Program>) -> Result<Self, String> {
+        let interval = lock(&live.options).timeout;
+        let device = plain_name(&live.device).to_owned();
+        let statistics = open(&device, program)?;
+        Ok(Self {
+            statistics,
+            device,
+            interval,
+            due: Instant::now() + interval,
+            record: [0; RECORD],
+        })
+    }
+
+    /// Counts what another filter accepts.
+    pub(crate) fn set_filter(&mut self, program: &Program) -> Result<(), String> {
+        self.statistics = open(&self.device, Some(program))?;
+        Ok(())
+    }
+
+    /// The record, after the interval.
+    pub(crate) fn next(&mut self, waker: &Waker, wait: bool) -> Tick {
+        loop {
+            if waker.is_pending() && waker.take() {
+                return Tick::Woken;
+            }
+            let left = self.due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Tick::Record(self.read());
+            }
+            if !wait {
+                return Tick::NotYet;
+            }
+            if let Err(error) = poll::wait([Interest::read(waker.as_fd())], Some(left)) {
+                return Tick::Failed(error.to_string());
+            }
+        }
+    }
+
+    fn read(&mut self) -> PacketHeader {
+        self.due = (self.due + self.interval).max(Instant::now());
+        let interval = self.statistics.read();
+        let count = interval.filters.first().copied().unwrap_or(interval.total);
+        let (packets, bytes) = self.record.split_at_mut(RECORD / 2);
+        packets.copy_from_slice(&count.packets.to_ne_bytes());
+        bytes.copy_from_slice(&count.bytes.to_ne_bytes());
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let mut header = PacketHeader::zero();
+        header.ts.tv_sec = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        header.ts.tv_usec = now.subsec_micros().into();
+        header.caplen = 16;
+        header.len = 16;
+        header
+    }
+
+    /// The bytes of the last record.
+    pub(crate) fn record(&self) -> &[u8] {
+        &self.record
+    }
+}
+
+fn open(device: &str, program: Option<&Program>) -> Result<Statistics, String> {
+    let all = || Classic::new(vec![Insn::new(op::RET | op::K, u32::MAX)]);
+    let program = match program {
+        Some(program) => program.clone(),
+        None => all().map_err(|error| error.to_string())?,
+    };
+    let filters = [Filter::from_program(program)];
+    let opened = Statistics::open(device, &filters, &StatOptions::default());
+    opened.map_err(|error| error.to_string())
+}

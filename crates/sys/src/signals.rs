@@ -1,0 +1,59 @@
+//! Threads that take no signals.
+
+/// Runs `start` while the calling thread takes no signals: a thread that it starts takes none for ever,
+/// so that the handlers of the process run in its other threads.
+pub fn blocked<T>(start: impl FnOnce() -> T) -> T {
+    let _restored = Restored::block();
+    start()
+}
+
+/// The thread's signal mask as it was.
+struct Restored(libc::sigset_t);
+
+impl Restored {
+    fn block() -> Self {
+        // SAFETY: all-zero bytes are a valid set, to be overwritten.
+        let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: both sets are writable. Neither call fails with such arguments.
+        unsafe {
+            libc::sigfillset(&raw mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        }
+        Self(before)
+    }
+}
+
+impl Drop for Restored {
+    fn drop(&mut self) {
+        // SAFETY: the set is the one that the thread had.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the calling thread takes SIGUSR1.
+    fn takes_signals() -> bool {
+        // SAFETY: all-zero bytes are a valid set, which the call overwrites.
+        let mut now: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is writable; a null pointer changes nothing.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &raw mut now);
+            libc::sigismember(&raw const now, libc::SIGUSR1) == 0
+        }
+    }
+
+    #[test]
+    fn a_thread_started_so_takes_none_and_its_parent_does_again() {
+        let before = takes_signals();
+        let thread = blocked(|| std::thread::spawn(takes_signals));
+        assert!(!thread.join().unwrap());
+        assert_eq!(takes_signals(), before);
+    }
+}
