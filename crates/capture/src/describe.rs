@@ -123,6 +123,9 @@ pub enum UserSpaceReason {
     /// Packets have a header that the kernel does not know.
     #[error("the header that it tests is built in user space")]
     HeaderBuiltHere,
+    /// Packets of all interfaces have a header that the hook does not know.
+    #[error("it tests the header that packets of all interfaces get")]
+    CookedAtHook,
     /// The kernel refused the program.
     #[error("the kernel refused the program of {instructions} instructions (error {errno})")]
     Refused {
@@ -177,6 +180,14 @@ pub enum Note {
     /// Something hangs on the device whose packets are stolen.
     #[error("stealing with consent: {0}")]
     StealsFrom(String),
+    /// One of all interfaces is not captured.
+    #[error("{device} is not captured: {reason}")]
+    NotCovered {
+        /// The interface.
+        device: String,
+        /// Why not.
+        reason: String,
+    },
     /// Promiscuous mode on all interfaces.
     #[error("interfaces are not made promiscuous for \"any\"")]
     NotPromiscuous,

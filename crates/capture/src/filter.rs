@@ -299,12 +299,26 @@ pub(crate) struct FilterTable {
 impl FilterTable {
     /// For a source with one interface, of that index.
     pub(crate) fn of_one(program: &Program, link_type: LinkType, index: u32, snaplen: u32) -> Self {
-        let program = program.with_known(op::SKF_AD_IFINDEX, index);
+        let mut table = Self::of_live(snaplen);
+        table.add(program, link_type, index);
+        table
+    }
+
+    /// For a live capture, of which no interface is known yet.
+    pub(crate) const fn of_live(snaplen: u32) -> Self {
         Self {
-            programs: vec![((link_type, ByteOrder::NATIVE), Runner::new(program))],
-            by_interface: vec![0],
+            programs: Vec::new(),
+            by_interface: Vec::new(),
             snaplen,
         }
+    }
+
+    /// Adds a live capture's next interface, of that index, with its program.
+    pub(crate) fn add(&mut self, program: &Program, link_type: LinkType, index: u32) {
+        let program = program.with_known(op::SKF_AD_IFINDEX, index);
+        self.by_interface.push(self.programs.len());
+        let key = (link_type, ByteOrder::NATIVE);
+        self.programs.push((key, Runner::new(program)));
     }
 
     /// For a file, of which no interface is known yet and whose packets are not cut.

@@ -102,6 +102,10 @@ pub struct CaptureOptions {
     pub force: bool,
     /// Do without one order in time over all processors; at the taps, whose rings are merged else.
     pub unordered: bool,
+    /// Hand out the packets of `tcx:any` in one form, with the header LINUX_SLL2 in the place of
+    /// their own, as a pcap file and libpcap need it. Else each interface is one of
+    /// [`crate::Source::interfaces`], with packets as they are; interfaces that come later are added.
+    pub cooked: bool,
     /// Share the interface's packets with other sources.
     pub fanout: Option<Fanout>,
     /// How long to look for packets without sleeping, before each wait; at most 1 s. Also asked of
@@ -133,6 +137,7 @@ impl Default for CaptureOptions {
             mode: Mode::Copy,
             force: false,
             unordered: false,
+            cooked: true,
             fanout: None,
             busy_poll: None,
             priority: None,
@@ -210,12 +215,15 @@ pub enum OptionError {
         /// The engine.
         engine: &'static str,
     },
-    /// All interfaces at a tap.
+    /// All interfaces at a tap that takes one.
     #[error("engine {engine} captures on one interface, not on \"any\"")]
     AnyAtTap {
         /// The engine.
         engine: &'static str,
     },
+    /// [`CaptureOptions::mode`] on all interfaces.
+    #[error("option mode: packets are stolen from one interface, not from \"any\"")]
+    StealsFromAny,
     /// [`CaptureOptions::timestamp`] on all interfaces.
     #[error("option timestamp: the adapter's clock belongs to one interface, not to \"any\"")]
     AdapterClockOfAny,

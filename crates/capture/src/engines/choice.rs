@@ -40,7 +40,7 @@ pub(super) fn open(
 /// Why only the AF_PACKET ring comes into question.
 fn only_packet(device: &Device<'_>, options: &CaptureOptions) -> Option<&'static str> {
     if device.name == "any" {
-        Some("the others capture on one interface")
+        Some("it filters all interfaces in the kernel; tcx:any is the tap on all of them")
     } else if options.timestamp == TimestampSource::Adapter {
         Some("the others cannot read the adapter's clock")
     } else if options.fanout.is_some() {

@@ -25,7 +25,7 @@ type Result<T> = std::result::Result<T, HookError>;
 
 /// Programs at a device, one for received packets, one for sent ones, or both. Dropped, they are
 /// gone; packets are as if they had never been there.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[must_use = "dropping it detaches the programs"]
 pub struct Attached {
     /// What is attached, received packets first.
@@ -304,6 +304,12 @@ impl Hook {
     #[must_use]
     pub fn place(&self) -> Place {
         self.place
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &HookDevice {
+        &self.device
     }
 
     /// The program that runs.

@@ -36,24 +36,11 @@ const ROOT: &[Need] = &[Need::Root];
 
 /// Tests of what only the packet engine does.
 fn only_packet() -> Vec<Test> {
-    vec![
-        test(
-            "any_equals_tcpdump",
-            &[Need::Root, Need::Tool("tcpdump")],
-            any::any_equals_tcpdump,
-        ),
-        test("any_keeps_tags", ROOT, any::any_keeps_tags),
-        test(
-            "any_filters_as_a_file_would",
-            ROOT,
-            any::any_filters_as_a_file_would,
-        ),
-        test(
-            "shares_packets_between_threads",
-            ROOT,
-            sharing::shares_packets_between_threads,
-        ),
-    ]
+    vec![test(
+        "shares_packets_between_threads",
+        ROOT,
+        sharing::shares_packets_between_threads,
+    )]
 }
 
 /// Tests of what every engine does alike.
@@ -89,6 +76,16 @@ fn every_engine(prefix: &str, engine: &'static str) -> Vec<Test> {
         run(
             "directions_in_user_space",
             direction::directions_in_user_space,
+        ),
+        test(
+            format!("{prefix}any_equals_tcpdump"),
+            &[Need::Root, Need::Tool("tcpdump")],
+            with_engine(engine, any::any_equals_tcpdump),
+        ),
+        run("any_keeps_tags", any::any_keeps_tags),
+        run(
+            "any_filters_as_a_file_would",
+            any::any_filters_as_a_file_would,
         ),
         run("puts_tags_back", vlan::puts_tags_back),
         run(

@@ -4,6 +4,7 @@
     reason = "a test fails where something is missing"
 )]
 
+mod any;
 mod changes;
 mod delivery;
 mod faults;
@@ -122,6 +123,12 @@ fn main() -> std::process::ExitCode {
             root,
             hooks::refuses_what_it_cannot,
         ),
+        test(
+            "any_follows_interfaces_that_come",
+            root,
+            any::follows_interfaces_that_come,
+        ),
+        test("any_filters_by_interface", root, any::filters_by_interface),
         test(
             "survives_a_new_name_and_mtu",
             root,

@@ -184,7 +184,8 @@ impl CaptureFile {
         }
     }
 
-    /// Appends the counters of a live capture, where the format can hold them.
+    /// Appends the counters of a live capture, where the format can hold them: those of several
+    /// interfaces together have no place in it.
     pub(crate) fn statistics(
         &mut self,
         stats: &Stats,
@@ -194,6 +195,9 @@ impl CaptureFile {
         let State::Pcapng(writer) = &mut self.state else {
             return Ok(());
         };
+        if self.described != 1 {
+            return Ok(());
+        }
         let mut counters = InterfaceStatistics::new(0, span.1);
         counters.start = Some(span.0);
         counters.end = Some(span.1);

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    CaptureOptions, Filter, Interface, LinkType, Next, Source, Stats, Timestamp, devices, open,
-    open_fanout,
+    CaptureOptions, Filter, Interface, Item, LinkType, Next, Source, Stats, Timestamp, devices,
+    open, open_fanout,
 };
 
 use super::error::{DumpError, UsageError};
@@ -225,6 +225,7 @@ impl Run<'_> {
                 let stats = source.stats()?;
                 report(&self.summary(engine, stats), self.args.report.json_stats);
             }
+            let mut has_grown = false;
             match source.next() {
                 Ok(Next::Block(block)) => {
                     let packets = block.len() as u64;
@@ -238,12 +239,16 @@ impl Run<'_> {
                 }
                 Ok(Next::End) => return Ok(()),
                 Ok(Next::TimedOut) if ending.is_some() => return Ok(()),
+                Ok(Next::Meta(Item::Interface(_))) => has_grown = true,
                 Ok(_) => {}
                 Err(error) if error.is_transient() => {
                     interruptions += 1;
                     self.interrupted(interruptions, &error);
                 }
                 Err(error) => return Err(error.into()),
+            }
+            if has_grown {
+                self.sink().interfaces(source.interfaces())?;
             }
             if ending.is_some_and(|(deadline, _)| Instant::now() >= deadline) {
                 return Ok(());

@@ -174,6 +174,12 @@ fn capture_options(
         mode: capture.mode.into(),
         force: capture.force,
         unordered: capture.unordered,
+        // A pcapng file has room for interfaces of several kinds; all else shows one form.
+        cooked: output.print
+            || output
+                .file
+                .as_ref()
+                .is_none_or(|(_, format)| *format == FileFormat::Pcap),
         fanout: (capture.threads > 1).then(Fanout::default),
         busy_poll: capture.busy_poll.then_some(BUSY_POLL),
         priority: capture.priority.map(|priority| priority.0),

@@ -18,6 +18,8 @@ pub enum MapKind {
         /// Whether it may stand in a map of maps beside arrays of other lengths (5.10).
         inner: bool,
     },
+    /// `BPF_MAP_TYPE_HASH`: elements by any number of 4 bytes.
+    Hash,
     /// `BPF_MAP_TYPE_PERCPU_ARRAY`: one value a CPU.
     PerCpuArray,
     /// `BPF_MAP_TYPE_ARRAY_OF_MAPS`: elements are maps like the one given at creation.
@@ -33,6 +35,7 @@ pub enum MapKind {
 impl MapKind {
     fn number(self) -> u32 {
         match self {
+            Self::Hash => 1,
             Self::Array { .. } => 2,
             Self::PerCpuArray => 6,
             Self::ArrayOfMaps => 12,
@@ -99,7 +102,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Creates a map; keys are indexes of 4 bytes, or none for a ring buffer.
+    /// Creates a map; keys are numbers of 4 bytes, or none for a ring buffer.
     ///
     /// # Errors
     /// With a hint where a capability or a newer kernel is needed, or memory is short.

@@ -103,6 +103,21 @@ pub struct ProgramInfo {
 }
 
 impl Program {
+    /// The same program by another fd, to be attached in several places.
+    ///
+    /// # Errors
+    /// No fd is left.
+    pub fn try_clone(&self) -> Result<Self> {
+        let fd = self.fd.try_clone();
+        let fd = fd.map_err(|source| Error::call("dup", self.name.as_str(), source, None))?;
+        Ok(Self {
+            kernel: self.kernel.clone(),
+            fd,
+            name: self.name.clone(),
+            kind: self.kind,
+        })
+    }
+
     /// Loads a program; `instructions` are in the kernel's encoding (`struct bpf_insn`, 8 bytes
     /// each, in host order). Names are cut to 15 bytes.
     ///

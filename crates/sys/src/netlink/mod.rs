@@ -1,7 +1,7 @@
 //! Interfaces, addresses, routes and BPF filters by rtnetlink: listed, made, changed, removed.
 //!
-//! What it is: a synchronous client of `NETLINK_ROUTE`, one request at a time. What it is not: it
-//! watches for no changes and keeps no state; two calls may see two states of the system.
+//! What it is: a synchronous client of `NETLINK_ROUTE`, one request at a time, and a watch that says
+//! when interfaces change. What it is not: it keeps no state; two calls may see two states of the system.
 //!
 //! Data in: names, indices, addresses. Data out: [`Link`]s and errors that carry the request's
 //! name, the error number and the kernel's own explanation.
@@ -17,6 +17,7 @@ mod name;
 mod netdev;
 mod socket;
 mod traffic_control;
+mod watch;
 
 pub use address::{Address, DefaultRoute, WIDE_IPV4, WIDE_IPV6, WideRoute};
 pub use configure::{LinkOptions, Netlink, Veth};
@@ -25,6 +26,7 @@ pub use link::{Link, OperationalState, Vlan, XdpMode, XdpProgram};
 pub use name::{ALTNAME_MAX, NAME_MAX, Name, escape};
 pub use netdev::XdpFeatures;
 pub use traffic_control::BpfFilter;
+pub use watch::LinkWatch;
 
 /// Why a netlink request failed.
 #[derive(Debug, thiserror::Error)]

@@ -23,8 +23,10 @@
 //! and those are run through the new one here. New rings come with new programs; the old ones are
 //! read to their end before.
 
+mod any;
 mod merge;
 mod open;
+mod plan;
 mod program;
 mod reader;
 mod rings;
@@ -32,7 +34,7 @@ mod wait;
 
 use std::time::Instant;
 
-use ringtap_savefile::{Interface, InterfaceTable};
+use ringtap_savefile::{Interface, InterfaceTable, Item};
 use ringtap_sys::bpf::Kernel;
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::Netlink;
@@ -42,12 +44,13 @@ use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
 use crate::describe::{KernelClock, Note};
 use crate::engines::interface::InterfaceLosses;
-use crate::hook::{Attached, Hook};
+use crate::hook::{Attached, Hook, Place};
 use crate::options::CaptureOptions;
 use crate::source::Delivery;
 use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
-use open::{Bound, FilterPlan, Programs};
+use any::{Any, Loaded, form_of};
 pub(crate) use open::{open_stealing, open_tcx, open_xdp, refuse_fanout};
+use plan::{Bound, FilterPlan, Form, Programs};
 use program::Maps;
 use reader::Reader;
 pub(crate) use reader::TapRecords;
@@ -69,7 +72,11 @@ struct TapSource {
     options: CaptureOptions,
     /// Bytes that the largest packet needs.
     room: u32,
-    interfaces: [Interface; 1],
+    interfaces: Vec<Interface>,
+    /// How many of the interfaces the user of the source was told of.
+    announced: usize,
+    /// What it takes to capture on all interfaces.
+    any: Option<Any>,
     table: InterfaceTable,
     /// The filter, and where it runs.
     plan: FilterPlan,
@@ -107,6 +114,16 @@ impl TapSource {
         }
     }
 
+    /// An interface that its user was not told of yet.
+    #[inline]
+    fn next_interface(&mut self) -> Option<Item<'static>> {
+        if self.announced == self.interfaces.len() {
+            return None;
+        }
+        self.announced += 1;
+        u32::try_from(self.announced - 1).ok().map(Item::Interface)
+    }
+
     /// Bytes that are worth a delivery.
     fn wanted(&self) -> u64 {
         if self.options.immediate {
@@ -115,6 +132,42 @@ impl TapSource {
             // Half a ring at most, lest it become full before.
             let most = self.reader.current().geometry().size() / 2;
             u64::from(self.options.min_to_copy).clamp(1, most)
+        }
+    }
+
+    /// The plan for another filter.
+    fn plan_for(&self, filter: Option<&Filter>) -> Result<FilterPlan> {
+        let (hooks, options) = (&self.attached.hooks, &self.options);
+        let mut plan = match (&self.any, hooks.first()) {
+            (Some(_), _) if options.cooked => return FilterPlan::cooked(filter, options),
+            (None, Some(hook)) => FilterPlan::of_one(filter, hook.device(), options)?,
+            _ => FilterPlan::new(filter, options),
+        };
+        if let Some(any) = &self.any {
+            // Interfaces that are gone stay the capture's: their packets may wait in the rings.
+            for (interface, &index) in self.interfaces.iter().zip(any.indices()) {
+                plan.add(interface.link_type, index)?;
+            }
+            for loaded in &any.loaded {
+                // A filter that is none for interfaces that may come: they will not be covered.
+                let _ = plan.prepare(loaded.form.link_type);
+            }
+        }
+        Ok(plan.for_hooks(hooks))
+    }
+
+    /// The programs that run, and those that wait for interfaces to come.
+    fn forms_and_places(&self) -> Vec<(Form, Place)> {
+        match &self.any {
+            Some(any) => {
+                let loaded = any.loaded.iter();
+                loaded.map(|loaded| (loaded.form, loaded.place)).collect()
+            }
+            None => {
+                let hooks = self.attached.hooks.iter();
+                let form = |hook: &Hook| Form::own(hook.device().link_type);
+                hooks.map(|hook| (form(hook), hook.place())).collect()
+            }
         }
     }
 
@@ -134,14 +187,33 @@ impl TapSource {
             geometry,
             maps,
         };
-        let places: Vec<_> = self.attached.hooks.iter().map(Hook::place).collect();
-        let mut loaded = Vec::new();
-        for place in places {
-            let program = programs.load(place, self.kernel_clock);
-            loaded.push(program.map_err(|source| open::bpf_error(&self.device, source))?);
+        let mut loaded: Vec<Loaded> = Vec::new();
+        for (form, place) in self.forms_and_places() {
+            if !plan.is_for(form) {
+                continue;
+            }
+            let program = programs.load(form, place, self.kernel_clock);
+            let program = program.map_err(|source| open::bpf_error(&self.device, source))?;
+            loaded.push(Loaded {
+                form,
+                place,
+                program,
+            });
         }
-        for (hook, program) in self.attached.hooks.iter_mut().zip(loaded) {
-            hook.replace(program)?;
+        for hook in &mut self.attached.hooks {
+            let form = match &self.any {
+                Some(_) => form_of(hook.device().hardware_type, self.options.cooked),
+                None => Some(Form::own(hook.device().link_type)),
+            };
+            let mut fitting = loaded.iter();
+            let fitting = fitting.find(|new| Some(new.form) == form && new.place == hook.place());
+            if let Some(new) = fitting {
+                let program = new.program.try_clone();
+                hook.replace(program.map_err(|source| open::bpf_error(&self.device, source))?)?;
+            }
+        }
+        if let Some(any) = &mut self.any {
+            any.loaded = loaded;
         }
         // A kernel that refuses has its programs run for microseconds more; that is waited for.
         if wait_for_all_cpus().is_err() {
@@ -166,12 +238,18 @@ impl Source for TapSource {
             if !self.reader.has_old_rings() && self.reader.available() < self.wanted() {
                 match self.wait()? {
                     Waited::Ready => {}
-                    Waited::TimedOut if self.reader.available() == 0 => {
+                    Waited::TimedOut
+                        if self.reader.available() == 0
+                            && self.announced == self.interfaces.len() =>
+                    {
                         return Ok(Next::TimedOut);
                     }
                     Waited::TimedOut => {}
                     Waited::Woken => return Ok(Next::Woken),
                 }
+            }
+            if let Some(next) = self.next_interface() {
+                return Ok(Next::Meta(next));
             }
             self.begin_delivery();
         }
@@ -183,10 +261,14 @@ impl Source for TapSource {
             return Ok(Next::Woken);
         }
         if !self.reader.is_delivering() {
+            self.follow_links_at_times()?;
             self.reader.leave_old_rings();
             if !self.reader.has_old_rings() && self.reader.available() == 0 {
                 self.look_now_and_then()?;
                 return Ok(Next::TimedOut);
+            }
+            if let Some(next) = self.next_interface() {
+                return Ok(Next::Meta(next));
             }
             self.begin_delivery();
         }
@@ -216,15 +298,9 @@ impl Source for TapSource {
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
-        let plan = FilterPlan::new(
-            filter,
-            self.interfaces[0].link_type,
-            self.bound.index,
-            &self.attached.hooks,
-            &self.options,
-        )?;
+        let plan = self.plan_for(filter)?;
         let set = self.reader.current();
-        let (geometry, maps) = (set.geometry(), set.maps(&self.control, &self.doorbell));
+        let (geometry, maps) = (set.geometry(), self.maps(set));
         self.replace_programs(&plan, geometry, maps)?;
         self.reader.mark_stale();
         self.plan = plan;
@@ -245,7 +321,7 @@ impl Source for TapSource {
         let record = program::largest_record(self.room);
         let set = rings::RingSet::create(&self.kernel, bytes, record);
         let set = set.map_err(|source| open::bpf_error(&self.device, source))?;
-        let (geometry, maps) = (set.geometry(), set.maps(&self.control, &self.doorbell));
+        let (geometry, maps) = (set.geometry(), self.maps(&set));
         let plan = self.plan.clone();
         self.replace_programs(&plan, geometry, maps)?;
         self.options.buffer = bytes;

@@ -2,28 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use ringtap_filter::Program;
-use ringtap_filter::ebpf::lower::{self, Hook as LoweringHook, LowerError, Vlan};
 use ringtap_savefile::InterfaceTable;
-use ringtap_sys::bpf::{self, Kernel, ProgramKind};
+use ringtap_sys::bpf::{self, Kernel};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::packet::{LinkLayer, Promiscuous, TimestampSource};
-use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
+use ringtap_sys::tap::{Clock, Control, Doorbell};
 
 use super::TapSource;
-use super::program::{Maps, Tap, largest_record};
+use super::plan::{Bound, FilterPlan, Form, Programs};
+use super::program::largest_record;
 use super::reader::Reader;
 use super::rings::RingSet;
 use super::wait::{Pace, State};
-use crate::describe::{self, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
+use crate::describe::{self, KernelClock, Memory, Note};
 use crate::engines::Device;
 use crate::engines::interface::{InterfaceLosses, Target};
 use crate::engines::link::link_of;
-use crate::filter::{FilterTable, at_hook};
-use crate::hook::{
-    self, Attached, Hook, HookChoice, HookDevice, HookError, Place, TagRestorer, Wanted,
-};
+use crate::hook::{self, Attached, Hook, HookChoice, HookDevice, HookError, Place, Wanted};
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
 use crate::{Description, Error, Filter, LinkType, Result, Source};
 
@@ -80,7 +76,10 @@ fn open(
         return Err(OptionError::AdapterClockAtTap.into());
     }
     if device.name == "any" {
-        return Err(OptionError::AnyAtTap { engine }.into());
+        return match choice {
+            HookChoice::Tcx => Ok(Box::new(super::any::open(options, filter)?)),
+            _ => Err(OptionError::AnyAtTap { engine }.into()),
+        };
     }
     let hook_device = HookDevice::find(device.name).map_err(|error| named(error, device))?;
     if !hook_device.is_up {
@@ -186,7 +185,7 @@ impl Opening {
         let link_type = self.device.link_type;
         let geometry = self.rings.geometry();
         let maps = self.rings.maps(&self.control, &self.doorbell);
-        let plan = FilterPlan::compile(filter, link_type, self.device.index, options)?;
+        let plan = FilterPlan::of_one(filter, &self.device, options)?;
         set_clock(&self.control, kernel_clock);
         let wanted = Wanted {
             hook: choice,
@@ -211,10 +210,11 @@ impl Opening {
                 geometry,
                 maps,
             };
-            match programs.load(place, kernel_clock) {
+            let form = Form::own(link_type);
+            match programs.load(form, place, kernel_clock) {
                 // Before Linux 6.1 programs cannot read atomic time.
                 Err(error) if kernel_clock == KernelClock::Tai => {
-                    let loaded = programs.load(place, KernelClock::Monotonic);
+                    let loaded = programs.load(form, place, KernelClock::Monotonic);
                     let program = loaded.map_err(|_| error)?;
                     kernel_clock = KernelClock::Monotonic;
                     set_clock(&self.control, kernel_clock);
@@ -227,7 +227,7 @@ impl Opening {
         let notes = notes(&attached, &self.device, &self.rings, options);
         let mut interface = self.target.description(link_type, options.snaplen);
         interface.filter = filter.map(Filter::for_file);
-        let interfaces = [interface];
+        let interfaces = vec![interface];
         let pace = Pace::new(self.rings.rings.len());
         Ok(TapSource {
             engine: engine_of(&attached, self.engine),
@@ -244,7 +244,9 @@ impl Opening {
             options: options.clone(),
             room: self.room,
             table: InterfaceTable::new(0, &interfaces),
+            announced: interfaces.len(),
             interfaces,
+            any: None,
             plan,
             pace,
             losses: InterfaceLosses::new(
@@ -272,7 +274,7 @@ fn engine_of(attached: &Attached, asked: &'static str) -> &'static str {
     }
 }
 
-fn clock_of(options: &CaptureOptions) -> KernelClock {
+pub(super) fn clock_of(options: &CaptureOptions) -> KernelClock {
     match options.precision {
         Precision::Fine => KernelClock::Tai,
         Precision::Coarse => KernelClock::Coarse,
@@ -288,163 +290,6 @@ pub(super) fn set_clock(control: &Control, clock: KernelClock) {
             control.set_clock_offset(Clock::from_monotonic());
         }
         KernelClock::None => {}
-    }
-}
-
-/// A filter, and whether hooks can run it.
-#[derive(Clone, Debug)]
-pub(super) struct FilterPlan {
-    program: Option<Program>,
-    table: Option<FilterTable>,
-    /// Why a hook cannot.
-    obstacle: Option<LowerError>,
-}
-
-impl FilterPlan {
-    pub(super) fn new(
-        filter: Option<&Filter>,
-        link_type: LinkType,
-        index: u32,
-        hooks: &[Hook],
-        options: &CaptureOptions,
-    ) -> Result<Self> {
-        Ok(Self::compile(filter, link_type, index, options)?.for_hooks(hooks))
-    }
-
-    fn compile(
-        filter: Option<&Filter>,
-        link_type: LinkType,
-        index: u32,
-        options: &CaptureOptions,
-    ) -> Result<Self> {
-        let compile = |filter: &Filter| filter.compile(link_type, options.snaplen);
-        let program = filter.map(compile).transpose()?;
-        let table = program
-            .as_ref()
-            .map(|program| FilterTable::of_one(program, link_type, index, options.snaplen));
-        Ok(Self {
-            program,
-            table,
-            obstacle: None,
-        })
-    }
-
-    /// The plan where one of the hooks cannot run the filter: no hook does.
-    fn for_hooks(self, hooks: &[Hook]) -> Self {
-        hooks
-            .iter()
-            .fold(self, |plan, hook| plan.for_place(hook.place()))
-    }
-
-    fn for_place(&self, place: Place) -> Self {
-        let mut plan = self.clone();
-        let hook = if place.is_xdp() {
-            LoweringHook::Xdp { frags: true }
-        } else {
-            LoweringHook::Tcx(Vlan::Restored)
-        };
-        let lowered = plan
-            .program
-            .as_ref()
-            .map(|program| lower::standalone(&at_hook(program, place), hook));
-        if let Some(Err(error)) = lowered {
-            plan.obstacle = Some(error);
-        }
-        plan
-    }
-
-    /// The filter that hooks run.
-    fn in_kernel(&self) -> Option<&Program> {
-        self.program.as_ref().filter(|_| self.obstacle.is_none())
-    }
-
-    /// The filter for packets that an older one let through, and whether it is for all.
-    #[inline]
-    pub(super) fn in_user_space(&self) -> (Option<&FilterTable>, bool) {
-        (self.table.as_ref(), self.obstacle.is_some())
-    }
-
-    /// Where the filter runs.
-    pub(super) fn place(&self) -> FilterPlace {
-        match (&self.program, &self.obstacle) {
-            (None, _) => FilterPlace::None,
-            (Some(program), None) => FilterPlace::Kernel {
-                instructions: program.insns().len(),
-            },
-            (Some(_), Some(error)) => FilterPlace::UserSpace {
-                reason: UserSpaceReason::NotForHook(*error),
-            },
-        }
-    }
-}
-
-/// The device, as far as programs depend on it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
-    pub(super) index: u32,
-    /// What puts VLAN tags back at XDP.
-    pub(super) tags: Option<TagRestorer>,
-}
-
-impl Bound {
-    fn of(device: &HookDevice) -> Self {
-        Self {
-            index: device.index,
-            tags: device.tag_restorer,
-        }
-    }
-}
-
-/// What programs are made of.
-pub(super) struct Programs<'a> {
-    pub(super) kernel: &'a Kernel,
-    pub(super) device: Bound,
-    pub(super) plan: &'a FilterPlan,
-    pub(super) options: &'a CaptureOptions,
-    pub(super) room: u32,
-    pub(super) geometry: Geometry,
-    pub(super) maps: Maps,
-}
-
-impl Programs<'_> {
-    pub(super) fn load(&self, place: Place, clock: KernelClock) -> bpf::Result<bpf::Program> {
-        let filter = self.plan.in_kernel();
-        let filter = filter.map(|program| at_hook(program, place));
-        let everything = self.plan.program.is_some() && filter.is_none();
-        let tap = Tap {
-            place,
-            filter: filter.as_ref(),
-            // A filter that runs here may look at what is not kept.
-            snaplen: if everything {
-                MAX_SNAPLEN
-            } else {
-                self.options.snaplen
-            },
-            room: self.room,
-            sample: self
-                .options
-                .sample
-                .map(|one_in| (one_in.get(), self.options.sample_mode)),
-            clock,
-            tags: self.device.tags,
-            steal: self.options.mode == Mode::Steal,
-            geometry: self.geometry,
-            maps: self.maps,
-        };
-        let kind = if place.is_xdp() {
-            ProgramKind::Xdp { frags: true }
-        } else {
-            ProgramKind::SchedCls
-        };
-        // 32-bit jumps are there since 6.6; most filters do without.
-        let code = tap.emit(false).or_else(|_| tap.emit(true));
-        let code = code.unwrap_or_default();
-        let name = "ringtap";
-        if place.is_xdp() && self.device.tags.is_some() {
-            let index = self.device.index;
-            return bpf::Program::load_for_device(self.kernel, name, kind, &code, index);
-        }
-        bpf::Program::load(self.kernel, name, kind, &code)
     }
 }
 
@@ -490,6 +335,21 @@ pub(super) fn describe(source: &TapSource) -> Description {
         (true, false) => Direction::In,
         (false, _) => Direction::Out,
     };
+    let mut link_types = Vec::new();
+    for interface in &source.interfaces {
+        if !link_types.contains(&interface.link_type) {
+            link_types.push(interface.link_type);
+        }
+    }
+    let vlan = match (at_xdp, link_types.first()) {
+        (true, _) if source.bound.tags.is_some() => {
+            "put back at byte 12 where the driver took them out"
+        }
+        (true, _) => "as the driver shows them",
+        (false, Some(&LinkType::ETHERNET)) => "put back at byte 12 where the kernel took them out",
+        (false, Some(&LinkType::LINUX_SLL2)) => "put back where the kernel took them out",
+        (false, _) => "as the interface shows them",
+    };
     let mut blind = Vec::new();
     if at_xdp {
         blind.push("packets that the host sends");
@@ -515,17 +375,10 @@ pub(super) fn describe(source: &TapSource) -> Description {
         engine: source.engine,
         choice: None,
         device: source.device.clone(),
-        link_types: vec![source.interfaces[0].link_type],
+        link_types,
         hook: hook_name(hooks, stolen),
         clock: describe::Clock::Kernel(source.kernel_clock),
-        vlan: match (at_xdp, source.interfaces[0].link_type) {
-            (true, _) if source.bound.tags.is_some() => {
-                "put back at byte 12 where the driver took them out"
-            }
-            (true, _) => "as the driver shows them",
-            (false, LinkType::ETHERNET) => "put back at byte 12 where the kernel took them out",
-            (false, _) => "as the interface shows them",
-        },
+        vlan,
         memory: Some(Memory {
             block_size: u32::try_from(rings.geometry().size()).unwrap_or(u32::MAX),
             blocks: count,

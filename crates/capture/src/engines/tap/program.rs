@@ -29,6 +29,18 @@ pub(super) struct Maps {
     pub(super) rings: i32,
     pub(super) control: i32,
     pub(super) doorbell: i32,
+    /// What interfaces are called in records, by the kernel's number of them; with one interface
+    /// there is none.
+    pub(super) interfaces: Option<i32>,
+}
+
+/// How packets of all interfaces get one form: the header LINUX_SLL2 in the place of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cooked {
+    /// Bytes of the interface's own header: 14 or none.
+    pub(super) header: u32,
+    /// The type of its link layer (`ARPHRD_…`).
+    pub(super) hardware_type: u16,
 }
 
 /// What a program is to do.
@@ -45,6 +57,8 @@ pub(super) struct Tap<'a> {
     pub(super) clock: KernelClock,
     /// What puts VLAN tags back at XDP.
     pub(super) tags: Option<TagRestorer>,
+    /// The form that packets get, if not their own; at tcx only.
+    pub(super) cooked: Option<Cooked>,
     /// Whether the packet ends here.
     pub(super) steal: bool,
     pub(super) geometry: Geometry,
@@ -102,9 +116,11 @@ mod slot {
 mod skb {
     pub(super) const LEN: i16 = 0;
     pub(super) const PACKET_TYPE: i16 = 4;
+    pub(super) const PROTOCOL: i16 = 16;
     pub(super) const VLAN_PRESENT: i16 = 20;
     pub(super) const VLAN_TCI: i16 = 24;
     pub(super) const VLAN_PROTO: i16 = 28;
+    pub(super) const INTERFACE: i16 = 40;
 }
 
 /// The most that `bpf_xdp_load_bytes` copies.
@@ -275,6 +291,11 @@ impl Tap<'_> {
             asm.jump_if(Cond::Eq, Width::W32, Reg::R1, 0, plain);
             asm.alu32(AluOp::Add, Reg::R0, record::TAG.cast_signed());
             asm.place(plain);
+        }
+        if let Some(Cooked { header, .. }) = self.cooked {
+            let header = header.cast_signed();
+            asm.jump_if(Cond::Lt, Width::W64, Reg::R0, header, ends.unreadable);
+            asm.add64(Reg::R0, record::COOKED.cast_signed() - header);
         }
         asm.store(Size::Dw, Reg::R10, slot::LEN, Reg::R0);
         asm.load(Size::Dw, Reg::R1, Reg::R10, slot::LIMIT);

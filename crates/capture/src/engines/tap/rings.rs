@@ -91,6 +91,7 @@ impl RingSet {
             rings: fd(&self.by_cpu),
             control: fd(control.map()),
             doorbell: fd(doorbell.map()),
+            interfaces: None,
         }
     }
 

@@ -119,6 +119,7 @@ impl TapSource {
     /// Waits until a delivery's worth is there, for the time-out at most.
     #[cold]
     pub(super) fn wait(&mut self) -> Result<Waited> {
+        self.follow_links_at_times()?;
         let begun = Instant::now();
         let deadline = begun + self.options.timeout;
         let wanted = self.wanted();
@@ -193,15 +194,23 @@ impl TapSource {
                 Interest::read(self.doorbell.as_fd()),
                 Interest::read(self.waker.as_fd()),
                 Interest::read(self.clock.as_fd()),
+                // With one interface, there are none to come; the waker stands in.
+                Interest::read(match &self.any {
+                    Some(any) => any.watch.as_fd(),
+                    None => self.waker.as_fd(),
+                }),
             ];
             let polled = poll::wait(interests, Some(left.min(LOOK_EVERY)));
             self.control.disarm();
-            let [bell, wake, clock] = polled?;
+            let [bell, wake, clock, links] = polled?;
             if bell.readable {
                 self.doorbell.silence();
             }
             if clock.readable {
                 self.follow_clock()?;
+            }
+            if links.readable {
+                self.follow_links()?;
             }
             if wake.readable && self.waker.take() {
                 return Ok(Waited::Woken);
@@ -230,7 +239,7 @@ impl TapSource {
 
     /// Reports an interface that is gone or down, once everything before is handed out.
     fn look_at_interface(&mut self) -> Result<()> {
-        if self.reader.available() > 0 {
+        if self.any.is_some() || self.reader.available() > 0 {
             return Ok(());
         }
         let links = self.netlink.links().map_err(|source| Error::Interface {

@@ -2,7 +2,7 @@
 
 use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Reg, Size, Width};
 
-use super::{Ends, Tap, skb, slot, state};
+use super::{Cooked, Ends, Tap, look_up, skb, slot, state};
 
 /// Block type of an enhanced packet block.
 const ENHANCED_PACKET: i32 = 6;
@@ -19,6 +19,27 @@ pub(super) const DROPCOUNT: u32 = 12;
 /// Bytes of a VLAN tag, and where it stands in a frame.
 pub(super) const TAG: u32 = 4;
 const TAG_AT: i16 = 12;
+/// Bytes of the header LINUX_SLL2 (pcap-linktype(7)), and where things are in it.
+pub(super) const COOKED: u32 = 20;
+mod cooked {
+    pub(super) const PROTOCOL: i16 = 0;
+    pub(super) const RESERVED: i16 = 2;
+    pub(super) const INTERFACE: i16 = 4;
+    pub(super) const HARDWARE_TYPE: i16 = 8;
+    pub(super) const PACKET_TYPE: i16 = 10;
+    pub(super) const ADDRESS_LEN: i16 = 11;
+    pub(super) const ADDRESS: i16 = 12;
+    pub(super) const PAYLOAD: i16 = 20;
+}
+/// Bytes of an Ethernet header.
+const ETHERNET: i16 = 14;
+/// Bytes of an Ethernet address, and where the sender's stands in a frame.
+const ADDRESS: i32 = 6;
+const SENDER_AT: i16 = 6;
+/// Bytes of a tag's control information.
+const TAG_CONTROL: i32 = 2;
+/// `PACKET_OUTGOING` of packet(7).
+const OUTGOING: i32 = 4;
 
 /// `epb_flags`: direction in bits 0 and 1, kind of address in bits 2 to 4.
 const INBOUND: i32 = 1;
@@ -48,7 +69,7 @@ impl Tap<'_> {
         asm.store_imm(Size::W, Reg::R9, 0, ENHANCED_PACKET);
         asm.load(Size::Dw, Reg::R1, Reg::R10, slot::TOTAL);
         asm.store(Size::W, Reg::R9, 4, Reg::R1);
-        asm.store_imm(Size::W, Reg::R9, 8, 0);
+        self.write_interface(asm, ends);
         asm.load(Size::Dw, Reg::R1, Reg::R10, slot::TIME);
         asm.store(Size::W, Reg::R9, 16, Reg::R1);
         asm.alu64(AluOp::Rsh, Reg::R1, 32);
@@ -61,8 +82,24 @@ impl Tap<'_> {
         asm.load(Size::Dw, Reg::R1, Reg::R10, slot::PADDED);
         asm.add64(Reg::R1, Reg::R9);
         asm.store_imm(Size::W, Reg::R1, HEADER - 4, 0);
-        self.copy(asm, ends);
+        match self.cooked {
+            Some(cooked) => self.copy_cooked(cooked, asm, ends),
+            None => self.copy(asm, ends),
+        }
         self.close(asm);
+    }
+
+    /// Writes what the interface is called in records.
+    fn write_interface(&self, asm: &mut Assembler, ends: Ends) {
+        let Some(interfaces) = self.maps.interfaces.filter(|_| self.cooked.is_none()) else {
+            return asm.store_imm(Size::W, Reg::R9, 8, 0);
+        };
+        asm.load(Size::W, Reg::R1, Reg::R6, skb::INTERFACE);
+        asm.store(Size::W, Reg::R10, slot::KEY, Reg::R1);
+        look_up(Some(interfaces), asm);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.unreadable);
+        asm.load(Size::W, Reg::R1, Reg::R0, 0);
+        asm.store(Size::W, Reg::R9, 8, Reg::R1);
     }
 
     /// Copies the packet's bytes, a tag that the kernel keeps beside them put back.
@@ -109,6 +146,65 @@ impl Tap<'_> {
         asm.jump_if(Cond::Le, Width::W64, Reg::R4, after, done);
         asm.add64(Reg::R4, -after);
         self.load_bytes(TAG_AT, after, asm, ends);
+        asm.place(done);
+    }
+
+    /// The header LINUX_SLL2 in the place of the interface's own, then what that one carries. A tag
+    /// that the kernel keeps beside the packet is the protocol, and its control information comes
+    /// first in the payload.
+    fn copy_cooked(
+        &self,
+        Cooked {
+            header,
+            hardware_type,
+        }: Cooked,
+        asm: &mut Assembler,
+        ends: Ends,
+    ) {
+        let at = |field: i16| HEADER + field;
+        asm.load(Size::W, Reg::R1, Reg::R6, skb::PROTOCOL);
+        asm.store(Size::H, Reg::R9, at(cooked::PROTOCOL), Reg::R1);
+        asm.store_imm(Size::H, Reg::R9, at(cooked::RESERVED), 0);
+        asm.load(Size::W, Reg::R1, Reg::R6, skb::INTERFACE);
+        asm.from_network(Reg::R1, Size::W);
+        asm.store(Size::W, Reg::R9, at(cooked::INTERFACE), Reg::R1);
+        let hardware_type = i32::from(hardware_type.to_be());
+        asm.store_imm(Size::H, Reg::R9, at(cooked::HARDWARE_TYPE), hardware_type);
+        if self.place.is_ingress() {
+            asm.load(Size::W, Reg::R1, Reg::R6, skb::PACKET_TYPE);
+        } else {
+            asm.mov32(Reg::R1, OUTGOING);
+        }
+        asm.store(Size::B, Reg::R9, at(cooked::PACKET_TYPE), Reg::R1);
+        let address_len = if header == 0 { 0 } else { ADDRESS };
+        asm.store_imm(Size::B, Reg::R9, at(cooked::ADDRESS_LEN), address_len);
+        asm.store_imm(Size::W, Reg::R9, at(cooked::ADDRESS), 0);
+        asm.store_imm(Size::W, Reg::R9, at(cooked::ADDRESS) + 4, 0);
+        let (plain, done) = (asm.label(), asm.label());
+        let fixed = COOKED.cast_signed();
+        if header != 0 {
+            asm.mov64(Reg::R4, ADDRESS);
+            self.load_bytes(SENDER_AT, i32::from(cooked::ADDRESS), asm, ends);
+            asm.load(Size::W, Reg::R1, Reg::R6, skb::VLAN_PRESENT);
+            asm.jump_if(Cond::Eq, Width::W32, Reg::R1, 0, plain);
+            asm.load(Size::W, Reg::R1, Reg::R6, skb::VLAN_PROTO);
+            asm.store(Size::H, Reg::R9, at(cooked::PROTOCOL), Reg::R1);
+            asm.load(Size::W, Reg::R1, Reg::R6, skb::VLAN_TCI);
+            asm.from_network(Reg::R1, Size::H);
+            asm.store(Size::H, Reg::R9, at(cooked::PAYLOAD), Reg::R1);
+            asm.load(Size::Dw, Reg::R4, Reg::R10, slot::CAPLEN);
+            let tagged = fixed + TAG_CONTROL;
+            asm.jump_if(Cond::Le, Width::W64, Reg::R4, tagged, done);
+            asm.add64(Reg::R4, -tagged);
+            self.load_bytes(TAG_AT, tagged, asm, ends);
+            asm.jump(done);
+            asm.place(plain);
+        }
+        asm.load(Size::Dw, Reg::R4, Reg::R10, slot::CAPLEN);
+        asm.jump_if(Cond::Le, Width::W64, Reg::R4, fixed, done);
+        asm.add64(Reg::R4, -fixed);
+        let from = if header == 0 { 0 } else { ETHERNET };
+        self.load_bytes(from, fixed, asm, ends);
         asm.place(done);
     }
 

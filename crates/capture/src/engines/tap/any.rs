@@ -1,0 +1,393 @@
+//! All interfaces at once: `tcx:any`.
+//!
+//! One set of rings, and at each interface the same programs, one for each form of records and side
+//! of the hook. They are loaded at the opening, also for forms that no interface has yet, so that an
+//! interface that comes later is attached to without a privilege to load. Which interface a record is
+//! of, the program looks up in a map that is written before it is attached; in the cooked form, the
+//! record's own header tells.
+//!
+//! Not covered are interfaces whose packets show no dependable header; a note names them.
+
+use std::time::{Duration, Instant};
+
+use ringtap_savefile::InterfaceTable;
+use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec};
+use ringtap_sys::eventfd::Waker;
+use ringtap_sys::netlink::{Link, LinkWatch, Netlink};
+use ringtap_sys::packet::LinkLayer;
+use ringtap_sys::tap::{Clock, Control, Doorbell};
+
+use super::TapSource;
+use super::open::{bpf_error, clock_of, set_clock};
+use super::plan::{Bound, FilterPlan, Form, Programs};
+use super::program::{Cooked, Maps, largest_record};
+use super::reader::Reader;
+use super::rings::RingSet;
+use super::wait::{Pace, State};
+use crate::describe::{KernelClock, Note};
+use crate::engines::interface::Target;
+use crate::engines::link::{self, link_of};
+use crate::hook::{self, Attached, HookChoice, HookDevice, HookError, Place, Side, Wanted};
+use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError};
+use crate::{Error, Filter, Interface, LinkType, Result};
+
+/// What the device is called.
+const DEVICE: &str = "any";
+/// The most interfaces of one capture; later ones are told not to be covered.
+const INTERFACES_MAX: u32 = 4096;
+/// How often a reader that never sleeps asks whether interfaces have come.
+const FOLLOW_EVERY: Duration = Duration::from_millis(10);
+/// Bytes of an Ethernet header.
+const ETHERNET: u32 = 14;
+/// Hardware types that programs are loaded for in any case: `ARPHRD_ETHER`, `ARPHRD_LOOPBACK`,
+/// `ARPHRD_NONE` (tunnels).
+const USUAL: [u16; 3] = [1, link::LOOPBACK, 0xfffe];
+
+/// What a capture on all interfaces needs beside its rings.
+pub(super) struct Any {
+    pub(super) watch: LinkWatch,
+    /// What interfaces are called in records, by the kernel's number; nothing in the cooked form.
+    names: Option<Map>,
+    /// The programs by form and place.
+    pub(super) loaded: Vec<Loaded>,
+    /// The kernel's numbers of the interfaces that were looked at.
+    known: Vec<u32>,
+    /// The kernel's number of each of the capture's own interfaces; none in the cooked form.
+    indices: Vec<u32>,
+    looked: Instant,
+}
+
+/// A program, ready to be attached.
+pub(super) struct Loaded {
+    pub(super) form: Form,
+    pub(super) place: Place,
+    pub(super) program: bpf::Program,
+}
+
+impl Any {
+    /// The map for programs.
+    fn names(&self) -> Option<&Map> {
+        self.names.as_ref()
+    }
+
+    /// The kernel's number of each of the capture's own interfaces.
+    pub(super) fn indices(&self) -> &[u32] {
+        &self.indices
+    }
+}
+
+/// The form of an interface's records; nothing where its packets show no dependable header.
+pub(super) fn form_of(hardware_type: u16, is_cooked: bool) -> Option<Form> {
+    let (link_type, layer) = link_of(hardware_type);
+    let header = match layer {
+        LinkLayer::Ethernet => ETHERNET,
+        LinkLayer::Native if link_type == LinkType::RAW => 0,
+        LinkLayer::Native if !is_cooked => return Some(Form::own(link_type)),
+        _ => return None,
+    };
+    let cooked = is_cooked.then_some(Cooked {
+        header,
+        hardware_type,
+    });
+    Some(Form { link_type, cooked })
+}
+
+/// Opens a tap on all interfaces.
+pub(super) fn open(options: &CaptureOptions, filter: Option<&Filter>) -> Result<TapSource> {
+    if options.mode == Mode::Steal {
+        return Err(OptionError::StealsFromAny.into());
+    }
+    let plan = if options.cooked {
+        FilterPlan::cooked(filter, options)?
+    } else {
+        if let Some(filter) = filter {
+            // A filter that is none is told before anything is made.
+            filter.compile(LinkType::ETHERNET, options.snaplen)?;
+        }
+        FilterPlan::new(filter, options)
+    };
+    let watch = LinkWatch::open().map_err(interface_error)?;
+    let mut netlink = Netlink::open().map_err(interface_error)?;
+    let links = netlink.links().map_err(interface_error)?;
+    let kernel = Kernel::running();
+    let failed = |source| bpf_error(DEVICE, source);
+    let room = room_for(&links);
+    let rings = RingSet::create(&kernel, options.buffer, largest_record(room)).map_err(failed)?;
+    let names = (!options.cooked).then(|| make_names(&kernel)).transpose();
+    let kernel_clock = clock_of(options);
+    let control = Control::create(&kernel).map_err(failed)?;
+    set_clock(&control, kernel_clock);
+    let interfaces = if options.cooked {
+        let mut interface = Target::Any.description(LinkType::LINUX_SLL2, options.snaplen);
+        interface.filter = filter.map(Filter::for_file);
+        vec![interface]
+    } else {
+        Vec::new()
+    };
+    let mut notes = Vec::new();
+    if options.promiscuous {
+        notes.push(Note::NotPromiscuous);
+    }
+    let pace = Pace::new(rings.rings.len());
+    let mut source = TapSource {
+        engine: "tcx",
+        bound: Bound::ANY,
+        device: DEVICE.to_owned(),
+        kernel: kernel.clone(),
+        reader: Reader::new(rings, !options.unordered, options.snaplen),
+        control,
+        doorbell: Doorbell::create(&kernel).map_err(failed)?,
+        clock: Clock::watch()?,
+        kernel_clock,
+        attached: Attached::default(),
+        waker: Waker::new()?,
+        options: options.clone(),
+        room,
+        table: InterfaceTable::new(0, &interfaces),
+        announced: 0,
+        interfaces,
+        any: Some(Any {
+            watch,
+            names: names.map_err(failed)?,
+            loaded: Vec::new(),
+            known: Vec::new(),
+            indices: Vec::new(),
+            looked: Instant::now(),
+        }),
+        plan,
+        pace,
+        losses: None,
+        netlink,
+        state: State::Up,
+        looked: Instant::now(),
+        _promiscuous: None,
+        notes,
+    };
+    source.cover(&links)?;
+    source.load_usual()?;
+    source.announced = source.interfaces.len();
+    if source.attached.hooks.is_empty() {
+        return Err(Error::NoSuchDevice {
+            device: "tcx:any".to_owned(),
+        });
+    }
+    Ok(source)
+}
+
+fn interface_error(source: ringtap_sys::netlink::Error) -> Error {
+    Error::Interface {
+        device: DEVICE.to_owned(),
+        source,
+    }
+}
+
+/// The longest packet that any of the interfaces can bring.
+fn room_for(links: &[Link]) -> u32 {
+    let one = |link: &Link| Target::One(Box::new(link.clone())).largest_packet();
+    let most = links.iter().map(one).max().unwrap_or_default();
+    most.max(Target::Any.largest_packet()).min(MAX_SNAPLEN)
+}
+
+fn make_names(kernel: &Kernel) -> bpf::Result<Map> {
+    let spec = MapSpec {
+        name: "ringtap_names",
+        kind: MapKind::Hash,
+        value_size: 4,
+        max_entries: INTERFACES_MAX,
+        numa_node: None,
+        inner: None,
+    };
+    Map::create(kernel, &spec)
+}
+
+impl TapSource {
+    /// What programs are told of the present rings.
+    pub(super) fn maps(&self, set: &RingSet) -> Maps {
+        use std::os::fd::{AsFd, AsRawFd};
+        let names = self.any.as_ref().and_then(Any::names);
+        Maps {
+            interfaces: names.map(|map| map.as_fd().as_raw_fd()),
+            ..set.maps(&self.control, &self.doorbell)
+        }
+    }
+
+    /// Attaches to interfaces that have come, and lets go of those that are gone.
+    ///
+    /// # Errors
+    /// The kernel does not list the interfaces.
+    pub(super) fn follow_links(&mut self) -> Result<()> {
+        let Some(any) = &mut self.any else {
+            return Ok(());
+        };
+        any.looked = Instant::now();
+        if !any.watch.take() {
+            return Ok(());
+        }
+        let links = self.netlink.links().map_err(interface_error)?;
+        self.cover(&links)
+    }
+
+    /// [`TapSource::follow_links`] from time to time.
+    pub(super) fn follow_links_at_times(&mut self) -> Result<()> {
+        match &self.any {
+            Some(any) if any.looked.elapsed() >= FOLLOW_EVERY => self.follow_links(),
+            _ => Ok(()),
+        }
+    }
+
+    fn cover(&mut self, links: &[Link]) -> Result<()> {
+        let exists = |index: u32| links.iter().any(|link| link.index == index);
+        self.attached
+            .hooks
+            .retain(|hook| exists(hook.device().index));
+        let Some(any) = &mut self.any else {
+            return Ok(());
+        };
+        any.known.retain(|&index| exists(index));
+        for link in links {
+            let any = self.any.as_mut().map(|any| &mut any.known);
+            let Some(known) = any.filter(|known| !known.contains(&link.index)) else {
+                continue;
+            };
+            known.push(link.index);
+            match self.attach_to(link) {
+                // It went while it was attached to.
+                Ok(()) | Err(Error::NoSuchDevice { .. } | Error::Hook(HookError::Gone { .. })) => {}
+                // Without the first of all, the reason is everyone's.
+                Err(error @ Error::Hook(_)) if self.attached.hooks.is_empty() => return Err(error),
+                Err(error) => self.notes.push(Note::NotCovered {
+                    device: link.name.to_string(),
+                    reason: error.to_string(),
+                }),
+            }
+        }
+        Ok(())
+    }
+
+    fn attach_to(&mut self, link: &Link) -> Result<()> {
+        let is_cooked = self.options.cooked;
+        let Some(form) = form_of(link.hardware_type, is_cooked) else {
+            return Err(Error::NoLinkType {
+                device: link.name.to_string(),
+                link_type: link_of(link.hardware_type).0,
+            });
+        };
+        let device = HookDevice::find(&link.name.to_string())?;
+        if !is_cooked {
+            self.name_interface(link, form)?;
+        }
+        let wanted = Wanted {
+            hook: HookChoice::Tcx,
+            direction: self.options.direction,
+            mode: Mode::Copy,
+            force: false,
+            reads_tags_at_xdp: false,
+        };
+        let kernel = self.kernel.clone();
+        let mut attached = hook::attach(&kernel, &device, &wanted, &mut |place| {
+            self.program(form, place)
+        })?;
+        let passed = attached.passed_over.drain(..);
+        let told: Vec<_> = passed
+            .map(|hook| Note::PassedOver(hook.to_string()))
+            .collect();
+        for note in told {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        self.attached.hooks.append(&mut attached.hooks);
+        Ok(())
+    }
+
+    /// Adds an interface to the capture's own, and tells programs what it is called.
+    fn name_interface(&mut self, link: &Link, form: Form) -> Result<()> {
+        self.plan.add(form.link_type, link.index)?;
+        let target = Target::One(Box::new(link.clone()));
+        let mut interface: Interface = target.description(form.link_type, self.options.snaplen);
+        interface.filter = self.plan.for_file();
+        let name = u32::try_from(self.interfaces.len()).unwrap_or(u32::MAX);
+        self.interfaces.push(interface);
+        self.table = InterfaceTable::new(0, &self.interfaces);
+        let Some(any) = &mut self.any else {
+            return Ok(());
+        };
+        any.indices.push(link.index);
+        let Some(names) = any.names() else {
+            return Ok(());
+        };
+        let named = names.update(link.index, &name.to_ne_bytes());
+        named.map_err(|source| bpf_error(DEVICE, source))
+    }
+
+    /// The program for a form and a place, loaded once.
+    fn program(&mut self, form: Form, place: Place) -> bpf::Result<bpf::Program> {
+        let loaded = self.any.iter().flat_map(|any| &any.loaded);
+        let mut same = loaded.filter(|loaded| loaded.form == form && loaded.place == place);
+        if let Some(loaded) = same.next() {
+            return loaded.program.try_clone();
+        }
+        self.plan = self.plan.for_place(place);
+        let program = match self.load(form, place) {
+            // Before Linux 6.1 programs cannot read atomic time.
+            Err(error) if self.kernel_clock == KernelClock::Tai => {
+                self.kernel_clock = KernelClock::Monotonic;
+                set_clock(&self.control, self.kernel_clock);
+                self.load(form, place).map_err(|_| error)?
+            }
+            outcome => outcome?,
+        };
+        let ready = program.try_clone()?;
+        if let Some(any) = &mut self.any {
+            any.loaded.push(Loaded {
+                form,
+                place,
+                program,
+            });
+        }
+        Ok(ready)
+    }
+
+    fn load(&self, form: Form, place: Place) -> bpf::Result<bpf::Program> {
+        let set = self.reader.current();
+        let programs = Programs {
+            kernel: &self.kernel,
+            device: self.bound,
+            plan: &self.plan,
+            options: &self.options,
+            room: self.room,
+            geometry: set.geometry(),
+            maps: self.maps(set),
+        };
+        programs.load(form, place, self.kernel_clock)
+    }
+
+    /// Loads what interfaces of the usual kinds will need that are not there yet.
+    fn load_usual(&mut self) -> Result<()> {
+        let mut places: Vec<Place> = Vec::new();
+        for hook in &self.attached.hooks {
+            if !places.contains(&hook.place()) {
+                places.push(hook.place());
+            }
+        }
+        let sent = Place::Tcx(Side::Egress);
+        if places.contains(&Place::Tcx(Side::Ingress))
+            && self.options.direction != Direction::In
+            && !places.contains(&sent)
+        {
+            places.push(sent);
+        }
+        let is_cooked = self.options.cooked;
+        for form in USUAL.iter().filter_map(|&kind| form_of(kind, is_cooked)) {
+            if !is_cooked && self.plan.prepare(form.link_type).is_err() {
+                // Interfaces of that kind will be told not to be covered.
+                continue;
+            }
+            for &place in &places {
+                let loaded = self.program(form, place);
+                loaded.map_err(|source| bpf_error(DEVICE, source))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! Told when interfaces come, go or change.
+
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::Result;
+use crate::Error;
+
+/// Enough of a message to see that there is one.
+const HEAD: usize = 64;
+
+/// A descriptor that becomes readable when an interface of the network namespace comes, goes or
+/// changes (`RTNLGRP_LINK`); which one, a list tells. Needs no privilege.
+#[derive(Debug)]
+pub struct LinkWatch {
+    fd: OwnedFd,
+}
+
+impl LinkWatch {
+    /// Begins to watch, in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// The kernel gives no socket.
+    pub fn open() -> Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
+        if fd < 0 {
+            return Err(Error::last("socket(AF_NETLINK)", "").into());
+        }
+        // SAFETY: the call returned this fd just now, so that nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: sockaddr_nl holds integers only, for which zero is valid.
+        let mut address: libc::sockaddr_nl = unsafe { zeroed() };
+        address.nl_family = libc::sa_family_t::try_from(libc::AF_NETLINK).unwrap_or_default();
+        // Groups are bits here. A socket without an address of its own is sent no broadcasts.
+        address.nl_groups = 1 << (libc::RTNLGRP_LINK - 1);
+        let length = libc::socklen_t::try_from(size_of_val(&address)).unwrap_or_default();
+        // SAFETY: pointer and length describe `address`, which outlives the call.
+        let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
+        if result < 0 {
+            return Err(Error::last("bind(AF_NETLINK)", "RTNLGRP_LINK").into());
+        }
+        Ok(Self { fd })
+    }
+
+    /// Whether anything has changed since the last call. Never waits.
+    #[must_use]
+    pub fn take(&self) -> bool {
+        let mut changed = false;
+        loop {
+            let mut head = [0_u8; HEAD];
+            // SAFETY: `head` is writable for its length; the descriptor does not block.
+            let read =
+                unsafe { libc::recv(self.fd.as_raw_fd(), head.as_mut_ptr().cast(), head.len(), 0) };
+            if read > 0 {
+                changed = true;
+                continue;
+            }
+            match Error::last("recv(AF_NETLINK)", "").errno() {
+                Some(libc::EINTR) => {}
+                // Messages were lost: something has changed.
+                Some(libc::ENOBUFS) => changed = true,
+                _ => return changed,
+            }
+        }
+    }
+}
+
+impl AsFd for LinkWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
