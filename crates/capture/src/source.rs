@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ringtap_savefile::{Interface, Item};
 pub use ringtap_sys::eventfd::Waker;
+use ringtap_sys::privileges::Capability;
 
 use crate::{Block, Description, Direction, Filter, LinkType, Result, Stats};
 
@@ -114,6 +115,12 @@ pub trait Source: Send {
     /// The descriptor could not be made ready.
     fn pollable(&mut self) -> Result<Option<RawFd>> {
         Ok(None)
+    }
+
+    /// Capabilities that the process must keep so that the source can take away at the end what nothing
+    /// binds to the process (see [`crate::hook`]); mostly none.
+    fn keeps(&self) -> &'static [Capability] {
+        &[]
     }
 
     /// How the source captures, and what it cannot see.

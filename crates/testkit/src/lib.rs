@@ -9,6 +9,7 @@
 pub mod corpus;
 pub mod expressions;
 pub mod libpcap;
+pub mod memory;
 pub mod need;
 pub mod netns;
 pub mod pcap;

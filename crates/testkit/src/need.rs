@@ -17,6 +17,8 @@ pub enum Need {
     UserNamespace,
     /// A kernel with VLAN sub-interfaces (`CONFIG_VLAN_8021Q`), and root to ask it.
     Vlan,
+    /// That control groups can be made that limit memory.
+    MemoryGroup,
     /// The corpus of capture files ([`crate::corpus`]).
     Corpus,
     /// A program in the search path or in an `sbin` folder.
@@ -45,6 +47,7 @@ impl Need {
             Self::NotRoot => !has_capability(CAP_NET_ADMIN) && !has_capability(CAP_NET_RAW),
             Self::UserNamespace => can_make_user_namespace(),
             Self::Vlan => Self::Root.is_met() && crate::netns::kernel_has_vlans(),
+            Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
             Self::Corpus => crate::corpus::folder().is_some(),
             Self::Tool(name) => find_tool(name).is_some(),
             Self::LibpcapDev => has_libpcap_headers(),
@@ -60,6 +63,7 @@ impl fmt::Display for Need {
             Self::NotRoot => f.write_str("a user without CAP_NET_ADMIN and CAP_NET_RAW"),
             Self::UserNamespace => f.write_str("user namespaces"),
             Self::Vlan => f.write_str("root and a kernel with VLAN sub-interfaces"),
+            Self::MemoryGroup => f.write_str("control groups that limit memory"),
             Self::Corpus => f.write_str("the corpus (../shared/corpus or RINGTAP_CORPUS)"),
             Self::Tool(name) => write!(f, "the program {name}"),
             Self::LibpcapDev => f.write_str("a C compiler and libpcap's headers (libpcap-dev)"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ringtap_savefile::Interface;
 use ringtap_sys::packet::TimestampSource;
+use ringtap_sys::privileges::Capability;
 
 use super::{Device, packet, tap};
 use crate::options::{CaptureOptions, Direction, Mode};
@@ -87,6 +88,10 @@ impl Source for Chosen {
 
     fn waker(&self) -> Waker {
         self.source.waker()
+    }
+
+    fn keeps(&self) -> &'static [Capability] {
+        self.source.keeps()
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {

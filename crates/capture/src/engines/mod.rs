@@ -9,7 +9,9 @@ mod tap;
 mod xsk;
 
 use ringtap_savefile::LinkType;
+use ringtap_sys::bpf::Kernel;
 use ringtap_sys::privileges::Capability;
+use ringtap_sys::tap::WallClock;
 
 use crate::options::CaptureOptions;
 use crate::{Error, Filter, Result, Source};
@@ -110,6 +112,16 @@ impl Engine {
     }
 }
 
+/// What captures find beneath them: the kernel's `bpf(2)` and the wall clock. The default is what runs;
+/// others are for tests of what happens on other kernels, and when the clock is set.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    /// `bpf(2)`, perhaps behind a gate.
+    pub kernel: Kernel,
+    /// The wall clock, or a stand-in.
+    pub wall: WallClock,
+}
+
 /// A device as the user names it: `eth0`, `packet:eth0`, `any`.
 #[derive(Clone, Copy, Debug)]
 pub struct Device<'a> {
@@ -119,6 +131,8 @@ pub struct Device<'a> {
     pub engine: Option<&'static Engine>,
     /// The interface's name, or `any`. It may hold colons of its own.
     pub name: &'a str,
+    /// Where it is, if not here.
+    host: Option<&'a Host>,
 }
 
 impl<'a> Device<'a> {
@@ -145,7 +159,12 @@ impl<'a> Device<'a> {
             given,
             engine,
             name,
+            host: None,
         })
+    }
+
+    pub(crate) fn host(&self) -> Host {
+        self.host.cloned().unwrap_or_default()
     }
 
     fn engine(&self) -> &'static Engine {
@@ -179,8 +198,23 @@ pub fn open(
     options: &CaptureOptions,
     filter: Option<&Filter>,
 ) -> Result<Box<dyn Source>> {
+    open_on(&Host::default(), device, options, filter)
+}
+
+/// [`open`] with another kernel or clock beneath.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn open_on(
+    host: &Host,
+    device: &str,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+) -> Result<Box<dyn Source>> {
     options.validate()?;
-    let device = Device::parse(device)?;
+    let mut device = Device::parse(device)?;
+    device.host = Some(host);
     let opened = match device.engine {
         Some(engine) => (engine.calls(&device)?.open)(&device, options, filter),
         None => choice::open(&device, options, filter),

@@ -1,25 +1,53 @@
 //! What goes wrong beneath a running capture.
 
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{Error, Next, Source, open};
-use ringtap_sys::bpf::{self, Kernel, Link, Program, ProgramKind, TcxPlace, TcxSide, query_tcx};
-use ringtap_sys::privileges;
+use ringtap_capture::{
+    CaptureOptions, Clock, Error, Filter, Host, KernelClock, Next, Source, open, open_on,
+};
+use ringtap_sys::bpf::{
+    self, Kernel, Link, Program, ProgramKind, Request, TcxPlace, TcxSide, query_tcx,
+};
+use ringtap_sys::privileges::{self, Capability};
+use ringtap_sys::tap::WallClock;
+use ringtap_testkit::memory::MemoryGroup;
 use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
 use crate::support::{PATIENCE, count, drain, frame, injector, numbers, prompt, tap, try_open};
 
 const CHILD: &str = "RINGTAP_TEST_TAP_ON";
 const WITHOUT_RIGHTS: &str = "RINGTAP_TEST_TAP_WITHOUT_RIGHTS";
+const SHORT_OF_MEMORY: &str = "RINGTAP_TEST_TAP_SHORT_OF_MEMORY";
+/// A buffer that the control group of the test has no room for, and that room, in bytes.
+const TOO_MUCH: u64 = 256 << 20;
+const ROOM: u64 = 96 << 20;
+/// How far apart two readings of clocks may be.
+const SLACK: Duration = Duration::from_millis(50);
 
 /// What this process does where a test has started it as a child.
 pub(crate) fn run_as_child() -> Option<ExitCode> {
     if let Ok(device) = std::env::var(WITHOUT_RIGHTS) {
-        privileges::relinquish(None, &[]).unwrap();
-        let error = open(&device, &prompt(), None).err().unwrap();
-        println!("{error}");
+        privileges::relinquish(None, &[Capability::NET_RAW]).unwrap();
+        match open(&device, &prompt(), None) {
+            Err(error) => println!("{error}"),
+            Ok(mut source) => {
+                println!("{}", source.describe());
+                println!("{} came", count(&mut *source, 1));
+            }
+        }
+        return Some(ExitCode::SUCCESS);
+    }
+    if let Ok(device) = std::env::var(SHORT_OF_MEMORY) {
+        let options = CaptureOptions {
+            buffer: TOO_MUCH,
+            ..prompt()
+        };
+        let mut source = open(&device, &options, None).unwrap();
+        println!("{}", source.describe());
+        println!("{} came", count(&mut *source, 1));
         return Some(ExitCode::SUCCESS);
     }
     let device = std::env::var(CHILD).ok()?;
@@ -111,19 +139,175 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// What this program prints as a child for which `variable` names the device, while frames come.
+fn child_output(pair: &VethPair, variable: &str, device: &str, group: Option<&Path>) -> String {
+    let program = std::env::current_exe().unwrap();
+    // The shell enters the group, and becomes the program.
+    let enter = group.map_or("true".to_owned(), |group| {
+        format!("echo $$ > {}/cgroup.procs", group.display())
+    });
+    let mut command = pair.right.namespace.command("sh");
+    command.args(["-c", &format!("{enter} && exec \"$0\"")]);
+    command.arg(&program).env(variable, device);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let injector = injector(&pair.left);
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begin.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("the child does not end");
+        }
+        injector.send(&frame(1, 60)).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
 pub(crate) fn needs_capabilities() {
     let pair = VethPair::new();
-    let program = std::env::current_exe().unwrap();
-    let output = pair
-        .right
-        .namespace
-        .command(program.to_str().unwrap())
-        .env(WITHOUT_RIGHTS, format!("tcx:{}", pair.right.device))
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let device = format!("tcx:{}", pair.right.device);
+    let text = child_output(&pair, WITHOUT_RIGHTS, &device, None);
     for capability in ["CAP_BPF", "CAP_NET_ADMIN", "CAP_PERFMON"] {
         assert!(text.contains(capability), "{text:?}");
+    }
+}
+
+pub(crate) fn falls_back_without_capabilities() {
+    let pair = VethPair::new();
+    let text = child_output(&pair, WITHOUT_RIGHTS, &pair.right.device, None);
+    let engine = text.lines().next().unwrap();
+    assert!(engine.contains("packet (not tcx: "), "{text}");
+    assert!(engine.contains("CAP_BPF"), "{text}");
+    assert!(text.ends_with(" came\n"), "{text}");
+}
+
+pub(crate) fn takes_less_where_the_group_has_no_more() {
+    let pair = VethPair::new();
+    let group = MemoryGroup::new(ROOM).expect("it was there before");
+    let device = format!("tcx:{}", pair.right.device);
+    let text = child_output(&pair, SHORT_OF_MEMORY, &device, Some(group.path()));
+    let note = format!("instead of {TOO_MUCH}: there is no memory for more");
+    assert!(text.contains(&note), "{text}");
+    assert!(text.ends_with(" came\n"), "{text}");
+}
+
+/// Opens on another kernel than the running one.
+fn open_behind(
+    gate: fn(&Request<'_>) -> Result<(), i32>,
+    side: &Side,
+    engine: &str,
+) -> Box<dyn Source> {
+    let host = Host {
+        kernel: Kernel::behind(gate),
+        ..Host::default()
+    };
+    let device = format!("{engine}{}", side.device);
+    side.run(|| open_on(&host, &device, &prompt(), None).unwrap())
+}
+
+pub(crate) fn clsact_stands_in_for_tcx() {
+    const EINVAL: i32 = 22;
+    let pair = VethPair::new();
+    let without_tcx = |request: &Request<'_>| {
+        if request.is_tcx() {
+            Err(EINVAL)
+        } else {
+            Ok(())
+        }
+    };
+    for engine in ["", "tcx:"] {
+        let mut source = open_behind(without_tcx, &pair.right, engine);
+        let description = source.describe();
+        assert_eq!(description.engine, "tcx");
+        assert!(description.hook.starts_with("clsact"), "{description}");
+        let notes = description.notes.iter().map(ToString::to_string);
+        assert!(
+            notes.clone().any(|note| note.contains("tcx")),
+            "{description}"
+        );
+        assert_eq!(source.keeps(), [Capability::NET_ADMIN]);
+        injector(&pair.left).send(&frame(1, 60)).unwrap();
+        injector(&pair.right).send(&frame(2, 60)).unwrap();
+        let seen = drain(&mut *source);
+        assert_eq!(numbers(&seen), [1, 2]);
+        assert_eq!(
+            seen.iter()
+                .map(|packet| packet.flags.0 & 3)
+                .collect::<Vec<_>>(),
+            [1, 2]
+        );
+        let filter = Filter::new("ether[14:4] = 4");
+        pair.right.run(|| source.set_filter(Some(&filter)).unwrap());
+        for number in [3, 4] {
+            injector(&pair.left).send(&frame(number, 60)).unwrap();
+        }
+        assert_eq!(numbers(&drain(&mut *source)), [4]);
+        pair.right.run(move || drop(source));
+        let left = pair.right.namespace.output(
+            "tc",
+            &["filter", "show", "dev", &pair.right.device, "ingress"],
+        );
+        assert_eq!(String::from_utf8(left.stdout).unwrap(), "");
+    }
+}
+
+pub(crate) fn older_kernels_have_older_clocks() {
+    const EINVAL: i32 = 22;
+    const GET_TAI: i32 = 208;
+    let pair = VethPair::new();
+    let mut source = open_behind(
+        |request| {
+            if request.calls_helper(GET_TAI) {
+                Err(EINVAL)
+            } else {
+                Ok(())
+            }
+        },
+        &pair.right,
+        "tcx:",
+    );
+    let clock = source.describe().clock;
+    assert_eq!(clock, Clock::Kernel(KernelClock::Monotonic));
+    let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    injector(&pair.left).send(&frame(1, 60)).unwrap();
+    let seen = drain(&mut *source);
+    let after = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let stamp = Duration::from_nanos(u64::try_from(seen[0].timestamp.as_nanos()).unwrap());
+    assert!(
+        before - SLACK <= stamp && stamp <= after + SLACK,
+        "{stamp:?}"
+    );
+}
+
+pub(crate) fn follows_a_clock_that_is_set() {
+    const HOUR: i64 = 3600;
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let wall = WallClock::stand_in().unwrap();
+    let host = Host {
+        wall: wall.clone(),
+        ..Host::default()
+    };
+    let device = format!("tcx:{}", pair.right.device);
+    let open = || open_on(&host, &device, &prompt(), None).unwrap();
+    let mut source = pair.right.run(open);
+    let mut stamps = Vec::new();
+    for (number, ahead) in [(1, 0), (2, HOUR), (3, -HOUR)] {
+        if ahead != 0 {
+            wall.set_ahead(ahead * 1_000_000_000);
+        }
+        // The reader takes note of it when it waits next.
+        assert!(drain(&mut *source).is_empty());
+        injector.send(&frame(number, 60)).unwrap();
+        let seen = drain(&mut *source);
+        assert_eq!(numbers(&seen), [number]);
+        stamps.push(seen[0].timestamp.secs());
+    }
+    let steps = [stamps[1] - stamps[0], stamps[2] - stamps[1]];
+    let patience = i64::try_from(PATIENCE.as_secs()).unwrap();
+    for (step, expected) in steps.into_iter().zip([HOUR, -2 * HOUR]) {
+        assert!((expected..expected + patience).contains(&step), "{steps:?}");
     }
 }
 

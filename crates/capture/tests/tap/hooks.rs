@@ -189,6 +189,13 @@ pub(crate) fn refuses_what_it_cannot() {
         ..prompt()
     };
     assert!(refused("packet", &steal).contains("cannot steal"));
-    let any = ringtap_capture::open("tcx:any", &prompt(), None).err();
-    assert!(any.unwrap().to_string().contains("one interface"));
+    let any = |engine: &str, options: &CaptureOptions| {
+        let device = format!("{engine}:any");
+        let opened = pair
+            .right
+            .run(|| ringtap_capture::open(&device, options, None));
+        opened.err().unwrap().to_string()
+    };
+    assert!(any("xdp", &prompt()).contains("one interface"));
+    assert!(any("tcx", &steal).contains("one interface"));
 }

@@ -146,6 +146,31 @@ fn main() -> std::process::ExitCode {
         ),
         test("needs_capabilities", root, faults::needs_capabilities),
         test(
+            "falls_back_without_capabilities",
+            root,
+            faults::falls_back_without_capabilities,
+        ),
+        test(
+            "takes_less_where_the_group_has_no_more",
+            &[Need::Root, Need::MemoryGroup],
+            faults::takes_less_where_the_group_has_no_more,
+        ),
+        test(
+            "clsact_stands_in_for_tcx",
+            &[Need::Root, Need::Tool("tc")],
+            faults::clsact_stands_in_for_tcx,
+        ),
+        test(
+            "older_kernels_have_older_clocks",
+            root,
+            faults::older_kernels_have_older_clocks,
+        ),
+        test(
+            "follows_a_clock_that_is_set",
+            root,
+            faults::follows_a_clock_that_is_set,
+        ),
+        test(
             "cut_chain_is_seen_first",
             root,
             faults::cut_chain_is_seen_first,

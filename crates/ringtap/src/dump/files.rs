@@ -40,7 +40,7 @@ pub(crate) fn run(
         nano: plan.nano || sources.iter().any(fine),
         ..plan.clone()
     };
-    let mut sink = open_outputs(args, plan, false)?;
+    let mut sink = open_outputs(args, plan, false, &[])?;
     let watched = requests.watch(vec![interrupt]);
     watched.map_err(|source| setup("watch for signals", source))?;
     let inputs: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();

@@ -51,7 +51,7 @@ pub(crate) fn run(
     // While the process may still ask for a priority; its threads inherit both.
     let placed = request.options.place_thread();
     placed.map_err(|source| setup("place the capture threads", source))?;
-    let mut sink = open_outputs(args, plan, true)?;
+    let mut sink = open_outputs(args, plan, true, sources[0].keeps())?;
     name_interfaces(&mut sink, &interfaces)?;
     sink.begin_source(true);
     sink.interfaces(&interfaces)?;

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use ringtap_capture::{Filter, Source};
-use ringtap_sys::privileges::{self, User};
+use ringtap_sys::privileges::{self, Capability, User};
 
 use crate::cli::DumpArgs;
 use crate::expression;
@@ -79,18 +79,23 @@ fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
 
 /// Gives up what the run needs no more, in the order that `-Z` asks for: files are created as the
 /// user where one is named, else before the capability to write anywhere goes.
-fn open_outputs(args: &DumpArgs, plan: &Plan, live: bool) -> Result<Sink, DumpError> {
+fn open_outputs(
+    args: &DumpArgs,
+    plan: &Plan,
+    live: bool,
+    keep: &[Capability],
+) -> Result<Sink, DumpError> {
     let user = args.capture.user.as_deref().map(User::by_name).transpose();
     let user = user.map_err(|source| setup("find the user of -Z", source))?;
     if user.is_some() {
-        relinquish(user.as_ref())?;
+        relinquish(user.as_ref(), keep)?;
     }
     let file = match &plan.output.file {
         Some((path, format)) => Some(CaptureFile::create(path, settings(plan, *format, live))?),
         None => None,
     };
     if user.is_none() {
-        relinquish(None)?;
+        relinquish(None, keep)?;
     }
     let printed = plan
         .output
@@ -114,8 +119,8 @@ fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings
     }
 }
 
-fn relinquish(user: Option<&User>) -> Result<(), DumpError> {
-    privileges::relinquish(user, &[]).map_err(|source| setup("give up privileges", source))
+fn relinquish(user: Option<&User>, keep: &[Capability]) -> Result<(), DumpError> {
+    privileges::relinquish(user, keep).map_err(|source| setup("give up privileges", source))
 }
 
 fn setup(

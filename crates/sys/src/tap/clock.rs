@@ -1,7 +1,10 @@
 //! The wall clock as programs can tell it: the kernel's clock that they may read, and what to add.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::eventfd::Waker;
 use crate::{Error, Result};
 
 const NANOS: i64 = 1_000_000_000;
@@ -9,10 +12,58 @@ const NANOS: i64 = 1_000_000_000;
 /// its two readings counts.
 const MEASUREMENTS: usize = 16;
 
+/// The wall clock that captures keep to: the system's, or one that stands in for it, for tests of what
+/// happens when it is set, which would disturb everybody on the machine.
+#[derive(Clone, Debug, Default)]
+pub struct WallClock(Option<Arc<StandIn>>);
+
+#[derive(Debug)]
+struct StandIn {
+    /// Nanoseconds that it is ahead of the system's.
+    ahead: AtomicI64,
+    set: Waker,
+}
+
+impl WallClock {
+    /// One that shows the system's time until it is set.
+    ///
+    /// # Errors
+    /// No file descriptor is left.
+    pub fn stand_in() -> Result<Self> {
+        Ok(Self(Some(Arc::new(StandIn {
+            ahead: AtomicI64::new(0),
+            set: Waker::new()?,
+        }))))
+    }
+
+    /// Sets a stand-in so far ahead of the system's clock, as `clock_settime(2)` sets that.
+    pub fn set_ahead(&self, nanos: i64) {
+        if let Some(stand_in) = &self.0 {
+            stand_in.ahead.store(nanos, Ordering::Release);
+            stand_in.set.wake();
+        }
+    }
+
+    /// What to add to international atomic time (`CLOCK_TAI`) for this clock, in nanoseconds modulo
+    /// 2^64: whole seconds.
+    #[must_use]
+    pub fn from_tai(&self) -> u64 {
+        let distance = distance(libc::CLOCK_TAI) + self.ahead();
+        let seconds = (distance + NANOS / 2).div_euclid(NANOS);
+        (seconds * NANOS).cast_unsigned()
+    }
+
+    fn ahead(&self) -> i64 {
+        let ahead = |stand_in: &Arc<StandIn>| stand_in.ahead.load(Ordering::Acquire);
+        self.0.as_ref().map_or(0, ahead)
+    }
+}
+
 /// Tells when the wall clock was set, and how far it is from the clocks that programs can read.
 #[derive(Debug)]
 pub struct Clock {
     timer: OwnedFd,
+    wall: WallClock,
 }
 
 impl Clock {
@@ -20,7 +71,8 @@ impl Clock {
     ///
     /// # Errors
     /// No file descriptor is left.
-    pub fn watch() -> Result<Self> {
+    pub fn watch(wall: &WallClock) -> Result<Self> {
+        let wall = wall.clone();
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
         // SAFETY: takes no pointer; the result is checked before use.
         let fd = unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, flags) };
@@ -29,7 +81,7 @@ impl Clock {
         }
         // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
         let timer = unsafe { OwnedFd::from_raw_fd(fd) };
-        let clock = Self { timer };
+        let clock = Self { timer, wall };
         clock.arm()?;
         Ok(clock)
     }
@@ -67,6 +119,9 @@ impl Clock {
     /// # Errors
     /// The timer cannot be set again.
     pub fn take_change(&self) -> Result<bool> {
+        if let Some(stand_in) = &self.wall.0 {
+            return Ok(stand_in.set.take());
+        }
         let mut count = [0_u8; 8];
         // SAFETY: `count` is writable for its 8 bytes; the descriptor does not block.
         let read = unsafe {
@@ -86,22 +141,24 @@ impl Clock {
     /// What to add to international atomic time (`CLOCK_TAI`) for the wall clock, in nanoseconds
     /// modulo 2^64: whole seconds.
     #[must_use]
-    pub fn from_tai() -> u64 {
-        let distance = distance(libc::CLOCK_TAI);
-        let seconds = (distance + NANOS / 2).div_euclid(NANOS);
-        (seconds * NANOS).cast_unsigned()
+    pub fn from_tai(&self) -> u64 {
+        self.wall.from_tai()
     }
 
     /// What to add to the monotonic clock for the wall clock, in nanoseconds modulo 2^64.
     #[must_use]
-    pub fn from_monotonic() -> u64 {
-        distance(libc::CLOCK_MONOTONIC).cast_unsigned()
+    pub fn from_monotonic(&self) -> u64 {
+        let distance = distance(libc::CLOCK_MONOTONIC) + self.wall.ahead();
+        distance.cast_unsigned()
     }
 }
 
 impl AsFd for Clock {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.timer.as_fd()
+        match &self.wall.0 {
+            Some(stand_in) => stand_in.set.as_fd(),
+            None => self.timer.as_fd(),
+        }
     }
 }
 
@@ -135,17 +192,31 @@ mod tests {
 
     #[test]
     fn offsets_lead_to_the_wall_clock() {
+        let clock = Clock::watch(&WallClock::default()).unwrap();
         let wall = nanos(libc::CLOCK_REALTIME);
-        let tai = nanos(libc::CLOCK_TAI).wrapping_add(Clock::from_tai().cast_signed());
+        let tai = nanos(libc::CLOCK_TAI).wrapping_add(clock.from_tai().cast_signed());
         let monotonic =
-            nanos(libc::CLOCK_MONOTONIC).wrapping_add(Clock::from_monotonic().cast_signed());
+            nanos(libc::CLOCK_MONOTONIC).wrapping_add(clock.from_monotonic().cast_signed());
         assert!((tai - wall).abs() < NANOS, "{tai} {wall}");
         assert!((monotonic - wall).abs() < NANOS, "{monotonic} {wall}");
-        assert_eq!(Clock::from_tai().cast_signed() % NANOS, 0);
+        assert_eq!(clock.from_tai().cast_signed() % NANOS, 0);
     }
 
     #[test]
     fn a_clock_that_nobody_sets_has_no_change() {
-        assert!(!Clock::watch().unwrap().take_change().unwrap());
+        let clock = Clock::watch(&WallClock::default()).unwrap();
+        assert!(!clock.take_change().unwrap());
+    }
+
+    #[test]
+    fn a_stand_in_is_set() {
+        let wall = WallClock::stand_in().unwrap();
+        let clock = Clock::watch(&wall).unwrap();
+        let before = clock.from_tai().cast_signed();
+        assert!(!clock.take_change().unwrap());
+        wall.set_ahead(5 * NANOS);
+        assert!(clock.take_change().unwrap());
+        assert!(!clock.take_change().unwrap());
+        assert_eq!(clock.from_tai().cast_signed(), before + 5 * NANOS);
     }
 }

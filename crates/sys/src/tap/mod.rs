@@ -70,7 +70,7 @@ mod doorbell;
 pub mod layout;
 mod ring;
 
-pub use clock::Clock;
+pub use clock::{Clock, WallClock};
 pub use control::Control;
 pub use doorbell::Doorbell;
 pub use layout::Geometry;

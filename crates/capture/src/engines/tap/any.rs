@@ -25,6 +25,7 @@ use super::reader::Reader;
 use super::rings::RingSet;
 use super::wait::{Pace, State};
 use crate::describe::{KernelClock, Note};
+use crate::engines::Device;
 use crate::engines::interface::Target;
 use crate::engines::link::{self, link_of};
 use crate::hook::{self, Attached, HookChoice, HookDevice, HookError, Place, Side, Wanted};
@@ -93,7 +94,11 @@ pub(super) fn form_of(hardware_type: u16, is_cooked: bool) -> Option<Form> {
 }
 
 /// Opens a tap on all interfaces.
-pub(super) fn open(options: &CaptureOptions, filter: Option<&Filter>) -> Result<TapSource> {
+pub(super) fn open(
+    device: &Device<'_>,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+) -> Result<TapSource> {
     if options.mode == Mode::Steal {
         return Err(OptionError::StealsFromAny.into());
     }
@@ -109,14 +114,16 @@ pub(super) fn open(options: &CaptureOptions, filter: Option<&Filter>) -> Result<
     let watch = LinkWatch::open().map_err(interface_error)?;
     let mut netlink = Netlink::open().map_err(interface_error)?;
     let links = netlink.links().map_err(interface_error)?;
-    let kernel = Kernel::running();
+    let host = device.host();
+    let kernel = host.kernel;
     let failed = |source| bpf_error(DEVICE, source);
     let room = room_for(&links);
     let rings = RingSet::create(&kernel, options.buffer, largest_record(room)).map_err(failed)?;
     let names = (!options.cooked).then(|| make_names(&kernel)).transpose();
     let kernel_clock = clock_of(options);
     let control = Control::create(&kernel).map_err(failed)?;
-    set_clock(&control, kernel_clock);
+    let clock = Clock::watch(&host.wall)?;
+    set_clock(&control, &clock, kernel_clock);
     let interfaces = if options.cooked {
         let mut interface = Target::Any.description(LinkType::LINUX_SLL2, options.snaplen);
         interface.filter = filter.map(Filter::for_file);
@@ -137,7 +144,7 @@ pub(super) fn open(options: &CaptureOptions, filter: Option<&Filter>) -> Result<
         reader: Reader::new(rings, !options.unordered, options.snaplen),
         control,
         doorbell: Doorbell::create(&kernel).map_err(failed)?,
-        clock: Clock::watch()?,
+        clock,
         kernel_clock,
         attached: Attached::default(),
         waker: Waker::new()?,
@@ -332,7 +339,7 @@ impl TapSource {
             // Before Linux 6.1 programs cannot read atomic time.
             Err(error) if self.kernel_clock == KernelClock::Tai => {
                 self.kernel_clock = KernelClock::Monotonic;
-                set_clock(&self.control, self.kernel_clock);
+                set_clock(&self.control, &self.clock, self.kernel_clock);
                 self.load(form, place).map_err(|_| error)?
             }
             outcome => outcome?,

@@ -39,6 +39,7 @@ use ringtap_sys::bpf::Kernel;
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::packet::Promiscuous;
+use ringtap_sys::privileges::Capability;
 use ringtap_sys::sched::wait_for_all_cpus;
 use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
@@ -95,7 +96,7 @@ impl TapSource {
     /// Keeps stamps on the wall clock, after it was set.
     fn follow_clock(&self) -> Result<()> {
         if self.clock.take_change()? {
-            open::set_clock(&self.control, self.kernel_clock);
+            open::set_clock(&self.control, &self.clock, self.kernel_clock);
         }
         Ok(())
     }
@@ -295,6 +296,10 @@ impl Source for TapSource {
 
     fn waker(&self) -> Waker {
         self.waker.clone()
+    }
+
+    fn keeps(&self) -> &'static [Capability] {
+        self.attached.keeps()
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {

@@ -77,7 +77,7 @@ fn open(
     }
     if device.name == "any" {
         return match choice {
-            HookChoice::Tcx => Ok(Box::new(super::any::open(options, filter)?)),
+            HookChoice::Tcx => Ok(Box::new(super::any::open(device, options, filter)?)),
             _ => Err(OptionError::AnyAtTap { engine }.into()),
         };
     }
@@ -148,7 +148,8 @@ impl Opening {
         };
         let mut netlink = Netlink::open().map_err(interface_error)?;
         let target = Target::find(&mut netlink, device.name, device.given)?;
-        let kernel = Kernel::running();
+        let host = device.host();
+        let kernel = host.kernel;
         let room = target.largest_packet().min(MAX_SNAPLEN);
         let failed = |source| bpf_error(&hook_device.name, source);
         let rings =
@@ -167,7 +168,7 @@ impl Opening {
             rings,
             control,
             doorbell,
-            clock: Clock::watch()?,
+            clock: Clock::watch(&host.wall)?,
             room,
             promiscuous,
             device: hook_device,
@@ -186,7 +187,7 @@ impl Opening {
         let geometry = self.rings.geometry();
         let maps = self.rings.maps(&self.control, &self.doorbell);
         let plan = FilterPlan::of_one(filter, &self.device, options)?;
-        set_clock(&self.control, kernel_clock);
+        set_clock(&self.control, &self.clock, kernel_clock);
         let wanted = Wanted {
             hook: choice,
             direction: if choice == HookChoice::Xdp {
@@ -217,7 +218,7 @@ impl Opening {
                     let loaded = programs.load(form, place, KernelClock::Monotonic);
                     let program = loaded.map_err(|_| error)?;
                     kernel_clock = KernelClock::Monotonic;
-                    set_clock(&self.control, kernel_clock);
+                    set_clock(&self.control, &self.clock, kernel_clock);
                     Ok(program)
                 }
                 outcome => outcome,
@@ -283,11 +284,11 @@ pub(super) fn clock_of(options: &CaptureOptions) -> KernelClock {
 }
 
 /// Tells programs how far their clock is from the wall clock.
-pub(super) fn set_clock(control: &Control, clock: KernelClock) {
-    match clock {
-        KernelClock::Tai => control.set_clock_offset(Clock::from_tai()),
+pub(super) fn set_clock(control: &Control, clock: &Clock, which: KernelClock) {
+    match which {
+        KernelClock::Tai => control.set_clock_offset(clock.from_tai()),
         KernelClock::Monotonic | KernelClock::Coarse => {
-            control.set_clock_offset(Clock::from_monotonic());
+            control.set_clock_offset(clock.from_monotonic());
         }
         KernelClock::None => {}
     }

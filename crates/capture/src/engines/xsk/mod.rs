@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ringtap_savefile::Interface;
-use ringtap_sys::bpf::Map;
+use ringtap_sys::bpf::{Kernel, Map};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::packet::Promiscuous;
 use ringtap_sys::poll::ReadSet;
@@ -52,6 +52,7 @@ struct SocketSource {
     /// Whether packets may come that the present filter has not seen in the kernel.
     has_changed: bool,
     clock: Clock,
+    kernel: Kernel,
     /// From the program's clock to the wall clock, in nanoseconds.
     offset: u64,
     interfaces: [Interface; 1],
@@ -93,7 +94,7 @@ impl SocketSource {
             let fds = fds.chain([self.waker.as_fd()]);
             let ready = self.polled.wait(fds, left.min(LOOK_EVERY))?;
             if self.clock.take_change()? {
-                self.offset = Clock::from_tai();
+                self.offset = self.clock.from_tai();
             }
             if !ready
                 && !self
@@ -174,6 +175,7 @@ impl Source for SocketSource {
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
         let plan = FilterPlan::new(filter, &self.device, self.options.snaplen)?;
         let loading = open::Loading {
+            kernel: &self.kernel,
             device: &self.device,
             plan: &plan,
             sockets: &self.sockets,

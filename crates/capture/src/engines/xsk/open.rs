@@ -65,13 +65,15 @@ pub(crate) fn open(
     let link = netlink.link(&found.name).map_err(failed)?;
     let queues = link.rx_queues.unwrap_or(1).clamp(1, MOST_QUEUES);
     let receivers = open_receivers(&found, options, queues, link.mtu)?;
-    let kernel = Kernel::running();
+    let host = device.host();
+    let kernel = host.kernel;
     let sockets = map_of(&kernel, &receivers).map_err(|source| bpf_error(&found, source))?;
     let promiscuous = options
         .promiscuous
         .then(|| Promiscuous::join(&found.name, found.index))
         .transpose()?;
     let loading = Loading {
+        kernel: &kernel,
         device: &found,
         plan: &plan,
         sockets: &sockets,
@@ -79,11 +81,13 @@ pub(crate) fn open(
     let attached = hook::attach(&kernel, &found, &wanted, &mut |place| loading.load(place))?;
     let mut interface = target.description(found.link_type, options.snaplen);
     interface.filter = filter.map(Filter::for_file);
+    let clock = Clock::watch(&host.wall)?;
     Ok(Box::new(SocketSource {
         notes: notes(&found, &attached, &receivers, link.mtu),
         losses: InterfaceLosses::new(netlink, &target),
-        clock: Clock::watch()?,
-        offset: Clock::from_tai(),
+        offset: clock.from_tai(),
+        clock,
+        kernel: kernel.clone(),
         device: found,
         receivers,
         turn: 0,
@@ -230,6 +234,7 @@ impl FilterPlan {
 
 /// What programs are loaded from.
 pub(super) struct Loading<'a> {
+    pub(super) kernel: &'a Kernel,
     pub(super) device: &'a HookDevice,
     pub(super) plan: &'a FilterPlan,
     pub(super) sockets: &'a Map,
@@ -237,7 +242,7 @@ pub(super) struct Loading<'a> {
 
 impl Loading<'_> {
     pub(super) fn load(&self, place: Place) -> bpf::Result<bpf::Program> {
-        let kernel = Kernel::running();
+        let kernel = self.kernel;
         let kind = ProgramKind::Xdp { frags: false };
         let native = place == Place::Xdp(bpf::XdpMode::Native);
         let tags = self.device.tag_restorer.filter(|_| native);
@@ -251,9 +256,9 @@ impl Loading<'_> {
         let code = code.unwrap_or_default();
         if tags.is_some() {
             let index = self.device.index;
-            return bpf::Program::load_for_device(&kernel, "ringtap_xsk", kind, &code, index);
+            return bpf::Program::load_for_device(kernel, "ringtap_xsk", kind, &code, index);
         }
-        bpf::Program::load(&kernel, "ringtap_xsk", kind, &code)
+        bpf::Program::load(kernel, "ringtap_xsk", kind, &code)
     }
 }
 

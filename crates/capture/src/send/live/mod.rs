@@ -16,7 +16,7 @@ use ringtap_sys::netlink::Netlink;
 use ringtap_sys::netns::Namespace;
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::privileges::Capability;
-use ringtap_sys::tap::Clock;
+use ringtap_sys::tap::WallClock;
 use std::os::fd::AsFd;
 
 use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, Template};
@@ -285,7 +285,7 @@ impl BackEnd for LiveBackEnd {
         maps.state
             .update(0, &value)
             .map_err(|source| bpf_error(device, source))?;
-        let code = program::generating(template, &maps, Clock::from_tai())?;
+        let code = program::generating(template, &maps, WallClock::default().from_tai())?;
         let mut loaded = Loaded::new(&self.kernel, device, maps, "ringtap_gen", &code)?;
         loaded.number = first;
         self.generating = Some(loaded);

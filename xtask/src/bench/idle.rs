@@ -1,0 +1,81 @@
+//! What a capture costs that has nothing to do, against tcpdump.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use ringtap_testkit::Need;
+use ringtap_testkit::need::find_tool;
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
+
+use super::Session;
+use super::live::cpu_seconds;
+use super::pairs::{self, Metric, Side};
+
+const LIMIT: Duration = Duration::from_secs(30);
+/// What opening costs is over after this time.
+const SETTLED: Duration = Duration::from_secs(1);
+const WATCHED: Duration = Duration::from_secs(10);
+const QUICK_WATCHED: Duration = Duration::from_secs(2);
+const METRICS: [Metric; 1] = [Metric {
+    name: "CPU, of 10,000",
+    digits: 2,
+}];
+
+pub(super) fn run(session: &mut Session) -> Result<(), String> {
+    let needs = [Need::Root, Need::Tool("tcpdump")];
+    if let Some(reason) = needs.iter().find_map(Need::unmet) {
+        return Err(reason);
+    }
+    let tcpdump = find_tool("tcpdump").ok_or("needs tcpdump")?;
+    let ringtap = session.ringtap.clone();
+    let watched = if session.quick {
+        QUICK_WATCHED
+    } else {
+        WATCHED
+    };
+    let pair = VethPair::new();
+    for options in [&[][..], &["--immediate"]] {
+        let case = format!("no packets for {watched:?} {}", options.join(" "));
+        if !session.wants(&case) {
+            continue;
+        }
+        let (comparison, rows) = pairs::run(&case, "tcpdump", &METRICS, session.pairs(), |side| {
+            let mut command = match side {
+                Side::Ringtap => command(&pair, &ringtap, &["dump"], options),
+                Side::Peer if options.is_empty() => command(&pair, &tcpdump, &[], &[]),
+                Side::Peer => command(&pair, &tcpdump, &[], &["--immediate-mode"]),
+            };
+            measure(&mut command, watched)
+        })?;
+        session.record(&comparison, &rows)?;
+    }
+    Ok(())
+}
+
+fn command(pair: &VethPair, program: &Path, first: &[&str], options: &[&str]) -> Command {
+    let mut command = pair.right.namespace.command(&program.to_string_lossy());
+    command.args(first).args(["-i", &pair.right.device]);
+    command
+        .args(["-Z", "root", "-w", "/dev/null"])
+        .args(options);
+    command
+}
+
+/// The share of a processor that a capture takes, in ten thousandths.
+fn measure(command: &mut Command, watched: Duration) -> Result<Vec<f64>, String> {
+    let explain = |error: std::io::Error| error.to_string();
+    let mut running = Running::start_piped(command).map_err(explain)?;
+    std::thread::sleep(SETTLED);
+    if running.has_ended() {
+        return Err("the capture did not start".to_owned());
+    }
+    let (begun, before) = (Instant::now(), cpu_seconds(running.id()).map_err(explain)?);
+    std::thread::sleep(watched);
+    let used = cpu_seconds(running.id()).map_err(explain)? - before;
+    let share = 10_000.0 * used / begun.elapsed().as_secs_f64();
+    running.signal("INT").map_err(explain)?;
+    running.wait(LIMIT).map_err(explain)?;
+    Ok(vec![share])
+}
