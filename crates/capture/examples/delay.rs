@@ -26,8 +26,8 @@ fn main() {
     let pair = VethPair::new();
     println!("{packets} packets, one each {SPACING:?}; delay in microseconds");
     println!(
-        "{:<28}{:>10}{:>10}{:>10}{:>10}",
-        "", "min", "median", "p99", "max"
+        "{:<28}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "", "min", "median", "p99", "p99.9", "max"
     );
     let immediate = CaptureOptions {
         immediate: true,
@@ -58,9 +58,9 @@ fn main() {
 
 fn report(name: &str, mut delays: Vec<Duration>) {
     delays.sort_unstable();
-    let at = |percent: usize| delays[(delays.len() - 1) * percent / 100].as_micros();
-    let (min, median, p99, max) = (at(0), at(50), at(99), at(100));
-    println!("{name:<28}{min:>10}{median:>10}{p99:>10}{max:>10}");
+    let at = |permille: usize| delays[(delays.len() - 1) * permille / 1000].as_micros();
+    let [min, median, p99, p999, max] = [0, 500, 990, 999, 1000].map(at);
+    println!("{name:<28}{min:>10}{median:>10}{p99:>10}{p999:>10}{max:>10}");
 }
 
 /// Through a capture of this crate.

@@ -9,13 +9,13 @@ use super::Session;
 use super::sample::Sample;
 use crate::process;
 
-const PACKETS: &str = "400";
+const PACKETS: &str = "1000";
 const QUICK_PACKETS: &str = "100";
 /// The example's columns after the name, in microseconds.
-const COLUMNS: [&str; 4] = ["least", "median", "99 of 100", "most"];
+const COLUMNS: [&str; 5] = ["least", "median", "99 of 100", "999 of 1000", "most"];
 
 /// A way to capture and its columns.
-type Row = (String, [Sample; 4]);
+type Row = (String, [Sample; COLUMNS.len()]);
 
 pub(super) fn run(session: &mut Session) -> Result<(), String> {
     if let Some(reason) = Need::Root.unmet() {
@@ -64,17 +64,17 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
 }
 
 /// A line of the example: a name of 28 characters at most, then the columns.
-fn row(line: &str) -> Option<(String, [f64; 4])> {
+fn row(line: &str) -> Option<(String, [f64; COLUMNS.len()])> {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     let numbers = words.split_off(words.len().checked_sub(COLUMNS.len())?);
-    let mut values = [0.0; 4];
+    let mut values = [0.0; COLUMNS.len()];
     for (value, number) in values.iter_mut().zip(numbers) {
         *value = number.parse().ok()?;
     }
     Some((words.join(" "), values))
 }
 
-fn add(rows: &mut Vec<Row>, name: String, values: [f64; 4]) {
+fn add(rows: &mut Vec<Row>, name: String, values: [f64; COLUMNS.len()]) {
     let at = rows
         .iter()
         .position(|(known, _)| *known == name)
@@ -109,18 +109,18 @@ mod tests {
 
     #[test]
     fn lines_of_the_example_are_read() {
-        let (name, values) = row("time-out 1 ms    12   500   1000   1100").expect("a row");
+        let (name, values) = row("time-out 1 ms    12   500   1000   1050   1100").expect("a row");
         assert_eq!(name, "time-out 1 ms");
         assert!((values[2] - 1000.0).abs() < 1e-9);
-        assert!(row("                min    median       p99       max").is_none());
+        assert!(row("                min    median       p99     p99.9       max").is_none());
     }
 
     #[test]
     fn rounds_of_a_name_come_together() {
         let mut rows = Vec::new();
-        add(&mut rows, "a".into(), [1.0, 2.0, 3.0, 4.0]);
-        add(&mut rows, "b".into(), [0.0; 4]);
-        add(&mut rows, "a".into(), [3.0, 2.0, 3.0, 4.0]);
+        add(&mut rows, "a".into(), [1.0, 2.0, 3.0, 4.0, 5.0]);
+        add(&mut rows, "b".into(), [0.0; 5]);
+        add(&mut rows, "a".into(), [3.0, 2.0, 3.0, 4.0, 5.0]);
         assert_eq!(rows.len(), 2);
         assert!((rows[0].1[0].median() - 2.0).abs() < 1e-9);
     }

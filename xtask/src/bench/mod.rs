@@ -5,6 +5,7 @@
 //! overlap it draws no conclusion. What it is not: a test; nothing fails by being slow.
 
 mod delay;
+mod idle;
 mod live;
 mod machine;
 mod pairs;
@@ -29,7 +30,7 @@ type Bench = (
     fn(&mut Session) -> Result<(), String>,
 );
 
-const BENCHES: [Bench; 5] = [
+const BENCHES: [Bench; 6] = [
     (
         "read",
         "a capture in the page cache read, filtered, written to /dev/null",
@@ -44,6 +45,11 @@ const BENCHES: [Bench; 5] = [
         "delay",
         "how late packets are delivered, by time-out and in immediate mode",
         delay::run,
+    ),
+    (
+        "idle",
+        "the processor time of a capture to which no packet comes",
+        idle::run,
     ),
     (
         "stat",

@@ -76,6 +76,10 @@ struct Case {
     /// Senders, each on a processor of its own.
     senders: usize,
     peer: Peer,
+    /// Who captures at the same time.
+    captures: usize,
+    /// Whether who captures runs on the sender's processor.
+    crowded: bool,
 }
 
 const WHOLE: u32 = 262_144;
@@ -95,10 +99,30 @@ const fn case(
         snaplen,
         senders,
         peer,
+        captures: 1,
+        crowded: false,
     }
 }
 
-const CASES: [Case; 9] = [
+impl Case {
+    /// The same with three captures at once.
+    const fn thrice(self) -> Self {
+        Self {
+            captures: 3,
+            ..self
+        }
+    }
+
+    /// The same with everything on one processor.
+    const fn crowded(self) -> Self {
+        Self {
+            crowded: true,
+            ..self
+        }
+    }
+}
+
+const CASES: [Case; 12] = [
     case("xdp", true, 64, 96, 1, Peer::Tcpdump),
     case("xdp", true, 1496, 96, 1, Peer::Tcpdump),
     case("xdp", true, 1496, WHOLE, 1, Peer::Tcpdump),
@@ -108,6 +132,9 @@ const CASES: [Case; 9] = [
     case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump),
     case("tcx", false, 1496, WHOLE, 1, Peer::Tcpdump),
     case("tcx", false, 64, 96, 2, Peer::Unordered),
+    case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump).thrice(),
+    case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump).crowded(),
+    case("xsk", true, 64, WHOLE, 1, Peer::Tcpdump),
 ];
 
 pub(super) fn run(session: &mut Session) -> Result<(), String> {
@@ -129,7 +156,7 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
         let gro = ["-K", &pair.right.device, "gro", "on"];
         pair.right.namespace.output("ethtool", &gro);
         let frame = datagram(case.size);
-        let target = if case.engine == "xdp" {
+        let target = if case.engine != "tcx" {
             Target::OutOf(&pair.left)
         } else {
             Target::ReceivedOn(&pair.right)
@@ -257,27 +284,42 @@ impl Setting<'_> {
 
     fn capture(&self, command: &mut Command, is_tap: bool) -> Result<Vec<f64>, String> {
         let explain = |error: std::io::Error| error.to_string();
-        set_affinity(&CPUS[2 - self.case.senders.max(1)..])
-            .map_err(|error| format!("two processors are needed: {error}"))?;
-        let mut running = Running::start_piped(command).map_err(explain)?;
-        if is_tap {
-            self.wait_until_attached(&mut running)?;
-        } else {
-            running
-                .wait_until_capturing(&self.pair.right, LIMIT)
-                .map_err(explain)?;
+        let cpus = match self.case.senders {
+            1 if self.case.crowded => &CPUS[..1],
+            1 => &CPUS[1..],
+            _ => &CPUS[..],
+        };
+        set_affinity(cpus).map_err(|error| format!("two processors are needed: {error}"))?;
+        let mut captures = Vec::new();
+        for number in 1..=self.case.captures {
+            let mut running = Running::start_piped(command).map_err(explain)?;
+            if is_tap {
+                self.wait_until_attached(&mut running, number)?;
+            } else {
+                running
+                    .wait_until_capturing(&self.pair.right, LIMIT)
+                    .map_err(explain)?;
+            }
+            captures.push(running);
         }
-        let before = cpu_seconds(running.id()).map_err(explain)?;
+        let processor = |captures: &[Running]| {
+            let each = captures.iter().map(|running| cpu_seconds(running.id()));
+            each.sum::<std::io::Result<f64>>().map_err(explain)
+        };
+        let before = processor(&captures)?;
         let sent = self.send()?;
         // The last packets wait for the time-out.
         std::thread::sleep(Duration::from_millis(1200));
-        let used = cpu_seconds(running.id()).map_err(explain)? - before;
-        running.signal("INT").map_err(explain)?;
-        let output = running.wait(LIMIT).map_err(explain)?;
-        let summary = String::from_utf8_lossy(&output.stderr);
-        let came = captured(&summary).ok_or_else(|| summary.to_string())?;
+        let used = processor(&captures)? - before;
+        let mut came = 0;
+        for running in captures {
+            running.signal("INT").map_err(explain)?;
+            let output = running.wait(LIMIT).map_err(explain)?;
+            let summary = String::from_utf8_lossy(&output.stderr);
+            came += captured(&summary).ok_or_else(|| summary.to_string())?;
+        }
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53 packets")]
-        let came = came as f64;
+        let came = came as f64 / self.case.captures as f64;
         let warm_up = f64::from(WARM_UP) * self.case.senders as f64;
         let lost = 1000.0 * (1.0 - came / (sent.packets + warm_up));
         let rate = sent.packets / 1e6 * (came / (sent.packets + warm_up));
@@ -327,7 +369,8 @@ impl Setting<'_> {
         })
     }
 
-    fn wait_until_attached(&self, running: &mut Running) -> Result<(), String> {
+    /// Waits until so many taps are there.
+    fn wait_until_attached(&self, running: &mut Running, number: usize) -> Result<(), String> {
         let side = &self.pair.right;
         let mut netlink = side.namespace.netlink();
         loop {
@@ -335,7 +378,7 @@ impl Setting<'_> {
                 .link(&side.device)
                 .map_err(|error| error.to_string())?;
             let chain = side.run(|| query_tcx(&Kernel::running(), link.index, TcxSide::Ingress));
-            if !link.xdp.is_empty() || chain.is_ok_and(|chain| !chain.members.is_empty()) {
+            if !link.xdp.is_empty() || chain.is_ok_and(|chain| chain.members.len() >= number) {
                 return Ok(());
             }
             if running.has_ended() {
