@@ -8,6 +8,7 @@ mod exit;
 mod expression;
 mod filter;
 mod flow;
+mod generate;
 mod input;
 mod notice;
 mod print;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         cli::Command::Dump(args) => dump::run(&args),
         cli::Command::Stat(args) => stat::run(&args),
         cli::Command::Flow(args) => flow::run(&args),
+        cli::Command::Generate(args) => generate::run(&args),
         cli::Command::Send(args) => send::run(&args),
         cli::Command::Filter(args) => filter::run(&args),
     }

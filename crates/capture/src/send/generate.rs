@@ -112,7 +112,19 @@ impl Arrivals {
 }
 
 impl Sender {
-    /// Generates traffic. `each` is called from time to time with what was sent so far.
+    /// Makes ready to generate from this template, so that rights that the next call of
+    /// [`Sender::generate`] needs no more ([`Sender::keeps`]) can be given up before.
+    ///
+    /// # Errors
+    /// The back-end cannot make frames of this template.
+    pub fn prepare(&mut self, template: &Template) -> Result<()> {
+        self.back_end.prepare(template)?;
+        self.is_prepared = true;
+        Ok(())
+    }
+
+    /// Generates traffic, of the template that was last prepared where [`Sender::prepare`] was
+    /// called just before. `each` is called from time to time with what was sent so far.
     ///
     /// # Errors
     /// A rate that cannot be; the back-end cannot make frames of this template.
@@ -134,8 +146,10 @@ impl Sender {
                 found: "0".to_owned(),
             });
         }
+        if !std::mem::take(&mut self.is_prepared) {
+            self.back_end.prepare(template)?;
+        }
         let mut run = self.begin(arrivals.timing())?;
-        run.prepare(template)?;
         // What ends the run is in the report.
         let _ = run.generate(template, &mut Times::new(arrivals), generation, &mut each);
         Ok(run.finish())

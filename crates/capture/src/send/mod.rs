@@ -133,6 +133,8 @@ pub struct Sender {
     reason: String,
     options: SendOptions,
     waker: Waker,
+    /// Whether a template was prepared for the next generation.
+    is_prepared: bool,
 }
 
 impl Sender {
@@ -151,6 +153,7 @@ impl Sender {
             reason: opened.reason,
             options: options.clone(),
             waker: Waker::new()?,
+            is_prepared: false,
         })
     }
 

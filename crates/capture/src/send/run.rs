@@ -112,11 +112,6 @@ impl<'s> Run<'s> {
         self.flush(&mut batch)
     }
 
-    /// Makes the back-end ready to generate frames.
-    pub(super) fn prepare(&mut self, template: &Template) -> Result<()> {
-        self.sender.back_end.prepare(template)
-    }
-
     /// Generates frames until there are enough, the time is over, or the waker was used.
     pub(super) fn generate(
         &mut self,

@@ -29,6 +29,8 @@ pub(crate) enum Failure {
     Privileges(#[from] ringtap_sys::privileges::PrivilegeError),
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
+    #[error("how much? --count or --duration; or --receive at the other end")]
+    NoAmount,
     #[error("{name} can be read only once, not {times} times")]
     Again { name: String, times: String },
 }
@@ -39,6 +41,7 @@ impl Failure {
         match self {
             Self::Send(SendError::UnknownBackEnd { .. } | SendError::Value { .. })
             | Self::Consent { .. }
+            | Self::NoAmount
             | Self::Again { .. } => exit::USAGE,
             Self::Capture(error) => exit::status_of(error),
             _ => 1,

@@ -22,6 +22,7 @@ use crate::notice::notice;
 use crate::signals::Requests;
 pub(crate) use error::Failure;
 pub(crate) use guard::Guard;
+pub(crate) use progress::Progress;
 pub(crate) use summary::{Summary, describe as describe_sender};
 
 /// Runs the subcommand.

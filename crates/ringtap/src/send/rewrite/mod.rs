@@ -6,7 +6,7 @@
 
 mod rule;
 
-pub(crate) use rule::Rule;
+pub(crate) use rule::{Mac, Rule};
 
 use std::ops::Range;
 

@@ -121,6 +121,18 @@ pub(super) fn mac(text: &str) -> Result<[u8; 6], RuleError> {
     Ok(mac)
 }
 
+/// A MAC address of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mac(pub(crate) [u8; 6]);
+
+impl FromStr for Mac {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        mac(text).map(Self)
+    }
+}
+
 fn net(text: &str) -> Result<Net, RuleError> {
     let bad = || wrong(text, "address or network");
     let (address, prefix) = match text.split_once('/') {

@@ -1,0 +1,148 @@
+//! `ringtap gen`: made-up traffic, and what of it arrives at the other end.
+//!
+//! Sending: options become a template and arrivals, which `ringtap_capture::send` makes packets of.
+//! Receiving: marks in payloads become counts of what was lost, doubled and overtaken, and latencies.
+
+mod receive;
+mod sizes;
+mod tally;
+
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringtap_capture::send::{
+    Arrivals, Demand, Generation, SendOptions, Sender, Template, TemplateOptions, Timing,
+};
+use ringtap_sys::privileges;
+
+use crate::cli::GenArgs;
+use crate::notice::{notice, raw};
+use crate::send::{Failure, Guard, Progress, Summary, describe_sender};
+use crate::signals::Requests;
+pub(crate) use sizes::Sizes;
+
+/// Runs the subcommand.
+pub(crate) fn run(args: &GenArgs) -> ExitCode {
+    let result = if args.receive {
+        receive::receive(args)
+    } else {
+        generate(args)
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            notice(&error);
+            ExitCode::from(error.status())
+        }
+    }
+}
+
+fn generate(args: &GenArgs) -> Result<(), Failure> {
+    if args.count.is_none() && args.duration.is_none() {
+        return Err(Failure::NoAmount);
+    }
+    if let Some(cpus) = &args.cpu {
+        ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
+    }
+    let template = Template::new(&template_options(args))?;
+    let arrivals = arrivals(args);
+    let options = SendOptions {
+        demand: Some(Demand {
+            longest: template.longest(),
+            per_second: arrivals.rate(),
+        }),
+        ..SendOptions::default()
+    };
+    let mut sender = Sender::open(&args.interface, &options)?;
+    let timing = match arrivals.rate() {
+        None => Timing::TopSpeed,
+        Some(per_second) => Timing::Packets { per_second },
+    };
+    Guard::new(&sender, timing, args.yes)?;
+    let requests = Requests::default();
+    notice(describe_sender(&sender));
+    sender.prepare(&template)?;
+    privileges::relinquish(None, sender.keeps())?;
+    requests
+        .watch_for_end(vec![sender.waker()])
+        .map_err(Failure::Signals)?;
+    let generation = Generation {
+        count: args.count,
+        duration: args.duration,
+    };
+    let progress = Progress::new(total(args));
+    let report = sender.generate(&template, arrivals, &generation, |so_far| {
+        let done = match args.count {
+            Some(_) => so_far.packets,
+            None => millis(so_far.elapsed),
+        };
+        progress.at(done);
+        progress.message(format!("{} packets", so_far.packets));
+        if requests.take_report() {
+            let (packets, bytes) = (so_far.packets, so_far.bytes);
+            raw(format_args!("{packets} packets, {bytes} bytes so far\n"));
+        }
+    })?;
+    drop(progress);
+    let mut summary = Summary {
+        report,
+        back_end: sender.back_end().0,
+        other_link_type: 0,
+        cut: 0,
+        unfixed: 0,
+        is_timed: arrivals != Arrivals::TopSpeed,
+    };
+    summary.print(args.json_stats);
+    match summary.report.error.take() {
+        Some((index, error)) => Err(Failure::At { index, error }),
+        None => Ok(()),
+    }
+}
+
+/// What the bar counts to: packets, else milliseconds.
+fn total(args: &GenArgs) -> Option<u64> {
+    args.count.or_else(|| args.duration.map(millis))
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn template_options(args: &GenArgs) -> TemplateOptions {
+    TemplateOptions {
+        source_mac: args.source_mac.0,
+        destination_mac: args.destination_mac.0,
+        source: args.source,
+        destination: args.destination,
+        port: args.port,
+        sizes: args.size.0.clone(),
+        flows: args.flows,
+        run: run_number(),
+    }
+}
+
+/// Tells this run from the ones before, for a receiver that sees both.
+fn run_number() -> u16 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let tenths = now.unwrap_or_default().as_millis() / 100;
+    u16::try_from(tenths % (1 << 16)).unwrap_or_default()
+}
+
+fn arrivals(args: &GenArgs) -> Arrivals {
+    let per_second = match (args.pps, args.mbps) {
+        (Some(pps), _) => pps,
+        (None, Some(mbps)) => mbps * 1e6 / (8.0 * args.size.mean()),
+        (None, None) => return Arrivals::TopSpeed,
+    };
+    match args.burst {
+        Some(packets) => Arrivals::Burst {
+            per_second,
+            packets,
+        },
+        None if args.poisson => Arrivals::Poisson {
+            per_second,
+            seed: args.seed,
+        },
+        None => Arrivals::Constant { per_second },
+    }
+}

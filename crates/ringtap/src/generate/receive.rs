@@ -1,0 +1,130 @@
+//! The other end: packets with marks, counted.
+
+use std::time::{Duration, Instant};
+
+use ringtap_capture::send::read_mark;
+use ringtap_capture::{CaptureOptions, Direction, Filter, Next, Source, open};
+use ringtap_sys::privileges;
+use serde_json::json;
+
+use super::tally::Tally;
+use crate::cli::GenArgs;
+use crate::notice::{notice, raw};
+use crate::send::Failure;
+use crate::signals::Requests;
+
+/// What a generated packet has at least; its mark is looked at here.
+const EXPRESSION: &str = "udp and ether[42:2] = 0x7274";
+/// Up to the end of the mark.
+const SNAPLEN: u32 = 64;
+const BUFFER: u64 = 64 << 20;
+const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Counts until enough has come, the time is over, or a signal comes.
+pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
+    if let Some(cpus) = &args.cpu {
+        ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
+    }
+    let options = CaptureOptions {
+        snaplen: SNAPLEN,
+        buffer: BUFFER,
+        timeout: TIMEOUT,
+        direction: Direction::In,
+        mode: args.mode.into(),
+        force: args.force,
+        ..CaptureOptions::default()
+    };
+    let filter = Filter::new(EXPRESSION);
+    let mut source = open(&args.interface, &options, Some(&filter))?;
+    privileges::relinquish(None, &[])?;
+    let requests = Requests::default();
+    requests
+        .watch(vec![source.waker()])
+        .map_err(Failure::Signals)?;
+    let description = source.describe();
+    notice(format_args!(
+        "receiving on {} (engine {})",
+        description.device, description.engine
+    ));
+    let mut tally = Tally::default();
+    let result = count(args, &mut *source, &requests, &mut tally);
+    report(args, &mut *source, &tally);
+    result
+}
+
+fn count(
+    args: &GenArgs,
+    source: &mut dyn Source,
+    requests: &Requests,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    let begin = Instant::now();
+    let is_over = || {
+        args.duration
+            .is_some_and(|duration| begin.elapsed() >= duration)
+    };
+    while !requests.stop() && !is_over() {
+        if args.count.is_some_and(|count| tally.received() >= count) {
+            break;
+        }
+        match source.next() {
+            Ok(Next::Block(block)) => {
+                for packet in block.packets() {
+                    if let Some(mark) = read_mark(packet.data) {
+                        tally.count(mark, packet.timestamp.as_nanos(), packet.len);
+                    }
+                }
+            }
+            Ok(_) => {}
+            Err(error) if error.is_transient() => {}
+            Err(error) => return Err(error.into()),
+        }
+        if requests.take_report() {
+            raw(text(tally));
+        }
+    }
+    Ok(())
+}
+
+fn report(args: &GenArgs, source: &mut dyn Source, tally: &Tally) {
+    let dropped = source.stats().ok().map(|stats| stats.dropped);
+    let at = |layer: fn(&ringtap_capture::Dropped) -> Option<u64>| dropped.as_ref().and_then(layer);
+    let (ring, hook) = (at(|dropped| dropped.ring), at(|dropped| dropped.hook));
+    if args.json_stats {
+        let runs: Vec<_> = tally
+            .runs()
+            .iter()
+            .map(super::tally::RunTally::json)
+            .collect();
+        let value = json!({
+            "received": tally.received(),
+            "runs": runs,
+            "other_runs": tally.beyond,
+            "dropped": { "ring": ring, "hook": hook },
+        });
+        raw(format_args!("{value}\n"));
+        return;
+    }
+    raw(text(tally));
+    for (layer, count) in [("in the ring", ring), ("at the hook", hook)] {
+        // Such packets are among the lost ones.
+        if let Some(count) = count.filter(|&count| count > 0) {
+            raw(format_args!(
+                "{count} packets dropped {layer} of this receiver\n"
+            ));
+        }
+    }
+}
+
+fn text(tally: &Tally) -> String {
+    let runs = tally.runs().iter().map(super::tally::RunTally::text);
+    let mut text: String = runs.collect();
+    if tally.runs().is_empty() {
+        text.push_str("no generated packet came\n");
+    }
+    if tally.beyond > 0 {
+        let count = tally.beyond;
+        text.push_str(&format!("{count} packets of further runs\n"));
+    }
+    text
+}
