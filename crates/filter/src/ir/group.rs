@@ -2,13 +2,14 @@
 //!
 //! In a run of tests that all lead to one place with the one outcome, and to the next with the
 //! other, the order does not matter, and a value need only be loaded once if its tests follow each
-//! other. A test is only ever moved before others: behind one that has loaded the same value. So a
-//! packet that is too short for a load is not rejected where it was not before.
+//! other. A test is only ever moved before others: behind one that has loaded the same value, and where
+//! it compares with a number. So a packet that is too short for a load is not rejected where it was not
+//! before.
 
 use std::collections::HashMap;
 
-use super::ValueId;
 use super::graph::{Graph, Node, NodeId, Step, TestId};
+use super::{ValueId, Values};
 
 /// A run in its new order.
 struct Run {
@@ -21,8 +22,8 @@ struct Run {
 }
 
 /// Regroups all runs. Whether anything changed.
-pub(super) fn group(graph: &mut Graph) -> bool {
-    let mut runs = runs(graph);
+pub(super) fn group(graph: &mut Graph, values: &Values) -> bool {
+    let mut runs = runs(graph, values);
     if runs.is_empty() {
         return false;
     }
@@ -49,7 +50,7 @@ pub(super) fn group(graph: &mut Graph) -> bool {
 }
 
 /// The runs that can be put in a better order, from the last node to the first.
-fn runs(graph: &Graph) -> Vec<Run> {
+fn runs(graph: &Graph, values: &Values) -> Vec<Run> {
     let count = graph.nodes().len();
     let mut ways = vec![0_u32; count];
     for node in graph.nodes() {
@@ -78,7 +79,7 @@ fn runs(graph: &Graph) -> Vec<Run> {
             if members.len() < 2 || members.iter().any(|&at| taken[at]) {
                 return None;
             }
-            let tests = regrouped(graph, &members, loaded[at])?;
+            let tests = regrouped(graph, values, &members, loaded[at])?;
             let last = graph.nodes()[*members.last()?];
             members.iter().for_each(|&at| taken[at] = true);
             let end = if alternatives { last.no } else { last.yes };
@@ -149,7 +150,12 @@ fn follow(graph: &Graph, first: usize, alternatives: bool, ways: &[u32], members
 
 /// The tests of a run with those of one value together, `loaded` first; `None` if they are so
 /// already.
-fn regrouped(graph: &Graph, members: &[usize], loaded: Option<ValueId>) -> Option<Vec<TestId>> {
+fn regrouped(
+    graph: &Graph,
+    values: &Values,
+    members: &[usize],
+    loaded: Option<ValueId>,
+) -> Option<Vec<TestId>> {
     let tests = || {
         members
             .iter()
@@ -163,9 +169,13 @@ fn regrouped(graph: &Graph, members: &[usize], loaded: Option<ValueId>) -> Optio
     let mut first_of: HashMap<ValueId, usize> = HashMap::new();
     let mut order: Vec<(usize, usize, TestId)> = tests()
         .enumerate()
-        .map(|(n, (value, test))| match loaded == Some(value) {
-            true => (0, n, test),
-            false => (*first_of.entry(value).or_insert(n + 1), n, test),
+        .map(|(n, (value, test))| {
+            let moves = values.number_of(graph.test(test).right).is_some();
+            let first = match loaded == Some(value) {
+                true => 0,
+                false => *first_of.entry(value).or_insert(n + 1),
+            };
+            (if moves { first } else { n + 1 }, n, test)
         })
         .collect();
     if order.is_sorted() {

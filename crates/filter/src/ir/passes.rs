@@ -37,7 +37,7 @@ impl Pass {
         match self {
             Self::SettleRoot => thread::settle_root(graph, values),
             Self::ThreadWeakly => thread::thread::<Weak>(graph, values),
-            Self::Group => group::group(graph),
+            Self::Group => group::group(graph, values),
             Self::ThreadStrongly => thread::thread::<Strong>(graph, values),
             Self::Balance => balance::balance(graph, values),
         }

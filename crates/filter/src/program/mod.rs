@@ -6,13 +6,17 @@
 pub(crate) mod assemble;
 mod decode;
 mod interpret;
+mod layout;
+mod live;
 pub mod opcode;
+mod range;
+mod step;
 mod validate;
 
 pub use interpret::Ancillary;
 pub use validate::{InvalidProgram, Reason};
 
-use decode::Decoded;
+use step::Decoded;
 use validate::Loops;
 
 /// One instruction, laid out as the kernel's `struct sock_filter`.
