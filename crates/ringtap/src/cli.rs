@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::flow::{Collector, Listen};
 use crate::generate::Sizes;
+use crate::send::build::Built;
 use crate::send::rewrite::{Mac, Rule};
 use crate::values::{self, CpuList, FifoPriority, Sample, Size};
 
@@ -453,15 +454,25 @@ pub(crate) struct SendArgs {
     pub(crate) interface: String,
     /// File whose packets are sent (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard
     /// input; may be given several times
-    #[arg(short = 'r', long = "read", value_name = "FILE", required = true)]
+    #[arg(
+        short = 'r',
+        long = "read",
+        value_name = "FILE",
+        required_unless_present = "build"
+    )]
     pub(crate) read: Vec<PathBuf>,
+    /// Packet to build and send, such as 'eth/ipv4(dst=10.0.0.2)/udp(dport=53)/"payload"', or a TOML
+    /// file (NAME.toml) of packets
+    #[arg(long, value_name = "SPEC",
+          conflicts_with_all = ["read", "filter", "rewrite", "fix_checksums", "sync", "multiplier"])]
+    pub(crate) build: Option<Built>,
     /// Send only what this filter accepts, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     /// Stop after this many packets
     #[arg(short = 'c', long = "count", value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// Send the files so many times; 0 is without end
+    /// Send the files, or the built packets, so many times; 0 is without end
     #[arg(short = 'l', long = "loop", value_name = "N", default_value = "1")]
     pub(crate) rounds: u64,
     /// Change packets: FIELD=NEW or FIELD=OLD->NEW with the fields eth, ip, port (also with .src

@@ -8,7 +8,7 @@ use ringtap_capture::send::{Sender, Timing};
 use super::Failure;
 
 /// Packets per second that need no consent.
-const LIMIT: u64 = 1_000;
+pub(super) const LIMIT: u64 = 1_000;
 const SECOND: i128 = 1_000_000_000;
 /// Bits of the smallest frame.
 const SMALLEST: f64 = 60.0 * 8.0;

@@ -3,6 +3,8 @@
 //! What it is: the way from options to a [`ringtap_capture::send::Run`], and the report on standard
 //! error. What it is not: it hands nothing to the kernel itself.
 
+pub(crate) mod build;
+mod built;
 mod checksum;
 mod error;
 mod guard;
@@ -14,12 +16,13 @@ mod summary;
 
 use std::process::ExitCode;
 
-use ringtap_capture::send::{OnRejected, Report, SendOptions, Sender, Timing};
+use ringtap_capture::send::{Demand, OnRejected, Report, SendOptions, Sender, Timing};
 use ringtap_sys::privileges::{self, Capability};
 
 use crate::cli::SendArgs;
 use crate::notice::notice;
 use crate::signals::Requests;
+use build::Built;
 pub(crate) use error::Failure;
 pub(crate) use guard::Guard;
 pub(crate) use progress::Progress;
@@ -48,11 +51,15 @@ fn send(args: &SendArgs) -> Result<bool, Failure> {
         } else {
             OnRejected::Skip
         },
+        demand: demand(args),
         ..SendOptions::default()
     };
     let timing = timing(args);
     let mut sender = Sender::open(&args.interface, &options)?;
-    let guard = Guard::new(&sender, timing, args.yes)?;
+    // A few packets are no rate.
+    let is_little = |built: &Built| built::count(args, &built.0) <= guard::LIMIT;
+    let consents = args.yes || args.build.as_ref().is_some_and(is_little);
+    let guard = Guard::new(&sender, timing, consents)?;
     // Files are opened later, with whatever rights they need.
     let keeps = [sender.keeps(), &[Capability::DAC_OVERRIDE]].concat();
     privileges::relinquish(None, &keeps)?;
@@ -61,7 +68,10 @@ fn send(args: &SendArgs) -> Result<bool, Failure> {
         .watch_for_end(vec![sender.waker()])
         .map_err(Failure::Signals)?;
     notice(describe_sender(&sender));
-    let mut outcome = replay::send(args, &mut sender, timing, guard, &requests)?;
+    let mut outcome = match &args.build {
+        Some(built) => built::send(args, &built.0, &mut sender, timing, &requests)?,
+        None => replay::send(args, &mut sender, timing, guard, &requests)?,
+    };
     outcome.summary.print(args.json_stats);
     let report = &mut outcome.summary.report;
     let error = report.error.take();
@@ -79,9 +89,22 @@ fn is_complete(report: &Report) -> bool {
     report.rejected == 0 && report.pending == 0
 }
 
+/// One built packet, repeated, can be made in the kernel.
+fn demand(args: &SendArgs) -> Option<Demand> {
+    /// Packets from which on that is worth it.
+    const MANY: u64 = 1 << 20;
+    let built = args.build.as_ref()?;
+    let [packet] = &built.0[..] else { return None };
+    let is_much = built::count(args, &built.0) >= MANY && timing(args) == Timing::TopSpeed;
+    is_much.then_some(Demand {
+        longest: packet.len(),
+        per_second: None,
+    })
+}
+
 fn timing(args: &SendArgs) -> Timing {
     let rate = &args.rate;
-    if rate.topspeed {
+    if rate.topspeed || args.build.is_some() && rate.pps.is_none() && rate.mbps.is_none() {
         Timing::TopSpeed
     } else if let Some(per_second) = rate.pps {
         Timing::Packets { per_second }

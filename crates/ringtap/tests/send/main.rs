@@ -31,6 +31,7 @@ fn main() -> std::process::ExitCode {
             replay::slow_receiver,
         ),
         test("consent_on_the_default_route", root, replay::consent),
+        test("built_packets_arrive", root, replay::built),
         test("wrong_usage_is_2", &[], replay::usage),
     ])
 }

@@ -251,6 +251,40 @@ pub(crate) fn consent() {
     assert_eq!(sent(&output), 20);
 }
 
+pub(crate) fn built() {
+    let pair = VethPair::new();
+    let mut receiver = Receiver::on(&pair.right);
+    let spec = "eth/vlan(id=9)/ipv4(dst=10.99.0.2)/udp(dport=53)/\"payload\"";
+    let output = send(&pair.left, &["--build", spec, "-c", "300"]);
+    assert_eq!(status(&output), Some(0), "{output:?}");
+    assert_eq!(sent(&output), 300);
+    let seen = receiver.take(300);
+    assert!(seen.iter().all(|frame| *frame == seen[0]));
+    assert_eq!(seen[0][12..16], [0x81, 0, 0, 9]);
+    assert!(seen[0].ends_with(b"payload"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two.toml");
+    let text = "[[packet]]\nspec = 'eth/arp'\n[[packet]]\nspec = 'eth/ipv6/icmpv6'\n";
+    std::fs::write(&path, text).unwrap();
+    let arguments = [
+        "--build",
+        path.to_str().unwrap(),
+        "--loop",
+        "3",
+        "--pps",
+        "2000",
+    ];
+    assert_eq!(sent(&send(&pair.left, &arguments)), 6);
+    let types = receiver
+        .take(6)
+        .iter()
+        .map(|frame| frame[13])
+        .collect::<Vec<_>>();
+    assert_eq!(types, [6, 0xdd, 6, 0xdd, 6, 0xdd]);
+    let output = send(&pair.left, &["--build", "eth/ipv9"]);
+    assert_eq!(status(&output), Some(2));
+}
+
 pub(crate) fn usage() {
     let run = |arguments: &[&str]| {
         let mut command = std::process::Command::new(crate::support::RINGTAP);

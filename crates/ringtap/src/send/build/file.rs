@@ -1,0 +1,83 @@
+//! The TOML form: packets as tables, each with its layers.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{BuildError, Layer, spec};
+
+/// The largest file, in bytes.
+const LARGEST: u64 = 16 << 20;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    packet: Vec<Packet>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Packet {
+    /// The text form.
+    spec: Option<String>,
+    #[serde(default)]
+    layers: Vec<Table>,
+}
+
+/// Reads the packets' layers.
+pub(super) fn read(path: &Path) -> Result<Vec<Vec<Layer>>, BuildError> {
+    let failed = |source| BuildError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    if path.metadata().map_err(failed)?.len() > LARGEST {
+        return Err(failed(std::io::ErrorKind::FileTooLarge.into()));
+    }
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let document: Document = toml::from_str(&text).map_err(|source| BuildError::File {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })?;
+    let packets = document.packet.into_iter().map(|packet| match packet.spec {
+        Some(text) if packet.layers.is_empty() => spec::parse(&text),
+        Some(_) => Err(BuildError::Place {
+            layer: "packet".to_owned(),
+            what: "it has either spec or layers",
+        }),
+        None => packet.layers.into_iter().map(layer).collect(),
+    });
+    packets.collect()
+}
+
+/// A layer of a table: its `type`, and fields as in the text form; or `payload` alone.
+fn layer(table: Table) -> Result<Layer, BuildError> {
+    let mut layer = Layer::default();
+    for (key, value) in table {
+        let text = match &value {
+            Value::String(text) => text.clone(),
+            Value::Integer(number) => number.to_string(),
+            Value::Boolean(flag) => u8::from(*flag).to_string(),
+            _ => {
+                return Err(BuildError::Value {
+                    layer: layer.name,
+                    field: key,
+                    value: format!("a TOML {}", value.type_str()),
+                    expected: "a text, a whole number, or true or false",
+                });
+            }
+        };
+        match key.as_str() {
+            "type" if layer.name.is_empty() && value.is_str() => layer.name = text,
+            "payload" => layer.data = Some(text.into_bytes()),
+            _ => layer.fields.push((key, text)),
+        }
+    }
+    if layer.data.is_some() && !(layer.name.is_empty() && layer.fields.is_empty()) {
+        return Err(BuildError::Place {
+            layer: "payload".to_owned(),
+            what: "a payload is a layer of its own",
+        });
+    }
+    Ok(layer)
+}

@@ -1,0 +1,191 @@
+//! Layers to bytes, from the innermost out: each knows what it carries, and what carries it.
+
+mod link;
+mod network;
+mod transport;
+
+use super::field::Fields;
+use super::{BuildError, Layer};
+
+/// The layers, as the text form names them.
+pub(super) const NAMES: [&str; 21] = [
+    "eth", "vlan", "qinq", "mpls", "arp", "ipv4", "ipv6", "hop", "route", "dst", "frag", "tcp",
+    "udp", "icmp", "icmpv6", "sctp", "vxlan", "gre", "hex", "zeros", "fill",
+];
+/// Layers and bytes of a packet at most.
+const MOST_LAYERS: usize = 64;
+pub(super) const MOST_BYTES: usize = 65_535;
+
+/// The addresses that a checksum covers.
+#[derive(Clone, Copy)]
+enum Addresses {
+    V4([u8; 4], [u8; 4]),
+    V6([u8; 16], [u8; 16]),
+}
+
+/// What a layer is built with.
+struct Place<'a> {
+    layer: &'a Layer,
+    /// Inside the packet: the layers before and behind this one.
+    before: &'a [Layer],
+    behind: &'a [Layer],
+    /// The bytes behind.
+    payload: Vec<u8>,
+}
+
+/// Builds a packet.
+pub(super) fn build(layers: &[Layer]) -> Result<Vec<u8>, BuildError> {
+    if layers.is_empty() {
+        return Err(BuildError::Empty);
+    }
+    if layers.len() > MOST_LAYERS {
+        return Err(BuildError::Place {
+            layer: "packet".to_owned(),
+            what: "it has more than 64 layers",
+        });
+    }
+    let mut payload = Vec::new();
+    for (at, layer) in layers.iter().enumerate().rev() {
+        let place = Place {
+            layer,
+            before: &layers[..at],
+            behind: &layers[at + 1..],
+            payload,
+        };
+        payload = place.build()?;
+        if payload.len() > MOST_BYTES {
+            return Err(BuildError::TooLong {
+                layer: layer.name.clone(),
+                len: payload.len(),
+                most: MOST_BYTES,
+            });
+        }
+    }
+    Ok(payload)
+}
+
+impl Place<'_> {
+    /// The layer with all that is behind it.
+    fn build(self) -> Result<Vec<u8>, BuildError> {
+        if let Some(data) = &self.layer.data {
+            return Ok(join(data, &self.payload));
+        }
+        let mut fields = Fields::of(self.layer);
+        let fields_of = &mut fields;
+        let built = match self.layer.name.as_str() {
+            "eth" => link::ethernet(&self, fields_of),
+            "vlan" => link::vlan(&self, fields_of),
+            "qinq" => link::vlan(&self, fields_of),
+            "mpls" => link::mpls(&self, fields_of),
+            "arp" => link::arp(&self, fields_of),
+            "ipv4" => network::ipv4(&self, fields_of),
+            "ipv6" => network::ipv6(&self, fields_of),
+            "hop" | "dst" => network::options(&self, fields_of),
+            "route" => network::routing(&self, fields_of),
+            "frag" => network::fragment(&self, fields_of),
+            "tcp" => transport::tcp(&self, fields_of),
+            "udp" => transport::udp(&self, fields_of),
+            "icmp" | "icmpv6" => transport::icmp(&self, fields_of),
+            "sctp" => transport::sctp(&self, fields_of),
+            "vxlan" => transport::vxlan(&self, fields_of),
+            "gre" => transport::gre(&self, fields_of),
+            "hex" => fields_of.hex("").map(|bytes| join(&bytes, &self.payload)),
+            "zeros" | "fill" => self.repeated(fields_of),
+            name => {
+                let name = name.to_owned();
+                return Err(BuildError::Layer { name });
+            }
+        }?;
+        fields.end()?;
+        Ok(built)
+    }
+
+    /// So many bytes of one value.
+    fn repeated(&self, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+        let most = u32::try_from(MOST_BYTES).unwrap_or(u32::MAX);
+        let count = fields.number("", most)?.unwrap_or(0);
+        let byte = if self.layer.name == "fill" {
+            fields.u8("byte", 0x41)?
+        } else {
+            0
+        };
+        let bytes = vec![byte; usize::try_from(count).unwrap_or(0)];
+        Ok(join(&bytes, &self.payload))
+    }
+
+    /// The name of the layer behind; empty for bytes and where there is none.
+    fn next(&self) -> &str {
+        self.behind.first().map_or("", |layer| layer.name.as_str())
+    }
+
+    /// The Ethernet type of what is behind (IEEE 802 numbers).
+    fn ethertype(&self) -> u16 {
+        match self.next() {
+            "vlan" => 0x8100,
+            "qinq" => 0x88a8,
+            "arp" => 0x0806,
+            "ipv4" => 0x0800,
+            "ipv6" => 0x86dd,
+            "mpls" => 0x8847,
+            // Local experimental (IEEE 802).
+            _ => 0x88b5,
+        }
+    }
+
+    /// The IP protocol number of what is behind (IANA).
+    fn protocol(&self) -> u8 {
+        match self.next() {
+            "hop" => 0,
+            "icmp" => 1,
+            "ipv4" => 4,
+            "tcp" => 6,
+            "udp" => 17,
+            "ipv6" => 41,
+            "route" => 43,
+            "frag" => 44,
+            "gre" => 47,
+            "icmpv6" => 58,
+            "dst" => 60,
+            "sctp" => 132,
+            "mpls" => 137,
+            "" if self.behind.is_empty() && self.layer.name != "ipv4" => 59,
+            // For experiments (RFC 3692).
+            _ => 253,
+        }
+    }
+
+    /// The addresses of the IP header that this layer is in.
+    fn addresses(&self) -> Result<Addresses, BuildError> {
+        for layer in self.before.iter().rev() {
+            let mut fields = Fields::of(layer);
+            match layer.name.as_str() {
+                "ipv4" => return network::addresses_v4(&mut fields),
+                "ipv6" => return network::addresses_v6(&mut fields),
+                "hop" | "dst" | "route" | "frag" => {}
+                _ => break,
+            }
+        }
+        Err(self.misplaced("it must follow ipv4 or ipv6"))
+    }
+
+    fn misplaced(&self, what: &'static str) -> BuildError {
+        BuildError::Place {
+            layer: self.layer.name.clone(),
+            what,
+        }
+    }
+
+    /// A length field, which counts the payload and so many bytes of headers.
+    fn length(&self, headers: usize) -> Result<u16, BuildError> {
+        let len = self.payload.len() + headers;
+        u16::try_from(len).map_err(|_| BuildError::TooLong {
+            layer: self.layer.name.clone(),
+            len,
+            most: MOST_BYTES,
+        })
+    }
+}
+
+fn join(header: &[u8], payload: &[u8]) -> Vec<u8> {
+    [header, payload].concat()
+}

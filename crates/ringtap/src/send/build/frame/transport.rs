@@ -1,0 +1,163 @@
+//! TCP, UDP, ICMP, SCTP, and the tunnels VXLAN and GRE.
+
+use etherparse::checksum::Sum16BitWords;
+use etherparse::{TcpHeader, TcpOptions, UdpHeader};
+
+use super::super::BuildError;
+use super::super::field::Fields;
+use super::{Addresses, Place, join};
+
+/// VXLAN's port (RFC 7348).
+const VXLAN_PORT: u16 = 4789;
+
+pub(super) fn tcp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+    let mut header = TcpHeader::new(
+        fields.u16("sport", 49_152)?,
+        fields.u16("dport", 80)?,
+        fields.u32("seq", 0)?,
+        fields.u16("window", 65_535)?,
+    );
+    header.acknowledgment_number = fields.u32("ack", 0)?;
+    header.urgent_pointer = fields.u16("urgent", 0)?;
+    let flags = fields.text("flags").unwrap_or("S");
+    for flag in flags.chars() {
+        let bit = match flag {
+            'F' => &mut header.fin,
+            'S' => &mut header.syn,
+            'R' => &mut header.rst,
+            'P' => &mut header.psh,
+            'A' => &mut header.ack,
+            'U' => &mut header.urg,
+            'E' => &mut header.ece,
+            'C' => &mut header.cwr,
+            _ => return Err(fields.wrong("flags", flags, "letters of FSRPAUEC")),
+        };
+        *bit = true;
+    }
+    let mut options = fields.hex("options")?;
+    options.resize(options.len().next_multiple_of(4), 0);
+    let too_many = |_| place.misplaced("options have at most 40 bytes");
+    header.options = TcpOptions::try_from_slice(&options).map_err(too_many)?;
+    let sum = match place.addresses()? {
+        Addresses::V4(source, destination) => {
+            header.calc_checksum_ipv4_raw(source, destination, &place.payload)
+        }
+        Addresses::V6(source, destination) => {
+            header.calc_checksum_ipv6_raw(source, destination, &place.payload)
+        }
+    };
+    header.checksum = sum.map_err(|_| place.misplaced("the payload is too long"))?;
+    Ok(join(&header.to_bytes(), &place.payload))
+}
+
+pub(super) fn udp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+    let port = if place.next() == "vxlan" {
+        VXLAN_PORT
+    } else {
+        9
+    };
+    let mut header = UdpHeader {
+        source_port: fields.u16("sport", 49_152)?,
+        destination_port: fields.u16("dport", port)?,
+        length: place.length(8)?,
+        checksum: 0,
+    };
+    let sum = match place.addresses()? {
+        Addresses::V4(source, destination) => {
+            header.calc_checksum_ipv4_raw(source, destination, &place.payload)
+        }
+        Addresses::V6(source, destination) => {
+            header.calc_checksum_ipv6_raw(source, destination, &place.payload)
+        }
+    };
+    let sum = sum.map_err(|_| place.misplaced("the payload is too long"))?;
+    header.checksum = fields.u16("checksum", sum)?;
+    Ok(join(&header.to_bytes(), &place.payload))
+}
+
+/// Echo requests, unless told otherwise (RFC 792, RFC 4443).
+pub(super) fn icmp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+    let is_v6 = place.layer.name == "icmpv6";
+    let mut header = vec![
+        fields.u8("type", if is_v6 { 128 } else { 8 })?,
+        fields.u8("code", 0)?,
+        0,
+        0,
+    ];
+    header.extend(fields.u16("id", 0)?.to_be_bytes());
+    header.extend(fields.u16("seq", 0)?.to_be_bytes());
+    let mut message = join(&header, &place.payload);
+    let mut sum = Sum16BitWords::new().add_slice(&message);
+    if is_v6 {
+        let Addresses::V6(source, destination) = place.addresses()? else {
+            return Err(place.misplaced("it must follow ipv6"));
+        };
+        let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
+        sum = sum
+            .add_16bytes(source)
+            .add_16bytes(destination)
+            .add_4bytes(len.to_be_bytes())
+            .add_2bytes([0, 58]);
+    }
+    let checksum = u16::from_be(sum.ones_complement());
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    Ok(message)
+}
+
+/// The common header (RFC 9260, section 3.1); chunks are the bytes behind.
+pub(super) fn sctp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+    let mut packet = Vec::with_capacity(12 + place.payload.len());
+    packet.extend(fields.u16("sport", 49_152)?.to_be_bytes());
+    packet.extend(fields.u16("dport", 9)?.to_be_bytes());
+    packet.extend(fields.u32("tag", 0)?.to_be_bytes());
+    packet.extend([0; 4]);
+    packet.extend(&place.payload);
+    let checksum = crc32c(&packet);
+    packet[8..12].copy_from_slice(&checksum.to_le_bytes());
+    Ok(packet)
+}
+
+/// CRC32c, reflected (RFC 9260, appendix A).
+fn crc32c(bytes: &[u8]) -> u32 {
+    const POLYNOMIAL: u32 = 0x82f6_3b78;
+    let step = |crc: u32, _| (crc >> 1) ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 };
+    let byte = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), step);
+    !bytes.iter().fold(u32::MAX, byte)
+}
+
+/// RFC 7348, section 5.
+pub(super) fn vxlan(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+    let vni = fields.number("vni", 0xff_ffff)?.unwrap_or(1);
+    let [_, high, middle, low] = vni.to_be_bytes();
+    let header = [8, 0, 0, 0, high, middle, low, 0];
+    Ok(join(&header, &place.payload))
+}
+
+/// RFC 2784, with key and sequence number of RFC 2890.
+pub(super) fn gre(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+    let protocol = match place.next() {
+        // Transparent Ethernet bridging.
+        "eth" => 0x6558,
+        _ => place.ethertype(),
+    };
+    let key = fields.number("key", u32::MAX)?;
+    let sequence = fields.number("seq", u32::MAX)?;
+    let flags = u8::from(key.is_some()) << 5 | u8::from(sequence.is_some()) << 4;
+    let mut header = vec![flags, 0];
+    header.extend(fields.u16("proto", protocol)?.to_be_bytes());
+    for word in [key, sequence].into_iter().flatten() {
+        header.extend(word.to_be_bytes());
+    }
+    Ok(join(&header, &place.payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::crc32c;
+
+    #[test]
+    fn crc32c_of_the_standard_check() {
+        // The check value of the catalogue of CRCs: of the digits 1 to 9.
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+}
