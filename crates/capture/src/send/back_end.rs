@@ -90,11 +90,16 @@ pub enum BackEndKind {
     /// Frames that the kernel repeats and a program varies (`BPF_PROG_RUN`), handed to the driver
     /// without a socket buffer.
     Live,
+    /// AF_XDP: memory shared with the driver, which sends from it without a copy where it can.
+    Xsk,
 }
 
 /// Every back-end by the name that a device may ask for.
-pub const BACK_ENDS: [(&str, BackEndKind); 2] =
-    [("packet", BackEndKind::Packet), ("live", BackEndKind::Live)];
+pub const BACK_ENDS: [(&str, BackEndKind); 3] = [
+    ("packet", BackEndKind::Packet),
+    ("live", BackEndKind::Live),
+    ("xsk", BackEndKind::Xsk),
+];
 
 impl BackEndKind {
     /// Its name.
@@ -103,6 +108,7 @@ impl BackEndKind {
         match self {
             Self::Packet => "packet",
             Self::Live => "live",
+            Self::Xsk => "xsk",
         }
     }
 
@@ -110,7 +116,7 @@ impl BackEndKind {
     #[must_use]
     pub const fn verb(self) -> &'static str {
         match self {
-            Self::Packet => "sent",
+            Self::Packet | Self::Xsk => "sent",
             Self::Live => "handed to the driver",
         }
     }

@@ -2,6 +2,7 @@
 
 use super::live::{self, LiveBackEnd};
 use super::packet::PacketBackEnd;
+use super::xsk::XskBackEnd;
 use super::{BACK_ENDS, BackEnd, BackEndKind, Demand, Result, SendError, SendOptions};
 use crate::Error;
 use crate::hook::HookDevice;
@@ -43,6 +44,7 @@ fn of_kind(
     Ok(match kind {
         BackEndKind::Packet => Box::new(PacketBackEnd::open(device, options)?),
         BackEndKind::Live => Box::new(LiveBackEnd::open(device)?),
+        BackEndKind::Xsk => Box::new(XskBackEnd::open(device)?),
     })
 }
 

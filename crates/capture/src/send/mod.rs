@@ -34,6 +34,7 @@ mod queue;
 mod report;
 mod run;
 mod template;
+mod xsk;
 
 pub use back_end::{BACK_ENDS, BackEnd, BackEndKind, Refused};
 pub use error::{Rejection, Result, SendError};
@@ -49,7 +50,7 @@ pub use template::{
 use std::time::Duration;
 
 use ringtap_savefile::LinkType;
-use ringtap_sys::netlink::Netlink;
+use ringtap_sys::netlink::{self, Netlink};
 use ringtap_sys::privileges::Capability;
 
 use crate::hook::{StealHazard, steal_hazards};
@@ -197,11 +198,7 @@ impl Sender {
             device: self.device.clone(),
             source,
         };
-        let mut netlink = Netlink::open().map_err(failed)?;
-        let hazards = steal_hazards(&mut netlink, self.index).map_err(failed)?;
-        let is_route = |hazard: &StealHazard| !matches!(hazard, StealHazard::Loopback);
-        let first = hazards.into_iter().find(is_route);
-        Ok(first.map(|hazard| hazard.to_string()))
+        route_over(self.index).map_err(failed)
     }
 
     /// Ends a run from another thread or a signal handler: the present one, or the next.
@@ -251,4 +248,12 @@ impl Sender {
     pub fn begin(&mut self, timing: Timing) -> Result<Run<'_>> {
         Run::new(self, timing)
     }
+}
+
+/// The first route to everywhere that hangs on an interface, in words.
+fn route_over(index: u32) -> netlink::Result<Option<String>> {
+    let hazards = steal_hazards(&mut Netlink::open()?, index)?;
+    let is_route = |hazard: &StealHazard| !matches!(hazard, StealHazard::Loopback);
+    let first = hazards.into_iter().find(is_route);
+    Ok(first.map(|hazard| hazard.to_string()))
 }

@@ -115,6 +115,36 @@ pub(crate) fn packet() {
     }
 }
 
+pub(crate) fn xsk() {
+    let pair = VethPair::new();
+    let mut receiver = receiver(&pair.right);
+    for (run, template) in templates() {
+        let report = generate(&pair.left, "xsk:veth0", &template, 3_000);
+        assert!(report.error.is_none() && report.pending == 0, "{report:?}");
+        assert_eq!(
+            (report.packets, report.bytes),
+            (3_000, template.bytes(0, 3_000))
+        );
+        let seen = drain(&mut *receiver);
+        assert_eq!(seen.len(), 3_000);
+        check(&template, run, &seen);
+    }
+    // Given frames, more than there is memory for at once, with one that is too long.
+    let mut frames = crate::support::frames(5_000);
+    frames[4_000] = frame(1, 1_600);
+    let report = pair.left.run(|| {
+        let mut sender = Sender::open("xsk:veth0", &SendOptions::default()).unwrap();
+        let packets = crate::support::outgoing(&frames, 0);
+        sender.transmit(packets, Timing::TopSpeed).unwrap()
+    });
+    assert_eq!(
+        (report.packets, report.rejected, report.pending),
+        (4_999, 1, 0)
+    );
+    frames.remove(4_000);
+    assert_eq!(drain(&mut *receiver), frames);
+}
+
 pub(crate) fn repeats() {
     let pair = VethPair::new();
     let mut receiver = stealing(&pair.right);

@@ -49,6 +49,7 @@ fn main() -> std::process::ExitCode {
             generate::live,
         ),
         test("generated_frames_arrive", root, generate::packet),
+        test("af_xdp_sends_all", live, generate::xsk),
         test("live_repeats_one_frame", live, generate::repeats),
         test("choices_have_reasons", live, generate::choices),
         test("generation_ends_in_time", live, generate::ends),

@@ -1,8 +1,8 @@
-//! AF_XDP: packets of one receive queue, in memory that the application shares with the driver.
+//! AF_XDP: packets of one queue, in memory that the application shares with the driver.
 //!
 //! What it is: a receiver for one queue, with its memory (UMEM) and rings, and the packets in it as
-//! borrowed slices. What it is not: it sends nothing, chooses no queue and loads no program; packets
-//! come once an XDP program on the device redirects them to the socket through an
+//! borrowed slices; and a [`Sender`]. What it is not: it chooses no queue and loads no program;
+//! packets come once an XDP program on the device redirects them to the socket through an
 //! [`XskMap`](crate::bpf::MapKind::XskMap).
 //!
 //! # Memory and ordering
@@ -25,6 +25,8 @@
 
 mod receiver;
 mod ring;
+mod sender;
 mod umem;
 
 pub use receiver::{Batch, Binding, Packet, Receiver, ReceiverOptions, Statistics};
+pub use sender::{Sender, SenderOptions};

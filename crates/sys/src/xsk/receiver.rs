@@ -115,7 +115,8 @@ impl Receiver {
             fill.write(frame, u64::from(frame) * u64::from(umem.frame_size()));
         }
         fill.publish(umem.frames());
-        bind(&socket, options).map_err(|source| Error::new("bind(AF_XDP)", context(), source))?;
+        bind(&socket, options.ifindex, options.queue, options.binding)
+            .map_err(|source| Error::new("bind(AF_XDP)", context(), source))?;
         Ok(Self {
             zero_copy: is_zero_copy(&socket),
             socket,
@@ -277,7 +278,7 @@ impl Drop for Batch<'_> {
     }
 }
 
-fn register(socket: &OwnedFd, umem: &Umem) -> Result<()> {
+pub(super) fn register(socket: &OwnedFd, umem: &Umem) -> Result<()> {
     // SAFETY: the structure holds integers only, for which zero is valid.
     let mut registration: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
     registration.addr = umem.address();
@@ -287,7 +288,7 @@ fn register(socket: &OwnedFd, umem: &Umem) -> Result<()> {
     set(socket, libc::XDP_UMEM_REG, &registration, call)
 }
 
-fn ring_offsets(socket: &OwnedFd) -> Result<libc::xdp_mmap_offsets> {
+pub(super) fn ring_offsets(socket: &OwnedFd) -> Result<libc::xdp_mmap_offsets> {
     // SAFETY: the structure holds integers only, for which zero is valid.
     let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
     let call = "getsockopt(XDP_MMAP_OFFSETS)";
@@ -295,7 +296,7 @@ fn ring_offsets(socket: &OwnedFd) -> Result<libc::xdp_mmap_offsets> {
     Ok(offsets)
 }
 
-fn is_zero_copy(socket: &OwnedFd) -> bool {
+pub(super) fn is_zero_copy(socket: &OwnedFd) -> bool {
     /// `XDP_OPTIONS_ZEROCOPY`.
     const ZERO_COPY: u32 = 1;
     let mut flags = 0_u32;
@@ -308,12 +309,17 @@ fn is_zero_copy(socket: &OwnedFd) -> bool {
     told.is_ok() && flags & ZERO_COPY != 0
 }
 
-fn bind(socket: &OwnedFd, options: &ReceiverOptions) -> std::io::Result<()> {
+pub(super) fn bind(
+    socket: &OwnedFd,
+    ifindex: u32,
+    queue: u32,
+    binding: Binding,
+) -> std::io::Result<()> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::sa_family_t::try_from(libc::AF_XDP).unwrap_or_default(),
-        sxdp_flags: options.binding.flags(),
-        sxdp_ifindex: options.ifindex,
-        sxdp_queue_id: options.queue,
+        sxdp_flags: binding.flags(),
+        sxdp_ifindex: ifindex,
+        sxdp_queue_id: queue,
         sxdp_shared_umem_fd: 0,
     };
     // SAFETY: pointer and length describe `address`, which outlives the call.
@@ -330,7 +336,12 @@ fn bind(socket: &OwnedFd, options: &ReceiverOptions) -> std::io::Result<()> {
     Ok(())
 }
 
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T, call: &'static str) -> Result<()> {
+pub(super) fn set<T>(
+    socket: &OwnedFd,
+    option: libc::c_int,
+    value: &T,
+    call: &'static str,
+) -> Result<()> {
     // SAFETY: pointer and length describe `value`, which outlives the call and is only read.
     let done = unsafe {
         libc::setsockopt(

@@ -1,4 +1,4 @@
-//! The memory that packets are received into.
+//! The memory that packets are received into, or sent from.
 
 use std::io;
 use std::ptr::NonNull;
@@ -64,6 +64,22 @@ impl Umem {
     /// The address within the memory of the frame that a byte lies in.
     pub(super) fn frame_of(&self, at: u64) -> u64 {
         at - at % u64::from(self.frame_size)
+    }
+
+    /// The frame that begins at an address.
+    ///
+    /// # Safety
+    /// Neither the kernel nor anybody else touches the frame while the slice lives.
+    ///
+    /// # Panics
+    /// No frame begins there.
+    pub(super) unsafe fn frame_mut(&mut self, at: u64) -> &mut [u8] {
+        let size = self.frame_size as usize;
+        let offset = usize::try_from(at).unwrap_or(usize::MAX);
+        assert!(offset.is_multiple_of(size) && offset < self.len());
+        // SAFETY: in bounds as just checked, for memory is a whole number of frames; mapped and
+        // initialised for as long as `self` lives; that nobody else is there is the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(offset).as_ptr(), size) }
     }
 
     /// Bytes of one frame; nothing where they do not all lie in it.

@@ -1,0 +1,177 @@
+//! Back-end `xsk`: an AF_XDP socket on the first queue.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ringtap_sys::netlink::Netlink;
+use ringtap_sys::poll::{self, Interest};
+use ringtap_sys::xsk::{Binding, Sender, SenderOptions};
+
+use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, Template, route_over};
+use crate::hook::HookDevice;
+use crate::source::Waker;
+
+/// Frames of memory.
+const FRAMES: u32 = 2048;
+/// Frames that one call of the kernel sends in copy mode (`TX_BATCH_SIZE`, net/xdp/xsk.c).
+const BATCH: usize = 32;
+/// An Ethernet header with a tag.
+const HEADER: u32 = 18;
+const SHORTEST: usize = 14;
+/// How often what was taken is asked after.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// The socket.
+pub(super) struct XskBackEnd {
+    socket: Sender,
+    longest: usize,
+    template: Option<Template>,
+    spared: Option<String>,
+}
+
+impl XskBackEnd {
+    pub(super) fn open(device: &HookDevice) -> Result<Self> {
+        let failed = |source| SendError::Interface {
+            device: device.name.clone(),
+            source,
+        };
+        let mut netlink = Netlink::open().map_err(failed)?;
+        let mtu = netlink.link(&device.name).map_err(failed)?.mtu;
+        let longest = mtu.saturating_add(HEADER);
+        let frame_size = if longest <= 2048 { 2048 } else { 4096 };
+        // Without a copy, the host would receive nothing by that queue.
+        let spared = route_over(device.index).map_err(failed)?;
+        let socket = Sender::open(&SenderOptions {
+            ifindex: device.index,
+            queue: 0,
+            frames: FRAMES,
+            frame_size,
+            binding: if spared.is_some() {
+                Binding::Copy
+            } else {
+                Binding::Automatic
+            },
+        });
+        Ok(Self {
+            socket: socket.map_err(|source| SendError::of_call(&device.name, source))?,
+            longest: usize::try_from(longest.min(frame_size)).unwrap_or(usize::MAX),
+            template: None,
+            spared,
+        })
+    }
+
+    fn check(&self, len: usize) -> std::result::Result<(), Refused> {
+        if len > self.longest {
+            return Err(Refused::Rejected(Rejection::TooLong));
+        }
+        if len < SHORTEST {
+            return Err(Refused::Rejected(Rejection::Invalid));
+        }
+        Ok(())
+    }
+
+    /// Makes room where there is little; an error where there is none.
+    fn room(&mut self) -> std::result::Result<(), Refused> {
+        if self.socket.reclaim() >= BATCH {
+            return Ok(());
+        }
+        self.socket.submit().map_err(Refused::Failed)?;
+        match self.socket.reclaim() {
+            0 => Err(Refused::NoRoom),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl BackEnd for XskBackEnd {
+    fn kind(&self) -> BackEndKind {
+        BackEndKind::Xsk
+    }
+
+    fn batch(&self) -> usize {
+        BATCH
+    }
+
+    fn send(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused> {
+        let Some(first) = frames.first() else {
+            return Ok(0);
+        };
+        self.check(first.len())?;
+        self.room()?;
+        let mut taken = 0;
+        for frame in frames {
+            let fits = self.check(frame.len()).is_ok();
+            let copy = |place: &mut [u8]| {
+                place[..frame.len()].copy_from_slice(frame);
+                frame.len()
+            };
+            if !fits || !self.socket.push(copy) {
+                break;
+            }
+            taken += 1;
+        }
+        self.socket.submit().map_err(Refused::Failed)?;
+        Ok(taken)
+    }
+
+    fn prepare(&mut self, template: &Template) -> Result<()> {
+        self.template = Some(template.clone());
+        Ok(())
+    }
+
+    fn generate(&mut self, first: u64, count: usize) -> std::result::Result<usize, Refused> {
+        let longest = self.template.as_ref().map_or(0, Template::longest);
+        self.check(longest)?;
+        self.room()?;
+        let Some(template) = &self.template else {
+            return Ok(0);
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let nanos = u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
+        let mut taken = 0;
+        for number in (first..).take(count.min(BATCH)) {
+            if !self
+                .socket
+                .push(|place| template.write(number, nanos, place))
+            {
+                break;
+            }
+            taken += 1;
+        }
+        self.socket.submit().map_err(Refused::Failed)?;
+        Ok(taken)
+    }
+
+    fn wait(&mut self, waker: &Waker, limit: Duration) -> Result<()> {
+        poll::wait([Interest::read(waker.as_fd())], Some(limit.min(LOOK)))?;
+        Ok(())
+    }
+
+    fn drain(&mut self, limit: Duration) -> Result<u64> {
+        let begin = Instant::now();
+        loop {
+            self.socket.reclaim();
+            let pending = self.socket.pending();
+            if pending == 0 || begin.elapsed() >= limit {
+                return Ok(pending);
+            }
+            // The kernel may be gone from the device; what is pending then stays so.
+            if self.socket.submit().is_err() {
+                return Ok(pending);
+            }
+            poll::wait([Interest::write(self.socket.as_fd())], Some(LOOK))?;
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let how = match (self.socket.is_zero_copy(), &self.spared) {
+            (true, _) => {
+                "the adapter sends from shared memory; the host receives nothing by its first queue meanwhile"
+                    .to_owned()
+            }
+            (false, None) => "packets are copied by the kernel".to_owned(),
+            (false, Some(hazard)) => format!("packets are copied by the kernel: {hazard}"),
+        };
+        vec![how]
+    }
+}
