@@ -15,12 +15,52 @@ macro_rules! export {
     )*) => {$(
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $name($($arg: $kind),*) $(-> $result)? {
+        pub(crate) extern "C-unwind" fn $name($($arg: $kind),*) $(-> $result)? {
+            let _held = $crate::cancel::Held::new();
             $crate::boundary::guard(move || $body, || $fallback)
         }
     )*};
 }
 pub(crate) use export;
+
+/// The same for functions that are called per packet and wait for nothing: they don't keep
+/// their thread from being cancelled, which would cost as much as they do.
+macro_rules! export_fast {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $(-> $result:ty)? $body:block
+        else $fallback:expr;
+    )*) => {$(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C-unwind" fn $name($($arg: $kind),*) $(-> $result)? {
+            $crate::boundary::guard(move || $body, || $fallback)
+        }
+    )*};
+}
+pub(crate) use export_fast;
+
+/// The same for functions that wait, in steps: a body that gives nothing is run again, and in between
+/// the thread may be cancelled. Arguments are copied for each step.
+macro_rules! export_waiting {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty,
+        from $progress:ident = $initial:expr => $body:block
+        else $fallback:expr;
+    )*) => {$(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C-unwind" fn $name($($arg: $kind),*) -> $result {
+            let mut progress = $initial;
+            $crate::cancel::between(|| {
+                let $progress = &mut progress;
+                $crate::boundary::guard(move || $body, || Some($fallback))
+            })
+        }
+    )*};
+}
+pub(crate) use export_waiting;
 
 /// Runs `body`, and gives `fallback`'s value where it panics.
 #[inline]

@@ -93,19 +93,9 @@ pub(crate) fn all() -> Result<Vec<Device>, Error> {
 }
 
 /// What is most likely to be captured on comes first: devices that run, then `any`, loopback, what
-/// has no link, what is down; numbers at the ends of names decide the rest.
+/// has no link, what is down; among equals the kernel's order stays.
 fn rank(device: &Device) -> u32 {
-    let digits = device
-        .name
-        .iter()
-        .rev()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    let digits = &device.name[device.name.len() - digits..];
-    let number = std::str::from_utf8(digits)
-        .ok()
-        .and_then(|digits| digits.parse().ok());
-    let mut rank: u32 = number.unwrap_or(0).min((1 << 27) - 1);
+    let mut rank = 0;
     let mut add = |applies: bool, weight: u32| rank |= if applies { weight } else { 0 };
     add(device.flags & IF_RUNNING == 0, 1 << 31);
     add(device.flags & IF_UP == 0, 1 << 30);
@@ -328,7 +318,7 @@ fn first() -> Result<Vec<u8>, String> {
 /// Network and mask of a device's first IPv4 address, in network byte order.
 fn network(device: &[u8]) -> Result<(u32, u32), String> {
     // These stand for no network.
-    if device.is_empty() || device == ANY.as_bytes() {
+    if device == ANY.as_bytes() {
         return Ok((0, 0));
     }
     let name = String::from_utf8_lossy(device);

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use libc::FILE;
 use ringtap_capture::LinkType;
 
-use crate::boundary::export;
+use crate::boundary::{export, export_fast};
 use crate::handle::{Opened, Pcap, lock};
 use crate::messages;
 use crate::stdio::Stream;
@@ -20,6 +20,8 @@ pub(crate) const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
+/// Link types from here on are not assigned.
+const FIRST_FREE: u16 = 302;
 /// Bytes of a stream's buffer where nobody reads along.
 const BUFFER: usize = 256 * 1024;
 
@@ -44,6 +46,8 @@ impl FileHeader {
     fn of(handle: &Pcap, opened: &Opened, path: &str) -> Result<Self, String> {
         let dlt = handle.dlt();
         let link_type = u32::try_from(dlt).ok().and_then(LinkType::from_dlt);
+        // As libpcap: a type that nobody has given a meaning is of no use to who reads the file.
+        let link_type = link_type.filter(|known| known.name().is_some() || known.0 < FIRST_FREE);
         let unknown = || format!("{path}: link-layer type {dlt} isn't supported in savefiles");
         let link_type = u32::from(link_type.ok_or_else(unknown)?.0);
         Ok(Self {
@@ -81,7 +85,7 @@ impl FileHeader {
                     format!("{path}: different time stamp precision, cannot append to file")
                 }
                 _ if swapped => format!("{path}: different byte order, cannot append to file"),
-                _ => format!("{path}: not a pcap file, cannot append to it"),
+                _ => format!("{path}: not a pcap file"),
             });
         }
         let (major, minor) = ([found[4], found[5]], [found[6], found[7]]);
@@ -135,9 +139,15 @@ pub(crate) fn close(stream: Stream) {
     if Stream::output() == Some(stream) {
         return;
     }
-    let buffer = lock(&BUFFERS)
+    let mut buffers = lock(&BUFFERS);
+    let buffer = buffers
         .as_mut()
         .and_then(|all| all.remove(&(stream.as_ptr() as usize)));
+    // A program that has closed all is to leave no memory behind.
+    if buffers.as_ref().is_some_and(HashMap::is_empty) {
+        *buffers = None;
+    }
+    drop(buffers);
     // SAFETY: the dumper is C's, which gives it up with this call.
     unsafe { stream.close() };
     drop(buffer);
@@ -202,7 +212,7 @@ fn continue_file(stream: Stream, header: FileHeader, name: &str) -> Result<Strea
     match count {
         0 => begin(stream, header, name),
         FILE_HEADER => header.check(&found, name).map(|()| stream),
-        _ => Err(format!("{name}: truncated dump file; cannot append to it")),
+        _ => Err(format!("{name}: truncated pcap file header")),
     }
 }
 
@@ -267,7 +277,9 @@ export! {
             begin(stream, header, "stream")
         })
     } else std::ptr::null_mut();
+}
 
+export_fast! {
     /// Writes a packet; a callback of `pcap_loop`.
     fn pcap_dump(dumper: *mut c_uchar, header: Option<&PacketHeader>, data: *const c_uchar) {
         let (Some(stream), Some(header)) = (Stream::of(dumper.cast()), header) else { return };
@@ -282,7 +294,9 @@ export! {
         };
         stream.write(&record(header), data);
     } else ();
+}
 
+export! {
     /// The dumper's stream.
     fn pcap_dump_file(dumper: *mut FILE) -> *mut FILE {
         dumper

@@ -19,6 +19,7 @@
 mod backlog;
 mod boundary;
 mod bpf;
+mod cancel;
 mod compile;
 mod counters;
 mod devices;
@@ -36,6 +37,7 @@ mod messages;
 mod names;
 mod nameto;
 mod offline;
+mod place;
 mod read;
 mod setfilter;
 mod settings;

@@ -62,7 +62,7 @@ const BUFFER: u64 = 8 << 20;
 /// When packets are handed over where the program sets no time-out.
 const HAND_OVER: Duration = Duration::from_millis(10);
 /// How long one wait of a capture without a time-out takes.
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_millis(1500);
 
 /// Why a handle can't be activated: the code, and a message beside the code's own.
 type Refusal = (c_int, String);

@@ -24,6 +24,9 @@ pub(crate) fn of_file(error: &ReadError, snapshot: Option<c_int>) -> String {
             minor,
             ..
         } => {
+            if *major < 2 && matches!(format, ringtap_savefile::Format::Pcap) {
+                return "archaic pcap savefile format".to_owned();
+            }
             format!("unsupported {format} savefile version {major}.{minor}")
         }
         ReadErrorKind::Truncated {

@@ -15,6 +15,7 @@ use crate::boundary::export;
 use crate::handle::{Kind, Opened, Pcap};
 use crate::lent::Lent;
 use crate::messages;
+use crate::place::{self, Place};
 use crate::read::Reading;
 use crate::stdio::{Stream, StreamReader};
 use crate::text::{CText, ErrBuf, say};
@@ -27,6 +28,8 @@ pub(crate) struct Offline {
     pub(crate) byte_order: ByteOrder,
     /// Major and minor number of the format.
     pub(crate) version: (c_int, c_int),
+    /// Where it is read, of a regular pcap file.
+    pub(crate) place: Option<Place>,
 }
 
 /// First bytes of a pcapng file.
@@ -53,12 +56,13 @@ fn open(stream: Stream, name: &str, precision: c_int) -> Result<Box<Pcap>, Strin
 
 fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
     let mut options = ReadOptions::default();
+    let mut place = None;
     let opened = match seekable(stream) {
-        Some(file) => {
-            let mut magic = [0; 4];
-            let at = stream.position().unwrap_or(0);
+        Some((file, at)) => {
+            place = Place::of(stream, &file, at);
             // The thread that reads ahead is started by the first read beyond the header; a pcapng
             // file's interface needs one at once, and the program may yet fork.
+            let mut magic = [0; 4];
             options.read_ahead = file.read_exact_at(&mut magic, at).is_ok() && magic != PCAPNG;
             open_opened(file, name, &options, None)
         }
@@ -66,26 +70,26 @@ fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
     };
     let source = opened.map_err(|error| message(&error))?;
     let reader = source.reader();
-    let version = match reader.format() {
-        Format::Pcapng => (1, 0),
-        Format::Pcap => (2, 4),
+    let version = match (reader.format(), &place) {
+        (Format::Pcapng, _) => (1, 0),
+        (Format::Pcap, Some(place)) => place.version(),
+        (Format::Pcap, None) => (2, 4),
     };
     let offline = Offline {
         stream,
         byte_order: reader.byte_order(),
-        version,
+        version: (version.0.into(), version.1.into()),
+        place,
     };
     Ok((source, offline))
 }
 
-/// A descriptor of a regular file, which stands where the stream does.
-fn seekable(stream: Stream) -> Option<std::fs::File> {
-    let mut file = stream.duplicate().ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    file.seek(SeekFrom::Start(stream.position()?)).ok()?;
-    Some(file)
+/// A descriptor of a regular file, which stands where the stream does, and where that is.
+fn seekable(stream: Stream) -> Option<(std::fs::File, u64)> {
+    let at = stream.position()?;
+    let mut file = place::own(stream)?;
+    file.seek(SeekFrom::Start(at)).ok()?;
+    Some((file, at))
 }
 
 /// The interface that all packets must agree with; nothing where the file has none.

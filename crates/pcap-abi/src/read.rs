@@ -10,12 +10,14 @@ use ringtap_capture::{Error, Matcher, Packet, Waker};
 use ringtap_filter::Program;
 
 use crate::backlog::Backlog;
-use crate::boundary::export;
+use crate::boundary::{export, export_waiting};
+use crate::cancel::Held;
 use crate::ext::sampling::Sampler;
 use crate::ext::statistics::{Counting, Tick};
 use crate::handle::{Kind, Opened, Pcap};
 use crate::lent::{Lent, Pause};
 use crate::messages;
+use crate::place::RECORD_HEADER;
 use crate::types::{Handler, PacketHeader, code};
 
 /// What packets are read with.
@@ -31,6 +33,8 @@ pub(crate) struct Reading {
     pub(crate) direction: Option<ringtap_capture::Direction>,
     /// Whether an error came after packets that were counted; it is told by the next call.
     pub(crate) failed: bool,
+    /// Bytes of a file's records that were passed, with their headers.
+    pub(crate) consumed: u64,
     /// The filter of a live capture.
     pub(crate) program: Option<Program>,
     /// Counters, in statistics mode.
@@ -50,6 +54,7 @@ impl Reading {
             backlog: Backlog::default(),
             matcher: None,
             direction: None,
+            consumed: 0,
             failed: false,
             program: None,
             counting: None,
@@ -68,9 +73,11 @@ impl Reading {
             matcher,
             direction,
             sampler,
+            consumed,
             ..
         } = self;
         let mut wanted = |packet: &Packet<'_>| {
+            *consumed += RECORD_HEADER + packet.data.len() as u64;
             matcher
                 .as_ref()
                 .is_none_or(|matcher| matcher.accepts(packet))
@@ -113,6 +120,8 @@ enum End {
     File,
     Broken,
     Failed,
+    /// The call is to go on, in another step.
+    Waiting,
 }
 
 /// What packets are given to, one by one.
@@ -120,7 +129,11 @@ type Deliver<'d> = &'d mut dyn FnMut(&PacketHeader, &[u8]) -> ControlFlow<()>;
 
 /// Reads packets until the receiver has enough, as `pcap_loop`.
 pub(crate) fn read_until(handle: &Pcap, deliver: Deliver<'_>) -> c_int {
-    read(handle, 0, Mode::Loop, deliver)
+    loop {
+        if let Some(result) = read(handle, 0, Mode::Loop, &mut 0, deliver) {
+            return result;
+        }
+    }
 }
 
 /// Runs what may start a thread, so that the thread takes no signals: the program's handlers run in the
@@ -129,34 +142,56 @@ pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     ringtap_sys::signals::blocked(start)
 }
 
-fn read(handle: &Pcap, count: c_int, mode: Mode, deliver: Deliver<'_>) -> c_int {
+/// One step of a reading call: its result, or nothing where it is to go on with another step, which
+/// adds to what was handed out.
+fn read(
+    handle: &Pcap,
+    count: c_int,
+    mode: Mode,
+    handed_out: &mut c_int,
+    deliver: Deliver<'_>,
+) -> Option<c_int> {
     let opened = match handle.activated() {
         Ok(opened) => opened,
-        Err(code) => return code,
+        Err(code) => return Some(code),
     };
     if matches!(opened.kind, Kind::Dead) {
-        return handle.fail("Packets aren't available from a pcap_open_dead pcap_t");
+        return Some(handle.fail("Packets aren't available from a pcap_open_dead pcap_t"));
     }
     let Some(mut guard) = handle.try_reading() else {
-        return handle.fail("Packets are being read from this handle already");
+        return Some(handle.fail("Packets are being read from this handle already"));
     };
     let Some(reading) = &mut *guard else {
-        return handle.fail("There is nothing to read from this handle");
+        return Some(handle.fail("There is nothing to read from this handle"));
     };
     let is_file = matches!(opened.kind, Kind::Offline(_));
-    let limit = if count <= 0 { c_int::MAX } else { count };
+    let limit = if count <= 0 {
+        c_int::MAX
+    } else {
+        count - *handed_out
+    };
     reading.sampler.follow(&handle.sampling);
     let mut given = 0_u64;
     let deliver: Deliver<'_> = &mut |header, data| {
         given += 1;
         deliver(header, data)
     };
+    if let Some(place) = opened.place() {
+        place.enter(reading);
+    }
     let (delivered, end) = match reading.counting {
         None => run(handle, opened, reading, (limit, mode), deliver),
         Some(_) => count_on(handle, reading, (limit, mode), deliver),
     };
     handle.delivered.fetch_add(given, Ordering::Relaxed);
-    match end {
+    if let Some(place) = opened.place() {
+        place.leave(reading.consumed);
+    }
+    Some(match end {
+        End::Waiting => {
+            *handed_out += delivered;
+            return None;
+        }
         End::Broken if delivered == 0 || mode == Mode::Loop => {
             handle.broken.store(false, Ordering::Release);
             code::BREAK
@@ -169,7 +204,7 @@ fn read(handle: &Pcap, count: c_int, mode: Mode, deliver: Deliver<'_>) -> c_int 
         End::Enough | End::File if mode == Mode::Loop => 0,
         // The failure is told by the next call.
         _ => delivered,
-    }
+    })
 }
 
 /// Hands out packets until there is a reason to end, and counts them.
@@ -184,6 +219,7 @@ fn run(
     let is_file = matches!(opened.kind, Kind::Offline(_));
     let endless = mode == Mode::Loop && limit == c_int::MAX;
     let mut delivered = 0;
+    let mut has_read = false;
     if reading.failed {
         return (0, End::Failed);
     }
@@ -206,8 +242,13 @@ fn run(
         if handle.broken.load(Ordering::Acquire) {
             return (delivered, End::Broken);
         }
+        // A loop goes on in another step, so that its thread may be cancelled while packets come.
+        if mode == Mode::Loop && has_read {
+            return (delivered, End::Waiting);
+        }
         let has_some = delivered > 0 && mode == Mode::Dispatch && !is_file;
         let wait = !has_some && (mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire));
+        let _held = Held::new();
         // Until packets came, an advance in a file may start the thread that reads ahead.
         let advanced = if is_file && !reading.started {
             without_signals(|| reading.lent.advance(wait))
@@ -215,7 +256,10 @@ fn run(
             reading.lent.advance(wait)
         };
         match advanced {
-            Ok(Pause::Packets) => reading.started = true,
+            Ok(Pause::Packets) => {
+                reading.started = true;
+                has_read = true;
+            }
             Ok(Pause::Other) => {
                 if let Some(message) = is_file.then(|| mixed(handle, opened, reading)).flatten() {
                     handle.say(message);
@@ -223,7 +267,11 @@ fn run(
                 }
             }
             Ok(Pause::End) => return (delivered, End::File),
-            Ok(Pause::TimedOut) if mode == Mode::Loop || keeps_waiting(handle, wait) => {}
+            // By a signal handler, which has also ended the wait.
+            Ok(Pause::TimedOut) if handle.broken.load(Ordering::Acquire) => {}
+            Ok(Pause::TimedOut) if mode == Mode::Loop || keeps_waiting(handle, wait) => {
+                return (delivered, End::Waiting);
+            }
             Ok(Pause::TimedOut) => return (delivered, End::Enough),
             // Either the loop is broken, or a filter is to be set.
             Ok(Pause::Woken) => {}
@@ -311,11 +359,14 @@ fn with_callback(
     mode: Mode,
     callback: Option<Handler>,
     user: *mut c_uchar,
-) -> c_int {
+    handed_out: &mut c_int,
+) -> Option<c_int> {
     let (Some(handle), Some(callback)) = (handle, callback) else {
-        return code::ERROR;
+        return Some(code::ERROR);
     };
-    read(handle, count, mode, &mut |header, data| {
+    // The callback is called from here: nor can the thread be cancelled within it.
+    let _held = Held::new();
+    read(handle, count, mode, handed_out, &mut |header, data| {
         // SAFETY: C's contract: the function takes such arguments. Header and bytes outlive the call.
         unsafe { callback(user, header, data.as_ptr()) };
         ControlFlow::Continue(())
@@ -323,54 +374,57 @@ fn with_callback(
 }
 
 /// Reads one packet, and leaves it where it is.
-fn one(handle: &Pcap) -> (c_int, PacketHeader, *const c_uchar) {
+fn one(handle: &Pcap) -> Option<(c_int, PacketHeader, *const c_uchar)> {
     let mut found = (PacketHeader::zero(), ptr::null());
-    let result = read(handle, 1, Mode::Dispatch, &mut |header, data| {
+    let result = read(handle, 1, Mode::Dispatch, &mut 0, &mut |header, data| {
         found = (*header, data.as_ptr());
         ControlFlow::Continue(())
     });
-    (result, found.0, found.1)
+    result.map(|result| (result, found.0, found.1))
 }
 
-export! {
+export_waiting! {
     /// Hands the packets that are there to the callback, after a wait for some. The number of packets.
     fn pcap_dispatch(
         handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,
-    ) -> c_int {
-        with_callback(handle, count, Mode::Dispatch, callback, user)
+    ) -> c_int, from handed_out = 0 => {
+        with_callback(handle, count, Mode::Dispatch, callback, user, handed_out)
     } else code::ERROR;
 
     /// Hands packets to the callback until that many came, the file ends, or the loop is broken.
     fn pcap_loop(
         handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,
-    ) -> c_int {
-        with_callback(handle, count, Mode::Loop, callback, user)
+    ) -> c_int, from handed_out = 0 => {
+        with_callback(handle, count, Mode::Loop, callback, user, handed_out)
     } else code::ERROR;
 
     /// The next packet's bytes, which stay until the next call, or null.
-    fn pcap_next(handle: Option<&Pcap>, header: Option<&mut PacketHeader>) -> *const c_uchar {
-        let (Some(handle), Some(header)) = (handle, header) else {
-            return ptr::null();
+    fn pcap_next(
+        handle: Option<&Pcap>, header: *mut PacketHeader,
+    ) -> *const c_uchar, from _none = () => {
+        // SAFETY: C's contract: null, or room for a header.
+        let (Some(handle), Some(header)) = (handle, unsafe { header.as_mut() }) else {
+            return Some(ptr::null());
         };
-        let (result, found, bytes) = one(handle);
+        let (result, found, bytes) = one(handle)?;
         if result != 1 {
-            return ptr::null();
+            return Some(ptr::null());
         }
         *header = found;
-        bytes
+        Some(bytes)
     } else ptr::null();
 
     /// The next packet: 1 with one, 0 after a time-out, -1 for an error, -2 at a file's end.
     fn pcap_next_ex(
-        handle: Option<&Pcap>,
-        header: Option<&mut *const PacketHeader>,
-        data: Option<&mut *const c_uchar>,
-    ) -> c_int {
+        handle: Option<&Pcap>, header: *mut *const PacketHeader, data: *mut *const c_uchar,
+    ) -> c_int, from _none = () => {
+        // SAFETY: C's contract: null, or room for a pointer each.
+        let (header, data) = unsafe { (header.as_mut(), data.as_mut()) };
         let (Some(handle), Some(header), Some(data)) = (handle, header, data) else {
-            return code::ERROR;
+            return Some(code::ERROR);
         };
-        let (result, found, bytes) = one(handle);
-        match result {
+        let (result, found, bytes) = one(handle)?;
+        Some(match result {
             1 => {
                 if let Some(mut guard) = handle.try_reading()
                     && let Some(reading) = &mut *guard
@@ -385,9 +439,11 @@ export! {
                 code::BREAK
             }
             other => other,
-        }
+        })
     } else code::ERROR;
+}
 
+export! {
     /// Ends the loop that reads, or the next one. May be called by signal handlers and other threads.
     fn pcap_breakloop(handle: Option<&Pcap>) {
         if let Some(handle) = handle {

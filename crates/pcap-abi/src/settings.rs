@@ -145,15 +145,8 @@ export! {
             _ => vec![0],
         };
         Pcap::set(handle, |settings| {
-            if kind < 0 {
-                return code::WARNING_TSTAMP_TYPE_NOTSUP;
-            }
             if !types.contains(&kind) {
-                return if types.len() > 1 {
-                    code::WARNING_TSTAMP_TYPE_NOTSUP
-                } else {
-                    code::CANTSET_TSTAMP_TYPE
-                };
+                return code::WARNING_TSTAMP_TYPE_NOTSUP;
             }
             settings.timestamp = Some(kind);
             0

@@ -110,6 +110,16 @@ impl Stream {
         unsafe { libc::rewind(self.as_ptr()) };
     }
 
+    /// Goes to a position.
+    pub(crate) fn seek(self, position: u64) -> io::Result<()> {
+        let position = libc::off_t::try_from(position).map_err(io::Error::other)?;
+        // SAFETY: the stream is open.
+        match unsafe { libc::fseeko(self.as_ptr(), position, libc::SEEK_SET) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Goes to the end of the file.
     pub(crate) fn seek_end(self) -> io::Result<()> {
         // SAFETY: the stream is open.
