@@ -23,6 +23,8 @@ pub enum Need {
     Corpus,
     /// A program in the search path or in an `sbin` folder.
     Tool(&'static str),
+    /// A module of the system's own Python, `/usr/bin/python3`.
+    PythonModule(&'static str),
     /// A C compiler and libpcap's headers, for the oracle ([`crate::libpcap`]).
     LibpcapDev,
     /// A kernel of this version (major, minor) or later.
@@ -50,6 +52,7 @@ impl Need {
             Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
             Self::Corpus => crate::corpus::folder().is_some(),
             Self::Tool(name) => find_tool(name).is_some(),
+            Self::PythonModule(name) => has_python_module(name),
             Self::LibpcapDev => has_libpcap_headers(),
             Self::Kernel(major, minor) => kernel_version() >= (major, minor),
         }
@@ -66,6 +69,7 @@ impl fmt::Display for Need {
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
             Self::Corpus => f.write_str("the corpus (../shared/corpus or RINGTAP_CORPUS)"),
             Self::Tool(name) => write!(f, "the program {name}"),
+            Self::PythonModule(name) => write!(f, "the Python module {name}"),
             Self::LibpcapDev => f.write_str("a C compiler and libpcap's headers (libpcap-dev)"),
             Self::Kernel(major, minor) => write!(f, "Linux {major}.{minor} or later"),
         }
@@ -113,6 +117,11 @@ fn can_make_user_namespace() -> bool {
     *ANSWER.get_or_init(|| {
         succeeds(Command::new("unshare").args(["--user", "--map-root-user", "--net", "true"]))
     })
+}
+
+fn has_python_module(name: &str) -> bool {
+    let find = "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)";
+    succeeds(Command::new("/usr/bin/python3").args(["-c", find, name]))
 }
 
 fn has_libpcap_headers() -> bool {

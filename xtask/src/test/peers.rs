@@ -15,17 +15,43 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 12] = [
+const PEERS: [(&str, Sign); 29] = [
+    ("arp-scan", Sign::Program("arp-scan")),
+    ("arpwatch", Sign::Program("arpwatch")),
+    ("darkstat", Sign::Program("darkstat")),
     ("ethtool", Sign::Program("ethtool")),
+    ("g++", Sign::Program("c++")),
     ("gcc", Sign::Program("cc")),
     ("gzip", Sign::Program("gzip")),
+    ("iftop", Sign::Program("iftop")),
     ("iproute2", Sign::Program("ip")),
+    (
+        "libc6-dbg",
+        Sign::File("/usr/share/doc/libc6-dbg/copyright"),
+    ),
     ("libpcap-dev", Sign::File("/usr/include/pcap/pcap.h")),
     ("lz4", Sign::Program("lz4")),
+    ("masscan", Sign::Program("masscan")),
     ("netsniff-ng", Sign::Program("trafgen")),
+    ("nfdump", Sign::Program("nfpcapd")),
+    ("ngrep", Sign::Program("ngrep")),
+    ("nmap", Sign::Program("nmap")),
+    ("p0f", Sign::Program("p0f")),
+    ("pmacct", Sign::Program("pmacctd")),
+    (
+        "python3-pcapy",
+        Sign::File("/usr/share/doc/python3-pcapy/copyright"),
+    ),
+    (
+        "python3-scapy",
+        Sign::File("/usr/lib/python3/dist-packages/scapy/__init__.py"),
+    ),
+    ("softflowd", Sign::Program("softflowd")),
     ("tcpdump", Sign::Program("tcpdump")),
+    ("tcpflow", Sign::Program("tcpflow")),
     ("tcpreplay", Sign::Program("tcpreplay")),
     ("tshark", Sign::Program("tshark")),
+    ("valgrind", Sign::Program("valgrind")),
     ("wireshark-common", Sign::Program("capinfos")),
     ("zstd", Sign::Program("zstd")),
 ];
@@ -71,6 +97,8 @@ fn apt_get() -> Command {
     let mut command = Command::new("apt-get");
     command
         .env("DEBIAN_FRONTEND", "noninteractive")
+        // Some bring services, which are not to be started.
+        .env("SYSTEMD_OFFLINE", "1")
         .stdin(std::process::Stdio::null());
     command
 }

@@ -1,0 +1,18 @@
+/* A socket by WinPcap's name, so that one source compiles there and here. SPDX-License-Identifier: MIT OR Apache-2.0 */
+#ifndef lib_pcap_socket_h
+#define lib_pcap_socket_h
+
+#include <sys/types.h>
+#include <sys/socket.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <arpa/inet.h>
+
+#ifndef SOCKET
+#define SOCKET int
+#endif
+#ifndef INVALID_SOCKET
+#define INVALID_SOCKET -1
+#endif
+
+#endif

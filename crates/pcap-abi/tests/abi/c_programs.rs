@@ -1,0 +1,147 @@
+//! The programs of `tests/c`: each is run on both libraries, as it is, under Valgrind and with
+//! AddressSanitizer; all six must print the same and be clean.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use ringtap_testkit::netns::{Namespace, Veth};
+use ringtap_testkit::{Need, Test, test};
+
+use crate::library::{Library, crate_folder, difference, run, text_of};
+
+/// Each program and what it is about stands in its first lines.
+const PROGRAMS: [&str; 10] = [
+    "breakloop",
+    "compile",
+    "devices",
+    "dump",
+    "live",
+    "loops",
+    "names",
+    "offline",
+    "states",
+    "threads",
+];
+
+const NEEDS: [Need; 5] = [
+    Need::Root,
+    Need::LibpcapDev,
+    Need::Tool("cc"),
+    Need::Tool("ip"),
+    Need::Tool("valgrind"),
+];
+
+/// Exit status of a program that lacks something of the machine.
+const GAVE_UP: i32 = 3;
+
+/// How a program is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Plain,
+    Valgrind,
+    AddressSanitizer,
+}
+
+pub(crate) fn tests() -> Vec<Test> {
+    let one = |name: &'static str| test(format!("c::{name}"), &NEEDS, move || compare(name));
+    PROGRAMS.into_iter().map(one).collect()
+}
+
+fn compare(name: &'static str) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let expected = observe(name, folder.path(), Way::Plain, Library::Debian)?;
+    if expected.is_empty() {
+        return Err(format!("{name} prints nothing"));
+    }
+    let ways = [Way::Plain, Way::Valgrind, Way::AddressSanitizer];
+    for (way, library) in ways
+        .into_iter()
+        .flat_map(|way| Library::BOTH.map(|l| (way, l)))
+    {
+        if (way, library) == (Way::Plain, Library::Debian) {
+            continue;
+        }
+        let seen = observe(name, folder.path(), way, library)?;
+        if let Some(difference) = difference(&expected, &seen) {
+            return Err(format!("{name}, {way:?}, {library:?}:\n{difference}"));
+        }
+    }
+    Ok(())
+}
+
+/// Runs a program in a namespace with a wire and returns what it prints.
+fn observe(name: &str, folder: &Path, way: Way, library: Library) -> Result<String, String> {
+    let program = compiled(name, folder, way == Way::AddressSanitizer);
+    let namespace = with_a_wire();
+    let mut command = match way {
+        Way::Valgrind => {
+            let mut command = namespace.command("valgrind");
+            command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
+            command
+                .args(["--errors-for-leak-kinds=definite"])
+                .arg(program);
+            command
+        }
+        Way::Plain | Way::AddressSanitizer => namespace.command(&program.to_string_lossy()),
+    };
+    library.choose(&mut command);
+    let here = tempfile::tempdir_in(folder).map_err(|error| error.to_string())?;
+    let output = run(command.args(["veth0", "veth1"]).current_dir(here.path()));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() || (way == Way::Valgrind && !errors.is_empty()) {
+        let reason = match output.status.code() {
+            Some(GAVE_UP) => "gave up",
+            _ => "failed",
+        };
+        return Err(format!(
+            "{name}, {way:?}, {library:?}: {reason}: {}\n{errors}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+        ));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn compiled(name: &str, folder: &Path, sanitized: bool) -> PathBuf {
+    let program = folder.join(if sanitized {
+        format!("{name}-asan")
+    } else {
+        name.to_owned()
+    });
+    if program.exists() {
+        return program;
+    }
+    let mut compiler = Command::new("cc");
+    compiler.args([
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-deprecated-declarations",
+    ]);
+    compiler.args(["-O1", "-g", "-pthread"]);
+    if sanitized {
+        compiler.args(["-fsanitize=address", "-fno-omit-frame-pointer"]);
+    }
+    let source = crate_folder().join("tests/c").join(format!("{name}.c"));
+    compiler.arg("-I").arg(crate_folder().join("include"));
+    compiler.arg(source).arg("-o").arg(&program).arg("-lpcap");
+    text_of(&mut compiler);
+    program
+}
+
+/// A namespace with `veth0` and `veth1` at the ends of one wire, on which nothing is said.
+fn with_a_wire() -> Namespace {
+    let namespace = Namespace::new();
+    let mut netlink = namespace.netlink();
+    let veth = Veth::new("veth0", "veth1");
+    netlink.create_veth(&veth).expect("a veth pair can be made");
+    for end in ["veth0", "veth1"] {
+        netlink.set_up(end, true).expect("an end can be set up");
+    }
+    for end in ["veth0", "veth1"] {
+        let up = netlink.wait_until_up(end, Duration::from_secs(10));
+        assert!(up.expect("the end exists"), "{end} got no carrier");
+    }
+    namespace
+}

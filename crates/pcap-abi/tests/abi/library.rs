@@ -1,0 +1,135 @@
+//! The two libraries, and commands that use one or the other.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use ringtap_testkit::process::Running;
+
+/// What a program may take before it is taken to hang.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The names by which programs ask for the library: upstream's, Debian's, and the linker's.
+const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
+
+/// Whose library a program runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Library {
+    /// The one that is installed.
+    Debian,
+    /// The one that is tested.
+    Ringtap,
+}
+
+impl Library {
+    /// Both, in the order of a comparison.
+    pub(crate) const BOTH: [Self; 2] = [Self::Debian, Self::Ringtap];
+
+    /// Makes a command use it, by the environment alone.
+    pub(crate) fn choose(self, command: &mut Command) {
+        // Where the tests themselves were told of libraries, programs are not.
+        command.env_remove("LD_LIBRARY_PATH");
+        if self == Self::Ringtap {
+            command.env("LD_LIBRARY_PATH", folder());
+        }
+    }
+}
+
+/// This crate's folder.
+pub(crate) fn crate_folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The library that is tested.
+pub(crate) fn path() -> PathBuf {
+    folder().join(NAMES[0])
+}
+
+/// A folder with the library under all its names, built when it is first asked for.
+pub(crate) fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let library = build();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libpcap");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("a folder for the library");
+        for name in NAMES {
+            symlink(&library, folder.join(name)).expect("a link to the library");
+        }
+        folder
+    })
+}
+
+/// A `cdylib` is no dependency of a test, so that cargo has to be asked for it.
+fn build() -> PathBuf {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+    let target = target.expect("the folder of build results");
+    let output = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "ringtap-pcap-abi", "--lib"])
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(crate_folder())
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let library = target.join("debug").join("libpcap.so");
+    assert!(library.is_file(), "no {}", library.display());
+    library
+}
+
+/// Runs a command to its end, or ends it.
+pub(crate) fn run(command: &mut Command) -> Output {
+    let what = format!("{command:?}");
+    let running = Running::start_piped(command).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let output = running.wait(LIMIT);
+    output.unwrap_or_else(|error| panic!("{what}: {error}"))
+}
+
+/// Runs a command that must succeed and returns what it wrote to standard output.
+pub(crate) fn text_of(command: &mut Command) -> String {
+    let output = run(command);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The lines that only one of two texts has, each with its place, or nothing.
+pub(crate) fn difference(debian: &str, ringtap: &str) -> Option<String> {
+    if debian == ringtap {
+        return None;
+    }
+    let (ours, theirs): (Vec<&str>, Vec<&str>) =
+        (ringtap.lines().collect(), debian.lines().collect());
+    let mut text = String::new();
+    for index in 0..ours.len().max(theirs.len()) {
+        let (their, our) = (theirs.get(index), ours.get(index));
+        if their != our {
+            let number = index + 1;
+            let context = index.checked_sub(1).and_then(|before| theirs.get(before));
+            text += &format!(
+                "line {number}, after {}\n  Debian's: {}\n  ringtap's: {}\n",
+                context.unwrap_or(&"the start"),
+                their.unwrap_or(&"(ended)"),
+                our.unwrap_or(&"(ended)")
+            );
+        }
+        if text.lines().count() > 60 {
+            text += "...\n";
+            break;
+        }
+    }
+    Some(text)
+}

@@ -1,0 +1,21 @@
+//! The library against Debian's libpcap: headers, symbols, C programs that must see the same of
+//! both, also under Valgrind and AddressSanitizer, and Debian's programs.
+#![forbid(unsafe_code)]
+
+mod c_programs;
+mod headers;
+mod library;
+mod programs;
+mod symbols;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let tests = [
+        headers::tests(),
+        symbols::tests(),
+        c_programs::tests(),
+        programs::tests(),
+    ];
+    ringtap_testkit::suite(tests.into_iter().flatten().collect())
+}

@@ -1,0 +1,79 @@
+//! Python's modules on the library: one by `ctypes`, one compiled.
+
+use std::fs;
+
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::{Need, Test, test};
+
+use super::stage::{Stage, same, sample, text};
+
+/// Debian's own interpreter: packages are installed for it.
+const PYTHON: &str = "/usr/bin/python3";
+
+const SCAPY: &str = r#"
+import sys
+from scapy.all import *
+conf.use_pcap = True
+conf.verb = 0
+print(sorted(i for i in get_if_list() if i in ("lo", "veth0")))
+print("capturing", flush=True)
+for packet in sniff(iface="veth0", filter="udp and greater 100", count=20, timeout=20):
+    print(packet.summary(), len(packet))
+sendp(Ether(dst="02:00:00:00:00:09") / IP(dst="10.99.0.2") / UDP() / b"hello", iface="veth0")
+"#;
+
+const PCAPY: &str = r#"
+import sys
+import pcapy
+reader = pcapy.open_offline(sys.argv[1])
+print(reader.datalink())
+reader.setfilter("tcp port 80")
+header, data = reader.next()
+while header is not None:
+    print(header.getts(), header.getcaplen(), header.getlen(), data[:60].hex())
+    header, data = reader.next()
+try:
+    pcapy.open_offline("missing")
+except pcapy.PcapError as error:
+    print(error)
+try:
+    pcapy.open_live("no-such-device", 100, 0, 10)
+except pcapy.PcapError as error:
+    print(error)
+live = pcapy.open_live("veth0", 65535, 1, 50)
+print(live.datalink(), live.getnonblock())
+live.setfilter("udp")
+for number in range(20):
+    header, data = live.next()
+    while header is None:
+        header, data = live.next()
+    print(header.getlen(), data[:60].hex())
+"#;
+
+pub(super) fn tests() -> Vec<Test> {
+    vec![
+        module("scapy_captures", "scapy", |stage| live(stage, SCAPY, None)),
+        module("pcapy_captures", "pcapy", |stage| {
+            live(stage, PCAPY, Some("ndpi/http_auth.pcap"))
+        }),
+    ]
+}
+
+fn module(name: &str, module: &'static str, scenario: fn(&Stage) -> String) -> Test {
+    let needs = [
+        Need::Root,
+        Need::Corpus,
+        Need::Tool("tcpreplay"),
+        Need::PythonModule(module),
+    ];
+    test(format!("programs::{name}"), &needs, move || same(scenario))
+}
+
+fn live(stage: &Stage, script: &str, file: Option<&str>) -> String {
+    let pair = VethPair::new();
+    fs::write(stage.path("script.py"), script).expect("a script");
+    let mut command = stage.command_on(&pair.left, PYTHON);
+    command.arg("script.py").args(file.map(sample));
+    let output = stage.capture(&pair, &mut command);
+    text(&output.stdout)
+}

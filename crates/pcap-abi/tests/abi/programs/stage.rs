@@ -1,0 +1,221 @@
+//! What the programs are run in: a folder of their own, a library, perhaps a network.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use ringtap_testkit::corpus;
+use ringtap_testkit::need::find_tool;
+use ringtap_testkit::netns::{Side, VethPair};
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::{Sizes, Traffic};
+
+use crate::library::{self, LIMIT, Library, difference};
+
+/// Packets of the traffic that live captures see.
+pub(super) const PACKETS: u64 = 200;
+
+/// Where the dynamic linker writes what it loads.
+const LINKER: &str = "linker";
+
+/// One run of a scenario.
+pub(super) struct Stage {
+    library: Library,
+    folder: tempfile::TempDir,
+}
+
+/// Runs a scenario on both libraries and compares what it returns.
+///
+/// # Errors
+/// The lines that differ.
+pub(super) fn same(scenario: impl Fn(&Stage) -> String) -> Result<(), String> {
+    let [debians, ours] = Library::BOTH.map(|library| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let stage = Stage { library, folder };
+        let seen = scenario(&stage);
+        stage.check_library();
+        seen
+    });
+    assert!(!debians.trim().is_empty(), "the scenario shows nothing");
+    match difference(&debians, &ours) {
+        Some(difference) => Err(difference),
+        None => Ok(()),
+    }
+}
+
+impl Stage {
+    /// The folder of this run: programs work in it.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A path in the folder.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+
+    /// A program by its name.
+    pub(super) fn command(&self, program: &str) -> Command {
+        let path = find_tool(program).unwrap_or_else(|| PathBuf::from(program));
+        self.prepared(Command::new(path))
+    }
+
+    /// A program in a side's namespace.
+    pub(super) fn command_on(&self, side: &Side, program: &str) -> Command {
+        self.prepared(side.namespace.command(program))
+    }
+
+    fn prepared(&self, mut command: Command) -> Command {
+        self.library.choose(&mut command);
+        command.current_dir(self.folder());
+        command.env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
+        if self.library == Library::Ringtap {
+            command.env("LD_DEBUG", "files");
+            command.env("LD_DEBUG_OUTPUT", self.path(LINKER));
+        }
+        command
+    }
+
+    /// Whether what ran has loaded the library that is tested.
+    fn check_library(&self) {
+        if self.library != Library::Ringtap {
+            return;
+        }
+        let ours = library::folder().to_string_lossy().into_owned();
+        let entries = fs::read_dir(self.folder()).expect("the folder of the run");
+        let loaded = entries.flatten().any(|entry| {
+            let is_log = entry.file_name().to_string_lossy().starts_with(LINKER);
+            let text = fs::read(entry.path()).unwrap_or_default();
+            is_log && String::from_utf8_lossy(&text).contains(&ours)
+        });
+        assert!(loaded, "the program did not load {ours}");
+    }
+
+    /// Runs a program to its end with success; both outputs.
+    pub(super) fn finish(&self, command: &mut Command) -> Output {
+        let output = library::run(command);
+        assert!(
+            output.status.success(),
+            "{command:?}: {}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        output
+    }
+
+    /// The program's standard output.
+    pub(super) fn stdout(&self, command: &mut Command) -> String {
+        text(&self.finish(command).stdout)
+    }
+
+    /// Standard output, then standard error.
+    pub(super) fn both(&self, command: &mut Command) -> String {
+        let output = self.finish(command);
+        format!("{}--\n{}", text(&output.stdout), text(&output.stderr))
+    }
+
+    /// Runs a capture on the left end of a pair while traffic comes in from the right end.
+    pub(super) fn capture(&self, pair: &VethPair, command: &mut Command) -> Output {
+        let what = format!("{command:?}");
+        let mut running = Running::start_piped(command).expect("the program starts");
+        let ready = running.wait_until_capturing(&pair.left, LIMIT);
+        ready.unwrap_or_else(|error| panic!("{what}: {error}"));
+        // Between the socket and the end of its setup.
+        std::thread::sleep(Duration::from_millis(300));
+        self.send(&pair.right);
+        let output = running.wait(LIMIT);
+        let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(
+            output.status.success(),
+            "{what}: {}\n{}",
+            output.status,
+            text(&output.stderr)
+        );
+        output
+    }
+
+    /// Sends the traffic out of one end.
+    pub(super) fn send(&self, side: &Side) {
+        let sent = ringtap_testkit::traffic::Replay::new(
+            traffic(self.folder()),
+            ringtap_testkit::traffic::Rate::Pps(2000),
+        )
+        .run(side);
+        assert_eq!(sent, PACKETS);
+    }
+}
+
+/// A file of the traffic that live captures see.
+pub(super) fn traffic(folder: &Path) -> PathBuf {
+    let file = folder.join("traffic.pcap");
+    let traffic = Traffic {
+        packets: PACKETS,
+        sizes: Sizes::Imix,
+        ..Traffic::default()
+    };
+    let totals = traffic.write_file(&file).expect("a file of traffic");
+    assert_eq!(totals.packets, PACKETS);
+    file
+}
+
+/// A file of the corpus.
+pub(super) fn sample(name: &str) -> PathBuf {
+    let folder = corpus::folder().expect("the corpus is there");
+    folder.join(name)
+}
+
+/// Bytes as text.
+pub(super) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The lines that `keep` lets through.
+pub(super) fn lines(text: &str, keep: impl Fn(&str) -> bool) -> String {
+    let kept = text.lines().filter(|line| keep(line));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+/// The lines in order, for programs that print tables of hashes.
+pub(super) fn sorted(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+/// What a file holds, in one line.
+pub(super) fn fingerprint(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    format!("{name}: {} bytes, sum {sum:016x}\n", bytes.len())
+}
+
+/// A former socket of that address may live on for a moment, in a child of another test that has yet
+/// to become another program.
+fn bind(address: (&str, u16)) -> UdpSocket {
+    for _ in 0..200 {
+        match UdpSocket::bind(address) {
+            Ok(socket) => return socket,
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    UdpSocket::bind(address).expect("a socket")
+}
+
+/// Datagrams from left to right while something listens; the receiver's port is closed, which the
+/// answers say.
+pub(super) fn talk(pair: &VethPair, datagrams: u32) {
+    pair.left.run(|| {
+        let socket = bind(("10.99.0.1", 4000));
+        for _ in 0..datagrams {
+            // The kernel reports the closed port in between.
+            let _ = socket.send_to(&[0x55; 500], ("10.99.0.2", 5000));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+}

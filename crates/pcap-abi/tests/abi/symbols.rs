@@ -1,0 +1,90 @@
+//! What the shared objects export.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ringtap_testkit::{Need, Test, test};
+
+use crate::library::{self, text_of};
+
+const NEEDS: [Need; 3] = [Need::LibpcapDev, Need::Tool("nm"), Need::Tool("readelf")];
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![
+        test("symbols::all_of_debians", &NEEDS, all_of_debians),
+        test("symbols::no_others", &NEEDS, no_others),
+        test("symbols::soname_is_upstreams", &NEEDS, soname_is_upstreams),
+    ]
+}
+
+/// Name and kind: `T` for functions, `D` for variables, wherever the linker has put them.
+fn exported(library: &Path) -> BTreeMap<String, char> {
+    let listed = text_of(
+        Command::new("nm")
+            .args(["-D", "--defined-only"])
+            .arg(library),
+    );
+    let symbol = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let kind = words.next()?.chars().next()?;
+        let name = words.next()?.split('@').next()?.to_owned();
+        let kind = if "BDRV".contains(kind) { 'D' } else { kind };
+        Some((name, kind))
+    };
+    listed.lines().filter_map(symbol).collect()
+}
+
+fn debians() -> PathBuf {
+    let asked = text_of(Command::new("cc").arg("-print-file-name=libpcap.so"));
+    PathBuf::from(asked.trim())
+}
+
+fn all_of_debians() {
+    let ours = exported(&library::path());
+    let missing: Vec<_> = exported(&debians())
+        .into_iter()
+        .filter(|(name, kind)| ours.get(name) != Some(kind))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "missing, or of another kind: {missing:?}"
+    );
+}
+
+/// What goes beyond libpcap is declared in a header, and nothing of the implementation is seen.
+fn no_others() {
+    let debians = exported(&debians());
+    let declared = declared();
+    let stray: Vec<_> = exported(&library::path())
+        .into_keys()
+        .filter(|name| !debians.contains_key(name) && !declared.contains(name))
+        .collect();
+    assert!(stray.is_empty(), "exported, but not declared: {stray:?}");
+}
+
+fn soname_is_upstreams() {
+    let dynamic = text_of(Command::new("readelf").arg("-d").arg(library::path()));
+    assert!(
+        dynamic.contains("Library soname: [libpcap.so.1]"),
+        "{dynamic}"
+    );
+}
+
+/// Every word of the headers that could be a function.
+fn declared() -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    for header in [
+        "pcap/pcap.h",
+        "pcap/bpf.h",
+        "pcap/namedb.h",
+        "ringtap/pcap-ext.h",
+    ] {
+        let path = library::crate_folder().join("include").join(header);
+        let text = std::fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        words.extend(text.split(|c| !is_part(c)).map(str::to_owned));
+    }
+    words
+}
