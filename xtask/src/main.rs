@@ -1,10 +1,12 @@
-//! What people and CI call: `cargo xtask demo`, `test`, `bench`.
+//! What people and CI call: `cargo xtask demo`, `test`, `bench`, `install` and others.
 #![forbid(unsafe_code)]
 
 mod agree;
 mod bench;
 mod demo;
+mod install;
 mod process;
+mod programs;
 mod test;
 
 use std::process::ExitCode;
@@ -18,6 +20,11 @@ usage: cargo xtask COMMAND
                    has the text
   agree [--full]   every engine that runs filters, held against libpcap on the corpus of
                    expressions; in full, on all packets and with every program in the kernel
+  install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]
+                   ringtap, and its libpcap with headers, into a folder
+  package          the same as Debian packages, in target/debian
+  programs         programs of other languages, compiled against an installed ringtap, run on its
+                   libpcap and on Debian's
   test             every check of the project; the last line is the summary
 ";
 
@@ -36,6 +43,9 @@ fn main() -> ExitCode {
                 ExitCode::from(2)
             }
         },
+        ["install", ref options @ ..] => install::run(options),
+        ["package"] => install::package(),
+        ["programs"] => programs::run(),
         ["test"] => test::run(),
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");

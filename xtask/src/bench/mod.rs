@@ -6,6 +6,7 @@
 
 mod delay;
 mod idle;
+mod libpcap;
 mod live;
 mod machine;
 mod pairs;
@@ -30,7 +31,7 @@ type Bench = (
     fn(&mut Session) -> Result<(), String>,
 );
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 7] = [
     (
         "read",
         "a capture in the page cache read, filtered, written to /dev/null",
@@ -60,6 +61,11 @@ const BENCHES: [Bench; 6] = [
         "tap",
         "the tap at XDP and tcx, against tcpdump and a program that only drops",
         tap::run,
+    ),
+    (
+        "libpcap",
+        "one tcpdump on ringtap's libpcap and on Debian's: reading files, live captures",
+        libpcap::run,
     ),
 ];
 

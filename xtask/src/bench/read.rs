@@ -113,6 +113,6 @@ fn time(command: &mut Command) -> Result<f64, String> {
     Ok(begun.elapsed().as_secs_f64())
 }
 
-fn fill_cache(file: &Path) -> io::Result<u64> {
+pub(super) fn fill_cache(file: &Path) -> io::Result<u64> {
     io::copy(&mut File::open(file)?, &mut io::sink())
 }

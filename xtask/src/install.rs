@@ -1,0 +1,260 @@
+//! `cargo xtask install`: ringtap and its libpcap, to be used from a folder of one's own.
+//!
+//! What it is: a release build and copies of its results, of headers, pkg-config's file, the
+//! `pcap-config` script and the documents. `cargo xtask package` puts the same into Debian packages.
+//! What it is not: nothing outside the prefix is changed, no `ldconfig` is run.
+
+mod package;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::process;
+
+pub(crate) use package::run as package;
+
+/// The version of libpcap that the library is compatible with, as configure scripts ask for it.
+const LIBPCAP: &str = "1.10.3";
+const RINGTAP: &str = env!("CARGO_PKG_VERSION");
+
+/// By which programs ask for the library: upstream's name, Debian's, the linker's.
+const LINKS: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
+
+/// Where things go.
+struct Layout {
+    /// What is written into the files: the place from which they will be used.
+    prefix: PathBuf,
+    /// What the prefix is below while the files are copied: `/`, or a folder to make a package of.
+    root: PathBuf,
+    /// Of libraries, below the prefix.
+    libraries: PathBuf,
+}
+
+/// Installs for use from a prefix.
+pub(crate) fn run(words: &[&str]) -> ExitCode {
+    let Some(layout) = parse(words) else {
+        eprintln!(
+            "usage: cargo xtask install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]"
+        );
+        return ExitCode::from(2);
+    };
+    match layout.and_then(|layout| install(&layout)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("install: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Installs into a folder, for programs that are then compiled against it.
+///
+/// # Errors
+/// What could not be built or written.
+pub(crate) fn into(prefix: &Path) -> Result<(), String> {
+    install(&Layout {
+        prefix: prefix.to_path_buf(),
+        root: PathBuf::from("/"),
+        libraries: PathBuf::from("lib"),
+    })
+}
+
+/// Nothing where the words are not understood.
+fn parse(words: &[&str]) -> Option<Result<Layout, String>> {
+    let (mut prefix, mut libraries, mut root) = (None, "lib", None);
+    let mut words = words.iter();
+    while let Some(&word) = words.next() {
+        let value = *words.next()?;
+        match word {
+            "--prefix" => prefix = Some(value),
+            "--libdir" => libraries = value,
+            "--destdir" => root = Some(value),
+            _ => return None,
+        }
+    }
+    let absolute = std::path::absolute(prefix?);
+    Some(match absolute {
+        Ok(prefix) => Ok(Layout {
+            prefix,
+            root: PathBuf::from(root.unwrap_or("/")),
+            libraries: PathBuf::from(libraries),
+        }),
+        Err(error) => Err(format!("the prefix: {error}")),
+    })
+}
+
+fn install(layout: &Layout) -> Result<(), String> {
+    build()?;
+    layout.program()?;
+    layout.library()?;
+    layout.development()?;
+    layout.documents()?;
+    let libraries = layout.prefix.join(&layout.libraries);
+    println!("installed below {}", layout.prefix.display());
+    println!(
+        "programs use the library by LD_LIBRARY_PATH={}",
+        libraries.display()
+    );
+    Ok(())
+}
+
+/// Both in release form.
+fn build() -> Result<(), String> {
+    let repository = ringtap_testkit::repository();
+    let mut cargo = process::cargo(&repository);
+    cargo.args(["build", "--quiet", "--release"]);
+    process::check(cargo.args(["--package", "ringtap", "--package", "ringtap-pcap-abi"]))
+}
+
+impl Layout {
+    /// The place of a path below the prefix while copying.
+    fn place(&self, below: impl AsRef<Path>) -> PathBuf {
+        let whole = self.prefix.join(below);
+        self.root.join(whole.strip_prefix("/").unwrap_or(&whole))
+    }
+
+    fn program(&self) -> Result<(), String> {
+        copy(
+            &process::release_program("ringtap")?,
+            &self.place("bin/ringtap"),
+            0o755,
+        )
+    }
+
+    /// The shared object by its version, and links by the names that are asked for.
+    fn library(&self) -> Result<(), String> {
+        let name = format!("libpcap.so.{LIBPCAP}");
+        let folder = self.place(&self.libraries);
+        copy(
+            &process::release_program("libpcap.so")?,
+            &folder.join(&name),
+            0o644,
+        )?;
+        for link in LINKS {
+            let link = folder.join(link);
+            let _ = fs::remove_file(&link);
+            symlink(&name, &link).map_err(|error| format!("{}: {error}", link.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Headers, `libpcap.pc`, `pcap-config`.
+    fn development(&self) -> Result<(), String> {
+        let source = ringtap_testkit::repository().join("crates/pcap-abi");
+        copy_folder(&source.join("include"), &self.place("include"))?;
+        let pc = self.libraries.join("pkgconfig/libpcap.pc");
+        self.fill(
+            &source.join("install/libpcap.pc.in"),
+            &self.place(pc),
+            0o644,
+        )?;
+        let script = self.place("bin/pcap-config");
+        self.fill(&source.join("install/pcap-config.in"), &script, 0o755)
+    }
+
+    fn documents(&self) -> Result<(), String> {
+        let repository = ringtap_testkit::repository();
+        let folder = self.place("share/doc/ringtap");
+        copy_folder(&repository.join("docs"), &folder)?;
+        for name in ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+            copy(&repository.join(name), &folder.join(name), 0o644)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a template with the prefix and the versions in it.
+    fn fill(&self, template: &Path, to: &Path, mode: u32) -> Result<(), String> {
+        let text = fs::read_to_string(template);
+        let text = text.map_err(|error| format!("{}: {error}", template.display()))?;
+        let libraries = self.prefix.join(&self.libraries);
+        let text = text
+            .replace("@PREFIX@", &self.prefix.to_string_lossy())
+            .replace("@LIBDIR@", &libraries.to_string_lossy())
+            .replace("@VERSION@", LIBPCAP)
+            .replace("@RINGTAP_VERSION@", RINGTAP);
+        write(to, text.as_bytes(), mode)
+    }
+}
+
+/// Replaces the file as a whole: programs that use the old one keep it.
+fn write(to: &Path, bytes: &[u8], mode: u32) -> Result<(), String> {
+    let explain = |error: std::io::Error| format!("{}: {error}", to.display());
+    let folder = to.parent().unwrap_or(to);
+    fs::create_dir_all(folder).map_err(explain)?;
+    let new = tempfile::NamedTempFile::new_in(folder).map_err(explain)?;
+    fs::write(new.path(), bytes).map_err(explain)?;
+    fs::set_permissions(new.path(), fs::Permissions::from_mode(mode)).map_err(explain)?;
+    new.persist(to).map_err(|error| explain(error.error))?;
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), String> {
+    let bytes = fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
+    write(to, &bytes, mode)
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
+    let explain = |error: std::io::Error| format!("{}: {error}", from.display());
+    for entry in fs::read_dir(from).map_err(explain)? {
+        let entry = entry.map_err(explain)?;
+        let target = to.join(entry.file_name());
+        if entry.file_type().map_err(explain)?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            copy(&entry.path(), &target, 0o644)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Layout, parse};
+
+    fn understood(words: &[&str]) -> Layout {
+        parse(words).expect("understood").expect("a layout")
+    }
+
+    #[test]
+    fn a_prefix_is_needed_and_others_are_optional() {
+        assert!(parse(&[]).is_none());
+        assert!(parse(&["--prefix"]).is_none());
+        assert!(parse(&["--prefix", "/opt/x", "--other", "y"]).is_none());
+        let layout = understood(&["--prefix", "/opt/x"]);
+        assert_eq!(layout.place("bin").to_string_lossy(), "/opt/x/bin");
+        assert_eq!(layout.libraries.to_string_lossy(), "lib");
+    }
+
+    #[test]
+    fn a_package_is_made_beside_the_place_of_use() {
+        let words = [
+            "--prefix",
+            "/usr",
+            "--destdir",
+            "/build",
+            "--libdir",
+            "lib/x86",
+        ];
+        let layout = understood(&words);
+        assert_eq!(layout.place("bin").to_string_lossy(), "/build/usr/bin");
+        assert_eq!(
+            layout.prefix.join(&layout.libraries).to_string_lossy(),
+            "/usr/lib/x86"
+        );
+    }
+
+    #[test]
+    fn templates_are_filled_in_full() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = folder.path().to_string_lossy().into_owned();
+        let layout = understood(&["--prefix", "/opt/x", "--destdir", &root]);
+        layout.development().expect("installed");
+        for name in ["lib/pkgconfig/libpcap.pc", "bin/pcap-config"] {
+            let text = std::fs::read_to_string(layout.place(name)).expect("a file");
+            assert!(text.contains("=/opt/x\n") && !text.contains('@'), "{text}");
+        }
+        assert!(layout.place("include/pcap/bpf.h").is_file());
+    }
+}
