@@ -1,6 +1,6 @@
 //! Waiting for file descriptors.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -99,17 +99,31 @@ impl ReadSet {
         fds: impl Iterator<Item = BorrowedFd<'a>>,
         timeout: Duration,
     ) -> Result<bool> {
+        self.wait_by_number(fds.map(|fd| fd.as_raw_fd()), timeout)
+    }
+
+    /// The same with descriptors by their numbers, as event loops have them. A number that is no
+    /// descriptor counts as something to read.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`].
+    pub fn wait_by_number(
+        &mut self,
+        fds: impl Iterator<Item = RawFd>,
+        timeout: Duration,
+    ) -> Result<bool> {
         self.fds.clear();
         self.fds.extend(fds.map(|fd| libc::pollfd {
-            fd: fd.as_raw_fd(),
+            fd,
             events: libc::POLLIN,
             revents: 0,
         }));
         let millis = timeout.as_nanos().div_ceil(1_000_000);
         let millis = libc::c_int::try_from(millis).unwrap_or(libc::c_int::MAX);
         let count = self.fds.len() as libc::nfds_t;
-        // SAFETY: the vector holds `count` initialised entries, and outlives the call, as do the
-        // descriptors.
+        // SAFETY: the vector holds `count` initialised entries, and outlives the call, which only looks
+        // at descriptors.
         let ready = unsafe { libc::poll(self.fds.as_mut_ptr(), count, millis) };
         if ready < 0 {
             let error = Error::last("poll", "");

@@ -232,8 +232,14 @@ impl Setting<'_> {
             format!("up to {snaplen} bytes")
         };
         let packets = self.packets;
+        let crowd = match (self.case.captures, self.case.crowded) {
+            (1, false) => "",
+            (1, true) => ", all on one processor",
+            _ => ", three captures at once",
+        };
         format!(
-            "{engine}, {mode}, {senders} x {packets} frames of {size} bytes, {kept}, against {peer}"
+            "{engine}, {mode}, {senders} x {packets} frames of {size} bytes, {kept}{crowd}, against \
+             {peer}"
         )
     }
 

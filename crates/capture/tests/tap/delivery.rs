@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Next};
+use ringtap_capture::{CaptureOptions, Next, Source};
+use ringtap_sys::poll::ReadSet;
 use ringtap_sys::sched::{online_cpus, set_affinity};
 use ringtap_testkit::netns::VethPair;
 
@@ -207,4 +208,46 @@ pub(crate) fn keeps_up_without_system_calls() {
     }
     assert!(blocks > 10, "{blocks} blocks");
     assert_eq!(sleeps(), before, "in {blocks} blocks");
+}
+
+/// What can be had without a wait.
+fn take_all(source: &mut dyn Source) -> usize {
+    let mut packets = 0;
+    loop {
+        match source.try_next().unwrap() {
+            Next::Block(block) => packets += block.packets().count(),
+            Next::TimedOut => return packets,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub(crate) fn rings_who_polls() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    // Neither min-to-copy nor the time-out would bring a packet about.
+    let options = CaptureOptions {
+        timeout: Duration::from_secs(60),
+        ..CaptureOptions::default()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    let fd = source.pollable().unwrap().unwrap();
+    let mut set = ReadSet::default();
+    let mut is_readable = |patience| {
+        let ready = set.wait_by_number(std::iter::once(fd), patience);
+        ready.unwrap()
+    };
+    assert!(!is_readable(Duration::from_millis(20)));
+    for round in 0..200 {
+        let count = 1 + round % 3;
+        for number in 0..count {
+            injector.send(&frame(number, 60)).unwrap();
+        }
+        let mut came = 0;
+        while came < count {
+            assert!(is_readable(PATIENCE), "round {round}: {came} of {count}");
+            came += u32::try_from(take_all(&mut *source)).unwrap();
+        }
+        assert!(!is_readable(Duration::ZERO), "round {round}");
+    }
 }

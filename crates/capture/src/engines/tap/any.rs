@@ -8,7 +8,7 @@
 //!
 //! Not covered are interfaces whose packets show no dependable header; a note names them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringtap_savefile::InterfaceTable;
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec};
@@ -36,8 +36,6 @@ use crate::{Error, Filter, Interface, LinkType, Result};
 const DEVICE: &str = "any";
 /// The most interfaces of one capture; later ones are told not to be covered.
 const INTERFACES_MAX: u32 = 4096;
-/// How often a reader that never sleeps asks whether interfaces have come.
-const FOLLOW_EVERY: Duration = Duration::from_millis(10);
 /// Bytes of an Ethernet header.
 const ETHERNET: u32 = 14;
 /// Hardware types that programs are loaded for in any case: `ARPHRD_ETHER`, `ARPHRD_LOOPBACK`,
@@ -46,7 +44,6 @@ const USUAL: [u16; 3] = [1, link::LOOPBACK, 0xfffe];
 
 /// What a capture on all interfaces needs beside its rings.
 pub(super) struct Any {
-    pub(super) watch: LinkWatch,
     /// What interfaces are called in records, by the kernel's number; nothing in the cooked form.
     names: Option<Map>,
     /// The programs by form and place.
@@ -55,7 +52,6 @@ pub(super) struct Any {
     known: Vec<u32>,
     /// The kernel's number of each of the capture's own interfaces; none in the cooked form.
     indices: Vec<u32>,
-    looked: Instant,
 }
 
 /// A program, ready to be attached.
@@ -154,17 +150,18 @@ pub(super) fn open(
         announced: 0,
         interfaces,
         any: Some(Any {
-            watch,
             names: names.map_err(failed)?,
             loaded: Vec::new(),
             known: Vec::new(),
             indices: Vec::new(),
-            looked: Instant::now(),
         }),
         plan,
         pace,
         losses: None,
         netlink,
+        watch,
+        changed: false,
+        polled: false,
         state: State::Up,
         looked: Instant::now(),
         _promiscuous: None,
@@ -223,23 +220,8 @@ impl TapSource {
     /// # Errors
     /// The kernel does not list the interfaces.
     pub(super) fn follow_links(&mut self) -> Result<()> {
-        let Some(any) = &mut self.any else {
-            return Ok(());
-        };
-        any.looked = Instant::now();
-        if !any.watch.take() {
-            return Ok(());
-        }
         let links = self.netlink.links().map_err(interface_error)?;
         self.cover(&links)
-    }
-
-    /// [`TapSource::follow_links`] from time to time.
-    pub(super) fn follow_links_at_times(&mut self) -> Result<()> {
-        match &self.any {
-            Some(any) if any.looked.elapsed() >= FOLLOW_EVERY => self.follow_links(),
-            _ => Ok(()),
-        }
     }
 
     fn cover(&mut self, links: &[Link]) -> Result<()> {

@@ -32,12 +32,13 @@ mod reader;
 mod rings;
 mod wait;
 
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Instant;
 
 use ringtap_savefile::{Interface, InterfaceTable, Item};
 use ringtap_sys::bpf::Kernel;
 use ringtap_sys::eventfd::Waker;
-use ringtap_sys::netlink::Netlink;
+use ringtap_sys::netlink::{LinkWatch, Netlink};
 use ringtap_sys::packet::Promiscuous;
 use ringtap_sys::privileges::Capability;
 use ringtap_sys::sched::wait_for_all_cpus;
@@ -83,8 +84,13 @@ struct TapSource {
     plan: FilterPlan,
     pace: Pace,
     netlink: Netlink,
+    watch: LinkWatch,
+    /// Whether an interface has changed that was not looked at since.
+    changed: bool,
+    /// Whether somebody waits for the doorbell by [`Source::pollable`].
+    polled: bool,
     state: State,
-    /// When the interface was looked at.
+    /// When a reader that does not sleep asked whether interfaces have changed.
     looked: Instant,
     losses: Option<InterfaceLosses>,
     /// Held for its effect.
@@ -99,6 +105,16 @@ impl TapSource {
             open::set_clock(&self.control, &self.clock, self.kernel_clock);
         }
         Ok(())
+    }
+
+    /// Has the doorbell rung for the next packet, where somebody polls for it; whether one has come
+    /// until then.
+    fn comes_while_armed(&self) -> bool {
+        if !self.polled {
+            return false;
+        }
+        self.doorbell.silence();
+        !self.control.arm(1, || self.reader.available())
     }
 
     fn begin_delivery(&mut self) {
@@ -262,10 +278,10 @@ impl Source for TapSource {
             return Ok(Next::Woken);
         }
         if !self.reader.is_delivering() {
-            self.follow_links_at_times()?;
             self.reader.leave_old_rings();
-            if !self.reader.has_old_rings() && self.reader.available() == 0 {
-                self.look_now_and_then()?;
+            self.look_now_and_then()?;
+            let is_empty = !self.reader.has_old_rings() && self.reader.available() == 0;
+            if is_empty && !self.comes_while_armed() {
                 return Ok(Next::TimedOut);
             }
             if let Some(next) = self.next_interface() {
@@ -274,6 +290,14 @@ impl Source for TapSource {
             self.begin_delivery();
         }
         Ok(self.deliver())
+    }
+
+    /// The doorbell; whoever waits for it is rung for the first packet that comes once
+    /// [`Source::try_next`] had none.
+    fn pollable(&mut self) -> Result<Option<RawFd>> {
+        self.polled = true;
+        self.comes_while_armed();
+        Ok(Some(self.doorbell.as_fd().as_raw_fd()))
     }
 
     fn stats(&mut self) -> Result<Stats> {

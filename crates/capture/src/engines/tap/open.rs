@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ringtap_savefile::InterfaceTable;
 use ringtap_sys::bpf::{self, Kernel};
 use ringtap_sys::eventfd::Waker;
-use ringtap_sys::netlink::Netlink;
+use ringtap_sys::netlink::{LinkWatch, Netlink};
 use ringtap_sys::packet::{LinkLayer, Promiscuous, TimestampSource};
 use ringtap_sys::tap::{Clock, Control, Doorbell};
 
@@ -22,6 +22,9 @@ use crate::engines::link::link_of;
 use crate::hook::{self, Attached, Hook, HookChoice, HookDevice, HookError, Place, Wanted};
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
 use crate::{Description, Error, Filter, LinkType, Result, Source};
+
+/// `IFF_UP` (netdevice(7)).
+const UP: u32 = 1;
 
 /// Opens a tap at tcx.
 pub(crate) fn open_tcx(
@@ -122,6 +125,7 @@ struct Opening {
     device: HookDevice,
     target: Target,
     netlink: Netlink,
+    watch: LinkWatch,
     rings: RingSet,
     control: Control,
     doorbell: Doorbell,
@@ -147,6 +151,7 @@ impl Opening {
             source,
         };
         let mut netlink = Netlink::open().map_err(interface_error)?;
+        let watch = LinkWatch::open().map_err(interface_error)?;
         let target = Target::find(&mut netlink, device.name, device.given)?;
         let host = device.host();
         let kernel = host.kernel;
@@ -165,6 +170,7 @@ impl Opening {
             kernel,
             target,
             netlink,
+            watch,
             rings,
             control,
             doorbell,
@@ -230,6 +236,12 @@ impl Opening {
         interface.filter = filter.map(Filter::for_file);
         let interfaces = vec![interface];
         let pace = Pace::new(self.rings.rings.len());
+        // What has happened so far is mostly our own doing, such as promiscuous mode.
+        let _ = self.watch.take();
+        let mut netlink = self.netlink;
+        let link = netlink.link(&self.device.name);
+        let is_still_up =
+            link.is_ok_and(|link| link.index == self.device.index && link.flags & UP != 0);
         Ok(TapSource {
             engine: engine_of(&attached, self.engine),
             bound: Bound::of(&self.device),
@@ -257,7 +269,10 @@ impl Opening {
                 })?,
                 &self.target,
             ),
-            netlink: self.netlink,
+            netlink,
+            watch: self.watch,
+            changed: !is_still_up,
+            polled: false,
             state: State::Up,
             looked: Instant::now(),
             _promiscuous: self.promiscuous,

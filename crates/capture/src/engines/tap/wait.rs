@@ -23,8 +23,8 @@ const NAP_SHARE: u32 = 16;
 const FAST: Duration = Duration::from_micros(100);
 /// Which part of a ring may fill up while the reader naps.
 const RING_SHARE: u64 = 4;
-/// How often an interface that sends nothing is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often a reader that never sleeps asks whether interfaces have changed.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Looks at the rings before the clock is read.
 const LOOKS: u32 = 32;
 /// How long programs may still run where the kernel has no barrier.
@@ -119,7 +119,9 @@ impl TapSource {
     /// Waits until a delivery's worth is there, for the time-out at most.
     #[cold]
     pub(super) fn wait(&mut self) -> Result<Waited> {
-        self.follow_links_at_times()?;
+        if self.any.is_some() {
+            self.look_now_and_then()?;
+        }
         let begun = Instant::now();
         let deadline = begun + self.options.timeout;
         let wanted = self.wanted();
@@ -186,6 +188,7 @@ impl TapSource {
     /// Asks for the doorbell and sleeps.
     fn sleep(&mut self, wanted: u64, deadline: Instant) -> Result<Waited> {
         loop {
+            self.look_at_links()?;
             if !self.control.arm(wanted, || self.reader.available()) {
                 return Ok(Waited::Ready);
             }
@@ -194,13 +197,9 @@ impl TapSource {
                 Interest::read(self.doorbell.as_fd()),
                 Interest::read(self.waker.as_fd()),
                 Interest::read(self.clock.as_fd()),
-                // With one interface, there are none to come; the waker stands in.
-                Interest::read(match &self.any {
-                    Some(any) => any.watch.as_fd(),
-                    None => self.waker.as_fd(),
-                }),
+                Interest::read(self.watch.as_fd()),
             ];
-            let polled = poll::wait(interests, Some(left.min(LOOK_EVERY)));
+            let polled = poll::wait(interests, Some(left));
             self.control.disarm();
             let [bell, wake, clock, links] = polled?;
             if bell.readable {
@@ -210,7 +209,7 @@ impl TapSource {
                 self.follow_clock()?;
             }
             if links.readable {
-                self.follow_links()?;
+                self.changed |= self.watch.take();
             }
             if wake.readable && self.waker.take() {
                 return Ok(Waited::Woken);
@@ -219,29 +218,45 @@ impl TapSource {
                 return Ok(Waited::Ready);
             }
             let is_over = Instant::now() >= deadline;
-            if !bell.readable {
-                self.look_now_and_then()?;
-            }
             if is_over {
                 return Ok(Waited::TimedOut);
             }
         }
     }
 
-    /// Looks at an interface that sends nothing, not too often.
+    /// Asks whether interfaces have changed, and looks at them: for a reader that does not sleep, and
+    /// not too often.
     pub(super) fn look_now_and_then(&mut self) -> Result<()> {
         if self.looked.elapsed() < LOOK_EVERY {
             return Ok(());
         }
         self.looked = Instant::now();
-        self.look_at_interface()
+        self.changed |= self.watch.take();
+        self.look_at_links()
     }
 
-    /// Reports an interface that is gone or down, once everything before is handed out.
-    fn look_at_interface(&mut self) -> Result<()> {
-        if self.any.is_some() || self.reader.available() > 0 {
+    /// Looks at interfaces where any of them has changed. With one, what it has sent is handed out
+    /// before its end is told.
+    fn look_at_links(&mut self) -> Result<()> {
+        if !self.changed {
             return Ok(());
         }
+        if self.any.is_some() {
+            self.changed = false;
+            return self.follow_links();
+        }
+        if self.reader.available() > 0 {
+            return Ok(());
+        }
+        self.changed = false;
+        let looked = self.look_at_interface();
+        // An interface that is gone is told of each time.
+        self.changed = matches!(looked, Err(Error::InterfaceGone { .. }));
+        looked
+    }
+
+    /// Reports an interface that is gone or down.
+    fn look_at_interface(&mut self) -> Result<()> {
         let links = self.netlink.links().map_err(|source| Error::Interface {
             device: self.device.clone(),
             source,
