@@ -88,24 +88,25 @@ impl Meter {
             self.counters.sampled_out += 1;
             return;
         }
-        match observe(packet, self.tunnels) {
-            Ok(observation) => self.observed(observation, sink),
+        match observe(packet, self.tunnels, &mut self.block[self.waiting]) {
+            Ok(()) => self.observed(sink),
             Err(Unmetered::NotIp) => self.counters.not_ip += 1,
             Err(Unmetered::Malformed) => self.counters.malformed += 1,
         }
     }
 
+    /// Keeps the observation that was just written behind those that wait.
     #[inline]
-    fn observed<S: FlowSink + ?Sized>(&mut self, mut observation: Observation, sink: &mut S) {
+    fn observed<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
+        let observation = &mut self.block[self.waiting];
         self.counters.ip_packets += 1;
         self.counters.ip_bytes += u64::from(observation.bytes);
-        if observation.part != Part::Whole && self.fragment(&mut observation, sink) {
+        if observation.part != Part::Whole && self.fragment(sink) {
             return;
         }
         if self.both_ways {
-            turn(&mut observation);
+            turn(&mut self.block[self.waiting]);
         }
-        self.block[self.waiting] = observation;
         self.waiting += 1;
         if self.waiting == BLOCK {
             self.settle(sink);
@@ -113,12 +114,9 @@ impl Meter {
     }
 
     /// Finds the flow of a fragment; true where it was put by.
-    fn fragment<S: FlowSink + ?Sized>(
-        &mut self,
-        observation: &mut Observation,
-        sink: &mut S,
-    ) -> bool {
+    fn fragment<S: FlowSink + ?Sized>(&mut self, sink: &mut S) -> bool {
         self.counters.fragments += 1;
+        let observation = &mut self.block[self.waiting];
         let (fate, released) = self.fragments.place(observation, &mut self.counters);
         if let Some(packets) = released {
             self.late(packets, sink);

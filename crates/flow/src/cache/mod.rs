@@ -112,7 +112,7 @@ impl Cache {
         for (hash, found) in hashes.iter().zip(found.iter_mut()).take(block.len()) {
             *found = self.index.find(*hash, |_| true).unwrap_or(NONE);
             if let Some(slot) = self.slots.get(*found as usize) {
-                touched ^= slot.key.0[0] ^ slot.traffic.packets;
+                touched ^= slot.key.addresses[0] ^ slot.traffic.packets;
             }
         }
         black_box(touched);

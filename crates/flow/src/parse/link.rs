@@ -62,6 +62,7 @@ pub(crate) fn find_ip(layer: LinkLayer, data: &[u8], link: &mut Link) -> Option<
 }
 
 /// The link layers that are seldom.
+#[inline(never)]
 fn others(layer: LinkLayer, data: &[u8], link: &mut Link) -> Option<usize> {
     match layer {
         LinkLayer::Null => null(data),
@@ -107,6 +108,7 @@ impl Link {
 }
 
 /// A frame of Ethernet from `at` on.
+#[inline(never)]
 pub(super) fn ethernet(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     link.step()?;
     if link.macs.is_none() {
@@ -264,6 +266,7 @@ fn nlpid(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     }
 }
 
+#[inline(never)]
 fn cooked(data: &[u8], protocol: u16, at: usize, link: &mut Link) -> Option<usize> {
     const P_802_2: u16 = 4;
     const P_PPP: u16 = 7;

@@ -15,9 +15,12 @@ pub(crate) use link::TAGGED;
 pub(crate) use transport::{ICMP, ICMPV6, TCP, icmp_request};
 pub use tunnel::Tunnels;
 
-use crate::key::{Key, Parts};
+use crate::key::{Key, Rest};
 use crate::packet::Packet;
+use crate::record::Tunnel;
+use ip::Network;
 use link::Link;
+use transport::Transport;
 
 /// Tunnels within tunnels that are looked into at most.
 const NESTED: usize = 4;
@@ -54,36 +57,33 @@ pub(crate) enum Unmetered {
     Malformed,
 }
 
-/// Reads a packet.
+/// Reads a packet into `observation`, all of which is written where there is IP.
 #[inline]
-pub(crate) fn observe(packet: &Packet<'_>, tunnels: Tunnels) -> Result<Observation, Unmetered> {
+pub(crate) fn observe(
+    packet: &Packet<'_>,
+    tunnels: Tunnels,
+    observation: &mut Observation,
+) -> Result<(), Unmetered> {
     let data = packet.data;
     let wire = data.len().max(packet.len as usize);
     let mut link = Link::default();
     let at = link::find_ip(packet.link, data, &mut link).ok_or(Unmetered::NotIp)?;
-    let mut network = ip::parse(data, at, wire).ok_or(Unmetered::Malformed)?;
-    let parse_transport = |network: &ip::Network| {
-        let at = network.transport;
-        at.map(|at| transport::parse(data, at, network.protocol, network.six))
-            .unwrap_or_default()
-    };
-    let mut transport = parse_transport(&network);
+    let mut network = Network::default();
+    let addresses = &mut observation.key.addresses;
+    ip::parse(data, at, wire, &mut network, addresses).ok_or(Unmetered::Malformed)?;
+    let mut transport = transport_of(data, &network);
     let mut tunnel = None;
     if tunnels.any() {
-        for _ in 0..NESTED {
-            let inside = tunnels.enter(data, &network, &transport);
-            let inside = inside.and_then(|(at, tunnel)| Some((ip::parse(data, at, wire)?, tunnel)));
-            let Some((inner, through)) = inside else {
-                break;
-            };
-            network = inner;
-            transport = parse_transport(&network);
-            tunnel = Some(through);
-        }
+        tunnel = enter(
+            data,
+            wire,
+            tunnels,
+            &mut network,
+            &mut transport,
+            observation,
+        );
     }
-    let key = Key::new(&Parts {
-        source: network.source,
-        destination: network.destination,
+    observation.key.complete(&Rest {
         six: network.six,
         source_port: transport.source_port,
         destination_port: transport.destination_port,
@@ -95,19 +95,51 @@ pub(crate) fn observe(packet: &Packet<'_>, tunnels: Tunnels) -> Result<Observati
         tunnel,
     });
     let headers = network.headers.saturating_add(transport.header);
-    Ok(Observation {
-        key,
-        time_ns: packet.time_ns,
-        bytes: network.bytes,
-        mpls: link.mpls.unwrap_or(NO_LABEL),
-        sequence: transport.sequence,
-        payload: network.bytes.saturating_sub(headers),
-        tcp_flags: transport.tcp_flags,
-        ttl: network.ttl,
-        tos: network.tos,
-        macs: link.macs.unwrap_or_default(),
-        has_macs: link.macs.is_some(),
-        part: network.part,
-        reversed: false,
-    })
+    observation.time_ns = packet.time_ns;
+    observation.bytes = network.bytes;
+    observation.mpls = link.mpls.unwrap_or(NO_LABEL);
+    observation.sequence = transport.sequence;
+    observation.payload = network.bytes.saturating_sub(headers);
+    observation.tcp_flags = transport.tcp_flags;
+    observation.ttl = network.ttl;
+    observation.tos = network.tos;
+    observation.macs = link.macs.unwrap_or_default();
+    observation.has_macs = link.macs.is_some();
+    observation.part = network.part;
+    observation.reversed = false;
+    Ok(())
+}
+
+#[inline]
+fn transport_of(data: &[u8], network: &Network) -> Transport {
+    match network.transport {
+        Some(at) => transport::parse(data, at, network.protocol, network.six),
+        None => Transport::default(),
+    }
+}
+
+/// Goes on to the headers of the packet inside a tunnel, the innermost of those that are looked into.
+fn enter(
+    data: &[u8],
+    wire: usize,
+    tunnels: Tunnels,
+    network: &mut Network,
+    transport: &mut Transport,
+    observation: &mut Observation,
+) -> Option<Tunnel> {
+    let mut found = None;
+    for _ in 0..NESTED {
+        let Some((at, tunnel)) = tunnels.enter(data, network, transport) else {
+            break;
+        };
+        let (mut inner, mut addresses) = (Network::default(), [0; 4]);
+        if ip::parse(data, at, wire, &mut inner, &mut addresses).is_none() {
+            break;
+        }
+        *network = inner;
+        *transport = transport_of(data, network);
+        observation.key.addresses = addresses;
+        found = Some(tunnel);
+    }
+    found
 }
