@@ -11,7 +11,8 @@ pub struct Packet<'a> {
     pub time_ns: u64,
     /// What `data` begins with.
     pub link: LinkLayer,
-    /// The interface, for [`crate::FlowKey::input`].
+    /// The interface, for [`crate::FlowKey::input`]; 0: the one that the link layer's header names,
+    /// where it does ([`LinkLayer::Cooked2`]).
     pub input: u32,
 }
 

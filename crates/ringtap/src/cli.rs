@@ -418,10 +418,7 @@ pub(crate) struct ProbeArgs {
     /// Which packets: received (in), sent (out), or both
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
     pub(crate) direction: Direction,
-    /// Meter with N threads, each with its own ring and cache (engine packet)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), default_value = "1")]
-    pub(crate) threads: u16,
-    /// CPUs that the threads run on, such as 0 or 2-3
+    /// CPUs that the meter runs on, such as 0 or 2-3
     #[arg(long, value_name = "LIST")]
     pub(crate) cpu: Option<CpuList>,
     /// After opening the device become this user (as root)

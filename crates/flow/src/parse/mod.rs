@@ -91,7 +91,10 @@ pub(crate) fn observe(
         tos: network.tos,
         vlan: link.vlan,
         inner_vlan: link.inner_vlan,
-        input: link.input.unwrap_or(packet.input),
+        input: match packet.input {
+            0 => link.input.unwrap_or(0),
+            known => known,
+        },
         tunnel,
     });
     let headers = network.headers.saturating_add(transport.header);

@@ -365,7 +365,8 @@ fn fragments_of_ipv6_are_in_their_flow() {
 #[test]
 fn tags_labels_and_sessions_lead_to_the_packet() {
     let packet = || ipv4(1, 2, 17, &udp(1000, 53, b""));
-    let cases: [(&str, &[u8], Option<u16>, Option<u16>, Option<u32>); 6] = [
+    type Case<'a> = (&'a str, &'a [u8], Option<u16>, Option<u16>, Option<u32>);
+    let cases: [Case<'_>; 6] = [
         ("plain", &[8, 0], None, None, None),
         ("802.1Q", &[0x81, 0, 0xe0, 5, 8, 0], Some(5), None, None),
         (

@@ -31,7 +31,8 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     }
     let name = device.split_once(':').map_or(device, |(_, name)| name);
     let known = devices::by_name(name).or_else(|_| devices::by_name(device));
-    probe.on_device(known.ok().map(|known| known.index));
+    // On "any", packets tell their interfaces themselves.
+    probe.on_device(Some(known.map_or(0, |known| known.index)));
     probe.interfaces(source.interfaces());
     let placed = options.place_thread();
     placed.map_err(|source| setup("place the capture thread", source))?;

@@ -5,7 +5,7 @@ use std::hash::BuildHasher as _;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, Fanout, SampleMode};
+use ringtap_capture::{CaptureOptions, SampleMode};
 use ringtap_flow::{MeterOptions, Sampling, SamplingMode, Tunnels};
 
 use super::error::FlowError;
@@ -90,7 +90,6 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
         force: capture.force,
         // Flows do not need the order of packets of several processors.
         unordered: true,
-        fanout: (capture.threads > 1).then(Fanout::default),
         cpus: capture
             .cpu
             .as_ref()
@@ -110,7 +109,6 @@ pub(crate) fn refuse_live_options(args: &FlowArgs) -> Result<(), FlowError> {
         (capture.mode == Mode::Steal, "--mode steal"),
         (capture.force, "--force"),
         (capture.direction != Direction::Inout, "--direction"),
-        (capture.threads > 1, "--threads"),
         (args.report.explain_capture, "--explain-capture"),
     ];
     match given.into_iter().find(|(given, _)| *given) {

@@ -28,7 +28,7 @@ pub(crate) struct Probe {
     meter: Meter,
     outlets: Outlets,
     places: Vec<Place>,
-    /// The number in the host of the interface that is captured on.
+    /// The number in the host of the interface that is captured on; 0 where that is not one.
     device: Option<u32>,
     /// Interfaces of sources before the present one.
     before: u32,
@@ -53,7 +53,7 @@ impl Probe {
         })
     }
 
-    /// The captured device's number in the host.
+    /// The captured device's number in the host; 0 where packets tell it.
     pub(crate) fn on_device(&mut self, index: Option<u32>) {
         self.device = index;
     }

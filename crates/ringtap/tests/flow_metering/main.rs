@@ -1,0 +1,106 @@
+//! What `ringtap flow` meters, held against what tshark and nfpcapd count, and against what was sent.
+
+mod live;
+mod nfpcapd;
+mod tshark;
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Output};
+
+use ringtap_testkit::{Need, suite, test};
+
+const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
+
+fn main() -> ExitCode {
+    let root = &[Need::Root, Need::Kernel(6, 6)];
+    let tshark = &[Need::Corpus, Need::Tool("tshark")];
+    let nfdump = &[Need::Corpus, Need::Tool("nfpcapd"), Need::Tool("nfdump")];
+    suite(vec![
+        test(
+            "sums_are_those_of_tshark_on_the_corpus",
+            tshark,
+            tshark::sums,
+        ),
+        test("flows_have_the_totals_of_nfpcapd", nfdump, nfpcapd::totals),
+        test("a_live_capture_meters_what_was_sent", root, live::meters),
+        test("sampling_in_the_kernel_is_counted", root, live::samples),
+        test("tables_name_hosts_and_flows", &[Need::Corpus], tables),
+        test("wrong_usage_is_2", &[], usage),
+    ])
+}
+
+/// The summary that `--json-stats` gives.
+fn summary(output: &Output) -> serde_json::Value {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text.lines().find(|line| line.starts_with('{'));
+    let line = line.unwrap_or_else(|| panic!("no summary: {text}"));
+    serde_json::from_str(line).expect("JSON")
+}
+
+fn number(value: &serde_json::Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+/// Runs `ringtap flow` on a file with a table of records as its output.
+fn meter(file: &Path, records: &Path, options: &[&str]) -> Output {
+    let mut command = Command::new(RINGTAP);
+    command.args(["flow", "--top", "0", "--json-stats", "-r"]);
+    command.arg(file).arg("-w").arg(records).args(options);
+    command.output().expect("ringtap starts")
+}
+
+/// The rows of a table of records, by the names of its columns.
+fn rows(records: &Path) -> Vec<std::collections::HashMap<String, String>> {
+    let text = std::fs::read_to_string(records).expect("the table");
+    let mut lines = text.lines().map(|line| line.split(','));
+    let names: Vec<_> = lines.next().expect("a head").collect();
+    let row = |fields: std::str::Split<'_, char>| {
+        let cells = names.iter().map(ToString::to_string);
+        cells.zip(fields.map(str::to_owned)).collect()
+    };
+    lines.map(row).collect()
+}
+
+fn tables() {
+    let file = ringtap_testkit::corpus::folder().expect("needed");
+    let file = file.join("ndpi/netflix.pcap");
+    let output = Command::new(RINGTAP)
+        .args(["flow", "--top", "3", "-r"])
+        .arg(file)
+        .output()
+        .expect("ringtap starts");
+    assert!(output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout);
+    for heading in [
+        "hosts by bytes",
+        "flows by bytes",
+        "hosts by packets",
+        "flows by packets",
+    ] {
+        let table = text.lines().skip_while(|line| !line.starts_with(heading));
+        let table: Vec<_> = table.take_while(|line| !line.is_empty()).collect();
+        assert_eq!(table.len(), 4, "{heading}: {text}");
+    }
+    assert!(
+        text.lines().any(|line| line.starts_with("192.168.1.7 ")),
+        "{text}"
+    );
+}
+
+fn usage() {
+    let cases: [(&[&str], &str); 4] = [
+        (&["flow"], "required"),
+        (&["flow", "-r", "x", "--mode", "steal"], "live captures"),
+        (&["flow", "-r", "x", "--active", "never"], "expected a time"),
+        (&["flow", "-r", "x", "--flows", "0"], "not in 1"),
+    ];
+    for (arguments, text) in cases {
+        let output = Command::new(RINGTAP).args(arguments).output();
+        let output = output.expect("ringtap starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(text), "{arguments:?}: {said}");
+    }
+}

@@ -1,0 +1,226 @@
+//! Flows of a file in the page cache, against softflowd and nfpcapd, all bound to one processor.
+//!
+//! Packets are 10 µs apart, so that no time-out passes while a file is read: softflowd goes by the
+//! host's clock when it reads one, and would otherwise have less to do than the others. The records
+//! of softflowd go to a socket on loopback that nobody reads, those of nfpcapd into a folder, those of
+//! ringtap into its tables.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use ringtap_testkit::corpus;
+use ringtap_testkit::need::find_tool;
+use ringtap_testkit::pcap::{self, Pcap};
+
+use super::Session;
+use super::pairs::{self, Metric, Side};
+use crate::process;
+
+/// Bytes of the capture that the corpus is repeated to.
+const BYTES: u64 = 1_050_000_000;
+const QUICK_BYTES: u64 = 100_000_000;
+const FLOWS: u32 = 1_000_000;
+const QUICK_FLOWS: u32 = 100_000;
+/// Packets of each flow.
+const TURNS: u32 = 10;
+/// More than either file has flows.
+const CACHE: &str = "1100000";
+const ACTIVE: &str = "300";
+const INACTIVE: &str = "60";
+const APART_US: u64 = 10;
+const START_US: u64 = 1_700_000_000_000_000;
+const SECONDS: Metric = Metric {
+    name: "wall seconds",
+    digits: 3,
+};
+/// What the goal allows: a fifth of the peer's time.
+const GOAL: f64 = 0.2;
+const PEERS: [&str; 2] = ["softflowd", "nfpcapd"];
+
+pub(super) fn run(session: &mut Session) -> Result<(), String> {
+    for program in PEERS.iter().chain(&["taskset"]) {
+        find_tool(program).ok_or_else(|| format!("needs {program}"))?;
+    }
+    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    // Where softflowd sends to: nobody reads, so that the socket is full and costs nobody time.
+    let sink = UdpSocket::bind("127.0.0.1:0").map_err(|error| format!("a socket: {error}"))?;
+    let collector = sink
+        .local_addr()
+        .map_err(|error| format!("a socket: {error}"))?
+        .to_string();
+    let file = folder.path().join("bench.pcap");
+    type Write = fn(&Path, bool) -> io::Result<u64>;
+    let cases: [(&str, Write); 2] = [
+        ("the corpus, repeated", write_corpus),
+        ("64 bytes, every packet of another flow", write_flows),
+    ];
+    for (title, write) in cases {
+        if !session.wants(title) {
+            continue;
+        }
+        let packets = write(&file, session.quick).map_err(|error| format!("the file: {error}"))?;
+        if packets == 0 {
+            println!("{title}: no corpus");
+            continue;
+        }
+        for peer in PEERS {
+            let case = format!("{title}, {packets} packets, one processor");
+            let ringtap = session.ringtap.clone();
+            let (comparison, rows) =
+                pairs::run(&case, peer, &[SECONDS], session.pairs(), |side| {
+                    let program = match side {
+                        Side::Ringtap => Program::Ringtap(&ringtap),
+                        Side::Peer if peer == "softflowd" => Program::Softflowd(&collector),
+                        Side::Peer => Program::Nfpcapd(folder.path()),
+                    };
+                    program.time(&file).map(|seconds| vec![seconds])
+                })?;
+            session.record(&comparison, &rows)?;
+            judge(peer, comparison.figures.first().map(|f| f.ratio.most()));
+        }
+    }
+    Ok(())
+}
+
+/// Against the goal it is the worst pair that counts.
+fn judge(peer: &str, worst: Option<f64>) {
+    if let Some(worst) = worst {
+        let reached = if worst <= GOAL {
+            "reached in every pair"
+        } else {
+            "not reached in every pair"
+        };
+        println!("  goal: at most {GOAL:.3} of {peer}'s time: {reached} (worst {worst:.3})");
+    }
+}
+
+enum Program<'a> {
+    Ringtap(&'a Path),
+    /// And where it sends to.
+    Softflowd(&'a str),
+    /// And the folder below which it writes.
+    Nfpcapd(&'a Path),
+}
+
+impl Program<'_> {
+    /// Seconds that it takes for the file.
+    fn time(&self, file: &Path) -> Result<f64, String> {
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0"]);
+        let mut made = None;
+        match self {
+            Self::Ringtap(program) => {
+                command.arg(program).args(["flow", "--active", ACTIVE]);
+                command.args(["--inactive", INACTIVE, "--flows", CACHE, "-r"]);
+                command.arg(file);
+            }
+            Self::Softflowd(collector) => {
+                // All of its control socket, pid file and daemon are turned off.
+                command.args(["softflowd", "-d", "-6", "-v", "9", "-c", "none", "-m", CACHE]);
+                command.args(["-p", "/dev/null", "-n", collector, "-t", "maxlife=300"]);
+                for name in ["general", "tcp", "tcp.rst", "tcp.fin", "udp", "icmp"] {
+                    command.args(["-t", &format!("{name}={INACTIVE}")]);
+                }
+                command.arg("-r").arg(file);
+            }
+            Self::Nfpcapd(folder) => {
+                let flows = folder.join("nfpcapd");
+                std::fs::create_dir_all(&flows).map_err(|error| format!("a folder: {error}"))?;
+                let timeouts = format!("{ACTIVE},{INACTIVE}");
+                command.args(["nfpcapd", "-e", &timeouts, "-B", CACHE, "-w"]);
+                command.arg(&flows).arg("-r").arg(file);
+                made = Some(flows);
+            }
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let begun = Instant::now();
+        process::check(&mut command)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        if let Some(flows) = made {
+            std::fs::remove_dir_all(flows).map_err(|error| format!("its folder: {error}"))?;
+        }
+        Ok(seconds)
+    }
+}
+
+/// The Ethernet captures of the corpus, over and over.
+fn write_corpus(path: &Path, quick: bool) -> io::Result<u64> {
+    let goal = if quick { QUICK_BYTES } else { BYTES };
+    let captures: Vec<Vec<u8>> = corpus::files()
+        .iter()
+        .map(std::fs::read)
+        .collect::<io::Result<_>>()?;
+    let mut writer = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    writer.write_all(&pcap::header(1))?;
+    let (mut packets, mut bytes) = (0, 0);
+    while bytes < goal {
+        let before = packets;
+        for capture in &captures {
+            let Ok(capture) = Pcap::parse(capture) else {
+                continue;
+            };
+            if capture.link_type != 1 {
+                continue;
+            }
+            for record in capture.records() {
+                // Damaged files end where they are damaged.
+                let Ok(record) = record else { break };
+                // Nor is more taken than what all programs read.
+                if record.data.len() > usize::from(u16::MAX) {
+                    continue;
+                }
+                write_record(&mut writer, packets, record.len, record.data)?;
+                packets += 1;
+                bytes += 16 + record.data.len() as u64;
+            }
+        }
+        if packets == before {
+            break;
+        }
+    }
+    writer.flush()?;
+    Ok(packets)
+}
+
+/// Packets of 64 bytes, their check sequence included as it is counted on a wire: all flows in turn,
+/// in an order that jumps from one end of the addresses to the other.
+fn write_flows(path: &Path, quick: bool) -> io::Result<u64> {
+    let flows = if quick { QUICK_FLOWS } else { FLOWS };
+    // Without a factor in common with the number of flows.
+    const STRIDE: u64 = 618_033_989;
+    let mut writer = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    writer.write_all(&pcap::header(1))?;
+    let mut frame = [0_u8; 60];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+    frame[14..24].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+    frame[34..42].copy_from_slice(&[0x10, 0, 0, 53, 0, 26, 0, 0]);
+    let packets = u64::from(flows) * u64::from(TURNS);
+    for number in 0..packets {
+        let turn = number / u64::from(flows);
+        let flow = number.wrapping_mul(STRIDE).wrapping_add(turn * 7) % u64::from(flows);
+        let address = u32::try_from(flow).map_err(io::Error::other)?;
+        frame[26..30].copy_from_slice(&(0x0a00_0000 + address).to_be_bytes());
+        frame[30..34].copy_from_slice(&(0xc0a8_0000 + address % 65_536).to_be_bytes());
+        write_record(&mut writer, number, 60, &frame)?;
+    }
+    writer.flush()?;
+    Ok(packets)
+}
+
+fn write_record(out: &mut impl Write, number: u64, len: u32, data: &[u8]) -> io::Result<()> {
+    let time = START_US + number * APART_US;
+    let captured = u32::try_from(data.len()).map_err(io::Error::other)?;
+    let seconds = u32::try_from(time / 1_000_000).map_err(io::Error::other)?;
+    let micros = u32::try_from(time % 1_000_000).map_err(io::Error::other)?;
+    for word in [seconds, micros, captured, len.max(captured)] {
+        out.write_all(&word.to_ne_bytes())?;
+    }
+    out.write_all(data)
+}
