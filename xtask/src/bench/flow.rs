@@ -120,7 +120,17 @@ impl Program<'_> {
             }
             Self::Softflowd(collector) => {
                 // All of its control socket, pid file and daemon are turned off.
-                command.args(["softflowd", "-d", "-6", "-v", "9", "-c", "none", "-m", CACHE]);
+                command.args([
+                    "softflowd",
+                    "-d",
+                    "-6",
+                    "-v",
+                    "9",
+                    "-c",
+                    "none",
+                    "-m",
+                    CACHE,
+                ]);
                 command.args(["-p", "/dev/null", "-n", collector, "-t", "maxlife=300"]);
                 for name in ["general", "tcp", "tcp.rst", "tcp.fin", "udp", "icmp"] {
                     command.args(["-t", &format!("{name}={INACTIVE}")]);

@@ -5,6 +5,7 @@
 //! overlap it draws no conclusion. What it is not: a test; nothing fails by being slow.
 
 mod delay;
+mod flow;
 mod idle;
 mod libpcap;
 mod live;
@@ -31,7 +32,12 @@ type Bench = (
     fn(&mut Session) -> Result<(), String>,
 );
 
-const BENCHES: [Bench; 7] = [
+const BENCHES: [Bench; 8] = [
+    (
+        "flow",
+        "a capture in the page cache metered, against softflowd and nfpcapd",
+        flow::run,
+    ),
     (
         "read",
         "a capture in the page cache read, filtered, written to /dev/null",
