@@ -122,16 +122,6 @@ impl Filter {
         })
     }
 
-    /// The program for packets of a link type of which nothing else is known: neither where they come
-    /// from nor what the kernel knows of them.
-    ///
-    /// # Errors
-    ///
-    /// As [`compile`](Self::compile).
-    pub fn compile_alone(&self, link_type: LinkType, snaplen: u32) -> Result<Program> {
-        self.compile_for(link_type, |options| options.snaplen = snaplen)
-    }
-
     /// The program for packets of a file, whose numbers are in that byte order.
     ///
     /// # Errors

@@ -123,6 +123,12 @@ pub trait Source: Send {
         &[]
     }
 
+    /// After what time [`Source::try_next`] is to be asked again though that descriptor is not readable:
+    /// for what raises no event, such as an interface that goes away.
+    fn recheck(&self) -> Option<Duration> {
+        None
+    }
+
     /// How the source captures, and what it cannot see.
     fn describe(&self) -> Description;
 }

@@ -1,5 +1,10 @@
 //! The boundary that no panic crosses.
+//!
+//! Nor does a cancellation (pthread_cancel(3)), which unwinds the thread's stack: behind the boundary
+//! threads are not cancelled. Functions that wait for packets do that in front of it, where no value has
+//! a destructor ([`export_waiting`]).
 
+use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Exports functions under the names that C knows. Each body runs behind the boundary: a panic
@@ -15,48 +20,39 @@ macro_rules! export {
     )*) => {$(
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub(crate) extern "C-unwind" fn $name($($arg: $kind),*) $(-> $result)? {
-            let _held = $crate::cancel::Held::new();
+        pub(crate) extern "C" fn $name($($arg: $kind),*) $(-> $result)? {
             $crate::boundary::guard(move || $body, || $fallback)
         }
     )*};
 }
 pub(crate) use export;
 
-/// The same for functions that are called per packet and wait for nothing: they don't keep
-/// their thread from being cancelled, which would cost as much as they do.
-macro_rules! export_fast {
-    ($(
-        $(#[$meta:meta])*
-        fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $(-> $result:ty)? $body:block
-        else $fallback:expr;
-    )*) => {$(
-        $(#[$meta])*
-        #[unsafe(no_mangle)]
-        pub(crate) extern "C-unwind" fn $name($($arg: $kind),*) $(-> $result)? {
-            $crate::boundary::guard(move || $body, || $fallback)
-        }
-    )*};
-}
-pub(crate) use export_fast;
-
-/// The same for functions that wait, in steps: a body that gives nothing is run again, and in between
-/// the thread may be cancelled. Arguments are copied for each step.
+/// Exports functions that may wait, as [`export`]. The body is given what is known of the call so far, and
+/// tells its result or what to wait for; then it is run again.
 macro_rules! export_waiting {
     ($(
         $(#[$meta:meta])*
-        fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty,
-        from $progress:ident = $initial:expr => $body:block
+        fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty |$progress:ident| $body:block
         else $fallback:expr;
     )*) => {$(
         $(#[$meta])*
         #[unsafe(no_mangle)]
-        pub(crate) extern "C-unwind" fn $name($($arg: $kind),*) -> $result {
-            let mut progress = $initial;
-            $crate::cancel::between(|| {
-                let $progress = &mut progress;
-                $crate::boundary::guard(move || $body, || Some($fallback))
-            })
+        pub(crate) extern "C-unwind" fn $name($(mut $arg: $kind),*) -> $result {
+            let mut progress = $crate::wait::Progress::new();
+            loop {
+                let step = {
+                    let $progress = &mut progress;
+                    $(let $arg = &mut $arg;)*
+                    $crate::boundary::guard(
+                        move || $body,
+                        || $crate::wait::Step::Done($fallback),
+                    )
+                };
+                match step {
+                    $crate::wait::Step::Done(result) => return result,
+                    $crate::wait::Step::Wait(wait) => $crate::wait::sleep(wait, &mut progress),
+                }
+            }
         }
     )*};
 }
@@ -65,7 +61,26 @@ pub(crate) use export_waiting;
 /// Runs `body`, and gives `fallback`'s value where it panics.
 #[inline]
 pub(crate) fn guard<T>(body: impl FnOnce() -> T, fallback: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| fallback())
+    let before = set_cancelling(NOT_CANCELLED);
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| fallback());
+    set_cancelling(before);
+    result
+}
+
+/// `PTHREAD_CANCEL_DISABLE`.
+const NOT_CANCELLED: c_int = 1;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Whether the thread can be cancelled; returns what was before.
+#[inline]
+fn set_cancelling(state: c_int) -> c_int {
+    let mut before = 0;
+    // SAFETY: the place for the state before is writable. The call is no cancellation point.
+    unsafe { pthread_setcancelstate(state, &raw mut before) };
+    before
 }
 
 #[cfg(test)]

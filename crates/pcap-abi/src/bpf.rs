@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use ringtap_filter::program::{MAX_INSNS, Reason, opcode as op};
 use ringtap_filter::{Insn, Program, disasm};
 
-use crate::boundary::{export, export_fast};
+use crate::boundary::export;
 use crate::stdio;
 use crate::text::print;
 use crate::types::{BpfInsn, BpfProgram, PacketHeader};
@@ -163,7 +163,7 @@ unsafe fn bytes<'a>(data: *const c_uchar, len: u32) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(data, len as usize) }
 }
 
-export_fast! {
+export! {
     /// What a program returns for a packet: bytes to keep, 0 to reject it.
     fn bpf_filter(
         first: *const BpfInsn, data: *const c_uchar, len: c_uint, caplen: c_uint,
@@ -190,9 +190,7 @@ export_fast! {
         let data = unsafe { bytes(data, header.caplen) };
         run(program.insns(), data, header.len).cast_signed()
     } else 0;
-}
 
-export! {
     /// Whether instructions are a program: 1 if so, else 0.
     fn bpf_validate(first: *const BpfInsn, len: c_int) -> c_int {
         let Ok(len) = u32::try_from(len) else { return 0 };

@@ -36,9 +36,8 @@ fn compile(
     let link_type = link_type.ok_or_else(unknown)?;
     let snaplen = u32::try_from(target.snaplen).unwrap_or(0);
     let compiled = match target.kind {
-        Kind::Live(_) => filter.compile(link_type, snaplen),
         Kind::Offline(file) => filter.compile_for_file(link_type, file.byte_order, snaplen),
-        Kind::Dead => filter.compile_alone(link_type, snaplen),
+        Kind::Live(_) | Kind::Dead => filter.compile(link_type, snaplen),
     };
     compiled.map_err(|error| match error {
         Error::Filter { error, .. } => messages::of_filter(&error),

@@ -93,7 +93,7 @@ pub(crate) fn all() -> Result<Vec<Device>, Error> {
 }
 
 /// What is most likely to be captured on comes first: devices that run, then `any`, loopback, what
-/// has no link, what is down; among equals the kernel's order stays.
+/// has no link, what is down.
 fn rank(device: &Device) -> u32 {
     let mut rank = 0;
     let mut add = |applies: bool, weight: u32| rank |= if applies { weight } else { 0 };
@@ -398,7 +398,7 @@ export! {
     ) -> c_int {
         let (Some(net), Some(mask)) = (net, mask) else { return code::ERROR };
         (*net, *mask) = (0, 0);
-        match network(device.bytes()) {
+        match network(device.get().unwrap_or(c"any").to_bytes()) {
             Ok(found) => {
                 (*net, *mask) = found;
                 0

@@ -1,6 +1,5 @@
 //! Writing capture files: `pcap_dump_open` and its family. A dumper is the stream itself, as in libpcap.
 
-use std::collections::HashMap;
 use std::ffi::{CStr, c_int, c_long, c_uchar, c_void};
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Mutex;
@@ -8,20 +7,21 @@ use std::sync::Mutex;
 use libc::FILE;
 use ringtap_capture::LinkType;
 
-use crate::boundary::{export, export_fast};
+use crate::boundary::export;
 use crate::handle::{Opened, Pcap, lock};
-use crate::messages;
 use crate::stdio::Stream;
 use crate::text::CText;
 use crate::types::{PacketHeader, code};
+use crate::{link_types, messages};
 
 /// Bytes of a file's header, of a record's header.
 pub(crate) const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
-/// Link types from here on are not assigned.
-const FIRST_FREE: u16 = 302;
+/// Numbers of link types that mean the same in files, named or not (`DLT_MATCHING_MIN`,
+/// `DLT_MATCHING_MAX`).
+const MATCHING: std::ops::RangeInclusive<c_int> = 104..=289;
 /// Bytes of a stream's buffer where nobody reads along.
 const BUFFER: usize = 256 * 1024;
 
@@ -32,7 +32,7 @@ struct Memory(*mut c_void);
 unsafe impl Send for Memory {}
 
 /// The buffers of open dumpers, by their streams' addresses.
-static BUFFERS: Mutex<Option<HashMap<usize, Memory>>> = Mutex::new(None);
+static BUFFERS: Mutex<Vec<(usize, Memory)>> = Mutex::new(Vec::new());
 
 /// What a file's header says of a handle's packets.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,9 +45,11 @@ struct FileHeader {
 impl FileHeader {
     fn of(handle: &Pcap, opened: &Opened, path: &str) -> Result<Self, String> {
         let dlt = handle.dlt();
-        let link_type = u32::try_from(dlt).ok().and_then(LinkType::from_dlt);
-        // As libpcap: a type that nobody has given a meaning is of no use to who reads the file.
-        let link_type = link_type.filter(|known| known.name().is_some() || known.0 < FIRST_FREE);
+        let is_known = MATCHING.contains(&dlt) || link_types::name(dlt).is_some();
+        let link_type = u32::try_from(dlt)
+            .ok()
+            .filter(|_| is_known)
+            .and_then(LinkType::from_dlt);
         let unknown = || format!("{path}: link-layer type {dlt} isn't supported in savefiles");
         let link_type = u32::from(link_type.ok_or_else(unknown)?.0);
         Ok(Self {
@@ -118,12 +120,8 @@ fn enlarge_buffer(stream: Stream) {
         return;
     }
     let buffer = Memory(stream.set_buffer(BUFFER));
-    let mut buffers = lock(&BUFFERS);
-    let before = buffers
-        .get_or_insert_default()
-        .insert(stream.as_ptr() as usize, buffer);
-    drop(buffers);
-    drop(before);
+    take_buffer(stream);
+    lock(&BUFFERS).push((stream.as_ptr() as usize, buffer));
 }
 
 impl Drop for Memory {
@@ -133,21 +131,27 @@ impl Drop for Memory {
     }
 }
 
+/// The stream's buffer, if it has one of ours.
+fn take_buffer(stream: Stream) -> Option<Memory> {
+    let mut buffers = lock(&BUFFERS);
+    let at = buffers
+        .iter()
+        .position(|(owner, _)| *owner == stream.as_ptr() as usize)?;
+    let (_, buffer) = buffers.swap_remove(at);
+    if buffers.is_empty() {
+        // Whoever looks for memory that was not freed finds none.
+        buffers.shrink_to_fit();
+    }
+    Some(buffer)
+}
+
 /// Closes the stream and frees its buffer; the standard output stays open.
 pub(crate) fn close(stream: Stream) {
     stream.flush();
     if Stream::output() == Some(stream) {
         return;
     }
-    let mut buffers = lock(&BUFFERS);
-    let buffer = buffers
-        .as_mut()
-        .and_then(|all| all.remove(&(stream.as_ptr() as usize)));
-    // A program that has closed all is to leave no memory behind.
-    if buffers.as_ref().is_some_and(HashMap::is_empty) {
-        *buffers = None;
-    }
-    drop(buffers);
+    let buffer = take_buffer(stream);
     // SAFETY: the dumper is C's, which gives it up with this call.
     unsafe { stream.close() };
     drop(buffer);
@@ -196,7 +200,15 @@ fn append(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
         return create(handle, path);
     }
     let name = path.to_string_lossy();
-    let header = header(handle, &name)?;
+    // As in libpcap, the file is looked at first.
+    let header = match handle.opened.get() {
+        Some(opened) => FileHeader::of(handle, opened, &name)?,
+        None => FileHeader {
+            magic: MAGIC_MICROS,
+            snaplen: 0,
+            link_type: 0,
+        },
+    };
     let failed = |error: &std::io::Error| format!("{name}: {}", messages::of_os(error));
     let stream = Stream::open(path, c"ab+").map_err(|error| failed(&error))?;
     enlarge_buffer(stream);
@@ -277,9 +289,7 @@ export! {
             begin(stream, header, "stream")
         })
     } else std::ptr::null_mut();
-}
 
-export_fast! {
     /// Writes a packet; a callback of `pcap_loop`.
     fn pcap_dump(dumper: *mut c_uchar, header: Option<&PacketHeader>, data: *const c_uchar) {
         let (Some(stream), Some(header)) = (Stream::of(dumper.cast()), header) else { return };
@@ -294,9 +304,7 @@ export_fast! {
         };
         stream.write(&record(header), data);
     } else ();
-}
 
-export! {
     /// The dumper's stream.
     fn pcap_dump_file(dumper: *mut FILE) -> *mut FILE {
         dumper

@@ -17,7 +17,6 @@ use crate::ext::sampling::Wanted;
 use crate::ext::stats::Place;
 use crate::live::Live;
 use crate::offline::Offline;
-use crate::place::Place as FilePlace;
 use crate::read::Reading;
 use crate::setfilter::Wishes;
 use crate::settings::Settings;
@@ -186,14 +185,6 @@ impl Pcap {
 }
 
 impl Opened {
-    /// Where a file is read, if that can be told and changed.
-    pub(crate) fn place(&self) -> Option<&FilePlace> {
-        match &self.kind {
-            Kind::Offline(offline) => offline.place.as_ref(),
-            _ => None,
-        }
-    }
-
     /// Whether fractions of seconds are nanoseconds.
     pub(crate) fn is_nano(&self) -> bool {
         self.precision == PRECISION_NANO

@@ -163,15 +163,16 @@ export! {
 
     /// A file's stream, null for a live capture.
     fn pcap_file(handle: Option<&Pcap>) -> *mut FILE {
-        let Some(handle) = handle else { return std::ptr::null_mut() };
-        let Some(opened) = handle.opened.get() else { return std::ptr::null_mut() };
-        let Kind::Offline(file) = &opened.kind else { return std::ptr::null_mut() };
-        if let Some(place) = opened.place()
-            && let Some(reading) = handle.try_reading()
-        {
-            place.share(reading.as_ref().map_or(0, |reading| reading.consumed));
+        match handle.and_then(|handle| handle.opened.get()) {
+            Some(Opened { kind: Kind::Offline(file), .. }) => {
+                let mut guard = handle.and_then(Pcap::try_reading);
+                if let (Some(follow), Some(Some(reading))) = (&file.follow, guard.as_deref_mut()) {
+                    follow.begin(reading);
+                }
+                file.stream.as_ptr()
+            }
+            _ => std::ptr::null_mut(),
         }
-        file.stream.as_ptr()
     } else std::ptr::null_mut();
 
     /// A live capture's descriptor, else -1.

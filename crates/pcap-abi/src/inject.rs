@@ -65,13 +65,13 @@ fn inject(handle: &Pcap, data: *const c_void, len: usize) -> c_int {
         Kind::Offline(_) => return handle.fail("Sending packets isn't supported on savefiles"),
         Kind::Live(live) => live,
     };
-    let Ok(most) = c_int::try_from(len) else {
-        return handle.fail(format!("More than {} bytes cannot be injected", c_int::MAX));
-    };
     if len == 0 {
         return handle
             .fail("The number of bytes to be injected must not be zero: Invalid argument");
     }
+    let Ok(most) = c_int::try_from(len) else {
+        return handle.fail(format!("More than {} bytes cannot be injected", c_int::MAX));
+    };
     let frame: &[u8] = if data.is_null() {
         &[]
     } else {
@@ -96,9 +96,11 @@ export! {
     /// Sends a packet. 0, or -1.
     fn pcap_sendpacket(handle: Option<&Pcap>, data: *const c_void, len: c_int) -> c_int {
         let Some(handle) = handle else { return code::ERROR };
-        let Some(len) = usize::try_from(len).ok().filter(|len| *len > 0) else {
-            return handle.fail("The number of bytes to be sent must be positive: Invalid argument");
-        };
-        inject(handle, data, len).min(0)
+        match usize::try_from(len) {
+            Ok(len) if len > 0 => inject(handle, data, len).min(0),
+            _ => {
+                handle.fail("The number of bytes to be sent must be positive: Invalid argument")
+            }
+        }
     } else code::ERROR;
 }

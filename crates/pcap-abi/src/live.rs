@@ -33,8 +33,9 @@ pub(crate) struct Live {
     pub(crate) selectable: c_int,
     /// How long to wait for that one at most.
     pub(crate) select_timeout: Option<libc::timeval>,
-    /// Whether reading waits until packets come, however long.
-    pub(crate) waits_forever: bool,
+    /// Whether reading ends with the time-out, as in WinPcap; else it waits until packets come, as
+    /// libpcap does on Linux.
+    pub(crate) returns_on_timeout: bool,
     /// The name as given, and as the engine takes it.
     pub(crate) device: String,
     pub(crate) companion: Option<Arc<dyn Companion>>,
@@ -62,7 +63,7 @@ const BUFFER: u64 = 8 << 20;
 /// When packets are handed over where the program sets no time-out.
 const HAND_OVER: Duration = Duration::from_millis(10);
 /// How long one wait of a capture without a time-out takes.
-const LONG: Duration = Duration::from_millis(1500);
+const LONG: Duration = Duration::from_secs(3600);
 
 /// Why a handle can't be activated: the code, and a message beside the code's own.
 type Refusal = (c_int, String);
@@ -160,7 +161,7 @@ fn start(
         descriptor: pollable.unwrap_or(-1),
         selectable: pollable.unwrap_or(-1),
         select_timeout: pollable.is_none().then(|| timeval(timeout)),
-        waits_forever: options.wait == Some(LONG),
+        returns_on_timeout: settings.returns_on_timeout && options.wait != Some(LONG),
         device,
         companion: source.companion(),
         sender: Mutex::new(None),

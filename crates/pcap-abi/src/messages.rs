@@ -18,15 +18,13 @@ pub(crate) fn of_file(error: &ReadError, snapshot: Option<c_int>) -> String {
         ReadErrorKind::Open(source) => format!("{}: {}", error.name(), of_os(source)),
         ReadErrorKind::Read(source) => format!("error reading dump file: {}", of_os(source)),
         ReadErrorKind::UnknownFormat { .. } => "unknown file format".to_owned(),
+        ReadErrorKind::Version { major: ..=1, .. } => "archaic pcap savefile format".to_owned(),
         ReadErrorKind::Version {
             format,
             major,
             minor,
             ..
         } => {
-            if *major < 2 && matches!(format, ringtap_savefile::Format::Pcap) {
-                return "archaic pcap savefile format".to_owned();
-            }
             format!("unsupported {format} savefile version {major}.{minor}")
         }
         ReadErrorKind::Truncated {

@@ -12,10 +12,10 @@ use ringtap_capture::{
 use ringtap_savefile::{ByteOrder, Format};
 
 use crate::boundary::export;
+use crate::follow::Follow;
 use crate::handle::{Kind, Opened, Pcap};
 use crate::lent::Lent;
 use crate::messages;
-use crate::place::{self, Place};
 use crate::read::Reading;
 use crate::stdio::{Stream, StreamReader};
 use crate::text::{CText, ErrBuf, say};
@@ -28,8 +28,8 @@ pub(crate) struct Offline {
     pub(crate) byte_order: ByteOrder,
     /// Major and minor number of the format.
     pub(crate) version: (c_int, c_int),
-    /// Where it is read, of a regular pcap file.
-    pub(crate) place: Option<Place>,
+    /// Keeps stream and reader together.
+    pub(crate) follow: Option<Follow>,
 }
 
 /// First bytes of a pcapng file.
@@ -56,13 +56,13 @@ fn open(stream: Stream, name: &str, precision: c_int) -> Result<Box<Pcap>, Strin
 
 fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
     let mut options = ReadOptions::default();
-    let mut place = None;
+    let mut begin = None;
     let opened = match seekable(stream) {
         Some((file, at)) => {
-            place = Place::of(stream, &file, at);
+            let mut magic = [0; 4];
+            begin = Some(at);
             // The thread that reads ahead is started by the first read beyond the header; a pcapng
             // file's interface needs one at once, and the program may yet fork.
-            let mut magic = [0; 4];
             options.read_ahead = file.read_exact_at(&mut magic, at).is_ok() && magic != PCAPNG;
             open_opened(file, name, &options, None)
         }
@@ -70,26 +70,34 @@ fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
     };
     let source = opened.map_err(|error| message(&error))?;
     let reader = source.reader();
-    let version = match (reader.format(), &place) {
-        (Format::Pcapng, _) => (1, 0),
-        (Format::Pcap, Some(place)) => place.version(),
-        (Format::Pcap, None) => (2, 4),
-    };
+    let (major, minor) = reader.version();
+    // Of other files the reader's places are not the stream's.
+    let is_plain = reader.format() == Format::Pcap && reader.compression().is_none();
+    let begin = begin.filter(|_| is_plain);
+    if let Some(begin) = begin {
+        stream.seek(begin + reader.offset());
+    }
     let offline = Offline {
         stream,
         byte_order: reader.byte_order(),
-        version: (version.0.into(), version.1.into()),
-        place,
+        version: (major.into(), minor.into()),
+        follow: begin.map(|begin| Follow::new(stream, begin, begin + reader.offset())),
     };
     Ok((source, offline))
 }
 
-/// A descriptor of a regular file, which stands where the stream does, and where that is.
+/// A regular file opened anew, for a place of its own in it, which is that of the stream.
 fn seekable(stream: Stream) -> Option<(std::fs::File, u64)> {
-    let at = stream.position()?;
-    let mut file = place::own(stream)?;
-    file.seek(SeekFrom::Start(at)).ok()?;
-    Some((file, at))
+    let is_file = stream.duplicate().ok()?.metadata().ok()?.is_file();
+    let position = stream.position().filter(|_| is_file)?;
+    let mut file = reopened(stream)?;
+    file.seek(SeekFrom::Start(position)).ok()?;
+    Some((file, position))
+}
+
+/// The stream's file, opened anew.
+pub(crate) fn reopened(stream: Stream) -> Option<std::fs::File> {
+    std::fs::File::open(format!("/proc/self/fd/{}", stream.number())).ok()
 }
 
 /// The interface that all packets must agree with; nothing where the file has none.

@@ -2,23 +2,25 @@
 
 use std::ffi::{c_int, c_uchar};
 use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use ringtap_capture::{Error, Matcher, Packet, Waker};
 use ringtap_filter::Program;
 
 use crate::backlog::Backlog;
 use crate::boundary::{export, export_waiting};
-use crate::cancel::Held;
 use crate::ext::sampling::Sampler;
-use crate::ext::statistics::{Counting, Tick};
-use crate::handle::{Kind, Opened, Pcap};
+use crate::ext::statistics::Counting;
+use crate::follow::Place;
+use crate::handle::{Kind, Opened, Pcap, lock};
 use crate::lent::{Lent, Pause};
 use crate::messages;
-use crate::place::RECORD_HEADER;
 use crate::types::{Handler, PacketHeader, code};
+use crate::wait::{Progress, Step, Wait};
 
 /// What packets are read with.
 pub(crate) struct Reading {
@@ -33,13 +35,13 @@ pub(crate) struct Reading {
     pub(crate) direction: Option<ringtap_capture::Direction>,
     /// Whether an error came after packets that were counted; it is told by the next call.
     pub(crate) failed: bool,
-    /// Bytes of a file's records that were passed, with their headers.
-    pub(crate) consumed: u64,
     /// The filter of a live capture.
     pub(crate) program: Option<Program>,
     /// Counters, in statistics mode.
     pub(crate) counting: Option<Counting>,
     sampler: Sampler,
+    /// How far a file was read.
+    pub(crate) place: Place,
     /// Whether packets came.
     started: bool,
     /// The header that `pcap_next_ex` points to.
@@ -54,11 +56,11 @@ impl Reading {
             backlog: Backlog::default(),
             matcher: None,
             direction: None,
-            consumed: 0,
             failed: false,
             program: None,
             counting: None,
             sampler: Sampler::default(),
+            place: Place::default(),
             started: false,
             header: Box::new(PacketHeader::zero()),
         }
@@ -73,11 +75,11 @@ impl Reading {
             matcher,
             direction,
             sampler,
-            consumed,
+            place,
             ..
         } = self;
         let mut wanted = |packet: &Packet<'_>| {
-            *consumed += RECORD_HEADER + packet.data.len() as u64;
+            place.pass(packet);
             matcher
                 .as_ref()
                 .is_none_or(|matcher| matcher.accepts(packet))
@@ -120,8 +122,8 @@ enum End {
     File,
     Broken,
     Failed,
-    /// The call is to go on, in another step.
-    Waiting,
+    /// There is nothing now.
+    Waiting(Wait),
 }
 
 /// What packets are given to, one by one.
@@ -129,9 +131,11 @@ type Deliver<'d> = &'d mut dyn FnMut(&PacketHeader, &[u8]) -> ControlFlow<()>;
 
 /// Reads packets until the receiver has enough, as `pcap_loop`.
 pub(crate) fn read_until(handle: &Pcap, deliver: Deliver<'_>) -> c_int {
+    let mut progress = Progress::new();
     loop {
-        if let Some(result) = read(handle, 0, Mode::Loop, &mut 0, deliver) {
-            return result;
+        match read(handle, 0, Mode::Loop, &mut progress, deliver) {
+            Step::Done(result) => return result,
+            Step::Wait(wait) => crate::wait::sleep(wait, &mut progress),
         }
     }
 }
@@ -142,56 +146,53 @@ pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     ringtap_sys::signals::blocked(start)
 }
 
-/// One step of a reading call: its result, or nothing where it is to go on with another step, which
-/// adds to what was handed out.
 fn read(
     handle: &Pcap,
     count: c_int,
     mode: Mode,
-    handed_out: &mut c_int,
+    progress: &mut Progress,
     deliver: Deliver<'_>,
-) -> Option<c_int> {
+) -> Step<c_int> {
     let opened = match handle.activated() {
         Ok(opened) => opened,
-        Err(code) => return Some(code),
+        Err(code) => return Step::Done(code),
     };
+    let failed = |message| Step::Done(handle.fail(message));
     if matches!(opened.kind, Kind::Dead) {
-        return Some(handle.fail("Packets aren't available from a pcap_open_dead pcap_t"));
+        return failed("Packets aren't available from a pcap_open_dead pcap_t");
     }
     let Some(mut guard) = handle.try_reading() else {
-        return Some(handle.fail("Packets are being read from this handle already"));
+        return failed("Packets are being read from this handle already");
     };
     let Some(reading) = &mut *guard else {
-        return Some(handle.fail("There is nothing to read from this handle"));
+        return failed("There is nothing to read from this handle");
     };
     let is_file = matches!(opened.kind, Kind::Offline(_));
-    let limit = if count <= 0 {
-        c_int::MAX
-    } else {
-        count - *handed_out
-    };
+    let limit = if count <= 0 { c_int::MAX } else { count };
     reading.sampler.follow(&handle.sampling);
+    let follow = match &opened.kind {
+        Kind::Offline(file) => file.follow.as_ref(),
+        _ => None,
+    };
+    if let Some(follow) = follow {
+        follow.enter(reading);
+    }
     let mut given = 0_u64;
     let deliver: Deliver<'_> = &mut |header, data| {
         given += 1;
         deliver(header, data)
     };
-    if let Some(place) = opened.place() {
-        place.enter(reading);
-    }
-    let (delivered, end) = match reading.counting {
-        None => run(handle, opened, reading, (limit, mode), deliver),
-        Some(_) => count_on(handle, reading, (limit, mode), deliver),
+    let end = match reading.counting {
+        None => run(handle, opened, reading, progress, (limit, mode), deliver),
+        Some(_) => count_on(handle, reading, progress, (limit, mode), deliver),
     };
-    handle.delivered.fetch_add(given, Ordering::Relaxed);
-    if let Some(place) = opened.place() {
-        place.leave(reading.consumed);
+    if let Some(follow) = follow {
+        follow.leave(reading);
     }
-    Some(match end {
-        End::Waiting => {
-            *handed_out += delivered;
-            return None;
-        }
+    handle.delivered.fetch_add(given, Ordering::Relaxed);
+    let delivered = progress.delivered;
+    Step::Done(match end {
+        End::Waiting(wait) => return Step::Wait(wait),
         End::Broken if delivered == 0 || mode == Mode::Loop => {
             handle.broken.store(false, Ordering::Release);
             code::BREAK
@@ -212,16 +213,15 @@ fn run(
     handle: &Pcap,
     opened: &Opened,
     reading: &mut Reading,
+    progress: &mut Progress,
     (limit, mode): (c_int, Mode),
     deliver: Deliver<'_>,
-) -> (c_int, End) {
+) -> End {
     let nano = opened.is_nano();
     let is_file = matches!(opened.kind, Kind::Offline(_));
     let endless = mode == Mode::Loop && limit == c_int::MAX;
-    let mut delivered = 0;
-    let mut has_read = false;
     if reading.failed {
-        return (0, End::Failed);
+        return End::Failed;
     }
     loop {
         // A filter that was set meanwhile applies from here on.
@@ -231,98 +231,135 @@ fn run(
                 break;
             };
             let flow = deliver(&PacketHeader::of(&packet, nano), packet.data);
-            delivered += c_int::from(!endless);
-            if delivered >= limit || flow.is_break() {
-                return (delivered, End::Enough);
+            progress.delivered += c_int::from(!endless);
+            if progress.delivered >= limit || flow.is_break() {
+                return End::Enough;
             }
             if handle.wishes.any() {
                 handle.grant_wishes_in_part(reading);
             }
         }
         if handle.broken.load(Ordering::Acquire) {
-            return (delivered, End::Broken);
+            return End::Broken;
         }
-        // A loop goes on in another step, so that its thread may be cancelled while packets come.
-        if mode == Mode::Loop && has_read {
-            return (delivered, End::Waiting);
-        }
-        let has_some = delivered > 0 && mode == Mode::Dispatch && !is_file;
-        let wait = !has_some && (mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire));
-        let _held = Held::new();
-        // Until packets came, an advance in a file may start the thread that reads ahead.
-        let advanced = if is_file && !reading.started {
-            without_signals(|| reading.lent.advance(wait))
-        } else {
-            reading.lent.advance(wait)
-        };
-        match advanced {
-            Ok(Pause::Packets) => {
-                reading.started = true;
-                has_read = true;
-            }
-            Ok(Pause::Other) => {
-                if let Some(message) = is_file.then(|| mixed(handle, opened, reading)).flatten() {
-                    handle.say(message);
-                    return (delivered, End::Failed);
+        let has_some = progress.delivered > 0 && mode == Mode::Dispatch && !is_file;
+        let may_wait =
+            !has_some && (mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire));
+        match advance(handle, opened, reading, may_wait) {
+            Advance::Go => {}
+            Advance::End(end) => return end,
+            Advance::Nothing if !may_wait => return End::Enough,
+            Advance::Nothing => {
+                if let Some(end) = idle(handle, reading, progress, mode) {
+                    return end;
                 }
-            }
-            Ok(Pause::End) => return (delivered, End::File),
-            // By a signal handler, which has also ended the wait.
-            Ok(Pause::TimedOut) if handle.broken.load(Ordering::Acquire) => {}
-            Ok(Pause::TimedOut) if mode == Mode::Loop || keeps_waiting(handle, wait) => {
-                return (delivered, End::Waiting);
-            }
-            Ok(Pause::TimedOut) => return (delivered, End::Enough),
-            // Either the loop is broken, or a filter is to be set.
-            Ok(Pause::Woken) => {}
-            Err(error) if error.is_transient() && !is_file => {}
-            Err(error) => {
-                handle.say(message(&error, opened));
-                reading.failed = true;
-                return (delivered, End::Failed);
             }
         }
     }
+}
+
+/// What came of asking the source.
+enum Advance {
+    Go,
+    /// There is nothing now.
+    Nothing,
+    End(End),
+}
+
+fn advance(handle: &Pcap, opened: &Opened, reading: &mut Reading, may_wait: bool) -> Advance {
+    let is_file = matches!(opened.kind, Kind::Offline(_));
+    // Waiting is done elsewhere, where there is a descriptor for it.
+    let wait = may_wait && handle.live().is_none_or(|live| live.selectable < 0);
+    // Until packets came, an advance in a file may start the thread that reads ahead.
+    let advanced = if is_file && !reading.started {
+        without_signals(|| reading.lent.advance(wait))
+    } else {
+        reading.lent.advance(wait)
+    };
+    match advanced {
+        Ok(Pause::Packets) => reading.started = true,
+        Ok(Pause::Other) => {
+            if let Some(message) = is_file.then(|| mixed(handle, opened, reading)).flatten() {
+                handle.say(message);
+                return Advance::End(End::Failed);
+            }
+        }
+        Ok(Pause::End) => return Advance::End(End::File),
+        Ok(Pause::TimedOut) => return Advance::Nothing,
+        // Either the loop is broken, or a filter is to be set.
+        Ok(Pause::Woken) => {}
+        Err(error) if error.is_transient() && !is_file => {}
+        Err(error) => {
+            handle.say(message(&error, opened));
+            reading.failed = true;
+            return Advance::End(End::Failed);
+        }
+    }
+    Advance::Go
+}
+
+/// What to do where there is nothing: nothing to return, to ask again at once.
+fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mode) -> Option<End> {
+    let live = handle.live()?;
+    if mode == Mode::Dispatch && live.returns_on_timeout {
+        if progress.is_over {
+            return Some(End::Enough);
+        }
+        let timeout = lock(&live.options).timeout;
+        progress
+            .deadline
+            .get_or_insert_with(|| Instant::now() + timeout);
+    }
+    let waker = reading.waker.as_fd().as_raw_fd();
+    Some(End::Waiting(Wait {
+        // What has no descriptor has waited; but a cancelled thread is to end.
+        descriptors: [live.selectable, waker],
+        limit: match live.selectable {
+            0.. => reading.lent.source().recheck(),
+            _ => Some(Duration::ZERO),
+        },
+    }))
 }
 
 /// As [`run`], in statistics mode.
 fn count_on(
     handle: &Pcap,
     reading: &mut Reading,
+    progress: &mut Progress,
     (limit, mode): (c_int, Mode),
     deliver: Deliver<'_>,
-) -> (c_int, End) {
-    let mut delivered = 0;
+) -> End {
     loop {
         handle.grant_wishes(reading);
         if handle.broken.load(Ordering::Acquire) {
-            return (delivered, End::Broken);
+            return End::Broken;
         }
         let Some(counting) = &mut reading.counting else {
-            return (delivered, End::Enough);
+            return End::Enough;
         };
-        let wait = mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire);
-        match counting.next(&reading.waker, wait) {
-            Tick::Record(header) => {
-                let flow = deliver(&header, counting.record());
-                delivered += 1;
-                if mode == Mode::Dispatch || delivered >= limit || flow.is_break() {
-                    return (delivered, End::Enough);
-                }
+        let left = counting.left();
+        if left.is_zero() {
+            let header = counting.read();
+            let flow = deliver(&header, counting.record());
+            progress.delivered += 1;
+            if mode == Mode::Dispatch || progress.delivered >= limit || flow.is_break() {
+                return End::Enough;
             }
-            Tick::NotYet => return (delivered, End::Enough),
-            Tick::Woken => {}
-            Tick::Failed(message) => {
-                handle.say(message);
-                return (delivered, End::Failed);
+        } else if mode == Mode::Dispatch && handle.nonblocking.load(Ordering::Acquire) {
+            return End::Enough;
+        } else {
+            // What has woken this wait is seen above.
+            reading.waker.take();
+            if handle.broken.load(Ordering::Acquire) || handle.wishes.any() {
+                continue;
             }
+            let descriptors = [-1, reading.waker.as_fd().as_raw_fd()];
+            return End::Waiting(Wait {
+                descriptors,
+                limit: Some(left),
+            });
         }
     }
-}
-
-/// Whether a time-out is none: a capture without one waits until packets come.
-fn keeps_waiting(handle: &Pcap, waited: bool) -> bool {
-    waited && handle.live().is_some_and(|live| live.waits_forever)
 }
 
 /// What is wrong with an interface that a file describes: all must be as the first, as the handle has
@@ -355,18 +392,15 @@ fn message(error: &Error, opened: &Opened) -> String {
 /// Calls C's function with each packet.
 fn with_callback(
     handle: Option<&Pcap>,
-    count: c_int,
-    mode: Mode,
+    (count, mode): (c_int, Mode),
     callback: Option<Handler>,
     user: *mut c_uchar,
-    handed_out: &mut c_int,
-) -> Option<c_int> {
+    progress: &mut Progress,
+) -> Step<c_int> {
     let (Some(handle), Some(callback)) = (handle, callback) else {
-        return Some(code::ERROR);
+        return Step::Done(code::ERROR);
     };
-    // The callback is called from here: nor can the thread be cancelled within it.
-    let _held = Held::new();
-    read(handle, count, mode, handed_out, &mut |header, data| {
+    read(handle, count, mode, progress, &mut |header, data| {
         // SAFETY: C's contract: the function takes such arguments. Header and bytes outlive the call.
         unsafe { callback(user, header, data.as_ptr()) };
         ControlFlow::Continue(())
@@ -374,70 +408,89 @@ fn with_callback(
 }
 
 /// Reads one packet, and leaves it where it is.
-fn one(handle: &Pcap) -> Option<(c_int, PacketHeader, *const c_uchar)> {
-    let mut found = (PacketHeader::zero(), ptr::null());
-    let result = read(handle, 1, Mode::Dispatch, &mut 0, &mut |header, data| {
-        found = (*header, data.as_ptr());
+fn one(
+    handle: &Pcap,
+    progress: &mut Progress,
+    found: impl FnOnce(c_int, PacketHeader, *const c_uchar) -> c_int,
+) -> Step<c_int> {
+    let mut packet = (PacketHeader::zero(), ptr::null());
+    let step = read(handle, 1, Mode::Dispatch, progress, &mut |header, data| {
+        packet = (*header, data.as_ptr());
         ControlFlow::Continue(())
     });
-    result.map(|result| (result, found.0, found.1))
+    match step {
+        Step::Done(result) => Step::Done(found(result, packet.0, packet.1)),
+        Step::Wait(wait) => Step::Wait(wait),
+    }
+}
+
+/// Keeps the header where `pcap_next_ex` can point to it.
+fn keep(handle: &Pcap, header: PacketHeader) -> *const PacketHeader {
+    match handle.try_reading().as_deref_mut() {
+        Some(Some(reading)) => {
+            *reading.header = header;
+            &raw const *reading.header
+        }
+        _ => ptr::null(),
+    }
 }
 
 export_waiting! {
     /// Hands the packets that are there to the callback, after a wait for some. The number of packets.
     fn pcap_dispatch(
         handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,
-    ) -> c_int, from handed_out = 0 => {
-        with_callback(handle, count, Mode::Dispatch, callback, user, handed_out)
+    ) -> c_int |progress| {
+        with_callback(*handle, (*count, Mode::Dispatch), *callback, *user, progress)
     } else code::ERROR;
 
     /// Hands packets to the callback until that many came, the file ends, or the loop is broken.
     fn pcap_loop(
         handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,
-    ) -> c_int, from handed_out = 0 => {
-        with_callback(handle, count, Mode::Loop, callback, user, handed_out)
+    ) -> c_int |progress| {
+        with_callback(*handle, (*count, Mode::Loop), *callback, *user, progress)
     } else code::ERROR;
 
     /// The next packet's bytes, which stay until the next call, or null.
-    fn pcap_next(
-        handle: Option<&Pcap>, header: *mut PacketHeader,
-    ) -> *const c_uchar, from _none = () => {
-        // SAFETY: C's contract: null, or room for a header.
-        let (Some(handle), Some(header)) = (handle, unsafe { header.as_mut() }) else {
-            return Some(ptr::null());
+    fn pcap_next(handle: Option<&Pcap>, header: *mut PacketHeader) -> *const c_uchar |progress| {
+        let (Some(handle), false) = (*handle, header.is_null()) else {
+            return Step::Done(ptr::null());
         };
-        let (result, found, bytes) = one(handle)?;
-        if result != 1 {
-            return Some(ptr::null());
+        let mut bytes = ptr::null();
+        let step = one(handle, progress, |result, found, data| {
+            if result == 1 {
+                // SAFETY: C's contract: there is room for a header.
+                unsafe { header.write(found) };
+                bytes = data;
+            }
+            result
+        });
+        match step {
+            Step::Done(_) => Step::Done(bytes),
+            Step::Wait(wait) => Step::Wait(wait),
         }
-        *header = found;
-        Some(bytes)
     } else ptr::null();
 
     /// The next packet: 1 with one, 0 after a time-out, -1 for an error, -2 at a file's end.
     fn pcap_next_ex(
         handle: Option<&Pcap>, header: *mut *const PacketHeader, data: *mut *const c_uchar,
-    ) -> c_int, from _none = () => {
-        // SAFETY: C's contract: null, or room for a pointer each.
-        let (header, data) = unsafe { (header.as_mut(), data.as_mut()) };
-        let (Some(handle), Some(header), Some(data)) = (handle, header, data) else {
-            return Some(code::ERROR);
+    ) -> c_int |progress| {
+        let (Some(handle), false) = (*handle, header.is_null() || data.is_null()) else {
+            return Step::Done(code::ERROR);
         };
-        let (result, found, bytes) = one(handle)?;
-        Some(match result {
+        let is_file = matches!(
+            handle.opened.get(),
+            Some(Opened { kind: Kind::Offline(_), .. })
+        );
+        one(handle, progress, |result, found, bytes| match result {
             1 => {
-                if let Some(mut guard) = handle.try_reading()
-                    && let Some(reading) = &mut *guard
-                {
-                    *reading.header = found;
-                    *header = &raw const *reading.header;
+                // SAFETY: C's contract: there is room for both addresses.
+                unsafe {
+                    header.write(keep(handle, found));
+                    data.write(bytes);
                 }
-                *data = bytes;
                 1
             }
-            0 if matches!(handle.opened.get(), Some(Opened { kind: Kind::Offline(_), .. })) => {
-                code::BREAK
-            }
+            0 if is_file => code::BREAK,
             other => other,
         })
     } else code::ERROR;

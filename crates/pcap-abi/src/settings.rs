@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) protocol: c_int,
     /// Bytes that are worth a delivery; nothing for the default (`pcap_setmintocopy`).
     pub(crate) min_to_copy: Option<u32>,
+    /// Whether reading ends with the time-out.
+    pub(crate) returns_on_timeout: bool,
 }
 
 impl Default for Settings {
@@ -44,6 +46,7 @@ impl Default for Settings {
             precision: PRECISION_MICRO,
             protocol: 0,
             min_to_copy: None,
+            returns_on_timeout: false,
         }
     }
 }
@@ -145,6 +148,9 @@ export! {
             _ => vec![0],
         };
         Pcap::set(handle, |settings| {
+            if kind < 0 {
+                return code::WARNING_TSTAMP_TYPE_NOTSUP;
+            }
             if !types.contains(&kind) {
                 return code::WARNING_TSTAMP_TYPE_NOTSUP;
             }

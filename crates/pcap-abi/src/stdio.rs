@@ -110,13 +110,11 @@ impl Stream {
         unsafe { libc::rewind(self.as_ptr()) };
     }
 
-    /// Goes to a position.
-    pub(crate) fn seek(self, position: u64) -> io::Result<()> {
-        let position = libc::off_t::try_from(position).map_err(io::Error::other)?;
-        // SAFETY: the stream is open.
-        match unsafe { libc::fseeko(self.as_ptr(), position, libc::SEEK_SET) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
+    /// Goes to a place in the file; a stream that cannot stays where it is.
+    pub(crate) fn seek(self, position: u64) {
+        if let Ok(position) = libc::off_t::try_from(position) {
+            // SAFETY: the stream is open.
+            unsafe { libc::fseeko(self.as_ptr(), position, libc::SEEK_SET) };
         }
     }
 

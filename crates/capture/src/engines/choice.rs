@@ -2,6 +2,7 @@
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringtap_savefile::Interface;
 use ringtap_sys::packet::TimestampSource;
@@ -120,6 +121,10 @@ impl Source for Chosen {
 
     fn pollable(&mut self) -> Result<Option<RawFd>> {
         self.source.pollable()
+    }
+
+    fn recheck(&self) -> Option<Duration> {
+        self.source.recheck()
     }
 
     fn describe(&self) -> Description {

@@ -179,6 +179,7 @@ export! {
             timeout,
             promiscuous: flags & PROMISCUOUS != 0,
             immediate: flags & MAX_RESPONSIVENESS != 0,
+            returns_on_timeout: true,
             ..Settings::default()
         };
         open(source.bytes(), settings, errbuf)

@@ -1,14 +1,12 @@
 //! Statistics mode: packets and bytes, counted in the kernel and told once an interval.
 
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use ringtap_capture::Filter;
 use ringtap_capture::stat::{StatOptions, Statistics};
-use ringtap_capture::{Filter, Waker};
 use ringtap_filter::Program;
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::{Insn, Program as Classic};
-use ringtap_sys::poll::{self, Interest};
 
 use crate::handle::lock;
 use crate::inject::plain_name;
@@ -25,16 +23,6 @@ pub(crate) struct Counting {
     interval: Duration,
     due: Instant,
     record: [u8; RECORD],
-}
-
-/// What came of a wait.
-pub(crate) enum Tick {
-    /// The interval is over.
-    Record(PacketHeader),
-    /// It is not, and was not waited for.
-    NotYet,
-    Woken,
-    Failed(String),
 }
 
 impl Counting {
@@ -58,26 +46,13 @@ impl Counting {
         Ok(())
     }
 
-    /// The record, after the interval.
-    pub(crate) fn next(&mut self, waker: &Waker, wait: bool) -> Tick {
-        loop {
-            if waker.is_pending() && waker.take() {
-                return Tick::Woken;
-            }
-            let left = self.due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Tick::Record(self.read());
-            }
-            if !wait {
-                return Tick::NotYet;
-            }
-            if let Err(error) = poll::wait([Interest::read(waker.as_fd())], Some(left)) {
-                return Tick::Failed(error.to_string());
-            }
-        }
+    /// How long the interval goes on.
+    pub(crate) fn left(&self) -> Duration {
+        self.due.saturating_duration_since(Instant::now())
     }
 
-    fn read(&mut self) -> PacketHeader {
+    /// Makes the record, and gives its header.
+    pub(crate) fn read(&mut self) -> PacketHeader {
         self.due = (self.due + self.interval).max(Instant::now());
         let interval = self.statistics.read();
         let count = interval.filters.first().copied().unwrap_or(interval.total);

@@ -27,6 +27,8 @@ const FCS_UNIT_BITS: u8 = 16;
 /// What a pcap file's header says.
 #[derive(Debug)]
 pub(crate) struct FileHeader {
+    /// Major and minor number.
+    pub(crate) version: (u16, u16),
     pub(crate) encoding: PcapEncoding,
     /// Most captured bytes of a record.
     pub(crate) max_caplen: u32,
@@ -65,7 +67,8 @@ impl FileHeader {
         };
         let order = magic.byte_order;
         let [.., s0, s1, s2, s3, l0, l1, l2, l3] = rest;
-        let lengths = length_order(order.u16([major0, major1]), order.u16([minor0, minor1]))?;
+        let version = (order.u16([major0, major1]), order.u16([minor0, minor1]));
+        let lengths = length_order(version.0, version.1)?;
         let stated_snaplen = order.u32([s0, s1, s2, s3]);
         let field = order.u32([l0, l1, l2, l3]);
         let link_type = link_type(field)?;
@@ -89,6 +92,7 @@ impl FileHeader {
             interface.resolution = Resolution::MICROS;
         }
         Ok(Self {
+            version,
             encoding: PcapEncoding {
                 byte_order: order,
                 nanos,

@@ -342,6 +342,15 @@ impl Reader {
         }
     }
 
+    /// Major and minor number of the format's version. Of pcapng there is one.
+    #[must_use]
+    pub fn version(&self) -> (u16, u16) {
+        match &self.format {
+            FormatReader::Pcap(reader) => reader.version,
+            FormatReader::Pcapng(_) => (1, 0),
+        }
+    }
+
     /// The section that is being read, of a pcapng file.
     #[must_use]
     pub fn section(&self) -> Option<&Section> {

@@ -7,6 +7,8 @@ use crate::run::{Encoding, PcapEncoding};
 use crate::{Interface, Limits, LinkType};
 
 pub(super) struct PcapReader {
+    /// Major and minor number of the format.
+    pub(super) version: (u16, u16),
     encoding: PcapEncoding,
     max_caplen: u32,
     link_type: LinkType,
@@ -26,6 +28,7 @@ impl PcapReader {
         let header = FileHeader::parse(bytes, limits).map_err(|kind| source.error(kind))?;
         source.take(FILE_HEADER);
         let reader = Self {
+            version: header.version,
             encoding: header.encoding,
             max_caplen: header.max_caplen,
             link_type: header.interface.link_type,

@@ -288,6 +288,10 @@ impl Source for PacketSource {
         Ok(Some(self.ring.as_fd().as_raw_fd()))
     }
 
+    fn recheck(&self) -> Option<Duration> {
+        (self.state != State::Up).then(|| self.state.bound(Duration::MAX))
+    }
+
     fn describe(&self) -> Description {
         open::describe(self)
     }

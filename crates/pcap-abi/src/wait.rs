@@ -1,0 +1,80 @@
+//! Waiting for packets, where the thread may be cancelled.
+
+use std::ffi::c_int;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+/// What a function that waits has done so far. It has no destructor.
+#[derive(Clone, Copy)]
+pub(crate) struct Progress {
+    /// Packets handed out.
+    pub(crate) delivered: c_int,
+    /// When a time-out is over, once it was begun.
+    pub(crate) deadline: Option<Instant>,
+    /// Whether the last wait has come to that time.
+    pub(crate) is_over: bool,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        Self {
+            delivered: 0,
+            deadline: None,
+            is_over: false,
+        }
+    }
+}
+
+/// What a function wants that may wait.
+#[derive(Clone, Copy)]
+pub(crate) enum Step<T> {
+    /// It has ended.
+    Done(T),
+    Wait(Wait),
+}
+
+/// What is waited for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait {
+    /// Packets and the waker; both were closed by nobody, or C has closed a handle that it waits on.
+    pub(crate) descriptors: [RawFd; 2],
+    /// The longest; nothing for as long as it takes.
+    pub(crate) limit: Option<Duration>,
+}
+
+// Unlike the declaration of the crate `libc`, this one tells that the stack may be unwound.
+unsafe extern "C-unwind" {
+    fn ppoll(
+        fds: *mut libc::pollfd,
+        count: libc::nfds_t,
+        limit: *const libc::timespec,
+        mask: *const libc::sigset_t,
+    ) -> c_int;
+}
+
+/// Waits. A cancelled thread ends here.
+pub(crate) fn sleep(wait: Wait, progress: &mut Progress) {
+    let mut fds = wait.descriptors.map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    let left = progress
+        .deadline
+        .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    let limit = match (wait.limit, left) {
+        (Some(limit), Some(left)) => Some(limit.min(left)),
+        (limit, left) => limit.or(left),
+    };
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the array has two initialised entries, the limit is null or a time; all outlive the call.
+    // Whatever ends it, packets are looked for next.
+    unsafe { ppoll(fds.as_mut_ptr(), 2, limit, std::ptr::null()) };
+    progress.is_over = progress
+        .deadline
+        .is_some_and(|deadline| Instant::now() >= deadline);
+}
