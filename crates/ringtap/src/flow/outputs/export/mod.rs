@@ -155,7 +155,7 @@ impl Exporters {
                     return Err(CollectorError::NotOverTcp { collector }.into());
                 }
                 Transport::Tcp => {
-                    let exporter = TcpExporter::start(collector, options, patience)?;
+                    let exporter = TcpExporter::open(collector, options, patience)?;
                     exporters.tcp.push(exporter);
                 }
             }

@@ -17,7 +17,7 @@ use ringtap_flow::export::{Encoder, ExportOptions, Message, Statistics};
 
 use super::super::report::ExportReport;
 use super::queue::{Queue, Taken};
-use super::{Collector, CollectorError, OutputError, Patience};
+use super::{Collector, OutputError, Patience};
 use crate::notice::notice;
 
 /// Messages need not fit a datagram.
@@ -39,7 +39,15 @@ pub(super) struct TcpExporter {
     shared: Arc<Shared>,
     batch: Vec<FlowRecord>,
     patience: Patience,
-    thread: Option<JoinHandle<()>>,
+    work: Work,
+}
+
+/// The thread begins with the first record: before, the program may still have to give up
+/// privileges, which holds for threads that are not there yet.
+enum Work {
+    ToBegin(Box<Sender>),
+    Begun(JoinHandle<()>),
+    Ended,
 }
 
 struct Shared {
@@ -50,7 +58,7 @@ struct Shared {
 }
 
 impl TcpExporter {
-    pub(super) fn start(
+    pub(super) fn open(
         collector: &Collector,
         options: ExportOptions,
         patience: Patience,
@@ -87,16 +95,11 @@ impl TcpExporter {
             // A file is read faster than a connection is made.
             sender.connect();
         }
-        let thread = thread::Builder::new().name("export".into());
-        let thread = thread.spawn(move || sender.run());
-        let thread = thread.map_err(|source| -> CollectorError {
-            collector.socket_error("start a thread", source)
-        })?;
         Ok(Self {
             shared,
             batch: Vec::with_capacity(BATCH),
             patience,
-            thread: Some(thread),
+            work: Work::ToBegin(Box::new(sender)),
         })
     }
 
@@ -109,10 +112,29 @@ impl TcpExporter {
 
     fn hand_over(&mut self) {
         if !self.batch.is_empty() {
+            self.begin();
             let wait = self.patience == Patience::Wait;
             let lost = self.shared.queue.put(&mut self.batch, wait);
             self.shared.overflow.fetch_add(lost, Ordering::Relaxed);
         }
+    }
+
+    /// Starts the thread, unless it was started. Where that fails, records find no room in the end.
+    fn begin(&mut self) {
+        self.work = match std::mem::replace(&mut self.work, Work::Ended) {
+            Work::ToBegin(sender) => {
+                let thread = thread::Builder::new().name("export".into());
+                match thread.spawn(move || sender.run()) {
+                    Ok(thread) => Work::Begun(thread),
+                    Err(error) => {
+                        notice(format_args!("cannot start a thread for export: {error}"));
+                        self.shared.queue.set_connected(false);
+                        Work::Ended
+                    }
+                }
+            }
+            work => work,
+        };
     }
 
     pub(super) fn advance(&mut self, now_ns: u64) {
@@ -127,11 +149,15 @@ impl TcpExporter {
     /// Hands over the rest, and waits until it is sent or lost.
     pub(super) fn finish(&mut self) {
         self.hand_over();
+        self.begin();
         self.shared.queue.close();
-        if let Some(thread) = self.thread.take() {
+        if let Work::Begun(thread) = std::mem::replace(&mut self.work, Work::Ended) {
             // A thread that panicked has said so itself.
             let _ = thread.join();
         }
+        // Of a thread that was never there.
+        let lost = self.shared.queue.discard();
+        self.shared.overflow.fetch_add(lost, Ordering::Relaxed);
     }
 
     pub(super) fn report(&self) -> ExportReport {

@@ -1,0 +1,52 @@
+//! `ringtap flow` and those who take its records: collectors of others, its own, files.
+
+mod capture;
+mod collectors;
+mod files;
+mod transport;
+mod tshark;
+
+use std::process::ExitCode;
+
+use ringtap_testkit::{Need, Test, suite, test};
+
+fn main() -> ExitCode {
+    let mut tests = vec![
+        test(
+            "a_collector_that_is_down_costs_counted_losses",
+            &[],
+            transport::down,
+        ),
+        test("what_is_sent_is_collected", &[], transport::collected),
+        test(
+            "tcp_connects_again_with_templates",
+            &[],
+            transport::reconnects,
+        ),
+        test(
+            "tcp_without_a_collector_loses_and_counts",
+            &[],
+            transport::tcp_down,
+        ),
+        test("csv_and_json_have_the_same_records", &[], files::text),
+        test("a_full_disk_ends_the_run", &[], files::full),
+        test("wrong_usage_is_2", &[], files::usage),
+    ];
+    #[cfg(feature = "parquet")]
+    tests.push(test("parquet_has_the_same_records", &[], files::parquet));
+    let tshark = &[Need::Tool("tshark")];
+    tests.push(test("tshark_reads_an_ipfix_file", tshark, tshark::file));
+    for case in collectors::CASES {
+        let add = |tool: &'static str, run: fn(&collectors::Case)| -> Test {
+            let name = format!("{tool}_reports_the_same_flows_{}", case.name);
+            test(name, &[Need::Tool(tool)], move || run(&case))
+        };
+        tests.push(add("nfcapd", collectors::nfdump));
+        tests.push(add("nfacctd", collectors::pmacct));
+        tests.push(add("tshark", tshark::datagrams));
+    }
+    let goflow = || collectors::CASES.iter().for_each(collectors::goflow);
+    let need = &[Need::Tool("goflow2")];
+    tests.push(test("goflow2_reports_the_same_flows", need, goflow));
+    suite(tests)
+}
