@@ -23,6 +23,9 @@ const TESTS_LIMIT: Duration = Duration::from_secs(900);
 /// What fetching the advisory database may take.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
+/// What is not built by default, and tested all the same.
+const FEATURES: &str = "--features=ringtap/parquet";
+
 const NO_CARGO_DENY: &str = "needs cargo-deny";
 
 /// The release build of ringtap is a part of it.
@@ -44,12 +47,13 @@ pub(crate) fn run() -> ExitCode {
         "clippy",
         "--workspace",
         "--all-targets",
+        FEATURES,
         "--",
         "-D",
         "warnings",
     ];
     report.step("clippy", || cargo_check(repository, &clippy));
-    let build = ["test", "--workspace", "--no-run"];
+    let build = ["test", "--workspace", FEATURES, "--no-run"];
     if report.step("build", || cargo_check(repository, &build)) {
         let kinds = ["--lib", "--bins", "--tests", "--examples"];
         report.step("tests", || tests(repository, &kinds));
@@ -86,7 +90,7 @@ fn cargo_check(repository: &Path, arguments: &[&str]) -> Outcome {
 fn tests(repository: &Path, kinds: &[&str]) -> Outcome {
     let mut command = process::cargo(repository);
     command
-        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(["test", "--workspace", FEATURES, "--no-fail-fast"])
         .args(kinds);
     libtest::run(&mut process::limited(TESTS_LIMIT, &command))
 }
