@@ -22,6 +22,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
         inactive: Duration::from_secs(u64::from(inactive) + 1),
         linger: Duration::from_millis(u64::from(switches >> 4) * 300),
         fragments: Duration::from_secs(5),
+        datagrams: 8,
         both_ways: switches & 1 != 0,
         measure_tcp: switches & 2 != 0,
         tunnels: Tunnels::default(),

@@ -13,6 +13,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let link_type = u16::from(kind) | u16::from(choice >> 7) << 8;
     let options = MeterOptions {
         flows: 4,
+        datagrams: 4,
         tunnels: if choice & 1 == 0 {
             Tunnels::default()
         } else {

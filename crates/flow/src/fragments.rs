@@ -11,7 +11,6 @@ use crate::key::{Key, Seed};
 use crate::parse::{Observation, Part};
 use crate::record::Traffic;
 
-const SETS: usize = 1024;
 const WAYS: usize = 4;
 
 #[derive(Debug)]
@@ -64,7 +63,9 @@ pub(crate) enum Fate {
 }
 
 impl Fragments {
-    pub(crate) fn new(timeout_ns: u64, seed: Seed) -> Self {
+    /// A table for so many datagrams, or a few more.
+    pub(crate) fn new(datagrams: usize, timeout_ns: u64, seed: Seed) -> Self {
+        let sets = datagrams.div_ceil(WAYS).max(1);
         const EMPTY: Traffic = NO_TRAFFIC;
         let entry = Entry {
             datagram: (Key::default(), 0),
@@ -76,7 +77,7 @@ impl Fragments {
             traffic: EMPTY,
         };
         Self {
-            entries: vec![entry; SETS * WAYS],
+            entries: vec![entry; sets * WAYS],
             timeout_ns,
             seed,
             hand: 0,
@@ -133,7 +134,7 @@ impl Fragments {
     ) -> (usize, Option<Released>) {
         let hash = datagram.0.hash(self.seed);
         let hash = hash ^ datagram.1.wrapping_mul(0x9e37_79b9);
-        let set = (hash >> 16) as usize % SETS * WAYS;
+        let set = hash as usize % (self.entries.len() / WAYS) * WAYS;
         let ways = &self.entries[set..set + WAYS];
         let timeout = self.timeout_ns;
         let is_fresh = |entry: &Entry| now_ns.abs_diff(entry.seen_ns) <= timeout;
@@ -174,7 +175,7 @@ impl Fragments {
 
     /// What still waits, whatever the time.
     pub(crate) fn any(&mut self, counters: &mut Counters) -> Option<Released> {
-        let mut looks = SETS * WAYS;
+        let mut looks = self.entries.len();
         self.next(&mut looks, counters, |_| true)
     }
 
@@ -186,8 +187,9 @@ impl Fragments {
     ) -> Option<Released> {
         while *looks > 0 && self.used > 0 {
             *looks -= 1;
-            let entry = &mut self.entries[self.hand];
-            self.hand = (self.hand + 1) % (SETS * WAYS);
+            let at = self.hand;
+            self.hand = (at + 1) % self.entries.len();
+            let entry = &mut self.entries[at];
             if entry.state != State::Empty && is_due(entry) {
                 self.used -= 1;
                 let given_up = entry.give_up(counters);

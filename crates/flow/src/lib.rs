@@ -19,7 +19,7 @@ mod sink;
 
 pub use counters::Counters;
 pub use meter::Meter;
-pub use options::{FLOWS_MAX, MeterOptions, OptionError};
+pub use options::{DATAGRAMS_MAX, FLOWS_MAX, MeterOptions, OptionError};
 pub use packet::{LinkLayer, Packet};
 pub use parse::Tunnels;
 pub use record::{

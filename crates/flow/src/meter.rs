@@ -68,7 +68,7 @@ impl Meter {
             block: Box::new([Observation::default(); BLOCK]),
             waiting: 0,
             cache: Cache::new(options.limits(), seed),
-            fragments: Fragments::new(nanos(options.fragments), seed),
+            fragments: Fragments::new(options.datagrams as usize, nanos(options.fragments), seed),
             tunnels: options.tunnels,
             both_ways: options.both_ways,
             sampler: options

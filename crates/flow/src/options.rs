@@ -7,6 +7,8 @@ use crate::record::Sampling;
 
 /// The most flows that a cache can be asked to hold.
 pub const FLOWS_MAX: u32 = 1 << 26;
+/// The most datagrams that the table of fragments can be asked to hold.
+pub const DATAGRAMS_MAX: u32 = 1 << 22;
 const TIMEOUT_MAX: Duration = Duration::from_secs(604_800);
 
 /// How to meter.
@@ -25,6 +27,9 @@ pub struct MeterOptions {
     pub linger: Duration,
     /// How long the first fragment of a datagram is remembered, and others wait for it.
     pub fragments: Duration,
+    /// Datagrams in fragments that are remembered at most, 1 to [`DATAGRAMS_MAX`]; about 240 bytes
+    /// each, reserved at the beginning.
+    pub datagrams: u32,
     /// One record for both directions of a flow (biflows, RFC 5103).
     pub both_ways: bool,
     /// Retransmissions and round-trip times of TCP: [`crate::FlowRecord::tcp`].
@@ -47,6 +52,7 @@ impl Default for MeterOptions {
             inactive: Duration::from_secs(30),
             linger: Duration::from_secs(1),
             fragments: Duration::from_secs(30),
+            datagrams: 4096,
             both_ways: false,
             measure_tcp: false,
             tunnels: Tunnels::default(),
@@ -64,6 +70,12 @@ pub enum OptionError {
     #[error("option flows: {value} is not within 1 and {FLOWS_MAX}")]
     Flows {
         /// Flows.
+        value: u32,
+    },
+    /// [`MeterOptions::datagrams`].
+    #[error("option datagrams: {value} is not within 1 and {DATAGRAMS_MAX}")]
+    Datagrams {
+        /// Datagrams.
         value: u32,
     },
     /// A time-out.
@@ -104,6 +116,10 @@ impl MeterOptions {
     pub fn validate(&self) -> Result<(), OptionError> {
         if !(1..=FLOWS_MAX).contains(&self.flows) {
             return Err(OptionError::Flows { value: self.flows });
+        }
+        if !(1..=DATAGRAMS_MAX).contains(&self.datagrams) {
+            let value = self.datagrams;
+            return Err(OptionError::Datagrams { value });
         }
         let second = Duration::from_secs(1);
         let timeouts = [
