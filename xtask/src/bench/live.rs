@@ -134,9 +134,10 @@ impl Setting<'_> {
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
 
-/// The number in `N packets captured`, which both print.
+/// The number in `N packets captured`, which both print, or in what `ringtap flow` prints.
 pub(super) fn captured(summary: &str) -> Option<u64> {
-    let line = summary.lines().find(|line| line.ends_with(" captured"))?;
+    let is_it = |line: &&str| line.ends_with(" captured") || line.ends_with(" were metered");
+    let line = summary.lines().find(is_it)?;
     line.split(' ').next()?.parse().ok()
 }
 

@@ -54,6 +54,8 @@ enum Peer {
     Drop,
     /// The tap itself, without an order over processors.
     Unordered,
+    /// The tap itself; what is compared with it is not `ringtap dump` but `ringtap flow`.
+    Dump,
 }
 
 impl Peer {
@@ -62,6 +64,7 @@ impl Peer {
             Self::Tcpdump => "tcpdump",
             Self::Drop => "XDP drop",
             Self::Unordered => "--unordered",
+            Self::Dump => "ringtap dump",
         }
     }
 }
@@ -122,7 +125,7 @@ impl Case {
     }
 }
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 15] = [
     case("xdp", true, 64, 96, 1, Peer::Tcpdump),
     case("xdp", true, 1496, 96, 1, Peer::Tcpdump),
     case("xdp", true, 1496, WHOLE, 1, Peer::Tcpdump),
@@ -135,6 +138,9 @@ const CASES: [Case; 12] = [
     case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump).thrice(),
     case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump).crowded(),
     case("xsk", true, 64, WHOLE, 1, Peer::Tcpdump),
+    case("xdp", true, 64, 96, 1, Peer::Dump),
+    case("xdp", true, 508, 96, 1, Peer::Dump),
+    case("xdp", true, 1496, 96, 1, Peer::Dump),
 ];
 
 pub(super) fn run(session: &mut Session) -> Result<(), String> {
@@ -226,6 +232,10 @@ impl Setting<'_> {
         } = self.case;
         let mode = if steal { "steal" } else { "copy" };
         let peer = self.case.peer.name();
+        let what = match self.case.peer {
+            Peer::Dump => "flows, ",
+            _ => "",
+        };
         let kept = if snaplen == WHOLE {
             "whole".to_owned()
         } else {
@@ -238,7 +248,7 @@ impl Setting<'_> {
             _ => ", three captures at once",
         };
         format!(
-            "{engine}, {mode}, {senders} x {packets} frames of {size} bytes, {kept}{crowd}, against \
+            "{what}{engine}, {mode}, {senders} x {packets} frames of {size} bytes, {kept}{crowd}, against \
              {peer}"
         )
     }
@@ -248,7 +258,10 @@ impl Setting<'_> {
             (Side::Peer, Peer::Drop) => self.drop_only(),
             (Side::Peer, Peer::Tcpdump) => self.capture(&mut self.tcpdump(), false),
             (Side::Peer, Peer::Unordered) => self.capture(self.ringtap().arg("--unordered"), true),
-            (Side::Ringtap, _) => self.capture(&mut self.ringtap(), true),
+            (Side::Ringtap, Peer::Dump) => self.capture(&mut self.probe(), true),
+            (Side::Peer, Peer::Dump) | (Side::Ringtap, _) => {
+                self.capture(&mut self.ringtap(), true)
+            }
         }
     }
 
@@ -267,6 +280,23 @@ impl Setting<'_> {
             .args(["dump", "-i", &device, "--direction", "in", "--mode", mode])
             .args(["-s", &snaplen.to_string(), "--buffer", "64M", "-Z", "root"])
             .args(["--format", "pcapng", "-w", "/dev/null"]);
+        command
+    }
+
+    fn probe(&self) -> Command {
+        let Case {
+            engine,
+            steal,
+            snaplen,
+            ..
+        } = self.case;
+        let mode = if steal { "steal" } else { "copy" };
+        let device = format!("{engine}:{}", self.pair.right.device);
+        let ringtap = self.ringtap.to_string_lossy();
+        let mut command = self.pair.right.namespace.command(&ringtap);
+        command
+            .args(["flow", "-i", &device, "--direction", "in", "--mode", mode])
+            .args(["-s", &snaplen.to_string(), "--buffer", "64M", "-Z", "root"]);
         command
     }
 
