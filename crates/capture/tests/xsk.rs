@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         test("filters_choose_and_the_rest_goes_on", root, filtered),
         test("a_filter_is_replaced_while_it_runs", root, replaced),
         test("all_queues_are_read", root, all_queues),
+        test("the_driver_is_polled", root, polled),
         test("losses_are_counted", root, losses),
         test("a_deleted_interface_is_told", root, deleted),
         test("consent_is_asked_for", root, consent),
@@ -32,6 +33,27 @@ fn options() -> CaptureOptions {
         buffer: 4 << 20,
         ..CaptureOptions::default()
     }
+}
+
+fn polled() {
+    let pair = VethPair::new();
+    let options = CaptureOptions {
+        busy_poll: Some(Duration::from_millis(5)),
+        ..options()
+    };
+    let mut source = opened(&pair.right, &options, None);
+    let frames = traffic(500);
+    inject(&pair.left, &frames);
+    let mut seen = Vec::new();
+    while seen.len() < frames.len() {
+        match source.next().expect("the interface is there") {
+            Next::Block(block) => seen.extend(block.packets().map(|packet| packet.data.to_vec())),
+            Next::TimedOut => panic!("{} came", seen.len()),
+            _ => {}
+        }
+    }
+    assert_eq!(seen, frames);
+    assert!(matches!(source.next(), Ok(Next::TimedOut)));
 }
 
 fn opened(side: &Side, options: &CaptureOptions, filter: Option<&str>) -> Box<dyn Source> {

@@ -4,6 +4,7 @@
 //! and appended to `bench-out/NAME.csv` with the machine's description. Where the ranges of both
 //! overlap it draws no conclusion. What it is not: a test; nothing fails by being slow.
 
+mod clock;
 mod delay;
 mod flow;
 mod idle;
@@ -32,7 +33,7 @@ type Bench = (
     fn(&mut Session) -> Result<(), String>,
 );
 
-const BENCHES: [Bench; 8] = [
+const BENCHES: [Bench; 9] = [
     (
         "flow",
         "a capture in the page cache metered, against softflowd and nfpcapd",
@@ -52,6 +53,11 @@ const BENCHES: [Bench; 8] = [
         "delay",
         "how late packets are delivered, by time-out and in immediate mode",
         delay::run,
+    ),
+    (
+        "clock",
+        "what a stamp costs: an XDP program that reads a clock and drops, against one that drops",
+        clock::run,
     ),
     (
         "idle",

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use ringtap_filter::ebpf::Helper;
 use ringtap_sys::bpf::{Kernel, TcxSide, query_tcx};
 use ringtap_sys::sched::set_affinity;
 use ringtap_testkit::Need;
@@ -52,6 +53,8 @@ const METRICS: [Metric; 4] = [
 enum Peer {
     Tcpdump,
     Drop,
+    /// A program that reads the clock and drops: the limit of whoever stamps each packet.
+    StampedDrop,
     /// The tap itself, without an order over processors.
     Unordered,
     /// The tap itself; what is compared with it is not `ringtap dump` but `ringtap flow`.
@@ -63,6 +66,7 @@ impl Peer {
         match self {
             Self::Tcpdump => "tcpdump",
             Self::Drop => "XDP drop",
+            Self::StampedDrop => "XDP drop with a stamp",
             Self::Unordered => "--unordered",
             Self::Dump => "ringtap dump",
         }
@@ -125,12 +129,13 @@ impl Case {
     }
 }
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 16] = [
     case("xdp", true, 64, 96, 1, Peer::Tcpdump),
     case("xdp", true, 1496, 96, 1, Peer::Tcpdump),
     case("xdp", true, 1496, WHOLE, 1, Peer::Tcpdump),
     case("xdp", true, 64, 96, 1, Peer::Drop),
     case("xdp", true, 1496, 96, 1, Peer::Drop),
+    case("xdp", true, 64, 96, 1, Peer::StampedDrop),
     case("xdp", false, 64, WHOLE, 1, Peer::Tcpdump),
     case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump),
     case("tcx", false, 1496, WHOLE, 1, Peer::Tcpdump),
@@ -194,7 +199,8 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
     Ok(())
 }
 
-fn datagram(size: u16) -> Vec<u8> {
+/// A UDP datagram in a frame of so many bytes.
+pub(super) fn datagram(size: u16) -> Vec<u8> {
     let traffic = Traffic {
         sizes: Sizes::Fixed(size),
         ..Traffic::default()
@@ -255,7 +261,8 @@ impl Setting<'_> {
 
     fn measure(&self, side: Side) -> Result<Vec<f64>, String> {
         match (side, self.case.peer) {
-            (Side::Peer, Peer::Drop) => self.drop_only(),
+            (Side::Peer, Peer::Drop) => self.drop_only(None),
+            (Side::Peer, Peer::StampedDrop) => self.drop_only(Some(Helper::KtimeGetTaiNs)),
             (Side::Peer, Peer::Tcpdump) => self.capture(&mut self.tcpdump(), false),
             (Side::Peer, Peer::Unordered) => self.capture(self.ringtap().arg("--unordered"), true),
             (Side::Ringtap, Peer::Dump) => self.capture(&mut self.probe(), true),
@@ -310,8 +317,9 @@ impl Setting<'_> {
         command
     }
 
-    fn drop_only(&self) -> Result<Vec<f64>, String> {
-        let dropping = XdpDrop::on(&self.pair.right).map_err(|error| error.to_string())?;
+    fn drop_only(&self, helper: Option<Helper>) -> Result<Vec<f64>, String> {
+        let dropping =
+            XdpDrop::after(&self.pair.right, helper).map_err(|error| error.to_string())?;
         let sent = self.send()?;
         drop(dropping);
         let rate = sent.packets / 1e6;

@@ -2,6 +2,7 @@
 
 use std::mem::size_of_val;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use super::ring::{Descriptor, Ring};
 use super::umem::Umem;
@@ -10,6 +11,12 @@ use crate::{Error, Result};
 /// Bytes that the kernel keeps free in front of each packet, for XDP programs
 /// (`XDP_PACKET_HEADROOM`).
 const HEADROOM: u32 = 256;
+
+/// Socket options of Linux 5.11, which the C library's headers lack.
+const SO_PREFER_BUSY_POLL: libc::c_int = 69;
+const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
+/// Packets that the driver is polled for at once.
+const BUSY_POLL_BUDGET: libc::c_int = 64;
 
 /// How to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +189,33 @@ impl Receiver {
         })
     }
 
+    /// Has the kernel poll the driver when it is asked to by [`Receiver::poll_driver`], for so long at
+    /// most, and keep interrupts off meanwhile where it can. Needs `CAP_NET_ADMIN`.
+    ///
+    /// # Errors
+    /// ENOPROTOOPT before Linux 5.11.
+    pub fn set_busy_poll(&self, duration: Duration) -> Result<()> {
+        let micros = libc::c_int::try_from(duration.as_micros()).unwrap_or(libc::c_int::MAX);
+        for (option, value, call) in [
+            (SO_PREFER_BUSY_POLL, 1, "setsockopt(SO_PREFER_BUSY_POLL)"),
+            (libc::SO_BUSY_POLL, micros, "setsockopt(SO_BUSY_POLL)"),
+            (
+                SO_BUSY_POLL_BUDGET,
+                BUSY_POLL_BUDGET,
+                "setsockopt(SO_BUSY_POLL_BUDGET)",
+            ),
+        ] {
+            set_at(&self.socket, libc::SOL_SOCKET, option, &value, call)?;
+        }
+        Ok(())
+    }
+
+    /// Has the driver looked after the queue now, on the calling thread's processor; see
+    /// [`Receiver::set_busy_poll`].
+    pub fn poll_driver(&self) {
+        self.wake_kernel();
+    }
+
     /// Has the kernel take frames from the fill ring again.
     fn wake_kernel(&self) {
         // SAFETY: no buffer is passed. It fails only for reasons that a later call meets again.
@@ -342,11 +376,21 @@ pub(super) fn set<T>(
     value: &T,
     call: &'static str,
 ) -> Result<()> {
+    set_at(socket, libc::SOL_XDP, option, value, call)
+}
+
+fn set_at<T>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+    call: &'static str,
+) -> Result<()> {
     // SAFETY: pointer and length describe `value`, which outlives the call and is only read.
     let done = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_XDP,
+            level,
             option,
             std::ptr::from_ref(value).cast(),
             socklen(value),

@@ -1,7 +1,7 @@
 //! The limit: an XDP program that drops every packet and does nothing else. What a capture at XDP is
 //! measured against.
 
-use ringtap_filter::ebpf::{Assembler, Reg};
+use ringtap_filter::ebpf::{Assembler, Helper, Reg};
 use ringtap_sys::bpf::{self, Kernel, Link, Program, ProgramKind, XdpMode};
 
 use crate::netns::Side;
@@ -24,8 +24,22 @@ impl XdpDrop {
     /// # Panics
     /// The device is missing.
     pub fn on(side: &Side) -> bpf::Result<Self> {
+        Self::after(side, None)
+    }
+
+    /// The same after a call of a helper that takes no arguments, such as one that reads a clock.
+    ///
+    /// # Errors
+    /// As [`XdpDrop::on`]; the kernel has no such helper.
+    ///
+    /// # Panics
+    /// As [`XdpDrop::on`].
+    pub fn after(side: &Side, helper: Option<Helper>) -> bpf::Result<Self> {
         let kernel = Kernel::running();
         let mut asm = Assembler::new();
+        if let Some(helper) = helper {
+            asm.call(helper);
+        }
         asm.mov32(Reg::R0, XDP_DROP);
         asm.exit();
         let code = asm.finish().expect("there are no jumps");

@@ -75,6 +75,22 @@ impl SocketSource {
             .find(|&queue| self.receivers[queue].available() > 0)
     }
 
+    /// Has the driver looked after its queues without sleeping, for so long; true where packets came.
+    fn poll_driver(&self, duration: Duration) -> bool {
+        let end = Instant::now() + duration;
+        loop {
+            for receiver in &self.receivers {
+                receiver.poll_driver();
+            }
+            if self.ready().is_some() {
+                return true;
+            }
+            if Instant::now() >= end || self.waker.is_pending() {
+                return false;
+            }
+        }
+    }
+
     /// Waits for packets; nothing where the time is over or the waker was used.
     fn wait(&mut self, limit: Duration) -> Result<Option<usize>> {
         let deadline = Instant::now() + limit;
@@ -90,6 +106,12 @@ impl SocketSource {
             if left.is_zero() || self.waker.is_pending() {
                 return Ok(None);
             }
+            if let Some(duration) = self.options.busy_poll
+                && self.poll_driver(duration.min(left))
+            {
+                continue;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
             let fds = self.receivers.iter().map(AsFd::as_fd);
             let fds = fds.chain([self.waker.as_fd()]);
             let ready = self.polled.wait(fds, left.min(LOOK_EVERY))?;

@@ -145,13 +145,27 @@ fn open_receivers(
             binding: Binding::Automatic,
         });
         match opened {
-            Ok(receiver) => receivers.push(receiver),
+            Ok(receiver) => {
+                if let Some(duration) = options.busy_poll {
+                    busy_poll(&receiver, duration)?;
+                }
+                receivers.push(receiver);
+            }
             // The stack may know more queues than the adapter uses.
             Err(error) if error.errno() == Some(EINVAL) && queue > 0 => break,
             Err(source) => return Err(source.into()),
         }
     }
     Ok(receivers)
+}
+
+/// Asks for polling of the driver; a kernel that has no such thing does without.
+fn busy_poll(receiver: &Receiver, duration: Duration) -> Result<()> {
+    const ENOPROTOOPT: i32 = 92;
+    match receiver.set_busy_poll(duration) {
+        Err(error) if error.errno() == Some(ENOPROTOOPT) => Ok(()),
+        outcome => Ok(outcome?),
+    }
 }
 
 fn map_of(kernel: &Kernel, receivers: &[Receiver]) -> bpf::Result<Map> {
