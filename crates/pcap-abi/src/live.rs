@@ -150,7 +150,12 @@ fn start(
     if dlt == COOKED_V2 && source.set_link_type(LinkType::LINUX_SLL).is_ok() {
         dlt = COOKED_V1;
     }
-    let pollable = source.pollable().map_err(|error| refusal(&error))?;
+    // The descriptor of a tap rings for who asks without a wait; who selects and then waits, as
+    // programs of libpcap do, is given a time-out for its select instead.
+    let pollable = match source.describe().engine {
+        "packet" => source.pollable().map_err(|error| refusal(&error))?,
+        _ => None,
+    };
     let memory = source.describe().memory;
     let timeout = options.wait.unwrap_or(options.timeout).min(options.timeout);
     let live = Live {
