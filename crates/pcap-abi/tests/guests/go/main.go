@@ -92,27 +92,6 @@ func live(device string) {
 	handle.Close()
 }
 
-// A blocked reader is let go by closing.
-func closing(device string) {
-	handle, err := pcap.OpenLive(device, 65535, false, pcap.BlockForever)
-	check(err)
-	check(handle.SetBPFFilter("ether proto 0x9999"))
-	done := make(chan bool)
-	go func() {
-		for range gopacket.NewPacketSource(handle, handle.LinkType()).Packets() {
-		}
-		done <- true
-	}()
-	time.Sleep(200 * time.Millisecond)
-	handle.Close()
-	select {
-	case <-done:
-		fmt.Println("let go")
-	case <-time.After(10 * time.Second):
-		fmt.Println("still blocked")
-	}
-}
-
 func main() {
 	if len(os.Args) != 3 {
 		os.Exit(2)
@@ -122,5 +101,4 @@ func main() {
 	errors()
 	devices()
 	live(os.Args[2])
-	closing(os.Args[2])
 }

@@ -8,7 +8,7 @@ print(reader.datalink(), reader.dloff, reader.snaplen)
 reader.setfilter("tcp port 80")
 for ts, data in reader:
     print(f"{ts:.6f}", len(data), bytes(data[:60]).hex())
-print(pcap.bpf("udp port 53").filter(b"\0" * 60))
+print(pcap.bpf(b"udp port 53").filter(b"\0" * 60))
 try:
     pcap.pcap("no-such-device")
 except OSError as error:
