@@ -479,6 +479,10 @@ pub(crate) struct SendArgs {
     /// Compute the checksums of IPv4, TCP, UDP, ICMP and ICMPv6 anew
     #[arg(long, help_heading = "Packets")]
     pub(crate) fix_checksums: bool,
+    /// Have sent packets stamped by the driver (software) or the adapter, and say how well the
+    /// schedule was kept
+    #[arg(long, value_name = "BY")]
+    pub(crate) tx_timestamps: Option<Stamper>,
     /// End at the first packet that the interface does not take, instead of leaving it out
     #[arg(long)]
     pub(crate) strict: bool,
@@ -590,6 +594,22 @@ pub(crate) struct GenArgs {
     /// The summary as one JSON object on standard error
     #[arg(long)]
     pub(crate) json_stats: bool,
+}
+
+/// Who stamps sent packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stamper {
+    Software,
+    Adapter,
+}
+
+impl From<Stamper> for ringtap_capture::send::SendStamps {
+    fn from(stamper: Stamper) -> Self {
+        match stamper {
+            Stamper::Software => Self::Software,
+            Stamper::Adapter => Self::Adapter,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -6,14 +6,17 @@
 
 mod clock;
 mod delay;
+mod figure;
 mod flow;
 mod idle;
 mod libpcap;
 mod live;
 mod machine;
+mod pace;
 mod pairs;
 mod read;
 mod sample;
+mod send;
 mod stat;
 mod tap;
 
@@ -33,7 +36,7 @@ type Bench = (
     fn(&mut Session) -> Result<(), String>,
 );
 
-const BENCHES: [Bench; 9] = [
+const BENCHES: [Bench; 11] = [
     (
         "flow",
         "a capture in the page cache metered, against softflowd and nfpcapd",
@@ -78,6 +81,16 @@ const BENCHES: [Bench; 9] = [
         "libpcap",
         "one tcpdump on ringtap's libpcap and on Debian's: reading files, live captures",
         libpcap::run,
+    ),
+    (
+        "send",
+        "sending at top speed, against trafgen and tcpreplay, and over frame sizes",
+        send::run,
+    ),
+    (
+        "pace",
+        "gaps of 1, 10 and 100 thousand packets a second from a file, against tcpreplay",
+        pace::run,
     ),
 ];
 

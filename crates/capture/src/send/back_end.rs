@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ringtap_sys::Error;
+use ringtap_sys::packet::SendStamp;
 use ringtap_sys::privileges::Capability;
 
 use super::{Rejection, Result, Template};
@@ -35,6 +36,14 @@ pub trait BackEnd: Send {
     /// # Errors
     /// The first frame was not taken, and why.
     fn generate(&mut self, first: u64, count: usize) -> std::result::Result<usize, Refused>;
+
+    /// A stamp of a frame that has left, where stamps were asked for and one has come.
+    ///
+    /// # Errors
+    /// The socket fails.
+    fn take_stamp(&mut self) -> Result<Option<SendStamp>> {
+        Ok(None)
+    }
 
     /// How late frames may be because of how the back-end works.
     fn tolerance(&self) -> Duration {

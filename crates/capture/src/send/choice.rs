@@ -21,6 +21,15 @@ pub(super) struct Opened {
 pub(super) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
     let (kind, name) = parse(given)?;
     let device = find(name, given)?;
+    if let (Some(_), Some(kind)) = (options.stamps, kind)
+        && kind != BackEndKind::Packet
+    {
+        return Err(SendError::Unsuitable {
+            device: device.name.clone(),
+            back_end: kind.name(),
+            reason: "only the back-end packet has its packets stamped".to_owned(),
+        });
+    }
     let chosen = match kind {
         Some(kind) => (
             of_kind(kind, &device, options)?,
@@ -52,6 +61,7 @@ fn of_kind(
 /// had, else AF_PACKET.
 fn automatic(device: &HookDevice, options: &SendOptions) -> Result<(Box<dyn BackEnd>, String)> {
     let reason = match &options.demand {
+        _ if options.stamps.is_some() => "it has its packets stamped".to_owned(),
         None => "it takes any frame on any interface".to_owned(),
         Some(demand) if demand.longest > live::LONGEST => {
             format!("live frames have at most {} bytes", live::LONGEST)

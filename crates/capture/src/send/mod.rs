@@ -24,6 +24,7 @@
 
 mod back_end;
 mod choice;
+mod departure;
 mod error;
 mod frames;
 mod generate;
@@ -37,11 +38,13 @@ mod template;
 mod xsk;
 
 pub use back_end::{BACK_ENDS, BackEnd, BackEndKind, Refused};
+pub use departure::Departures;
 pub use error::{Rejection, Result, SendError};
 pub use generate::{Arrivals, Generation};
 pub use pace::Lateness;
 pub use queue::{Outgoing, QueueFull, Queued, RECORD_BYTES, SendQueue};
 pub use report::{Rejected, Report};
+pub use ringtap_sys::packet::SendStamps;
 pub use run::{Progress, Run};
 pub use template::{
     MARK, MOST_FLOWS, MOST_SIZES, Marked, SMALLEST, Template, TemplateOptions, read_mark,
@@ -99,6 +102,10 @@ pub struct SendOptions {
     pub qdisc_bypass: bool,
     /// Send before the device has all processed: memory of the socket in bytes (AF_PACKET).
     pub buffer: Option<u32>,
+    /// Have sent packets stamped, to tell how well the schedule was kept: [`Report::departures`].
+    /// AF_PACKET only; each stamp costs about as much as sending. Driver or adapter must offer it
+    /// (`ringtap devices`, `ethtool -T`); of an adapter's clock, stamping must have been switched on.
+    pub stamps: Option<SendStamps>,
     /// What is to be generated, for the choice of a back-end: nothing for packets that are given.
     pub demand: Option<Demand>,
 }
@@ -120,6 +127,7 @@ impl Default for SendOptions {
             patience: Duration::from_secs(1),
             qdisc_bypass: true,
             buffer: None,
+            stamps: None,
             demand: None,
         }
     }
@@ -134,6 +142,8 @@ pub struct Sender {
     reason: String,
     options: SendOptions,
     waker: Waker,
+    /// Packets taken in all, modulo 2^32: what stamps are numbered by.
+    stamped: u32,
     /// Whether a template was prepared for the next generation.
     is_prepared: bool,
 }
@@ -154,6 +164,7 @@ impl Sender {
             reason: opened.reason,
             options: options.clone(),
             waker: Waker::new()?,
+            stamped: 0,
             is_prepared: false,
         })
     }
@@ -180,6 +191,15 @@ impl Sender {
     #[must_use]
     pub fn keeps(&self) -> &'static [Capability] {
         self.back_end.keeps()
+    }
+
+    /// So many more packets were taken.
+    fn count_stamped(&mut self, packets: usize) {
+        // Modulo 2^32 on purpose.
+        let low = packets as u64 & u64::from(u32::MAX);
+        self.stamped = self
+            .stamped
+            .wrapping_add(u32::try_from(low).unwrap_or_default());
     }
 
     /// What there is to say of the back-end, a line each.

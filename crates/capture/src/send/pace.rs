@@ -186,6 +186,11 @@ impl Pacer {
         }
     }
 
+    /// When a packet of this due time is due after all that the schedule was moved by.
+    pub(super) fn scheduled(&self, due: u64) -> u64 {
+        due.saturating_add(self.shift)
+    }
+
     /// A batch, whose first packet was due then, is sent now.
     #[inline]
     pub(super) fn sent(&mut self, first_due: u64, now: u64) {
@@ -210,7 +215,7 @@ impl Pacer {
     }
 }
 
-fn empty_histogram() -> Histogram<u64> {
+pub(super) fn empty_histogram() -> Histogram<u64> {
     // Two digits up to a minute. The bounds are valid; if they were not, an empty one that grows.
     Histogram::new_with_bounds(1, LATEST, 2).unwrap_or_else(|_| {
         Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are allowed"))

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use ringtap_sys::packet::{self, SenderOptions};
+use ringtap_sys::packet::{self, SendStamp, SenderOptions};
 use ringtap_sys::poll::{self, Interest};
 
 use super::frames::Frames;
@@ -34,8 +34,13 @@ impl PacketBackEnd {
             qdisc_bypass: options.qdisc_bypass,
             buffer: options.buffer,
         });
+        let failed = |source| SendError::of_call(&device.name, source);
+        let mut socket = socket.map_err(failed)?;
+        if let Some(stamps) = options.stamps {
+            socket.stamp(stamps).map_err(failed)?;
+        }
         Ok(Self {
-            socket: socket.map_err(|source| SendError::of_call(&device.name, source))?,
+            socket,
             is_queue_full: false,
             made: Frames::default(),
         })
@@ -66,6 +71,10 @@ impl BackEnd for PacketBackEnd {
                 packet::Refused::Failed(error) => Refused::Failed(error),
             }
         })
+    }
+
+    fn take_stamp(&mut self) -> Result<Option<SendStamp>> {
+        Ok(self.socket.take_stamp()?)
     }
 
     fn prepare(&mut self, template: &Template) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Lateness, Rejection, SendError};
+use super::{Departures, Lateness, Rejection, SendError};
 
 /// Rejected packets that a report names; the others are counted.
 pub(super) const NAMED: usize = 16;
@@ -31,6 +31,8 @@ pub struct Report {
     pub elapsed: Duration,
     /// How late packets were.
     pub lateness: Lateness,
+    /// When packets left, where stamps were asked for and they had due times.
+    pub departures: Option<Departures>,
     /// Whether the waker ended the run.
     pub stopped: bool,
     /// What ended the run, and the index of the packet that it met, counted from 0 over all packets

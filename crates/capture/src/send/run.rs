@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::sched::TimerSlack;
 
+use super::departure::Watch;
 use super::generate::{Generation, Times};
 use super::pace::{Pacer, Schedule};
 use super::report::{NAMED, Rejected};
@@ -21,6 +22,8 @@ const SPIN_LEAST: u64 = 30_000;
 const SPIN_MOST: u64 = 500_000;
 /// How often progress is told, in nanoseconds.
 const LOOK: u64 = 100_000_000;
+/// How long stamps are waited for at the end.
+const STAMPS_AFTER: Duration = Duration::from_millis(20);
 /// A wait is cut into pieces, so that progress can be asked for.
 const LONGEST_SLEEP: u64 = 200_000_000;
 
@@ -34,6 +37,7 @@ pub struct Run<'s> {
     done: u64,
     report: Report,
     ended: bool,
+    watch: Option<Watch>,
     _slack: Option<TimerSlack>,
 }
 
@@ -54,12 +58,16 @@ struct Batch<'a> {
     len: usize,
     limit: usize,
     first_due: u64,
+    /// When each is due, where stamps are compared with that.
+    dues: [u64; BATCH],
 }
 
 impl<'s> Run<'s> {
     pub(super) fn new(sender: &'s mut Sender, timing: Timing) -> Result<Self> {
         let schedule = Schedule::new(timing)?;
         let slack = schedule.is_timed().then(TimerSlack::least).transpose()?;
+        let is_stamped = sender.options.stamps.is_some() && schedule.is_timed();
+        let watch = is_stamped.then(|| Watch::new(sender.stamped));
         Ok(Self {
             pacer: Pacer::new(&schedule, sender.back_end.tolerance()),
             sender,
@@ -71,6 +79,7 @@ impl<'s> Run<'s> {
                 ..Report::default()
             },
             ended: false,
+            watch,
             _slack: slack,
         })
     }
@@ -89,6 +98,7 @@ impl<'s> Run<'s> {
             len: 0,
             limit: self.sender.back_end.batch().min(BATCH),
             first_due: 0,
+            dues: [0; BATCH],
         };
         let timed = self.schedule.is_timed();
         for packet in packets {
@@ -107,6 +117,7 @@ impl<'s> Run<'s> {
                 batch.first_due = due;
             }
             batch.frames[batch.len] = packet.data;
+            batch.dues[batch.len] = self.pacer.scheduled(due);
             batch.len += 1;
         }
         self.flush(&mut batch)
@@ -189,6 +200,7 @@ impl<'s> Run<'s> {
                     self.report.packets += sent as u64;
                     self.report.bytes += template.bytes(number, sent as u64);
                     self.done += sent as u64;
+                    self.sender.count_stamped(sent);
                     number += sent as u64;
                     left -= sent;
                     full_since = None;
@@ -245,6 +257,12 @@ impl<'s> Run<'s> {
             }
         }
         self.report.elapsed = self.clock.elapsed();
+        if self.watch.is_some() {
+            // The last ones may still be on their way.
+            std::thread::sleep(STAMPS_AFTER);
+            let _ = self.take_stamps();
+        }
+        self.report.departures = self.watch.as_ref().map(Watch::departures);
         self.report.lateness = self.pacer.lateness();
         self.report.backwards = self.schedule.backwards;
         std::mem::take(&mut self.report)
@@ -304,6 +322,11 @@ impl<'s> Run<'s> {
                     self.report.packets += taken.len() as u64;
                     self.report.bytes += taken.iter().map(|frame| frame.len() as u64).sum::<u64>();
                     self.done += taken.len() as u64;
+                    self.sender.count_stamped(taken.len());
+                    if let Some(watch) = &mut self.watch {
+                        let dues = &batch.dues[begin..begin + taken.len()];
+                        dues.iter().for_each(|&due| watch.taken(due));
+                    }
                     begin += taken.len();
                     full_since = None;
                 }
@@ -326,7 +349,21 @@ impl<'s> Run<'s> {
             }
         }
         batch.len = 0;
-        ControlFlow::Continue(())
+        self.take_stamps()
+    }
+
+    /// Takes the stamps that have come.
+    fn take_stamps(&mut self) -> ControlFlow<()> {
+        let Some(watch) = &mut self.watch else {
+            return ControlFlow::Continue(());
+        };
+        loop {
+            match self.sender.back_end.take_stamp() {
+                Ok(Some(stamp)) => watch.stamped(stamp),
+                Ok(None) => return ControlFlow::Continue(()),
+                Err(error) => return self.fail(error),
+            }
+        }
     }
 
     fn reject(&mut self, len: usize, reason: Rejection) -> ControlFlow<()> {

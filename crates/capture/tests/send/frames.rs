@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ringtap_capture::Timestamp;
-use ringtap_capture::send::{BackEndKind, SendError, SendOptions, SendQueue, Sender, Timing};
+use ringtap_capture::send::{
+    BackEndKind, SendError, SendOptions, SendQueue, SendStamps, Sender, Timing,
+};
 use ringtap_testkit::alloc;
 use ringtap_testkit::netns::VethPair;
 
@@ -66,6 +68,33 @@ pub(crate) fn times_are_kept() {
     let report = sender.transmit(outgoing(&sent, 0), timing).unwrap();
     assert!(report.elapsed >= Duration::from_micros(9_999), "{report:?}");
     assert!(sender.begin(Timing::Packets { per_second: 0.0 }).is_err());
+}
+
+pub(crate) fn stamped() {
+    let pair = VethPair::new();
+    let options = SendOptions {
+        stamps: Some(SendStamps::Software),
+        ..SendOptions::default()
+    };
+    let mut sender = sender(&pair.left, &options);
+    let sent = frames(200);
+    // The numbers go on from run to run.
+    for timing in [
+        Timing::Packets { per_second: 2e4 },
+        Timing::TopSpeed,
+        Timing::Recorded { multiplier: 1.0 },
+    ] {
+        let report = sender.transmit(outgoing(&sent, 50_000), timing).unwrap();
+        assert_eq!(report.packets, 200);
+        let Some(departures) = report.departures else {
+            assert_eq!(timing, Timing::TopSpeed);
+            continue;
+        };
+        assert_eq!(departures.stamped, 200, "{departures:?}");
+        assert!(departures.median <= departures.p99 && departures.p99 <= departures.max);
+    }
+    let live = pair.left.run(|| Sender::open("live:veth0", &options));
+    assert!(matches!(live, Err(SendError::Unsuitable { .. })));
 }
 
 pub(crate) fn allocates_nothing() {

@@ -25,6 +25,7 @@ fn main() -> std::process::ExitCode {
         ),
         test("one_frame_at_a_time", root, frames::one_frame_at_a_time),
         test("times_are_kept", root, frames::times_are_kept),
+        test("sent_packets_are_stamped", root, frames::stamped),
         test("allocates_nothing", root, frames::allocates_nothing),
         test(
             "devices_name_back_ends",

@@ -52,6 +52,7 @@ fn send(args: &SendArgs) -> Result<bool, Failure> {
             OnRejected::Skip
         },
         demand: demand(args),
+        stamps: args.tx_timestamps.map(Into::into),
         ..SendOptions::default()
     };
     let timing = timing(args);

@@ -59,6 +59,15 @@ impl Summary {
                 "moved_ns": nanos(report.lateness.moved),
             })
         });
+        let departures = report.departures.map(|departures| {
+            let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            json!({
+                "stamped": departures.stamped,
+                "median_ns": nanos(departures.median),
+                "p99_ns": nanos(departures.p99),
+                "max_ns": nanos(departures.max),
+            })
+        });
         json!({
             "back_end": self.back_end.name(),
             "seconds": report.elapsed.as_secs_f64(),
@@ -74,6 +83,7 @@ impl Summary {
             "cut": self.cut,
             "stopped": report.stopped,
             "lateness": lateness,
+            "departures": departures,
             "error": report.error.as_ref().map(|(index, error)| json!({
                 "packet": index,
                 "reason": error.to_string(),
@@ -135,6 +145,14 @@ impl Summary {
                 "lateness: median {:.1?}, 99 % within {:.1?}, most {:.1?}; the schedule was moved by \
                  {:.1?} in all",
                 late.median, late.p99, late.max, late.moved
+            );
+        }
+        if let Some(left) = report.departures {
+            let _ = writeln!(
+                text,
+                "{} packets were stamped when they left: off their times by {:.1?} in the median, 99 % within \
+                 {:.1?}, most {:.1?}",
+                left.stamped, left.median, left.p99, left.max
             );
         }
         if report.stopped {

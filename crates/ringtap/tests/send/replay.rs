@@ -137,7 +137,11 @@ pub(crate) fn rates() {
         let took = summary["seconds"].as_f64().unwrap();
         assert!(took >= seconds * 0.999_9, "{rate:?}: {took}");
         assert!(summary["lateness"]["max_ns"].as_u64().is_some());
+        assert!(summary["departures"].is_null());
     }
+    let arguments = ["-r", path, "--pps", "20000", "--tx-timestamps", "software"];
+    let stamped = summary(&send(&pair.left, &arguments));
+    assert_eq!(stamped["departures"]["stamped"], 1_001, "{stamped}");
 }
 
 pub(crate) fn misfits() {

@@ -45,6 +45,7 @@ mod promiscuous;
 mod ring;
 mod send;
 mod socket;
+mod stamps;
 
 use std::time::Duration;
 
@@ -54,6 +55,7 @@ pub use geometry::{Geometry, GeometryError, GeometryRequest};
 pub use promiscuous::Promiscuous;
 pub use ring::Ring;
 pub use send::{BATCH, Refused, Sender, SenderOptions};
+pub use stamps::{SendStamp, SendStamps};
 
 /// A classic-BPF instruction as the kernel takes it (`struct sock_filter`).
 #[repr(C)]

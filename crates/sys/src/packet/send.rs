@@ -129,6 +129,10 @@ impl Sender {
         }
     }
 
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     /// The reason of the call that has just failed.
     fn refusal(&self, call: &'static str) -> Refused {
         match std::io::Error::last_os_error().raw_os_error() {

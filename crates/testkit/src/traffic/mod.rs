@@ -10,11 +10,13 @@ mod frame;
 mod live_frames;
 mod replay;
 mod xdp_drop;
+mod xdp_record;
 
 pub use frame::sequence;
 pub use live_frames::{Cost, LiveFrames, Target};
 pub use replay::{Rate, Replay, Sent};
 pub use xdp_drop::XdpDrop;
+pub use xdp_record::XdpRecord;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

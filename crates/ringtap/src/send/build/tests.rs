@@ -164,3 +164,19 @@ fn mistakes_are_named() {
         assert!(message.contains(expected), "{text}: {message}");
     }
 }
+
+proptest::proptest! {
+    /// Whatever the text, there is an answer, and what is built is bounded.
+    #[test]
+    fn any_text_is_answered(text in r#"(eth|vlan|mpls|ipv4|ipv6|hop|route|frag|udp|tcp|sctp|gre|vxlan|arp|icmp|hex|zeros|[/(),="\\ 0-9a-fx])*"#) {
+        if let Ok(built) = text.parse::<Built>() {
+            proptest::prop_assert!(built.0.iter().all(|packet| packet.len() <= 65_535));
+        }
+    }
+
+    /// Layers in any order are built or refused.
+    #[test]
+    fn any_order_is_answered(names in proptest::collection::vec(proptest::sample::select(frame::NAMES.to_vec()), 1..12)) {
+        let _ = names.join("/").parse::<Built>();
+    }
+}

@@ -224,3 +224,24 @@ fn wrong_rules_are_refused() {
         assert!(bad.parse::<Rule>().is_err(), "{bad}");
     }
 }
+
+proptest::proptest! {
+    /// Frames of any bytes, behind an Ethernet type that leads further.
+    #[test]
+    fn any_frame_is_survived(
+        kind in proptest::sample::select(vec![0x0800_u16, 0x86dd, 0x0806, 0x8100, 0x88a8]),
+        rest in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
+    ) {
+        let mut frame = vec![2; 12];
+        frame.extend(kind.to_be_bytes());
+        frame.extend(&rest);
+        let len = frame.len();
+        let rules: Vec<_> = ["ip.src=9.9.9.9", "ip.dst=::9", "port.dst=1", "eth.dst=2:0:0:0:0:1"]
+            .map(rule)
+            .into();
+        apply(&rules, &mut frame);
+        let layers = layers::find(&frame);
+        checksum::fix(&mut frame, &layers);
+        proptest::prop_assert_eq!(frame.len(), len);
+    }
+}

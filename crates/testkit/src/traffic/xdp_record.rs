@@ -1,0 +1,120 @@
+//! A receiver that costs next to nothing: an XDP program that counts packets, writes down when the
+//! first of them came, and drops them.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width};
+use ringtap_sys::bpf::{self, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, XdpMode};
+
+use crate::netns::Side;
+
+const XDP_DROP: i32 = 1;
+const COUNT_BYTES: usize = 8;
+
+/// Counts all that an end of a pair receives, until dropped.
+#[derive(Debug)]
+#[must_use = "packets are counted as long as it lives"]
+pub struct XdpRecord {
+    count: Map,
+    stamps: Map,
+    capacity: u32,
+    _link: Link,
+}
+
+impl XdpRecord {
+    /// Needs [`crate::Need::Root`] and Linux 5.12. Times are kept of so many packets; of none, for 0,
+    /// it does not even read the clock.
+    ///
+    /// # Errors
+    /// The kernel refuses, or another XDP program is attached.
+    ///
+    /// # Panics
+    /// The device is missing.
+    pub fn on(side: &Side, capacity: u32) -> bpf::Result<Self> {
+        let kernel = Kernel::running();
+        let array = |name, value_size| {
+            let kind = MapKind::Array {
+                mmapable: false,
+                inner: false,
+            };
+            Map::create(
+                &kernel,
+                &MapSpec {
+                    name,
+                    kind,
+                    value_size,
+                    max_entries: 1,
+                    numa_node: None,
+                    inner: None,
+                },
+            )
+        };
+        let count = array("count", 8)?;
+        let stamps = array("stamps", 8 * capacity.max(1))?;
+        let code = program(&count, &stamps, capacity);
+        let kind = ProgramKind::Xdp { frags: true };
+        let program = Program::load(&kernel, "xdp_record", kind, &code)?;
+        let index = side.namespace.netlink().index(&side.device);
+        let index = index.expect("the pair has this end");
+        let link = side.run(|| Link::xdp(&program, &kernel, index, XdpMode::Native))?;
+        Ok(Self {
+            count,
+            stamps,
+            capacity,
+            _link: link,
+        })
+    }
+
+    /// Packets so far.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn count(&self) -> bpf::Result<u64> {
+        let mut count = [0; COUNT_BYTES];
+        self.count.lookup(0, &mut count)?;
+        Ok(u64::from_ne_bytes(count))
+    }
+
+    /// When packets came, by the monotonic clock, in nanoseconds.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn stamps(&self) -> bpf::Result<Vec<u64>> {
+        let mut bytes = vec![0; self.stamps.value_size()];
+        self.stamps.lookup(0, &mut bytes)?;
+        let count = self.count()?.min(self.capacity.into());
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let (words, _) = bytes.as_chunks::<8>();
+        Ok(words
+            .iter()
+            .take(count)
+            .map(|&word| u64::from_ne_bytes(word))
+            .collect())
+    }
+}
+
+fn program(count: &Map, stamps: &Map, capacity: u32) -> Vec<u64> {
+    let mut asm = Assembler::new();
+    let done = asm.label();
+    let value = |dst, map: &Map| Insn::LoadMapValue {
+        dst,
+        fd: map.as_fd().as_raw_fd(),
+        offset: 0,
+    };
+    asm.push(value(Reg::R1, count));
+    asm.mov64(Reg::R6, 1);
+    asm.atomic(Size::Dw, AtomicOp::FetchAdd, Reg::R1, 0, Reg::R6);
+    let capacity = i32::try_from(capacity).expect("some millions at most");
+    if capacity > 0 {
+        asm.jump_if(Cond::Ge, Width::W64, Reg::R6, capacity, done);
+        asm.call(Helper::KtimeGetNs);
+        asm.alu64(AluOp::Lsh, Reg::R6, 3);
+        asm.push(value(Reg::R1, stamps));
+        asm.add64(Reg::R1, Reg::R6);
+        asm.store(Size::Dw, Reg::R1, 0, Reg::R0);
+    }
+    asm.place(done);
+    asm.mov32(Reg::R0, XDP_DROP);
+    asm.exit();
+    asm.finish().expect("labels are placed")
+}

@@ -1,0 +1,143 @@
+//! Keeping to a file's times, against tcpreplay: how far gaps between packets are from what the file
+//! has, as a program at the receiving driver sees them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ringtap_sys::sched::set_affinity;
+use ringtap_testkit::Need;
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::{Sizes, Traffic, XdpRecord};
+
+use super::Session;
+use super::pairs::{self, Metric, Side};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Gaps in nanoseconds, and packets of the file.
+const CASES: [(u64, u64); 3] = [(1_000_000, 2_000), (100_000, 20_000), (10_000, 100_000)];
+const METRICS: [Metric; 3] = [
+    Metric {
+        name: "median error µs",
+        digits: 3,
+    },
+    Metric {
+        name: "99 % error µs",
+        digits: 3,
+    },
+    Metric {
+        name: "seconds",
+        digits: 4,
+    },
+];
+
+pub(super) fn run(session: &mut Session) -> Result<(), String> {
+    let needs = [Need::Root, Need::Tool("tcpreplay"), Need::Tool("taskset")];
+    if let Some(reason) = needs.iter().find_map(Need::unmet) {
+        return Err(reason);
+    }
+    set_affinity(&[1]).map_err(|error| format!("two processors are needed: {error}"))?;
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    for (gap, packets) in CASES {
+        let packets = if session.quick { packets / 4 } else { packets };
+        let file = folder.path().join(format!("{gap}.pcap"));
+        let traffic = Traffic {
+            packets,
+            sizes: Sizes::Fixed(100),
+            interval: gap,
+            ..Traffic::default()
+        };
+        traffic
+            .write_file(&file)
+            .map_err(|error| error.to_string())?;
+        let bench = Bench {
+            pair: VethPair::new(),
+            ringtap: session.ringtap.clone(),
+            file,
+            gap,
+            packets,
+        };
+        let case = format!("gaps of {} µs, {packets} packets", gap / 1_000);
+        let (comparison, rows) =
+            pairs::run(&case, "tcpreplay", &METRICS, session.pairs(), |side| {
+                bench.measure(side)
+            })?;
+        session.record(&comparison, &rows)?;
+    }
+    Ok(())
+}
+
+struct Bench {
+    pair: VethPair,
+    ringtap: PathBuf,
+    file: PathBuf,
+    gap: u64,
+    packets: u64,
+}
+
+impl Bench {
+    fn measure(&self, side: Side) -> Result<Vec<f64>, String> {
+        let capacity = u32::try_from(self.packets).unwrap_or(u32::MAX);
+        let record = XdpRecord::on(&self.pair.right, capacity);
+        let record = record.map_err(|error| error.to_string())?;
+        let mut command = self.command(side, &self.file);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let explain = |error: std::io::Error| error.to_string();
+        let running = Running::start(command.stderr(Stdio::piped())).map_err(explain)?;
+        let output = running.wait(LIMIT).map_err(explain)?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        let stamps = record.stamps().map_err(|error| error.to_string())?;
+        if stamps.len() as u64 != self.packets {
+            return Err(format!("{} of {} packets came", stamps.len(), self.packets));
+        }
+        Ok(figures(&stamps, self.gap))
+    }
+
+    fn command(&self, side: Side, file: &Path) -> Command {
+        let device = &self.pair.left.device;
+        let mut command = self.pair.left.namespace.command("taskset");
+        command.args(["-c", "0"]);
+        match side {
+            Side::Ringtap => command
+                .arg(&self.ringtap)
+                .args(["send", "-i", device, "-r"]),
+            Side::Peer => command.args(["tcpreplay", "-q", "-i", device, "-K"]),
+        };
+        command.arg(file);
+        command
+    }
+}
+
+/// Median and 99 % of the gaps' errors in microseconds, and the seconds from the first packet to the
+/// last.
+#[expect(clippy::cast_precision_loss, reason = "seconds in nanoseconds")]
+fn figures(stamps: &[u64], gap: u64) -> Vec<f64> {
+    let gaps = stamps
+        .windows(2)
+        .map(|pair| pair[1].saturating_sub(pair[0]));
+    let mut errors: Vec<u64> = gaps.map(|found| found.abs_diff(gap)).collect();
+    errors.sort_unstable();
+    let at = |percent: usize| {
+        let index = errors.len() * percent / 100;
+        errors.get(index).map_or(0.0, |&error| error as f64 / 1e3)
+    };
+    let whole = stamps.last().unwrap_or(&0) - stamps.first().unwrap_or(&0);
+    vec![at(50), at(99), whole as f64 / 1e9]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figures;
+
+    #[test]
+    fn errors_are_those_of_gaps() {
+        let figures = figures(&[0, 10_000, 21_000, 30_000, 40_500], 10_000);
+        let expected = [1.0, 1.0, 0.000_040_5];
+        for (found, expected) in figures.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-9, "{figures:?}");
+        }
+    }
+}

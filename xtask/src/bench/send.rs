@@ -1,0 +1,267 @@
+//! Sending at top speed, against trafgen and tcpreplay: packets a second that arrive.
+//!
+//! The sender runs on one processor, over a veth pair; a program at the other end counts in the
+//! driver, which works on the sender's processor too. The clock runs from the first packet that
+//! arrives to the last. Then all of them over frame sizes, drawn as a figure.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ringtap_sys::sched::set_affinity;
+use ringtap_testkit::Need;
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::XdpRecord;
+
+use super::Session;
+use super::figure::{self, Line};
+use super::pairs::{self, Metric, Side};
+use super::sample::Sample;
+
+/// How long each runs, about; by the rates that they reach.
+const SECONDS: u64 = 2;
+const LIMIT: Duration = Duration::from_secs(120);
+/// How often the counter is looked at.
+const LOOK: Duration = Duration::from_millis(2);
+/// No packet for so long: it was the last.
+const QUIET: Duration = Duration::from_millis(300);
+/// Packets of the file that tcpreplay sends over and over.
+const FILE_PACKETS: u64 = 1_000;
+const SMALLEST: usize = 60;
+const SIZES: [usize; 8] = [60, 124, 252, 508, 764, 1020, 1276, 1514];
+const METRICS: [Metric; 1] = [Metric {
+    name: "Mpackets/s",
+    digits: 3,
+}];
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contender {
+    Live,
+    Packet,
+    Xsk,
+    Trafgen,
+    Tcpreplay,
+}
+
+impl Contender {
+    const ALL: [Self; 5] = [
+        Self::Live,
+        Self::Packet,
+        Self::Xsk,
+        Self::Trafgen,
+        Self::Tcpreplay,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "ringtap live",
+            Self::Packet => "ringtap packet",
+            Self::Xsk => "ringtap xsk",
+            Self::Trafgen => "trafgen",
+            Self::Tcpreplay => "tcpreplay",
+        }
+    }
+
+    /// Packets a second that it may reach, for runs of about the same length.
+    const fn rate(self) -> u64 {
+        match self {
+            Self::Live => 6_000_000,
+            _ => 600_000,
+        }
+    }
+}
+
+const CASES: [(Contender, Contender); 5] = [
+    (Contender::Live, Contender::Trafgen),
+    (Contender::Live, Contender::Tcpreplay),
+    (Contender::Packet, Contender::Trafgen),
+    (Contender::Packet, Contender::Tcpreplay),
+    (Contender::Xsk, Contender::Trafgen),
+];
+
+pub(super) fn run(session: &mut Session) -> Result<(), String> {
+    let needs = [
+        Need::Root,
+        Need::Kernel(6, 3),
+        Need::Tool("trafgen"),
+        Need::Tool("tcpreplay"),
+        Need::Tool("taskset"),
+    ];
+    if let Some(reason) = needs.iter().find_map(Need::unmet) {
+        return Err(reason);
+    }
+    // All but the sender.
+    set_affinity(&[1]).map_err(|error| format!("two processors are needed: {error}"))?;
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let bench = Bench {
+        pair: VethPair::new(),
+        ringtap: session.ringtap.clone(),
+        folder: folder.path().to_owned(),
+        quick: session.quick,
+    };
+    bench.write_inputs()?;
+    for (own, peer) in CASES {
+        let case = format!("{} against {}, 60 bytes", own.name(), peer.name());
+        let (comparison, rows) =
+            pairs::run(&case, peer.name(), &METRICS, session.pairs(), |side| {
+                let who = if side == Side::Ringtap { own } else { peer };
+                Ok(vec![bench.measure(who, SMALLEST)? / 1e6])
+            })?;
+        session.record(&comparison, &rows)?;
+    }
+    sweep(session, &bench)
+}
+
+/// All of them over frame sizes: a table, the raw figures, and the figure.
+fn sweep(session: &mut Session, bench: &Bench) -> Result<(), String> {
+    let rounds = if session.quick { 1 } else { 3 };
+    let mut lines = Vec::new();
+    println!("\npackets per second over frame sizes, medians of {rounds}");
+    for who in Contender::ALL {
+        let mut points = Vec::new();
+        for size in SIZES {
+            let mut sample = Sample::default();
+            for round in 0..rounds {
+                let rate = bench.measure(who, size)?;
+                let case = format!("sweep, {size} bytes");
+                session.append(&case, round, who.name(), "packets/s", rate)?;
+                sample.push(rate);
+            }
+            points.push((size, sample.median()));
+        }
+        let shown = points.iter().map(|(_, rate)| format!("{rate:>9.0}"));
+        println!("  {:<16}{}", who.name(), shown.collect::<String>());
+        lines.push(Line {
+            name: who.name(),
+            points,
+        });
+    }
+    let path = ringtap_testkit::repository().join("bench-out/send.svg");
+    figure::draw(&path, &lines)?;
+    println!("figure: {}", path.display());
+    Ok(())
+}
+
+/// The wire and the files.
+struct Bench {
+    pair: VethPair,
+    ringtap: PathBuf,
+    folder: PathBuf,
+    quick: bool,
+}
+
+impl Bench {
+    /// For each size a configuration of trafgen and a capture file for tcpreplay.
+    fn write_inputs(&self) -> Result<(), String> {
+        for size in SIZES {
+            let frame = frame(size);
+            let bytes: Vec<_> = frame.iter().map(|byte| format!("0x{byte:02x}")).collect();
+            let text = format!("{{ {} }}\n", bytes.join(", "));
+            let mut file = ringtap_testkit::pcap::header(1).to_vec();
+            for _ in 0..FILE_PACKETS {
+                let len = u32::try_from(size).unwrap_or(u32::MAX);
+                file.extend(
+                    [0, 0, len, len]
+                        .iter()
+                        .flat_map(|word: &u32| word.to_ne_bytes()),
+                );
+                file.extend(&frame);
+            }
+            let written = std::fs::write(self.input(size, "cfg"), text)
+                .and_then(|()| std::fs::write(self.input(size, "pcap"), file));
+            written.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn input(&self, size: usize, extension: &str) -> PathBuf {
+        self.folder.join(format!("{size}.{extension}"))
+    }
+
+    /// Packets a second that arrive.
+    fn measure(&self, who: Contender, size: usize) -> Result<f64, String> {
+        let seconds = if self.quick { 1 } else { SECONDS };
+        let count = who.rate() * seconds / if self.quick { 4 } else { 1 };
+        let record = XdpRecord::on(&self.pair.right, 0).map_err(|error| error.to_string())?;
+        let mut command = self.command(who, size, count);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(Stdio::piped());
+        let explain = |error: std::io::Error| format!("{}: {error}", who.name());
+        let running = Running::start(&mut command).map_err(explain)?;
+        let rate = arriving(&record)?;
+        let output = running.wait(LIMIT).map_err(explain)?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{}: {text}", who.name()));
+        }
+        Ok(rate)
+    }
+
+    fn command(&self, who: Contender, size: usize, count: u64) -> Command {
+        let device = &self.pair.left.device;
+        let mut command = self.pair.left.namespace.command("taskset");
+        command.args(["-c", "0"]);
+        let count_text = count.to_string();
+        match who {
+            Contender::Live | Contender::Packet | Contender::Xsk => {
+                let back_end = match who {
+                    Contender::Live => "live",
+                    Contender::Packet => "packet",
+                    _ => "xsk",
+                };
+                command.arg(&self.ringtap);
+                command.args(["gen", "-i", &format!("{back_end}:{device}")]);
+                command.args(["-c", &count_text, "--size", &size.to_string()]);
+            }
+            Contender::Trafgen => {
+                command.args(["trafgen", "-o", device, "-n", &count_text, "--cpus", "1"]);
+                command.arg("-c").arg(self.input(size, "cfg"));
+            }
+            Contender::Tcpreplay => {
+                let rounds = (count / FILE_PACKETS).to_string();
+                command.args(["tcpreplay", "-q", "-i", device, "--topspeed", "-K"]);
+                command.args(["--loop", &rounds]);
+                command.arg(self.input(size, "pcap"));
+            }
+        }
+        command
+    }
+}
+
+/// Packets a second from the first to the last that arrives.
+fn arriving(record: &XdpRecord) -> Result<f64, String> {
+    let count = || record.count().map_err(|error| error.to_string());
+    let begin = Instant::now();
+    while count()? == 0 {
+        if begin.elapsed() > LIMIT {
+            return Err("no packet came".to_owned());
+        }
+        std::thread::sleep(LOOK);
+    }
+    let (first, first_at) = (count()?, Instant::now());
+    let (mut last, mut last_at) = (first, first_at);
+    while last_at.elapsed() < QUIET {
+        std::thread::sleep(LOOK);
+        let now = count()?;
+        if now != last {
+            (last, last_at) = (now, Instant::now());
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "some millions")]
+    let packets = (last - first) as f64;
+    Ok(packets / (last_at - first_at).as_secs_f64())
+}
+
+/// A datagram of so many bytes.
+fn frame(size: usize) -> Vec<u8> {
+    let be = |value: usize| u16::try_from(value).unwrap_or(u16::MAX).to_be_bytes();
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
+    frame.extend(be(size - 14));
+    frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 198, 18, 0, 1, 198, 19, 0, 1]);
+    frame.extend([0xc0, 0, 0, 9]);
+    frame.extend(be(size - 34));
+    frame.resize(size, 0);
+    frame
+}
