@@ -8,7 +8,7 @@ use std::time::Duration;
 use ringtap_testkit::netns::{Namespace, Veth};
 use ringtap_testkit::{Need, Test, test};
 
-use crate::library::{Library, crate_folder, difference, run, text_of};
+use crate::library::{self, Library, crate_folder, difference, run, text_of};
 
 /// Each program and what it is about stands in its first lines.
 const PROGRAMS: [&str; 12] = [
@@ -25,6 +25,9 @@ const PROGRAMS: [&str; 12] = [
     "states",
     "threads",
 ];
+
+/// Programs of what Debian's library has not: their text is in the file of that name, `.expected`.
+const OWN_PROGRAMS: [&str; 1] = ["ext"];
 
 /// AddressSanitizer takes the unwinding of a cancelled thread's stack for an error, on Debian's library
 /// too.
@@ -51,7 +54,26 @@ enum Way {
 
 pub(crate) fn tests() -> Vec<Test> {
     let one = |name: &'static str| test(format!("c::{name}"), &NEEDS, move || compare(name));
-    PROGRAMS.into_iter().map(one).collect()
+    let own = |name: &'static str| test(format!("c::{name}"), &NEEDS, move || as_expected(name));
+    let shared = PROGRAMS.into_iter().map(one);
+    shared.chain(OWN_PROGRAMS.into_iter().map(own)).collect()
+}
+
+/// Runs a program in every way on the library that is tested.
+fn as_expected(name: &'static str) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let path = crate_folder().join(format!("tests/c/{name}.expected"));
+    let expected = std::fs::read_to_string(&path);
+    let expected = expected.map_err(|error| format!("{}: {error}", path.display()))?;
+    for way in [Way::Plain, Way::Valgrind, Way::AddressSanitizer] {
+        let seen = observe(name, folder.path(), way, Library::Ringtap)?;
+        if let Some(difference) = difference(&expected, &seen) {
+            return Err(format!(
+                "{name}, {way:?}: what is expected stands first:\n{difference}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn compare(name: &'static str) -> Result<(), String> {
@@ -85,8 +107,10 @@ fn observe(name: &str, folder: &Path, way: Way, library: Library) -> Result<Stri
         Way::Valgrind => {
             let mut command = namespace.command("valgrind");
             command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
+            let suppressions = crate_folder().join("tests/c/valgrind.supp");
             command
-                .args(["--errors-for-leak-kinds=definite"])
+                .arg("--errors-for-leak-kinds=definite")
+                .arg(format!("--suppressions={}", suppressions.display()))
                 .arg(program);
             command
         }
@@ -132,7 +156,11 @@ fn compiled(name: &str, folder: &Path, sanitized: bool) -> PathBuf {
     }
     let source = crate_folder().join("tests/c").join(format!("{name}.c"));
     compiler.arg("-I").arg(crate_folder().join("include"));
-    compiler.arg(source).arg("-o").arg(&program).arg("-lpcap");
+    compiler.arg(source).arg("-o").arg(&program);
+    if OWN_PROGRAMS.contains(&name) {
+        compiler.arg("-L").arg(library::folder());
+    }
+    compiler.arg("-lpcap");
     text_of(&mut compiler);
     program
 }
