@@ -41,7 +41,8 @@ impl Wheel {
     pub(crate) fn go_on(&mut self, by_ns: u64) -> bool {
         // A step beyond a whole turn is as good as any greater one.
         const MOST: u64 = ((LISTS as u64) + 1) << STEP_SHIFT;
-        self.now_ns += by_ns.min(MOST);
+        // Captures whose time goes back and forth may well use up all of it, in 584 years.
+        self.now_ns = self.now_ns.saturating_add(by_ns.min(MOST));
         self.now_ns >> STEP_SHIFT > self.step
     }
 
