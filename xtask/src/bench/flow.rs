@@ -119,19 +119,11 @@ impl Program<'_> {
                 command.arg(file);
             }
             Self::Softflowd(collector) => {
-                // All of its control socket, pid file and daemon are turned off.
-                command.args([
-                    "softflowd",
-                    "-d",
-                    "-6",
-                    "-v",
-                    "9",
-                    "-c",
-                    "none",
-                    "-m",
-                    CACHE,
-                ]);
-                command.args(["-p", "/dev/null", "-n", collector, "-t", "maxlife=300"]);
+                // No daemon and no control socket; it removes its pid file when it ends.
+                command.args(["softflowd", "-d", "-6", "-v", "9", "-c", "none"]);
+                command.arg("-p").arg(file.with_extension("pid"));
+                command.args(["-m", CACHE, "-n", collector]);
+                command.args(["-t", &format!("maxlife={ACTIVE}")]);
                 for name in ["general", "tcp", "tcp.rst", "tcp.fin", "udp", "icmp"] {
                     command.args(["-t", &format!("{name}={INACTIVE}")]);
                 }
