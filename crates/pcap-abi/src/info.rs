@@ -187,7 +187,10 @@ export! {
     /// A descriptor that is readable when there are packets, else -1.
     fn pcap_get_selectable_fd(handle: Option<&Pcap>) -> c_int {
         match handle.and_then(|handle| handle.opened.get()) {
-            Some(Opened { kind: Kind::Live(live), .. }) => live.selectable,
+            Some(Opened { kind: Kind::Live(live), .. }) => match handle {
+                Some(handle) => live.make_selectable(handle),
+                None => -1,
+            },
             Some(Opened { kind: Kind::Offline(file), .. }) => file.stream.number(),
             Some(Opened { kind: Kind::Dead, .. }) => 0,
             None => -1,
@@ -198,8 +201,8 @@ export! {
     /// where that need not be.
     fn pcap_get_required_select_timeout(handle: Option<&Pcap>) -> *const libc::timeval {
         match handle.and_then(Pcap::live) {
-            Some(live) => live.select_timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
-            None => std::ptr::null(),
+            Some(live) if live.selectable() < 0 => live.select_timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
+            _ => std::ptr::null(),
         }
     } else std::ptr::null();
 

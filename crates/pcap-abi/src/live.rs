@@ -1,6 +1,7 @@
 //! Live captures as handles: `pcap_activate`, `pcap_open_live`, and what concerns them alone.
 
 use std::ffi::{c_int, c_uint};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(crate) struct Live {
     pub(crate) buffer: c_int,
     pub(crate) descriptor: c_int,
     /// The descriptor for select(2), or -1.
-    pub(crate) selectable: c_int,
+    selectable: AtomicI32,
     /// How long to wait for that one at most.
     pub(crate) select_timeout: Option<libc::timeval>,
     /// Whether reading ends with the time-out, as in WinPcap; else it waits until packets come, as
@@ -46,6 +47,26 @@ pub(crate) struct Live {
     pub(crate) options: Mutex<CaptureOptions>,
     /// The engine's name.
     pub(crate) engine: &'static str,
+}
+
+impl Live {
+    /// The descriptor for select(2), or -1 where there is none, or where it was not asked for.
+    pub(crate) fn selectable(&self) -> c_int {
+        self.selectable.load(Ordering::Acquire)
+    }
+
+    /// The same, asked for.
+    pub(crate) fn make_selectable(&self, handle: &Pcap) -> c_int {
+        if self.selectable() < 0
+            && let Some(mut guard) = handle.try_reading()
+            && let Some(reading) = &mut *guard
+        {
+            reading.set_aside(None);
+            let made = reading.lent.source().pollable().ok().flatten();
+            self.selectable.store(made.unwrap_or(-1), Ordering::Release);
+        }
+        self.selectable()
+    }
 }
 
 /// `PCAP_TSTAMP_*`.
@@ -150,8 +171,7 @@ fn start(
     if dlt == COOKED_V2 && source.set_link_type(LinkType::LINUX_SLL).is_ok() {
         dlt = COOKED_V1;
     }
-    // The descriptor of a tap rings for who asks without a wait; who selects and then waits, as
-    // programs of libpcap do, is given a time-out for its select instead.
+    // A tap that is polled rings for every packet; it is only asked for what a program asks for.
     let pollable = match source.describe().engine {
         "packet" => source.pollable().map_err(|error| refusal(&error))?,
         _ => None,
@@ -164,7 +184,7 @@ fn start(
             c_int::try_from(memory.block_size).unwrap_or(c_int::MAX)
         }),
         descriptor: pollable.unwrap_or(-1),
-        selectable: pollable.unwrap_or(-1),
+        selectable: AtomicI32::new(pollable.unwrap_or(-1)),
         select_timeout: pollable.is_none().then(|| timeval(timeout)),
         returns_on_timeout: settings.returns_on_timeout && options.wait != Some(LONG),
         device,

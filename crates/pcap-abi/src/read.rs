@@ -269,7 +269,7 @@ enum Advance {
 fn advance(handle: &Pcap, opened: &Opened, reading: &mut Reading, may_wait: bool) -> Advance {
     let is_file = matches!(opened.kind, Kind::Offline(_));
     // Waiting is done elsewhere, where there is a descriptor for it.
-    let wait = may_wait && handle.live().is_none_or(|live| live.selectable < 0);
+    let wait = may_wait && handle.live().is_none_or(|live| live.selectable() < 0);
     // Until packets came, an advance in a file may start the thread that reads ahead.
     let advanced = if is_file && !reading.started {
         without_signals(|| reading.lent.advance(wait))
@@ -313,8 +313,8 @@ fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mod
     let waker = reading.waker.as_fd().as_raw_fd();
     Some(End::Waiting(Wait {
         // What has no descriptor has waited; but a cancelled thread is to end.
-        descriptors: [live.selectable, waker],
-        limit: match live.selectable {
+        descriptors: [live.selectable(), waker],
+        limit: match live.selectable() {
             0.. => reading.lent.source().recheck(),
             _ => Some(Duration::ZERO),
         },

@@ -102,8 +102,10 @@ export! {
     fn pcap_getevent(handle: Option<&Pcap>) -> c_int {
         let Some(handle) = handle else { return code::ERROR };
         match handle.live() {
-            Some(live) if live.selectable >= 0 => live.selectable,
-            Some(_) => handle.fail("This engine has no descriptor for its packets"),
+            Some(live) => match live.make_selectable(handle) {
+                descriptor @ 0.. => descriptor,
+                _ => handle.fail("This engine has no descriptor for its packets"),
+            },
             None => handle.fail(NOT_LIVE),
         }
     } else code::ERROR;

@@ -166,7 +166,7 @@ fn compiled(name: &str, folder: &Path, sanitized: bool) -> PathBuf {
 }
 
 /// A namespace with `veth0` and `veth1` at the ends of one wire, on which nothing is said.
-fn with_a_wire() -> Namespace {
+pub(crate) fn with_a_wire() -> Namespace {
     let namespace = Namespace::new();
     let mut netlink = namespace.netlink();
     let veth = Veth::new("veth0", "veth1");

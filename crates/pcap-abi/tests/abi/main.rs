@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod c_programs;
+mod extensions;
 mod headers;
 mod library;
 mod programs;
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
         headers::tests(),
         symbols::tests(),
         c_programs::tests(),
+        extensions::tests(),
         programs::tests(),
     ];
     ringtap_testkit::suite(tests.into_iter().flatten().collect())
