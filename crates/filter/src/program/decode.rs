@@ -20,7 +20,7 @@ impl Decoded {
         let mut builder = Builder::new(insns);
         let mut at = 0;
         while at < insns.len() {
-            at = match builder.entries[at] {
+            at = match builder.places[at].entry {
                 Entry::Never => at + 1,
                 _ => builder.stretch(at),
             };
@@ -36,11 +36,19 @@ enum Entry {
     Never,
     /// Some does.
     Wanted,
-    Step(usize),
+    Step(u32),
     /// With what is done at another instruction.
-    Same(usize),
+    Same(u32),
     /// The program ends with this number.
     Return(u32),
+}
+
+/// What is known of the place of an instruction.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    entry: Entry,
+    /// The registers that are read there or later, as bits.
+    pub(super) live: u32,
 }
 
 /// Where a step leads: to the one after it, or to instructions.
@@ -52,8 +60,7 @@ enum Way {
 
 struct Builder<'a> {
     insns: &'a [Insn],
-    live: Vec<u32>,
-    entries: Vec<Entry>,
+    places: Vec<Place>,
     steps: Vec<Step>,
     ways: Vec<Way>,
     /// The first step of the stretch.
@@ -61,8 +68,12 @@ struct Builder<'a> {
     constants: Vec<[u32; GROUP]>,
     /// For each register, one that has the same value: perhaps itself.
     same: [u8; reg::COUNT],
-    /// For each register, its value if that is known.
-    known: [Option<u32>; reg::COUNT],
+    /// The registers of which that is another one, as bits.
+    copies: u32,
+    /// For each register of which that is known, its value.
+    values: [u32; reg::COUNT],
+    /// Those registers, as bits.
+    known: u32,
 }
 
 const ITSELF: [u8; reg::COUNT] = {
@@ -77,25 +88,31 @@ const ITSELF: [u8; reg::COUNT] = {
 
 impl<'a> Builder<'a> {
     fn new(insns: &'a [Insn]) -> Self {
-        let mut entries = vec![Entry::Never; insns.len()];
-        entries[0] = Entry::Wanted;
+        let unknown = Place {
+            entry: Entry::Never,
+            live: 0,
+        };
+        let mut places = vec![unknown; insns.len()];
+        places[0].entry = Entry::Wanted;
         let mut has_loop = false;
         for (at, insn) in insns.iter().enumerate() {
             if let Some(target) = loop_target(insn, at) {
                 has_loop = true;
-                entries[target] = Entry::Wanted;
+                places[target].entry = Entry::Wanted;
             }
         }
+        before_each(insns, has_loop, &mut places);
         Self {
             insns,
-            live: before_each(insns, has_loop),
-            entries,
+            places,
             steps: Vec::with_capacity(insns.len()),
             ways: Vec::with_capacity(insns.len()),
             begin: 0,
             constants: Vec::new(),
             same: ITSELF,
-            known: [None; reg::COUNT],
+            copies: 0,
+            values: [0; reg::COUNT],
+            known: 0,
         }
     }
 
@@ -103,8 +120,10 @@ impl<'a> Builder<'a> {
     /// comes behind them.
     fn stretch(&mut self, first: usize) -> usize {
         self.begin = self.steps.len();
-        self.same = ITSELF;
-        self.known = [None; reg::COUNT];
+        if self.copies != 0 {
+            self.same = ITSELF;
+        }
+        (self.copies, self.known) = (0, 0);
         let mut at = first;
         loop {
             let insn = self.insns[at];
@@ -115,7 +134,7 @@ impl<'a> Builder<'a> {
             }
             self.straight(&insn);
             at += 1;
-            if !matches!(self.entries[at], Entry::Never) {
+            if !matches!(self.places[at].entry, Entry::Never) {
                 self.lead(first, at, at);
                 return at;
             }
@@ -138,9 +157,9 @@ impl<'a> Builder<'a> {
 
     /// The register to read for one, and what to add to it.
     fn operand(&self, register: u8) -> (u8, u32) {
-        match self.known[usize::from(register)] {
-            Some(number) => (reg::ZERO, number),
-            None => (self.same[usize::from(register)], 0),
+        match self.known & bit(register) {
+            0 => (self.same[usize::from(register)], 0),
+            _ => (reg::ZERO, self.values[usize::from(register)]),
         }
     }
 
@@ -152,13 +171,22 @@ impl<'a> Builder<'a> {
 
     /// What was known of a register holds no longer.
     fn wrote(&mut self, register: u8) {
-        for (at, same) in self.same.iter_mut().enumerate() {
-            if *same == register {
-                *same = ITSELF[at];
+        if self.copies != 0 {
+            for (at, same) in self.same.iter_mut().enumerate() {
+                if *same == register {
+                    *same = ITSELF[at];
+                    self.copies &= !(1 << at);
+                }
             }
+            self.same[usize::from(register)] = register;
+            self.copies &= !bit(register);
         }
-        self.same[usize::from(register)] = register;
-        self.known[usize::from(register)] = None;
+        self.known &= !bit(register);
+    }
+
+    fn is(&mut self, register: u8, value: u32) {
+        self.values[usize::from(register)] = value;
+        self.known |= bit(register);
     }
 
     fn copy(&mut self, to: u8, from: u8) {
@@ -166,11 +194,13 @@ impl<'a> Builder<'a> {
         if left == to && k == 0 {
             return;
         }
-        let known = self.known[usize::from(from)];
+        let is_known = self.known & bit(from) != 0;
         self.push(Step::sum(to, left, reg::ZERO, k));
-        self.known[usize::from(to)] = known;
-        if known.is_none() {
+        if is_known {
+            self.is(to, k);
+        } else {
             self.same[usize::from(to)] = left;
+            self.copies |= bit(to);
         }
     }
 
@@ -187,7 +217,7 @@ impl<'a> Builder<'a> {
         let step = match code & 0xe0 {
             op::IMM => {
                 self.push(Step::sum(to, reg::ZERO, reg::ZERO, k));
-                self.known[usize::from(to)] = Some(k);
+                self.is(to, k);
                 return;
             }
             op::LEN => return self.copy(to, reg::LEN),
@@ -301,12 +331,12 @@ impl<'a> Builder<'a> {
                 return self.lead(first, at, at);
             }
             if self.steps.len() == self.begin {
-                self.entries[first] = Entry::Return(insn.k);
+                self.places[first].entry = Entry::Return(insn.k);
                 return;
             }
             // Behind other steps: the return is a place of its own.
             self.lead(first, at, at);
-            self.entries[at] = Entry::Return(insn.k);
+            self.places[at].entry = Entry::Return(insn.k);
         } else if let Some(target) = loop_target(insn, at) {
             let step = Step::compute(Op::Back, reg::NOWHERE, reg::ZERO, reg::ZERO, 0);
             self.push(step);
@@ -321,8 +351,8 @@ impl<'a> Builder<'a> {
     }
 
     fn want(&mut self, target: usize) {
-        if let Entry::Never = self.entries[target] {
-            self.entries[target] = Entry::Wanted;
+        if let Entry::Never = self.places[target].entry {
+            self.places[target].entry = Entry::Wanted;
         }
     }
 
@@ -357,7 +387,7 @@ impl<'a> Builder<'a> {
             return self.lead(first, no, no);
         };
         if insn.code & 0xf0 == op::JSET {
-            let read_later = (self.live[yes] | self.live[no]) & bit(reg::A) != 0;
+            let read_later = (self.places[yes].live | self.places[no].live) & bit(reg::A) != 0;
             if read_later || self.source().is_none() {
                 let (left, more) = self.operand(reg::A);
                 let to = if read_later { reg::NOWHERE } else { reg::A };
@@ -462,16 +492,16 @@ impl<'a> Builder<'a> {
     /// taken out of it.
     fn lead(&mut self, first: usize, yes: usize, no: usize) {
         if self.steps.len() > self.begin {
-            self.tidy(self.live[yes] | self.live[no]);
+            self.tidy(self.places[yes].live | self.places[no].live);
         }
         if self.steps.len() == self.begin {
-            self.entries[first] = Entry::Same(yes);
+            self.places[first].entry = Entry::Same(number(yes));
             return;
         }
         if let Some(way) = self.ways.last_mut() {
             *way = Way::To(yes, no);
         }
-        self.entries[first] = Entry::Step(self.begin);
+        self.places[first].entry = Entry::Step(number(self.begin));
     }
 
     /// Takes out of the stretch what nothing reads; `live` is read behind it.
@@ -498,14 +528,16 @@ impl<'a> Builder<'a> {
             kept -= 1;
             self.steps[kept] = step;
         }
-        self.steps.drain(self.begin..kept);
-        self.ways.truncate(self.steps.len());
+        if kept > self.begin {
+            self.steps.drain(self.begin..kept);
+            self.ways.truncate(self.steps.len());
+        }
     }
 
     /// Where the way leads that begins at an instruction, once [`settle`](Self::settle) was there.
     fn end_of(&self, at: usize) -> End {
-        match self.entries[at] {
-            Entry::Step(place) => End::Step(place),
+        match self.places[at].entry {
+            Entry::Step(place) => End::Step(place as usize),
             Entry::Return(number) => End::Return(number),
             Entry::Same(_) | Entry::Never | Entry::Wanted => End::Return(0),
         }
@@ -513,9 +545,9 @@ impl<'a> Builder<'a> {
 
     /// Makes each entry that is the same as a later one what that is.
     fn settle(&mut self) {
-        for at in (0..self.entries.len()).rev() {
-            if let Entry::Same(other) = self.entries[at] {
-                self.entries[at] = self.entries[other];
+        for at in (0..self.places.len()).rev() {
+            if let Entry::Same(other) = self.places[at].entry {
+                self.places[at].entry = self.places[other as usize].entry;
             }
         }
     }
@@ -537,8 +569,8 @@ impl<'a> Builder<'a> {
         let steps = layout.finish();
         Decoded {
             uses_memory: steps.iter().any(|step| step.to >= reg::MEMORY),
-            steps: steps.into_boxed_slice(),
-            constants: self.constants.into_boxed_slice(),
+            steps,
+            constants: self.constants,
         }
     }
 }

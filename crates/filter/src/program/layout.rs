@@ -2,7 +2,7 @@
 //! processor need not wait for the number of the next one.
 
 use super::range::Range;
-use super::step::{Step, does};
+use super::step::{Shape, Step, does};
 
 /// What a way comes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,11 +16,12 @@ pub(super) struct Layout {
     steps: Vec<Step>,
     /// For each of the builder's steps.
     places: Vec<u32>,
-    /// Steps that lead to one that may have no place yet.
-    open: Vec<(usize, End)>,
-    /// Where numbers are returned.
-    returns: Vec<(u32, u32)>,
+    /// What is returned behind the last step.
+    returns: Vec<u32>,
 }
+
+/// Until all steps have a place, [`Step::yes`] names one of the builder's, or with this bit a return.
+const RETURN: u32 = 1 << 31;
 
 impl Layout {
     /// For so many steps.
@@ -28,8 +29,7 @@ impl Layout {
         Self {
             steps: Vec::with_capacity(count + count / 2 + 2),
             places: Vec::with_capacity(count),
-            open: Vec::with_capacity(count),
-            returns: Vec::new(),
+            returns: Vec::with_capacity(2),
         }
     }
 
@@ -52,15 +52,14 @@ impl Layout {
             step = joined;
         }
         self.places.push(number(self.steps.len()));
-        if let Some((yes, _)) = ends
-            && step.tests()
-        {
-            self.open.push((self.steps.len(), yes));
-        }
+        let Some((yes, no)) = ends else {
+            self.steps.push(step);
+            return;
+        };
+        let otherwise = if step.tests() { no } else { yes };
+        step.yes = self.name(yes);
         self.steps.push(step);
-        if let Some((yes, no)) = ends {
-            self.lead(Some(at), if step.tests() { no } else { yes });
-        }
+        self.lead(Some(at), otherwise);
     }
 
     /// Lays what leads from the step `at`, or from the beginning, to an end.
@@ -68,38 +67,43 @@ impl Layout {
         match end {
             End::Step(place) if place == at.map_or(0, |at| at + 1) => {}
             End::Step(_) => {
-                self.open.push((self.steps.len(), end));
-                self.steps.push(Step::jump());
+                let mut jump = Step::jump();
+                jump.yes = self.name(end);
+                self.steps.push(jump);
             }
-            End::Return(number) => {
-                self.returning(number);
-            }
+            End::Return(number) => self.steps.push(Step::returns(number)),
         }
     }
 
-    /// Lays a return; its place.
-    fn returning(&mut self, of: u32) -> u32 {
-        let place = number(self.steps.len());
-        self.returns.push((of, place));
-        self.steps.push(Step::returns(of));
-        place
+    fn name(&mut self, end: End) -> u32 {
+        // Programs return few numbers.
+        const LOOKED_AT: usize = 8;
+        match end {
+            End::Step(step) => number(step),
+            End::Return(of) => {
+                let mut known = self.returns.iter().enumerate().rev().take(LOOKED_AT);
+                let known = known.find(|(_, number)| **number == of).map(|(at, _)| at);
+                let at = known.unwrap_or_else(|| {
+                    self.returns.push(of);
+                    self.returns.len() - 1
+                });
+                number(at) | RETURN
+            }
+        }
     }
 
     pub(super) fn finish(mut self) -> Vec<Step> {
-        // Programs return few numbers.
-        const LOOKED_AT: usize = 8;
-        for (at, end) in std::mem::take(&mut self.open) {
-            self.steps[at].yes = match end {
-                End::Step(step) => self.places[step],
-                End::Return(number) => {
-                    let mut known = self.returns.iter().rev().take(LOOKED_AT);
-                    match known.find(|(of, _)| *of == number) {
-                        Some(&(_, place)) => place,
-                        None => self.returning(number),
-                    }
-                }
-            };
+        let end = number(self.steps.len());
+        for step in &mut self.steps {
+            if step.tests() || step.shape == Shape::Jump {
+                step.yes = match step.yes & RETURN {
+                    0 => self.places[step.yes as usize],
+                    _ => end + (step.yes & !RETURN),
+                };
+            }
         }
+        self.steps
+            .extend(self.returns.iter().map(|&of| Step::returns(of)));
         self.steps
     }
 }

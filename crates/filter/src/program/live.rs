@@ -1,6 +1,7 @@
 //! Which registers are read later, for every instruction of a program.
 
 use super::Insn;
+use super::decode::Place;
 use super::opcode as op;
 use super::step::{bit, reg};
 
@@ -13,15 +14,17 @@ pub(super) fn word(k: u32) -> u8 {
     reg::MEMORY + k.to_le_bytes()[0]
 }
 
-/// For each instruction, the registers whose values at its beginning are read by it or later. Where
-/// jumps lead backwards, all are said to be.
-pub(super) fn before_each(insns: &[Insn], has_loop: bool) -> Vec<u32> {
+/// For each instruction, says of which registers the values at its beginning are read by it or later.
+/// Where jumps lead backwards, all are said to be.
+pub(super) fn before_each(insns: &[Insn], has_loop: bool, places: &mut [Place]) {
     if has_loop {
-        return vec![EVERYTHING; insns.len()];
+        for place in places {
+            place.live = EVERYTHING;
+        }
+        return;
     }
-    let mut live = vec![0; insns.len()];
     for (at, insn) in insns.iter().enumerate().rev() {
-        let after = |distance: usize| live.get(at + 1 + distance).copied().unwrap_or(0);
+        let after = |distance: usize| places.get(at + 1 + distance).map_or(0, |place| place.live);
         let later = match (insn.code & 7, insn.code & 0xf0) {
             (op::RET, _) => 0,
             (op::JMP, op::JA) => after(insn.k as usize),
@@ -29,9 +32,8 @@ pub(super) fn before_each(insns: &[Insn], has_loop: bool) -> Vec<u32> {
             _ => after(0),
         };
         let (reads, writes) = effect(insn);
-        live[at] = later & !writes | reads;
+        places[at].live = later & !writes | reads;
     }
-    live
 }
 
 /// What an instruction reads and writes.

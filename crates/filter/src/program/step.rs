@@ -349,9 +349,9 @@ pub(super) const fn bit(register: u8) -> u32 {
 /// The executable form of a valid program.
 #[derive(Clone, Debug)]
 pub(super) struct Decoded {
-    pub(super) steps: Box<[Step]>,
+    pub(super) steps: Vec<Step>,
     /// The constants of [`does::TEST_LIST`]. In the last group of a list, some come several times.
-    pub(super) constants: Box<[[u32; GROUP]]>,
+    pub(super) constants: Vec<[u32; GROUP]>,
     /// Whether the program has scratch memory at all.
     pub(super) uses_memory: bool,
 }

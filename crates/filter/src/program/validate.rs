@@ -172,6 +172,11 @@ pub(super) fn loop_target(insn: &Insn, at: usize) -> Option<usize> {
 /// of stored words per instruction decides it: where a jump leads backwards, at least the words must
 /// be stored that were when its target was passed.
 fn check_scratch(insns: &[Insn]) -> Result<(), InvalidProgram> {
+    let loads =
+        |insn: &Insn| matches!(insn.code & 7, op::LD | op::LDX) && insn.code & 0xe0 == op::MEM;
+    if !insns.iter().any(loads) {
+        return Ok(());
+    }
     let mut at_entry = vec![u16::MAX; insns.len()];
     at_entry[0] = 0;
     for (at, insn) in insns.iter().enumerate() {
