@@ -51,18 +51,10 @@ pub(super) struct Place {
     pub(super) live: u32,
 }
 
-/// Where a step leads: to the one after it, or to instructions.
-#[derive(Clone, Copy)]
-enum Way {
-    On,
-    To(usize, usize),
-}
-
 struct Builder<'a> {
     insns: &'a [Insn],
     places: Vec<Place>,
     steps: Vec<Step>,
-    ways: Vec<Way>,
     /// The first step of the stretch.
     begin: usize,
     constants: Vec<[u32; GROUP]>,
@@ -106,7 +98,6 @@ impl<'a> Builder<'a> {
             insns,
             places,
             steps: Vec::with_capacity(insns.len()),
-            ways: Vec::with_capacity(insns.len()),
             begin: 0,
             constants: Vec::new(),
             same: ITSELF,
@@ -165,7 +156,6 @@ impl<'a> Builder<'a> {
 
     fn push(&mut self, step: Step) {
         self.steps.push(step);
-        self.ways.push(Way::On);
         self.wrote(step.to);
     }
 
@@ -498,8 +488,11 @@ impl<'a> Builder<'a> {
             self.places[first].entry = Entry::Same(number(yes));
             return;
         }
-        if let Some(way) = self.ways.last_mut() {
-            *way = Way::To(yes, no);
+        if let Some(step) = self.steps.last_mut() {
+            step.is_last = true;
+            step.yes = number(yes);
+            // Programs are no longer than 16 bits count.
+            step.header = u16::try_from(no).unwrap_or(u16::MAX);
         }
         self.places[first].entry = Entry::Step(number(self.begin));
     }
@@ -530,7 +523,6 @@ impl<'a> Builder<'a> {
         }
         if kept > self.begin {
             self.steps.drain(self.begin..kept);
-            self.ways.truncate(self.steps.len());
         }
     }
 
@@ -556,17 +548,21 @@ impl<'a> Builder<'a> {
     /// has its place elsewhere, a jump to it, or the return that it comes to.
     fn finish(mut self) -> Decoded {
         self.settle();
-        let mut layout = Layout::new(self.steps.len());
+        let mut steps = std::mem::take(&mut self.steps);
+        let mut layout = Layout::new(steps.len());
         layout.lead(None, self.end_of(0));
-        for (at, (&step, way)) in self.steps.iter().zip(&self.ways).enumerate() {
-            let follows = at > 0 && matches!(self.ways[at - 1], Way::On);
-            let ends = match *way {
-                Way::On => None,
-                Way::To(yes, no) => Some((self.end_of(yes), self.end_of(no))),
-            };
-            layout.lay(at, step, follows, ends);
+        let mut follows = false;
+        for (at, step) in steps.iter_mut().enumerate() {
+            let ends = step.is_last.then(|| {
+                let ends = [step.yes as usize, step.header.into()];
+                ends.map(|at| self.end_of(at))
+            });
+            let place = layout.lay(at, *step, follows, ends);
+            follows = !step.is_last;
+            // From here on that is what is needed of it.
+            step.yes = place;
         }
-        let steps = layout.finish();
+        let steps = layout.finish(&steps);
         Decoded {
             uses_memory: steps.iter().any(|step| step.to >= reg::MEMORY),
             steps,

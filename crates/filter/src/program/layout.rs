@@ -14,11 +14,13 @@ pub(super) enum End {
 /// Steps at their final places.
 pub(super) struct Layout {
     steps: Vec<Step>,
-    /// For each of the builder's steps.
-    places: Vec<u32>,
-    /// What is returned behind the last step.
-    returns: Vec<u32>,
+    /// What is returned behind the last step: few different numbers, as a rule.
+    returns: [u32; FEW],
+    few: usize,
+    more: Vec<u32>,
 }
+
+const FEW: usize = 4;
 
 /// Until all steps have a place, [`Step::yes`] names one of the builder's, or with this bit a return.
 const RETURN: u32 = 1 << 31;
@@ -28,17 +30,25 @@ impl Layout {
     pub(super) fn new(count: usize) -> Self {
         Self {
             steps: Vec::with_capacity(count + count / 2 + 2),
-            places: Vec::with_capacity(count),
-            returns: Vec::with_capacity(2),
+            returns: [0; FEW],
+            few: 0,
+            more: Vec::new(),
         }
     }
 
     /// Lays a step, and what comes where its test is not true; `follows` if only the step before
-    /// leads to it.
-    pub(super) fn lay(&mut self, at: usize, step: Step, follows: bool, ends: Option<(End, End)>) {
+    /// leads to it. Its place.
+    pub(super) fn lay(
+        &mut self,
+        at: usize,
+        step: Step,
+        follows: bool,
+        ends: Option<[End; 2]>,
+    ) -> u32 {
         let mut step = step;
         let mut ends = ends;
-        if let Some((yes, no)) = &mut ends
+        step.header = 0;
+        if let Some([yes, no]) = &mut ends
             && step.tests()
             && *yes == End::Step(at + 1)
             && step.invert()
@@ -51,15 +61,16 @@ impl Layout {
             self.steps.pop();
             step = joined;
         }
-        self.places.push(number(self.steps.len()));
-        let Some((yes, no)) = ends else {
+        let place = number(self.steps.len());
+        if let Some([yes, no]) = ends {
+            let otherwise = if step.tests() { no } else { yes };
+            step.yes = self.name(yes);
             self.steps.push(step);
-            return;
-        };
-        let otherwise = if step.tests() { no } else { yes };
-        step.yes = self.name(yes);
-        self.steps.push(step);
-        self.lead(Some(at), otherwise);
+            self.lead(Some(at), otherwise);
+        } else {
+            self.steps.push(step);
+        }
+        place
     }
 
     /// Lays what leads from the step `at`, or from the beginning, to an end.
@@ -76,34 +87,38 @@ impl Layout {
     }
 
     fn name(&mut self, end: End) -> u32 {
-        // Programs return few numbers.
-        const LOOKED_AT: usize = 8;
         match end {
             End::Step(step) => number(step),
             End::Return(of) => {
-                let mut known = self.returns.iter().enumerate().rev().take(LOOKED_AT);
-                let known = known.find(|(_, number)| **number == of).map(|(at, _)| at);
+                let known = self.returns[..self.few].iter().position(|&n| n == of);
                 let at = known.unwrap_or_else(|| {
-                    self.returns.push(of);
-                    self.returns.len() - 1
+                    if let Some(next) = self.returns.get_mut(self.few) {
+                        *next = of;
+                        self.few += 1;
+                        self.few - 1
+                    } else {
+                        self.more.push(of);
+                        FEW + self.more.len() - 1
+                    }
                 });
                 number(at) | RETURN
             }
         }
     }
 
-    pub(super) fn finish(mut self) -> Vec<Step> {
+    /// All steps, given those of the builder, in which [`Step::yes`] is the place.
+    pub(super) fn finish(mut self, built: &[Step]) -> Vec<Step> {
         let end = number(self.steps.len());
         for step in &mut self.steps {
             if step.tests() || step.shape == Shape::Jump {
                 step.yes = match step.yes & RETURN {
-                    0 => self.places[step.yes as usize],
+                    0 => built[step.yes as usize].yes,
                     _ => end + (step.yes & !RETURN),
                 };
             }
         }
-        self.steps
-            .extend(self.returns.iter().map(|&of| Step::returns(of)));
+        let returns = self.returns[..self.few].iter().chain(&self.more);
+        self.steps.extend(returns.map(|&of| Step::returns(of)));
         self.steps
     }
 }

@@ -141,10 +141,13 @@ pub(super) struct Step {
     pub(super) to: u8,
     pub(super) from: u32,
     pub(super) width: u32,
-    /// A step, counted from the first.
+    /// A step, counted from the first; before steps are laid out, the instruction where it goes on.
     pub(super) yes: u32,
-    /// Where an IPv4 header is whose length is looked for first.
+    /// Where an IPv4 header is whose length is looked for first; before steps are laid out, the
+    /// instruction where it goes on if its test is not true.
     pub(super) header: u16,
+    /// Whether it is the last of a stretch of instructions.
+    pub(super) is_last: bool,
 }
 
 impl Step {
@@ -165,6 +168,7 @@ impl Step {
             width: 0,
             yes: 0,
             header: 0,
+            is_last: false,
         }
     }
 
