@@ -83,8 +83,7 @@ impl Metadata for Ancillary {
 }
 
 impl Decoded {
-    // Into the caller's loop, which then looks up once what is the same for all packets.
-    #[inline(always)]
+    #[inline]
     pub(super) fn run(&self, data: &[u8], len: u32) -> u32 {
         // Clearing memory that is not used would be a good part of a short program's time.
         let accepted = match self.uses_memory {

@@ -140,7 +140,7 @@ impl Program {
     /// zero and an ancillary load reject the packet; an indirect offset does not wrap around; a
     /// shift by 32 or more (by X) gives 0. A program that jumps backwards more than [`MAX_ROUNDS`]
     /// times rejects the packet.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn run(&self, data: &[u8], len: u32) -> u32 {
         self.decoded.run(data, len)
