@@ -293,9 +293,6 @@ export! {
     /// Writes a packet; a callback of `pcap_loop`.
     fn pcap_dump(dumper: *mut c_uchar, header: Option<&PacketHeader>, data: *const c_uchar) {
         let (Some(stream), Some(header)) = (Stream::of(dumper.cast()), header) else { return };
-        if stream.has_failed() {
-            return;
-        }
         let data = if data.is_null() || header.caplen == 0 {
             &[]
         } else {

@@ -14,6 +14,7 @@ unsafe extern "C" {
     static stderr: *mut FILE;
     fn flockfile(stream: *mut FILE);
     fn funlockfile(stream: *mut FILE);
+    fn ferror_unlocked(stream: *mut FILE) -> c_int;
     fn fwrite_unlocked(data: *const c_void, size: usize, count: usize, stream: *mut FILE) -> usize;
 }
 
@@ -31,12 +32,17 @@ unsafe impl Send for Stream {}
 unsafe impl Sync for Stream {}
 
 /// The beginning of glibc's `struct _IO_FILE`, which programs are compiled against
-/// (bits/types/struct_FILE.h): what was read and not yet taken.
+/// (bits/types/struct_FILE.h; bits/stdio.h puts characters so): what was read and not yet taken, and
+/// the room for what is written.
 #[repr(C)]
 struct Buffered {
     flags: c_int,
     read_next: *const u8,
     read_end: *const u8,
+    read_base: *const u8,
+    write_base: *const u8,
+    write_next: *mut u8,
+    write_end: *mut u8,
 }
 
 /// Prints to the standard output, after what the program has printed.
@@ -158,31 +164,52 @@ impl Stream {
         }
     }
 
-    /// Writes two pieces, nothing between them.
+    /// Writes two pieces, nothing between them; nothing after an error.
     pub(crate) fn write(self, first: &[u8], second: &[u8]) -> bool {
         let stream = self.as_ptr();
         // SAFETY: the stream is open, both pieces are readable for their lengths; the lock is given
         // back.
         unsafe {
             flockfile(stream);
-            let whole = fwrite_unlocked(first.as_ptr().cast(), first.len(), 1, stream) == 1
-                && (second.is_empty()
-                    || fwrite_unlocked(second.as_ptr().cast(), second.len(), 1, stream) == 1);
+            let whole = ferror_unlocked(stream) == 0
+                && (self.put(first, second)
+                    || fwrite_unlocked(first.as_ptr().cast(), first.len(), 1, stream) == 1
+                        && (second.is_empty()
+                            || fwrite_unlocked(second.as_ptr().cast(), second.len(), 1, stream)
+                                == 1));
             funlockfile(stream);
             whole
         }
+    }
+
+    /// Puts both into the stream's buffer, where there is room for them.
+    ///
+    /// # Safety
+    ///
+    /// The thread has locked the stream.
+    unsafe fn put(self, first: &[u8], second: &[u8]) -> bool {
+        let buffered: *mut Buffered = self.as_ptr().cast();
+        // SAFETY: glibc's streams begin so, and nobody else uses this one. Between both pointers is
+        // the buffer's free part; there is none before the first write, of a stream without a
+        // buffer, and of one that is flushed at the end of each line.
+        unsafe {
+            let room =
+                ((*buffered).write_end as usize).saturating_sub((*buffered).write_next as usize);
+            if first.len() + second.len() > room {
+                return false;
+            }
+            let next = (*buffered).write_next;
+            std::ptr::copy_nonoverlapping(first.as_ptr(), next, first.len());
+            std::ptr::copy_nonoverlapping(second.as_ptr(), next.add(first.len()), second.len());
+            (*buffered).write_next = next.add(first.len() + second.len());
+        }
+        true
     }
 
     /// Writes out what is pending.
     pub(crate) fn flush(self) -> bool {
         // SAFETY: the stream is open.
         unsafe { libc::fflush(self.as_ptr()) == 0 }
-    }
-
-    /// Whether something failed.
-    pub(crate) fn has_failed(self) -> bool {
-        // SAFETY: the stream is open.
-        unsafe { libc::ferror(self.as_ptr()) != 0 }
     }
 
     /// Gives the stream a buffer of that size, which [`Stream::close`] is to be told of.
