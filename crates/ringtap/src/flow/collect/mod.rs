@@ -132,18 +132,14 @@ pub(crate) fn run(args: &FlowArgs, listen: &Listen) -> Result<(), FlowError> {
             .report
             .interval
             .map(|interval| (interval, Instant::now())),
+        local,
+        started: Instant::now(),
+        json: args.report.json_stats,
     };
-    let started = Instant::now();
     let result = collection.receive(&socket, &requests);
     let tables = super::probe::print_tables(collection.sinks.talkers.as_mut());
     let finished = collection.sinks.outputs.finish();
-    let summary = Summary {
-        elapsed: started.elapsed(),
-        counters: collection.decoder.counters(),
-        dropped: udp_drops(local),
-        outputs: collection.sinks.outputs.report(),
-    };
-    raw(summary.text(args.report.json_stats));
+    collection.summarise();
     result.and(tables).and(finished.map_err(FlowError::from))
 }
 
@@ -151,6 +147,10 @@ struct Collection {
     decoder: Decoder,
     sinks: Sinks,
     reports: Option<(Duration, Instant)>,
+    /// The address that datagrams are sent to.
+    local: SocketAddr,
+    started: Instant,
+    json: bool,
 }
 
 struct Sinks {
@@ -180,6 +180,9 @@ impl Collection {
             if last_tick.elapsed() >= TICK {
                 last_tick = Instant::now();
                 self.tick()?;
+                if requests.take_report() {
+                    self.summarise();
+                }
             }
         }
         // What came before the end was asked for is taken too.
@@ -194,6 +197,17 @@ impl Collection {
         let sinks = &mut self.sinks;
         let mut take = |record: &FlowRecord, origin: &Origin| sinks.take(record, origin);
         self.decoder.datagram(from, bytes, &mut take);
+    }
+
+    /// Tells what came and what was lost so far.
+    fn summarise(&self) {
+        let summary = Summary {
+            elapsed: self.started.elapsed(),
+            counters: self.decoder.counters(),
+            dropped: udp_drops(self.local),
+            outputs: self.sinks.outputs.report(),
+        };
+        raw(summary.text(self.json));
     }
 
     fn tick(&mut self) -> Result<(), FlowError> {
