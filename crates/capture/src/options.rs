@@ -72,7 +72,7 @@ pub struct CaptureOptions {
     /// waits for one; 1 ms to 65,535 ms.
     pub timeout: Duration,
     /// How long [`crate::Source::next`] waits for a packet, where that is not the time-out; in the
-    /// packet engine, for which a wait costs nothing while packets are late.
+    /// packet engine and the taps, for which a wait costs nothing while packets are late.
     pub wait: Option<Duration>,
     /// Bytes of records that are worth a delivery before the time-out, over all processors; at the
     /// taps. The other engines deliver block by block.

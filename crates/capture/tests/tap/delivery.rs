@@ -251,3 +251,34 @@ pub(crate) fn rings_who_polls() {
         assert!(!is_readable(Duration::ZERO), "round {round}");
     }
 }
+
+pub(crate) fn idle_reader_sleeps_on() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        timeout: Duration::from_millis(5),
+        wait: Some(PATIENCE),
+        ..CaptureOptions::default()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    assert!(matches!(source.next().unwrap(), Next::TimedOut));
+    let before = sleeps();
+    for number in 0..3 {
+        let sender = thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(300));
+                injector.send(&frame(number, 60)).unwrap();
+            });
+            let Next::Block(block) = source.next().unwrap() else {
+                panic!("a packet was to come before the end of the wait");
+            };
+            let packet = block.packets().next().unwrap();
+            crate::support::number(packet.data)
+        });
+        assert_eq!(sender, number);
+        assert!(matches!(source.next().unwrap(), Next::TimedOut));
+    }
+    // Time-outs would be 60 for each packet.
+    let sleeps = sleeps() - before;
+    assert!(sleeps < 60, "{sleeps} sleeps");
+}

@@ -78,6 +78,12 @@ fn main() -> std::process::ExitCode {
             delivery::time_out_delivers_what_is_there,
         ),
         test("no_wake_up_is_lost", root, delivery::no_wake_up_is_lost),
+        test(
+            "idle_reader_sleeps_on",
+            root,
+            delivery::idle_reader_sleeps_on,
+        )
+        .serial(),
         test("rings_who_polls", root, delivery::rings_who_polls),
         test(
             "keeps_up_without_system_calls",

@@ -14,6 +14,8 @@ use crate::values::MAX_SNAPLEN;
 
 /// How long packets wait at most. It is also what the end of a capture may wait for the last ones.
 const TIMEOUT: Duration = Duration::from_millis(100);
+/// How long a capture sleeps to which nothing comes, unless it is woken.
+const IDLE: Duration = Duration::from_secs(2);
 /// How long a reader that polls looks for packets before it sleeps.
 const BUSY_POLL: Duration = Duration::from_micros(50);
 
@@ -159,6 +161,7 @@ fn capture_options(
     let mut options = CaptureOptions {
         snaplen: args.snaplen.unwrap_or(MAX_SNAPLEN),
         timeout: capture.timeout.unwrap_or(TIMEOUT),
+        wait: Some(IDLE),
         immediate: capture.immediate || (capture.timeout.is_none() && output.print && to_terminal),
         promiscuous: !capture.no_promiscuous,
         direction: capture.direction.into(),

@@ -46,6 +46,8 @@ pub(super) struct Pace {
     spin: Duration,
     /// There is another processor for programs while the reader looks.
     may_spin: bool,
+    /// Nothing came during the last time-out.
+    idle: bool,
     /// When the last wait began, and how many bytes of records there had been until then.
     last: (Instant, u64),
 }
@@ -55,6 +57,7 @@ impl Pace {
         Self {
             spin: SPIN_MIN,
             may_spin: rings > 1,
+            idle: false,
             last: (Instant::now(), 0),
         }
     }
@@ -122,9 +125,17 @@ impl TapSource {
         if self.any.is_some() {
             self.look_now_and_then()?;
         }
-        let begun = Instant::now();
-        let deadline = begun + self.options.timeout;
+        let mut begun = Instant::now();
         let wanted = self.wanted();
+        if let Some(limit) = self.idle_wait() {
+            // The time-out begins with the first packet.
+            let waited = self.sleep(1, begun + limit)?;
+            if waited != Waited::Ready {
+                return Ok(waited);
+            }
+            begun = Instant::now();
+        }
+        let deadline = begun + self.options.timeout;
         if let Some(duration) = self.options.busy_poll
             && self.spin(wanted, duration)
         {
@@ -144,7 +155,16 @@ impl TapSource {
         if self.reader.available() >= wanted {
             return Ok(Waited::Ready);
         }
-        self.sleep(wanted, deadline)
+        let waited = self.sleep(wanted, deadline)?;
+        self.pace.idle = waited == Waited::TimedOut && self.reader.available() == 0;
+        Ok(waited)
+    }
+
+    /// How long to wait for a packet where none came during the last time-out, and its user need not
+    /// be told of each.
+    fn idle_wait(&self) -> Option<Duration> {
+        let idle = self.pace.idle && self.reader.available() == 0;
+        self.options.wait.filter(|_| idle)
     }
 
     /// Lets packets gather, where they come fast. Whatever comes, it is no longer than a nap.
