@@ -138,6 +138,16 @@ impl Summary {
             let (index, len) = (rejected.index, rejected.len);
             let _ = writeln!(text, "packet {index}: a frame of {len} bytes {reason}");
         }
+        self.add_times(&mut text);
+        if report.stopped {
+            text.push_str("stopped before the end\n");
+        }
+        text
+    }
+
+    /// How late packets were handed over, and how they left.
+    fn add_times(&self, text: &mut String) {
+        let report = &self.report;
         if self.is_timed && report.lateness.packets > 0 {
             let late = &report.lateness;
             let _ = writeln!(
@@ -155,10 +165,6 @@ impl Summary {
                 left.stamped, left.median, left.p99, left.max
             );
         }
-        if report.stopped {
-            text.push_str("stopped before the end\n");
-        }
-        text
     }
 }
 
