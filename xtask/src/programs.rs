@@ -5,6 +5,7 @@
 //! so that it is no part of `cargo xtask test`. The programs that Debian ships are compared by the
 //! tests of `crates/pcap-abi`.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -111,6 +112,23 @@ impl Place {
         self.prefix.join("lib")
     }
 
+    /// A folder with Debian's library by upstream's name, for which programs ask that were linked with
+    /// ringtap's.
+    fn debians(&self) -> Result<PathBuf, String> {
+        let folder = self.folder.join("debian");
+        if !folder.exists() {
+            let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
+            let asked = Command::new("cc")
+                .arg("-print-file-name=libpcap.so")
+                .output();
+            let asked = asked.map_err(explain)?.stdout;
+            let library = PathBuf::from(String::from_utf8_lossy(&asked).trim());
+            std::fs::create_dir(&folder).map_err(explain)?;
+            symlink(library, folder.join("libpcap.so.1")).map_err(explain)?;
+        }
+        Ok(folder)
+    }
+
     /// A command that compiles and links with what is installed.
     fn builder(&self, program: &Path) -> Command {
         let include = format!("-I{}", self.prefix.join("include").display());
@@ -182,8 +200,8 @@ fn python(place: &Place, package: &str, script: &str) -> Result<Command, String>
 
 /// Runs on both libraries; how many lines are the same.
 fn compare(place: &Place, command: &Command) -> Result<usize, String> {
-    let debians = observe(place, command, None)?;
-    let ours = observe(place, command, Some(&place.libraries()))?;
+    let debians = observe(place, command, &place.debians()?)?;
+    let ours = observe(place, command, &place.libraries())?;
     if debians.is_empty() {
         return Err("prints nothing".to_owned());
     }
@@ -203,7 +221,7 @@ fn compare(place: &Place, command: &Command) -> Result<usize, String> {
 }
 
 /// What it prints, while packets come in on its device again and again.
-fn observe(place: &Place, command: &Command, library: Option<&Path>) -> Result<String, String> {
+fn observe(place: &Place, command: &Command, library: &Path) -> Result<String, String> {
     let pair = VethPair::new();
     let name = command.get_program().to_string_lossy().into_owned();
     let explain = |error: std::io::Error| format!("{name}: {error}");
@@ -212,10 +230,7 @@ fn observe(place: &Place, command: &Command, library: Option<&Path>) -> Result<S
     inside
         .arg(corpus::folder().unwrap_or_default().join(FILE))
         .arg("veth0");
-    match library {
-        Some(library) => inside.env("LD_LIBRARY_PATH", library),
-        None => inside.env_remove("LD_LIBRARY_PATH"),
-    };
+    inside.env("LD_LIBRARY_PATH", library);
     let traffic = place.folder.join("traffic.pcap");
     let packets = Traffic {
         packets: 200,
