@@ -4,8 +4,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Template;
 
-/// Frames that one call takes at most, for all back-ends.
-const MOST: usize = 64;
+/// Frames that are made for one call at most, and the memory that they may take: few enough to stay in
+/// the processor's cache and to have a true time.
+const MOST: usize = 256;
+const MEMORY: usize = 64 * 1024;
+const LEAST: usize = 32;
 
 /// Memory for some frames of a template.
 #[derive(Default)]
@@ -16,10 +19,11 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Takes memory for so many frames, 64 at most.
-    pub(super) fn prepare(&mut self, template: &Template, frames: usize) {
+    /// Takes memory for some frames.
+    pub(super) fn prepare(&mut self, template: &Template) {
         self.stride = template.longest();
-        self.memory = vec![0; self.stride * frames.min(MOST)];
+        let frames = (MEMORY / self.stride.max(1)).clamp(LEAST, MOST);
+        self.memory = vec![0; self.stride * frames];
         self.template = Some(template.clone());
     }
 

@@ -14,10 +14,6 @@ use crate::source::Waker;
 /// A queue that is full says nothing when it no longer is.
 const FULL_PAUSE: Duration = Duration::from_micros(50);
 
-/// Generated frames that are made for one call: few enough to stay in the processor's cache, and to
-/// have a true time.
-const GENERATED: usize = 64;
-
 /// The socket.
 pub(super) struct PacketBackEnd {
     socket: packet::Sender,
@@ -78,7 +74,7 @@ impl BackEnd for PacketBackEnd {
     }
 
     fn prepare(&mut self, template: &Template) -> Result<()> {
-        self.made.prepare(template, GENERATED);
+        self.made.prepare(template);
         Ok(())
     }
 
