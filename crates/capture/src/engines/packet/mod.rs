@@ -62,6 +62,8 @@ struct PacketSource {
     /// The filter as it was asked for.
     wanted: Option<Filter>,
     blocks_until_count: u32,
+    /// Whether the last call handed out a block.
+    has_delivered: bool,
     /// What the opening has to tell.
     notes: Vec<crate::describe::Note>,
 }
@@ -204,7 +206,10 @@ impl PacketSource {
         }
         let filter = self.filter.for_next_block();
         match self.ring.take() {
-            Some(block) => Ok(Next::Block(Block::from_ring(block, filter))),
+            Some(block) => {
+                self.has_delivered = true;
+                Ok(Next::Block(Block::from_ring(block, filter)))
+            }
             None => Ok(Next::TimedOut),
         }
     }
@@ -236,6 +241,12 @@ impl Source for PacketSource {
     }
 
     fn try_next(&mut self) -> Result<Next<'_>> {
+        // After a block there is no need to ask the kernel at once whether the interface is well: who
+        // polls the descriptor is told, and asks again.
+        let asks = !std::mem::replace(&mut self.has_delivered, false);
+        if !asks && !self.ring.is_ready() && !self.waker.is_pending() {
+            return Ok(Next::TimedOut);
+        }
         self.next_within(Duration::ZERO)
     }
 

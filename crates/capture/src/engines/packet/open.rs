@@ -272,6 +272,7 @@ impl Opening {
             }),
             wanted,
             blocks_until_count: BLOCKS_BETWEEN_COUNTS,
+            has_delivered: false,
             options,
             notes,
         })
