@@ -1,591 +1,436 @@
-//! Instructions turned once into what the interpreter executes.
+//! Instructions turned once into what the interpreter executes: one dense operation per step, jump
+//! targets absolute, and the commonest sequences fused into one: a load and a comparison with a
+//! constant, the same at a place behind the IPv4 header, and comparisons with one constant after
+//! the other that all lead to the same place.
 //!
-//! A stretch of instructions that is entered at its beginning only becomes a row of [`Step`]s. On the
-//! way, copies between registers are looked through, masks, shifts and tests become part of the step
-//! that computes their operand, comparisons that follow each other become ranges and lists, and
-//! what nothing reads is left out. Loads stay where nothing reads them, for they may reject the
-//! packet; their order in a stretch does not matter.
+//! Step `i` stands for instruction `i`. A fused step also does the work of the instructions after
+//! it, which keep their own steps for jumps that enter there; so fusing needs no analysis of
+//! targets.
 
 use super::Insn;
-use super::layout::{End, Layout};
-use super::live::{before_each, word};
 use super::opcode as op;
-use super::range::Range;
-use super::step::{Decoded, GROUP, Op, Step, bit, does, reg};
 use super::validate::loop_target;
+
+/// What a step does. Operands are in [`Step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    LdImm,
+    LdLen,
+    LdMem,
+    LdW,
+    LdH,
+    LdB,
+    LdWInd,
+    LdHInd,
+    LdBInd,
+    LdAncillary,
+    LdxImm,
+    LdxLen,
+    LdxMem,
+    LdxMsh,
+    St,
+    Stx,
+    AddK,
+    SubK,
+    MulK,
+    DivK,
+    OrK,
+    AndK,
+    LshK,
+    RshK,
+    ModK,
+    XorK,
+    AddX,
+    SubX,
+    MulX,
+    DivX,
+    OrX,
+    AndX,
+    LshX,
+    RshX,
+    ModX,
+    XorX,
+    Neg,
+    Ja,
+    /// A jump backwards, of which only so many are made.
+    JaBack,
+    JeqK,
+    JgtK,
+    JgeK,
+    JsetK,
+    JeqX,
+    JgtX,
+    JgeX,
+    JsetX,
+    RetK,
+    RetA,
+    Tax,
+    Txa,
+    // A load, then a comparison.
+    LdWJeq,
+    LdWJgt,
+    LdWJge,
+    LdWJset,
+    LdHJeq,
+    LdHJgt,
+    LdHJge,
+    LdHJset,
+    LdBJeq,
+    LdBJgt,
+    LdBJge,
+    LdBJset,
+    LdWIndJeq,
+    LdWIndJgt,
+    LdWIndJge,
+    LdWIndJset,
+    LdHIndJeq,
+    LdHIndJgt,
+    LdHIndJge,
+    LdHIndJset,
+    LdBIndJeq,
+    LdBIndJgt,
+    LdBIndJge,
+    LdBIndJset,
+    LdLenJgt,
+    LdLenJge,
+    /// Load, mask (`second`), equality.
+    LdWAndJeq,
+    LdHAndJeq,
+    LdBAndJeq,
+    LdBIndAndJeq,
+    AndJeq,
+    /// Load, mask (`compare`).
+    LdBAnd,
+    LdBIndAnd,
+    /// Mask and shift by `compare`.
+    AndLsh,
+    AndRsh,
+    /// X from an IPv4 header length, a load at X.
+    MshLdWInd,
+    MshLdHInd,
+    MshLdBInd,
+    /// X from scratch memory, then arithmetic with it.
+    LdxMemAddX,
+    LdxMemSubX,
+    /// A shift by a constant, then A to X, or to word `compare` of scratch memory.
+    LshTax,
+    RshTax,
+    LshSt,
+    RshSt,
+    /// X from an IPv4 header length, a 16-bit load at X, comparison.
+    MshLdHIndJeq,
+    /// Comparison with each of a list of constants.
+    JeqAny,
+    /// The same after a load; the list begins at `compare` and has `second` constants.
+    LdWJeqAny,
+    LdHJeqAny,
+    LdBJeqAny,
+    LdHIndJeqAny,
+}
+
+/// One step, 16 bytes: operation, constant of the load, constant of the fused comparison, where to go on.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Step {
+    pub(super) op: Op,
+    pub(super) jt: u16,
+    pub(super) jf: u16,
+    pub(super) k: u32,
+    /// The value compared with, in fused steps.
+    pub(super) compare: u32,
+    /// The offset of the second load, in steps that fuse two, or a mask.
+    pub(super) second: u16,
+}
+
+/// The executable form of a valid program.
+#[derive(Clone, Debug)]
+pub(super) struct Decoded {
+    pub(super) steps: Box<[Step]>,
+    /// The constants of [`Op::JeqAny`]: `compare` of them from index `k`.
+    pub(super) constants: Box<[u32]>,
+    /// Whether the program has scratch memory at all.
+    pub(super) uses_memory: bool,
+}
 
 impl Decoded {
     /// Decodes validated instructions.
     pub(super) fn new(insns: &[Insn]) -> Self {
-        let mut builder = Builder::new(insns);
-        let mut at = 0;
-        while at < insns.len() {
-            at = match builder.places[at].entry {
-                Entry::Never => at + 1,
-                _ => builder.stretch(at),
-            };
-        }
-        builder.finish()
-    }
-}
-
-/// Where a program goes on that comes to an instruction.
-#[derive(Clone, Copy)]
-enum Entry {
-    /// No jump leads here, as far as is known.
-    Never,
-    /// Some does.
-    Wanted,
-    Step(u32),
-    /// With what is done at another instruction.
-    Same(u32),
-    /// The program ends with this number.
-    Return(u32),
-}
-
-/// What is known of the place of an instruction.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    entry: Entry,
-    /// The registers that are read there or later, as bits.
-    pub(super) live: u32,
-}
-
-struct Builder<'a> {
-    insns: &'a [Insn],
-    places: Vec<Place>,
-    steps: Vec<Step>,
-    /// The first step of the stretch.
-    begin: usize,
-    constants: Vec<[u32; GROUP]>,
-    /// For each register, one that has the same value: perhaps itself.
-    same: [u8; reg::COUNT],
-    /// The registers of which that is another one, as bits.
-    copies: u32,
-    /// For each register of which that is known, its value.
-    values: [u32; reg::COUNT],
-    /// Those registers, as bits.
-    known: u32,
-}
-
-const ITSELF: [u8; reg::COUNT] = {
-    let mut same = [0; reg::COUNT];
-    let mut register = 0;
-    while register < reg::COUNT {
-        same[register] = register.to_le_bytes()[0];
-        register += 1;
-    }
-    same
-};
-
-impl<'a> Builder<'a> {
-    fn new(insns: &'a [Insn]) -> Self {
-        let unknown = Place {
-            entry: Entry::Never,
-            live: 0,
-        };
-        let mut places = vec![unknown; insns.len()];
-        places[0].entry = Entry::Wanted;
-        let mut has_loop = false;
-        for (at, insn) in insns.iter().enumerate() {
-            if let Some(target) = loop_target(insn, at) {
-                has_loop = true;
-                places[target].entry = Entry::Wanted;
+        let plain: Vec<Step> = insns
+            .iter()
+            .enumerate()
+            .map(|(at, i)| step(i, at))
+            .collect();
+        let mut steps = plain.clone();
+        for (at, pair) in plain.windows(2).enumerate() {
+            if let Some(op) = fused(pair[0].op, pair[1].op) {
+                let [load, jump] = [pair[0], pair[1]];
+                steps[at] = Step {
+                    op,
+                    k: load.k,
+                    compare: jump.k,
+                    ..jump
+                };
+            } else if let Some(op) = fused_straight(pair[0].op, pair[1].op) {
+                steps[at].op = op;
+                steps[at].compare = pair[1].k;
             }
         }
-        before_each(insns, has_loop, &mut places);
+        fuse_masks(&plain, &mut steps);
+        let constants = fuse_alternatives(&plain, &mut steps).into_boxed_slice();
+        fuse_header_lengths(&plain, &mut steps);
+        // Loads need a store before them, which validation made sure of.
+        let uses_memory = plain.iter().any(|step| matches!(step.op, Op::St | Op::Stx));
         Self {
-            insns,
-            places,
-            steps: Vec::with_capacity(insns.len()),
-            begin: 0,
-            constants: Vec::new(),
-            same: ITSELF,
-            copies: 0,
-            values: [0; reg::COUNT],
-            known: 0,
+            steps: steps.into_boxed_slice(),
+            constants,
+            uses_memory,
         }
     }
+}
 
-    /// Makes steps of the instructions from `first` until a jump, a return or another entry. What
-    /// comes behind them.
-    fn stretch(&mut self, first: usize) -> usize {
-        self.begin = self.steps.len();
-        if self.copies != 0 {
-            self.same = ITSELF;
-        }
-        (self.copies, self.known) = (0, 0);
-        let mut at = first;
-        loop {
-            let insn = self.insns[at];
-            let class = insn.code & 7;
-            if class == op::JMP || class == op::RET {
-                self.end(first, at, &insn);
-                return at + 1;
-            }
-            self.straight(&insn);
-            at += 1;
-            if !matches!(self.places[at].entry, Entry::Never) {
-                self.lead(first, at, at);
-                return at;
-            }
+/// `ldxb 4*([k]&0xf)`, `ldh [x + second]`, `jeq`.
+fn fuse_header_lengths(plain: &[Step], steps: &mut [Step]) {
+    for (at, three) in plain.windows(3).enumerate() {
+        let list = matches!(steps[at + 1].op, Op::LdHIndJeqAny);
+        if [Op::LdxMsh, Op::LdHInd, Op::JeqK] == [three[0].op, three[1].op, three[2].op] && !list {
+            let [header, load, jump] = [three[0], three[1], three[2]];
+            let op = Op::MshLdHIndJeq;
+            let Ok(second) = u16::try_from(load.k) else {
+                continue;
+            };
+            steps[at] = Step {
+                op,
+                k: header.k,
+                compare: jump.k,
+                second,
+                ..jump
+            };
         }
     }
+}
 
-    /// An instruction that leads to the next one.
-    fn straight(&mut self, insn: &Insn) {
-        let Insn { code, k, .. } = *insn;
-        match code & 7 {
-            op::LD => self.load(reg::A, code, k),
-            op::LDX => self.load(reg::X, code, k),
-            op::ST => self.store(reg::A, k),
-            op::STX => self.store(reg::X, k),
-            op::ALU => self.arithmetic(code, k),
-            _ if code & 0xf8 == op::TAX => self.copy(reg::X, reg::A),
-            _ => self.copy(reg::A, reg::X),
-        }
-    }
-
-    /// The register to read for one, and what to add to it.
-    fn operand(&self, register: u8) -> (u8, u32) {
-        match self.known & bit(register) {
-            0 => (self.same[usize::from(register)], 0),
-            _ => (reg::ZERO, self.values[usize::from(register)]),
-        }
-    }
-
-    fn push(&mut self, step: Step) {
-        self.steps.push(step);
-        self.wrote(step.to);
-    }
-
-    /// What was known of a register holds no longer.
-    fn wrote(&mut self, register: u8) {
-        if self.copies != 0 {
-            for (at, same) in self.same.iter_mut().enumerate() {
-                if *same == register {
-                    *same = ITSELF[at];
-                    self.copies &= !(1 << at);
-                }
-            }
-            self.same[usize::from(register)] = register;
-            self.copies &= !bit(register);
-        }
-        self.known &= !bit(register);
-    }
-
-    fn is(&mut self, register: u8, value: u32) {
-        self.values[usize::from(register)] = value;
-        self.known |= bit(register);
-    }
-
-    fn copy(&mut self, to: u8, from: u8) {
-        let (left, k) = self.operand(from);
-        if left == to && k == 0 {
-            return;
-        }
-        let is_known = self.known & bit(from) != 0;
-        self.push(Step::sum(to, left, reg::ZERO, k));
-        if is_known {
-            self.is(to, k);
-        } else {
-            self.same[usize::from(to)] = left;
-            self.copies |= bit(to);
-        }
-    }
-
-    fn store(&mut self, register: u8, k: u32) {
-        self.copy(word(k), register);
-    }
-
-    fn load(&mut self, to: u8, code: u16, k: u32) {
-        let size = match code & 0x18 {
-            op::W => 4,
-            op::H => 2,
-            _ => 1,
+/// A load, `and`, `jeq`.
+fn fuse_masks(plain: &[Step], steps: &mut [Step]) {
+    for (at, three) in plain.windows(3).enumerate() {
+        let [load, mask, jump] = [three[0], three[1], three[2]];
+        let op = match load.op {
+            Op::LdW => Op::LdWAndJeq,
+            Op::LdH => Op::LdHAndJeq,
+            Op::LdB => Op::LdBAndJeq,
+            Op::LdBInd => Op::LdBIndAndJeq,
+            _ => continue,
         };
-        let step = match code & 0xe0 {
-            op::IMM => {
-                self.push(Step::sum(to, reg::ZERO, reg::ZERO, k));
-                self.is(to, k);
-                return;
-            }
-            op::LEN => return self.copy(to, reg::LEN),
-            op::MEM => return self.copy(to, word(k)),
-            op::MSH => {
-                let mut step = Step::load(to, 1, reg::ZERO, k);
-                step.and(0xf);
-                step.shift_left(2);
-                step
-            }
-            op::ABS if k >= op::SKF_AD_OFF => {
-                // It may read both as they are.
-                Step::compute(Op::Ancillary, to, reg::ZERO, reg::ZERO, k - op::SKF_AD_OFF)
-            }
-            op::ABS => Step::load(to, size, reg::ZERO, k),
-            _ => match self.operand(reg::X) {
-                // An offset does not wrap around.
-                (base, more) if more.checked_add(k).is_some() => {
-                    Step::load(to, size, base, more + k)
-                }
-                _ => Step::load(to, size, reg::X, k),
-            },
-        };
-        self.push(step);
-    }
-
-    /// The last step, if it is where A comes from, and only A.
-    fn source(&mut self) -> Option<&mut Step> {
-        let last = self.steps[self.begin..].last_mut()?;
-        (last.to == reg::A && !last.tests()).then_some(last)
-    }
-
-    /// What becomes of A in place.
-    fn in_place(&mut self, change: impl Fn(&mut Step) -> bool) {
-        if self.source().is_some_and(&change) {
-            return self.wrote(reg::A);
+        if (mask.op, jump.op) != (Op::AndK, Op::JeqK) {
+            continue;
         }
-        let (left, k) = self.operand(reg::A);
-        let mut step = Step::sum(reg::A, left, reg::ZERO, k);
-        // The value as it is can be changed in all these ways, but for shifts to the left.
-        if change(&mut step) {
-            self.push(step);
+        if let Ok(second) = u16::try_from(mask.k) {
+            steps[at] = Step {
+                op,
+                k: load.k,
+                compare: jump.k,
+                second,
+                ..jump
+            };
         }
     }
+}
 
-    fn arithmetic(&mut self, code: u16, k: u32) {
-        let immediate = code & op::X == 0;
-        let (left, first) = self.operand(reg::A);
-        let (right, second) = match immediate {
-            true => (reg::ZERO, k),
-            false => self.operand(reg::X),
+/// Runs of `jeq` that go on to the next when unequal and to one place when equal. Returns the
+/// constants of all runs.
+fn fuse_alternatives(plain: &[Step], steps: &mut [Step]) -> Vec<u32> {
+    let mut constants = Vec::new();
+    let mut at = 0;
+    while at < plain.len() {
+        let continues = |n: usize| {
+            let (this, before) = (&plain[n], &plain[n - 1]);
+            this.op == Op::JeqK && usize::from(before.jf) == n && before.jt == this.jt
         };
-        let is_number = right == reg::ZERO;
-        let operation = match code & 0xf0 {
-            op::ADD => {
-                let k = first.wrapping_add(second);
-                return self.push(Step::sum(reg::A, left, right, k));
+        let mut end = at + 1;
+        while plain[at].op == Op::JeqK && end < plain.len() && continues(end) {
+            end += 1;
+        }
+        let (first, jf) = (constants.len(), plain[end - 1].jf);
+        if end - at > 1 {
+            constants.extend(plain[at..end].iter().map(|step| step.k));
+            for n in at..end - 1 {
+                // Programs are far shorter than 32 bits count.
+                let index = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+                let (k, compare) = (index(first + n - at), index(end - n));
+                steps[n] = Step {
+                    op: Op::JeqAny,
+                    k,
+                    compare,
+                    jf,
+                    ..plain[n]
+                };
             }
-            op::SUB if is_number => {
-                let k = first.wrapping_sub(second);
-                return self.push(Step::sum(reg::A, left, reg::ZERO, k));
-            }
-            op::AND if is_number => {
-                return self.in_place(|step| {
-                    step.and(second);
-                    true
-                });
-            }
-            op::RSH if is_number && second < 32 => {
-                if self.source().is_some_and(|step| step.shift_right(second)) {
-                    return self.wrote(reg::A);
-                }
-                let mut step = Step::sum(reg::A, left, reg::ZERO, first);
-                step.shift_right(second);
-                return self.push(step);
-            }
-            op::LSH
-                if is_number
-                    && second < 32
-                    && self.source().is_some_and(|step| step.shift_left(second)) =>
+            let before = at.checked_sub(1).and_then(|n| plain.get(n));
+            let count = u16::try_from(end - at);
+            if let (Some(load), Ok(second)) = (before, count)
+                && let Some(op) = before_list(load.op)
             {
-                return self.wrote(reg::A);
+                steps[at - 1] = Step {
+                    op,
+                    k: load.k,
+                    second,
+                    compare: steps[at].k,
+                    ..steps[at]
+                };
             }
-            op::NEG => {
-                // The number is what is subtracted; as a register, A holds it, too.
-                let (right, k) = (left, first);
-                return self.push(Step::compute(Op::Subtract, reg::A, reg::ZERO, right, k));
-            }
-            op::SUB => Op::Subtract,
-            op::MUL => Op::Multiply,
-            op::DIV => Op::Divide,
-            op::MOD => Op::Remainder,
-            op::OR => Op::Or,
-            op::AND => Op::And,
-            op::XOR => Op::Xor,
-            op::LSH => Op::ShiftLeft,
-            _ => Op::ShiftRight,
-        };
-        // Only the right side has a number.
-        let left = if first == 0 { left } else { reg::A };
-        self.push(Step::compute(operation, reg::A, left, right, second));
-    }
-
-    /// A jump or return at `at` ends the stretch.
-    fn end(&mut self, first: usize, at: usize, insn: &Insn) {
-        if insn.code & 7 == op::RET {
-            if insn.code & 0x18 == op::A {
-                let (left, k) = self.operand(reg::A);
-                let step = Step::compute(Op::Return, reg::NOWHERE, left, reg::ZERO, k);
-                self.push(step);
-                return self.lead(first, at, at);
-            }
-            if self.steps.len() == self.begin {
-                self.places[first].entry = Entry::Return(insn.k);
-                return;
-            }
-            // Behind other steps: the return is a place of its own.
-            self.lead(first, at, at);
-            self.places[at].entry = Entry::Return(insn.k);
-        } else if let Some(target) = loop_target(insn, at) {
-            let step = Step::compute(Op::Back, reg::NOWHERE, reg::ZERO, reg::ZERO, 0);
-            self.push(step);
-            self.lead(first, target, target);
-        } else if insn.code & 0xf0 == op::JA {
-            let target = at + 1 + insn.k as usize;
-            self.want(target);
-            self.lead(first, target, target);
-        } else {
-            self.test(first, at, insn);
         }
+        at = end;
     }
+    constants
+}
 
-    fn want(&mut self, target: usize) {
-        if let Entry::Never = self.places[target].entry {
-            self.places[target].entry = Entry::Wanted;
-        }
-    }
+/// The operation for a load before a list of constants.
+fn before_list(load: Op) -> Option<Op> {
+    Some(match load {
+        Op::LdW => Op::LdWJeqAny,
+        Op::LdH => Op::LdHJeqAny,
+        Op::LdB => Op::LdBJeqAny,
+        Op::LdHInd => Op::LdHIndJeqAny,
+        _ => return None,
+    })
+}
 
-    /// A conditional jump.
-    fn test(&mut self, first: usize, at: usize, insn: &Insn) {
-        let (yes, no) = targets(insn, at);
-        let (right, k) = match insn.code & op::X == 0 {
-            true => (reg::ZERO, insn.k),
-            false => self.operand(reg::X),
-        };
-        if right != reg::ZERO {
-            let (mut left, more) = self.operand(reg::A);
-            if more != 0 {
-                left = reg::A;
-            }
-            let operation = match insn.code & 0xf0 {
-                op::JEQ => Op::Subtract,
-                op::JGT => Op::Greater,
-                op::JGE => Op::GreaterEqual,
-                _ => Op::And,
+/// The operation that does both, where there is one: a load and a comparison.
+fn fused(load: Op, jump: Op) -> Option<Op> {
+    let [jeq, jgt, jge, jset] = match load {
+        Op::LdW => [Op::LdWJeq, Op::LdWJgt, Op::LdWJge, Op::LdWJset],
+        Op::LdH => [Op::LdHJeq, Op::LdHJgt, Op::LdHJge, Op::LdHJset],
+        Op::LdB => [Op::LdBJeq, Op::LdBJgt, Op::LdBJge, Op::LdBJset],
+        Op::LdWInd => [Op::LdWIndJeq, Op::LdWIndJgt, Op::LdWIndJge, Op::LdWIndJset],
+        Op::LdHInd => [Op::LdHIndJeq, Op::LdHIndJgt, Op::LdHIndJge, Op::LdHIndJset],
+        Op::LdBInd => [Op::LdBIndJeq, Op::LdBIndJgt, Op::LdBIndJge, Op::LdBIndJset],
+        _ => {
+            return match (load, jump) {
+                (Op::LdLen, Op::JgtK) => Some(Op::LdLenJgt),
+                (Op::LdLen, Op::JgeK) => Some(Op::LdLenJge),
+                (Op::AndK, Op::JeqK) => Some(Op::AndJeq),
+                _ => None,
             };
-            self.push(Step::compute(operation, reg::NOWHERE, left, right, 0));
-            // Nothing is left of a difference of equal numbers; other results are not 0.
-            let is_zero = operation == Op::Subtract;
-            let (yes, no) = if is_zero { (yes, no) } else { (no, yes) };
-            let zero = Range { from: 0, width: 0 };
-            return self.decide(first, Test::Range(zero), yes, no);
         }
-        let test = Range::of(insn.code, k);
-        let Some(test) = test else {
-            self.want(no);
-            return self.lead(first, no, no);
-        };
-        if insn.code & 0xf0 == op::JSET {
-            let read_later = (self.places[yes].live | self.places[no].live) & bit(reg::A) != 0;
-            if read_later || self.source().is_none() {
-                let (left, more) = self.operand(reg::A);
-                let to = if read_later { reg::NOWHERE } else { reg::A };
-                self.push(Step::sum(to, left, reg::ZERO, more));
-            }
-            if let Some(step) = self.steps.last_mut() {
-                step.and(k);
-            }
-            return self.decide(first, Test::Range(test), yes, no);
-        }
-        let (left, more) = self.operand(reg::A);
-        let last = self.steps[self.begin..].last();
-        let is_last = last.is_some_and(|step| self.same[usize::from(step.to)] == left);
-        if !is_last || more != 0 {
-            self.push(Step::sum(reg::NOWHERE, left, reg::ZERO, more));
-        }
-        let (test, yes, no) = self.follow(test, k, at);
-        self.decide(first, test, yes, no);
-    }
-
-    /// What a test and those after it come to, which are made of the same value where it does not
-    /// decide.
-    fn follow(&mut self, test: Range, k: u32, at: usize) -> (Test, usize, usize) {
-        let insn = self.insns[at];
-        let (yes, no) = targets(&insn, at);
-        let next = |at: usize| {
-            let insn = self.insns.get(at)?;
-            let is_test = insn.code & 7 == op::JMP && insn.code & 0xf0 != op::JA;
-            let is_range = is_test && insn.code & op::X == 0 && insn.code & 0xf0 != op::JSET;
-            is_range.then_some(insn)
-        };
-        // Equal to one of several.
-        let first = self.constants.len();
-        let (mut end, mut count) = (no, 1_usize);
-        while insn.code & 0xf0 == op::JEQ
-            && let Some(other) = next(end)
-            && other.code & 0xf0 == op::JEQ
-            && targets(other, end).0 == yes
-        {
-            if count == 1 {
-                self.constants.push([k; GROUP]);
-            } else if count.is_multiple_of(GROUP) {
-                self.constants.push([other.k; GROUP]);
-            }
-            if let Some(group) = self.constants.last_mut() {
-                group[count % GROUP] = other.k;
-            }
-            count += 1;
-            end = targets(other, end).1;
-        }
-        if count == 2 {
-            let pair = self.constants.pop().unwrap_or_default();
-            return (Test::Two(pair[0], pair[1]), yes, end);
-        }
-        if count > 2 {
-            return (Test::List(first, self.constants.len() - first), yes, end);
-        }
-        // In a range: two tests that lead to one place where they fail.
-        let sides = [(Some(test), yes, no), (test.others(), no, yes)];
-        for (range, inside, outside) in sides {
-            let (Some(range), Some(other)) = (range, next(inside)) else {
-                continue;
-            };
-            let (other_yes, other_no) = targets(other, inside);
-            let Some(further) = Range::of(other.code, other.k) else {
-                continue;
-            };
-            let ways = [
-                (Some(further), other_yes, other_no),
-                (further.others(), other_no, other_yes),
-            ];
-            for (further, target, fails) in ways {
-                if fails == outside
-                    && let Some(both) = further.and_then(|further| range.and(further))
-                {
-                    return (Test::Range(both), target, outside);
-                }
-            }
-        }
-        (Test::Range(test), yes, no)
-    }
-
-    /// The last step decides.
-    fn decide(&mut self, first: usize, test: Test, yes: usize, no: usize) {
-        if let Some(step) = self.steps.last_mut() {
-            let (kind, from, width) = match test {
-                Test::Range(range) => (does::TEST, range.from, range.width),
-                Test::Two(one, other) => (does::TEST_TWO, one, other),
-                // There are no more constants than instructions.
-                Test::List(first, count) => (does::TEST_LIST, number(first), number(count)),
-            };
-            step.does |= kind;
-            step.from = from;
-            step.width = width;
-        }
-        self.want(yes);
-        self.want(no);
-        self.lead(first, yes, no);
-    }
-
-    /// The stretch that began at `first` leads to one of two instructions: what is not needed is
-    /// taken out of it.
-    fn lead(&mut self, first: usize, yes: usize, no: usize) {
-        if self.steps.len() > self.begin {
-            self.tidy(self.places[yes].live | self.places[no].live);
-        }
-        if self.steps.len() == self.begin {
-            self.places[first].entry = Entry::Same(number(yes));
-            return;
-        }
-        if let Some(step) = self.steps.last_mut() {
-            step.is_last = true;
-            step.yes = number(yes);
-            // Programs are no longer than 16 bits count.
-            step.header = u16::try_from(no).unwrap_or(u16::MAX);
-        }
-        self.places[first].entry = Entry::Step(number(self.begin));
-    }
-
-    /// Takes out of the stretch what nothing reads; `live` is read behind it.
-    fn tidy(&mut self, mut live: u32) {
-        let mut kept = self.steps.len();
-        let mut at = self.steps.len();
-        while at > self.begin {
-            at -= 1;
-            let step = self.steps[at];
-            let is_read = live & bit(step.to) != 0;
-            if !is_read && !step.decides() {
-                continue;
-            }
-            // A copy of what was computed just before, and is not read itself, is computed there.
-            if step.copies()
-                && at > self.begin
-                && self.steps[at - 1].to == step.left
-                && live & bit(step.left) == 0
-            {
-                self.steps[at - 1].to = step.to;
-                continue;
-            }
-            live = live & !bit(step.to) | step.reads();
-            kept -= 1;
-            self.steps[kept] = step;
-        }
-        if kept > self.begin {
-            self.steps.drain(self.begin..kept);
-        }
-    }
-
-    /// Where the way leads that begins at an instruction, once [`settle`](Self::settle) was there.
-    fn end_of(&self, at: usize) -> End {
-        match self.places[at].entry {
-            Entry::Step(place) => End::Step(place as usize),
-            Entry::Return(number) => End::Return(number),
-            Entry::Same(_) | Entry::Never | Entry::Wanted => End::Return(0),
-        }
-    }
-
-    /// Makes each entry that is the same as a later one what that is.
-    fn settle(&mut self) {
-        for at in (0..self.places.len()).rev() {
-            if let Entry::Same(other) = self.places[at].entry {
-                self.places[at].entry = self.places[other as usize].entry;
-            }
-        }
-    }
-
-    /// Lays out the steps, each before the one that comes where its test is not true; where that one
-    /// has its place elsewhere, a jump to it, or the return that it comes to.
-    fn finish(mut self) -> Decoded {
-        self.settle();
-        let mut steps = std::mem::take(&mut self.steps);
-        let mut layout = Layout::new(steps.len());
-        layout.lead(None, self.end_of(0));
-        let mut follows = false;
-        for (at, step) in steps.iter_mut().enumerate() {
-            let ends = step.is_last.then(|| {
-                let ends = [step.yes as usize, step.header.into()];
-                ends.map(|at| self.end_of(at))
-            });
-            let place = layout.lay(at, *step, follows, ends);
-            follows = !step.is_last;
-            // From here on that is what is needed of it.
-            step.yes = place;
-        }
-        let steps = layout.finish(&steps);
-        Decoded {
-            uses_memory: steps.iter().any(|step| step.to >= reg::MEMORY),
-            steps,
-            constants: self.constants,
-        }
+    };
+    match jump {
+        Op::JeqK => Some(jeq),
+        Op::JgtK => Some(jgt),
+        Op::JgeK => Some(jge),
+        Op::JsetK => Some(jset),
+        _ => None,
     }
 }
 
-/// A test, as a step makes it.
-#[derive(Clone, Copy)]
-enum Test {
-    Range(Range),
-    Two(u32, u32),
-    /// So many groups of constants from an index.
-    List(usize, usize),
+/// The operation that does both and goes on to the instruction after them; the second one's
+/// constant is in `compare`.
+fn fused_straight(first: Op, second: Op) -> Option<Op> {
+    Some(match (first, second) {
+        (Op::LdB, Op::AndK) => Op::LdBAnd,
+        (Op::LdBInd, Op::AndK) => Op::LdBIndAnd,
+        (Op::AndK, Op::LshK) => Op::AndLsh,
+        (Op::AndK, Op::RshK) => Op::AndRsh,
+        (Op::LdxMsh, Op::LdWInd) => Op::MshLdWInd,
+        (Op::LdxMsh, Op::LdHInd) => Op::MshLdHInd,
+        (Op::LdxMsh, Op::LdBInd) => Op::MshLdBInd,
+        (Op::LdxMem, Op::AddX) => Op::LdxMemAddX,
+        (Op::LdxMem, Op::SubX) => Op::LdxMemSubX,
+        (Op::LshK, Op::Tax) => Op::LshTax,
+        (Op::RshK, Op::Tax) => Op::RshTax,
+        (Op::LshK, Op::St) => Op::LshSt,
+        (Op::RshK, Op::St) => Op::RshSt,
+        _ => return None,
+    })
 }
 
-fn number(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
+/// The step of one instruction. Targets fit 16 bits, because a program is at most 65,535
+/// instructions long and validated jumps stay inside.
+fn step(insn: &Insn, at: usize) -> Step {
+    let target = |offset: u64| u16::try_from(at as u64 + 1 + offset).unwrap_or(u16::MAX);
+    if let Some(back) = loop_target(insn, at) {
+        return Step {
+            op: Op::JaBack,
+            jt: u16::try_from(back).unwrap_or(u16::MAX),
+            jf: 0,
+            k: insn.k,
+            compare: 0,
+            second: 0,
+        };
+    }
+    let (jt, jf) = match insn.code & 0xff {
+        c if c == op::JMP | op::JA => (target(u64::from(insn.k)), 0),
+        c if c & 7 == op::JMP => (target(u64::from(insn.jt)), target(u64::from(insn.jf))),
+        _ => (0, 0),
+    };
+    Step {
+        op: operation(insn),
+        jt,
+        jf,
+        k: insn.k,
+        compare: 0,
+        second: 0,
+    }
 }
 
-/// Where a conditional jump leads.
-fn targets(insn: &Insn, at: usize) -> (usize, usize) {
-    let target = |skip: u8| at + 1 + usize::from(skip);
-    (target(insn.jt), target(insn.jf))
+fn operation(insn: &Insn) -> Op {
+    let code = insn.code;
+    let immediate = code & op::X == 0;
+    match code & 7 {
+        op::LD => load(insn),
+        op::LDX => match code & 0xe0 {
+            op::IMM => Op::LdxImm,
+            op::LEN => Op::LdxLen,
+            op::MEM => Op::LdxMem,
+            _ => Op::LdxMsh,
+        },
+        op::ST => Op::St,
+        op::STX => Op::Stx,
+        op::ALU => arithmetic(code, immediate),
+        op::JMP => match (code & 0xf0, immediate) {
+            (op::JA, _) => Op::Ja,
+            (op::JEQ, true) => Op::JeqK,
+            (op::JEQ, false) => Op::JeqX,
+            (op::JGT, true) => Op::JgtK,
+            (op::JGT, false) => Op::JgtX,
+            (op::JGE, true) => Op::JgeK,
+            (op::JGE, false) => Op::JgeX,
+            (_, true) => Op::JsetK,
+            (_, false) => Op::JsetX,
+        },
+        op::RET if code & 0x18 == op::A => Op::RetA,
+        op::RET => Op::RetK,
+        _ if code & 0xf8 == op::TAX => Op::Tax,
+        _ => Op::Txa,
+    }
+}
+
+fn load(insn: &Insn) -> Op {
+    match (insn.code & 0xe0, insn.code & 0x18) {
+        (op::IMM, _) => Op::LdImm,
+        (op::LEN, _) => Op::LdLen,
+        (op::MEM, _) => Op::LdMem,
+        (op::ABS, _) if insn.k >= op::SKF_AD_OFF => Op::LdAncillary,
+        (op::ABS, op::W) => Op::LdW,
+        (op::ABS, op::H) => Op::LdH,
+        (op::ABS, _) => Op::LdB,
+        (_, op::W) => Op::LdWInd,
+        (_, op::H) => Op::LdHInd,
+        (_, _) => Op::LdBInd,
+    }
+}
+
+fn arithmetic(code: u16, immediate: bool) -> Op {
+    let pair = match code & 0xf0 {
+        op::ADD => [Op::AddK, Op::AddX],
+        op::SUB => [Op::SubK, Op::SubX],
+        op::MUL => [Op::MulK, Op::MulX],
+        op::DIV => [Op::DivK, Op::DivX],
+        op::OR => [Op::OrK, Op::OrX],
+        op::AND => [Op::AndK, Op::AndX],
+        op::LSH => [Op::LshK, Op::LshX],
+        op::RSH => [Op::RshK, Op::RshX],
+        op::MOD => [Op::ModK, Op::ModX],
+        op::XOR => [Op::XorK, Op::XorX],
+        _ => [Op::Neg, Op::Neg],
+    };
+    pair[usize::from(!immediate)]
 }

@@ -3,11 +3,9 @@
 //! Every packet access is bounds-checked; nothing else needs a check, because a [`Program`]
 //! (super::Program) is valid.
 
-use std::ops::BitXor as _;
-
 use super::MAX_ROUNDS;
+use super::decode::{Decoded, Op, Step};
 use super::opcode as op;
-use super::step::{ALL, Decoded, FEW, GROUP, Op, Shape, Step, does, reg};
 
 /// What the kernel knows of a packet beside its bytes: the values of the Linux ancillary loads
 /// (`SKF_AD_*` of `linux/filter.h`). The VLAN loads need Linux 3.8, the tag protocol 4.0.
@@ -82,295 +80,6 @@ impl Metadata for Ancillary {
     }
 }
 
-impl Decoded {
-    #[inline]
-    pub(super) fn run(&self, data: &[u8], len: u32) -> u32 {
-        // Clearing memory that is not used would be a good part of a short program's time.
-        let accepted = match self.uses_memory {
-            false => execute(self, data, &(), Registers::<FEW>::new(len)),
-            true => execute(self, data, &(), Registers::<ALL>::new(len)),
-        };
-        accepted.unwrap_or(0)
-    }
-
-    pub(super) fn run_with(&self, data: &[u8], len: u32, ancillary: &Ancillary) -> u32 {
-        execute(self, data, ancillary, Registers::<ALL>::new(len)).unwrap_or(0)
-    }
-
-    /// Whether a number is in the list of a step. All are compared: where the list ends is known
-    /// beforehand, where a match is found is not.
-    #[inline(always)]
-    fn has(&self, step: &Step, number: u32) -> bool {
-        let list = self.constants.get(step.from as usize..);
-        let list = list.map_or(&[][..], |list| list);
-        let in_group =
-            |group: &[u32; GROUP]| group.iter().fold(false, |any, &n| any | (n == number));
-        list.iter()
-            .take(step.width as usize)
-            .fold(false, |any, group| any | in_group(group))
-    }
-}
-
-/// The registers of a program, by number: a power of two, so that no number is outside, and as many
-/// as the program has.
-struct Registers<const COUNT: usize>([u32; COUNT]);
-
-impl<const COUNT: usize> Registers<COUNT> {
-    #[inline(always)]
-    fn new(len: u32) -> Self {
-        let mut registers = Self([0; COUNT]);
-        registers.set(reg::LEN, len);
-        registers
-    }
-
-    #[inline(always)]
-    fn get(&self, register: u8) -> u32 {
-        self.0[usize::from(register) % COUNT]
-    }
-
-    #[inline(always)]
-    fn set(&mut self, register: u8, value: u32) {
-        self.0[usize::from(register) % COUNT] = value;
-    }
-
-    /// X from the length of an IPv4 header, A from what is behind it.
-    #[inline(always)]
-    fn behind_header(&mut self, data: &[u8], step: &Step) -> Option<u32> {
-        let length = (byte(data, usize::from(step.header))? & 0xf) << 2;
-        self.set(reg::X, length);
-        let value = part(data, step.behind(length), step)?;
-        self.set(reg::A, value);
-        Some(value)
-    }
-}
-
-/// Executes to the return. `None` where a load or a division rejects the packet.
-#[inline(always)]
-fn execute<M: Metadata, const COUNT: usize>(
-    program: &Decoded,
-    data: &[u8],
-    metadata: &M,
-    mut registers: Registers<COUNT>,
-) -> Option<u32> {
-    let mut at = 0;
-    let mut rounds = 0;
-    loop {
-        let step = program.steps.get(at)?;
-        at += 1;
-        match step.shape {
-            Shape::Word => {
-                let value = word(data, step.k as usize)?;
-                registers.set(reg::A, value);
-                at = step.next(step.holds(value), at);
-            }
-            Shape::Half => {
-                let value = half(data, step.k as usize)?;
-                registers.set(reg::A, value);
-                at = step.next(step.holds(value), at);
-            }
-            Shape::Byte => {
-                let value = byte(data, step.k as usize)?;
-                registers.set(reg::A, value);
-                at = step.next(step.holds(value), at);
-            }
-            Shape::WordAtX => {
-                let value = word(data, step.behind(registers.get(reg::X)))?;
-                registers.set(reg::A, value);
-                at = step.next(step.holds(value), at);
-            }
-            Shape::HalfAtX => {
-                let value = half(data, step.behind(registers.get(reg::X)))?;
-                registers.set(reg::A, value);
-                at = step.next(step.holds(value), at);
-            }
-            Shape::ByteAtX => {
-                let value = byte(data, step.behind(registers.get(reg::X)))?;
-                registers.set(reg::A, value);
-                at = step.next(step.holds(value), at);
-            }
-            Shape::Part => {
-                let value = part(data, step.k as usize, step)?;
-                registers.set(reg::A, value);
-                at = step.next(step.holds(value), at);
-            }
-            Shape::PartAtX => {
-                let value = part(data, step.behind(registers.get(reg::X)), step)?;
-                registers.set(reg::A, value);
-                at = step.next(step.holds(value), at);
-            }
-            Shape::PartAt => {
-                let value = part(data, step.behind(registers.get(step.right)), step)?;
-                registers.set(reg::A, value);
-                at = step.next(step.holds(value), at);
-            }
-            Shape::Behind => {
-                let value = registers.behind_header(data, step)?;
-                at = step.next(step.holds(value), at);
-            }
-            Shape::BehindTwo => {
-                let value = registers.behind_header(data, step)?;
-                at = step.next(step.is_one_of_two(value), at);
-            }
-            Shape::BehindList => {
-                let value = registers.behind_header(data, step)?;
-                at = step.next(program.has(step, value), at);
-            }
-            Shape::Length => {
-                let value = registers.get(reg::LEN);
-                registers.set(reg::A, value);
-                at = step.next(step.holds(value), at);
-            }
-            Shape::A => at = step.next(step.holds(registers.get(reg::A)), at),
-            Shape::Two => {
-                let value = part(data, step.k as usize, step)?;
-                registers.set(reg::A, value);
-                at = step.next(step.is_one_of_two(value), at);
-            }
-            Shape::TwoAtX => {
-                let value = part(data, step.behind(registers.get(reg::X)), step)?;
-                registers.set(reg::A, value);
-                at = step.next(step.is_one_of_two(value), at);
-            }
-            Shape::TwoA => at = step.next(step.is_one_of_two(registers.get(reg::A)), at),
-            Shape::List => {
-                let value = part(data, step.k as usize, step)?;
-                registers.set(reg::A, value);
-                at = step.next(program.has(step, value), at);
-            }
-            Shape::ListAtX => {
-                let value = part(data, step.behind(registers.get(reg::X)), step)?;
-                registers.set(reg::A, value);
-                at = step.next(program.has(step, value), at);
-            }
-            Shape::ListA => at = step.next(program.has(step, registers.get(reg::A)), at),
-            Shape::LoadA => {
-                registers.set(reg::A, part(data, step.k as usize, step)?);
-            }
-            Shape::LoadAAtX => {
-                registers.set(
-                    reg::A,
-                    part(data, step.behind(registers.get(reg::X)), step)?,
-                );
-            }
-            Shape::LoadX => {
-                registers.set(reg::X, part(data, step.k as usize, step)?);
-            }
-            Shape::Load => {
-                let base = registers.get(step.right);
-                registers.set(step.to, part(data, step.behind(base), step)?);
-            }
-            Shape::Sum => at = step.next(step.apply(&mut registers, u32::wrapping_add), at),
-            Shape::Subtract => at = step.next(step.apply(&mut registers, u32::wrapping_sub), at),
-            Shape::Multiply => at = step.next(step.apply(&mut registers, u32::wrapping_mul), at),
-            Shape::Xor => at = step.next(step.apply(&mut registers, u32::bitxor), at),
-            Shape::Jump => at = step.yes as usize,
-            Shape::Return => return Some(step.k),
-            Shape::Any => {
-                let (left, right) = (registers.get(step.left), registers.get(step.right));
-                let right_sum = right.wrapping_add(step.k);
-                let value = if step.loads() {
-                    part(data, step.behind(right), step)?
-                } else if step.computes() {
-                    match step.op {
-                        Op::Return => return Some(left.wrapping_add(right_sum)),
-                        Op::Back if rounds == MAX_ROUNDS => return None,
-                        Op::Back => {
-                            rounds += 1;
-                            0
-                        }
-                        Op::Ancillary => {
-                            let value = metadata.get(
-                                step.k,
-                                registers.get(reg::A),
-                                registers.get(reg::X),
-                            )?;
-                            step.cut(value)
-                        }
-                        op => step.cut(apply(op, left, right_sum)?),
-                    }
-                } else {
-                    step.cut(left.wrapping_add(right_sum))
-                };
-                registers.set(step.to, value);
-                let leads = match step.does & does::ANY_TEST {
-                    0 => false,
-                    does::TEST => step.holds(value),
-                    does::TEST_TWO => step.is_one_of_two(value),
-                    _ => program.has(step, value),
-                };
-                at = step.next(leads, at);
-            }
-        }
-    }
-}
-
-impl Step {
-    /// Puts what becomes of two registers into a third, and tests it if that is asked for.
-    #[inline(always)]
-    fn apply<const COUNT: usize>(
-        &self,
-        registers: &mut Registers<COUNT>,
-        operation: impl FnOnce(u32, u32) -> u32,
-    ) -> bool {
-        let right = registers.get(self.right).wrapping_add(self.k);
-        let value = operation(registers.get(self.left), right);
-        registers.set(self.to, value);
-        self.tests() && self.holds(value)
-    }
-
-    /// The step after this one, `at` being the next one. A branch, not a conditional move: the next
-    /// step would wait for the test, whereas with a predicted branch the processor goes ahead.
-    #[inline(always)]
-    fn next(&self, leads: bool, at: usize) -> usize {
-        if leads {
-            self.yes as usize
-        } else {
-            rather_not();
-            at
-        }
-    }
-
-    /// The place of a load at a register. No packet is so long that it would wrap around.
-    #[inline(always)]
-    fn behind(&self, base: u32) -> usize {
-        (base as usize).saturating_add(self.k as usize)
-    }
-
-    #[inline(always)]
-    fn holds(&self, value: u32) -> bool {
-        value.wrapping_sub(self.from) <= self.width
-    }
-
-    #[inline(always)]
-    fn is_one_of_two(&self, value: u32) -> bool {
-        (value == self.from) | (value == self.width)
-    }
-
-    #[inline(always)]
-    fn cut(&self, value: u32) -> u32 {
-        value >> (self.shift & 31) & self.mask
-    }
-}
-
-#[inline(always)]
-fn apply(op: Op, left: u32, right: u32) -> Option<u32> {
-    Some(match op {
-        Op::Subtract => left.wrapping_sub(right),
-        Op::Multiply => left.wrapping_mul(right),
-        Op::Divide => left.checked_div(right)?,
-        Op::Remainder => left.checked_rem(right)?,
-        Op::Or => left | right,
-        Op::And => left & right,
-        Op::Xor => left ^ right,
-        Op::ShiftLeft => left.checked_shl(right).unwrap_or(0),
-        Op::ShiftRight => left.checked_shr(right).unwrap_or(0),
-        Op::Greater => u32::from(left > right),
-        Op::GreaterEqual => u32::from(left >= right),
-        Op::Ancillary | Op::Return | Op::Back => 0,
-    })
-}
-
-/// Four bytes as a number.
 #[inline(always)]
 fn word(data: &[u8], at: usize) -> Option<u32> {
     let bytes = data.get(at..at.checked_add(4)?)?.first_chunk()?;
@@ -385,28 +94,336 @@ fn half(data: &[u8], at: usize) -> Option<u32> {
 
 #[inline(always)]
 fn byte(data: &[u8], at: usize) -> Option<u32> {
-    data.get(at).map(|&byte| u32::from(byte))
+    data.get(at).map(|&b| u32::from(b))
 }
 
-/// What a step takes of the packet bytes at `at`.
+/// X plus a constant as an offset: no wrap-around, which a packet cannot be long enough for.
 #[inline(always)]
-fn part(data: &[u8], at: usize, step: &Step) -> Option<u32> {
-    let word = match word(data, at) {
-        Some(word) => word,
-        None => last_bytes(data, at, step.size)?,
-    };
-    Some(step.cut(word))
+fn indirect(x: u32, k: u32) -> usize {
+    (x as usize).saturating_add(k as usize)
 }
 
-/// `size` bytes behind which the packet ends sooner than a word does, as the upper bytes of a word.
-#[cold]
-#[inline(never)]
-fn last_bytes(data: &[u8], at: usize, size: u8) -> Option<u32> {
-    let bytes = data.get(at..at.checked_add(size.into())?)?;
-    let number = bytes
-        .iter()
-        .fold(0, |number, &byte| number << 8 | u32::from(byte));
-    Some(number << (32 - 8 * u32::from(size)))
+impl Decoded {
+    /// Whether a number is among the constants of a list.
+    #[inline(always)]
+    fn has(&self, first: u32, count: u32, number: u32) -> bool {
+        let list = self.constants.get(first as usize..);
+        list.is_some_and(|list| list.iter().take(count as usize).any(|&n| n == number))
+    }
+
+    #[inline]
+    pub(super) fn run(&self, data: &[u8], len: u32) -> u32 {
+        // Clearing memory that is not used would be a good part of a short program's time.
+        let accepted = match self.uses_memory {
+            false => execute(self, data, len, &(), &mut []),
+            true => execute(self, data, len, &(), &mut [0; op::MEMWORDS as usize]),
+        };
+        accepted.unwrap_or(0)
+    }
+
+    pub(super) fn run_with(&self, data: &[u8], len: u32, ancillary: &Ancillary) -> u32 {
+        let memory = &mut [0; op::MEMWORDS as usize];
+        execute(self, data, len, ancillary, memory).unwrap_or(0)
+    }
+}
+
+/// Executes to the return. `None` where a load or a division rejects the packet.
+#[inline(always)]
+fn execute<M: Metadata>(
+    program: &Decoded,
+    data: &[u8],
+    len: u32,
+    metadata: &M,
+    memory: &mut [u32],
+) -> Option<u32> {
+    let (mut a, mut x) = (0_u32, 0_u32);
+    let mut at = 0_usize;
+    let mut rounds = 0;
+    loop {
+        let step = program.steps.get(at)?;
+        let k = step.k;
+        let branch = |taken: bool| usize::from(choose(taken, step));
+        at += 1;
+        match step.op {
+            Op::LdWJeq => {
+                a = word(data, k as usize)?;
+                at = branch(a == step.compare);
+            }
+            Op::LdWJgt => {
+                a = word(data, k as usize)?;
+                at = branch(a > step.compare);
+            }
+            Op::LdWJge => {
+                a = word(data, k as usize)?;
+                at = branch(a >= step.compare);
+            }
+            Op::LdWJset => {
+                a = word(data, k as usize)?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdHJeq => {
+                a = half(data, k as usize)?;
+                at = branch(a == step.compare);
+            }
+            Op::LdHJgt => {
+                a = half(data, k as usize)?;
+                at = branch(a > step.compare);
+            }
+            Op::LdHJge => {
+                a = half(data, k as usize)?;
+                at = branch(a >= step.compare);
+            }
+            Op::LdHJset => {
+                a = half(data, k as usize)?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdBJeq => {
+                a = byte(data, k as usize)?;
+                at = branch(a == step.compare);
+            }
+            Op::LdBJgt => {
+                a = byte(data, k as usize)?;
+                at = branch(a > step.compare);
+            }
+            Op::LdBJge => {
+                a = byte(data, k as usize)?;
+                at = branch(a >= step.compare);
+            }
+            Op::LdBJset => {
+                a = byte(data, k as usize)?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdWIndJeq => {
+                a = word(data, indirect(x, k))?;
+                at = branch(a == step.compare);
+            }
+            Op::LdWIndJgt => {
+                a = word(data, indirect(x, k))?;
+                at = branch(a > step.compare);
+            }
+            Op::LdWIndJge => {
+                a = word(data, indirect(x, k))?;
+                at = branch(a >= step.compare);
+            }
+            Op::LdWIndJset => {
+                a = word(data, indirect(x, k))?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdHIndJeq => {
+                a = half(data, indirect(x, k))?;
+                at = branch(a == step.compare);
+            }
+            Op::LdHIndJgt => {
+                a = half(data, indirect(x, k))?;
+                at = branch(a > step.compare);
+            }
+            Op::LdHIndJge => {
+                a = half(data, indirect(x, k))?;
+                at = branch(a >= step.compare);
+            }
+            Op::LdHIndJset => {
+                a = half(data, indirect(x, k))?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdBIndJeq => {
+                a = byte(data, indirect(x, k))?;
+                at = branch(a == step.compare);
+            }
+            Op::LdBIndJgt => {
+                a = byte(data, indirect(x, k))?;
+                at = branch(a > step.compare);
+            }
+            Op::LdBIndJge => {
+                a = byte(data, indirect(x, k))?;
+                at = branch(a >= step.compare);
+            }
+            Op::LdBIndJset => {
+                a = byte(data, indirect(x, k))?;
+                at = branch(a & step.compare != 0);
+            }
+            Op::LdLenJgt => {
+                a = len;
+                at = branch(a > step.compare);
+            }
+            Op::LdLenJge => {
+                a = len;
+                at = branch(a >= step.compare);
+            }
+            Op::LdWAndJeq => {
+                a = word(data, k as usize)? & u32::from(step.second);
+                at = branch(a == step.compare);
+            }
+            Op::LdHAndJeq => {
+                a = half(data, k as usize)? & u32::from(step.second);
+                at = branch(a == step.compare);
+            }
+            Op::LdBAndJeq => {
+                a = byte(data, k as usize)? & u32::from(step.second);
+                at = branch(a == step.compare);
+            }
+            Op::LdBIndAndJeq => {
+                a = byte(data, indirect(x, k))? & u32::from(step.second);
+                at = branch(a == step.compare);
+            }
+            Op::AndJeq => {
+                a &= k;
+                at = branch(a == step.compare);
+            }
+            Op::LdBAnd => {
+                a = byte(data, k as usize)? & step.compare;
+                at += 1;
+            }
+            Op::LdBIndAnd => {
+                a = byte(data, indirect(x, k))? & step.compare;
+                at += 1;
+            }
+            Op::AndLsh => {
+                a = (a & k) << (step.compare & 31);
+                at += 1;
+            }
+            Op::AndRsh => {
+                a = (a & k) >> (step.compare & 31);
+                at += 1;
+            }
+            Op::MshLdWInd => {
+                x = (byte(data, k as usize)? & 0xf) << 2;
+                a = word(data, indirect(x, step.compare))?;
+                at += 1;
+            }
+            Op::MshLdHInd => {
+                x = (byte(data, k as usize)? & 0xf) << 2;
+                a = half(data, indirect(x, step.compare))?;
+                at += 1;
+            }
+            Op::MshLdBInd => {
+                x = (byte(data, k as usize)? & 0xf) << 2;
+                a = byte(data, indirect(x, step.compare))?;
+                at += 1;
+            }
+            Op::LdxMemAddX => {
+                x = *memory.get(k as usize)?;
+                a = a.wrapping_add(x);
+                at += 1;
+            }
+            Op::LdxMemSubX => {
+                x = *memory.get(k as usize)?;
+                a = a.wrapping_sub(x);
+                at += 1;
+            }
+            Op::LshTax => {
+                a <<= k & 31;
+                x = a;
+                at += 1;
+            }
+            Op::RshTax => {
+                a >>= k & 31;
+                x = a;
+                at += 1;
+            }
+            Op::LshSt => {
+                a <<= k & 31;
+                *memory.get_mut(step.compare as usize)? = a;
+                at += 1;
+            }
+            Op::RshSt => {
+                a >>= k & 31;
+                *memory.get_mut(step.compare as usize)? = a;
+                at += 1;
+            }
+            Op::MshLdHIndJeq => {
+                x = (byte(data, k as usize)? & 0xf) << 2;
+                a = half(data, indirect(x, step.second.into()))?;
+                at = branch(a == step.compare);
+            }
+            Op::LdWJeqAny => {
+                a = word(data, k as usize)?;
+                at = branch(program.has(step.compare, step.second.into(), a));
+            }
+            Op::LdHJeqAny => {
+                a = half(data, k as usize)?;
+                at = branch(program.has(step.compare, step.second.into(), a));
+            }
+            Op::LdBJeqAny => {
+                a = byte(data, k as usize)?;
+                at = branch(program.has(step.compare, step.second.into(), a));
+            }
+            Op::LdHIndJeqAny => {
+                a = half(data, indirect(x, k))?;
+                at = branch(program.has(step.compare, step.second.into(), a));
+            }
+            Op::JeqAny => at = branch(program.has(k, step.compare, a)),
+            Op::RetK => return Some(k),
+            Op::RetA => return Some(a),
+            Op::JeqK => at = branch(a == k),
+            Op::JgtK => at = branch(a > k),
+            Op::JgeK => at = branch(a >= k),
+            Op::JsetK => at = branch(a & k != 0),
+            Op::JeqX => at = branch(a == x),
+            Op::JgtX => at = branch(a > x),
+            Op::JgeX => at = branch(a >= x),
+            Op::JsetX => at = branch(a & x != 0),
+            Op::Ja => at = usize::from(step.jt),
+            Op::JaBack => {
+                rounds += 1;
+                if rounds > MAX_ROUNDS {
+                    return None;
+                }
+                at = usize::from(step.jt);
+            }
+            Op::LdW => a = word(data, k as usize)?,
+            Op::LdH => a = half(data, k as usize)?,
+            Op::LdB => a = byte(data, k as usize)?,
+            Op::LdWInd => a = word(data, indirect(x, k))?,
+            Op::LdHInd => a = half(data, indirect(x, k))?,
+            Op::LdBInd => a = byte(data, indirect(x, k))?,
+            Op::LdAncillary => a = metadata.get(k - op::SKF_AD_OFF, a, x)?,
+            Op::LdImm => a = k,
+            Op::LdLen => a = len,
+            Op::LdMem => a = *memory.get(k as usize)?,
+            Op::LdxImm => x = k,
+            Op::LdxLen => x = len,
+            Op::LdxMem => x = *memory.get(k as usize)?,
+            Op::LdxMsh => x = (byte(data, k as usize)? & 0xf) << 2,
+            Op::St => *memory.get_mut(k as usize)? = a,
+            Op::Stx => *memory.get_mut(k as usize)? = x,
+            Op::AddK => a = a.wrapping_add(k),
+            Op::AddX => a = a.wrapping_add(x),
+            Op::SubK => a = a.wrapping_sub(k),
+            Op::SubX => a = a.wrapping_sub(x),
+            Op::MulK => a = a.wrapping_mul(k),
+            Op::MulX => a = a.wrapping_mul(x),
+            Op::DivK => a = a.checked_div(k)?,
+            Op::DivX => a = a.checked_div(x)?,
+            Op::ModK => a = a.checked_rem(k)?,
+            Op::ModX => a = a.checked_rem(x)?,
+            Op::OrK => a |= k,
+            Op::OrX => a |= x,
+            Op::AndK => a &= k,
+            Op::AndX => a &= x,
+            Op::XorK => a ^= k,
+            Op::XorX => a ^= x,
+            Op::LshK => a = a.checked_shl(k).unwrap_or(0),
+            Op::LshX => a = a.checked_shl(x).unwrap_or(0),
+            Op::RshK => a = a.checked_shr(k).unwrap_or(0),
+            Op::RshX => a = a.checked_shr(x).unwrap_or(0),
+            Op::Neg => a = a.wrapping_neg(),
+            Op::Tax => x = a,
+            Op::Txa => a = x,
+        }
+    }
+}
+
+/// Where a conditional jump leads. The empty cold function keeps the compiler from turning this
+/// into a conditional move: the next step would then wait for the comparison, whereas a predicted
+/// branch lets the processor go ahead.
+#[inline(always)]
+fn choose(taken: bool, step: &Step) -> u16 {
+    if taken {
+        step.jt
+    } else {
+        rather_not();
+        step.jf
+    }
 }
 
 #[cold]

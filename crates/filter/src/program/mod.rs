@@ -6,17 +6,13 @@
 pub(crate) mod assemble;
 mod decode;
 mod interpret;
-mod layout;
-mod live;
 pub mod opcode;
-mod range;
-mod step;
 mod validate;
 
 pub use interpret::Ancillary;
 pub use validate::{InvalidProgram, Reason};
 
-use step::Decoded;
+use decode::Decoded;
 use validate::Loops;
 
 /// One instruction, laid out as the kernel's `struct sock_filter`.
