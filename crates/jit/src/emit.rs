@@ -63,6 +63,19 @@ impl Raw {
     }
 }
 
+/// What is known of a question's answer. Equalities that must all hold are one number that is zero,
+/// which takes fewer instructions than as many truth values.
+#[derive(Clone, Copy)]
+enum Answer {
+    Truth(Value),
+    /// Yes if the two are equal.
+    Equal(Value, Value),
+    /// Yes if it is zero.
+    Difference(Value),
+    /// Yes if it is not zero.
+    Bits(Value),
+}
+
 /// Where a jump ends up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
@@ -435,6 +448,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
             return self.go(yes);
         }
         let answer = self.answer(&decision.question, self.facts[at].proven);
+        let answer = self.truth(answer);
         if let (Goal::Verdict(yes), Goal::Verdict(no)) = (yes, no) {
             let (yes, no) = (self.number(yes), self.number(no));
             let verdict = self.builder.ins().select(answer, yes, no);
@@ -453,15 +467,25 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     /// Answers a question, given what was proven before its decision.
     ///
     /// Nesting is bounded: the plan limits what a decision may cost.
-    fn answer(&mut self, question: &Question, proven: Bounds) -> Value {
+    fn answer(&mut self, question: &Question, proven: Bounds) -> Answer {
         match question {
             Question::One { test, operand } => self.test(*test, *operand),
-            Question::OneOf(set) => self.one_of(set),
+            Question::OneOf(set) => Answer::Truth(self.one_of(set)),
             Question::Joined(join) => self.joined(join, proven),
         }
     }
 
-    fn joined(&mut self, join: &Join, proven: Bounds) -> Value {
+    /// The answer as a truth value.
+    fn truth(&mut self, answer: Answer) -> Value {
+        match answer {
+            Answer::Truth(value) => value,
+            Answer::Equal(a, b) => self.builder.ins().icmp(IntCC::Equal, a, b),
+            Answer::Difference(value) => self.builder.ins().icmp_imm(IntCC::Equal, value, 0),
+            Answer::Bits(value) => self.builder.ins().icmp_imm(IntCC::NotEqual, value, 0),
+        }
+    }
+
+    fn joined(&mut self, join: &Join, proven: Bounds) -> Answer {
         let first = self.answer(&join.first, proven);
         let mut inside = Vec::new();
         for at in join.between.clone() {
@@ -472,14 +496,49 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         }
         let mut second = self.answer(&join.second, proven);
         if join.inverted {
-            second = self.builder.ins().icmp_imm(IntCC::Equal, second, 0);
+            second = match second {
+                Answer::Truth(value) => {
+                    Answer::Truth(self.builder.ins().icmp_imm(IntCC::Equal, value, 0))
+                }
+                Answer::Equal(a, b) => {
+                    Answer::Truth(self.builder.ins().icmp(IntCC::NotEqual, a, b))
+                }
+                Answer::Difference(value) => Answer::Bits(value),
+                Answer::Bits(value) => Answer::Difference(value),
+            };
         }
         for inside in inside {
-            second = self.builder.ins().band(second, inside);
+            let truth = self.truth(second);
+            second = Answer::Truth(self.builder.ins().band(truth, inside));
         }
-        match join.how {
-            How::Both => self.builder.ins().band(first, second),
-            How::Either => self.builder.ins().bor(first, second),
+        self.both_or_either(join.how, first, second)
+    }
+
+    fn both_or_either(&mut self, how: How, first: Answer, second: Answer) -> Answer {
+        let differences = (self.difference(first), self.difference(second));
+        match (how, differences, (first, second)) {
+            (How::Both, (Some(first), Some(second)), _) => {
+                Answer::Difference(self.builder.ins().bor(first, second))
+            }
+            (How::Either, _, (Answer::Bits(first), Answer::Bits(second))) => {
+                Answer::Bits(self.builder.ins().bor(first, second))
+            }
+            (how, ..) => {
+                let (first, second) = (self.truth(first), self.truth(second));
+                Answer::Truth(match how {
+                    How::Both => self.builder.ins().band(first, second),
+                    How::Either => self.builder.ins().bor(first, second),
+                })
+            }
+        }
+    }
+
+    /// A number that is zero exactly if the answer is yes, where that takes one instruction.
+    fn difference(&mut self, answer: Answer) -> Option<Value> {
+        match answer {
+            Answer::Difference(value) => Some(value),
+            Answer::Equal(a, b) => Some(self.builder.ins().bxor(a, b)),
+            Answer::Truth(_) | Answer::Bits(_) => None,
         }
     }
 
@@ -542,37 +601,36 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         (a, self.raw.get(&a).copied())
     }
 
-    fn test(&mut self, test: Test, operand: Operand) -> Value {
+    fn test(&mut self, test: Test, operand: Operand) -> Answer {
         let (a, raw) = self.accumulator();
         let code = match (test, operand, raw) {
             (Test::Equal, Operand::K(k), Some(raw)) => return self.equal(raw, k),
             (Test::AnyBit, Operand::K(k), Some(raw)) => {
-                let bits = self
-                    .builder
-                    .ins()
-                    .band_imm(raw.value, i64::from(raw.mask(k)));
-                return self.builder.ins().icmp_imm(IntCC::NotEqual, bits, 0);
+                let mask = i64::from(raw.mask(k));
+                return Answer::Bits(self.builder.ins().band_imm(raw.value, mask));
             }
             (Test::AnyBit, ..) => {
                 let b = self.operand(operand);
-                let bits = self.builder.ins().band(a, b);
-                return self.builder.ins().icmp_imm(IntCC::NotEqual, bits, 0);
+                return Answer::Bits(self.builder.ins().band(a, b));
             }
-            (Test::Equal, ..) => IntCC::Equal,
+            (Test::Equal, ..) => {
+                let b = self.operand(operand);
+                return Answer::Equal(a, b);
+            }
             (Test::Greater, ..) => IntCC::UnsignedGreaterThan,
             (Test::GreaterOrEqual, ..) => IntCC::UnsignedGreaterThanOrEqual,
         };
         let b = self.operand(operand);
-        self.builder.ins().icmp(code, a, b)
+        Answer::Truth(self.builder.ins().icmp(code, a, b))
     }
 
-    fn equal(&mut self, raw: Raw, k: u32) -> Value {
+    fn equal(&mut self, raw: Raw, k: u32) -> Answer {
         match raw.constant(k) {
             Some(k) => {
                 let k = self.number(k);
-                self.builder.ins().icmp(IntCC::Equal, raw.value, k)
+                Answer::Equal(raw.value, k)
             }
-            None => self.builder.ins().iconst(I8, 0),
+            None => Answer::Truth(self.builder.ins().iconst(I8, 0)),
         }
     }
 

@@ -11,6 +11,9 @@ use super::Insn;
 use super::opcode as op;
 use super::validate::loop_target;
 
+/// Constants of a list that are compared at once, without a jump between them.
+pub(super) const LANES: usize = 4;
+
 /// What a step does. Operands are in [`Step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
@@ -121,7 +124,7 @@ pub(super) enum Op {
     MshLdHIndJeq,
     /// Comparison with each of a list of constants.
     JeqAny,
-    /// The same after a load; the list begins at `compare` and has `second` constants.
+    /// The same after a load; the list begins at `compare` and has `second` groups of constants.
     LdWJeqAny,
     LdHJeqAny,
     LdBJeqAny,
@@ -146,8 +149,9 @@ pub(super) struct Step {
 #[derive(Clone, Debug)]
 pub(super) struct Decoded {
     pub(super) steps: Box<[Step]>,
-    /// The constants of [`Op::JeqAny`]: `compare` of them from index `k`.
-    pub(super) constants: Box<[u32]>,
+    /// The constants of lists, [`LANES`] compared at once: for [`Op::JeqAny`] so many as `compare`
+    /// says from index `k`.
+    pub(super) constants: Box<[[u32; LANES]]>,
     /// Whether the program has scratch memory at all.
     pub(super) uses_memory: bool,
 }
@@ -237,7 +241,7 @@ fn fuse_masks(plain: &[Step], steps: &mut [Step]) {
 
 /// Runs of `jeq` that go on to the next when unequal and to one place when equal. Returns the
 /// constants of all runs.
-fn fuse_alternatives(plain: &[Step], steps: &mut [Step]) -> Vec<u32> {
+fn fuse_alternatives(plain: &[Step], steps: &mut [Step]) -> Vec<[u32; LANES]> {
     let mut constants = Vec::new();
     let mut at = 0;
     while at < plain.len() {
@@ -249,31 +253,29 @@ fn fuse_alternatives(plain: &[Step], steps: &mut [Step]) -> Vec<u32> {
         while plain[at].op == Op::JeqK && end < plain.len() && continues(end) {
             end += 1;
         }
-        let (first, jf) = (constants.len(), plain[end - 1].jf);
         if end - at > 1 {
-            constants.extend(plain[at..end].iter().map(|step| step.k));
-            for n in at..end - 1 {
-                // Programs are far shorter than 32 bits count.
-                let index = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-                let (k, compare) = (index(first + n - at), index(end - n));
-                steps[n] = Step {
-                    op: Op::JeqAny,
-                    k,
-                    compare,
-                    jf,
-                    ..plain[n]
-                };
-            }
+            // Programs are far shorter than 16 bits count.
+            let index = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+            let first = u32::from(index(constants.len()));
+            constants.extend(plain[at..end].chunks(LANES).map(lanes));
+            let count = index(constants.len()) - index(first as usize);
+            let jf = plain[end - 1].jf;
+            steps[at] = Step {
+                op: Op::JeqAny,
+                k: first,
+                compare: count.into(),
+                jf,
+                ..plain[at]
+            };
             let before = at.checked_sub(1).and_then(|n| plain.get(n));
-            let count = u16::try_from(end - at);
-            if let (Some(load), Ok(second)) = (before, count)
+            if let Some(load) = before
                 && let Some(op) = before_list(load.op)
             {
                 steps[at - 1] = Step {
                     op,
                     k: load.k,
-                    second,
-                    compare: steps[at].k,
+                    second: count,
+                    compare: first,
                     ..steps[at]
                 };
             }
@@ -281,6 +283,14 @@ fn fuse_alternatives(plain: &[Step], steps: &mut [Step]) -> Vec<u32> {
         at = end;
     }
     constants
+}
+
+/// Constants of comparisons side by side; what is missing repeats the last.
+fn lanes(steps: &[Step]) -> [u32; LANES] {
+    std::array::from_fn(|lane| {
+        let step = steps.get(lane).or(steps.last());
+        step.map_or(0, |step| step.k)
+    })
 }
 
 /// The operation for a load before a list of constants.

@@ -4,7 +4,7 @@
 //! (super::Program) is valid.
 
 use super::MAX_ROUNDS;
-use super::decode::{Decoded, Op, Step};
+use super::decode::{Decoded, LANES, Op, Step};
 use super::opcode as op;
 
 /// What the kernel knows of a packet beside its bytes: the values of the Linux ancillary loads
@@ -108,7 +108,8 @@ impl Decoded {
     #[inline(always)]
     fn has(&self, first: u32, count: u32, number: u32) -> bool {
         let list = self.constants.get(first as usize..);
-        list.is_some_and(|list| list.iter().take(count as usize).any(|&n| n == number))
+        let any = |group: &[u32; LANES]| group.iter().fold(false, |any, &n| any | (n == number));
+        list.is_some_and(|list| list.iter().take(count as usize).any(any))
     }
 
     #[inline]
