@@ -4,6 +4,11 @@ use super::layout::{BLOCK_HEADER_LEN, FRAME_ALIGNMENT, FRAME_HEADER_LEN, MAC_ROO
 
 /// The smallest block: below, the work per block outweighs what a reader gains.
 const MIN_BLOCK: u32 = 32 * 1024;
+/// Beyond this size a block saves its reader no more, and its packets leave the processor's cache.
+const ENOUGH_BLOCK: u64 = 256 * 1024;
+/// Blocks that a ring has if it can: the read time-out hands over whole blocks, full or not, and a
+/// reader that is away for some time-outs should still find room.
+const GOOD_BLOCKS: u64 = 16;
 /// The kernel takes the block's size as a signed 32-bit number.
 const MAX_BLOCK: u32 = 1 << 30;
 /// Fewer blocks would leave the kernel none to write into while one is read.
@@ -62,8 +67,8 @@ impl Geometry {
     /// The ring for `request` on a machine with pages of `page` bytes (a power of two).
     ///
     /// Blocks are powers of two, so that the kernel can take them as one piece of memory, and hold
-    /// at least one packet of the snaplen. They are no larger than that, because the read time-out
-    /// hands over whole blocks: many small ones bear more of them.
+    /// at least one packet of the snaplen. Small packets come in blocks of up to 256 KiB, which their
+    /// reader asks for less often, as long as the ring still has 16 of them.
     ///
     /// # Errors
     ///
@@ -74,9 +79,11 @@ impl Geometry {
         };
         let frame = u64::from(frame_size(request));
         let needed = u64::from(BLOCK_HEADER_LEN) + frame;
+        let good = (request.buffer / GOOD_BLOCKS).clamp(1, ENOUGH_BLOCK);
         let block_size = needed
             .max(u64::from(MIN_BLOCK.max(page)))
-            .next_power_of_two();
+            .next_power_of_two()
+            .max(1 << good.ilog2());
         let block_size = u32::try_from(block_size).map_err(|_| too_long)?;
         if block_size > MAX_BLOCK {
             return Err(too_long);
@@ -180,7 +187,7 @@ mod tests {
     #[test]
     fn a_page_larger_than_the_least_block_is_the_block() {
         let request = GeometryRequest {
-            buffer: 1 << 24,
+            buffer: 1 << 19,
             snaplen: 96,
             headroom: 4,
         };
@@ -188,6 +195,17 @@ mod tests {
             Geometry::new(&request, 65_536).unwrap().block_size(),
             65_536
         );
+    }
+
+    #[test]
+    fn small_packets_come_in_larger_blocks_where_the_ring_has_room() {
+        for (buffer, block) in [
+            (256 << 10, 32 << 10),
+            (2 << 20, 128 << 10),
+            (64 << 20, 256 << 10),
+        ] {
+            assert_eq!(geometry(buffer, 96).unwrap().block_size(), block);
+        }
     }
 
     #[test]
@@ -207,7 +225,7 @@ mod tests {
             geometry(u64::MAX, 96),
             Err(GeometryError::BufferTooLarge {
                 buffer: u64::MAX,
-                most: 32_768 << 19
+                most: 262_144 << 19
             })
         );
     }
@@ -215,13 +233,13 @@ mod tests {
     #[test]
     fn halving_ends_at_two_blocks() {
         let mut geometry = geometry(8 << 20, 65_536).unwrap();
-        assert_eq!(geometry.blocks(), 64);
+        assert_eq!(geometry.blocks(), 32);
         let mut steps = 0;
         while let Some(half) = geometry.halved() {
             assert_eq!(half.block_size(), geometry.block_size());
             geometry = half;
             steps += 1;
         }
-        assert_eq!((geometry.blocks(), steps), (2, 5));
+        assert_eq!((geometry.blocks(), steps), (2, 4));
     }
 }
