@@ -15,6 +15,8 @@ use super::{show, traffic};
 pub(super) const FOLDER_PREFIX: &str = "ringtap-demo-";
 /// For a command that should end by itself.
 const LIMIT: Duration = Duration::from_secs(60);
+/// How long each engine captures, after the main capture.
+const ENGINE_TIME: Duration = Duration::from_millis(300);
 /// The filter of the capture: what the transfer and the datagrams are.
 const FILTER: &str = "tcp port 443 or udp";
 
@@ -45,16 +47,51 @@ impl Scenes<'_> {
         let (file, captured) = self.capture(pair)?;
         show::heading(4, "The file read back");
         let read = self.read_back(&file, captured, "udp port 53")?;
-        Ok(vec![
-            Engine {
-                name: "packet",
-                result: format!("ran: captured {}", packets(captured)),
-            },
-            Engine {
-                name: "file",
-                result: format!("ran: read {}", packets(read)),
-            },
-        ])
+        show::heading(5, "The same traffic by each engine");
+        let mut engines = self.engines(pair)?;
+        engines.push(Engine {
+            name: "file",
+            result: format!("ran: read {}", packets(read)),
+        });
+        Ok(engines)
+    }
+
+    /// Each engine that the interface is said to have must capture all that passes.
+    fn engines(&self, pair: &VethPair) -> Result<Vec<Engine>, String> {
+        let mut devices = self.inside(pair);
+        devices.args(["devices", &pair.right.device]);
+        let output = self.finished(&mut devices)?;
+        let devices = String::from_utf8_lossy(&output.stdout).into_owned();
+        let one = |name: &'static str| {
+            let offered = format!(" {name} (");
+            let is_offered =
+                |line: &str| line.trim_start().starts_with("engine") && line.contains(&offered);
+            let result = if !devices.lines().any(is_offered) {
+                let reason = devices.lines().find(|line| line.contains("not usable"));
+                format!("did not run: {}", reason.unwrap_or_default().trim())
+            } else {
+                format!("ran: captured {}", packets(self.captures(name, pair)?))
+            };
+            Ok(Engine { name, result })
+        };
+        ["packet", "tcx"].into_iter().map(one).collect()
+    }
+
+    /// Captures the traffic by an engine of its own.
+    fn captures(&self, engine: &str, pair: &VethPair) -> Result<u64, String> {
+        let mut dump = self.inside(pair);
+        let device = format!("{engine}:{}", pair.right.device);
+        // Towards the interface, which is what all engines see.
+        dump.args(["dump", "-i", &device, "-w", "/dev/null"]);
+        dump.arg(format!("udp dst port {}", traffic::MEDIA));
+        let running = self.capturing(&mut dump, pair)?;
+        let sent = traffic::run(pair, ENGINE_TIME).map_err(explain("the traffic"))?;
+        running.signal("INT").map_err(explain("Ctrl-C"))?;
+        let output = self.ended(running)?;
+        show::output(&output.stderr, 10);
+        let captured = count(&output.stderr)?;
+        check(captured >= sent.datagrams, "packets are missing")?;
+        Ok(captured)
     }
 
     /// The scenes that need no rights, on made-up traffic.
@@ -95,7 +132,7 @@ impl Scenes<'_> {
         let read = self.read_back(&file, captured, "udp port 5004")?;
         Ok(vec![
             Engine {
-                name: "packet",
+                name: "live",
                 result: "did not run: no live capture here".into(),
             },
             Engine {

@@ -10,7 +10,7 @@ use ringtap_testkit::netns::{Side, VethPair};
 
 const HTTPS: u16 = 443;
 const DNS: u16 = 53;
-const MEDIA: u16 = 40_000;
+pub(super) const MEDIA: u16 = 40_000;
 /// Nobody listens here: the answer is ICMP.
 const CLOSED: u16 = 40_001;
 /// How long a receiver sleeps at most before it looks whether the traffic ends.
