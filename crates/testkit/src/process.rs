@@ -5,8 +5,6 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ringtap_sys::bpf::{Kernel, TcxSide, query_tcx};
-
 use crate::netns::Side;
 
 /// How often `/proc` is looked at while waiting.
@@ -113,7 +111,8 @@ impl Running {
     }
 
     /// Waits until the program captures on the device of `side`: an AF_PACKET socket is bound to
-    /// it and runs (`/proc/net/packet`).
+    /// it and runs (`/proc/net/packet`), or the program holds one of its own at the interface's tcx
+    /// or XDP hook and has its signal handlers.
     ///
     /// # Errors
     /// When the program ends before, or does not capture within `limit`.
@@ -137,10 +136,11 @@ impl Running {
     fn wait_for_socket(&mut self, side: &Side, index: u32, limit: Duration) -> io::Result<()> {
         let deadline = Instant::now() + limit;
         loop {
-            let has_program = || {
-                Ok::<_, io::Error>(has_program(side, index) && catches_interrupts(self.child.id())?)
-            };
-            if has_packet_socket(side, index)? || has_program()? {
+            let id = self.child.id();
+            // An ended process has no files; that it has ended is told below.
+            let is_open = || catches_interrupts(id).unwrap_or(false);
+            let has_socket = has_packet_socket(side, index)? && (!is_ringtap(id) || is_open());
+            if has_socket || (holds_program(id, index).unwrap_or(false) && is_open()) {
                 return Ok(());
             }
             if self.child.try_wait()?.is_some() {
@@ -201,14 +201,32 @@ fn catches_interrupts(id: u32) -> io::Result<bool> {
     Ok(caught.is_some_and(|mask| mask & INTERRUPT != 0))
 }
 
-/// Whether a program stands in one of the interface's tcx chains, as of a tap.
-fn has_program(side: &Side, index: u32) -> bool {
-    let kernel = Kernel::running();
-    let members = |chain| {
-        let chain = side.run(|| query_tcx(&kernel, index, chain));
-        chain.is_ok_and(|chain| !chain.members.is_empty())
-    };
-    index != 0 && (members(TcxSide::Ingress) || members(TcxSide::Egress))
+/// Whether it is the program `ringtap`, whose packet socket rejects everything from when it is bound
+/// until all that belongs to the capture is in place.
+fn is_ringtap(id: u32) -> bool {
+    std::fs::read(format!("/proc/{id}/comm")).is_ok_and(|name| name == b"ringtap\n")
+}
+
+/// Whether the process holds a program on the interface, at tcx or XDP, as a tap or an AF_XDP socket
+/// does: `/proc/PID/fdinfo` tells the interface of such a link (Linux ≥ 5.9).
+fn holds_program(id: u32, index: u32) -> io::Result<bool> {
+    let wanted = index.to_string();
+    for entry in std::fs::read_dir(format!("/proc/{id}/fdinfo"))? {
+        // A descriptor may be closed meanwhile.
+        let Ok(text) = std::fs::read_to_string(entry?.path()) else {
+            continue;
+        };
+        let field = |name| {
+            text.lines()
+                .find_map(|line: &str| line.strip_prefix(name))
+                .map(str::trim)
+        };
+        let is_hook = matches!(field("link_type:"), Some("xdp" | "tcx"));
+        if is_hook && field("ifindex:") == Some(&wanted) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether `/proc/net/packet` of the side's namespace lists a running socket on the interface; the

@@ -69,16 +69,21 @@ impl Scenes<'_> {
             let result = if !devices.lines().any(is_offered) {
                 let reason = devices.lines().find(|line| line.contains("not usable"));
                 format!("did not run: {}", reason.unwrap_or_default().trim())
+            } else if name == "xsk" {
+                format!("ran: took {}", self.takes(pair)?)
             } else {
-                format!("ran: captured {}", packets(self.captures(name, pair)?))
+                format!("ran: captured {}", self.captures(name, pair)?)
             };
             Ok(Engine { name, result })
         };
-        ["packet", "tcx"].into_iter().map(one).collect()
+        ["packet", "tcx", "xdp", "xsk"]
+            .into_iter()
+            .map(one)
+            .collect()
     }
 
     /// Captures the traffic by an engine of its own.
-    fn captures(&self, engine: &str, pair: &VethPair) -> Result<u64, String> {
+    fn captures(&self, engine: &str, pair: &VethPair) -> Result<String, String> {
         let mut dump = self.inside(pair);
         let device = format!("{engine}:{}", pair.right.device);
         // Towards the interface, which is what all engines see.
@@ -86,12 +91,33 @@ impl Scenes<'_> {
         dump.arg(format!("udp dst port {}", traffic::MEDIA));
         let running = self.capturing(&mut dump, pair)?;
         let sent = traffic::run(pair, ENGINE_TIME).map_err(explain("the traffic"))?;
+        self.caught(running, sent.datagrams)
+    }
+
+    /// Captures by AF_XDP, which takes the packets away from the host: some that nobody waits for.
+    fn takes(&self, pair: &VethPair) -> Result<String, String> {
+        let mut dump = self.inside(pair);
+        let device = format!("xsk:{}", pair.right.device);
+        dump.args(["dump", "-i", &device, "--mode", "steal", "-w", "/dev/null"]);
+        dump.arg(format!("udp dst port {}", traffic::DISCARD));
+        let running = self.capturing(&mut dump, pair)?;
+        let sent = traffic::discarded(pair, ENGINE_TIME).map_err(explain("the traffic"))?;
+        self.caught(running, sent)
+    }
+
+    /// Ends a capture of [`ENGINE_TIME`], which must have all that was sent.
+    fn caught(&self, running: Running, sent: u64) -> Result<String, String> {
         running.signal("INT").map_err(explain("Ctrl-C"))?;
         let output = self.ended(running)?;
         show::output(&output.stderr, 10);
         let captured = count(&output.stderr)?;
-        check(captured >= sent.datagrams, "packets are missing")?;
-        Ok(captured)
+        check(sent > 0 && captured >= sent, "packets are missing")?;
+        Ok(format!(
+            "{}, {} a second, {} lost",
+            packets(captured),
+            show::number(rate(captured, ENGINE_TIME)),
+            show::number(losses(&output.stderr)),
+        ))
     }
 
     /// The scenes that need no rights, on made-up traffic.

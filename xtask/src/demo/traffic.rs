@@ -11,6 +11,8 @@ use ringtap_testkit::netns::{Side, VethPair};
 const HTTPS: u16 = 443;
 const DNS: u16 = 53;
 pub(super) const MEDIA: u16 = 40_000;
+/// Where an engine takes packets away from the host.
+pub(super) const DISCARD: u16 = 9;
 /// Nobody listens here: the answer is ICMP.
 const CLOSED: u16 = 40_001;
 /// How long a receiver sleeps at most before it looks whether the traffic ends.
@@ -47,7 +49,7 @@ pub(super) fn run(pair: &VethPair, duration: Duration) -> io::Result<Sent> {
         thread::sleep(Duration::from_millis(5));
         knock(client, server)?;
         let receiver = scope.spawn(|| drain(&media, &ends));
-        let datagrams = scope.spawn(|| datagrams(client, server, &ends));
+        let datagrams = scope.spawn(|| datagrams(client, server, MEDIA, &ends));
         thread::sleep(duration);
         ends.store(true, Ordering::Relaxed);
         let sent = Sent {
@@ -59,6 +61,17 @@ pub(super) fn run(pair: &VethPair, duration: Duration) -> io::Result<Sent> {
         join(receiver)?;
         join(resolver)?;
         Ok(sent)
+    })
+}
+
+/// Sends datagrams to the discard port for a while; how many.
+pub(super) fn discarded(pair: &VethPair, duration: Duration) -> io::Result<u64> {
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| datagrams(&pair.left, &pair.right, DISCARD, &ends));
+        thread::sleep(duration);
+        ends.store(true, Ordering::Relaxed);
+        join(sender)
     })
 }
 
@@ -94,8 +107,8 @@ fn receive(listener: &TcpListener) -> io::Result<()> {
     Ok(())
 }
 
-fn datagrams(client: &Side, server: &Side, ends: &AtomicBool) -> io::Result<u64> {
-    let socket = udp(client, MEDIA)?;
+fn datagrams(client: &Side, server: &Side, port: u16, ends: &AtomicBool) -> io::Result<u64> {
+    let socket = udp(client, port)?;
     let payload = [0xa5; 1400];
     let mut sent = 0;
     for size in DATAGRAMS.iter().cycle() {
@@ -103,7 +116,7 @@ fn datagrams(client: &Side, server: &Side, ends: &AtomicBool) -> io::Result<u64>
             break;
         }
         for _ in 0..8 {
-            socket.send_to(&payload[..*size], (server.ipv4, MEDIA))?;
+            socket.send_to(&payload[..*size], (server.ipv4, port))?;
             sent += 1;
         }
         thread::sleep(Duration::from_millis(1));
