@@ -59,12 +59,12 @@ pub use error::{Error, Result};
 pub use filter::{Filter, Matcher};
 pub use options::{
     CaptureOptions, Direction, Fanout, FanoutMode, MAX_SNAPLEN, Mode, OptionError, Precision,
-    SampleMode, TimestampSource,
+    SampleMode, Stage, TimestampSource,
 };
 pub use ringtap_savefile::{
     Interface, Item, LinkType, Packet, PacketFlags, ReadOptions, Timestamp,
 };
-pub use source::{Companion, Delivery, Next, Source, Waker};
+pub use source::{Companion, Delivery, Next, PROGRAM_PARTS, ProgramPart, Source, Waker};
 pub use stats::{Dropped, Stats};
 
 /// Reads a list of processors in the kernel's form, such as `0-3,5`.

@@ -60,6 +60,19 @@ pub enum Precision {
     None,
 }
 
+/// How far a program in the kernel goes with each packet: for measurements of what each step costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// It is called, and no more.
+    Hook,
+    /// It filters.
+    Filter,
+    /// It reads the clock, too, and captures nothing.
+    Timestamp,
+    /// All of it, as without a measurement.
+    Copy,
+}
+
 /// How to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureOptions {
@@ -116,6 +129,9 @@ pub struct CaptureOptions {
     pub priority: Option<u8>,
     /// Processors for that thread; empty for all.
     pub cpus: Vec<usize>,
+    /// The capture is studied, not used: its programs in the kernel go as far as this only, at the taps,
+    /// and [`crate::Source::programs`] tells their parts.
+    pub study: Option<Stage>,
 }
 
 impl Default for CaptureOptions {
@@ -142,6 +158,7 @@ impl Default for CaptureOptions {
             busy_poll: None,
             priority: None,
             cpus: Vec::new(),
+            study: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringtap_savefile::{Interface, Item};
+use ringtap_sys::bpf::Program;
 pub use ringtap_sys::eventfd::Waker;
 use ringtap_sys::privileges::Capability;
 
@@ -131,6 +132,55 @@ pub trait Source: Send {
 
     /// How the source captures, and what it cannot see.
     fn describe(&self) -> Description;
+
+    /// The programs that run in the kernel for the source, by other fds of them; their parts
+    /// ([`ringtap_sys::bpf::Program::native_parts`]) have the names [`ProgramPart::name`] where
+    /// [`crate::CaptureOptions::study`] was set.
+    ///
+    /// # Errors
+    ///
+    /// No fd is left.
+    fn programs(&self) -> Result<Vec<Program>> {
+        Ok(Vec::new())
+    }
+}
+
+/// A part of the programs that capture in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProgramPart {
+    /// Finding the ring, the record's frame, publishing it.
+    Tap,
+    /// The filter.
+    Filter,
+    /// Reading the clock.
+    Timestamp,
+    /// Copying the packet's bytes.
+    Copy,
+    /// Waking the reader.
+    Wake,
+}
+
+/// All parts.
+pub const PROGRAM_PARTS: [ProgramPart; 5] = [
+    ProgramPart::Tap,
+    ProgramPart::Filter,
+    ProgramPart::Timestamp,
+    ProgramPart::Copy,
+    ProgramPart::Wake,
+];
+
+impl ProgramPart {
+    /// Its name in the kernel, where `bpftool prog dump` shows it as a line of source.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tap => "tap",
+            Self::Filter => "filter",
+            Self::Timestamp => "timestamp",
+            Self::Copy => "copy",
+            Self::Wake => "wake",
+        }
+    }
 }
 
 /// The side of a source that needs no exclusive access to it.

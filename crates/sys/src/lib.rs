@@ -7,12 +7,14 @@
 #[cfg(feature = "testing")]
 pub mod alloc_count;
 pub mod bpf;
+pub mod cycles;
 pub mod error;
 pub mod ethtool;
 pub mod eventfd;
 pub mod netlink;
 pub mod netns;
 pub mod packet;
+pub mod perf;
 pub mod poll;
 pub mod privileges;
 pub mod resolve;

@@ -10,9 +10,9 @@ use ringtap_filter::ebpf::{
     AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width, statement,
 };
 use ringtap_sys::bpf::{
-    ALL_FEATURES, Error, Feature, Features, Hint, Kernel, Link, Map, MapKind, MapSpec, Mapping,
-    Needs, Program, ProgramKind, Request, Run, TcxAnchor, TcxPlace, TcxSide, XdpMode, page_size,
-    possible_cpus, query_tcx,
+    ALL_FEATURES, Error, Feature, Features, Hint, Kernel, Link, LoadOptions, Map, MapKind, MapSpec,
+    Mapping, Needs, Program, ProgramKind, Request, Run, Statistics, TcxAnchor, TcxPlace, TcxSide,
+    Tracepoint, XdpMode, page_size, possible_cpus, query_tcx,
 };
 use ringtap_testkit::netns::VethPair;
 use ringtap_testkit::{Need, suite, test};
@@ -53,6 +53,9 @@ fn main() -> ExitCode {
         test("features_of_this_kernel", tcx, features_here),
         test("features_of_an_old_kernel", root, features_of_old),
         test("no_rights_are_named", &[], no_rights),
+        test("native_code_is_told_by_its_parts", root, native_parts),
+        test("runs_are_measured_on_demand", root, run_statistics),
+        test("tracepoints_run_programs", root, tracepoints),
     ])
 }
 
@@ -68,6 +71,75 @@ fn returning(value: i32) -> Vec<u64> {
         asm.mov32(Reg::R0, value);
         asm.exit();
     })
+}
+
+fn native_parts() {
+    let mut asm = Assembler::new();
+    asm.mark("first");
+    asm.call(Helper::KtimeGetNs);
+    asm.mark("second");
+    asm.mov32(Reg::R0, XDP_PASS);
+    asm.exit();
+    let (code, marks) = asm.finish_marked().expect("labels are placed");
+    let options = LoadOptions {
+        marks: &marks,
+        ..LoadOptions::default()
+    };
+    let program = Program::load_with(&Kernel::running(), "parts", XDP, &code, &options);
+    let program = program.unwrap_or_else(|error| panic!("{error}"));
+    let parts = program.native_parts().expect("told");
+    let names: Vec<_> = parts.iter().map(|part| part.name).collect();
+    assert_eq!(names, ["first", "second"], "{parts:x?}");
+    assert!(parts[0].addresses.end == parts[1].addresses.start);
+    let native = program.info().expect("told").native_bytes;
+    let total = parts[1].addresses.end - parts[0].addresses.start;
+    assert!(total >= u64::from(native) && native > 0, "{parts:x?}");
+    // Without marks it is one piece.
+    let plain = load("plain", XDP, &code).native_parts().expect("told");
+    assert_eq!((plain.len(), plain[0].name), (1, ""));
+}
+
+fn run_statistics() {
+    let packet = Run {
+        data: &[0; 60],
+        repeat: 100,
+        ..Run::default()
+    };
+    let program = load("counted", XDP, &returning(XDP_PASS));
+    program.run(&packet).expect("runs");
+    let statistics = Statistics::enable(&Kernel::running()).expect("enabled");
+    let before = program.info().expect("told");
+    program.run(&packet).expect("runs");
+    let after = program.info().expect("told");
+    assert_eq!(after.run_count - before.run_count, 100);
+    assert!(after.run_time_ns > before.run_time_ns);
+    drop(statistics);
+}
+
+fn tracepoints() {
+    let count = array("enters", 8, 1, false);
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&count.as_fd());
+    let program = code(|asm| {
+        asm.push(Insn::LoadMapValue {
+            dst: Reg::R1,
+            fd,
+            offset: 0,
+        });
+        asm.mov64(Reg::R2, 1);
+        asm.atomic(Size::Dw, AtomicOp::Add, Reg::R1, 0, Reg::R2);
+        asm.mov32(Reg::R0, 0);
+        asm.exit();
+    });
+    let program = load("enters", ProgramKind::RawTracepoint, &program);
+    let kernel = Kernel::running();
+    let missing = Tracepoint::attach(&kernel, c"no_such_event", &program);
+    assert_eq!(missing.expect_err("none").errno(), Some(libc::ENOENT));
+    let point = Tracepoint::attach(&kernel, c"sys_enter", &program).expect("attached");
+    std::thread::yield_now();
+    drop(point);
+    let mut value = [0; 8];
+    count.lookup(0, &mut value).expect("there");
+    assert!(u64::from_ne_bytes(value) > 0);
 }
 
 fn load(name: &str, kind: ProgramKind, instructions: &[u64]) -> Program {

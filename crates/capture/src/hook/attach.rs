@@ -39,6 +39,20 @@ pub struct Attached {
 }
 
 impl Attached {
+    /// The programs, by other fds.
+    ///
+    /// # Errors
+    /// No fd is left.
+    pub fn programs(&self) -> Result<Vec<Program>> {
+        let programs = self.hooks.iter().map(|hook| {
+            hook.program.try_clone().map_err(|source| HookError::Bpf {
+                device: hook.device.name.clone(),
+                source,
+            })
+        });
+        programs.collect()
+    }
+
     /// Capabilities that must be kept so that all is taken away at the end: none where programs are
     /// held by links.
     #[must_use]

@@ -60,8 +60,14 @@ pub struct Assembler {
     insns: Vec<Insn>,
     /// For each label, the number of instructions before it.
     labels: Vec<Option<usize>>,
+    /// Names of stretches, each with the number of instructions before it.
+    marks: Vec<(usize, &'static str)>,
     long_jumps: bool,
 }
+
+/// Code with the names of its stretches: each with the index of its first word; in order, no index
+/// twice.
+pub type MarkedCode = (Vec<u64>, Vec<(usize, &'static str)>);
 
 impl Assembler {
     /// No instructions yet.
@@ -86,6 +92,11 @@ impl Assembler {
         if let Some(place) = self.labels.get_mut(label.0) {
             *place = Some(self.insns.len());
         }
+    }
+
+    /// Names the stretch of code that begins with the next instruction and ends at the next mark.
+    pub fn mark(&mut self, name: &'static str) {
+        self.marks.push((self.insns.len(), name));
     }
 
     /// The instructions so far.
@@ -221,6 +232,14 @@ impl Assembler {
     /// # Errors
     /// When a label is missing or too far.
     pub fn finish(&self) -> Result<Vec<u64>, AssembleError> {
+        Ok(self.finish_marked()?.0)
+    }
+
+    /// [`Assembler::finish`] with the stretches that [`Assembler::mark`] has named.
+    ///
+    /// # Errors
+    /// As [`Assembler::finish`].
+    pub fn finish_marked(&self) -> Result<MarkedCode, AssembleError> {
         let reached = self.reached();
         if reached.iter().all(|reached| *reached) {
             return self.assemble();
@@ -276,11 +295,16 @@ impl Assembler {
         Self {
             insns,
             labels: self.labels.iter().map(place).collect(),
+            marks: self
+                .marks
+                .iter()
+                .map(|&(at, name)| (places.get(at).copied().unwrap_or_default(), name))
+                .collect(),
             long_jumps: self.long_jumps,
         }
     }
 
-    fn assemble(&self) -> Result<Vec<u64>, AssembleError> {
+    fn assemble(&self) -> Result<MarkedCode, AssembleError> {
         let mut is_long = vec![false; self.insns.len()];
         // Each round makes at least one more jump long, or is the last.
         loop {
@@ -306,9 +330,20 @@ impl Assembler {
                 (is_long[at], grown) = (true, true);
             }
             if !grown {
-                return self.encode(&is_long, &starts);
+                return Ok((self.encode(&is_long, &starts)?, self.marked(&starts)));
             }
         }
+    }
+
+    /// The marks by words; of several at one place the last, none behind the end.
+    fn marked(&self, starts: &[usize]) -> Vec<(usize, &'static str)> {
+        let mut marked: Vec<(usize, &'static str)> = Vec::with_capacity(self.marks.len());
+        for &(at, name) in self.marks.iter().filter(|(at, _)| *at < self.insns.len()) {
+            let word = starts.get(at).copied().unwrap_or_default();
+            marked.retain(|&(before, _)| before != word);
+            marked.push((word, name));
+        }
+        marked
     }
 
     /// The index of each instruction's first word, and of the end.
@@ -407,6 +442,26 @@ mod tests {
     /// Words as the instruction set's document lays them out on a little-endian machine.
     fn little(code: &[u64]) -> Vec<[u8; 8]> {
         code.iter().map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn marks_count_words_of_what_stays() {
+        let mut asm = Assembler::new();
+        let over = asm.label();
+        asm.mark("a");
+        asm.push(Insn::LoadImm64 {
+            dst: Reg::R0,
+            value: 1,
+        });
+        asm.jump(over);
+        asm.mark("never");
+        asm.mov32(Reg::R0, 1);
+        asm.place(over);
+        asm.mark("b");
+        asm.exit();
+        asm.mark("behind");
+        let (code, marks) = asm.finish_marked().expect("whole");
+        assert_eq!((code.len(), marks), (4, vec![(0, "a"), (3, "b")]));
     }
 
     #[test]

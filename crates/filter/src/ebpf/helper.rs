@@ -13,6 +13,8 @@ pub enum Helper {
     GetPrandomU32,
     /// The CPU that runs the program.
     GetSmpProcessorId,
+    /// Thread in the lower half, process in the upper.
+    GetCurrentPidTgid,
     /// Gives a packet a VLAN tag: context, type in network order, control information → 0 or error.
     SkbVlanPush,
     /// Redirects to an interface: index, flags → verdict.
@@ -40,11 +42,12 @@ pub enum Helper {
     KtimeGetTaiNs,
 }
 
-const ALL: [Helper; 16] = [
+const ALL: [Helper; 17] = [
     Helper::MapLookupElem,
     Helper::KtimeGetNs,
     Helper::GetPrandomU32,
     Helper::GetSmpProcessorId,
+    Helper::GetCurrentPidTgid,
     Helper::SkbVlanPush,
     Helper::Redirect,
     Helper::SkbLoadBytes,
@@ -68,6 +71,7 @@ impl Helper {
             Self::KtimeGetNs => 5,
             Self::GetPrandomU32 => 7,
             Self::GetSmpProcessorId => 8,
+            Self::GetCurrentPidTgid => 14,
             Self::SkbVlanPush => 18,
             Self::Redirect => 23,
             Self::SkbLoadBytes => 26,
@@ -91,6 +95,7 @@ impl Helper {
             Self::KtimeGetNs => "bpf_ktime_get_ns",
             Self::GetPrandomU32 => "bpf_get_prandom_u32",
             Self::GetSmpProcessorId => "bpf_get_smp_processor_id",
+            Self::GetCurrentPidTgid => "bpf_get_current_pid_tgid",
             Self::SkbVlanPush => "bpf_skb_vlan_push",
             Self::Redirect => "bpf_redirect",
             Self::SkbLoadBytes => "bpf_skb_load_bytes",

@@ -14,7 +14,7 @@ mod helper;
 mod insn;
 pub mod lower;
 
-pub use assembler::{AssembleError, Assembler, Label};
+pub use assembler::{AssembleError, Assembler, Label, MarkedCode};
 pub use disasm::{c_array, decimal, listing, statement};
 pub use helper::Helper;
 pub use insn::{AluOp, AtomicOp, Cond, Insn, Operand, Reg, Size, Width};

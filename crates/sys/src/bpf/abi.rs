@@ -17,6 +17,11 @@ pub(super) const MAP_FREEZE: u32 = 22;
 pub(super) const MAP_LOOKUP_BATCH: u32 = 24;
 pub(super) const LINK_CREATE: u32 = 28;
 pub(super) const LINK_UPDATE: u32 = 29;
+pub(super) const RAW_TRACEPOINT_OPEN: u32 = 17;
+pub(super) const BTF_LOAD: u32 = 18;
+pub(super) const ENABLE_STATS: u32 = 32;
+/// `BPF_STATS_RUN_TIME`.
+pub(super) const STATS_RUN_TIME: u32 = 0;
 
 pub(super) const ATTACH_XDP: u32 = 37;
 pub(super) const ATTACH_TCX_INGRESS: u32 = 46;
@@ -62,8 +67,9 @@ macro_rules! attributes {
 }
 
 attributes! {
-    MapCreate = 48, MapElement = 32, MapBatch = 56, MapFd = 4, ProgramLoad = 72, TestRun = 80,
+    MapCreate = 48, MapElement = 32, MapBatch = 56, MapFd = 4, ProgramLoad = 112, TestRun = 80,
     Info = 16, Query = 64, LinkCreate = 32, LinkUpdate = 16,
+    BtfLoad = 32, Statistics = 4, RawTracepoint = 16,
 }
 
 #[repr(C)]
@@ -124,6 +130,39 @@ pub(super) struct ProgramLoad {
     pub(super) name: [u8; NAME_SIZE],
     pub(super) ifindex: u32,
     pub(super) expected_attach_type: u32,
+    pub(super) types_fd: u32,
+    pub(super) function_size: u32,
+    pub(super) functions: u64,
+    pub(super) function_count: u32,
+    pub(super) line_size: u32,
+    pub(super) lines: u64,
+    pub(super) line_count: u32,
+    pub(super) reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct BtfLoad {
+    pub(super) types: u64,
+    pub(super) log: u64,
+    pub(super) types_size: u32,
+    pub(super) log_size: u32,
+    pub(super) log_level: u32,
+    pub(super) reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct Statistics {
+    pub(super) kind: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct RawTracepoint {
+    pub(super) name: u64,
+    pub(super) program_fd: u32,
+    pub(super) reserved: u32,
 }
 
 #[repr(C)]
@@ -200,6 +239,18 @@ pub(super) const PROGRAM_INFO_ID: usize = 4;
 pub(super) const PROGRAM_INFO_NATIVE_SIZE: usize = 16;
 pub(super) const PROGRAM_INFO_TRANSLATED_SIZE: usize = 20;
 pub(super) const PROGRAM_INFO_VERIFIED: usize = 216;
+pub(super) const PROGRAM_INFO_LINE_COUNT: usize = 148;
+pub(super) const PROGRAM_INFO_LINES: usize = 152;
+pub(super) const PROGRAM_INFO_NATIVE_LINES: usize = 160;
+pub(super) const PROGRAM_INFO_NATIVE_LINE_COUNT: usize = 168;
+pub(super) const PROGRAM_INFO_LINE_SIZE: usize = 172;
+pub(super) const PROGRAM_INFO_NATIVE_LINE_SIZE: usize = 176;
+pub(super) const PROGRAM_INFO_SYMBOL_COUNT: usize = 104;
+pub(super) const PROGRAM_INFO_LENGTH_COUNT: usize = 108;
+pub(super) const PROGRAM_INFO_SYMBOLS: usize = 112;
+pub(super) const PROGRAM_INFO_LENGTHS: usize = 120;
+pub(super) const PROGRAM_INFO_RUN_TIME: usize = 192;
+pub(super) const PROGRAM_INFO_RUN_COUNT: usize = 200;
 
 /// Sizes and offsets of `struct bpf_link_info` for XDP and tcx.
 pub(super) const LINK_INFO_SIZE: usize = 48;

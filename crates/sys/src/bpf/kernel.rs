@@ -45,6 +45,12 @@ pub enum Request<'a> {
     LinkUpdate,
     /// `BPF_OBJ_GET_INFO_BY_FD`.
     Info,
+    /// `BPF_BTF_LOAD`.
+    Types,
+    /// `BPF_ENABLE_STATS`.
+    Statistics,
+    /// `BPF_RAW_TRACEPOINT_OPEN`.
+    Tracepoint,
 }
 
 impl Request<'_> {

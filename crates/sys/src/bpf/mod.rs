@@ -20,7 +20,9 @@ mod kernel;
 mod link;
 mod map;
 mod mapping;
+mod marks;
 mod program;
+mod statistics;
 mod verifier;
 
 pub use btf::kernel_function;
@@ -32,5 +34,7 @@ pub use link::{
 };
 pub use map::{Map, MapKind, MapSpec, possible_cpus};
 pub use mapping::{Mapping, page_size};
-pub use program::{LICENCE, Outcome, Program, ProgramInfo, ProgramKind, Run};
+pub use marks::NativePart;
+pub use program::{LICENCE, LoadOptions, Outcome, Program, ProgramInfo, ProgramKind, Run};
+pub use statistics::{Statistics, Tracepoint};
 pub use verifier::Rejection;

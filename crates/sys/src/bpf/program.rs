@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::abi;
 use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
+use super::marks::{Marks, NativePart};
 use super::verifier::Rejection;
 
 /// The licence that programs declare. The kernel knows it as compatible with the GPL; none of the
@@ -36,6 +37,8 @@ pub enum ProgramKind {
         /// Whether the program copes with packets of several buffers (5.18).
         frags: bool,
     },
+    /// `BPF_PROG_TYPE_RAW_TRACEPOINT`: the context is the event's arguments, 8 bytes each.
+    RawTracepoint,
 }
 
 impl ProgramKind {
@@ -44,6 +47,7 @@ impl ProgramKind {
             Self::SocketFilter => 1,
             Self::SchedCls => 3,
             Self::Xdp { .. } => 6,
+            Self::RawTracepoint => 17,
         }
     }
 
@@ -68,6 +72,7 @@ impl ProgramKind {
             Self::SocketFilter => "bpf(BPF_PROG_LOAD, socket filter)",
             Self::SchedCls => "bpf(BPF_PROG_LOAD, sched_cls)",
             Self::Xdp { .. } => "bpf(BPF_PROG_LOAD, XDP)",
+            Self::RawTracepoint => "bpf(BPF_PROG_LOAD, raw tracepoint)",
         }
     }
 
@@ -87,6 +92,8 @@ pub struct Program {
     fd: OwnedFd,
     name: String,
     kind: ProgramKind,
+    /// The names of stretches as the kernel has them, by their number there.
+    marks: Vec<(u32, &'static str)>,
 }
 
 /// What the kernel made of a program.
@@ -100,6 +107,20 @@ pub struct ProgramInfo {
     pub translated_bytes: u32,
     /// Instructions that the verifier walked (5.16), else 0.
     pub verified_instructions: u32,
+    /// Nanoseconds that the program ran, while [`super::Statistics`] was enabled.
+    pub run_time_ns: u64,
+    /// How often it ran in that time.
+    pub run_count: u64,
+}
+
+/// How a program is loaded, where that is not as [`Program::load`] does it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions<'a> {
+    /// The device that the program is for, as [`Program::load_for_device`] has it.
+    pub device: Option<u32>,
+    /// Names for stretches of the code, each with the index of its first word, ascending from 0 on;
+    /// [`Program::native_parts`] then tells where they are. Empty for none.
+    pub marks: &'a [(usize, &'static str)],
 }
 
 impl Program {
@@ -115,6 +136,7 @@ impl Program {
             fd,
             name: self.name.clone(),
             kind: self.kind,
+            marks: self.marks.clone(),
         })
     }
 
@@ -146,13 +168,35 @@ impl Program {
         instructions: &[u64],
         ifindex: u32,
     ) -> Result<Self> {
+        let device = Some(ifindex);
+        let options = LoadOptions { device, marks: &[] };
+        Self::load_with(kernel, name, kind, instructions, &options)
+    }
+
+    /// [`Program::load`] with options.
+    ///
+    /// # Errors
+    /// As [`Program::load_for_device`]. A kernel that keeps no names of stretches is no error.
+    pub fn load_with(
+        kernel: &Kernel,
+        name: &str,
+        kind: ProgramKind,
+        instructions: &[u64],
+        options: &LoadOptions<'_>,
+    ) -> Result<Self> {
+        let marks = if options.marks.is_empty() {
+            None
+        } else {
+            Marks::load(kernel, options.marks).ok()
+        };
         Load {
             kernel,
             name,
             kind,
             instructions,
             licence: LICENCE,
-            device: Some(ifindex),
+            device: options.device,
+            marks: marks.as_ref(),
         }
         .load()
     }
@@ -175,6 +219,7 @@ impl Program {
             instructions,
             licence,
             device: None,
+            marks: None,
         }
         .load()
     }
@@ -204,7 +249,20 @@ impl Program {
             native_bytes: field(abi::PROGRAM_INFO_NATIVE_SIZE),
             translated_bytes: field(abi::PROGRAM_INFO_TRANSLATED_SIZE),
             verified_instructions: field(abi::PROGRAM_INFO_VERIFIED),
+            run_time_ns: u64_at(&buffer, abi::PROGRAM_INFO_RUN_TIME),
+            run_count: u64_at(&buffer, abi::PROGRAM_INFO_RUN_COUNT),
         })
+    }
+
+    /// Where the program's native code lies in the kernel, by the stretches that
+    /// [`LoadOptions::marks`] named; with an empty name where there were none. Nothing where the
+    /// kernel does not show addresses, for which `CAP_SYSLOG` or `CAP_PERFMON` may be needed, or the
+    /// JIT is off.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn native_parts(&self) -> Result<Vec<NativePart>> {
+        super::marks::native_parts(&self.kernel, self.fd.as_fd(), &self.name, &self.marks)
     }
 
     /// Runs the program on data, without a device (`BPF_PROG_TEST_RUN`).
@@ -313,6 +371,7 @@ struct Load<'a> {
     licence: &'a std::ffi::CStr,
     /// The device that it is for, where it is for one alone.
     device: Option<u32>,
+    marks: Option<&'a Marks>,
 }
 
 impl Load<'_> {
@@ -323,6 +382,7 @@ impl Load<'_> {
                 fd,
                 name: self.name.to_owned(),
                 kind: self.kind,
+                marks: self.marks.map(Marks::names).unwrap_or_default(),
             }),
             Err(source) => Err(self.explain(source)),
         }
@@ -359,8 +419,11 @@ impl Load<'_> {
                 expected_attach_type: self.kind.expected_attach_type(),
                 ..Default::default()
             };
-            // SAFETY: instructions and licence (with its closing zero) are read only; the log is
-            // written within its stated size and exclusively borrowed.
+            if let Some(marks) = self.marks {
+                marks.describe(&mut attribute);
+            }
+            // SAFETY: instructions, licence (with its closing zero) and the tables of `marks` are
+            // read only; the log is written within its stated size and exclusively borrowed.
             let answer = unsafe { self.kernel.call(abi::PROG_LOAD, &request, &mut attribute) };
             outcome = match answer {
                 // SAFETY: the kernel answers a load with a new fd that is ours alone.
@@ -461,4 +524,11 @@ pub(super) fn u32_at(buffer: &[u8], at: usize) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&buffer[at..at + 4]);
     u32::from_ne_bytes(bytes)
+}
+
+/// As [`u32_at`], of eight bytes.
+pub(super) fn u64_at(buffer: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&buffer[at..at + 8]);
+    u64::from_ne_bytes(bytes)
 }

@@ -36,7 +36,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::Instant;
 
 use ringtap_savefile::{Interface, InterfaceTable, Item};
-use ringtap_sys::bpf::Kernel;
+use ringtap_sys::bpf::{Kernel, Program};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{LinkWatch, Netlink};
 use ringtap_sys::packet::Promiscuous;
@@ -356,6 +356,10 @@ impl Source for TapSource {
         self.options.buffer = bytes;
         self.reader.succeed(set);
         Ok(())
+    }
+
+    fn programs(&self) -> Result<Vec<Program>> {
+        Ok(self.attached.programs()?)
     }
 
     fn describe(&self) -> Description {

@@ -10,7 +10,7 @@ use super::program::{Cooked, Maps, Tap};
 use crate::describe::{FilterPlace, KernelClock, UserSpaceReason};
 use crate::filter::{FilterTable, at_hook};
 use crate::hook::{Hook, HookDevice, Place, TagRestorer};
-use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode};
+use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, Stage};
 use crate::{Filter, LinkType, Result};
 
 /// A filter for the interfaces of a capture, and whether hooks can run it.
@@ -240,6 +240,7 @@ impl Programs<'_> {
             steal: self.options.mode == Mode::Steal,
             geometry: self.geometry,
             maps: self.maps,
+            stage: self.options.study.unwrap_or(Stage::Copy),
         };
         let kind = if place.is_xdp() {
             ProgramKind::Xdp { frags: true }
@@ -248,12 +249,16 @@ impl Programs<'_> {
         };
         // 32-bit jumps are there since 6.6; most filters do without.
         let code = tap.emit(false).or_else(|_| tap.emit(true));
-        let code = code.unwrap_or_default();
-        let name = "ringtap";
-        if place.is_xdp() && self.device.tags.is_some() {
-            let index = self.device.index;
-            return bpf::Program::load_for_device(self.kernel, name, kind, &code, index);
-        }
-        bpf::Program::load(self.kernel, name, kind, &code)
+        let (code, marks) = code.unwrap_or_default();
+        let bound = place.is_xdp() && self.device.tags.is_some();
+        let options = bpf::LoadOptions {
+            device: bound.then_some(self.device.index),
+            marks: if self.options.study.is_some() {
+                &marks
+            } else {
+                &[]
+            },
+        };
+        bpf::Program::load_with(self.kernel, "ringtap", kind, &code, &options)
     }
 }

@@ -12,13 +12,15 @@ mod record;
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{self, Exits, Hook, LowerError, STACK_BYTES, Vlan};
 use ringtap_filter::ebpf::{
-    AluOp, AssembleError, Assembler, AtomicOp, Cond, Helper, Insn, Label, Reg, Size, Width,
+    AluOp, AssembleError, Assembler, AtomicOp, Cond, Helper, Insn, Label, MarkedCode, Reg, Size,
+    Width,
 };
 use ringtap_sys::tap::{Geometry, layout};
 
 use crate::describe::KernelClock;
 use crate::hook::{Place, TagRestorer};
-use crate::options::SampleMode;
+use crate::options::{SampleMode, Stage};
+use crate::source::ProgramPart;
 
 /// The maps that the program works with, by their fds.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +65,8 @@ pub(super) struct Tap<'a> {
     pub(super) steal: bool,
     pub(super) geometry: Geometry,
     pub(super) maps: Maps,
+    /// How far it goes with each packet.
+    pub(super) stage: Stage,
 }
 
 /// Why there is no program.
@@ -146,7 +150,7 @@ struct Ends {
 
 impl Tap<'_> {
     /// The code.
-    pub(super) fn emit(&self, long_jumps: bool) -> Result<Vec<u64>, EmitError> {
+    pub(super) fn emit(&self, long_jumps: bool) -> Result<MarkedCode, EmitError> {
         let mut asm = Assembler::new();
         asm.allow_long_jumps(long_jumps);
         let ends = Ends {
@@ -158,9 +162,14 @@ impl Tap<'_> {
             done: asm.label(),
             pass: asm.label(),
         };
+        asm.mark(ProgramPart::Tap.name());
         asm.mov64(Reg::R6, Reg::R1);
         if let Some(tags) = self.tags() {
             tags.write_restore(slot::TAG, &mut asm);
+        }
+        if self.stage < Stage::Copy {
+            self.stop_early(&mut asm, ends)?;
+            return Ok(asm.finish_marked()?);
         }
         self.filter(&mut asm, ends)?;
         self.find_ring(&mut asm, ends);
@@ -171,7 +180,24 @@ impl Tap<'_> {
         self.publish(&mut asm);
         self.ring_the_bell(&mut asm, ends);
         self.finish(&mut asm, ends);
-        Ok(asm.finish()?)
+        Ok(asm.finish_marked()?)
+    }
+
+    /// The program of a measurement, which ends before it captures anything.
+    fn stop_early(&self, asm: &mut Assembler, ends: Ends) -> Result<(), EmitError> {
+        if self.stage >= Stage::Filter {
+            self.filter(asm, ends)?;
+        }
+        if self.stage >= Stage::Timestamp {
+            self.stamp(asm);
+        }
+        asm.place(ends.pass);
+        if let Some(tags) = self.tags() {
+            tags.write_undo(slot::TAG, asm);
+        }
+        asm.mov32(Reg::R0, self.place.verdict_pass());
+        asm.exit();
+        Ok(())
     }
 
     fn hook(&self) -> Hook {
@@ -189,6 +215,7 @@ impl Tap<'_> {
 
     /// Leaves the bytes to keep in the slot LIMIT.
     fn filter(&self, asm: &mut Assembler, ends: Ends) -> Result<(), EmitError> {
+        asm.mark(ProgramPart::Filter.name());
         if let Some(filter) = self.filter {
             let accept = asm.label();
             let exits = Exits {
@@ -213,6 +240,7 @@ impl Tap<'_> {
 
     /// Finds this CPU's state and ring, and takes the ring.
     fn find_ring(&self, asm: &mut Assembler, ends: Ends) {
+        asm.mark(ProgramPart::Tap.name());
         asm.store_imm(Size::Dw, Reg::R10, slot::KEY, 0);
         look_up(Some(self.maps.state), asm);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.pass);
@@ -254,6 +282,7 @@ impl Tap<'_> {
     }
 
     fn stamp(&self, asm: &mut Assembler) {
+        asm.mark(ProgramPart::Timestamp.name());
         let helper = match self.clock {
             KernelClock::Tai => Helper::KtimeGetTaiNs,
             KernelClock::Monotonic => Helper::KtimeGetNs,
@@ -280,6 +309,7 @@ impl Tap<'_> {
 
     /// Length, captured length, and whether the ring has room; the record's address to R9.
     fn measure(&self, asm: &mut Assembler, ends: Ends) {
+        asm.mark(ProgramPart::Tap.name());
         if self.place.is_xdp() {
             asm.mov64(Reg::R1, Reg::R6);
             asm.call(Helper::XdpGetBuffLen);
@@ -395,6 +425,7 @@ impl Tap<'_> {
     }
 
     fn ring_the_bell(&self, asm: &mut Assembler, ends: Ends) {
+        asm.mark(ProgramPart::Wake.name());
         self.load_control(Reg::R1, asm);
         asm.load(Size::Dw, Reg::R2, Reg::R1, offset(layout::WAITING));
         asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, ends.done);
@@ -420,6 +451,7 @@ impl Tap<'_> {
 
     /// Counts what did not become a record, and decides on the packet.
     fn finish(&self, asm: &mut Assembler, ends: Ends) {
+        asm.mark(ProgramPart::Tap.name());
         let lost = asm.label();
         asm.place(ends.full);
         add(Reg::R8, offset(layout::FULL), 1, asm);

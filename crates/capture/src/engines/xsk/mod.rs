@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ringtap_savefile::Interface;
-use ringtap_sys::bpf::{Kernel, Map};
+use ringtap_sys::bpf::{Kernel, Map, Program};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::packet::Promiscuous;
 use ringtap_sys::poll::ReadSet;
@@ -201,6 +201,7 @@ impl Source for SocketSource {
             device: &self.device,
             plan: &plan,
             sockets: &self.sockets,
+            marked: self.options.study.is_some(),
         };
         for hook in &mut self.attached.hooks {
             let program = loading.load(hook.place());
@@ -209,6 +210,10 @@ impl Source for SocketSource {
         self.plan = plan;
         self.has_changed = true;
         Ok(())
+    }
+
+    fn programs(&self) -> Result<Vec<Program>> {
+        Ok(self.attached.programs()?)
     }
 
     fn describe(&self) -> Description {

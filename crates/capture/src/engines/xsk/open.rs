@@ -77,6 +77,7 @@ pub(crate) fn open(
         device: &found,
         plan: &plan,
         sockets: &sockets,
+        marked: options.study.is_some(),
     };
     let attached = hook::attach(&kernel, &found, &wanted, &mut |place| loading.load(place))?;
     let mut interface = target.description(found.link_type, options.snaplen);
@@ -252,6 +253,8 @@ pub(super) struct Loading<'a> {
     pub(super) device: &'a HookDevice,
     pub(super) plan: &'a FilterPlan,
     pub(super) sockets: &'a Map,
+    /// Whether the kernel is told the parts of the program.
+    pub(super) marked: bool,
 }
 
 impl Loading<'_> {
@@ -263,16 +266,16 @@ impl Loading<'_> {
         let written = program::write(self.plan.in_kernel(), tags, self.sockets);
         // The plan has tried the filter; 32-bit jumps are there since 6.6, and most do without.
         let mut asm = written.unwrap_or_default();
-        let code = asm.finish().or_else(|_| {
+        let code = asm.finish_marked().or_else(|_| {
             asm.allow_long_jumps(true);
-            asm.finish()
+            asm.finish_marked()
         });
-        let code = code.unwrap_or_default();
-        if tags.is_some() {
-            let index = self.device.index;
-            return bpf::Program::load_for_device(kernel, "ringtap_xsk", kind, &code, index);
-        }
-        bpf::Program::load(kernel, "ringtap_xsk", kind, &code)
+        let (code, marks) = code.unwrap_or_default();
+        let options = bpf::LoadOptions {
+            device: tags.map(|_| self.device.index),
+            marks: if self.marked { &marks } else { &[] },
+        };
+        bpf::Program::load_with(kernel, "ringtap_xsk", kind, &code, &options)
     }
 }
 

@@ -8,6 +8,7 @@ use ringtap_filter::ebpf::{Assembler, Cond, Helper, Insn, Reg, Size, Width};
 use ringtap_sys::bpf::Map;
 
 use crate::hook::TagRestorer;
+use crate::source::ProgramPart;
 
 /// Bytes in front of a packet: the mark and the time.
 pub(super) const METADATA_BYTES: usize = 16;
@@ -33,16 +34,20 @@ pub(super) fn write(
         accept: asm.label(),
         reject: asm.label(),
     };
+    asm.mark(ProgramPart::Tap.name());
     asm.mov64(Reg::R6, Reg::R1);
     if let Some(tags) = tags {
         tags.write_restore(TAG, &mut asm);
     }
+    asm.mark(ProgramPart::Filter.name());
     match filter {
         Some(filter) => lower(filter, Hook::Xdp { frags: false }, &mut asm, exits)?,
         None => asm.jump(exits.accept),
     }
     asm.place(exits.accept);
+    asm.mark(ProgramPart::Timestamp.name());
     write_stamp(&mut asm);
+    asm.mark(ProgramPart::Tap.name());
     asm.load(Size::W, Reg::R2, Reg::R6, RX_QUEUE);
     asm.push(Insn::LoadMap {
         dst: Reg::R1,

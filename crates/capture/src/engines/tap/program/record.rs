@@ -3,6 +3,7 @@
 use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Reg, Size, Width};
 
 use super::{Cooked, Ends, Tap, look_up, skb, slot, state};
+use crate::source::ProgramPart;
 
 /// Block type of an enhanced packet block.
 const ENHANCED_PACKET: i32 = 6;
@@ -82,10 +83,12 @@ impl Tap<'_> {
         asm.load(Size::Dw, Reg::R1, Reg::R10, slot::PADDED);
         asm.add64(Reg::R1, Reg::R9);
         asm.store_imm(Size::W, Reg::R1, HEADER - 4, 0);
+        asm.mark(ProgramPart::Copy.name());
         match self.cooked {
             Some(cooked) => self.copy_cooked(cooked, asm, ends),
             None => self.copy(asm, ends),
         }
+        asm.mark(ProgramPart::Tap.name());
         self.close(asm);
     }
 

@@ -1,0 +1,79 @@
+//! The kernel's own statistics of programs, and programs at tracepoints.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+use super::abi;
+use super::error::{Error, Needs, Result};
+use super::kernel::{Kernel, Request};
+use super::program::{Program, fd_number};
+
+/// While one of these lives, the kernel measures how often and how long every program of the system
+/// runs ([`super::ProgramInfo::run_time_ns`]), which costs each run two readings of the clock. It is
+/// held by an fd: it ends with the process, whichever way that ends. Linux 5.8, `CAP_SYS_ADMIN`.
+#[derive(Debug)]
+#[must_use = "dropping it ends the statistics"]
+pub struct Statistics {
+    _fd: OwnedFd,
+}
+
+impl Statistics {
+    /// Begins to measure.
+    ///
+    /// # Errors
+    /// EPERM without the right, EINVAL on older kernels.
+    pub fn enable(kernel: &Kernel) -> Result<Self> {
+        let mut attribute = abi::Statistics {
+            kind: abi::STATS_RUN_TIME,
+        };
+        // SAFETY: the attribute holds no pointer.
+        let answer =
+            unsafe { kernel.call(abi::ENABLE_STATS, &Request::Statistics, &mut attribute) };
+        let needs = Needs {
+            what: "statistics of BPF programs",
+            since: (5, 8),
+        };
+        let fd = answer
+            .map_err(|source| Error::call("bpf(BPF_ENABLE_STATS)", "", source, Some(needs)))?;
+        // SAFETY: the kernel answers with a new fd that is ours alone.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { _fd: fd })
+    }
+}
+
+/// A program at a raw tracepoint; dropping it takes the program away.
+#[derive(Debug)]
+#[must_use = "dropping it takes the program away"]
+pub struct Tracepoint {
+    _fd: OwnedFd,
+}
+
+impl Tracepoint {
+    /// Runs a program at each passing of a tracepoint of the kernel, by its name (`napi_poll`). Needs
+    /// `CAP_BPF` and `CAP_PERFMON`.
+    ///
+    /// # Errors
+    /// ENOENT where the kernel has no such tracepoint; EPERM without the rights.
+    pub fn attach(kernel: &Kernel, name: &CStr, program: &Program) -> Result<Self> {
+        let mut attribute = abi::RawTracepoint {
+            name: name.as_ptr() as u64,
+            program_fd: fd_number(&program.as_fd()),
+            reserved: 0,
+        };
+        // SAFETY: the name is read up to its closing zero, and lives until the call returns.
+        let answer = unsafe {
+            kernel.call(
+                abi::RAW_TRACEPOINT_OPEN,
+                &Request::Tracepoint,
+                &mut attribute,
+            )
+        };
+        let fd = answer.map_err(|source| {
+            let context = name.to_string_lossy();
+            Error::call("bpf(BPF_RAW_TRACEPOINT_OPEN)", context, source, None)
+        })?;
+        // SAFETY: the kernel answers with a new fd that is ours alone.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { _fd: fd })
+    }
+}

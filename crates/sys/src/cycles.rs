@@ -1,0 +1,171 @@
+//! The processor's own clock, and what a thread has used of the system.
+//!
+//! What it is: one instruction that reads a counter of constant rate, and that rate. What it is not: a
+//! count of the cycles that the core really made; modern counters tick at one rate whatever the core's
+//! frequency is.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::{Error, Result};
+
+/// Reads the counter. On processors that are not known here: nanoseconds.
+#[must_use]
+#[inline]
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: every x86-64 processor has the instruction; it touches no memory.
+        unsafe { std::arch::x86_64::_rdtsc() }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let ticks: u64;
+        // SAFETY: Linux lets programs read the virtual counter; the instruction touches no memory.
+        unsafe {
+            std::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nomem, nostack));
+        }
+        ticks
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        monotonic()
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn monotonic() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer describes `time`, which outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    u64::try_from(time.tv_sec).unwrap_or_default() * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or_default()
+}
+
+/// How fast the counter of [`ticks`] runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// Ticks per nanosecond.
+    pub per_nanosecond: f64,
+    /// Whether the counter keeps its rate in all states of the processor (`constant_tsc` and
+    /// `nonstop_tsc` of /proc/cpuinfo); nothing where that is not known.
+    pub is_constant: Option<bool>,
+}
+
+impl Rate {
+    /// Measures it against the monotonic clock, for as long as `time`; 20 ms are good for 1 in 10,000.
+    #[must_use]
+    pub fn measure(time: Duration) -> Self {
+        let (begin, first) = (Instant::now(), ticks());
+        std::thread::sleep(time);
+        let (last, elapsed) = (ticks(), begin.elapsed());
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "far below 2^53 in any such time"
+        )]
+        let per_nanosecond = last.wrapping_sub(first) as f64 / elapsed.as_nanos().max(1) as f64;
+        Self {
+            per_nanosecond,
+            is_constant: constant(),
+        }
+    }
+}
+
+fn constant() -> Option<bool> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let flags = text.lines().find(|line| line.starts_with("flags"))?;
+    let has = |name| flags.split_whitespace().any(|flag| flag == name);
+    Some(has("constant_tsc") && has("nonstop_tsc"))
+}
+
+/// What a thread has used since it began (`getrusage(2)`, `RUSAGE_THREAD`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Time on a processor in user space.
+    pub user: Duration,
+    /// Time on a processor in the kernel.
+    pub system: Duration,
+    /// How often it gave up the processor by itself, to wait: each is followed by a wake-up.
+    pub waits: u64,
+    /// How often the processor was taken from it.
+    pub preemptions: u64,
+}
+
+impl Usage {
+    /// Of the calling thread.
+    ///
+    /// # Errors
+    /// The kernel refuses, which it does not.
+    pub fn of_this_thread() -> Result<Self> {
+        // SAFETY: all zeros are a valid value of this structure of integers.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer describes `usage`, which outlives the call.
+        if unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) } < 0 {
+            return Err(Error::last("getrusage", ""));
+        }
+        let time = |time: libc::timeval| {
+            let micros = u64::try_from(time.tv_usec).unwrap_or_default();
+            Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or_default())
+                + Duration::from_micros(micros)
+        };
+        Ok(Self {
+            user: time(usage.ru_utime),
+            system: time(usage.ru_stime),
+            waits: u64::try_from(usage.ru_nvcsw).unwrap_or_default(),
+            preemptions: u64::try_from(usage.ru_nivcsw).unwrap_or_default(),
+        })
+    }
+
+    /// What was used since an earlier reading.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+            waits: self.waits.saturating_sub(earlier.waits),
+            preemptions: self.preemptions.saturating_sub(earlier.preemptions),
+        }
+    }
+}
+
+/// The kernel's number of the calling thread.
+#[must_use]
+pub fn thread_id() -> u32 {
+    // SAFETY: the call takes nothing and touches no memory of ours.
+    unsafe { libc::gettid() }.unsigned_abs()
+}
+
+/// Clock ticks a second, the unit of `/proc/stat` (`sysconf(_SC_CLK_TCK)`).
+#[must_use]
+pub fn clock_ticks() -> u64 {
+    // SAFETY: `sysconf` takes any name and touches no memory of ours.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) })
+        .unwrap_or(100)
+        .max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_counter_runs_at_its_rate() {
+        let rate = Rate::measure(Duration::from_millis(5));
+        assert!(rate.per_nanosecond > 0.0001, "{rate:?}");
+        let first = ticks();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(ticks() > first);
+    }
+
+    #[test]
+    fn a_sleep_is_a_wait() {
+        let before = Usage::of_this_thread().expect("own usage");
+        std::thread::sleep(Duration::from_millis(1));
+        let used = Usage::of_this_thread().expect("own usage").since(before);
+        assert!(used.waits >= 1, "{used:?}");
+        assert_ne!(thread_id(), 0);
+    }
+}

@@ -1,0 +1,117 @@
+//! The memory that the kernel writes samples to.
+//!
+//! One page of control, then a ring of a power of two of bytes. The kernel writes records and then
+//! `data_head`; the reader loads that with acquire, copies, and stores `data_tail` with release, after
+//! which the kernel may write there again (perf_event_open(2), "MMAP layout").
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::abi;
+use crate::bpf::page_size;
+use crate::{Error, Result};
+
+/// One event's ring; unmapped when dropped.
+#[derive(Debug)]
+pub(super) struct Ring {
+    start: NonNull<u8>,
+    page: usize,
+    /// Bytes of the ring, a power of two.
+    size: usize,
+}
+
+// SAFETY: the mapping is plain memory that any thread may use; nothing in it belongs to a thread.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps an event's memory: `pages`, a power of two, or fewer where so many are not allowed.
+    pub(super) fn map(fd: &OwnedFd, mut pages: usize) -> Result<Self> {
+        let page = page_size();
+        loop {
+            let size = pages * page;
+            // SAFETY: the kernel picks addresses that are free.
+            let start = unsafe {
+                libc::mmap(
+                    std::ptr::null_mut(),
+                    page + size,
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_SHARED,
+                    fd.as_raw_fd(),
+                    0,
+                )
+            };
+            if start != libc::MAP_FAILED
+                && let Some(start) = NonNull::new(start.cast())
+            {
+                return Ok(Self { start, page, size });
+            }
+            let error = io::Error::last_os_error();
+            // Beyond kernel.perf_event_mlock_kb the memory counts as locked.
+            if pages == 1 || error.raw_os_error() != Some(libc::EPERM) {
+                return Err(Error::new(
+                    "mmap(perf event)",
+                    format!("{size} bytes"),
+                    error,
+                ));
+            }
+            pages /= 2;
+        }
+    }
+
+    /// Takes the next record: its type, and its body into `body`.
+    pub(super) fn take(&mut self, body: &mut Vec<u8>) -> Option<u32> {
+        let tail = self.word(abi::DATA_TAIL).load(Ordering::Relaxed);
+        let head = self.word(abi::DATA_HEAD).load(Ordering::Acquire);
+        let available = usize::try_from(head.wrapping_sub(tail)).ok()?;
+        if available < abi::HEADER || available > self.size {
+            return None;
+        }
+        body.clear();
+        self.copy(tail, abi::HEADER, body);
+        let kind = u32::from_ne_bytes(body.get(..4)?.try_into().ok()?);
+        let size = usize::from(u16::from_ne_bytes(body.get(6..8)?.try_into().ok()?));
+        body.clear();
+        if size < abi::HEADER || size > available {
+            // Not what the kernel writes: what is there is given up.
+            self.word(abi::DATA_TAIL).store(head, Ordering::Release);
+            return None;
+        }
+        self.copy(tail + abi::HEADER as u64, size - abi::HEADER, body);
+        self.word(abi::DATA_TAIL)
+            .store(tail + size as u64, Ordering::Release);
+        Some(kind)
+    }
+
+    /// Appends `len` bytes from a position on; records go around the end.
+    fn copy(&self, position: u64, len: usize, to: &mut Vec<u8>) {
+        // The low bits are the place in the ring, which is smaller than the address space.
+        let mask = self.size as u64 - 1;
+        let at = usize::try_from(position & mask).unwrap_or_default();
+        let first = len.min(self.size - at);
+        for (from, len) in [(at, first), (0, len - first)] {
+            // SAFETY: `from + len` is within the ring, which is mapped as long as `self` lives; the
+            // kernel writes only beyond what `take` has seen published and not yet given back.
+            let bytes = unsafe {
+                std::slice::from_raw_parts(self.start.as_ptr().add(self.page + from), len)
+            };
+            to.extend_from_slice(bytes);
+        }
+    }
+
+    /// A word of the control page.
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        debug_assert!(offset + 8 <= self.page);
+        // SAFETY: both offsets in use are aligned and inside the first page, mapped and writable for
+        // as long as `self` lives; the kernel accesses the words whole.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: start and length are of the mapping made in `map`, which nothing can use any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.page + self.size) };
+    }
+}
