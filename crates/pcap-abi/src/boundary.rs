@@ -58,6 +58,29 @@ macro_rules! export_waiting {
 }
 pub(crate) use export_waiting;
 
+/// Exports functions most of whose calls are done before the boundary, which costs as much as they do:
+/// where the first expression gives `None`, the body is run behind the boundary, as by [`export`].
+///
+/// The first expression calls nothing that panics or allocates, and keeps no value with a destructor.
+macro_rules! export_quick {
+    ($(
+        $(#[$meta:meta])*
+        fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $(-> $result:ty)?
+        { $quick:expr } otherwise $body:block
+        else $fallback:expr;
+    )*) => {$(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $name($($arg: $kind),*) $(-> $result)? {
+            if let Some(result) = $quick {
+                return result;
+            }
+            $crate::boundary::guard(move || $body, || $fallback)
+        }
+    )*};
+}
+pub(crate) use export_quick;
+
 /// Runs `body`, and gives `fallback`'s value where it panics.
 #[inline]
 pub(crate) fn guard<T>(body: impl FnOnce() -> T, fallback: impl FnOnce() -> T) -> T {

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use libc::FILE;
 use ringtap_capture::LinkType;
 
-use crate::boundary::export;
+use crate::boundary::{export, export_quick};
 use crate::handle::{Opened, Pcap, lock};
 use crate::stdio::Stream;
 use crate::text::CText;
@@ -264,6 +264,39 @@ pub(crate) fn record(header: &PacketHeader) -> [u8; RECORD_HEADER] {
     bytes
 }
 
+/// Writes a packet, or only tries to: false where the stream's buffer has no room for it.
+#[inline]
+fn dump(
+    dumper: *mut c_uchar,
+    header: Option<&PacketHeader>,
+    data: *const c_uchar,
+    tries: bool,
+) -> bool {
+    let (Some(stream), Some(header)) = (Stream::of(dumper.cast()), header) else {
+        return true;
+    };
+    let data = if data.is_null() || header.caplen == 0 {
+        &[]
+    } else {
+        // SAFETY: C's contract: the header tells how many bytes there are.
+        unsafe { std::slice::from_raw_parts(data, header.caplen as usize) }
+    };
+    if tries {
+        stream.try_write(&record(header), data)
+    } else {
+        stream.write(&record(header), data)
+    }
+}
+
+export_quick! {
+    /// Writes a packet; a callback of `pcap_loop`.
+    fn pcap_dump(dumper: *mut c_uchar, header: Option<&PacketHeader>, data: *const c_uchar) {
+        dump(dumper, header, data, true).then_some(())
+    } otherwise {
+        dump(dumper, header, data, false);
+    } else ();
+}
+
 export! {
     /// Creates a capture file for the handle's packets; `-` is the standard output.
     fn pcap_dump_open(handle: Option<&Pcap>, path: CText<'_>) -> *mut FILE {
@@ -289,18 +322,6 @@ export! {
             begin(stream, header, "stream")
         })
     } else std::ptr::null_mut();
-
-    /// Writes a packet; a callback of `pcap_loop`.
-    fn pcap_dump(dumper: *mut c_uchar, header: Option<&PacketHeader>, data: *const c_uchar) {
-        let (Some(stream), Some(header)) = (Stream::of(dumper.cast()), header) else { return };
-        let data = if data.is_null() || header.caplen == 0 {
-            &[]
-        } else {
-            // SAFETY: C's contract: the header tells how many bytes there are.
-            unsafe { std::slice::from_raw_parts(data, header.caplen as usize) }
-        };
-        stream.write(&record(header), data);
-    } else ();
 
     /// The dumper's stream.
     fn pcap_dump_file(dumper: *mut FILE) -> *mut FILE {

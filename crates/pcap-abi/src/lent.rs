@@ -58,6 +58,12 @@ impl Lent {
         }
     }
 
+    /// The next packet of the block that is lent, if there is one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Packet<'_>> {
+        self.packets.as_mut()?.next()
+    }
+
     /// The next packet that is wanted of the block that is lent, if there is one.
     #[inline]
     pub(crate) fn find(

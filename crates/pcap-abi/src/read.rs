@@ -66,8 +66,15 @@ impl Reading {
         }
     }
 
+    /// Whether every packet of the block that is lent is handed out, and nothing of it is noted.
+    fn is_plain(&self) -> bool {
+        self.backlog.is_empty()
+            && self.matcher.is_none()
+            && self.direction.is_none()
+            && self.sampler.takes_all()
+    }
+
     /// The next packet that is there, of those that are wanted.
-    #[inline]
     fn packet(&mut self) -> Option<Packet<'_>> {
         let Self {
             lent,
@@ -126,11 +133,13 @@ enum End {
     Waiting(Wait),
 }
 
-/// What packets are given to, one by one.
-type Deliver<'d> = &'d mut dyn FnMut(&PacketHeader, &[u8]) -> ControlFlow<()>;
+/// What packets are given to, one by one. A type parameter, not an object: it is called for each packet.
+pub(crate) trait Deliver: FnMut(&PacketHeader, &[u8]) -> ControlFlow<()> {}
+
+impl<F: FnMut(&PacketHeader, &[u8]) -> ControlFlow<()>> Deliver for F {}
 
 /// Reads packets until the receiver has enough, as `pcap_loop`.
-pub(crate) fn read_until(handle: &Pcap, deliver: Deliver<'_>) -> c_int {
+pub(crate) fn read_until(handle: &Pcap, deliver: &mut impl Deliver) -> c_int {
     let mut progress = Progress::new();
     loop {
         match read(handle, 0, Mode::Loop, &mut progress, deliver) {
@@ -151,7 +160,7 @@ fn read(
     count: c_int,
     mode: Mode,
     progress: &mut Progress,
-    deliver: Deliver<'_>,
+    deliver: &mut impl Deliver,
 ) -> Step<c_int> {
     let opened = match handle.activated() {
         Ok(opened) => opened,
@@ -178,7 +187,7 @@ fn read(
         follow.enter(reading);
     }
     let mut given = 0_u64;
-    let deliver: Deliver<'_> = &mut |header, data| {
+    let deliver = &mut |header: &PacketHeader, data: &[u8]| {
         given += 1;
         deliver(header, data)
     };
@@ -215,7 +224,7 @@ fn run(
     reading: &mut Reading,
     progress: &mut Progress,
     (limit, mode): (c_int, Mode),
-    deliver: Deliver<'_>,
+    deliver: &mut impl Deliver,
 ) -> End {
     let nano = opened.is_nano();
     let is_file = matches!(opened.kind, Kind::Offline(_));
@@ -226,8 +235,14 @@ fn run(
     loop {
         // A filter that was set meanwhile applies from here on.
         handle.grant_wishes(reading);
+        let mut plain = !is_file && reading.is_plain();
         while !handle.broken.load(Ordering::Relaxed) {
-            let Some(packet) = reading.packet() else {
+            let next = if plain {
+                reading.lent.next()
+            } else {
+                reading.packet()
+            };
+            let Some(packet) = next else {
                 break;
             };
             let flow = deliver(&PacketHeader::of(&packet, nano), packet.data);
@@ -237,6 +252,7 @@ fn run(
             }
             if handle.wishes.any() {
                 handle.grant_wishes_in_part(reading);
+                plain = false;
             }
         }
         if handle.broken.load(Ordering::Acquire) {
@@ -327,7 +343,7 @@ fn count_on(
     reading: &mut Reading,
     progress: &mut Progress,
     (limit, mode): (c_int, Mode),
-    deliver: Deliver<'_>,
+    deliver: &mut impl Deliver,
 ) -> End {
     loop {
         handle.grant_wishes(reading);

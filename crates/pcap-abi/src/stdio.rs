@@ -14,7 +14,6 @@ unsafe extern "C" {
     static stderr: *mut FILE;
     fn flockfile(stream: *mut FILE);
     fn funlockfile(stream: *mut FILE);
-    fn ferror_unlocked(stream: *mut FILE) -> c_int;
     fn fwrite_unlocked(data: *const c_void, size: usize, count: usize, stream: *mut FILE) -> usize;
 }
 
@@ -44,6 +43,9 @@ struct Buffered {
     write_next: *mut u8,
     write_end: *mut u8,
 }
+
+/// The flag of [`Buffered::flags`] that an error sets (`_IO_ERR_SEEN`, in the same header).
+const FAILED: c_int = 0x20;
 
 /// Prints to the standard output, after what the program has printed.
 pub(crate) fn print(text: &str) {
@@ -171,7 +173,7 @@ impl Stream {
         // back.
         unsafe {
             flockfile(stream);
-            let whole = ferror_unlocked(stream) == 0
+            let whole = !self.has_failed()
                 && (self.put(first, second)
                     || fwrite_unlocked(first.as_ptr().cast(), first.len(), 1, stream) == 1
                         && (second.is_empty()
@@ -182,11 +184,37 @@ impl Stream {
         }
     }
 
+    /// Writes two pieces, as [`Stream::write`], where the stream's buffer has room for them; else false,
+    /// and nothing is written.
+    #[inline]
+    pub(crate) fn try_write(self, first: &[u8], second: &[u8]) -> bool {
+        // SAFETY: as in `write`.
+        unsafe {
+            flockfile(self.as_ptr());
+            let done = !self.has_failed() && self.put(first, second);
+            funlockfile(self.as_ptr());
+            done
+        }
+    }
+
+    /// Whether an error came, as ferror(3) tells.
+    ///
+    /// # Safety
+    ///
+    /// The thread has locked the stream.
+    #[inline]
+    unsafe fn has_failed(self) -> bool {
+        let buffered: *const Buffered = self.as_ptr().cast();
+        // SAFETY: glibc's streams begin so.
+        unsafe { (*buffered).flags & FAILED != 0 }
+    }
+
     /// Puts both into the stream's buffer, where there is room for them.
     ///
     /// # Safety
     ///
     /// The thread has locked the stream.
+    #[inline]
     unsafe fn put(self, first: &[u8], second: &[u8]) -> bool {
         let buffered: *mut Buffered = self.as_ptr().cast();
         // SAFETY: glibc's streams begin so, and nobody else uses this one. Between both pointers is

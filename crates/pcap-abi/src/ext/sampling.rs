@@ -58,10 +58,15 @@ impl Sampler {
         self.samp = wanted.get();
     }
 
+    /// Whether every packet is one of the sample.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.samp.method == 0
+    }
+
     /// Whether a packet is one of the sample.
     #[inline]
     pub(crate) fn takes(&mut self, packet: &Packet<'_>) -> bool {
-        self.samp.method == 0 || self.chooses(packet)
+        self.takes_all() || self.chooses(packet)
     }
 
     fn chooses(&mut self, packet: &Packet<'_>) -> bool {

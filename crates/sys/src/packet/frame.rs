@@ -222,15 +222,6 @@ pub struct Frames<'a> {
     packets: u32,
 }
 
-/// A frame whose numbers were found to be possible.
-#[derive(Clone, Copy)]
-struct Checked {
-    /// First byte of the frame.
-    start: NonNull<u8>,
-    header: FrameHeader,
-    address: LinkAddress,
-}
-
 impl<'a> Iterator for Frames<'a> {
     type Item = Frame<'a>;
 
@@ -240,18 +231,28 @@ impl<'a> Iterator for Frames<'a> {
             return None;
         }
         let last = self.index + 1 == self.packets;
-        let Some(mut frame) = self.check(last) else {
+        let Some((start, next)) = self.check(last) else {
             self.packets = self.index;
             self.block.mark_damaged();
             return None;
         };
         if self.index >= self.block.cursor.visited.get() {
-            frame = frame.complete(self.block.shape);
+            // SAFETY: `check` found the frame to be possible, and it was not visited before.
+            unsafe { complete(start, self.block.shape) };
             self.block.cursor.visited.set(self.index + 1);
         }
         self.index += 1;
         // `check` found the sum to be within the block, and beyond this frame, for all but the last.
-        self.offset = self.offset.wrapping_add(frame.header.next);
+        self.offset = self.offset.wrapping_add(next);
+        // SAFETY: `check` found both structures to be in bounds and aligned. No reference to them
+        // exists, and what is read is read by value.
+        let (header, address) = unsafe {
+            let address = start.add(LINK_ADDRESS_OFFSET as usize);
+            (
+                start.cast::<FrameHeader>().read(),
+                address.cast::<LinkAddress>().read(),
+            )
+        };
         // SAFETY: `check` found the captured bytes to be within the frame, and `complete` moved
         // their start down by no more than the headroom that it found there. They are initialised
         // (the kernel allocates the ring zeroed). Nobody writes them while the block is borrowed:
@@ -259,21 +260,17 @@ impl<'a> Iterator for Frames<'a> {
         // first visit only, before its bytes are handed out, and within its own bounds, which no
         // other frame's overlap.
         let data = unsafe {
-            let data = frame
-                .start
-                .as_ptr()
-                .add(usize::from(frame.header.mac))
-                .cast_const();
-            std::slice::from_raw_parts(data, frame.header.caplen as usize)
+            let data = start.as_ptr().add(usize::from(header.mac)).cast_const();
+            std::slice::from_raw_parts(data, header.caplen as usize)
         };
         Some(Frame {
-            secs: frame.header.secs,
-            nanos: frame.header.nanos,
-            len: frame.header.len,
+            secs: header.secs,
+            nanos: header.nanos,
+            len: header.len,
             data,
-            packet_type: frame.address.packet_type,
-            ifindex: frame.address.ifindex.cast_unsigned(),
-            status: frame.header.status,
+            packet_type: address.packet_type,
+            ifindex: address.ifindex.cast_unsigned(),
+            status: header.status,
         })
     }
 
@@ -285,12 +282,12 @@ impl<'a> Iterator for Frames<'a> {
 
 impl Frames<'_> {
     /// The frame at the offset, where everything that its header states is within the block and
-    /// before the next frame.
+    /// before the next frame; and how far the next one is.
     ///
     /// The kernel wrote the numbers and the process can't be reached by anyone else through them,
     /// but a wrong one would be undefined behaviour here; a comparison costs nothing.
     #[inline]
-    fn check(&self, last: bool) -> Option<Checked> {
+    fn check(&self, last: bool) -> Option<(NonNull<u8>, u32)> {
         let size = self.block.size;
         let aligned = self.offset.is_multiple_of(FRAME_ALIGNMENT);
         if !aligned || self.offset < BLOCK_HEADER_LEN || self.offset >= size {
@@ -302,33 +299,61 @@ impl Frames<'_> {
         }
         // SAFETY: offset + FRAME_HEADER_LEN is within the block, whose start is aligned to 8, as is
         // the offset; both structures lie within FRAME_HEADER_LEN.
-        let (start, header, address) = unsafe {
+        let (start, header) = unsafe {
             let start = self.block.base.add(self.offset as usize);
-            let address = start.add(LINK_ADDRESS_OFFSET as usize);
-            (
-                start,
-                start.cast::<FrameHeader>().read(),
-                address.cast::<LinkAddress>().read(),
-            )
+            (start, start.cast::<FrameHeader>().read())
         };
         // The last frame's link to its successor means nothing.
         let end = if last { room } else { header.next };
         let mac = u32::from(header.mac);
         let bounded = FRAME_HEADER_LEN <= mac && mac <= end && end <= room;
         let fits = bounded && header.caplen <= end - mac;
-        fits.then_some(Checked {
-            start,
-            header,
-            address,
-        })
+        fits.then_some((start, header.next))
     }
+}
+
+/// Puts in what the frame at `start` lacks. One that lacks nothing is not written to: its memory stays
+/// shared with the processor that the kernel writes from.
+///
+/// # Safety
+///
+/// The frame was found to be possible, lies in a block that this process owns, and is visited for the
+/// first time: nobody has a reference to it.
+#[inline]
+unsafe fn complete(start: NonNull<u8>, shape: Shape) {
+    // SAFETY: by the caller's promise the header is in bounds and aligned.
+    let header = unsafe { start.cast::<FrameHeader>().read() };
+    let lacks = match shape.link {
+        LinkLayer::Ethernet => header.status & STATUS_VLAN_VALID != 0,
+        LinkLayer::Native => false,
+        LinkLayer::CookedV1 | LinkLayer::CookedV2 | LinkLayer::Netlink => true,
+    };
+    if lacks || header.caplen > shape.snaplen {
+        // SAFETY: by the caller's promise, both structures are in bounds and aligned.
+        let frame = unsafe {
+            Checked {
+                start,
+                header,
+                address: start.add(LINK_ADDRESS_OFFSET as usize).cast().read(),
+            }
+        };
+        frame.complete(shape);
+    }
+}
+
+/// A frame whose numbers were found to be possible, to be completed.
+struct Checked {
+    /// First byte of the frame.
+    start: NonNull<u8>,
+    header: FrameHeader,
+    address: LinkAddress,
 }
 
 impl Checked {
     /// Puts in what the frame lacks, and writes its header back, so that the next visit finds it
     /// complete.
-    #[inline]
-    fn complete(mut self, shape: Shape) -> Self {
+    #[inline(never)]
+    fn complete(mut self, shape: Shape) {
         match shape.link {
             LinkLayer::Ethernet => {
                 if self.header.status & STATUS_VLAN_VALID != 0 {
@@ -346,7 +371,6 @@ impl Checked {
         self.header.caplen = self.header.caplen.min(shape.snaplen);
         // SAFETY: `check` found the header to be in bounds and aligned; no reference to it exists.
         unsafe { self.start.cast::<FrameHeader>().write(self.header) };
-        self
     }
 
     /// The tag that the kernel took out: ethertype and control information.
