@@ -1,4 +1,5 @@
-//! `libpcap.so.1`: the functions of libpcap 1.10, for programs that were made for it.
+//! `libpcap.so.1`: the functions of libpcap 1.10 and those that 1.11 adds, for programs that were made
+//! for it.
 //!
 //! What it is: the symbols of libpcap with their C types over [`ringtap_capture`], behind a boundary
 //! that no panic crosses. What it is not: it has no filter compiler, ring or file format of its own.
@@ -37,6 +38,7 @@ mod messages;
 mod names;
 mod nameto;
 mod offline;
+mod options;
 mod read;
 mod setfilter;
 mod settings;

@@ -2,7 +2,8 @@
  * Capturing packets, reading and writing capture files, sending packets.
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The interface is libpcap's, version 1.10, with the functions of <ringtap/pcap-ext.h> beside it.
+ * The interface is libpcap's, version 1.10, with what version 1.11 adds, and the functions of
+ * <ringtap/pcap-ext.h> beside it.
  * Where nothing else is said, functions return 0 or a number that is not negative on success, and
  * one of PCAP_ERROR_ on failure, with a text for pcap_geterr(). An errbuf has room for
  * PCAP_ERRBUF_SIZE bytes.
@@ -122,6 +123,7 @@ typedef void (*pcap_handler)(u_char *user, const struct pcap_pkthdr *, const u_c
 #define PCAP_ERROR_CANTSET_TSTAMP_TYPE -10
 #define PCAP_ERROR_PROMISC_PERM_DENIED -11
 #define PCAP_ERROR_TSTAMP_PRECISION_NOTSUP -12
+#define PCAP_ERROR_CAPTURE_NOTSUP -13 /* libpcap 1.10.5: the system has no way to capture */
 
 /* pcap_activate() succeeded, but: */
 #define PCAP_WARNING 1
@@ -436,6 +438,45 @@ struct pcap_samp {
 /* The settings of a handle that is activated, to be changed in place. */
 PCAP_AVAILABLE_1_9
 PCAP_API struct pcap_samp *pcap_setsampling(pcap_t *);
+
+/* Daemons of remote captures that connect to their clients: these fail. */
+PCAP_AVAILABLE_1_9
+PCAP_API SOCKET pcap_remoteact_accept(const char *address, const char *port, const char *hostlist,
+	char *connectinghost, struct pcap_rmtauth *, char *errbuf);
+PCAP_AVAILABLE_1_10
+PCAP_API SOCKET pcap_remoteact_accept_ex(const char *address, const char *port, const char *hostlist,
+	char *connectinghost, struct pcap_rmtauth *, int uses_ssl, char *errbuf);
+PCAP_AVAILABLE_1_9
+PCAP_API int pcap_remoteact_list(char *hostlist, char separator, int size, char *errbuf);
+PCAP_AVAILABLE_1_9
+PCAP_API int pcap_remoteact_close(const char *host, char *errbuf);
+PCAP_AVAILABLE_1_9
+PCAP_API void pcap_remoteact_cleanup(void);
+
+/* ---- Sets of options. No function takes one yet. */
+
+enum pcap_option_name {
+	PON_TSTAMP_PRECISION = 1, /* int */
+	PON_IO_READ_PLUGIN = 2,   /* string */
+	PON_IO_WRITE_PLUGIN = 3   /* string */
+};
+
+typedef struct pcap_options pcap_options;
+
+PCAP_AVAILABLE_1_11
+PCAP_API pcap_options *pcap_alloc_option(void);
+PCAP_AVAILABLE_1_11
+PCAP_API void pcap_free_option(pcap_options *);
+/* Of the string, a copy is kept. -1 where there is no such option, -2 where it has another type. */
+PCAP_AVAILABLE_1_11
+PCAP_API int pcap_set_option_string(pcap_options *, enum pcap_option_name, const char *);
+PCAP_AVAILABLE_1_11
+PCAP_API int pcap_set_option_int(pcap_options *, enum pcap_option_name, const int);
+/* NULL, or 0, for an option that is not set, or has another type. */
+PCAP_AVAILABLE_1_11
+PCAP_API const char *pcap_get_option_string(pcap_options *, enum pcap_option_name);
+PCAP_AVAILABLE_1_11
+PCAP_API int pcap_get_option_int(pcap_options *, enum pcap_option_name);
 
 #ifdef __cplusplus
 }

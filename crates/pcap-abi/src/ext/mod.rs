@@ -7,6 +7,7 @@ mod engine;
 pub(crate) mod live_dump;
 mod mode;
 mod queue;
+mod remote;
 pub(crate) mod sampling;
 mod sources;
 pub(crate) mod statistics;

@@ -5,6 +5,7 @@ use std::ffi::{CString, c_int, c_void};
 use std::path::Path;
 use std::ptr;
 
+use super::remote;
 use crate::boundary::export;
 use crate::devices::{self, Device};
 use crate::handle::Pcap;
@@ -116,7 +117,7 @@ fn open(source: &[u8], mut settings: Settings, errbuf: ErrBuf<'_>) -> *mut Pcap 
             open_live(settings, errbuf)
         }
         _ => {
-            say(errbuf, "Remote capture is not supported");
+            say(errbuf, remote::NOT_SUPPORTED);
             ptr::null_mut()
         }
     }
@@ -139,7 +140,7 @@ fn find(source: &[u8]) -> Result<Vec<Device>, String> {
             }
             Ok(all)
         }
-        _ => Err("Remote capture is not supported".to_owned()),
+        _ => Err(remote::NOT_SUPPORTED.to_owned()),
     }
 }
 

@@ -10,8 +10,25 @@ use crate::library::{self, text_of};
 
 const NEEDS: [Need; 3] = [Need::LibpcapDev, Need::Tool("nm"), Need::Tool("readelf")];
 
+/// What libpcap 1.11 has and Debian's library has not: sets of options; and functions for remote
+/// captures, which fail where it was built without them.
+const ADDED_BY_1_11: [&str; 11] = [
+    "pcap_alloc_option",
+    "pcap_free_option",
+    "pcap_get_option_int",
+    "pcap_get_option_string",
+    "pcap_remoteact_accept",
+    "pcap_remoteact_accept_ex",
+    "pcap_remoteact_cleanup",
+    "pcap_remoteact_close",
+    "pcap_remoteact_list",
+    "pcap_set_option_int",
+    "pcap_set_option_string",
+];
+
 pub(crate) fn tests() -> Vec<Test> {
     vec![
+        test("symbols::those_of_1_11", &NEEDS[1..2], those_of_1_11),
         test("symbols::all_of_debians", &NEEDS, all_of_debians),
         test("symbols::no_others", &NEEDS, no_others),
         test("symbols::soname_is_upstreams", &NEEDS, soname_is_upstreams),
@@ -50,6 +67,15 @@ fn all_of_debians() {
         missing.is_empty(),
         "missing, or of another kind: {missing:?}"
     );
+}
+
+fn those_of_1_11() {
+    let ours = exported(&library::path());
+    let missing: Vec<_> = ADDED_BY_1_11
+        .into_iter()
+        .filter(|name| ours.get(*name) != Some(&'T'))
+        .collect();
+    assert!(missing.is_empty(), "missing: {missing:?}");
 }
 
 /// What goes beyond libpcap is declared in a header, and nothing of the implementation is seen.

@@ -162,6 +162,44 @@ static void others(void)
 	pcap_close(p);
 }
 
+/* What libpcap 1.11 has. */
+static void options(void)
+{
+	pcap_options *set = pcap_alloc_option();
+	char text[] = "gzip", list[RPCAP_HOSTLIST_SIZE], host[RPCAP_HOSTLIST_SIZE];
+	const char *name;
+
+	say("precision: %d", pcap_get_option_int(set, PON_TSTAMP_PRECISION));
+	say("precision set: %d",
+		pcap_set_option_int(set, PON_TSTAMP_PRECISION, PCAP_TSTAMP_PRECISION_NANO));
+	say("precision: %d", pcap_get_option_int(set, PON_TSTAMP_PRECISION));
+	say("reader unset: %d", pcap_get_option_string(set, PON_IO_READ_PLUGIN) == NULL);
+	say("reader: %d", pcap_set_option_string(set, PON_IO_READ_PLUGIN, text));
+	text[0] = 'x';
+	name = pcap_get_option_string(set, PON_IO_READ_PLUGIN);
+	say("reader: %s", name != NULL ? name : "none");
+	say("reader again: %d", pcap_set_option_string(set, PON_IO_READ_PLUGIN, "zstd"));
+	say("writer: %d", pcap_set_option_string(set, PON_IO_WRITE_PLUGIN, "lz4"));
+	say("%s, %s", pcap_get_option_string(set, PON_IO_READ_PLUGIN),
+		pcap_get_option_string(set, PON_IO_WRITE_PLUGIN));
+	say("other types: %d, %d, %d, %d", pcap_set_option_string(set, PON_TSTAMP_PRECISION, "1"),
+		pcap_set_option_int(set, PON_IO_READ_PLUGIN, 1),
+		pcap_get_option_string(set, PON_TSTAMP_PRECISION) == NULL,
+		pcap_get_option_int(set, PON_IO_READ_PLUGIN));
+	say("no such option: %d, %d, %d, %d", pcap_set_option_string(set, (enum pcap_option_name)9, "1"),
+		pcap_set_option_int(set, (enum pcap_option_name)9, 1),
+		pcap_get_option_string(set, (enum pcap_option_name)9) == NULL,
+		pcap_get_option_int(set, (enum pcap_option_name)9));
+	pcap_free_option(set);
+	pcap_free_option(NULL);
+	errbuf[0] = '\0';
+	say("remoteact_accept: %d", pcap_remoteact_accept(NULL, "2003", NULL, host, NULL, errbuf));
+	say("  %s", errbuf);
+	say("remoteact_list: %d", pcap_remoteact_list(list, ',', sizeof list, errbuf));
+	say("remoteact_close: %d", pcap_remoteact_close("10.0.0.1", errbuf));
+	pcap_remoteact_cleanup();
+}
+
 int main(int count, char **arguments)
 {
 	if (count != 3)
@@ -181,5 +219,7 @@ int main(int count, char **arguments)
 	dumped();
 	say("-- others");
 	others();
+	say("-- options");
+	options();
 	return 0;
 }
