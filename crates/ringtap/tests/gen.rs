@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     suite(vec![
         test("all_arrives_and_is_counted", live, all_arrives),
         test("live_frames_are_counted", live, live_frames),
+        test("one_that_is_cut_arrives_as_many", live, segmentation),
         test("losses_and_doubles_are_found", live, losses),
         test("consent_and_usage", &[Need::Root], usage),
     ])
@@ -87,6 +88,9 @@ fn all_arrives() {
             "60-1514:97",
         ],
         &["-c", "1000", "--pps", "20000", "--burst", "100"],
+        &[
+            "-c", "1000", "-6", "--pps", "20000", "--size", "imix", "--flows", "9",
+        ],
     ] {
         let receiver = receiving(&pair.right, "veth1", &[]);
         let sent = json(&run(&pair.left, "veth0", arguments));
@@ -125,6 +129,42 @@ fn live_frames() {
         (&run["duplicates"], &run["reordered"]),
         (&0.into(), &0.into())
     );
+}
+
+/// The other end's XDP program makes the kernel cut before the wire.
+fn segmentation() {
+    let pair = VethPair::new();
+    for (size, family) in [("60", "--source=10.0.0.1"), ("1514", "--ipv6")] {
+        let receiver = receiving(&pair.right, "xdp:veth1", &["--mode", "steal"]);
+        let arguments = ["-c", "5000", "--gso", "--size", size, family];
+        let output = run(&pair.left, "veth0", &arguments);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let sent = json(&output);
+        assert_eq!(
+            (&sent["back_end"], &sent["sent"]),
+            (&"packet".into(), &5_000.into())
+        );
+        let told = interrupted(receiver);
+        let run = &told["runs"][0];
+        let dropped = pair
+            .left
+            .namespace
+            .netlink()
+            .link("veth0")
+            .unwrap()
+            .counters
+            .tx_dropped;
+        assert_eq!(run["received"].as_u64().unwrap() + dropped, 5_000, "{told}");
+        assert_eq!(dropped, 0);
+        assert_eq!(run["bytes"], sent["bytes"]);
+        for what in ["lost", "duplicates", "reordered", "first"] {
+            assert_eq!(run[what], 0, "{what}: {told}");
+        }
+    }
+    for wrong in [["--gso", "--flows=2"], ["--gso", "--size=60,70"]] {
+        let output = run(&pair.left, "veth0", &[&["-c", "5"][..], &wrong].concat());
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
 }
 
 fn losses() {

@@ -11,9 +11,10 @@ pub(super) struct Line {
 }
 
 const SIZE: (u32, u32) = (1200, 520);
-const COLOURS: [RGBColor; 5] = [
+const COLOURS: [RGBColor; 6] = [
     RGBColor(200, 60, 30),
     RGBColor(30, 90, 180),
+    RGBColor(90, 170, 220),
     RGBColor(20, 140, 90),
     RGBColor(130, 130, 130),
     RGBColor(150, 90, 170),

@@ -1,8 +1,9 @@
 //! Sending at top speed, against trafgen and tcpreplay: packets a second that arrive.
 //!
-//! The sender runs on one processor, over a veth pair; a program at the other end counts in the
-//! driver, which works on the sender's processor too. The clock runs from the first packet that
-//! arrives to the last. Then all of them over frame sizes, drawn as a figure.
+//! Each sender has one processor and one process (trafgen without `--cpus` has a process for each
+//! processor), over a veth pair; a program at the other end counts in the driver, which works on the
+//! sender's processor too. The clock runs from the first packet that arrives to the last. Then all
+//! of them over frame sizes, drawn as a figure.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -40,15 +41,18 @@ const METRICS: [Metric; 1] = [Metric {
 enum Contender {
     Live,
     Packet,
+    /// Packets that the kernel cuts.
+    Segments,
     Xsk,
     Trafgen,
     Tcpreplay,
 }
 
 impl Contender {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Live,
         Self::Packet,
+        Self::Segments,
         Self::Xsk,
         Self::Trafgen,
         Self::Tcpreplay,
@@ -58,6 +62,7 @@ impl Contender {
         match self {
             Self::Live => "ringtap live",
             Self::Packet => "ringtap packet",
+            Self::Segments => "ringtap --gso",
             Self::Xsk => "ringtap xsk",
             Self::Trafgen => "trafgen",
             Self::Tcpreplay => "tcpreplay",
@@ -68,16 +73,18 @@ impl Contender {
     const fn rate(self) -> u64 {
         match self {
             Self::Live => 6_000_000,
+            Self::Segments => 1_500_000,
             _ => 600_000,
         }
     }
 }
 
-const CASES: [(Contender, Contender); 5] = [
+const CASES: [(Contender, Contender); 6] = [
     (Contender::Live, Contender::Trafgen),
     (Contender::Live, Contender::Tcpreplay),
     (Contender::Packet, Contender::Trafgen),
     (Contender::Packet, Contender::Tcpreplay),
+    (Contender::Segments, Contender::Trafgen),
     (Contender::Xsk, Contender::Trafgen),
 ];
 
@@ -205,15 +212,18 @@ impl Bench {
         command.args(["-c", "0"]);
         let count_text = count.to_string();
         match who {
-            Contender::Live | Contender::Packet | Contender::Xsk => {
+            Contender::Live | Contender::Packet | Contender::Segments | Contender::Xsk => {
                 let back_end = match who {
                     Contender::Live => "live",
-                    Contender::Packet => "packet",
+                    Contender::Packet | Contender::Segments => "packet",
                     _ => "xsk",
                 };
                 command.arg(&self.ringtap);
                 command.args(["gen", "-i", &format!("{back_end}:{device}")]);
                 command.args(["-c", &count_text, "--size", &size.to_string()]);
+                if who == Contender::Segments {
+                    command.arg("--gso");
+                }
             }
             Contender::Trafgen => {
                 command.args(["trafgen", "-o", device, "-n", &count_text, "--cpus", "1"]);

@@ -21,13 +21,14 @@ pub(super) struct Opened {
 pub(super) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
     let (kind, name) = parse(given)?;
     let device = find(name, given)?;
-    if let (Some(_), Some(kind)) = (options.stamps, kind)
+    if let Some(kind) = kind
         && kind != BackEndKind::Packet
+        && let Some(what) = packet_only(options)
     {
         return Err(SendError::Unsuitable {
             device: device.name.clone(),
             back_end: kind.name(),
-            reason: "only the back-end packet has its packets stamped".to_owned(),
+            reason: format!("only the back-end packet {what}"),
         });
     }
     let chosen = match kind {
@@ -45,6 +46,16 @@ pub(super) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
     })
 }
 
+/// What only the back-end packet does of what is asked for.
+fn packet_only(options: &SendOptions) -> Option<&'static str> {
+    if options.stamps.is_some() {
+        Some("has its packets stamped")
+    } else {
+        let segmentation = options.segmentation;
+        segmentation.then_some("has the kernel cut frames")
+    }
+}
+
 fn of_kind(
     kind: BackEndKind,
     device: &HookDevice,
@@ -60,17 +71,21 @@ fn of_kind(
 /// The back-end that suits best, and why: live frames for much generated traffic where they can be
 /// had, else AF_PACKET.
 fn automatic(device: &HookDevice, options: &SendOptions) -> Result<(Box<dyn BackEnd>, String)> {
-    let reason = match &options.demand {
-        _ if options.stamps.is_some() => "it has its packets stamped".to_owned(),
-        None => "it takes any frame on any interface".to_owned(),
-        Some(demand) if demand.longest > live::LONGEST => {
+    let asked = packet_only(options).map(|what| format!("it {what}"));
+    let reason = match (&options.demand, asked) {
+        (_, Some(reason)) => reason,
+        (None, None) => "it takes any frame on any interface".to_owned(),
+        (Some(demand), None) if demand.longest > live::LONGEST => {
             format!("live frames have at most {} bytes", live::LONGEST)
         }
-        Some(Demand {
-            per_second: Some(rate),
-            ..
-        }) if *rate < WORTH_LIVE => "at this rate it keeps to the schedule best".to_owned(),
-        Some(_) => match LiveBackEnd::open(device) {
+        (
+            Some(Demand {
+                per_second: Some(rate),
+                ..
+            }),
+            None,
+        ) if *rate < WORTH_LIVE => "at this rate it keeps to the schedule best".to_owned(),
+        (Some(_), None) => match LiveBackEnd::open(device) {
             Ok(back_end) => {
                 let reason = "frames made in the kernel, and a driver that takes them".to_owned();
                 return Ok((Box::new(back_end), reason));

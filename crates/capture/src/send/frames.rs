@@ -51,7 +51,7 @@ impl Frames {
 }
 
 /// Nanoseconds since the epoch.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let nanos = now.unwrap_or_default().as_nanos();
     u64::try_from(nanos).unwrap_or(u64::MAX)

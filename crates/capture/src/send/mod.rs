@@ -34,6 +34,7 @@ mod packet;
 mod queue;
 mod report;
 mod run;
+mod segments;
 mod template;
 mod xsk;
 
@@ -47,7 +48,8 @@ pub use report::{Rejected, Report};
 pub use ringtap_sys::packet::SendStamps;
 pub use run::{Progress, Run};
 pub use template::{
-    MARK, MOST_FLOWS, MOST_SIZES, Marked, SMALLEST, Template, TemplateOptions, read_mark,
+    MARK, MOST_FLOWS, MOST_SIZES, Marked, SMALLEST, SMALLEST_V6, Template, TemplateOptions,
+    read_mark,
 };
 
 use std::time::Duration;
@@ -106,6 +108,11 @@ pub struct SendOptions {
     /// AF_PACKET only; each stamp costs about as much as sending. Driver or adapter must offer it
     /// (`ringtap devices`, `ethtool -T`); of an adapter's clock, stamping must have been switched on.
     pub stamps: Option<SendStamps>,
+    /// Generated frames are handed over many at a time, as one datagram that the kernel or the adapter
+    /// cuts (generic segmentation offload; AF_PACKET, Linux 6.2), where they are of one size and
+    /// one flow. Checksums are the adapter's work then: a virtual interface leaves them undone. They
+    /// go through the queueing discipline.
+    pub segmentation: bool,
     /// What is to be generated, for the choice of a back-end: nothing for packets that are given.
     pub demand: Option<Demand>,
 }
@@ -128,6 +135,7 @@ impl Default for SendOptions {
             qdisc_bypass: true,
             buffer: None,
             stamps: None,
+            segmentation: false,
             demand: None,
         }
     }

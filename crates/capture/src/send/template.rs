@@ -1,34 +1,106 @@
 //! A frame of which every copy differs: number, time, flow and length, with right checksums.
 //!
-//! The frames are UDP over IPv4 over Ethernet, from 60 bytes on. The payload begins with a mark of
+//! The frames are UDP over IPv4 or IPv6 over Ethernet, from 60 or 80 bytes on. The payload begins with a mark of
 //! two bytes, then the number (16 bits of the run, 48 bits of the packet's number in it, from 0) and
 //! the time it was made at (nanoseconds since the epoch), both of 8 bytes in network order. It is
 //! written in two ways that agree to the byte: here, and by a program in the kernel
 //! (`live/program.rs`).
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::{Result, SendError};
 
-/// Where fields are, from the frame's first byte on.
-pub(super) mod at {
-    pub(crate) const IP: usize = 14;
-    pub(crate) const IP_LEN: usize = 16;
-    pub(crate) const IP_CHECKSUM: usize = 24;
-    pub(crate) const SOURCE: usize = 26;
-    pub(crate) const UDP: usize = 34;
-    pub(crate) const UDP_LEN: usize = 38;
-    pub(crate) const UDP_CHECKSUM: usize = 40;
-    pub(crate) const MARK: usize = 42;
-    pub(crate) const NUMBER: usize = 44;
-    pub(crate) const TIME: usize = 52;
-    pub(crate) const END: usize = 60;
+/// Where a frame's fields are, from its first byte on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    /// The length that IP tells, and the bytes of a frame that it does not count.
+    pub(super) ip_len: usize,
+    ip_uncounted: u16,
+    /// IPv4 only.
+    pub(super) ip_checksum: Option<usize>,
+    /// Both addresses.
+    addresses: usize,
+    /// The last 32 bits of the source address.
+    pub(super) source: usize,
+    pub(super) udp: usize,
+}
+
+/// Where IP begins.
+const IP: usize = 14;
+/// What UDP is to IP (RFC 768).
+const UDP: u8 = 17;
+const HEAD_V6: usize = 40;
+
+impl Layout {
+    /// RFC 791.
+    const V4: Self = Self {
+        ip_len: IP + 2,
+        ip_uncounted: 14,
+        ip_checksum: Some(IP + 10),
+        addresses: IP + 12,
+        source: IP + 12,
+        udp: IP + 20,
+    };
+    /// RFC 8200.
+    const V6: Self = Self {
+        ip_len: IP + 4,
+        ip_uncounted: 14 + 40,
+        ip_checksum: None,
+        addresses: IP + 8,
+        source: IP + 20,
+        udp: IP + HEAD_V6,
+    };
+
+    pub(super) const fn udp_len(self) -> usize {
+        self.udp + 4
+    }
+
+    pub(super) const fn udp_checksum(self) -> usize {
+        self.udp + 6
+    }
+
+    /// Where the payload begins.
+    pub(super) const fn mark(self) -> usize {
+        self.udp + 8
+    }
+
+    pub(super) const fn number(self) -> usize {
+        self.mark() + MARK.len()
+    }
+
+    pub(super) const fn time(self) -> usize {
+        self.number() + 8
+    }
+
+    /// Behind the fields: the least length of a frame.
+    pub(super) const fn end(self) -> usize {
+        self.time() + 8
+    }
+
+    /// The length that IP has in a frame of so many bytes.
+    pub(super) const fn ip_len_of(self, frame: u16) -> [u8; 2] {
+        (frame - self.ip_uncounted).to_be_bytes()
+    }
+
+    /// The length that UDP has in a frame of so many bytes.
+    pub(super) const fn udp_len_of(self, frame: u16) -> [u8; 2] {
+        (frame - self.udp_offset()).to_be_bytes()
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "less than 64")]
+    pub(super) const fn udp_offset(self) -> u16 {
+        self.udp as u16
+    }
 }
 
 /// The first bytes of the payload.
 pub const MARK: [u8; 2] = [0x72, 0x74];
-/// The smallest frame, in bytes.
+/// The smallest frame with IPv4, in bytes.
 pub const SMALLEST: u16 = 60;
+/// The smallest frame with IPv6, in bytes.
+pub const SMALLEST_V6: u16 = 80;
+const _: () = assert!(Layout::V4.end() == SMALLEST as usize);
+const _: () = assert!(Layout::V6.end() == SMALLEST_V6 as usize);
 /// Sizes that frames may have in turn, at most.
 pub const MOST_SIZES: usize = 4096;
 /// Flows at most: a source address each.
@@ -46,9 +118,9 @@ pub struct TemplateOptions {
     /// Destination MAC address.
     pub destination_mac: [u8; 6],
     /// Source address of the first flow; the others follow.
-    pub source: Ipv4Addr,
-    /// Destination address.
-    pub destination: Ipv4Addr,
+    pub source: IpAddr,
+    /// Destination address, of the same kind.
+    pub destination: IpAddr,
     /// Destination port.
     pub port: u16,
     /// Bytes of the frames, without the frame check sequence, in turn.
@@ -66,8 +138,8 @@ impl Default for TemplateOptions {
         Self {
             source_mac: [2, 0, 0, 0, 0, 1],
             destination_mac: [2, 0, 0, 0, 0, 2],
-            source: Ipv4Addr::new(198, 18, 0, 1),
-            destination: Ipv4Addr::new(198, 19, 0, 1),
+            source: Ipv4Addr::new(198, 18, 0, 1).into(),
+            destination: Ipv4Addr::new(198, 19, 0, 1).into(),
             port: 9,
             sizes: vec![SMALLEST],
             flows: 1,
@@ -81,6 +153,7 @@ impl Default for TemplateOptions {
 pub struct Template {
     /// The longest frame, with the first flow's source and nothing in the fields that change.
     pub(super) frame: Vec<u8>,
+    pub(super) layout: Layout,
     pub(super) sizes: Vec<Sized>,
     /// Bytes of one round through all sizes.
     round: u64,
@@ -103,7 +176,7 @@ impl Template {
     /// Checks the options.
     ///
     /// # Errors
-    /// A size below [`SMALLEST`], no sizes or too many of them, no flows or too many.
+    /// Addresses of different kinds; a size below [`SMALLEST`], or [`SMALLEST_V6`]; no sizes or too many of them, no flows or too many.
     pub fn new(options: &TemplateOptions) -> Result<Self> {
         let wrong = |what, expected, found: String| SendError::Value {
             what,
@@ -114,26 +187,31 @@ impl Template {
             let found = options.sizes.len().to_string();
             return Err(wrong("the number of sizes", "1 to 4096", found));
         }
-        if let Some(small) = options.sizes.iter().find(|size| **size < SMALLEST) {
-            return Err(wrong("the size", "at least 60 bytes", small.to_string()));
+        let (layout, mut frame) = head(options)?;
+        let (smallest, expected) = match layout.ip_checksum {
+            Some(_) => (SMALLEST, "at least 60 bytes"),
+            None => (SMALLEST_V6, "at least 80 bytes with IPv6"),
+        };
+        if let Some(small) = options.sizes.iter().find(|size| **size < smallest) {
+            return Err(wrong("the size", expected, small.to_string()));
         }
         if !(1..=MOST_FLOWS).contains(&options.flows) {
             let found = options.flows.to_string();
             return Err(wrong("the number of flows", "1 to 65536", found));
         }
         let longest = options.sizes.iter().copied().max().unwrap_or(SMALLEST);
-        let mut frame = head(options);
         // A pattern whose period is no multiple of a word shows a shifted copy.
         let pattern = (frame.len()..longest.into()).map(|at| (at % 251).to_le_bytes()[0]);
         frame.extend(pattern.collect::<Vec<_>>());
         let is_one_flow = options.flows == 1;
-        let sized = |&len: &u16| Sized::of(&frame, len, is_one_flow);
+        let sized = |&len: &u16| Sized::of(layout, &frame, len, is_one_flow);
         Ok(Self {
             sizes: options.sizes.iter().map(sized).collect(),
             round: options.sizes.iter().map(|&size| u64::from(size)).sum(),
             flows: options.flows,
-            source: options.source.into(),
+            source: last_bits(options.source),
             run: options.run,
+            layout,
             frame,
         })
     }
@@ -171,49 +249,83 @@ impl Template {
         let Some(frame) = frame.get_mut(..len) else {
             return 0;
         };
+        let at = self.layout;
         frame.copy_from_slice(&self.frame[..len]);
         let mut put = |at: usize, bytes: &[u8]| frame[at..at + bytes.len()].copy_from_slice(bytes);
-        put(at::IP_LEN, &(size.len - 14).to_be_bytes());
-        put(at::UDP_LEN, &(size.len - 34).to_be_bytes());
-        put(at::NUMBER, &self.marked(number).to_be_bytes());
-        put(at::TIME, &nanos.to_be_bytes());
+        put(at.ip_len, &at.ip_len_of(size.len));
+        put(at.udp_len(), &at.udp_len_of(size.len));
+        put(at.number(), &self.marked(number).to_be_bytes());
+        put(at.time(), &nanos.to_be_bytes());
         let (mut ip, mut udp) = (u64::from(size.ip_sum), u64::from(size.udp_sum));
         if self.flows > 1 {
             let flow = u32::try_from(number % u64::from(self.flows)).unwrap_or_default();
             let source = self.source.wrapping_add(flow).to_be_bytes();
             let port = u16::try_from(flow % PORTS).unwrap_or_default();
             let port = (FIRST_PORT + port).to_be_bytes();
-            put(at::SOURCE, &source);
-            put(at::UDP, &port);
+            put(at.source, &source);
+            put(at.udp, &port);
             ip += native_sum(&source);
             udp += native_sum(&source) + native_sum(&port);
         }
-        put(at::IP_CHECKSUM, &folded(ip));
-        udp += native_sum(&frame[at::NUMBER..at::END]);
+        if let Some(checksum) = at.ip_checksum {
+            put(checksum, &folded(ip));
+        }
+        udp += native_sum(&frame[at.number()..at.end()]);
         let checksum = match folded(udp) {
             // Zero would say that there is none (RFC 768).
             [0, 0] => [0xff, 0xff],
             checksum => checksum,
         };
-        frame[at::UDP_CHECKSUM..at::MARK].copy_from_slice(&checksum);
+        frame[at.udp_checksum()..at.mark()].copy_from_slice(&checksum);
         len
+    }
+
+    /// Completes the head for payloads of so many bytes together, which are to be cut: the checksum
+    /// of UDP is the sum of the pseudo header.
+    pub(super) fn write_head(&self, payloads: usize, head: &mut [u8]) {
+        let at = self.layout;
+        let len = u16::try_from(at.mark() + payloads).unwrap_or(u16::MAX);
+        let udp_len = at.udp_len_of(len);
+        let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
+        put(at.ip_len, &at.ip_len_of(len));
+        put(at.udp_len(), &udp_len);
+        put(at.udp_checksum(), &[0; 2]);
+        if let Some(checksum) = at.ip_checksum {
+            put(checksum, &[0; 2]);
+            let sum = native_sum(&head[IP..at.udp]);
+            head[checksum..checksum + 2].copy_from_slice(&folded(sum));
+        }
+        let addresses = &head[at.addresses..at.udp];
+        let sum = native_sum(addresses) + native_sum(&[0, UDP]) + native_sum(&udp_len);
+        let sum = folded(sum).map(|byte| !byte);
+        head[at.udp_checksum()..at.mark()].copy_from_slice(&sum);
+    }
+
+    /// Writes number and time into a payload.
+    pub(super) fn write_mark(&self, number: u64, nanos: u64, payload: &mut [u8]) {
+        let from = self.layout.mark();
+        let mut put = |at: usize, bytes: &[u8]| {
+            let at = at - from;
+            payload[at..at + bytes.len()].copy_from_slice(bytes);
+        };
+        put(self.layout.number(), &self.marked(number).to_be_bytes());
+        put(self.layout.time(), &nanos.to_be_bytes());
     }
 }
 
 impl Sized {
-    fn of(frame: &[u8], len: u16, is_one_flow: bool) -> Self {
+    fn of(at: Layout, frame: &[u8], len: u16, is_one_flow: bool) -> Self {
         let mut frame = frame[..usize::from(len)].to_vec();
-        frame[at::IP_LEN..at::IP_LEN + 2].copy_from_slice(&(len - 14).to_be_bytes());
-        frame[at::UDP_LEN..at::UDP_LEN + 2].copy_from_slice(&(len - 34).to_be_bytes());
+        let udp_len = at.udp_len_of(len);
+        frame[at.ip_len..at.ip_len + 2].copy_from_slice(&at.ip_len_of(len));
+        frame[at.udp_len()..at.udp_len() + 2].copy_from_slice(&udp_len);
         if !is_one_flow {
-            frame[at::SOURCE..at::SOURCE + 4].fill(0);
-            frame[at::UDP..at::UDP + 2].fill(0);
+            frame[at.source..at.source + 4].fill(0);
+            frame[at.udp..at.udp + 2].fill(0);
         }
-        let ip = native_sum(&frame[at::IP..at::UDP]);
-        // The pseudo header: addresses, protocol, length (RFC 768).
-        let udp = native_sum(&frame[at::SOURCE..])
-            + native_sum(&[0, 17])
-            + native_sum(&(len - 34).to_be_bytes());
+        let ip = native_sum(&frame[IP..at.udp]);
+        // The pseudo header: addresses, protocol, length (RFC 768; RFC 8200, section 8.1).
+        let udp = native_sum(&frame[at.addresses..]) + native_sum(&[0, UDP]) + native_sum(&udp_len);
         Self {
             len,
             ip_sum: u32::try_from(ip).unwrap_or(u32::MAX),
@@ -222,22 +334,53 @@ impl Sized {
     }
 }
 
+/// What of the source address counts up from flow to flow.
+fn last_bits(address: IpAddr) -> u32 {
+    match address {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            let [.., a, b, c, d] = address.octets();
+            u32::from_be_bytes([a, b, c, d])
+        }
+    }
+}
+
 /// The frame up to the payload's own bytes.
-fn head(options: &TemplateOptions) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(at::END);
+fn head(options: &TemplateOptions) -> Result<(Layout, Vec<u8>)> {
+    let mut frame = Vec::with_capacity(Layout::V6.end());
     frame.extend(options.destination_mac);
     frame.extend(options.source_mac);
-    frame.extend([0x08, 0x00]);
-    // No options, no fragments, a time to live of 64, UDP (RFC 791).
-    frame.extend([0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0]);
-    frame.extend(options.source.octets());
-    frame.extend(options.destination.octets());
+    let layout = match (options.source, options.destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            frame.extend([0x08, 0x00]);
+            // No options, no fragments, a time to live of 64 (RFC 791).
+            frame.extend([0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, UDP, 0, 0]);
+            frame.extend(source.octets());
+            frame.extend(destination.octets());
+            Layout::V4
+        }
+        (IpAddr::V6(source), IpAddr::V6(destination)) => {
+            frame.extend([0x86, 0xdd]);
+            // No class, no flow label, a hop limit of 64 (RFC 8200).
+            frame.extend([0x60, 0, 0, 0, 0, 0, UDP, 64]);
+            frame.extend(source.octets());
+            frame.extend(destination.octets());
+            Layout::V6
+        }
+        (_, destination) => {
+            return Err(SendError::Value {
+                what: "the destination address",
+                expected: "one of the source's kind, IPv4 or IPv6",
+                found: destination.to_string(),
+            });
+        }
+    };
     frame.extend(FIRST_PORT.to_be_bytes());
     frame.extend(options.port.to_be_bytes());
     frame.extend([0; 4]);
     frame.extend(MARK);
-    frame.resize(at::END, 0);
-    frame
+    frame.resize(layout.end(), 0);
+    Ok((layout, frame))
 }
 
 /// The sum of 16-bit words in the machine's order: of which the checksum is the fold in that order
@@ -276,13 +419,16 @@ pub struct Marked {
 #[inline]
 #[must_use]
 pub fn read_mark(frame: &[u8]) -> Option<Marked> {
-    let is_udp = frame.get(12..14)? == [8, 0] && frame.get(at::IP)? == &0x45 && frame[23] == 17;
-    let mark = frame.get(at::MARK..at::NUMBER)?;
-    if !is_udp || mark != MARK {
+    let at = match (frame.get(12..14)?, frame.get(IP)?) {
+        ([0x08, 0x00], 0x45) if frame.get(23) == Some(&UDP) => Layout::V4,
+        ([0x86, 0xdd], _) if frame.get(20) == Some(&UDP) => Layout::V6,
+        _ => return None,
+    };
+    if frame.get(at.mark()..at.number())? != MARK {
         return None;
     }
-    let number = u64::from_be_bytes(frame.get(at::NUMBER..at::TIME)?.try_into().ok()?);
-    let nanos = u64::from_be_bytes(frame.get(at::TIME..at::END)?.try_into().ok()?);
+    let number = u64::from_be_bytes(frame.get(at.number()..at.time())?.try_into().ok()?);
+    let nanos = u64::from_be_bytes(frame.get(at.time()..at.end())?.try_into().ok()?);
     Some(Marked {
         run: u16::try_from(number >> NUMBER_BITS).unwrap_or_default(),
         number: number & ((1 << NUMBER_BITS) - 1),
@@ -314,20 +460,33 @@ mod tests {
     #[test]
     fn checksums_are_right() {
         let options = TemplateOptions {
-            sizes: vec![60, 61, 333, 1514],
+            sizes: vec![80, 81, 333, 1514],
             flows: 40_000,
             run: 0xabcd,
             ..TemplateOptions::default()
         };
-        let template = Template::new(&options).expect("valid");
+        check_checksums(&Template::new(&options).expect("valid"));
+        let template = Template::new(&TemplateOptions {
+            source: "2001:2::ffff:fff0".parse().expect("an address"),
+            destination: "2001:2::1:1".parse().expect("an address"),
+            ..options
+        });
+        check_checksums(&template.expect("valid"));
+    }
+
+    fn check_checksums(template: &Template) {
+        let at = template.layout;
         let mut frame = [0; 1514];
         for number in (0..100_000_u64).step_by(7) {
             let nanos = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let len = template.write(number, nanos, &mut frame);
             let frame = &frame[..len];
-            assert_eq!(folded(native_sum(&frame[14..34])), [0, 0], "{number}");
-            let pseudo = [&frame[26..34], &[0, 17], &frame[38..40]].concat();
-            let udp = native_sum(&frame[34..]) + native_sum(&pseudo);
+            if at.ip_checksum.is_some() {
+                assert_eq!(folded(native_sum(&frame[IP..at.udp])), [0, 0], "{number}");
+            }
+            let (addresses, udp_len) = (&frame[at.addresses..at.udp], &frame[at.udp_len()..][..2]);
+            let pseudo = [addresses, &[0, UDP], udp_len].concat();
+            let udp = native_sum(&frame[at.udp..]) + native_sum(&pseudo);
             assert_eq!(folded(udp), [0, 0], "{number}");
             let mark = read_mark(frame).expect("marked");
             assert_eq!((mark.run, mark.number, mark.nanos), (0xabcd, number, nanos));
@@ -350,5 +509,22 @@ mod tests {
         ] {
             assert!(Template::new(&bad).is_err());
         }
+        let source = "2001:2::1".parse().expect("an address");
+        let mixed = TemplateOptions {
+            source,
+            sizes: vec![80],
+            ..TemplateOptions::default()
+        };
+        assert!(Template::new(&mixed).is_err());
+        let both = TemplateOptions {
+            destination: source,
+            ..mixed
+        };
+        assert!(Template::new(&both).is_ok());
+        let small = TemplateOptions {
+            sizes: vec![79],
+            ..both
+        };
+        assert!(Template::new(&small).is_err());
     }
 }

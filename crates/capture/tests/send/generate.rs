@@ -64,19 +64,29 @@ fn check(template: &Template, run: u16, seen: &[Vec<u8>]) {
     }
 }
 
+/// The run whose frames are IPv6.
+const V6: u16 = 9;
+
 fn templates() -> Vec<(u16, Template)> {
-    let cases: [(u16, Vec<u16>, u32); 5] = [
+    let cases: [(u16, Vec<u16>, u32); 6] = [
         (0, vec![60], 1),
         (1, vec![61], 3),
         (0xffff, vec![60, 590, 61, 1514], 1),
         (7, (60..=200).collect(), 65_536),
         (8, vec![1514, 1513], 17),
+        (V6, vec![80, 333, 81], 1_000),
     ];
     let template = |(run, sizes, flows)| {
+        let (source, destination) = match run {
+            V6 => ("2001:2::ffff:fff0", "2001:2::1:1"),
+            _ => ("198.18.0.1", "198.19.0.1"),
+        };
         let options = TemplateOptions {
             sizes,
             flows,
             run,
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
             ..TemplateOptions::default()
         };
         (run, Template::new(&options).unwrap())

@@ -7,11 +7,13 @@ mod receive;
 mod sizes;
 mod tally;
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::send::{
-    Arrivals, Demand, Generation, SendOptions, Sender, Template, TemplateOptions, Timing,
+    Arrivals, Demand, Generation, SMALLEST, SMALLEST_V6, SendOptions, Sender, Template,
+    TemplateOptions, Timing,
 };
 use ringtap_sys::privileges;
 
@@ -44,13 +46,15 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
     if let Some(cpus) = &args.cpu {
         ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
     }
-    let template = Template::new(&template_options(args))?;
-    let arrivals = arrivals(args);
+    let options = template_options(args);
+    let template = Template::new(&options)?;
+    let arrivals = arrivals(args, sizes::mean(&options.sizes));
     let options = SendOptions {
         demand: Some(Demand {
             longest: template.longest(),
             per_second: arrivals.rate(),
         }),
+        segmentation: args.gso,
         ..SendOptions::default()
     };
     let mut sender = Sender::open(&args.interface, &options)?;
@@ -109,16 +113,41 @@ fn millis(duration: std::time::Duration) -> u64 {
 }
 
 fn template_options(args: &GenArgs) -> TemplateOptions {
+    let (source, destination) = addresses(args);
+    let smallest = if source.is_ipv6() {
+        SMALLEST_V6
+    } else {
+        SMALLEST
+    };
     TemplateOptions {
         source_mac: args.source_mac.0,
         destination_mac: args.destination_mac.0,
-        source: args.source,
-        destination: args.destination,
+        source,
+        destination,
         port: args.port,
-        sizes: args.size.0.clone(),
+        sizes: args.size.at_least(smallest),
         flows: args.flows,
         run: run_number(),
     }
+}
+
+/// Those that are not given are of the ranges for benchmarks (RFC 2544, RFC 5180).
+fn addresses(args: &GenArgs) -> (IpAddr, IpAddr) {
+    const V4: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 19, 0, 1)];
+    const V6: [Ipv6Addr; 2] = [
+        Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1),
+        Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1),
+    ];
+    let mut given = args.source.iter().chain(&args.destination);
+    let [source, destination] = if args.ipv6 || given.any(IpAddr::is_ipv6) {
+        V6.map(IpAddr::from)
+    } else {
+        V4.map(IpAddr::from)
+    };
+    (
+        args.source.unwrap_or(source),
+        args.destination.unwrap_or(destination),
+    )
 }
 
 /// Tells this run from the ones before, for a receiver that sees both.
@@ -128,10 +157,11 @@ fn run_number() -> u16 {
     u16::try_from(tenths % (1 << 16)).unwrap_or_default()
 }
 
-fn arrivals(args: &GenArgs) -> Arrivals {
+/// Frames have `mean` bytes in the mean.
+fn arrivals(args: &GenArgs, mean: f64) -> Arrivals {
     let per_second = match (args.pps, args.mbps) {
         (Some(pps), _) => pps,
-        (None, Some(mbps)) => mbps * 1e6 / (8.0 * args.size.mean()),
+        (None, Some(mbps)) => mbps * 1e6 / (8.0 * mean),
         (None, None) => return Arrivals::TopSpeed,
     };
     match args.burst {

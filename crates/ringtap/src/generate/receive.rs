@@ -14,9 +14,10 @@ use crate::send::Failure;
 use crate::signals::Requests;
 
 /// What a generated packet has at least; its mark is looked at here.
-const EXPRESSION: &str = "udp and ether[42:2] = 0x7274";
+const EXPRESSION: &str =
+    "udp and ((ip and ether[42:2] = 0x7274) or (ip6 and ether[62:2] = 0x7274))";
 /// Up to the end of the mark.
-const SNAPLEN: u32 = 64;
+const SNAPLEN: u32 = 80;
 const BUFFER: u64 = 64 << 20;
 const TIMEOUT: Duration = Duration::from_millis(100);
 

@@ -6,7 +6,11 @@ use ringtap_capture::send::{MOST_SIZES, SMALLEST};
 
 /// Bytes of frames, in turn, without the frame check sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sizes(pub(crate) Vec<u16>);
+pub(crate) struct Sizes {
+    given: Vec<u16>,
+    /// A mix by name: those that are too small for what is in the frames become as large as needed.
+    is_named: bool,
+}
 
 /// Of 12 packets of the "Internet mix" 7 have 40 bytes with their IP header, 4 have 576, 1 has 1500;
 /// here with Ethernet's header and its padding.
@@ -15,7 +19,7 @@ const IMIX: [u16; 12] = [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60];
 /// Sizes that cannot be.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected bytes of a frame from 60 to 65535, imix, sizes such as 60,590,1514, or a range such as \
+    "expected bytes of a frame from 60 to 65535, smallest, imix, sizes such as 60,590,1514, or a range such as \
      60-1514 or 64-1472:64 of at most 4096 sizes"
 )]
 pub(crate) struct SizesError;
@@ -24,8 +28,14 @@ impl FromStr for Sizes {
     type Err = SizesError;
 
     fn from_str(text: &str) -> Result<Self, SizesError> {
-        if text == "imix" {
-            return Ok(Self(IMIX.to_vec()));
+        let named = |sizes: &[u16]| Self {
+            given: sizes.to_vec(),
+            is_named: true,
+        };
+        match text {
+            "smallest" => return Ok(named(&[SMALLEST])),
+            "imix" => return Ok(named(&IMIX)),
+            _ => {}
         }
         let sizes = match text.split_once('-') {
             Some((first, rest)) => range(first, rest)?,
@@ -34,7 +44,10 @@ impl FromStr for Sizes {
         if sizes.is_empty() || sizes.len() > MOST_SIZES {
             return Err(SizesError);
         }
-        Ok(Self(sizes))
+        Ok(Self {
+            given: sizes,
+            is_named: false,
+        })
     }
 }
 
@@ -53,13 +66,25 @@ fn size(text: &str) -> Result<u16, SizesError> {
 }
 
 impl Sizes {
-    /// Bytes in the mean.
-    pub(crate) fn mean(&self) -> f64 {
-        let total: f64 = self.0.iter().map(|&size| f64::from(size)).sum();
-        #[expect(clippy::cast_precision_loss, reason = "at most 4096")]
-        let count = self.0.len() as f64;
-        total / count
+    /// The sizes of frames that need so many bytes.
+    pub(crate) fn at_least(&self, smallest: u16) -> Vec<u16> {
+        let fitting = |&size: &u16| {
+            if self.is_named {
+                size.max(smallest)
+            } else {
+                size
+            }
+        };
+        self.given.iter().map(fitting).collect()
     }
+}
+
+/// Bytes in the mean.
+pub(crate) fn mean(sizes: &[u16]) -> f64 {
+    let total: f64 = sizes.iter().map(|&size| f64::from(size)).sum();
+    #[expect(clippy::cast_precision_loss, reason = "at most 4096")]
+    let count = sizes.len() as f64;
+    total / count
 }
 
 #[cfg(test)]
@@ -68,13 +93,16 @@ mod tests {
 
     #[test]
     fn sizes_in_all_forms() {
-        let parse = |text: &str| text.parse::<Sizes>().map(|sizes| sizes.0);
+        let parse = |text: &str| text.parse::<Sizes>().map(|sizes| sizes.at_least(80));
         assert_eq!(parse("64"), Ok(vec![64]));
         assert_eq!(parse("60,1514"), Ok(vec![60, 1514]));
         assert_eq!(parse("60-70:5"), Ok(vec![60, 65, 70]));
         assert_eq!(parse("60-1514").map(|sizes| sizes.len()), Ok(1455));
         let imix = "imix".parse::<Sizes>().expect("known");
-        assert_eq!((imix.0.len(), imix.mean().round()), (12, 358.0));
+        let (small, large) = (imix.at_least(60), imix.at_least(80));
+        assert_eq!((small.len(), mean(&small).round()), (12, 358.0));
+        assert_eq!(large.iter().filter(|&&size| size == 80).count(), 7);
+        assert_eq!(parse("smallest"), Ok(vec![80]));
         for bad in [
             "", "59", "70-60", "60-70:0", "60-60000", "65536", "60,", "-60", "x",
         ] {

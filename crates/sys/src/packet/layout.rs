@@ -13,6 +13,7 @@ pub(super) mod option {
     pub(crate) const STATISTICS: libc::c_int = 6;
     pub(crate) const VERSION: libc::c_int = 10;
     pub(crate) const RESERVE: libc::c_int = 12;
+    pub(crate) const VNET_HDR: libc::c_int = 15;
     pub(crate) const TIMESTAMP: libc::c_int = 17;
     pub(crate) const FANOUT: libc::c_int = 18;
     pub(crate) const QDISC_BYPASS: libc::c_int = 20;

@@ -43,6 +43,7 @@ pub mod inject;
 mod layout;
 mod promiscuous;
 mod ring;
+mod segments;
 mod send;
 mod socket;
 mod stamps;
@@ -54,6 +55,7 @@ pub use frame::{Frame, Frames, LinkLayer, RingBlock};
 pub use geometry::{Geometry, GeometryError, GeometryRequest};
 pub use promiscuous::Promiscuous;
 pub use ring::Ring;
+pub use segments::{MOST_SEGMENTS, SegmentSender, Segments};
 pub use send::{BATCH, Refused, Sender, SenderOptions};
 pub use stamps::{SendStamp, SendStamps};
 

@@ -98,7 +98,7 @@ impl Sender {
             )
         };
         if sent < 0 {
-            return Err(self.refusal("send(AF_PACKET)"));
+            return Err(self.socket.refusal("send(AF_PACKET)"));
         }
         Ok(())
     }
@@ -125,23 +125,12 @@ impl Sender {
         };
         match usize::try_from(sent) {
             Ok(sent) if sent > 0 => Ok(sent),
-            _ => Err(self.refusal("sendmmsg(AF_PACKET)")),
+            _ => Err(self.socket.refusal("sendmmsg(AF_PACKET)")),
         }
     }
 
     pub(super) fn socket(&self) -> &Socket {
         &self.socket
-    }
-
-    /// The reason of the call that has just failed.
-    fn refusal(&self, call: &'static str) -> Refused {
-        match std::io::Error::last_os_error().raw_os_error() {
-            Some(libc::EAGAIN | libc::EINTR) => Refused::NoRoom,
-            Some(libc::ENOBUFS) => Refused::QueueFull,
-            Some(libc::EMSGSIZE) => Refused::TooLong,
-            Some(libc::EINVAL) => Refused::Invalid,
-            _ => Refused::Failed(Error::last(call, self.socket.device())),
-        }
     }
 }
 
@@ -187,7 +176,7 @@ impl Socket {
         self.set_packet(option::QDISC_BYPASS, &1_i32, CALL)
     }
 
-    fn set_send_buffer(&self, bytes: u32) -> Result<()> {
+    pub(super) fn set_send_buffer(&self, bytes: u32) -> Result<()> {
         let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
         let forced = self.set(
             libc::SOL_SOCKET,
@@ -206,8 +195,19 @@ impl Socket {
         }
     }
 
+    /// Why the call that has just failed did not send.
+    pub(super) fn refusal(&self, call: &'static str) -> Refused {
+        match std::io::Error::last_os_error().raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) => Refused::NoRoom,
+            Some(libc::ENOBUFS) => Refused::QueueFull,
+            Some(libc::EMSGSIZE) => Refused::TooLong,
+            Some(libc::EINVAL) => Refused::Invalid,
+            _ => Refused::Failed(Error::last(call, self.device())),
+        }
+    }
+
     /// Ties the socket to an interface without receiving from it: protocol 0 is none.
-    fn bind_for_sending(&self, ifindex: u32) -> Result<()> {
+    pub(super) fn bind_for_sending(&self, ifindex: u32) -> Result<()> {
         let mut address = link_address(ifindex);
         address.sll_protocol = 0;
         let len = super::layout::len_of::<libc::sockaddr_ll>();

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use ringtap_filter::ebpf::{AluOp, AssembleError, Assembler, Cond, Helper, Insn, Reg, Size, Width};
 use ringtap_sys::bpf::Map;
 
-use super::super::template::{FIRST_PORT, PORTS, Template, at};
+use super::super::template::{FIRST_PORT, PORTS, Template};
 
 /// `XDP_DROP`.
 const DROP: i32 = 1;
@@ -42,14 +42,15 @@ pub(super) struct Maps {
 /// The map of sizes as bytes.
 pub(super) fn sizes(template: &Template) -> Vec<u8> {
     let longest = template.longest();
+    let at = template.layout;
     let entry = |size: &super::super::template::Sized| {
         let shorter = longest - usize::from(size.len);
         let mut bytes = u32::try_from(shorter)
             .unwrap_or_default()
             .to_ne_bytes()
             .to_vec();
-        bytes.extend((size.len - 14).to_be_bytes());
-        bytes.extend((size.len - 34).to_be_bytes());
+        bytes.extend(at.ip_len_of(size.len));
+        bytes.extend(at.udp_len_of(size.len));
         bytes.extend(size.ip_sum.to_ne_bytes());
         bytes.extend(size.udp_sum.to_ne_bytes());
         bytes
@@ -84,6 +85,7 @@ pub(super) fn generating(
 ) -> Result<Vec<u64>, AssembleError> {
     let mut asm = Assembler::new();
     let asm = &mut asm;
+    let at = template.layout;
     let drop = asm.label();
     asm.mov64(Reg::R6, Reg::R1);
     asm.push(Insn::LoadMapValue {
@@ -96,13 +98,13 @@ pub(super) fn generating(
     asm.load(Size::W, Reg::R2, Reg::R6, DATA_END);
     asm.load(Size::W, Reg::R6, Reg::R6, DATA);
     asm.mov64(Reg::R3, Reg::R6);
-    asm.add64(Reg::R3, i32::from(offset(at::END)));
+    asm.add64(Reg::R3, i32::from(offset(at.end())));
     asm.jump_if(Cond::Gt, Width::W64, Reg::R3, Reg::R2, drop);
     write_head(template, asm);
     if template.sizes.len() > 1 {
         for (from, to) in [
-            (size_entry::IP_LEN, at::IP_LEN),
-            (size_entry::UDP_LEN, at::UDP_LEN),
+            (size_entry::IP_LEN, at.ip_len),
+            (size_entry::UDP_LEN, at.udp_len()),
         ] {
             asm.load(Size::H, Reg::R3, Reg::R8, from);
             asm.store(Size::H, Reg::R6, offset(to), Reg::R3);
@@ -110,7 +112,7 @@ pub(super) fn generating(
     }
     write_flow(template, asm);
     write_ip_checksum(template, asm);
-    write_number(asm);
+    write_number(template, asm);
     write_udp_checksum(template, asm);
     redirect(&maps.device, asm);
     asm.place(drop);
@@ -169,10 +171,11 @@ fn write_time(from_tai: u64, asm: &mut Assembler) {
 
 /// All that does not change, up to the number; places of what does are written again later.
 fn write_head(template: &Template, asm: &mut Assembler) {
-    let mut frame = template.frame[..at::NUMBER].to_vec();
+    let at = template.layout;
+    let mut frame = template.frame[..at.number()].to_vec();
     let len = template.sizes[0].len;
-    frame[at::IP_LEN..at::IP_LEN + 2].copy_from_slice(&(len - 14).to_be_bytes());
-    frame[at::UDP_LEN..at::UDP_LEN + 2].copy_from_slice(&(len - 34).to_be_bytes());
+    frame[at.ip_len..at.ip_len + 2].copy_from_slice(&at.ip_len_of(len));
+    frame[at.udp_len()..at.udp_len() + 2].copy_from_slice(&at.udp_len_of(len));
     let (words, rest) = frame.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
         asm.push(Insn::LoadImm64 {
@@ -210,32 +213,35 @@ fn write_flow(template: &Template, asm: &mut Assembler) {
     asm.mov32(Reg::R1, template.source.cast_signed());
     asm.alu32(AluOp::Add, Reg::R1, Reg::R3);
     asm.from_network(Reg::R1, Size::W);
-    asm.store(Size::W, Reg::R6, offset(at::SOURCE), Reg::R1);
+    asm.store(Size::W, Reg::R6, offset(template.layout.source), Reg::R1);
     asm.mov32(Reg::R5, Reg::R3);
     let ports = i32::try_from(PORTS - 1).unwrap_or_default();
     asm.alu32(AluOp::And, Reg::R5, ports);
     asm.alu32(AluOp::Add, Reg::R5, i32::from(FIRST_PORT));
     asm.from_network(Reg::R5, Size::H);
-    asm.store(Size::H, Reg::R6, offset(at::UDP), Reg::R5);
+    asm.store(Size::H, Reg::R6, offset(template.layout.udp), Reg::R5);
 }
 
 fn write_ip_checksum(template: &Template, asm: &mut Assembler) {
+    let Some(checksum) = template.layout.ip_checksum else {
+        return;
+    };
     load_sum(template, size_entry::IP_SUM, template.sizes[0].ip_sum, asm);
     if template.flows > 1 {
         asm.add64(Reg::R3, Reg::R1);
     }
-    write_folded(at::IP_CHECKSUM, asm);
+    write_folded(checksum, asm);
 }
 
 /// Writes number and time, and leaves their sum in R4.
-fn write_number(asm: &mut Assembler) {
+fn write_number(template: &Template, asm: &mut Assembler) {
     asm.load(Size::Dw, Reg::R2, Reg::R9, state::NUMBER);
     asm.mov64(Reg::R4, Reg::R2);
     asm.add64(Reg::R4, 1);
     asm.store(Size::Dw, Reg::R9, state::NUMBER, Reg::R4);
     asm.from_network(Reg::R2, Size::Dw);
-    asm.store(Size::Dw, Reg::R6, offset(at::NUMBER), Reg::R2);
-    asm.store(Size::Dw, Reg::R6, offset(at::TIME), Reg::R7);
+    asm.store(Size::Dw, Reg::R6, offset(template.layout.number()), Reg::R2);
+    asm.store(Size::Dw, Reg::R6, offset(template.layout.time()), Reg::R7);
     asm.mov64(Reg::R4, 0);
     for word in [Reg::R2, Reg::R7] {
         asm.mov32(Reg::R3, word);
@@ -253,11 +259,12 @@ fn write_udp_checksum(template: &Template, asm: &mut Assembler) {
         asm.add64(Reg::R3, Reg::R1);
         asm.add64(Reg::R3, Reg::R5);
     }
-    write_folded(at::UDP_CHECKSUM, asm);
+    let checksum = template.layout.udp_checksum();
+    write_folded(checksum, asm);
     // Zero would say that there is none.
     let is_set = asm.label();
     asm.jump_if(Cond::Ne, Width::W64, Reg::R3, 0, is_set);
-    asm.store_imm(Size::H, Reg::R6, offset(at::UDP_CHECKSUM), 0xffff);
+    asm.store_imm(Size::H, Reg::R6, offset(checksum), 0xffff);
     asm.place(is_set);
 }
 
@@ -295,7 +302,7 @@ fn redirect(device: &Map, asm: &mut Assembler) {
     asm.exit();
 }
 
-/// Offsets here are below 64.
+/// Offsets here are below 128.
 fn offset(at: usize) -> i16 {
     i16::try_from(at).unwrap_or(i16::MAX)
 }

@@ -1,0 +1,110 @@
+//! Frames of a template handed over many at a time, as one datagram that the kernel or the adapter
+//! cuts ([`SendOptions::segmentation`](super::SendOptions::segmentation)).
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use ringtap_sys::packet::{MOST_SEGMENTS, Refused, SegmentSender, Segments, SenderOptions};
+
+use super::frames::now;
+use super::{Result, SendError, Template};
+use crate::hook::HookDevice;
+
+/// The longest packet that IP has.
+const LONGEST_PACKET: usize = u16::MAX as usize;
+/// Memory of frames on their way to the driver, in bytes.
+const BUFFER: u32 = 1 << 20;
+
+/// A socket for datagrams to be cut, and what is in them.
+pub(super) struct Segmented {
+    socket: SegmentSender,
+    device: String,
+    made: Option<Made>,
+}
+
+/// What one template's datagrams are made in.
+struct Made {
+    template: Template,
+    head: Vec<u8>,
+    payloads: Vec<u8>,
+    /// Bytes of a payload.
+    each: usize,
+}
+
+impl Segmented {
+    pub(super) fn open(device: &HookDevice) -> Result<Self> {
+        let socket = SegmentSender::open(&SenderOptions {
+            device: &device.name,
+            ifindex: device.index,
+            qdisc_bypass: false,
+            buffer: Some(BUFFER),
+        });
+        Ok(Self {
+            socket: socket.map_err(|source| SendError::of_call(&device.name, source))?,
+            device: device.name.clone(),
+            made: None,
+        })
+    }
+
+    /// Takes memory for the datagrams of a template.
+    ///
+    /// # Errors
+    /// Its frames differ in more than payloads.
+    pub(super) fn prepare(&mut self, template: &Template) -> Result<()> {
+        if template.flows != 1 || template.sizes.len() != 1 {
+            return Err(SendError::Unsuitable {
+                device: self.device.clone(),
+                back_end: "packet",
+                reason: "frames that the kernel cuts are of one size and one flow".to_owned(),
+            });
+        }
+        let head_len = template.layout.mark();
+        let each = template.longest() - head_len;
+        let most = ((LONGEST_PACKET - head_len) / each).clamp(1, MOST_SEGMENTS);
+        self.made = Some(Made {
+            head: template.frame[..head_len].to_vec(),
+            payloads: template.frame[head_len..].repeat(most),
+            each,
+            template: template.clone(),
+        });
+        Ok(())
+    }
+
+    /// Makes up to so many frames and hands them over; returns how many, or nothing where there are
+    /// none to be had together.
+    pub(super) fn send(
+        &mut self,
+        first: u64,
+        count: usize,
+    ) -> Option<std::result::Result<usize, Refused>> {
+        let made = self.made.as_mut()?;
+        let count = count.min(made.payloads.len() / made.each);
+        if count < 2 {
+            return None;
+        }
+        let segments = made.fill(first, count);
+        Some(self.socket.send(&segments).map(|()| count))
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Made {
+    fn fill(&mut self, first: u64, count: usize) -> Segments<'_> {
+        let len = count * self.each;
+        self.template.write_head(len, &mut self.head);
+        let nanos = now();
+        let payloads = &mut self.payloads[..len];
+        for (number, payload) in (first..).zip(payloads.chunks_exact_mut(self.each)) {
+            self.template.write_mark(number, nanos, payload);
+        }
+        Segments {
+            head: &self.head,
+            udp: self.template.layout.udp_offset(),
+            payloads: &self.payloads[..len],
+            // A frame's length has 16 bits.
+            each: u16::try_from(self.each).unwrap_or(u16::MAX),
+        }
+    }
+}

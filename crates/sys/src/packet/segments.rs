@@ -1,0 +1,120 @@
+//! Many UDP datagrams as one: the kernel or the adapter cuts them (`PACKET_VNET_HDR`, packet(7);
+//! `linux/virtio_net.h`; Linux 6.2 for UDP).
+//!
+//! What it is: a packet socket that takes a head and the payloads of several datagrams that share it,
+//! and crosses the kernel's way to the driver once for all of them. The kernel fills in what differs:
+//! lengths, the IPv4 identification, which counts up, and checksums, where the adapter does not
+//! compute those. What it is not: past the queueing discipline, where nothing is cut.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use super::layout::option;
+use super::send::{Refused, SenderOptions};
+use super::socket::Socket;
+use crate::Result;
+
+/// The most datagrams that [`SegmentSender::send`] takes: no more than fit into the queue of a
+/// virtual interface.
+pub const MOST_SEGMENTS: usize = 64;
+
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum is that of the pseudo header only.
+const NEEDS_CHECKSUM: u8 = 1;
+/// `VIRTIO_NET_HDR_GSO_UDP_L4`.
+const UDP_SEGMENTS: u8 = 5;
+/// Where a UDP header has its checksum (RFC 768).
+const UDP_CHECKSUM: u16 = 6;
+
+/// `struct virtio_net_hdr`, in the machine's order.
+#[repr(C)]
+struct Header {
+    flags: u8,
+    gso_type: u8,
+    head_len: u16,
+    segment_len: u16,
+    checksum_start: u16,
+    checksum_offset: u16,
+}
+
+const _: () = assert!(size_of::<Header>() == 10);
+
+/// Datagrams that differ in their payloads only.
+#[derive(Clone, Copy, Debug)]
+pub struct Segments<'a> {
+    /// The headers, from the link layer's on. Lengths are those of one datagram with all payloads in
+    /// it; the checksum of UDP is the sum of the pseudo header with that length, not inverted.
+    pub head: &'a [u8],
+    /// Where in it UDP begins.
+    pub udp: u16,
+    /// The payloads one after the other, 65,507 bytes at most with the head that IP counts.
+    pub payloads: &'a [u8],
+    /// Bytes of each; the last may have fewer.
+    pub each: u16,
+}
+
+/// A socket that sends such by one interface.
+#[derive(Debug)]
+pub struct SegmentSender {
+    socket: Socket,
+}
+
+impl SegmentSender {
+    /// Needs `CAP_NET_RAW`. Goes through the queueing discipline, whatever the options say.
+    ///
+    /// # Errors
+    /// As [`Sender::open`](super::Sender::open).
+    pub fn open(options: &SenderOptions<'_>) -> Result<Self> {
+        let socket = Socket::open(false, options.device)?;
+        socket.set_packet(option::VNET_HDR, &1_i32, "setsockopt(PACKET_VNET_HDR)")?;
+        if let Some(bytes) = options.buffer {
+            socket.set_send_buffer(bytes)?;
+        }
+        socket.bind_for_sending(options.ifindex)?;
+        Ok(Self { socket })
+    }
+
+    /// Hands over all of them, without waiting.
+    ///
+    /// # Errors
+    /// [`Refused::QueueFull`] says that the last of them was dropped on its way to the driver; the
+    /// others may have been, or not. With any other error none was sent; it is
+    /// [`Refused::Invalid`] where the kernel cannot cut UDP.
+    pub fn send(&self, segments: &Segments<'_>) -> std::result::Result<(), Refused> {
+        let header = Header {
+            flags: NEEDS_CHECKSUM,
+            gso_type: UDP_SEGMENTS,
+            // A head that long has been refused as too long before it comes to that.
+            head_len: u16::try_from(segments.head.len()).map_err(|_| Refused::Invalid)?,
+            segment_len: segments.each,
+            checksum_start: segments.udp,
+            checksum_offset: UDP_CHECKSUM,
+        };
+        let part = |start: *const u8, len| libc::iovec {
+            // The kernel only reads from there.
+            iov_base: start.cast_mut().cast(),
+            iov_len: len,
+        };
+        let mut parts = [
+            part((&raw const header).cast(), size_of::<Header>()),
+            part(segments.head.as_ptr(), segments.head.len()),
+            part(segments.payloads.as_ptr(), segments.payloads.len()),
+        ];
+        // SAFETY: all-zero bytes are a valid `msghdr`: null pointers and integers.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len() as _;
+        let fd = self.socket.as_fd().as_raw_fd();
+        // SAFETY: the message points to `parts`, which point to the header and two slices, each
+        // readable for the length that stands with it; all outlive the call.
+        let sent = unsafe { libc::sendmsg(fd, &raw const message, libc::MSG_DONTWAIT) };
+        if sent < 0 {
+            return Err(self.socket.refusal("sendmsg(AF_PACKET)"));
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for SegmentSender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
