@@ -15,9 +15,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   demo [--quick]   ringtap at work on traffic of its own
-  bench NAME [--quick] [--case TEXT]
-                   ringtap measured against its peers; all: every benchmark; only cases whose title
-                   has the text
+  bench NAME [OPTION]...
+                   builds with --release and runs `ringtap bench`; all: every experiment
   agree [--full]   every engine that runs filters, held against libpcap on the corpus of
                    expressions; in full, on all packets and with every program in the kernel
   install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]
@@ -36,13 +35,7 @@ fn main() -> ExitCode {
         ["demo", "--quick"] => demo::run(true),
         ["agree"] => agree::run(false),
         ["agree", "--full"] => agree::run(true),
-        ["bench", name, ref options @ ..] => match bench::Options::parse(options) {
-            Some(options) => bench::run(name, &options),
-            None => {
-                eprint!("{USAGE}");
-                ExitCode::from(2)
-            }
-        },
+        ["bench", ref arguments @ ..] => bench::run(arguments),
         ["install", ref options @ ..] => install::run(options),
         ["package"] => install::package(),
         ["programs"] => programs::run(),

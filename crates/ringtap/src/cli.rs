@@ -38,6 +38,27 @@ pub(crate) enum Command {
     /// Generate traffic at a rate or at top speed; at the other end say what of it arrived
     #[command(name = "gen")]
     Generate(Box<GenArgs>),
+    /// Measure ringtap against its peers on this machine, in network namespaces of its own
+    Bench(BenchArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// The experiment, or all; report and table show what was measured before
+    #[arg(value_name = "NAME", required_unless_present = "list")]
+    pub(crate) name: Option<String>,
+    /// Less data and fewer rounds: to see that it works, not to compare
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// The folder for results
+    #[arg(long, value_name = "DIR", default_value = "bench-out")]
+    pub(crate) out: PathBuf,
+    /// Only cases whose title has this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) case: Option<String>,
+    /// The names of the experiments, and what each shows
+    #[arg(long)]
+    pub(crate) list: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 //! The `ringtap` command line: one module per subcommand, every flag in [`cli`].
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cli;
 mod devices;
 mod dump;
@@ -36,5 +37,6 @@ fn main() -> ExitCode {
         cli::Command::Generate(args) => generate::run(&args),
         cli::Command::Send(args) => send::run(&args),
         cli::Command::Filter(args) => filter::run(&args),
+        cli::Command::Bench(args) => bench::run(&args),
     }
 }

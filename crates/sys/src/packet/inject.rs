@@ -1,6 +1,5 @@
-//! Frames sent as they are, one system call each: what live tests feed an interface with.
-//!
-//! What it is not: part of a build that ships; it exists under the feature `testing`.
+//! Frames sent as they are, one system call each: what live tests and measurements of delay feed an
+//! interface with. What it is not: a way to send many ([`super::send`]).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 

@@ -38,7 +38,6 @@
 mod endpoint;
 mod frame;
 mod geometry;
-#[cfg(feature = "testing")]
 pub mod inject;
 mod layout;
 mod promiscuous;

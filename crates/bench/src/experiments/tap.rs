@@ -10,17 +10,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use ringtap_filter::ebpf::Helper;
+use ringtap_lab::Need;
+use ringtap_lab::netns::VethPair;
+use ringtap_lab::process::Running;
+use ringtap_lab::traffic::{Cost, LiveFrames, Target, XdpDrop};
 use ringtap_sys::bpf::{Kernel, TcxSide, query_tcx};
 use ringtap_sys::sched::set_affinity;
-use ringtap_testkit::Need;
-use ringtap_testkit::need::find_tool;
-use ringtap_testkit::netns::VethPair;
-use ringtap_testkit::process::Running;
-use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic, XdpDrop};
 
-use super::Session;
-use super::live::{captured, cpu_seconds};
-use super::pairs::{self, Metric, Side};
+use crate::helpers::{captured, cpu_seconds, datagram, float};
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session, Side};
 
 const PACKETS: u32 = 4_000_000;
 const QUICK_PACKETS: u32 = 400_000;
@@ -29,24 +28,6 @@ const WARM_UP: u32 = 50_000;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Where frames are made and received, and where who captures runs.
 const CPUS: [usize; 2] = [0, 1];
-const METRICS: [Metric; 4] = [
-    Metric {
-        name: "Mpackets/s",
-        digits: 2,
-    },
-    Metric {
-        name: "by CPU time",
-        digits: 2,
-    },
-    Metric {
-        name: "lost, of 1000",
-        digits: 3,
-    },
-    Metric {
-        name: "reader ns/packet",
-        digits: 1,
-    },
-];
 
 /// Who the tap is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,18 +129,22 @@ const CASES: [Case; 16] = [
     case("xdp", true, 1496, 96, 1, Peer::Dump),
 ];
 
-pub(super) fn run(session: &mut Session) -> Result<(), String> {
-    let tools = [Need::Tool("tcpdump"), Need::Tool("ethtool")];
-    let needs = [Need::Root, Need::Kernel(6, 6)];
-    if let Some(reason) = needs.iter().chain(&tools).find_map(Need::unmet) {
-        return Err(reason);
-    }
-    let tcpdump = find_tool("tcpdump").ok_or("needs tcpdump")?;
-    let packets = if session.quick {
-        QUICK_PACKETS
-    } else {
-        PACKETS
-    };
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require_cpus(2)?;
+    let tcpdump = session.needed_peer("tcpdump")?;
+    let packets = session.amount(PACKETS, QUICK_PACKETS);
+    let metrics = vec![
+        Metric::new("rate", "million packets/s", 2),
+        Metric::new(
+            "rate by the sender's processor time",
+            "million packets/s",
+            2,
+        ),
+        Metric::new("lost", "of 1000", 3),
+        Metric::new("reader's processor time of a packet", "ns", 1),
+    ];
+    session.figure("Captured at top speed", Axis::names("capture"), metrics);
     let ringtap = session.ringtap.clone();
     for case in CASES {
         // Without GRO, or an XDP program, a veth loses frames that are redirected into it.
@@ -187,27 +172,9 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
         if !session.wants(&title) {
             continue;
         }
-        let (comparison, rows) = pairs::run(
-            &title,
-            case.peer.name(),
-            &METRICS,
-            session.pairs(),
-            |side| setting.measure(side),
-        )?;
-        session.record(&comparison, &rows)?;
+        session.versus(&title, case.peer.name(), |side| setting.measure(side))?;
     }
     Ok(())
-}
-
-/// A UDP datagram in a frame of so many bytes.
-pub(super) fn datagram(size: u16) -> Vec<u8> {
-    let traffic = Traffic {
-        sizes: Sizes::Fixed(size),
-        ..Traffic::default()
-    };
-    let mut frames = traffic.frames();
-    frames.retain(|frame| frame[23] == 17);
-    frames.swap_remove(0)
 }
 
 struct Setting<'a> {
@@ -362,8 +329,7 @@ impl Setting<'_> {
             let summary = String::from_utf8_lossy(&output.stderr);
             came += captured(&summary).ok_or_else(|| summary.to_string())?;
         }
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^53 packets")]
-        let came = came as f64 / self.case.captures as f64;
+        let came = float(came) / self.case.captures as f64;
         let warm_up = f64::from(WARM_UP) * self.case.senders as f64;
         let lost = 1000.0 * (1.0 - came / (sent.packets + warm_up));
         let rate = sent.packets / 1e6 * (came / (sent.packets + warm_up));
@@ -399,7 +365,7 @@ impl Setting<'_> {
             joined.collect::<Result<Vec<_>, String>>()
         })?;
         let count = costs.len() as f64;
-        let mean = |time: fn(&ringtap_testkit::traffic::Cost) -> Duration| {
+        let mean = |time: fn(&Cost) -> Duration| {
             costs
                 .iter()
                 .map(|cost| time(cost).as_secs_f64())

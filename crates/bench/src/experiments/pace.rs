@@ -5,38 +5,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use ringtap_lab::Need;
+use ringtap_lab::netns::VethPair;
+use ringtap_lab::process::Running;
+use ringtap_lab::traffic::{Sizes, Traffic, XdpRecord};
 use ringtap_sys::sched::set_affinity;
-use ringtap_testkit::Need;
-use ringtap_testkit::netns::VethPair;
-use ringtap_testkit::process::Running;
-use ringtap_testkit::traffic::{Sizes, Traffic, XdpRecord};
 
-use super::Session;
-use super::pairs::{self, Metric, Side};
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session, Side};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Gaps in nanoseconds, and packets of the file.
 const CASES: [(u64, u64); 3] = [(1_000_000, 2_000), (100_000, 20_000), (10_000, 100_000)];
-const METRICS: [Metric; 3] = [
-    Metric {
-        name: "median error µs",
-        digits: 3,
-    },
-    Metric {
-        name: "99 % error µs",
-        digits: 3,
-    },
-    Metric {
-        name: "seconds",
-        digits: 4,
-    },
-];
 
-pub(super) fn run(session: &mut Session) -> Result<(), String> {
-    let needs = [Need::Root, Need::Tool("tcpreplay"), Need::Tool("taskset")];
-    if let Some(reason) = needs.iter().find_map(Need::unmet) {
-        return Err(reason);
-    }
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Tool("taskset")])?;
+    session.require_cpus(2)?;
+    session.needed_peer("tcpreplay")?;
+    let metrics = vec![
+        Metric::new("median error of a gap", "µs", 3),
+        Metric::new("99 % of errors are below", "µs", 3),
+        Metric::new("time of the whole", "s", 4),
+    ];
+    session.figure("A file replayed by its times", Axis::names("gaps"), metrics);
     set_affinity(&[1]).map_err(|error| format!("two processors are needed: {error}"))?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     for (gap, packets) in CASES {
@@ -59,11 +50,7 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
             packets,
         };
         let case = format!("gaps of {} µs, {packets} packets", gap / 1_000);
-        let (comparison, rows) =
-            pairs::run(&case, "tcpreplay", &METRICS, session.pairs(), |side| {
-                bench.measure(side)
-            })?;
-        session.record(&comparison, &rows)?;
+        session.versus(&case, "tcpreplay", |side| bench.measure(side))?;
     }
     Ok(())
 }

@@ -4,44 +4,31 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ringtap_testkit::Need;
-use ringtap_testkit::need::find_tool;
-use ringtap_testkit::netns::VethPair;
-use ringtap_testkit::process::Running;
+use ringtap_lab::Need;
+use ringtap_lab::netns::VethPair;
+use ringtap_lab::process::Running;
 
-use super::Session;
-use super::live::cpu_seconds;
-use super::pairs::{self, Metric, Side};
+use crate::helpers::cpu_seconds;
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session, Side};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// What opening costs is over after this time.
 const SETTLED: Duration = Duration::from_secs(1);
 const WATCHED: Duration = Duration::from_secs(10);
 const QUICK_WATCHED: Duration = Duration::from_secs(2);
-const METRICS: [Metric; 1] = [Metric {
-    name: "CPU, of 10,000",
-    digits: 2,
-}];
 
-pub(super) fn run(session: &mut Session) -> Result<(), String> {
-    let needs = [Need::Root, Need::Tool("tcpdump")];
-    if let Some(reason) = needs.iter().find_map(Need::unmet) {
-        return Err(reason);
-    }
-    let tcpdump = find_tool("tcpdump").ok_or("needs tcpdump")?;
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root])?;
+    let tcpdump = session.needed_peer("tcpdump")?;
+    let share = vec![Metric::new("processor time", "of 10,000", 2)];
+    session.figure("A capture without packets", Axis::names("options"), share);
     let ringtap = session.ringtap.clone();
-    let watched = if session.quick {
-        QUICK_WATCHED
-    } else {
-        WATCHED
-    };
+    let watched = session.amount(WATCHED, QUICK_WATCHED);
     let pair = VethPair::new();
     for options in [&[][..], &["--immediate"]] {
         let case = format!("no packets for {watched:?} {}", options.join(" "));
-        if !session.wants(&case) {
-            continue;
-        }
-        let (comparison, rows) = pairs::run(&case, "tcpdump", &METRICS, session.pairs(), |side| {
+        session.versus(&case, "tcpdump", |side| {
             let mut command = match side {
                 Side::Ringtap => command(&pair, &ringtap, &["dump"], options),
                 Side::Peer if options.is_empty() => command(&pair, &tcpdump, &[], &[]),
@@ -49,7 +36,6 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
             };
             measure(&mut command, watched)
         })?;
-        session.record(&comparison, &rows)?;
     }
     Ok(())
 }

@@ -3,29 +3,22 @@
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use ringtap_testkit::Need;
-use ringtap_testkit::need::find_tool;
-use ringtap_testkit::netns::VethPair;
-use ringtap_testkit::process::Running;
-use ringtap_testkit::traffic::{Rate, Replay, Sizes, Traffic};
+use ringtap_lab::Need;
+use ringtap_lab::netns::VethPair;
+use ringtap_lab::process::Running;
+use ringtap_lab::traffic::{Rate, Replay, Sizes, Traffic};
 
-use super::Session;
-use super::live::{captured, cpu_seconds};
-use super::pairs::{self, Metric, Side};
-use super::read::fill_cache;
-use crate::process;
+use crate::helpers::{captured, cpu_seconds, fill_cache, float, timed};
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session, Side, Stop, judge};
 
 const BYTES: u64 = 1_000_000_000;
 const QUICK_BYTES: u64 = 100_000_000;
 /// Bytes that a packet of the Internet mix takes in the file on average.
 const RECORD: u64 = 370;
-const SECONDS: Metric = Metric {
-    name: "wall seconds",
-    digits: 3,
-};
 const EXPRESSIONS: [&str; 3] = [
     "tcp port 443",
     "udp and not port 53 and greater 500",
@@ -37,16 +30,6 @@ const PACKETS: u64 = 1_000_000;
 const QUICK_PACKETS: u64 = 200_000;
 const RATES: [u32; 2] = [20_000, 200_000];
 const LIMIT: Duration = Duration::from_secs(120);
-const LIVE: [Metric; 2] = [
-    Metric {
-        name: "lost packets",
-        digits: 0,
-    },
-    Metric {
-        name: "ns CPU a packet",
-        digits: 0,
-    },
-];
 
 /// What all runs share.
 struct Setting {
@@ -56,19 +39,17 @@ struct Setting {
     folder: tempfile::TempDir,
 }
 
-pub(super) fn run(session: &mut Session) -> Result<(), String> {
-    let setting = Setting::new()?;
+pub(crate) fn run(session: &mut Session) -> Done {
+    let setting = Setting::new(session)?;
     reading(session, &setting)?;
     capturing(session, &setting)
 }
 
 impl Setting {
-    fn new() -> Result<Self, String> {
-        let repository = ringtap_testkit::repository();
-        let mut cargo = process::cargo(&repository);
-        let package = ["--package", "ringtap-pcap-abi"];
-        process::check(cargo.args(["build", "--quiet", "--release"]).args(package))?;
-        let built = process::release_program("libpcap.so")?;
+    fn new(session: &mut Session) -> Result<Self, Stop> {
+        let tcpdump = session.needed_peer("tcpdump")?;
+        let built = library(&session.ringtap)
+            .ok_or_else(|| Stop::Needs("needs ringtap's libpcap beside ringtap".to_owned()))?;
         let folder = tempfile::tempdir();
         let folder = folder.map_err(|error| format!("no temporary folder: {error}"))?;
         let library = folder.path().join("lib");
@@ -78,7 +59,7 @@ impl Setting {
             symlink(&built, library.join(name)).map_err(explain)?;
         }
         Ok(Self {
-            tcpdump: find_tool("tcpdump").ok_or("needs tcpdump")?,
+            tcpdump,
             library,
             folder,
         })
@@ -102,9 +83,23 @@ impl Setting {
 /// What the goal allows: at most two thirds of the time on Debian's library.
 const READ_GOAL: f64 = 1.0 / 1.5;
 
-fn reading(session: &mut Session, setting: &Setting) -> Result<(), String> {
+/// ringtap's library: beside the program, as cargo builds it, or in the `lib` folder of an installation.
+fn library(ringtap: &Path) -> Option<PathBuf> {
+    let folder = ringtap.parent()?;
+    let places = [
+        "libpcap.so",
+        "../lib/libpcap.so.1",
+        "../lib/ringtap/libpcap.so.1",
+    ];
+    let mut places = places.iter().map(|place| folder.join(place));
+    places.find_map(|place| place.canonicalize().ok())
+}
+
+fn reading(session: &mut Session, setting: &Setting) -> Done {
+    let time = vec![Metric::new("time", "s", 4)];
+    session.figure("tcpdump reads a file", Axis::names("filter"), time);
     let file = setting.path("bench.pcap");
-    let bytes = if session.quick { QUICK_BYTES } else { BYTES };
+    let bytes = session.amount(BYTES, QUICK_BYTES);
     let traffic = Traffic {
         packets: bytes / RECORD,
         sizes: Sizes::Imix,
@@ -115,47 +110,34 @@ fn reading(session: &mut Session, setting: &Setting) -> Result<(), String> {
     fill_cache(&file).map_err(explain)?;
     for expression in EXPRESSIONS {
         let case = format!("tcpdump -r, {} packets, {expression}", traffic.packets);
-        if !session.wants(&case) {
-            continue;
-        }
-        let (comparison, rows) =
-            pairs::run(&case, "Debian's", &[SECONDS], session.pairs(), |side| {
-                let mut command = Command::new(&setting.tcpdump);
-                setting.choose(side, &mut command);
-                read(&mut command, &file, expression).map(|seconds| vec![seconds])
-            })?;
-        session.record(&comparison, &rows)?;
-        judge("of the time on Debian's library", READ_GOAL, &comparison);
+        let case = session.versus(&case, "Debian's", |side| {
+            let mut command = Command::new(&setting.tcpdump);
+            setting.choose(side, &mut command);
+            command.arg("-r").arg(&file);
+            command.args(["-w", "/dev/null", expression]);
+            timed(&mut command).map(|seconds| vec![seconds])
+        })?;
+        judge(
+            "of the time on Debian's library",
+            READ_GOAL,
+            case.as_ref(),
+            0,
+        );
     }
     Ok(())
 }
 
-fn read(command: &mut Command, file: &Path, expression: &str) -> Result<f64, String> {
-    command
-        .arg("-r")
-        .arg(file)
-        .args(["-w", "/dev/null", expression]);
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let begun = Instant::now();
-    process::check(command)?;
-    Ok(begun.elapsed().as_secs_f64())
-}
-
-fn capturing(session: &mut Session, setting: &Setting) -> Result<(), String> {
-    let needs = [Need::Root, Need::Tool("tcpreplay")];
-    if let Some(reason) = needs.iter().find_map(Need::unmet) {
-        return Err(reason);
-    }
+fn capturing(session: &mut Session, setting: &Setting) -> Done {
+    session.require(&[Need::Root])?;
+    session.needed_peer("tcpreplay")?;
+    let metrics = vec![
+        Metric::new("lost", "packets", 0),
+        Metric::new("processor time of a packet", "ns", 0),
+    ];
+    session.figure("tcpdump captures", Axis::names("rate"), metrics);
     let file = setting.path("live.pcap");
     let traffic = Traffic {
-        packets: if session.quick {
-            QUICK_PACKETS
-        } else {
-            PACKETS
-        },
+        packets: session.amount(PACKETS, QUICK_PACKETS),
         sizes: Sizes::Imix,
         ..Traffic::default()
     };
@@ -168,15 +150,10 @@ fn capturing(session: &mut Session, setting: &Setting) -> Result<(), String> {
         }
         let pair = VethPair::new();
         let replay = Replay::new(&file, Rate::Pps(rate));
-        let (comparison, rows) = pairs::run(&case, "Debian's", &LIVE, session.pairs(), |side| {
+        let case = session.versus(&case, "Debian's", |side| {
             capture(setting, side, &pair, &replay)
         })?;
-        session.record(&comparison, &rows)?;
-        judge(
-            "of the processor time on Debian's library",
-            1.0,
-            &comparison,
-        );
+        judge("of the processor time on Debian's", 1.0, case.as_ref(), 1);
     }
     Ok(())
 }
@@ -206,20 +183,6 @@ fn capture(
     let output = running.wait(LIMIT).map_err(explain)?;
     let summary = String::from_utf8_lossy(&output.stderr);
     let captured = captured(&summary).ok_or_else(|| format!("{side:?}: {summary}"))?;
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^53 packets")]
-    let (sent, captured) = (sent as f64, captured as f64);
+    let (sent, captured) = (float(sent), float(captured));
     Ok(vec![sent - captured, used * 1e9 / captured.max(1.0)])
-}
-
-/// Against a goal it is the worst pair that counts; the last figure is the one with a goal.
-fn judge(what: &str, goal: f64, comparison: &pairs::Comparison) {
-    if let Some(figure) = comparison.figures.last() {
-        let worst = figure.ratio.most();
-        let reached = if worst <= goal {
-            "reached"
-        } else {
-            "not reached"
-        };
-        println!("  goal: at most {goal:.3} {what}: {reached} in every pair (worst {worst:.3})");
-    }
 }

@@ -9,16 +9,15 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 
-use ringtap_testkit::corpus;
-use ringtap_testkit::need::find_tool;
-use ringtap_testkit::pcap::{self, Pcap};
+use ringtap_lab::Need;
+use ringtap_lab::corpus;
+use ringtap_lab::pcap::{self, Pcap};
 
-use super::Session;
-use super::pairs::{self, Metric, Side};
-use crate::process;
+use crate::helpers::timed;
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session, Side, judge};
 
 /// Bytes of the capture that the corpus is repeated to.
 const BYTES: u64 = 1_050_000_000;
@@ -33,18 +32,18 @@ const ACTIVE: &str = "300";
 const INACTIVE: &str = "60";
 const APART_US: u64 = 10;
 const START_US: u64 = 1_700_000_000_000_000;
-const SECONDS: Metric = Metric {
-    name: "wall seconds",
-    digits: 3,
-};
 /// What the goal allows: a fifth of the peer's time.
 const GOAL: f64 = 0.2;
 const PEERS: [&str; 2] = ["softflowd", "nfpcapd"];
 
-pub(super) fn run(session: &mut Session) -> Result<(), String> {
-    for program in PEERS.iter().chain(&["taskset"]) {
-        find_tool(program).ok_or_else(|| format!("needs {program}"))?;
-    }
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Tool("taskset")])?;
+    let peers: Vec<&str> = PEERS
+        .into_iter()
+        .filter(|peer| session.peer(peer).is_some())
+        .collect();
+    let time = vec![Metric::new("time", "s", 3)];
+    session.figure("A capture file metered", Axis::names("file"), time);
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     // Where softflowd sends to: nobody reads, so that the socket is full and costs nobody time.
     let sink = UdpSocket::bind("127.0.0.1:0").map_err(|error| format!("a socket: {error}"))?;
@@ -64,38 +63,24 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
         }
         let packets = write(&file, session.quick).map_err(|error| format!("the file: {error}"))?;
         if packets == 0 {
-            println!("{title}: no corpus");
+            session.note(format!("{title}: there is no corpus of captures here"));
             continue;
         }
-        for peer in PEERS {
+        for &peer in &peers {
             let case = format!("{title}, {packets} packets, one processor");
             let ringtap = session.ringtap.clone();
-            let (comparison, rows) =
-                pairs::run(&case, peer, &[SECONDS], session.pairs(), |side| {
-                    let program = match side {
-                        Side::Ringtap => Program::Ringtap(&ringtap),
-                        Side::Peer if peer == "softflowd" => Program::Softflowd(&collector),
-                        Side::Peer => Program::Nfpcapd(folder.path()),
-                    };
-                    program.time(&file).map(|seconds| vec![seconds])
-                })?;
-            session.record(&comparison, &rows)?;
-            judge(peer, comparison.figures.first().map(|f| f.ratio.most()));
+            let case = session.versus(&case, peer, |side| {
+                let program = match side {
+                    Side::Ringtap => Program::Ringtap(&ringtap),
+                    Side::Peer if peer == "softflowd" => Program::Softflowd(&collector),
+                    Side::Peer => Program::Nfpcapd(folder.path()),
+                };
+                program.time(&file).map(|seconds| vec![seconds])
+            })?;
+            judge(&format!("of {peer}'s time"), GOAL, case.as_ref(), 0);
         }
     }
     Ok(())
-}
-
-/// Against the goal it is the worst pair that counts.
-fn judge(peer: &str, worst: Option<f64>) {
-    if let Some(worst) = worst {
-        let reached = if worst <= GOAL {
-            "reached in every pair"
-        } else {
-            "not reached in every pair"
-        };
-        println!("  goal: at most {GOAL:.3} of {peer}'s time: {reached} (worst {worst:.3})");
-    }
 }
 
 enum Program<'a> {
@@ -138,13 +123,7 @@ impl Program<'_> {
                 made = Some(flows);
             }
         }
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let begun = Instant::now();
-        process::check(&mut command)?;
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = timed(&mut command)?;
         if let Some(flows) = made {
             std::fs::remove_dir_all(flows).map_err(|error| format!("its folder: {error}"))?;
         }

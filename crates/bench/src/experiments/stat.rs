@@ -6,15 +6,15 @@
 
 use std::time::Duration;
 
+use ringtap_lab::Need;
+use ringtap_lab::netns::VethPair;
+use ringtap_lab::process::Running;
+use ringtap_lab::traffic::{LiveFrames, Target, XdpDrop};
 use ringtap_sys::sched::set_affinity;
-use ringtap_testkit::Need;
-use ringtap_testkit::netns::VethPair;
-use ringtap_testkit::process::Running;
-use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic, XdpDrop};
 
-use super::Session;
-use super::live::cpu_seconds;
-use super::pairs::{self, Metric, Side};
+use crate::helpers::{cpu_seconds, datagram, float};
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session, Side};
 
 const PACKETS: u32 = 6_000_000;
 const QUICK_PACKETS: u32 = 600_000;
@@ -23,20 +23,6 @@ const WARM_UP: u32 = 100_000;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Where frames are made and received, and where ringtap runs.
 const CPUS: [usize; 2] = [0, 1];
-const METRICS: [Metric; 3] = [
-    Metric {
-        name: "Mpackets/s",
-        digits: 2,
-    },
-    Metric {
-        name: "not counted",
-        digits: 0,
-    },
-    Metric {
-        name: "application CPU %",
-        digits: 3,
-    },
-];
 /// The first is the only one of the first case; the datagrams sent match it and a few others.
 const FILTERS: [&str; 16] = [
     "udp",
@@ -66,16 +52,16 @@ struct Setting<'a> {
     packets: u32,
 }
 
-pub(super) fn run(session: &mut Session) -> Result<(), String> {
-    let needs = [Need::Root, Need::Kernel(5, 18), Need::Tool("ethtool")];
-    if let Some(reason) = needs.iter().find_map(Need::unmet) {
-        return Err(reason);
-    }
-    let packets = if session.quick {
-        QUICK_PACKETS
-    } else {
-        PACKETS
-    };
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Kernel(5, 18), Need::Tool("ethtool")])?;
+    session.require_cpus(2)?;
+    let packets = session.amount(PACKETS, QUICK_PACKETS);
+    let metrics = vec![
+        Metric::new("rate by processor time", "million packets/s", 2),
+        Metric::new("not counted", "packets", 0),
+        Metric::new("application's processor time", "%", 3),
+    ];
+    session.figure("Counted by filter at XDP", Axis::names("filters"), metrics);
     let ringtap = session.ringtap.to_string_lossy().into_owned();
     // ringtap and all else but the generator.
     set_affinity(&CPUS[1..]).map_err(|error| format!("two processors are needed: {error}"))?;
@@ -103,14 +89,7 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
             packets,
         };
         let case = format!("{count} filters, frames of {size} bytes, {packets} of them");
-        if !session.wants(&case) {
-            continue;
-        }
-        let (comparison, rows) =
-            pairs::run(&case, "XDP drop", &METRICS, session.pairs(), |side| {
-                setting.measure(side)
-            })?;
-        session.record(&comparison, &rows)?;
+        session.versus(&case, "XDP drop", |side| setting.measure(side))?;
     }
     Ok(())
 }
@@ -123,16 +102,6 @@ fn filters(count: usize) -> Vec<String> {
         round => format!("{filter} and not len = {}", 9_000 + round),
     })
     .collect()
-}
-
-fn datagram(size: u16) -> Vec<u8> {
-    let traffic = Traffic {
-        sizes: Sizes::Fixed(size),
-        ..Traffic::default()
-    };
-    let mut frames = traffic.frames();
-    frames.retain(|frame| frame[23] == 17);
-    frames.swap_remove(0)
 }
 
 impl Setting<'_> {
@@ -171,9 +140,7 @@ impl Setting<'_> {
         let text = String::from_utf8_lossy(&output.stdout);
         let counted: u64 = text.lines().filter_map(total).sum();
         let sent = u64::from(self.packets) + u64::from(WARM_UP);
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^53 packets")]
-        let missing = sent as f64 - counted as f64;
-        Ok(vec![rate, missing, share])
+        Ok(vec![rate, float(sent) - float(counted), share])
     }
 
     /// Sends all; millions a second.

@@ -2,23 +2,21 @@
 //!
 //! Each sender has one processor and one process (trafgen without `--cpus` has a process for each
 //! processor), over a veth pair; a program at the other end counts in the driver, which works on the
-//! sender's processor too. The clock runs from the first packet that arrives to the last. Then all
-//! of them over frame sizes, drawn as a figure.
+//! sender's processor too. The clock runs from the first packet that arrives to the last.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ringtap_lab::Need;
+use ringtap_lab::netns::VethPair;
+use ringtap_lab::process::Running;
+use ringtap_lab::traffic::XdpRecord;
 use ringtap_sys::sched::set_affinity;
-use ringtap_testkit::Need;
-use ringtap_testkit::netns::VethPair;
-use ringtap_testkit::process::Running;
-use ringtap_testkit::traffic::XdpRecord;
 
-use super::Session;
-use super::figure::{self, Line};
-use super::pairs::{self, Metric, Side};
-use super::sample::Sample;
+use crate::helpers::{Load, float};
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session};
 
 /// How long each runs, about; by the rates that they reach.
 const SECONDS: u64 = 2;
@@ -29,12 +27,10 @@ const LOOK: Duration = Duration::from_millis(2);
 const QUIET: Duration = Duration::from_millis(300);
 /// Packets of the file that tcpreplay sends over and over.
 const FILE_PACKETS: u64 = 1_000;
-const SMALLEST: usize = 60;
+/// The sender's processor.
+const SENDER: usize = 0;
+const QUICK_SIZES: [usize; 3] = [60, 508, 1514];
 const SIZES: [usize; 8] = [60, 124, 252, 508, 764, 1020, 1276, 1514];
-const METRICS: [Metric; 1] = [Metric {
-    name: "Mpackets/s",
-    digits: 3,
-}];
 
 /// Who sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,15 +45,6 @@ enum Contender {
 }
 
 impl Contender {
-    const ALL: [Self; 6] = [
-        Self::Live,
-        Self::Packet,
-        Self::Segments,
-        Self::Xsk,
-        Self::Trafgen,
-        Self::Tcpreplay,
-    ];
-
     const fn name(self) -> &'static str {
         match self {
             Self::Live => "ringtap live",
@@ -79,28 +66,11 @@ impl Contender {
     }
 }
 
-const CASES: [(Contender, Contender); 6] = [
-    (Contender::Live, Contender::Trafgen),
-    (Contender::Live, Contender::Tcpreplay),
-    (Contender::Packet, Contender::Trafgen),
-    (Contender::Packet, Contender::Tcpreplay),
-    (Contender::Segments, Contender::Trafgen),
-    (Contender::Xsk, Contender::Trafgen),
-];
-
-pub(super) fn run(session: &mut Session) -> Result<(), String> {
-    let needs = [
-        Need::Root,
-        Need::Kernel(6, 3),
-        Need::Tool("trafgen"),
-        Need::Tool("tcpreplay"),
-        Need::Tool("taskset"),
-    ];
-    if let Some(reason) = needs.iter().find_map(Need::unmet) {
-        return Err(reason);
-    }
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Kernel(6, 3), Need::Tool("taskset")])?;
+    session.require_cpus(2)?;
     // All but the sender.
-    set_affinity(&[1]).map_err(|error| format!("two processors are needed: {error}"))?;
+    set_affinity(&[1]).map_err(|error| error.to_string())?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let bench = Bench {
         pair: VethPair::new(),
@@ -109,45 +79,38 @@ pub(super) fn run(session: &mut Session) -> Result<(), String> {
         quick: session.quick,
     };
     bench.write_inputs()?;
-    for (own, peer) in CASES {
-        let case = format!("{} against {}, 60 bytes", own.name(), peer.name());
-        let (comparison, rows) =
-            pairs::run(&case, peer.name(), &METRICS, session.pairs(), |side| {
-                let who = if side == Side::Ringtap { own } else { peer };
-                Ok(vec![bench.measure(who, SMALLEST)? / 1e6])
-            })?;
-        session.record(&comparison, &rows)?;
-    }
-    sweep(session, &bench)
-}
-
-/// All of them over frame sizes: a table, the raw figures, and the figure.
-fn sweep(session: &mut Session, bench: &Bench) -> Result<(), String> {
-    let rounds = if session.quick { 1 } else { 3 };
-    let mut lines = Vec::new();
-    println!("\npackets per second over frame sizes, medians of {rounds}");
-    for who in Contender::ALL {
-        let mut points = Vec::new();
-        for size in SIZES {
-            let mut sample = Sample::default();
-            for round in 0..rounds {
-                let rate = bench.measure(who, size)?;
-                let case = format!("sweep, {size} bytes");
-                session.append(&case, round, who.name(), "packets/s", rate)?;
-                sample.push(rate);
-            }
-            points.push((size, sample.median()));
+    let mut contenders = vec![
+        Contender::Live,
+        Contender::Packet,
+        Contender::Segments,
+        Contender::Xsk,
+    ];
+    for peer in [Contender::Trafgen, Contender::Tcpreplay] {
+        if session.peer(peer.name()).is_some() {
+            contenders.push(peer);
         }
-        let shown = points.iter().map(|(_, rate)| format!("{rate:>9.0}"));
-        println!("  {:<16}{}", who.name(), shown.collect::<String>());
-        lines.push(Line {
-            name: who.name(),
-            points,
-        });
     }
-    let path = ringtap_testkit::repository().join("bench-out/send.svg");
-    figure::draw(&path, &lines)?;
-    println!("figure: {}", path.display());
+    let names: Vec<&str> = contenders.iter().map(|who| who.name()).collect();
+    // Ratios are to trafgen where it is there, else to what uses the same interface.
+    let trafgen = contenders.iter().position(|who| *who == Contender::Trafgen);
+    let metrics = vec![
+        Metric::new("rate", "million packets/s", 3),
+        Metric::new("load", "Mbit/s", 0),
+        Metric::new("sender's processor", "%", 0),
+    ];
+    let bytes = Axis::log("frame without check sequence", "bytes");
+    session.figure("Sending at top speed", bytes, metrics);
+    let sizes: &[usize] = session.amount(&SIZES, &QUICK_SIZES);
+    for &size in sizes {
+        let title = format!("{size} bytes");
+        #[expect(clippy::cast_precision_loss, reason = "bytes of a frame")]
+        let bytes = size as f64;
+        session.case(&title, Some(bytes), &names, trafgen.unwrap_or(1), |who| {
+            let sent = bench.measure(contenders[who], size)?;
+            let (rate, busy) = (sent.rate, 100.0 * sent.busy);
+            Ok(vec![rate / 1e6, rate * bytes * 8e-6, busy])
+        })?;
+    }
     Ok(())
 }
 
@@ -166,7 +129,7 @@ impl Bench {
             let frame = frame(size);
             let bytes: Vec<_> = frame.iter().map(|byte| format!("0x{byte:02x}")).collect();
             let text = format!("{{ {} }}\n", bytes.join(", "));
-            let mut file = ringtap_testkit::pcap::header(1).to_vec();
+            let mut file = ringtap_lab::pcap::header(1).to_vec();
             for _ in 0..FILE_PACKETS {
                 let len = u32::try_from(size).unwrap_or(u32::MAX);
                 file.extend(
@@ -187,8 +150,8 @@ impl Bench {
         self.folder.join(format!("{size}.{extension}"))
     }
 
-    /// Packets a second that arrive.
-    fn measure(&self, who: Contender, size: usize) -> Result<f64, String> {
+    /// Packets a second that arrive, and how busy the sender was.
+    fn measure(&self, who: Contender, size: usize) -> Result<Sent, String> {
         let seconds = if self.quick { 1 } else { SECONDS };
         let count = who.rate() * seconds / if self.quick { 4 } else { 1 };
         let record = XdpRecord::on(&self.pair.right, 0).map_err(|error| error.to_string())?;
@@ -197,13 +160,13 @@ impl Bench {
         command.stderr(Stdio::piped());
         let explain = |error: std::io::Error| format!("{}: {error}", who.name());
         let running = Running::start(&mut command).map_err(explain)?;
-        let rate = arriving(&record)?;
+        let sent = arriving(&record)?;
         let output = running.wait(LIMIT).map_err(explain)?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{}: {text}", who.name()));
         }
-        Ok(rate)
+        Ok(sent)
     }
 
     fn command(&self, who: Contender, size: usize, count: u64) -> Command {
@@ -240,8 +203,16 @@ impl Bench {
     }
 }
 
-/// Packets a second from the first to the last that arrives.
-fn arriving(record: &XdpRecord) -> Result<f64, String> {
+/// What arrived.
+struct Sent {
+    /// Packets a second, from the first to the last.
+    rate: f64,
+    /// The share of that time in which the sender's processor was busy.
+    busy: f64,
+}
+
+/// Watches the counter until nothing comes any more.
+fn arriving(record: &XdpRecord) -> Result<Sent, String> {
     let count = || record.count().map_err(|error| error.to_string());
     let begin = Instant::now();
     while count()? == 0 {
@@ -250,18 +221,19 @@ fn arriving(record: &XdpRecord) -> Result<f64, String> {
         }
         std::thread::sleep(LOOK);
     }
-    let (first, first_at) = (count()?, Instant::now());
-    let (mut last, mut last_at) = (first, first_at);
+    let (first, first_at, before) = (count()?, Instant::now(), Load::of(SENDER));
+    let (mut last, mut last_at, mut after) = (first, first_at, before);
     while last_at.elapsed() < QUIET {
         std::thread::sleep(LOOK);
         let now = count()?;
         if now != last {
-            (last, last_at) = (now, Instant::now());
+            (last, last_at, after) = (now, Instant::now(), Load::of(SENDER));
         }
     }
-    #[expect(clippy::cast_precision_loss, reason = "some millions")]
-    let packets = (last - first) as f64;
-    Ok(packets / (last_at - first_at).as_secs_f64())
+    Ok(Sent {
+        rate: float(last - first) / (last_at - first_at).as_secs_f64(),
+        busy: after.since(before),
+    })
 }
 
 /// A datagram of so many bytes.

@@ -1,0 +1,55 @@
+//! What can go wrong with an experiment and its results.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An experiment that did not take place, or whose results could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No experiment has that name.
+    #[error("no experiment is called {0}")]
+    Unknown(String),
+    /// The machine lacks something.
+    #[error("{experiment}: {reason}")]
+    Needs {
+        /// The experiment.
+        experiment: String,
+        /// What is lacking.
+        reason: String,
+    },
+    /// Something went wrong while it ran.
+    #[error("{experiment}: {reason}")]
+    Failed {
+        /// The experiment.
+        experiment: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// Of all experiments, these failed.
+    #[error("failed: {0}")]
+    Some(String),
+    /// A file of results cannot be written or read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of results is not what this program writes.
+    #[error("{}: {source}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+impl Error {
+    /// Makes an I/O error one that names its file.
+    pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        |source| Self::Io { path, source }
+    }
+}

@@ -1,0 +1,119 @@
+//! A live capture into a file while packets come at a fixed rate, against tcpdump.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use ringtap_lab::Need;
+use ringtap_lab::netns::VethPair;
+use ringtap_lab::process::Running;
+use ringtap_lab::traffic::{Rate, Replay, Sizes, Traffic};
+
+use crate::helpers::{captured, cpu_seconds, float};
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session, Side};
+
+const PACKETS: u64 = 1_000_000;
+const QUICK_PACKETS: u64 = 200_000;
+const PPS: u32 = 200_000;
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A run: who captures, where, what is sent.
+struct Setting<'a> {
+    pair: &'a VethPair,
+    folder: &'a Path,
+    ringtap: &'a Path,
+    tcpdump: &'a Path,
+    replay: &'a Replay,
+}
+
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root])?;
+    let tcpdump = session.needed_peer("tcpdump")?;
+    session.needed_peer("tcpreplay")?;
+    let metrics = vec![
+        Metric::new("lost", "packets", 0),
+        Metric::new("processor time", "s", 3),
+    ];
+    session.figure(
+        "A live capture into a file",
+        Axis::names("traffic"),
+        metrics,
+    );
+    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let packets = session.amount(PACKETS, QUICK_PACKETS);
+    let ringtap = session.ringtap.clone();
+    for (mix, sizes) in [
+        ("64 bytes", Sizes::Fixed(64)),
+        ("Internet mix", Sizes::Imix),
+    ] {
+        let file = folder.path().join("traffic.pcap");
+        let traffic = Traffic {
+            packets,
+            sizes,
+            ..Traffic::default()
+        };
+        traffic
+            .write_file(&file)
+            .map_err(|error| format!("the traffic: {error}"))?;
+        let case = format!("{mix}, {packets} packets at {PPS} a second");
+        if !session.wants(&case) {
+            continue;
+        }
+        let pair = VethPair::new();
+        let replay = Replay::new(&file, Rate::Pps(PPS));
+        let setting = Setting {
+            pair: &pair,
+            folder: folder.path(),
+            ringtap: &ringtap,
+            tcpdump: &tcpdump,
+            replay: &replay,
+        };
+        session.versus(&case, "tcpdump", |side| setting.measure(side))?;
+    }
+    Ok(())
+}
+
+impl Setting<'_> {
+    fn measure(&self, side: Side) -> Result<Vec<f64>, String> {
+        let explain = |error: std::io::Error| format!("{side:?}: {error}");
+        let file = self.folder.join("capture.pcap");
+        let mut command = self.command(side, &file);
+        let mut running = Running::start_piped(&mut command).map_err(explain)?;
+        running
+            .wait_until_capturing(&self.pair.right, LIMIT)
+            .map_err(explain)?;
+        let sent = self.replay.run(&self.pair.left);
+        // The last packets wait for the time-out of the ring.
+        std::thread::sleep(Duration::from_millis(1500));
+        let used = cpu_seconds(running.id()).map_err(explain)?;
+        running.signal("INT").map_err(explain)?;
+        let output = running.wait(LIMIT).map_err(explain)?;
+        let summary = String::from_utf8_lossy(&output.stderr);
+        let captured = captured(&summary).ok_or_else(|| format!("{side:?}: {summary}"))?;
+        std::fs::remove_file(&file).map_err(explain)?;
+        Ok(vec![float(sent) - float(captured), used])
+    }
+
+    fn command(&self, side: Side, file: &Path) -> Command {
+        let program = if side == Side::Ringtap {
+            self.ringtap
+        } else {
+            self.tcpdump
+        };
+        let mut command = self
+            .pair
+            .right
+            .namespace
+            .command(&program.to_string_lossy());
+        match side {
+            Side::Ringtap => command.arg("dump"),
+            // Else it would give up the right to write to our folder.
+            Side::Peer => command.args(["-Z", "root"]),
+        };
+        command
+            .args(["-i", &self.pair.right.device, "-w"])
+            .arg(file);
+        command
+    }
+}

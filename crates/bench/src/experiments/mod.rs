@@ -1,0 +1,163 @@
+//! The experiments: one module each, one line each in the table here.
+
+mod clock;
+mod delay;
+mod flow;
+mod idle;
+mod libpcap;
+mod live;
+mod pace;
+mod read;
+mod send;
+mod stat;
+mod tap;
+
+use std::time::Duration;
+
+use crate::session::{Done, Session};
+
+/// An experiment.
+pub(crate) struct Experiment {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// What it shows, for lists.
+    pub(crate) purpose: &'static str,
+    /// What the documents found, and what is measured here: the caption of its charts.
+    pub(crate) caption: &'static str,
+    /// Seconds that it may take, in full and `--quick`: no case begins later, no round that would end
+    /// later.
+    pub(crate) seconds: (u64, u64),
+    /// What it does.
+    pub(crate) body: fn(&mut Session) -> Done,
+}
+
+impl Experiment {
+    /// The time that it may take.
+    pub(crate) fn budget(&self, quick: bool) -> Duration {
+        let (full, short) = self.seconds;
+        Duration::from_secs(if quick { short } else { full })
+    }
+}
+
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "send",
+        purpose: "sending at top speed over frame sizes, against trafgen and tcpreplay",
+        caption: "Risso and Degioanni (2001, figure 4) found the greatest packet rate at 88 bytes, the \
+                  sender's processor never full, and a Fast Ethernet nearly full from 400 bytes on. Here: \
+                  packets that arrive at the other end of a veth pair, counted in its driver, over the \
+                  size of frames; one sender on one processor.",
+        seconds: (420, 45),
+        body: send::run,
+    },
+    Experiment {
+        name: "tap",
+        purpose: "the tap at XDP and tcx, against tcpdump and a program that only drops",
+        caption: "Risso and Degioanni (2001, figure 5) had nearly every packet pass tap and filter on \
+                  Windows, and about half of them on FreeBSD. Here: frames made in the kernel at top speed \
+                  on one processor, the capture on the other, written to /dev/null; loss and the reader's \
+                  processor time beside the rate. The tap steals where the case says so, tcpdump copies.",
+        seconds: (600, 60),
+        body: tap::run,
+    },
+    Experiment {
+        name: "flow",
+        purpose: "a capture in the page cache metered, against softflowd and nfpcapd",
+        caption: "Deri's slides (2004) give 376,453 packets a second of 64 bytes metered by nProbe on \
+                  PF_RING with real-time interrupts, against 550,789 that were only captured. Here: a file \
+                  in the page cache metered on one processor.",
+        seconds: (300, 40),
+        body: flow::run,
+    },
+    Experiment {
+        name: "read",
+        purpose: "a capture in the page cache read, filtered, written to /dev/null",
+        caption: "No experiment of the documents. A file in the page cache read, filtered and written to \
+                  /dev/null, against tcpdump.",
+        seconds: (240, 30),
+        body: read::run,
+    },
+    Experiment {
+        name: "live",
+        purpose: "200,000 packets a second over a veth pair: loss and processor time",
+        caption: "Degioanni and others (2003) worked at 148,809 packets a second, a full Fast Ethernet. \
+                  Here: 200,000 a second captured into a file without any option, against tcpdump.",
+        seconds: (240, 30),
+        body: live::run,
+    },
+    Experiment {
+        name: "delay",
+        purpose: "how late packets are delivered, by time-out and in immediate mode",
+        caption: "WinPcap's delayed write (Risso and Degioanni, 2001) delivers when a minimum of data has \
+                  come, or at the time-out. Here: how late a packet reaches the application at a low rate.",
+        seconds: (300, 45),
+        body: delay::run,
+    },
+    Experiment {
+        name: "clock",
+        purpose: "what a stamp costs: an XDP program that reads a clock and drops, against one that drops",
+        caption: "Degioanni and others (2003, section 4.3.4) spent 1,800 cycles on a time stamp, the \
+                  largest single cost in their figure 6, and 270 with the processor's counter (5.3). Here: \
+                  an XDP program that reads a clock and drops, against one that only drops.",
+        seconds: (180, 20),
+        body: clock::run,
+    },
+    Experiment {
+        name: "idle",
+        purpose: "the processor time of a capture to which no packet comes",
+        caption: "Braun and others (2010, section 4.3) found that a reader which asks by poll() in vain \
+                  disturbs the capture. Here: what a capture costs to which nothing comes.",
+        seconds: (240, 25),
+        body: idle::run,
+    },
+    Experiment {
+        name: "stat",
+        purpose: "1, 16 and 64 filters counted at XDP, against a program that only drops",
+        caption: "Risso and Degioanni (2001, section 5.5) counted in the kernel at a cost like that of a \
+                  filter which rejects all. Here: the rate that is reached while 1, 16 or 64 filters are \
+                  counted at XDP, against a program that only drops; by time on the processor.",
+        seconds: (240, 25),
+        body: stat::run,
+    },
+    Experiment {
+        name: "pace",
+        purpose: "gaps of 1, 10 and 100 thousand packets a second from a file, against tcpreplay",
+        caption: "No experiment of the documents. How far gaps between packets are from what the file has, \
+                  as a program at the receiving driver sees them.",
+        seconds: (300, 30),
+        body: pace::run,
+    },
+    Experiment {
+        name: "libpcap",
+        purpose: "one tcpdump on ringtap's libpcap and on Debian's: reading files, live captures",
+        caption: "Braun and others (2010, figure 6) found small differences between versions of libpcap \
+                  under one application. Here: Debian's tcpdump on its own libpcap and on ringtap's.",
+        seconds: (300, 40),
+        body: libpcap::run,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::EXPERIMENTS;
+
+    #[test]
+    fn all_experiments_keep_to_the_time_together() {
+        let quick: u64 = EXPERIMENTS.iter().map(|one| one.seconds.1).sum();
+        let full: u64 = EXPERIMENTS.iter().map(|one| one.seconds.0).sum();
+        assert!(quick < 15 * 60, "{quick} s");
+        assert!(full < 2 * 3600, "{full} s");
+    }
+
+    #[test]
+    fn names_are_unique_and_captions_speak() {
+        let mut names: Vec<&str> = EXPERIMENTS.iter().map(|one| one.name).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for experiment in EXPERIMENTS {
+            assert!(experiment.caption.len() > 60, "{}", experiment.name);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What several experiments do alike: programs run and timed, their processor time, their summaries,
+//! frames.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ringtap_lab::traffic::{Sizes, Traffic};
+
+/// Runs a program to its end, which must be success.
+pub(crate) fn check(command: &mut Command) -> Result<(), String> {
+    let program = Path::new(command.get_program()).display().to_string();
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program}: {status}")),
+        Err(error) => Err(format!("{program}: {error}")),
+    }
+}
+
+/// Seconds that a program takes, its outputs thrown away.
+pub(crate) fn timed(command: &mut Command) -> Result<f64, String> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let begun = Instant::now();
+    check(command)?;
+    Ok(begun.elapsed().as_secs_f64())
+}
+
+/// Reads a file to its end, so that it is in the page cache.
+pub(crate) fn fill_cache(file: &Path) -> io::Result<u64> {
+    io::copy(&mut File::open(file)?, &mut io::sink())
+}
+
+/// A UDP datagram in a frame of so many bytes.
+pub(crate) fn datagram(size: u16) -> Vec<u8> {
+    let traffic = Traffic {
+        sizes: Sizes::Fixed(size),
+        ..Traffic::default()
+    };
+    let mut frames = traffic.frames();
+    frames.retain(|frame| frame[23] == 17);
+    frames.swap_remove(0)
+}
+
+/// A count as a value that is drawn; counts here are far below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// The number in `N packets captured`, which ringtap and tcpdump print, or in what `ringtap flow`
+/// prints.
+pub(crate) fn captured(summary: &str) -> Option<u64> {
+    let is_it = |line: &&str| line.ends_with(" captured") || line.ends_with(" were metered");
+    let line = summary.lines().find(is_it)?;
+    line.split(' ').next()?.parse().ok()
+}
+
+/// Error numbers of `/proc` for what has gone: of the entry, and of the task while it is read.
+const ENOENT: i32 = 2;
+const ESRCH: i32 = 3;
+
+/// The time that a process's threads spent on a processor, in user and kernel mode: the first field
+/// of `schedstat`, in nanoseconds (Documentation/scheduler/sched-stats.rst).
+pub(crate) fn cpu_seconds(id: u32) -> io::Result<f64> {
+    let mut nanos = 0;
+    for task in std::fs::read_dir(format!("/proc/{id}/task"))? {
+        let text = match std::fs::read_to_string(task?.path().join("schedstat")) {
+            // The thread has just ended.
+            Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH)) => continue,
+            text => text?,
+        };
+        let field = text
+            .split(' ')
+            .next()
+            .and_then(|field| field.parse::<u64>().ok());
+        nanos += field.ok_or_else(|| io::Error::other("no schedstat"))?;
+    }
+    Ok(Duration::from_nanos(nanos).as_secs_f64())
+}
+
+/// How busy a processor was since the machine started, in ticks: a line of `/proc/stat` (proc(5)).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Load {
+    busy: u64,
+    all: u64,
+}
+
+impl Load {
+    /// Of one processor; nothing known is no ticks.
+    pub(crate) fn of(cpu: usize) -> Self {
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        Self::read(&text, cpu)
+    }
+
+    fn read(text: &str, cpu: usize) -> Self {
+        let key = format!("cpu{cpu} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&key));
+        let ticks = line.unwrap_or_default().split_whitespace();
+        let ticks: Vec<u64> = ticks.filter_map(|field| field.parse().ok()).collect();
+        // User, nice, system, idle, waiting for devices, interrupts, soft ones, stolen; guests are
+        // in the first two already.
+        let all = ticks.iter().take(8).sum();
+        let idle: u64 = ticks.iter().skip(3).take(2).sum();
+        Self {
+            busy: all - idle,
+            all,
+        }
+    }
+
+    /// The share of the time since, from 0 to 1; 0 where no tick went by.
+    pub(crate) fn since(self, before: Self) -> f64 {
+        let all = self.all.saturating_sub(before.all);
+        let busy = self.busy.saturating_sub(before.busy);
+        if all == 0 {
+            0.0
+        } else {
+            float(busy) / float(all)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Load, captured, cpu_seconds};
+
+    #[test]
+    fn the_load_of_a_processor_is_read() {
+        let text = "cpu  9 9 9 9\ncpu0 1 0 1 5 1 0 0 0 0 0\ncpu1 10 0 0 30 0 0 0 0 7 0\n";
+        let load = Load::read(text, 1);
+        assert!((load.since(Load::default()) - 0.25).abs() < 1e-9);
+        assert!(Load::read(text, 7).since(load).abs() < 1e-9);
+    }
+
+    #[test]
+    fn summaries_of_both_are_read() {
+        assert_eq!(
+            captured("7 packets captured\n8 packets received by filter\n"),
+            Some(7)
+        );
+        assert_eq!(captured("nothing"), None);
+    }
+
+    #[test]
+    fn own_time_is_counted() {
+        // The kernel brings a running thread's time up to date at its next tick.
+        let mut seconds = 0.0;
+        for _ in 0..1_000_000 {
+            seconds = cpu_seconds(std::process::id()).expect("own time");
+            if seconds > 0.0 {
+                break;
+            }
+        }
+        assert!(seconds > 0.0 && seconds < 3600.0);
+    }
+}

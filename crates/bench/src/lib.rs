@@ -1,0 +1,159 @@
+//! Experiments: what `ringtap bench` measures, and how it says what it found.
+//!
+//! What it is: contenders by turns in the same minutes, medians with their spread, ratios, and no
+//! conclusion where the spread swallows the difference; each experiment's results as a table, CSV,
+//! JSON and SVG, all of them as one HTML report with the documents' own figures beside. What it is
+//! not: a test; nothing fails by being slow. Traffic stays in network namespaces of its own.
+//!
+//! The way of the data: an [`experiments`] body has a [`session::Session`] measure cases, the session
+//! has [`contest`] take turns, [`results`] are kept, [`chart`] and [`report`] show them.
+#![forbid(unsafe_code)]
+
+pub mod chart;
+pub mod contest;
+mod error;
+mod experiments;
+mod helpers;
+pub mod machine;
+pub mod results;
+pub mod sample;
+mod session;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub use error::Error;
+use experiments::{EXPERIMENTS, Experiment};
+use results::Results;
+use session::{Session, Stop};
+
+/// What of an experiment is run, and where results go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Less data and fewer rounds: to see that it works, not to compare.
+    pub quick: bool,
+    /// Only cases whose title has this text.
+    pub case: Option<String>,
+    /// The folder for results; it is made where it is missing.
+    pub out: PathBuf,
+    /// The ringtap program that is measured.
+    pub ringtap: PathBuf,
+}
+
+/// The name of every experiment, with what it shows.
+pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    EXPERIMENTS
+        .iter()
+        .map(|experiment| (experiment.name, experiment.purpose))
+}
+
+/// Runs one experiment, or `all`, and writes what they found.
+///
+/// # Errors
+/// No experiment has the name; one fails; results cannot be written. An experiment that the machine
+/// lacks something for is an error only where it was asked for by name.
+pub fn run(name: &str, options: &Options) -> Result<(), Error> {
+    let all = name == "all";
+    let chosen: Vec<&Experiment> = EXPERIMENTS
+        .iter()
+        .filter(|experiment| all || experiment.name == name)
+        .collect();
+    if chosen.is_empty() {
+        return Err(Error::Unknown(name.to_owned()));
+    }
+    std::fs::create_dir_all(&options.out).map_err(Error::at(&options.out))?;
+    if all {
+        print_plan(&chosen, options);
+    }
+    let mut failed = Vec::new();
+    for experiment in chosen {
+        match run_one(experiment, options) {
+            Ok(()) => {}
+            Err(Error::Needs { experiment, reason }) if all => {
+                println!("{experiment}: left out: {reason}");
+            }
+            Err(error @ Error::Failed { .. }) if all => {
+                println!("{error}");
+                failed.push(experiment.name);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Some(failed.join(", ")))
+    }
+}
+
+fn print_plan(chosen: &[&Experiment], options: &Options) {
+    println!("the plan, each experiment with the time that it may take:");
+    let mut total = Duration::ZERO;
+    for experiment in chosen {
+        let budget = experiment.budget(options.quick);
+        total += budget;
+        println!(
+            "  {:<10} {:>5} s  {}",
+            experiment.name,
+            budget.as_secs(),
+            experiment.purpose
+        );
+    }
+    println!("  together   {:>5} s at most", total.as_secs());
+}
+
+fn run_one(experiment: &Experiment, options: &Options) -> Result<(), Error> {
+    let Experiment {
+        name,
+        purpose,
+        caption,
+        ..
+    } = *experiment;
+    let budget = experiment.budget(options.quick);
+    let mut session = Session::new(name, purpose, caption, budget, options);
+    println!("\nbench {name}: {purpose}");
+    let begun = Instant::now();
+    // A thread of its own: which processors it chooses does not concern the next.
+    let ended = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn_scoped(scope, || (experiment.body)(&mut session));
+        let thread = thread.map_err(|error| Stop::Failed(error.to_string()))?;
+        let ended = thread.join();
+        ended.unwrap_or_else(|_| Err(Stop::Failed("it panicked".to_owned())))
+    });
+    let (results, rows) = session.finish(begun.elapsed().as_secs_f64());
+    // What was measured before it failed is kept.
+    if !results.figures.is_empty() {
+        write(&results, &rows, &options.out)?;
+    }
+    let experiment = name.to_owned();
+    match ended {
+        Ok(()) => Ok(()),
+        Err(Stop::Needs(reason)) => Err(Error::Needs { experiment, reason }),
+        Err(Stop::Failed(reason)) => Err(Error::Failed { experiment, reason }),
+    }
+}
+
+fn write(results: &Results, rows: &str, out: &Path) -> Result<(), Error> {
+    let name = results.experiment.as_str();
+    let save = |path: PathBuf, text: &str| {
+        let saved = std::fs::write(&path, text).map_err(Error::at(&path));
+        saved.map(|()| println!("written: {}", path.display()))
+    };
+    let json = serde_json::to_string_pretty(results).map_err(|source| Error::Json {
+        path: session::file(out, name, "json"),
+        source,
+    })?;
+    println!();
+    save(session::file(out, name, "json"), &(json + "\n"))?;
+    let csv = format!("{}{rows}", session::COLUMNS);
+    save(session::file(out, name, "csv"), &csv)?;
+    for (number, figure) in (1..).zip(&results.figures) {
+        let svg = chart::svg(figure, &results.caption).map_err(|reason| Error::Failed {
+            experiment: name.to_owned(),
+            reason,
+        })?;
+        save(session::file(out, &format!("{name}-{number}"), "svg"), &svg)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! The machine and the moment that a measurement belongs to.
+
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+/// What is written beside every figure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// UTC, to the second.
+    pub time: String,
+    /// ringtap's version, with the commit where the caller tells it (`RINGTAP_COMMIT`).
+    pub ringtap: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The processor's name.
+    pub processor: String,
+    /// Processors that the program may use.
+    pub cpus: usize,
+    /// Memory in GiB, rounded up.
+    pub memory_gib: u64,
+    /// What packets travel over.
+    pub wire: String,
+}
+
+impl Machine {
+    /// This one, now.
+    #[must_use]
+    pub fn here() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let value = |text: &str, key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            line.map(|rest| rest.trim_start_matches([' ', '\t', ':']).trim().to_owned())
+        };
+        let memory = value(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
+        let kilobytes: u64 = memory.trim_end_matches(" kB").parse().unwrap_or_default();
+        let version = env!("CARGO_PKG_VERSION");
+        Self {
+            time: first_line("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
+            ringtap: match std::env::var("RINGTAP_COMMIT") {
+                Ok(commit) => format!("{version} ({commit})"),
+                Err(_) => version.to_owned(),
+            },
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            processor: value(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
+            cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            memory_gib: kilobytes.div_ceil(1 << 20),
+            wire: "veth pairs between network namespaces".to_owned(),
+        }
+    }
+
+    /// All but the time, in a line.
+    #[must_use]
+    pub fn description(&self) -> String {
+        let Self {
+            ringtap,
+            kernel,
+            processor,
+            cpus,
+            memory_gib,
+            wire,
+            ..
+        } = self;
+        format!(
+            "ringtap {ringtap}; Linux {kernel}; {processor}; {cpus} CPUs; {memory_gib} GiB; {wire}"
+        )
+    }
+}
+
+/// The first line that a program prints; empty where it cannot be run.
+pub(crate) fn first_line(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let text = output
+        .map(|output| [output.stdout, output.stderr].concat())
+        .unwrap_or_default();
+    String::from_utf8_lossy(&text)
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default()
+        .to_owned()
+}

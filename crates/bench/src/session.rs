@@ -1,0 +1,269 @@
+//! What an experiment works with: its options, its peers, and where its figures go.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ringtap_lab::Need;
+use ringtap_lab::need::find_tool;
+
+use crate::Options;
+use crate::contest::{self, Limits, Row};
+use crate::machine::{Machine, first_line};
+use crate::results::{Axis, Case, Figure, Metric, Peer, Results, Scale};
+
+/// Why an experiment ends early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The machine lacks something.
+    Needs(String),
+    /// Something went wrong.
+    Failed(String),
+}
+
+impl From<String> for Stop {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
+}
+
+impl From<&str> for Stop {
+    fn from(reason: &str) -> Self {
+        Self::Failed(reason.to_owned())
+    }
+}
+
+/// How an experiment's body ends.
+pub(crate) type Done = Result<(), Stop>;
+
+/// An experiment under way.
+pub(crate) struct Session {
+    /// The program under measurement: this one.
+    pub(crate) ringtap: PathBuf,
+    /// Less data and fewer rounds: to see that it works, not to compare.
+    pub(crate) quick: bool,
+    /// Only cases whose title has this text.
+    only: Option<String>,
+    deadline: Instant,
+    results: Results,
+    rows: String,
+}
+
+impl Session {
+    pub(crate) fn new(
+        name: &str,
+        purpose: &str,
+        caption: &str,
+        budget: Duration,
+        options: &Options,
+    ) -> Self {
+        Self {
+            ringtap: options.ringtap.clone(),
+            quick: options.quick,
+            only: options.case.clone(),
+            deadline: Instant::now() + budget,
+            results: Results {
+                experiment: name.to_owned(),
+                purpose: purpose.to_owned(),
+                caption: caption.to_owned(),
+                quick: options.quick,
+                machine: Machine::here(),
+                seconds: 0.0,
+                peers: Vec::new(),
+                absent: Vec::new(),
+                notes: Vec::new(),
+                figures: Vec::new(),
+            },
+            rows: String::new(),
+        }
+    }
+
+    /// The results, and the raw figures as CSV without a head.
+    pub(crate) fn finish(self, seconds: f64) -> (Results, String) {
+        let mut results = self.results;
+        results.seconds = seconds;
+        results.figures.retain(|figure| !figure.cases.is_empty());
+        (results, self.rows)
+    }
+
+    /// Ends the experiment where the machine lacks one of these.
+    pub(crate) fn require(&self, needs: &[Need]) -> Done {
+        match needs.iter().find_map(Need::unmet) {
+            Some(reason) => Err(Stop::Needs(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the experiment on a machine with fewer processors.
+    pub(crate) fn require_cpus(&self, count: usize) -> Done {
+        if self.results.machine.cpus >= count {
+            return Ok(());
+        }
+        Err(Stop::Needs(format!("needs {count} processors")))
+    }
+
+    /// One of two amounts.
+    pub(crate) fn amount<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// The path of a peer's program, which is then named in the report with its version; nothing
+    /// where it is not installed, and then that is named.
+    pub(crate) fn peer(&mut self, name: &str) -> Option<PathBuf> {
+        let found = find_tool(name);
+        match &found {
+            Some(path) if !self.results.peers.iter().any(|peer| peer.name == name) => {
+                let argument = match name {
+                    "nfpcapd" | "nfcapd" => "-V",
+                    _ => "--version",
+                };
+                let version = first_line(&path.to_string_lossy(), &[argument]);
+                let name = name.to_owned();
+                self.results.peers.push(Peer { name, version });
+            }
+            None if !self.results.absent.iter().any(|absent| absent == name) => {
+                self.results.absent.push(name.to_owned());
+            }
+            _ => {}
+        }
+        found
+    }
+
+    /// The path of a peer without which the experiment says nothing.
+    pub(crate) fn needed_peer(&mut self, name: &str) -> Result<PathBuf, Stop> {
+        self.peer(name)
+            .ok_or_else(|| Stop::Needs(format!("needs the program {name}")))
+    }
+
+    /// Something that the reader of the figures should know.
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        println!("  note: {text}");
+        self.results.notes.push(text);
+    }
+
+    /// Begins a figure; the cases that follow lie on it.
+    pub(crate) fn figure(&mut self, title: &str, x: Axis, metrics: Vec<Metric>) {
+        println!("\n== {title}");
+        self.results.figures.push(Figure {
+            title: title.to_owned(),
+            x,
+            metrics,
+            cases: Vec::new(),
+        });
+    }
+
+    /// Whether a case of that title is asked for.
+    pub(crate) fn wants(&self, title: &str) -> bool {
+        self.only
+            .as_ref()
+            .is_none_or(|only| title.contains(only.as_str()))
+    }
+
+    /// Measures a case of the last figure that was begun, prints its table and keeps what was
+    /// measured. Nothing where it is not asked for, or the experiment's time is over, which is noted.
+    pub(crate) fn case(
+        &mut self,
+        title: &str,
+        x: Option<f64>,
+        contenders: &[&str],
+        reference: usize,
+        measure: impl FnMut(usize) -> Result<Vec<f64>, String>,
+    ) -> Result<Option<Case>, String> {
+        if !self.wants(title) {
+            return Ok(None);
+        }
+        if Instant::now() > self.deadline {
+            self.note(format!("left out, the time is over: {title}"));
+            return Ok(None);
+        }
+        let limits = Limits {
+            rounds: self.amount(5, 2),
+            warm_up: !self.quick,
+            deadline: self.deadline,
+        };
+        let figure = self.results.figures.last_mut();
+        let figure = figure.ok_or("no figure was begun")?;
+        let metrics = figure.metrics.len();
+        let measured = contest::run(title, contenders, reference, metrics, limits, measure);
+        let (mut case, rows) = measured?;
+        #[expect(clippy::cast_precision_loss, reason = "a few cases")]
+        let place = figure.cases.len() as f64;
+        case.x = match figure.x.scale {
+            Scale::Names => place,
+            Scale::Linear | Scale::Log => x.unwrap_or(place),
+        };
+        print!("{}", contest::table(&case, &figure.metrics));
+        let prefix = self.results.experiment.clone();
+        append(&mut self.rows, &prefix, figure, &case, &rows);
+        figure.cases.push(case.clone());
+        Ok(Some(case))
+    }
+
+    /// ringtap against one peer: what to do is told by whether it is ringtap's turn.
+    pub(crate) fn versus(
+        &mut self,
+        title: &str,
+        peer: &str,
+        mut measure: impl FnMut(Side) -> Result<Vec<f64>, String>,
+    ) -> Result<Option<Case>, String> {
+        self.case(title, None, &["ringtap", peer], 1, |who| {
+            measure(if who == 0 { Side::Ringtap } else { Side::Peer })
+        })
+    }
+}
+
+/// The one that ringtap is compared with, or ringtap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Ringtap,
+    Peer,
+}
+
+/// The columns of the raw figures.
+pub(crate) const COLUMNS: &str = "experiment,figure,case,x,round,contender,metric,unit,value\n";
+
+fn append(out: &mut String, experiment: &str, figure: &Figure, case: &Case, rows: &[Row]) {
+    for &(round, who, metric, value) in rows {
+        let contender = case.contenders.get(who).map_or("", |who| who.name.as_str());
+        let Some(metric) = figure.metrics.get(metric) else {
+            continue;
+        };
+        let fields = [&figure.title, &case.title].map(|text| quoted(text));
+        let [title, case_title] = fields;
+        let x = match figure.x.scale {
+            Scale::Names => String::new(),
+            Scale::Linear | Scale::Log => case.x.to_string(),
+        };
+        let (contender, name) = (quoted(contender), quoted(&metric.name));
+        let unit = quoted(&metric.unit);
+        let line = writeln!(
+            out,
+            "{experiment},{title},{case_title},{x},{round},{contender},{name},{unit},{value}"
+        );
+        // Into memory.
+        debug_assert!(line.is_ok());
+    }
+}
+
+/// A field of CSV (RFC 4180).
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"\""))
+}
+
+/// The ratio of a goal judged: the worst round counts.
+pub(crate) fn judge(what: &str, goal: f64, case: Option<&Case>, metric: usize) {
+    if let Some(worst) = case.and_then(|case| case.worst_ratio(metric)) {
+        let reached = if worst <= goal {
+            "reached"
+        } else {
+            "not reached"
+        };
+        println!("  goal: at most {goal:.3} {what}: {reached} in every round (worst {worst:.3})");
+    }
+}
+
+/// The file of an experiment in a folder of results.
+pub(crate) fn file(folder: &Path, experiment: &str, extension: &str) -> PathBuf {
+    folder.join(format!("{experiment}.{extension}"))
+}
