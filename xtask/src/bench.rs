@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: `ringtap bench`, built with `--release` before.
+//! `cargo xtask bench`: `ringtap bench`, built with `--release` before; `readme`: its table in the README.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -11,6 +11,26 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
         Ok(code) => code,
         Err(reason) => {
             eprintln!("bench: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes the measured table into the README.
+pub(crate) fn readme(folder: &str) -> ExitCode {
+    let path = ringtap_testkit::repository().join("README.md");
+    let written = ringtap_bench::markdown(Path::new(folder))
+        .map_err(|error| error.to_string())
+        .and_then(|table| {
+            let explain = |error: std::io::Error| format!("{}: {error}", path.display());
+            let text = std::fs::read_to_string(&path).map_err(explain)?;
+            let text = ringtap_bench::table::replaced(&text, &table)?;
+            std::fs::write(&path, text).map_err(explain)
+        });
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("readme: {reason}");
             ExitCode::FAILURE
         }
     }

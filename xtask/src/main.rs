@@ -22,6 +22,7 @@ usage: cargo xtask COMMAND
   install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]
                    ringtap, and its libpcap with headers, into a folder
   package          the same as Debian packages, in target/debian
+  readme FOLDER    the README's measured table, from the results that `ringtap bench` left in a folder
   programs         programs of other languages, compiled against an installed ringtap, run on its
                    libpcap and on Debian's
   test             every check of the project; the last line is the summary
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         ["agree"] => agree::run(false),
         ["agree", "--full"] => agree::run(true),
         ["bench", ref arguments @ ..] => bench::run(arguments),
+        ["readme", folder] => bench::readme(folder),
         ["install", ref options @ ..] => install::run(options),
         ["package"] => install::package(),
         ["programs"] => programs::run(),

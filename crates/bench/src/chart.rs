@@ -368,3 +368,55 @@ pub fn escaped(text: &str) -> String {
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{short, svg, wrapped};
+    use crate::results::sample_results;
+
+    #[test]
+    fn a_drawing_has_axes_units_contenders_and_the_caption() {
+        let results = sample_results("tap");
+        for figure in &results.figures {
+            let drawing = svg(figure, &results.caption).expect("drawn");
+            let document = roxmltree::Document::parse(&drawing).expect("well-formed");
+            let texts: Vec<String> = document
+                .descendants()
+                .filter(|node| node.tag_name().name() == "text")
+                .map(|node| node.text().unwrap_or_default().trim().to_owned())
+                .collect();
+            let has = |text: &str| texts.iter().any(|shown| shown.contains(text));
+            for text in [
+                "rate [million packets/s]",
+                "lost [packets]",
+                "ringtap",
+                "a third",
+            ] {
+                assert!(has(text), "{text} in {texts:?}");
+            }
+            assert!(has("this is another"), "{texts:?}");
+            assert!(has("1500"), "{texts:?}");
+            let title = document
+                .descendants()
+                .find(|node| node.tag_name().name() == "title");
+            assert_eq!(
+                title.and_then(|title| title.text()),
+                Some(figure.title.as_str())
+            );
+        }
+        let over_sizes = svg(&results.figures[0], "").expect("drawn");
+        assert!(over_sizes.contains("frame [bytes]"));
+    }
+
+    #[test]
+    fn numbers_of_axes_are_short() {
+        let shown = [0.0, 0.125, 1.5, 12.0, 150.0, 70_000.0].map(short);
+        assert_eq!(shown, ["0", "0.125", "1.5", "12", "150", "70000"]);
+    }
+
+    #[test]
+    fn captions_are_wrapped_at_spaces() {
+        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrapped("", 8), [""]);
+    }
+}

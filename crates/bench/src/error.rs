@@ -28,6 +28,9 @@ pub enum Error {
     /// Of all experiments, these failed.
     #[error("failed: {0}")]
     Some(String),
+    /// Results cannot be shown.
+    #[error("{0}")]
+    Report(String),
     /// A file of results cannot be written or read.
     #[error("{}: {source}", path.display())]
     Io {

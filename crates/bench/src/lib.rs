@@ -11,13 +11,16 @@
 
 pub mod chart;
 pub mod contest;
+mod documents;
 mod error;
 mod experiments;
 mod helpers;
 pub mod machine;
+pub mod report;
 pub mod results;
 pub mod sample;
 mod session;
+pub mod table;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -79,11 +82,35 @@ pub fn run(name: &str, options: &Options) -> Result<(), Error> {
             Err(error) => return Err(error),
         }
     }
+    if all {
+        report(&options.out)?;
+    }
     if failed.is_empty() {
         Ok(())
     } else {
         Err(Error::Some(failed.join(", ")))
     }
+}
+
+/// Writes `report.html` of all results in a folder.
+///
+/// # Errors
+/// The results cannot be read, or the page cannot be written.
+pub fn report(folder: &Path) -> Result<(), Error> {
+    let all = report::load(folder)?;
+    let page = report::html(&all).map_err(Error::Report)?;
+    let path = folder.join("report.html");
+    std::fs::write(&path, page).map_err(Error::at(&path))?;
+    println!("written: {}", path.display());
+    Ok(())
+}
+
+/// The README's table, as Markdown, of the results in a folder.
+///
+/// # Errors
+/// The results cannot be read, or there are none.
+pub fn markdown(folder: &Path) -> Result<String, Error> {
+    table::markdown(&report::load(folder)?).map_err(Error::Report)
 }
 
 fn print_plan(chosen: &[&Experiment], options: &Options) {

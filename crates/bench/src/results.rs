@@ -192,3 +192,68 @@ impl Case {
         (!ratio.is_empty()).then(|| ratio.most())
     }
 }
+
+/// Results with a figure of either kind, for the tests of what shows them.
+#[cfg(test)]
+pub(crate) fn sample_results(experiment: &str) -> Results {
+    let sample = |values: &[f64]| {
+        let mut sample = Sample::default();
+        values.iter().for_each(|&value| sample.push(value));
+        sample
+    };
+    let contender = |name: &str, value: f64, ratio: &[f64]| Contender {
+        name: name.to_owned(),
+        samples: vec![sample(&[value, value * 1.1]), sample(&[0.0, 0.0])],
+        ratios: vec![sample(ratio), Sample::default()],
+    };
+    let case = |title: &str, x: f64| Case {
+        title: title.to_owned(),
+        x,
+        contenders: vec![
+            contender("ringtap", 4.0 + x / 1e3, &[2.0, 2.2]),
+            contender("tcpdump", 2.0, &[]),
+            contender("a third", 2.1, &[1.0, 1.1]),
+        ],
+        reference: 1,
+    };
+    let figure = |title: &str, x: Axis| Figure {
+        title: title.to_owned(),
+        x,
+        metrics: vec![
+            Metric::new("rate", "million packets/s", 2),
+            Metric::new("lost", "packets", 0),
+        ],
+        cases: vec![case("64 bytes", 64.0), case("1500 bytes", 1500.0)],
+    };
+    Results {
+        experiment: experiment.to_owned(),
+        purpose: "a sample".to_owned(),
+        caption: "The documents found one thing, and this is another.".to_owned(),
+        quick: true,
+        machine: Machine::here(),
+        seconds: 1.5,
+        peers: vec![Peer {
+            name: "tcpdump".to_owned(),
+            version: "tcpdump version 4.99.3".to_owned(),
+        }],
+        absent: vec!["trafgen".to_owned()],
+        notes: vec!["1.8 < 2 & more".to_owned()],
+        figures: vec![
+            figure("Over sizes", Axis::log("frame", "bytes")),
+            figure("By name", Axis::names("engine")),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sample_results;
+
+    #[test]
+    fn results_survive_their_file() {
+        let results = sample_results("tap");
+        let text = serde_json::to_string(&results).expect("written");
+        let read: super::Results = serde_json::from_str(&text).expect("read");
+        assert_eq!(read, results);
+    }
+}

@@ -26,7 +26,12 @@ pub(crate) fn run(args: &BenchArgs) -> ExitCode {
         out: args.out.clone(),
         ringtap,
     };
-    match ringtap_bench::run(name, &options) {
+    let done = match name {
+        "report" => ringtap_bench::report(&options.out),
+        "table" => ringtap_bench::markdown(&options.out).map(|text| print!("{text}")),
+        _ => ringtap_bench::run(name, &options),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error @ Error::Unknown(_)) => {
             notice(format_args!("{error}; ringtap bench --list names them all"));

@@ -1,0 +1,205 @@
+//! Results as one HTML page, self-contained: charts inline, nothing from elsewhere, and the documents'
+//! own numbers beside.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::chart::{self, escaped};
+use crate::contest::against;
+use crate::documents::Documents;
+use crate::error::Error;
+use crate::experiments::EXPERIMENTS;
+use crate::results::{Case, Figure, Results};
+use crate::session;
+
+const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:1180px;margin:2em auto;padding:0 1em;color:#111}\
+ table{border-collapse:collapse;margin:1em 0}\
+ td,th{border:1px solid #bbb;padding:2px 9px;text-align:left;vertical-align:top;font-size:14px}\
+ svg{max-width:100%;height:auto}h2{margin-top:3em;border-top:2px solid #ccc;padding-top:.5em}\
+ .note{color:#8a4b00}";
+
+/// What a folder holds of earlier runs, in the order of the experiments.
+///
+/// # Errors
+/// A file cannot be read, or is not of this program's making.
+pub fn load(folder: &Path) -> Result<Vec<Results>, Error> {
+    let mut all = Vec::new();
+    for experiment in EXPERIMENTS {
+        let path = session::file(folder, experiment.name, "json");
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            text => text.map_err(Error::at(&path))?,
+        };
+        let results = serde_json::from_str(&text);
+        all.push(results.map_err(|source| Error::Json { path, source })?);
+    }
+    Ok(all)
+}
+
+/// The page.
+///
+/// # Errors
+/// A figure cannot be drawn.
+pub fn html(all: &[Results]) -> Result<String, String> {
+    let documents = Documents::read()?;
+    let mut page = String::from(
+        "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n\
+         <meta charset=\"utf-8\"/>\n<title>ringtap bench</title>\n",
+    );
+    page += &format!("<style>{STYLE}</style>\n</head>\n<body>\n<h1>ringtap bench</h1>\n");
+    page += &machines(all);
+    page += &peers(all);
+    page += "<p>Medians, with the whole range in brackets and as thin lines. Contenders ran by turns; a ratio is \
+             the median of the rounds' ratios. Where ranges overlap, no difference is shown.</p>\n<ul>\n";
+    for results in all {
+        let (name, purpose) = (&results.experiment, escaped(&results.purpose));
+        page += &format!("<li><a href=\"#{name}\">{name}</a>: {purpose}</li>\n");
+    }
+    page += "</ul>\n";
+    for results in all {
+        page += &experiment(results, &documents)?;
+    }
+    page += "</body>\n</html>\n";
+    Ok(page)
+}
+
+fn machines(all: &[Results]) -> String {
+    let mut text = String::from(
+        "<table>\n<tr><th>experiment</th><th>time</th><th>took</th><th>machine</th></tr>\n",
+    );
+    for results in all {
+        let kind = if results.quick { ", quick" } else { "" };
+        text += &row(&[
+            format!("{}{kind}", results.experiment),
+            results.machine.time.clone(),
+            format!("{:.0} s", results.seconds),
+            results.machine.description(),
+        ]);
+    }
+    text + "</table>\n"
+}
+
+fn peers(all: &[Results]) -> String {
+    let here: BTreeSet<(&str, &str)> = all
+        .iter()
+        .flat_map(|results| &results.peers)
+        .map(|peer| (peer.name.as_str(), peer.version.as_str()))
+        .collect();
+    let absent: BTreeSet<&str> = all
+        .iter()
+        .flat_map(|results| &results.absent)
+        .map(String::as_str)
+        .collect();
+    let mut text = String::from("<table>\n<tr><th>peer</th><th>version</th></tr>\n");
+    for (name, version) in here {
+        text += &row(&[name.to_owned(), version.to_owned()]);
+    }
+    for name in absent {
+        text += &row(&[name.to_owned(), "absent".to_owned()]);
+    }
+    text + "</table>\n"
+}
+
+fn experiment(results: &Results, documents: &Documents) -> Result<String, String> {
+    let name = &results.experiment;
+    let mut text = format!("<h2 id=\"{name}\">{name}</h2>\n");
+    text += &format!("<p>{}</p>\n", escaped(&results.caption));
+    for figure in &results.figures {
+        let svg = chart::svg(figure, &results.caption)?;
+        text += &format!("<figure>\n{svg}\n</figure>\n");
+        text += &table(figure);
+    }
+    for note in &results.notes {
+        text += &format!("<p class=\"note\">Note: {}</p>\n", escaped(note));
+    }
+    let mut numbers = documents.of(name).peekable();
+    if numbers.peek().is_some() {
+        text += "<table>\n<tr><th>the documents</th><th>found</th><th>where</th></tr>\n";
+        for (number, cite) in numbers {
+            let place = format!("{cite}; {}", number.place);
+            text += &row(&[number.what.clone(), number.value.clone(), place]);
+        }
+        text += "</table>\n";
+    }
+    Ok(text)
+}
+
+fn table(figure: &Figure) -> String {
+    let mut text = format!(
+        "<table>\n<tr><th>{}</th><th></th>",
+        escaped(&figure.x.label())
+    );
+    for metric in &figure.metrics {
+        text += &format!("<th>{}</th>", escaped(&metric.label()));
+    }
+    text += "</tr>\n";
+    for case in &figure.cases {
+        for (who, contender) in case.contenders.iter().enumerate() {
+            let title = if who == 0 { case.title.as_str() } else { "" };
+            let mut cells = vec![title.to_owned(), contender.name.clone()];
+            for (at, metric) in figure.metrics.iter().enumerate() {
+                let value = contender.samples[at].show(metric.digits);
+                cells.push(match compared(case, who, at) {
+                    Some(compared) => format!("{value}; {compared}"),
+                    None => value,
+                });
+            }
+            text += &row(&cells);
+        }
+    }
+    text + "</table>\n"
+}
+
+/// How a contender stands to the reference.
+fn compared(case: &Case, who: usize, metric: usize) -> Option<String> {
+    let verdict = case.verdict(who, metric)?;
+    let reference = &case.contenders.get(case.reference)?.name;
+    let ratio = case.contenders.get(who)?.ratios.get(metric)?;
+    Some(against(ratio, verdict, reference))
+}
+
+fn row(cells: &[String]) -> String {
+    let cells: String = cells
+        .iter()
+        .map(|cell| format!("<td>{}</td>", escaped(cell)))
+        .collect();
+    format!("<tr>{cells}</tr>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::html;
+    use crate::results::sample_results;
+    use roxmltree::{Document, ParsingOptions};
+
+    #[test]
+    fn the_page_is_well_formed_and_needs_nothing_from_elsewhere() {
+        let page = html(&[sample_results("timestamp")]).expect("drawn");
+        let options = ParsingOptions {
+            allow_dtd: true,
+            ..ParsingOptions::default()
+        };
+        let document = Document::parse_with_options(&page, options).expect("well-formed");
+        let tags = |name: &str| {
+            let named = document
+                .descendants()
+                .filter(|node| node.tag_name().name() == name);
+            named.count()
+        };
+        assert_eq!(tags("svg"), 2);
+        assert_eq!((tags("script"), tags("link"), tags("img")), (0, 0, 0));
+        let links = document
+            .descendants()
+            .filter_map(|node| node.attribute("href"));
+        assert!(links.into_iter().all(|link| link.starts_with('#')));
+        for text in [
+            "1.8 &lt; 2 &amp; more", // of the sample's note
+            "absent",
+            "1,800 cycles",
+            "tcpdump version 4.99.3",
+            "no difference shown",
+        ] {
+            assert!(page.contains(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The README's table, made from results.
+
+use serde::Deserialize;
+
+use crate::results::{Case, Contender, Figure, Metric, Results};
+
+const DATA: &str = include_str!("../data/readme.toml");
+/// Between these lines of the README stands the table.
+const BEGIN: &str = "<!-- measured: begin; written by `cargo xtask readme DIR` -->";
+const END: &str = "<!-- measured: end -->";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rows {
+    row: Vec<Row>,
+}
+
+/// Where a row of the table comes from.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    what: String,
+    experiment: String,
+    /// Texts that all stand in the title of the case.
+    case: Vec<String>,
+    /// Names of metrics; the ratio is that of the first.
+    metrics: Vec<String>,
+    /// The first contender, if not told.
+    contender: Option<String>,
+    /// The case's reference, if not told.
+    peer: Option<String>,
+}
+
+/// Markdown: a sentence about the machine, the table, what was not measured.
+///
+/// # Errors
+/// There are no results at all.
+pub fn markdown(all: &[Results]) -> Result<String, String> {
+    let rows: Rows = toml::from_str(DATA).map_err(|error| format!("the table's rows: {error}"))?;
+    let newest = all
+        .iter()
+        .max_by(|a, b| a.machine.time.cmp(&b.machine.time));
+    let newest = newest.ok_or("there are no results")?;
+    let quick = all.iter().any(|results| results.quick);
+    let rounds = if quick {
+        "short runs"
+    } else {
+        "medians of 5 rounds"
+    };
+    let machine = &newest.machine;
+    let mut text = format!(
+        "Measured on {} by `ringtap bench` ({rounds}): {}.\n\n| what | ringtap | peer | ratio |\n|---|---|---|---|\n",
+        machine.time.split('T').next().unwrap_or_default(),
+        machine.description(),
+    );
+    let mut missing = Vec::new();
+    for row in &rows.row {
+        match found(row, all) {
+            Some(cells) => text += &format!("| {} | {cells} |\n", row.what),
+            None => missing.push(row.experiment.as_str()),
+        }
+    }
+    missing.dedup();
+    if !missing.is_empty() {
+        text += &format!("\nNot measured here: {}.\n", missing.join(", "));
+    }
+    Ok(text)
+}
+
+/// The cells of a row, where it was measured.
+fn found(row: &Row, all: &[Results]) -> Option<String> {
+    let results = all
+        .iter()
+        .find(|results| results.experiment == row.experiment)?;
+    let fits = |case: &&Case| row.case.iter().all(|text| case.title.contains(text));
+    let (figure, case) = results
+        .figures
+        .iter()
+        .find_map(|figure| Some((figure, figure.cases.iter().find(fits)?)))?;
+    let place = |name: &str| case.contenders.iter().position(|who| who.name == name);
+    let own = row.contender.as_deref().map_or(Some(0), place)?;
+    let peer = row.peer.as_deref().map_or(Some(case.reference), place)?;
+    let first = row.metrics.first()?;
+    let first = figure
+        .metrics
+        .iter()
+        .position(|metric| metric.name == *first)?;
+    let (own_text, peer_text) = (
+        values(&case.contenders[own], figure, row)?,
+        values(&case.contenders[peer], figure, row)?,
+    );
+    let peer_name = &case.contenders[peer].name;
+    Some(format!(
+        "{own_text} | {peer_name}: {peer_text} | {}",
+        ratio(case, own, peer, first)?
+    ))
+}
+
+fn values(contender: &Contender, figure: &Figure, row: &Row) -> Option<String> {
+    let texts = row.metrics.iter().map(|name| {
+        let at = figure
+            .metrics
+            .iter()
+            .position(|metric| metric.name == *name)?;
+        let Metric { name, unit, digits } = &figure.metrics[at];
+        let median = contender.samples.get(at)?.median();
+        let value = format!("{median:.digits$}");
+        Some(match (name.as_str(), unit.as_str()) {
+            ("lost", "packets") => format!("{value} lost"),
+            ("lost", unit) => format!("{value} {unit} lost"),
+            ("99 of 100", unit) => format!("99 of 100 below {value} {unit}"),
+            (_, "million packets/s") => format!("{value} Mpps"),
+            (_, unit) => format!("{value} {unit}"),
+        })
+    });
+    let texts: Option<Vec<String>> = texts.collect();
+    texts.map(|texts| texts.join(", "))
+}
+
+/// The ratio, or that none is shown.
+fn ratio(case: &Case, own: usize, peer: usize, metric: usize) -> Option<String> {
+    use crate::sample::{Verdict, compare};
+    let sample = |who: usize| case.contenders.get(who)?.samples.get(metric);
+    let (own_sample, peer_sample) = (sample(own)?, sample(peer)?);
+    Some(match compare(own_sample, peer_sample) {
+        Verdict::Less | Verdict::More if peer == case.reference => {
+            let ratio = case.contenders[own].ratios.get(metric)?;
+            format!("{:.2}", ratio.median())
+        }
+        Verdict::Less | Verdict::More => {
+            format!("{:.2}", own_sample.median() / peer_sample.median())
+        }
+        verdict => verdict.text().to_owned(),
+    })
+}
+
+/// A text with what stands between the markers replaced.
+///
+/// # Errors
+/// The markers are missing or in the wrong order.
+pub fn replaced(readme: &str, table: &str) -> Result<String, String> {
+    let (before, rest) = readme.split_once(BEGIN).ok_or(format!("no line {BEGIN}"))?;
+    let (_, after) = rest.split_once(END).ok_or(format!("no line {END}"))?;
+    Ok(format!("{before}{BEGIN}\n{table}{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::sample_results;
+
+    #[test]
+    fn rows_come_from_results() {
+        let mut results = sample_results("live");
+        results.figures[1].metrics[1] = Metric::new("processor time", "s", 1);
+        results.figures[1].metrics[0] = Metric::new("lost", "packets", 0);
+        results.figures.remove(0);
+        let text = markdown(&[results]).expect("a table");
+        assert!(text.contains("short runs"), "{text}");
+        let row = text
+            .lines()
+            .find(|line| line.contains("200,000"))
+            .expect("a row");
+        assert!(
+            row.ends_with("| 4 lost, 0.0 s | tcpdump: 2 lost, 0.0 s | 2.10 |"),
+            "{row}"
+        );
+        assert!(text.contains("Not measured here: tap, stat,"), "{text}");
+        assert!(markdown(&[]).is_err());
+    }
+
+    #[test]
+    fn the_table_goes_between_the_markers() {
+        let readme = format!("a\n{BEGIN}\nold\n{END}\nb\n");
+        let new = replaced(&readme, "new\n").expect("replaced");
+        assert_eq!(new, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
+        assert_eq!(replaced(&new, "new\n").as_deref(), Ok(new.as_str()));
+        assert!(replaced("a", "new").is_err());
+    }
+}
