@@ -90,6 +90,11 @@ impl Fragments {
         self.used == 0
     }
 
+    /// Entries, in use or not.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Completes the key of a fragment, or puts it by; and gives what waits no longer.
     pub(crate) fn place(
         &mut self,

@@ -51,6 +51,25 @@ impl Key {
         self.rest[2] = rest.tunnel.map_or(0, |tunnel| u64::from(tunnel.id));
     }
 
+    /// The key of a packet of IPv4 outside of tunnels and without tags, of which all else is known.
+    #[inline]
+    pub(crate) fn of_ipv4(
+        addresses: [u32; 2],
+        ports: [u16; 2],
+        protocol: u8,
+        tos: u8,
+        input: u32,
+    ) -> Self {
+        let transport = u64::from(ports[0])
+            | u64::from(ports[1]) << 16
+            | u64::from(protocol) << PROTOCOL_SHIFT
+            | u64::from(tos) << TOS_SHIFT;
+        Self {
+            addresses: [addresses[0].into(), 0, addresses[1].into(), 0],
+            rest: [transport, input.into(), 0],
+        }
+    }
+
     /// Mixes all words with `seed`, which whoever sends packets does not know.
     #[inline]
     pub(crate) fn hash(&self, seed: Seed) -> u32 {

@@ -1,5 +1,7 @@
 //! The meter: packets in, records out.
 
+use std::ops::Range;
+
 use crate::cache::{BLOCK, Cache};
 use crate::counters::Counters;
 use crate::fragments::{Fate, Fragments, Released};
@@ -10,8 +12,10 @@ use crate::parse::{Observation, Part, Tunnels, Unmetered, observe};
 use crate::record::{Sampling, SamplingMode};
 use crate::sink::FlowSink;
 
-/// Entries of the table of fragments that are looked at with each block of packets.
-const FRAGMENTS_SWEPT: usize = 16;
+/// Time after which entries of the table of fragments are looked at, and how many each time: all of
+/// the usual table within 3 s.
+const SWEEP_NS: u64 = 10_000_000;
+const FRAGMENTS_SWEPT: u64 = 16;
 
 /// Sorts packets into flows and hands over the records of those that end.
 ///
@@ -49,6 +53,8 @@ pub struct Meter {
     waiting: usize,
     cache: Cache,
     fragments: Fragments,
+    /// When entries of fragments were looked at last.
+    swept_ns: u64,
     tunnels: Tunnels,
     both_ways: bool,
     sampler: Option<Sampler>,
@@ -69,6 +75,7 @@ impl Meter {
             waiting: 0,
             cache: Cache::new(options.limits(), seed),
             fragments: Fragments::new(options.datagrams as usize, nanos(options.fragments), seed),
+            swept_ns: 0,
             tunnels: options.tunnels,
             both_ways: options.both_ways,
             sampler: options
@@ -157,7 +164,15 @@ impl Meter {
     /// Counts fragments that have waited too long.
     fn sweep<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
         let now_ns = self.cache.now_ns();
-        let mut looks = FRAGMENTS_SWEPT;
+        let steps = now_ns.abs_diff(self.swept_ns) / SWEEP_NS;
+        if steps == 0 {
+            return;
+        }
+        self.swept_ns = now_ns;
+        let looks = steps.saturating_mul(FRAGMENTS_SWEPT);
+        let mut looks = usize::try_from(looks)
+            .unwrap_or(usize::MAX)
+            .min(self.fragments.len());
         while let Some(packets) = self.fragments.stale(now_ns, &mut looks, &mut self.counters) {
             self.late(packets, sink);
         }
@@ -186,6 +201,13 @@ impl Meter {
         counters.active = active.into();
         counters.peak = peak.into();
         counters
+    }
+
+    /// The addresses of the memory for flows, of which each packet touches another part, for who
+    /// would tell the system that pages of it had better be large. Some of them may be empty.
+    #[must_use]
+    pub fn addresses(&self) -> [Range<usize>; 3] {
+        self.cache.addresses()
     }
 
     /// Bytes of memory that are reserved for flows.

@@ -11,6 +11,7 @@ pub mod cycles;
 pub mod error;
 pub mod ethtool;
 pub mod eventfd;
+pub mod memory;
 pub mod netlink;
 pub mod netns;
 pub mod packet;

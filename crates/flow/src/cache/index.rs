@@ -4,12 +4,24 @@
 //! zero is an empty place. Eight of them lie in a cache line, so that a search seldom touches a
 //! second one. What leaves is filled by what follows it (backward shift), so that there are no
 //! marks of deleted entries that searches would have to walk over.
+//!
+//! Memory for all entries is reserved at the beginning, but only so much of its front is used as the
+//! flows need, doubled when it is half full: a few thousand flows stay in the processor's cache
+//! instead of being scattered over megabytes.
+
+use std::ops::Range;
 
 #[derive(Debug)]
 pub(crate) struct Index {
+    /// A power of two of places; those behind the mask are not used yet, and empty.
     entries: Vec<u64>,
     mask: usize,
+    /// Places that are not empty.
+    used: usize,
 }
+
+/// Places that are used at the beginning: half of a first-level cache.
+const FIRST_PLACES: usize = 1 << 11;
 
 impl Index {
     /// An index for so many slots, at most half full.
@@ -17,8 +29,15 @@ impl Index {
         let places = (slots.max(8) * 2).next_power_of_two();
         Self {
             entries: vec![0; places],
-            mask: places - 1,
+            mask: places.min(FIRST_PLACES) - 1,
+            used: 0,
         }
+    }
+
+    /// The addresses of its memory.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        let range = self.entries.as_ptr_range();
+        range.start.addr()..range.end.addr()
     }
 
     /// Bytes of memory.
@@ -51,11 +70,47 @@ impl Index {
     /// Adds a slot that is not in it. There is room: half of the places are never used.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
+        if self.used > self.mask / 2 {
+            self.grow();
+        }
+        self.used += 1;
+        self.place(hash, u64::from(hash) << 32 | (u64::from(slot) + 1));
+    }
+
+    /// Uses twice as many places, where there are more, and moves each entry to where it is looked
+    /// for now.
+    ///
+    /// Entries are taken in their order from behind an empty place on, around the end. So all that
+    /// lies between the place where the search for an entry begins and the entry itself was taken
+    /// before it; it comes to lie where it was or before, in the lower half or as far into the upper,
+    /// and never behind one that is still to be taken.
+    #[cold]
+    fn grow(&mut self) {
+        let places = self.mask + 1;
+        if places == self.entries.len() {
+            return;
+        }
+        let Some(empty) = self.entries[..places].iter().position(|&entry| entry == 0) else {
+            return;
+        };
+        let old = self.mask;
+        self.mask = places * 2 - 1;
+        for step in 1..places {
+            let at = (empty + step) & old;
+            let entry = std::mem::take(&mut self.entries[at]);
+            if entry != 0 {
+                self.place(hash_of(entry), entry);
+            }
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, hash: u32, entry: u64) {
         let mut at = hash as usize & self.mask;
         while self.entries[at] != 0 {
             at = (at + 1) & self.mask;
         }
-        self.entries[at] = u64::from(hash) << 32 | (u64::from(slot) + 1);
+        self.entries[at] = entry;
     }
 
     /// Takes a slot out, where it is in.
@@ -84,6 +139,7 @@ impl Index {
             }
         }
         self.entries[hole] = 0;
+        self.used -= 1;
     }
 }
 
@@ -95,7 +151,7 @@ fn hash_of(entry: u64) -> u32 {
 /// The slot of an entry that is not empty.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
-pub(crate) fn slot_of(entry: u64) -> u32 {
+fn slot_of(entry: u64) -> u32 {
     (entry as u32).wrapping_sub(1)
 }
 
@@ -131,5 +187,39 @@ mod tests {
             let used = index.entries.iter().filter(|&&entry| entry != 0).count();
             assert_eq!(used, model.len(), "step {step}");
         }
+    }
+
+    /// Hashes of which most lie at the end of the places in use, whatever their number, so that
+    /// entries wrap around when it doubles.
+    #[test]
+    fn everything_is_found_again_when_it_grows() {
+        let slots = 40_000;
+        let mut index = Index::new(slots as usize);
+        let hash = |slot: u32| match slot % 3 {
+            0 => u32::MAX - slot % 7,
+            1 => slot.wrapping_mul(0x9e37_79b9),
+            _ => slot.wrapping_mul(0x9e37_79b9) | 0x7ff,
+        };
+        let mut masks = vec![index.mask];
+        for slot in 0..slots {
+            // One hash for many would make chains that take long to walk.
+            let hash = |slot| {
+                if slot < 300 {
+                    hash(slot)
+                } else {
+                    hash(slot | 1)
+                }
+            };
+            index.insert(hash(slot), slot);
+            if masks.last() != Some(&index.mask) {
+                masks.push(index.mask);
+                for slot in 0..=slot {
+                    let found = index.find(hash(slot), |candidate| candidate == slot);
+                    assert_eq!(found, Some(slot), "{} places", index.mask + 1);
+                }
+            }
+        }
+        assert_eq!(masks.len(), 7, "{masks:?}");
+        assert_eq!(index.mask + 1, index.entries.len());
     }
 }

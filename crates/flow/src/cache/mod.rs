@@ -11,6 +11,7 @@ mod tcp;
 mod wheel;
 
 use std::hint::black_box;
+use std::ops::Range;
 
 use crate::counters::Counters;
 use crate::key::Seed;
@@ -40,6 +41,8 @@ pub(crate) struct Cache {
     /// The first free slot.
     free: u32,
     limits: Limits,
+    /// Whether more is kept than slots.
+    keeps_extra: bool,
     seed: Seed,
     /// The time of packets.
     now_ns: u64,
@@ -60,6 +63,7 @@ impl Cache {
             wheel: Wheel::new(),
             free: NONE,
             limits,
+            keeps_extra: limits.has_extra(),
             seed,
             now_ns: 0,
             begun: false,
@@ -80,6 +84,17 @@ impl Cache {
             + self.index.bytes()
     }
 
+    /// The addresses of the memory of which each packet touches another part.
+    pub(crate) fn addresses(&self) -> [Range<usize>; 3] {
+        let slots = self.slots.as_ptr().addr();
+        let extras = self.extras.as_ptr().addr();
+        [
+            slots..slots + self.slots.capacity() * size_of::<Slot>(),
+            extras..extras + self.extras.capacity() * size_of::<Extra>(),
+            self.index.addresses(),
+        ]
+    }
+
     /// The time of packets, in nanoseconds since 1970.
     pub(crate) fn now_ns(&self) -> u64 {
         self.now_ns
@@ -94,21 +109,24 @@ impl Cache {
     ) {
         let mut hashes = [0_u32; BLOCK];
         let mut found = [NONE; BLOCK];
-        for ((observation, hash), found) in block.iter().zip(&mut hashes).zip(&mut found) {
-            *hash = observation.key.hash(self.seed);
-            *found = slot_of_entry(self.index.first(*hash));
-        }
-        self.touch(block, &hashes, &mut found);
+        self.touch(block, &mut hashes, &mut found);
         for ((observation, hash), found) in block.iter().zip(hashes).zip(found) {
             self.go_on(observation.time_ns, counters, sink);
-            self.packet(observation, hash, found, counters, sink);
+            if !self.goes_on(found, observation) {
+                self.packet(observation, hash, found, counters, sink);
+            }
         }
     }
 
-    /// Reads the slots of a block before they are needed. The reads don't depend on one another, so
-    /// that the processor waits for the memory of many at a time.
-    fn touch(&self, block: &[Observation], hashes: &[u32; BLOCK], found: &mut [u32; BLOCK]) {
+    /// Reads the entries of the index and then the slots of a block before they are needed. The
+    /// reads don't depend on one another, so that the processor waits for the memory of many at a
+    /// time.
+    fn touch(&self, block: &[Observation], hashes: &mut [u32; BLOCK], found: &mut [u32; BLOCK]) {
         let mut touched = 0;
+        for (observation, hash) in block.iter().zip(hashes.iter_mut()) {
+            *hash = observation.key.hash(self.seed);
+            touched ^= self.index.first(*hash);
+        }
         for (hash, found) in hashes.iter().zip(found.iter_mut()).take(block.len()) {
             *found = self.index.find(*hash, |_| true).unwrap_or(NONE);
             if let Some(slot) = self.slots.get(*found as usize) {
@@ -116,6 +134,29 @@ impl Cache {
             }
         }
         black_box(touched);
+    }
+
+    /// Counts a packet that is like most: of a flow that is under way, is not ended by it and has
+    /// nothing else to be kept. False where it is not, and nothing was done.
+    #[inline]
+    fn goes_on(&mut self, guess: u32, observation: &Observation) -> bool {
+        if self.keeps_extra {
+            return false;
+        }
+        let Some(slot) = self.slots.get_mut(guess as usize) else {
+            return false;
+        };
+        let traffic = &mut slot.traffic;
+        // Of a packet from before the last one, the gap is greater than any time-out.
+        let gap = observation.time_ns.wrapping_sub(traffic.last_ns);
+        let age = observation.time_ns.wrapping_sub(traffic.first_ns);
+        let same = slot.key == observation.key && slot.state.is_open();
+        let in_time = gap <= self.limits.inactive_ns && age < self.limits.active_ns;
+        if !same || !in_time || observation.tcp_flags & (FIN | RST) != 0 {
+            return false;
+        }
+        count(traffic, observation);
+        true
     }
 
     /// Counts one packet, of which `guess` may be the slot.
@@ -488,10 +529,6 @@ fn both_ways(slot: &Slot, extra: &Extra, record: &mut FlowRecord) {
     } else if extra.reverse.packets > 0 {
         record.reverse = Some(extra.reverse);
     }
-}
-
-fn slot_of_entry(entry: u64) -> u32 {
-    index::slot_of(entry)
 }
 
 fn macs(bytes: &[u8; 12]) -> MacAddresses {

@@ -49,6 +49,12 @@ impl State {
         self.0 & bit != 0
     }
 
+    /// Whether it is under way and not about to end.
+    #[inline]
+    pub(crate) fn is_open(self) -> bool {
+        self.0 & (Self::USED | Self::CLOSING) == Self::USED
+    }
+
     pub(crate) fn set(&mut self, bit: u8) {
         self.0 |= bit;
     }
@@ -131,18 +137,34 @@ pub(crate) const NO_TRAFFIC: Traffic = Traffic {
 };
 
 /// Adds a packet to counters.
+///
+/// All is read before anything is written: a processor waits for long where it reads in one piece
+/// what it has just written in several.
 #[inline]
 pub(crate) fn count(traffic: &mut Traffic, observation: &Observation) {
     let length = u16::try_from(observation.bytes).unwrap_or(u16::MAX);
-    traffic.packets += 1;
-    traffic.bytes += u64::from(observation.bytes);
-    traffic.first_ns = traffic.first_ns.min(observation.time_ns);
-    traffic.last_ns = traffic.last_ns.max(observation.time_ns);
-    traffic.tcp_flags |= observation.tcp_flags;
-    traffic.min_ttl = traffic.min_ttl.min(observation.ttl);
-    traffic.max_ttl = traffic.max_ttl.max(observation.ttl);
-    traffic.min_length = traffic.min_length.min(length);
-    traffic.max_length = traffic.max_length.max(length);
+    let Traffic {
+        packets,
+        bytes,
+        first_ns,
+        last_ns,
+        tcp_flags,
+        min_ttl,
+        max_ttl,
+        min_length,
+        max_length,
+    } = *traffic;
+    *traffic = Traffic {
+        packets: packets + 1,
+        bytes: bytes + u64::from(observation.bytes),
+        first_ns: first_ns.min(observation.time_ns),
+        last_ns: last_ns.max(observation.time_ns),
+        tcp_flags: tcp_flags | observation.tcp_flags,
+        min_ttl: min_ttl.min(observation.ttl),
+        max_ttl: max_ttl.max(observation.ttl),
+        min_length: min_length.min(length),
+        max_length: max_length.max(length),
+    };
 }
 
 /// Adds counters to counters.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ringtap_capture::{Block, Interface, Packet, Timestamp};
 use ringtap_flow::{Counters, LinkLayer, Meter, Packet as MeteredPacket};
+use ringtap_sys::memory;
 
 use super::error::FlowError;
 use super::outlets::Outlets;
@@ -39,8 +40,13 @@ pub(crate) struct Probe {
 impl Probe {
     pub(crate) fn new(args: &FlowArgs) -> Result<Self, FlowError> {
         let report = &args.report;
+        let meter = Meter::new(&plan::meter_options(args))?;
+        for addresses in meter.addresses() {
+            // Where the kernel has no large pages, small ones do.
+            let _ = memory::prefer_large_pages(addresses);
+        }
         Ok(Self {
-            meter: Meter::new(&plan::meter_options(args))?,
+            meter,
             outlets: Outlets {
                 talkers: talkers(args),
                 outputs: Outputs::open(&args.records, setting(args))?,

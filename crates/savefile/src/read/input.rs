@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -143,6 +144,7 @@ impl Input {
         filter: Option<&Arc<dyn PacketFilter>>,
     ) -> Option<&mut Ahead> {
         if let ReadAhead::Possible(_) = self.ahead
+            && processors() > 1
             && let ReadAhead::Possible(file) = std::mem::replace(&mut self.ahead, ReadAhead::No)
             // Without a second thread it is read by one.
             && let Ok(ahead) = Ahead::start(file, self.consumed(), size, filter.cloned())
@@ -190,6 +192,12 @@ impl Read for Input {
             Decoder::Lz4(decoder) => decoder.read(buf),
         }
     }
+}
+
+/// Processors on which this thread may run, so far as that is known: on a single one, reading ahead
+/// only costs the changes from thread to thread.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Counts the bytes that are read of a file.
