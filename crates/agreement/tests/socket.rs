@@ -4,17 +4,21 @@
 use ringtap_agreement::packets::made as packets;
 use ringtap_filter::program::Ancillary;
 use ringtap_filter::program::opcode as op;
-use ringtap_filter::socket::{Direction, NotLowerable, SocketView, lower};
+use ringtap_filter::socket::{Direction, Header, NotLowerable, SocketView, lower};
 use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
 
 const RAW: SocketView = SocketView {
-    cooked: false,
+    header: Header::Own,
     vlan: true,
     direction: Direction::Both,
     snaplen: 262_144,
 };
+const COOKED_V1: SocketView = SocketView {
+    header: Header::CookedV1,
+    ..RAW
+};
 const COOKED: SocketView = SocketView {
-    cooked: true,
+    header: Header::CookedV2,
     ..RAW
 };
 
@@ -157,22 +161,52 @@ const COOKED_EXPRESSIONS: &[&str] = &[
     "not ip[-16] = 5",
 ];
 
+const COOKED_V1_EXPRESSIONS: &[&str] = &[
+    "",
+    "ip",
+    "tcp port 80",
+    "not tcp port 80",
+    "host 10.0.0.1 or ip6 host 2001:db8::1",
+    "arp",
+    "inbound",
+    "outbound and udp",
+    "ether[0] = 0",
+    "ether[0:2] = 4",
+    "ether[1] = 4",
+    "ether[1:2] = 0x0400",
+    "ether[0:4] = 0x00040001",
+    "ether[2:2] = 1",
+    "ether[14:2] = 0x0800",
+    "ether[14:2] = 0x8100",
+    "ether[14] = 8",
+    "ether[15:2] = 0x0045",
+    "ether[16] = 0x45",
+    "ether[18:2] = 0x0800",
+    "ether[16:4] = 0x00640800",
+    "ip[0] & 0xf = 5",
+    "ip[ip[0] & 0xf] = 6",
+    "len > 60",
+    "len = 76 or len = 80",
+    "ip[2:2] + 16 = len",
+    "not ip[-16] = 5",
+];
+
 #[test]
 fn cooked_with_and_without_stripped_tag() {
-    for optimize in [true, false] {
-        for expression in COOKED_EXPRESSIONS {
-            let program = compiled(expression, LinkType::LINUX_SLL2, optimize);
-            let lowered = lower(&program, &COOKED).expect(expression);
-            for (delivered, len) in whole(276) {
-                check_cooked(&program, &lowered, expression, &delivered, len, None);
-                check_cooked(
-                    &program,
-                    &lowered,
-                    expression,
-                    &delivered,
-                    len,
-                    Some(0x2064),
-                );
+    for (view, link_type, expressions) in [
+        (COOKED_V1, LinkType::LINUX_SLL, COOKED_V1_EXPRESSIONS),
+        (COOKED, LinkType::LINUX_SLL2, COOKED_EXPRESSIONS),
+    ] {
+        for optimize in [true, false] {
+            for expression in expressions {
+                let program = compiled(expression, link_type, optimize);
+                let lowered = lower(&program, &view).expect(expression);
+                for (delivered, len) in whole(link_type.0) {
+                    for tag in [None, Some(0x2064)] {
+                        let cooked = (view.header, &delivered[..]);
+                        check_cooked(&program, &lowered, expression, cooked, len, tag);
+                    }
+                }
             }
         }
     }
@@ -184,32 +218,42 @@ fn check_cooked(
     program: &Program,
     lowered: &Program,
     expression: &str,
-    cooked: &[u8],
+    (version, cooked): (Header, &[u8]),
     len: u32,
     tag: Option<u16>,
 ) {
     const TPID: u16 = 0x8100;
-    let (header, payload) = cooked.split_at(20);
-    let protocol = [header[0], header[1]];
+    // Where the protocol, the hardware type and the packet type are.
+    let (header_len, protocol_at, hatype_at, pkttype_at) = match version {
+        Header::CookedV1 => (16, 14, 2, 1),
+        _ => (20, 0, 8, 10),
+    };
+    let (header, payload) = cooked.split_at(header_len);
+    let protocol = [header[protocol_at], header[protocol_at + 1]];
     let (delivered, delivered_len) = match tag {
         None => (cooked.to_vec(), len),
         Some(tci) => {
-            let first = [&TPID.to_be_bytes(), &header[2..]].concat();
+            let mut first = header.to_vec();
+            first[protocol_at..protocol_at + 2].copy_from_slice(&TPID.to_be_bytes());
             let between = [tci.to_be_bytes(), protocol].concat();
             ([&first[..], &between, payload].concat(), len + 4)
         }
     };
     let ancillary = Ancillary {
         protocol: u16::from_be_bytes(protocol),
-        ifindex: u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
-        hatype: u16::from_be_bytes([header[8], header[9]]),
-        pkttype: header[10],
+        ifindex: match version {
+            Header::CookedV1 => 7,
+            _ => u32::from_be_bytes([header[4], header[5], header[6], header[7]]),
+        },
+        hatype: u16::from_be_bytes([header[hatype_at], header[hatype_at + 1]]),
+        pkttype: header[pkttype_at],
         vlan_tci: tag,
         vlan_tpid: if tag.is_some() { TPID } else { 0 },
         ..Ancillary::default()
     };
     let file = program.run(&delivered, delivered_len);
-    let live = lowered.run_with(payload, len - 20, &ancillary);
+    let seen_len = len - u32::try_from(header_len).expect("20 at most");
+    let live = lowered.run_with(payload, seen_len, &ancillary);
     assert_eq!(
         file > 0,
         live > 0,
@@ -283,6 +327,11 @@ fn what_cannot_be_lowered_says_why() {
     assert_eq!(
         lower(&address, &COOKED).err(),
         Some(NotLowerable::HeaderByte(12))
+    );
+    let length = compiled("ether[4:2] = 6", LinkType::LINUX_SLL, true);
+    assert_eq!(
+        lower(&length, &COOKED_V1).err(),
+        Some(NotLowerable::HeaderByte(4))
     );
     let mut insns: Vec<Insn> = (0..16).map(|slot| Insn::new(op::ST, slot)).collect();
     insns.push(Insn::new(op::LDX | op::LEN, 0));

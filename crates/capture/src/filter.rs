@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use ringtap_filter::program::opcode as op;
-use ringtap_filter::socket::{self, SocketView};
+use ringtap_filter::socket::{self, Header, SocketView};
 use ringtap_filter::{CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile};
 use ringtap_jit::{Native, PacketRef};
 use ringtap_savefile::{
@@ -178,11 +178,14 @@ pub(crate) fn lower(
     layer: LinkLayer,
     snaplen: u32,
 ) -> std::result::Result<Vec<Instruction>, UserSpaceReason> {
-    if matches!(layer, LinkLayer::Netlink | LinkLayer::CookedV1) {
-        return Err(UserSpaceReason::HeaderBuiltHere);
-    }
+    let header = match layer {
+        LinkLayer::Ethernet | LinkLayer::Native => Header::Own,
+        LinkLayer::CookedV1 => Header::CookedV1,
+        LinkLayer::CookedV2 => Header::CookedV2,
+        LinkLayer::Netlink => return Err(UserSpaceReason::HeaderBuiltHere),
+    };
     let view = SocketView {
-        cooked: layer.is_cooked(),
+        header,
         vlan: layer != LinkLayer::Native,
         // The capture has rules of its own for that.
         direction: socket::Direction::Both,

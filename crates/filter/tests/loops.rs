@@ -73,7 +73,7 @@ fn the_kernel_is_not_given_a_loop() {
     assert!(!program.fits_kernel());
     assert!(Program::new(program.insns().to_vec()).is_err());
     let view = SocketView {
-        cooked: false,
+        header: socket::Header::Own,
         vlan: true,
         direction: Direction::Both,
         snaplen: 65_535,

@@ -2,7 +2,7 @@
 //! it: an outer VLAN tag is taken out of the bytes and stands in the metadata.
 
 use ringtap_filter::program::Ancillary;
-use ringtap_filter::socket::{Direction, SocketView, lower};
+use ringtap_filter::socket::{Direction, Header, SocketView, lower};
 use ringtap_filter::{Program, socket::NotLowerable};
 
 use super::{Checked, asks_for_metadata};
@@ -10,7 +10,7 @@ use crate::packets::{Packet, is_whole};
 
 /// What a capture on an Ethernet device without a snapshot length of its own asks for.
 pub(super) const VIEW: SocketView = SocketView {
-    cooked: false,
+    header: Header::Own,
     vlan: true,
     direction: Direction::Both,
     snaplen: u32::MAX,

@@ -129,14 +129,24 @@ pub(crate) fn any_filters_as_a_file_would() {
         .collect();
     frames.push(frame(1, 60));
     frames.push(frame(2, 900));
-    let captured = |filter: Option<&str>| {
-        let mut source = open_in(&pair.right.namespace, "any", &prompt(), filter);
+    let captured = |link_type, filter: Option<&str>| {
+        let mut source = open_in(&pair.right.namespace, "any", &prompt(), None);
+        // The tap at all interfaces has one header only.
+        if source.interfaces()[0].link_type != link_type {
+            source.set_link_type(link_type).expect("another header");
+        }
+        let filter = filter.map(Filter::new);
+        source.set_filter(filter.as_ref()).expect("a filter");
         frames.iter().for_each(|frame| left.send(frame).unwrap());
         let place = source.describe().filter;
         (drain(&mut *source), place)
     };
-    let (all, _) = captured(None);
-    assert_eq!(all.len(), 12);
+    let link_types = [LinkType::LINUX_SLL2, LinkType::LINUX_SLL];
+    let link_types = if on_tap() {
+        &link_types[..1]
+    } else {
+        &link_types
+    };
     let filters = [
         "udp port 53",
         "udp",
@@ -147,20 +157,22 @@ pub(crate) fn any_filters_as_a_file_would() {
         "host 10.99.0.1",
         "less 66",
     ];
-    for filter in filters {
-        let program = Filter::new(filter)
-            .compile(LinkType::LINUX_SLL2, 262_144)
-            .unwrap();
-        let expected: Vec<_> = all
-            .iter()
-            .filter(|seen| program.run(&seen.data, seen.len) > 0)
-            .collect();
-        let (seen, place) = captured(Some(filter));
-        // At the tap, the header that it tests is not there yet.
-        let in_kernel = matches!(place, FilterPlace::Kernel { .. });
-        assert_eq!(in_kernel, !on_tap(), "{filter:?}: {place}");
-        let seen: Vec<_> = seen.iter().map(|seen| &seen.data).collect();
-        let expected: Vec<_> = expected.iter().map(|seen| &seen.data).collect();
-        assert_eq!(seen, expected, "{filter:?}");
+    for link_type in link_types.iter().copied() {
+        let (all, _) = captured(link_type, None);
+        assert_eq!(all.len(), 12);
+        for filter in filters {
+            let program = Filter::new(filter).compile(link_type, 262_144).unwrap();
+            let expected: Vec<_> = all
+                .iter()
+                .filter(|seen| program.run(&seen.data, seen.len) > 0)
+                .collect();
+            let (seen, place) = captured(link_type, Some(filter));
+            // At the tap, the header that it tests is not there yet.
+            let in_kernel = matches!(place, FilterPlace::Kernel { .. });
+            assert_eq!(in_kernel, !on_tap(), "{filter:?}: {place}");
+            let seen: Vec<_> = seen.iter().map(|seen| &seen.data).collect();
+            let expected: Vec<_> = expected.iter().map(|seen| &seen.data).collect();
+            assert_eq!(seen, expected, "{link_type} {filter:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Where each byte of a delivered packet is while the packet is in the kernel.
 
+use super::Header;
 use crate::program::opcode as op;
 
 /// The place of one byte.
@@ -25,38 +26,37 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Nothing is elsewhere.
-    pub(super) fn whole() -> Self {
-        Self {
-            head: Vec::new(),
-            shift: 0,
+    /// A packet that had no tag.
+    pub(super) fn plain(header: Header) -> Self {
+        match header {
+            Header::Own => Self::headed(Vec::new()),
+            Header::CookedV1 => Self::headed(cooked_v1(op::SKF_AD_PROTOCOL)),
+            Header::CookedV2 => Self::headed(cooked_v2(op::SKF_AD_PROTOCOL)),
         }
     }
 
-    /// An Ethernet frame without its tag: type and tag are put in at byte 12.
-    pub(super) fn tagged() -> Self {
-        let mut head: Vec<Byte> = (0..12).map(Byte::Packet).collect();
-        head.extend(metadata(op::SKF_AD_VLAN_TPID, 2));
-        head.extend(metadata(op::SKF_AD_VLAN_TAG, 2));
-        Self { head, shift: 4 }
-    }
-
-    /// A cooked header, version 2 (LINKTYPE_LINUX_SLL2): protocol, reserved, interface, hardware
-    /// type, packet type, length of the address, address.
-    pub(super) fn cooked() -> Self {
-        Self {
-            head: cooked_header(op::SKF_AD_PROTOCOL),
-            shift: 20,
-        }
-    }
-
-    /// A cooked header and the tag: the header's protocol is the tag's, and tag and protocol
-    /// come before the payload.
-    pub(super) fn cooked_tagged() -> Self {
-        let mut head = cooked_header(op::SKF_AD_VLAN_TPID);
+    /// A packet whose tag the kernel took out. It is put in at byte 12 of an Ethernet frame. A cooked
+    /// header's protocol is the tag's, and tag and protocol come before the payload.
+    pub(super) fn tagged(header: Header) -> Self {
+        let mut head = match header {
+            Header::Own => {
+                let mut head: Vec<Byte> = (0..12).map(Byte::Packet).collect();
+                head.extend(metadata(op::SKF_AD_VLAN_TPID, 2));
+                head.extend(metadata(op::SKF_AD_VLAN_TAG, 2));
+                return Self { head, shift: 4 };
+            }
+            Header::CookedV1 => cooked_v1(op::SKF_AD_VLAN_TPID),
+            Header::CookedV2 => cooked_v2(op::SKF_AD_VLAN_TPID),
+        };
         head.extend(metadata(op::SKF_AD_VLAN_TAG, 2));
         head.extend(metadata(op::SKF_AD_PROTOCOL, 2));
-        Self { head, shift: 24 }
+        Self::headed(head)
+    }
+
+    /// A packet that is whole behind what is put before it.
+    fn headed(head: Vec<Byte>) -> Self {
+        let shift = u32::try_from(head.len()).unwrap_or(u32::MAX);
+        Self { head, shift }
     }
 
     /// How many bytes come before what only moved.
@@ -90,7 +90,19 @@ fn metadata(number: u32, bytes: u32) -> impl Iterator<Item = Byte> {
         .map(move |at| Byte::Metadata(number, 8 * at))
 }
 
-fn cooked_header(protocol: u32) -> Vec<Byte> {
+/// LINKTYPE_LINUX_SLL: packet type, hardware type, length of the address, address, protocol.
+fn cooked_v1(protocol: u32) -> Vec<Byte> {
+    let mut head = vec![Byte::Zero];
+    head.extend(metadata(op::SKF_AD_PKTTYPE, 1));
+    head.extend(metadata(op::SKF_AD_HATYPE, 2));
+    head.extend([Byte::Unreachable; 10]);
+    head.extend(metadata(protocol, 2));
+    head
+}
+
+/// LINKTYPE_LINUX_SLL2: protocol, reserved, interface, hardware type, packet type, length of the
+/// address, address.
+fn cooked_v2(protocol: u32) -> Vec<Byte> {
     let mut head: Vec<Byte> = metadata(protocol, 2).collect();
     head.extend([Byte::Zero; 2]);
     head.extend(metadata(op::SKF_AD_IFINDEX, 4));

@@ -26,9 +26,8 @@ use crate::program::{Insn, Program};
 /// What the socket's filter sees, compared with what is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketView {
-    /// The socket is `SOCK_DGRAM` and delivers packets under a Linux cooked header, version 2, for
-    /// which the program was compiled; else it is `SOCK_RAW` on an Ethernet device.
-    pub cooked: bool,
+    /// What delivered packets begin with.
+    pub header: Header,
     /// Whether frames can have had a VLAN tag that the kernel took out. Without, the program is for
     /// a device whose link layer has none, such as loopback's raw IP.
     pub vlan: bool,
@@ -36,6 +35,17 @@ pub struct SocketView {
     pub direction: Direction,
     /// The most bytes that are wanted of a packet as it is delivered.
     pub snaplen: u32,
+}
+
+/// What delivered packets begin with: what the program was compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// The interface's own header, as it is in the kernel: the socket is `SOCK_RAW`.
+    Own,
+    /// A Linux cooked header, version 1 (LINKTYPE_LINUX_SLL): the socket is `SOCK_DGRAM`.
+    CookedV1,
+    /// A Linux cooked header, version 2 (LINKTYPE_LINUX_SLL2): the socket is `SOCK_DGRAM`.
+    CookedV2,
 }
 
 /// The direction of packets.
@@ -53,7 +63,7 @@ pub enum Direction {
 /// Why a program cannot run in the kernel as it would in a file. The caller filters for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotLowerable {
-    /// A byte of the cooked header that the kernel's metadata does not hold (the address).
+    /// A byte of the cooked header that the kernel's metadata does not hold (the address, its length).
     #[error("byte {0} of the cooked header cannot be loaded in the kernel")]
     HeaderByte(u32),
     /// The rewriting needs scratch memory, and the program uses all of it.
@@ -83,16 +93,8 @@ pub fn lower(program: &Program, view: &SocketView) -> Result<Program, NotLowerab
     if program.has_loop() {
         return Err(NotLowerable::Loop);
     }
-    let plain = if view.cooked {
-        Layout::cooked()
-    } else {
-        Layout::whole()
-    };
-    let tagged = match (view.vlan, view.cooked) {
-        (false, _) => None,
-        (true, true) => Some(Layout::cooked_tagged()),
-        (true, false) => Some(Layout::tagged()),
-    };
+    let plain = Layout::plain(view.header);
+    let tagged = view.vlan.then(|| Layout::tagged(view.header));
     let mut asm = Assembler::default();
     direction(&mut asm, view.direction);
     let scratch = Scratch::unused_by(program);
