@@ -101,6 +101,14 @@ pub enum Error {
     /// A file cannot be read, or is damaged.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// No index could be made of a file.
+    #[error("{name}: no index can be made: {source}")]
+    Index {
+        /// The file.
+        name: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The interface's properties cannot be found out.
     #[error("{device}: {source}")]
     Interface {

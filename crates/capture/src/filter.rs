@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use ringtap_filter::program::opcode as op;
+use ringtap_filter::search::{self, KeyReader, Need};
 use ringtap_filter::socket::{self, Header, SocketView};
 use ringtap_filter::{CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile};
 use ringtap_jit::{Native, PacketRef};
@@ -135,9 +136,18 @@ impl Filter {
     ) -> Result<Program> {
         self.compile_for(link_type, |options| {
             options.snaplen = snaplen;
-            options.from_file = true;
-            options.swapped = byte_order != ByteOrder::NATIVE;
+            as_in_file(options, byte_order);
         })
+    }
+
+    /// What a packet must have that the filter accepts. Where the expression is none, compiling it
+    /// will tell.
+    pub(crate) fn need(&self) -> Need {
+        if self.program.is_some() {
+            return Need::Nothing;
+        }
+        let need = search::need(&self.expression, self.extensions, &*self.resolver);
+        need.unwrap_or(Need::Nothing)
     }
 
     fn compile_for(
@@ -170,6 +180,18 @@ impl fmt::Debug for Filter {
             .field("extensions", &self.extensions)
             .finish_non_exhaustive()
     }
+}
+
+/// What reads the keys of a file's packets, as filters for them look at them.
+pub(crate) fn key_reader(link_type: LinkType, byte_order: ByteOrder) -> Option<KeyReader> {
+    let mut options = CompileOptions::new(ringtap_filter::LinkType(link_type.to_dlt()));
+    as_in_file(&mut options, byte_order);
+    KeyReader::new(&options)
+}
+
+fn as_in_file(options: &mut CompileOptions, byte_order: ByteOrder) {
+    options.from_file = true;
+    options.swapped = byte_order != ByteOrder::NATIVE;
 }
 
 /// The program for a packet socket, which sees packets otherwise than they are handed out.

@@ -41,6 +41,7 @@ mod engines;
 mod error;
 mod filter;
 pub mod hook;
+pub mod index;
 mod lookup;
 mod options;
 pub mod send;

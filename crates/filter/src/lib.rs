@@ -4,7 +4,8 @@
 //! the packet (`lower`, with `link` for what depends on the link type and [`resolve`] for names),
 //! conditions → decision graph (`ir`), graph → instructions (`emit`), instructions →
 //! [`Program`], which is valid or does not exist. Programs run in the interpreter, are printed by
-//! [`disasm`], and are made fit for a socket by [`socket`].
+//! [`disasm`], and are made fit for a socket by [`socket`]. What an expression asks of addresses and
+//! ports, for indices of captures, is told by [`search`].
 //!
 //! No input or output, no global state, no recursion deeper than [`limits::NESTING`].
 //!
@@ -31,6 +32,7 @@ mod link;
 mod lower;
 pub mod program;
 pub mod resolve;
+pub mod search;
 pub mod socket;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::flow::{Collector, Listen};
-use crate::values::{self, CpuList, FifoPriority, Sample, Size};
+use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 
 mod injection;
 
@@ -84,8 +84,8 @@ pub(crate) struct DumpArgs {
         conflicts_with = "read"
     )]
     pub(crate) interface: Option<String>,
-    /// File to read (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard input;
-    /// may be given several times
+    /// File to read (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard input; may be given
+    /// several times, or as a list, -r FILE FILE..., which is read in the order of time
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     pub(crate) read: Vec<PathBuf>,
     /// File to write the packets to; - is standard output
@@ -125,7 +125,7 @@ pub(crate) struct DumpArgs {
     pub(crate) extended: bool,
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: CaptureArgs,
-    #[command(flatten, next_help_heading = "Reading files")]
+    #[command(flatten, next_help_heading = "Searching files")]
     pub(crate) range: RangeArgs,
     #[command(flatten, next_help_heading = "Printing")]
     pub(crate) print: PrintArgs,
@@ -190,13 +190,20 @@ pub(crate) struct CaptureArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RangeArgs {
-    /// Only packets captured at or after T (2026-01-31T12:00:00Z, local time without Z, or seconds
-    /// since the epoch)
+    /// Only packets captured at or after T (2026-01-31T12:00:00Z, local time without Z, 12:00:00 of
+    /// the day of the first packet, or seconds since the epoch)
     #[arg(long, value_name = "T", value_parser = values::time)]
-    pub(crate) from: Option<ringtap_capture::Timestamp>,
+    pub(crate) from: Option<When>,
     /// Only packets captured before T
     #[arg(long, value_name = "T", value_parser = values::time)]
-    pub(crate) to: Option<ringtap_capture::Timestamp>,
+    pub(crate) to: Option<When>,
+    /// Make an index of the file written, or without -w of the files read: searches pass over what
+    /// they don't need
+    #[arg(long)]
+    pub(crate) index: bool,
+    /// Search without the files' indices
+    #[arg(long)]
+    pub(crate) no_index: bool,
 }
 
 #[derive(Debug, Args)]

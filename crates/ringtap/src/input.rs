@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use ringtap_capture::index::{self, IndexUse, Search};
 use ringtap_capture::{Error, FileSource, Filter, ReadOptions, Waker, open_file, open_stream};
 use ringtap_sys::poll::{self, Interest};
 
@@ -43,6 +44,16 @@ pub(crate) fn open(
         &options,
         filter,
     )?)
+}
+
+/// Opens a capture file to search it, by its index where there is one.
+pub(crate) fn open_indexed(
+    path: &Path,
+    filter: Option<&Filter>,
+    search: &Search,
+) -> Result<(FileSource, IndexUse), InputError> {
+    let options = ReadOptions::default();
+    Ok(index::open_indexed(path, &options, filter, search)?)
 }
 
 /// Standard input that ends when a signal asks for it, though its writer is silent.

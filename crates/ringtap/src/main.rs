@@ -31,7 +31,7 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        cli::Command::Dump(args) => dump::run(&args),
+        cli::Command::Dump(args) => dump::run(*args),
         cli::Command::Stat(args) => stat::run(&args),
         cli::Command::Flow(args) => flow::run(&args),
         cli::Command::Generate(args) => generate::run(&args),

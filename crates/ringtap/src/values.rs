@@ -28,6 +28,24 @@ pub(crate) struct Sample {
     pub(crate) regular: bool,
 }
 
+/// A time of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    At(Timestamp),
+    /// Of a day that is known later, by the clock on the wall.
+    OfDay(jiff::civil::Time),
+}
+
+impl When {
+    /// The point in time, of that day where none was given.
+    pub(crate) fn on(self, date: jiff::civil::Date) -> Result<Timestamp, ValueError> {
+        match self {
+            Self::At(time) => Ok(time),
+            Self::OfDay(time) => instant(local(date.to_datetime(time)).ok()),
+        }
+    }
+}
+
 /// Why a value of the command line was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ValueError {
@@ -48,8 +66,8 @@ pub(crate) enum ValueError {
     #[error("expected fifo:N with N from 1 to 99")]
     Priority,
     #[error(
-        "expected a time such as 2026-01-31T12:00:00Z, 2026-01-31T12:00:00 (local time) or \
-         1769860800.5 (seconds since the epoch)"
+        "expected a time such as 2026-01-31T12:00:00Z, 2026-01-31T12:00:00 (local time), 12:00:00 \
+         (of the day of the first packet) or 1769860800.5 (seconds since the epoch)"
     )]
     Time,
 }
@@ -168,22 +186,27 @@ pub(crate) fn interval(text: &str) -> Result<Duration, ValueError> {
         .ok_or(ValueError::Interval)
 }
 
-/// A point in time: RFC 3339, a local date and time, or decimal seconds since the epoch.
-pub(crate) fn time(text: &str) -> Result<Timestamp, ValueError> {
+/// A point in time: RFC 3339, a local date and time, a time of day, or decimal seconds since the
+/// epoch.
+pub(crate) fn time(text: &str) -> Result<When, ValueError> {
     if let Some(time) = epoch_seconds(text) {
-        return Ok(time);
+        return Ok(When::At(time));
     }
-    let instant = text
-        .parse::<jiff::Timestamp>()
-        .or_else(|_| local_time(text))
-        .map_err(|_| ValueError::Time)?;
-    let nanos = i64::try_from(instant.as_nanosecond()).map_err(|_| ValueError::Time)?;
-    Ok(Timestamp::from_nanos(nanos))
+    // A date has a hyphen, and a time without one would be taken for a date's.
+    if !text.contains('-') && text.contains(':') && !text.contains(['T', 't', 'Z', 'z', '+']) {
+        return text.parse().map(When::OfDay).map_err(|_| ValueError::Time);
+    }
+    let found = text.parse::<jiff::Timestamp>();
+    instant(found.or_else(|_| local(text.parse()?)).ok()).map(When::At)
 }
 
-fn local_time(text: &str) -> Result<jiff::Timestamp, jiff::Error> {
-    let civil: jiff::civil::DateTime = text.parse()?;
-    Ok(civil.to_zoned(jiff::tz::TimeZone::system())?.timestamp())
+fn local(time: jiff::civil::DateTime) -> Result<jiff::Timestamp, jiff::Error> {
+    Ok(time.to_zoned(jiff::tz::TimeZone::system())?.timestamp())
+}
+
+fn instant(found: Option<jiff::Timestamp>) -> Result<Timestamp, ValueError> {
+    let nanos = found.and_then(|time| i64::try_from(time.as_nanosecond()).ok());
+    nanos.map(Timestamp::from_nanos).ok_or(ValueError::Time)
 }
 
 fn epoch_seconds(text: &str) -> Option<Timestamp> {
@@ -239,21 +262,27 @@ mod tests {
     }
 
     #[test]
-    fn times_in_three_forms() {
-        assert_eq!(
-            time("1769860800.5"),
-            Ok(Timestamp::new(1_769_860_800, 500_000_000))
-        );
-        assert_eq!(
-            time("2026-01-31T12:00:00Z"),
-            Ok(Timestamp::new(1_769_860_800, 0))
-        );
+    fn times_in_four_forms() {
+        let at = |secs, nanos| Ok(When::At(Timestamp::new(secs, nanos)));
+        assert_eq!(time("1769860800.5"), at(1_769_860_800, 500_000_000));
+        assert_eq!(time("2026-01-31T12:00:00Z"), at(1_769_860_800, 0));
         assert_eq!(
             time("2026-01-31T13:00:00.25+01:00"),
-            Ok(Timestamp::new(1_769_860_800, 250_000_000))
+            at(1_769_860_800, 250_000_000)
         );
-        assert!(time("2026-01-31T12:00:00").is_ok());
-        for bad in ["", "yesterday", "1.0000000001", "12:00", "-5"] {
+        assert!(matches!(time("2026-01-31T12:00:00"), Ok(When::At(_))));
+        assert!(matches!(time("2026-01-31 12:00:00"), Ok(When::At(_))));
+        let noon = jiff::civil::time(12, 0, 0, 500_000_000);
+        assert_eq!(time("12:00:00.5"), Ok(When::OfDay(noon)));
+        let date = jiff::civil::date(2026, 1, 31);
+        assert_eq!(When::OfDay(noon).on(date), {
+            let local = date
+                .to_datetime(noon)
+                .to_zoned(jiff::tz::TimeZone::system());
+            let local = local.unwrap().timestamp().as_nanosecond();
+            Ok(Timestamp::from_nanos(i64::try_from(local).unwrap()))
+        });
+        for bad in ["", "yesterday", "1.0000000001", "25:00:00", "12:00Z", "-5"] {
             assert_eq!(time(bad), Err(ValueError::Time), "{bad}");
         }
     }

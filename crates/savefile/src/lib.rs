@@ -11,6 +11,7 @@
 
 mod byte_order;
 mod filtered;
+pub mod index;
 mod interface;
 mod limits;
 mod linktype;

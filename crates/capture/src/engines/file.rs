@@ -78,7 +78,7 @@ pub fn open_stream(
 }
 
 impl FileSource {
-    fn new(reader: Reader, name: String, filter: Option<&Filter>) -> Result<Self> {
+    pub(crate) fn new(reader: Reader, name: String, filter: Option<&Filter>) -> Result<Self> {
         let mut source = Self {
             reader,
             name,

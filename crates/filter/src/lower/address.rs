@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::{End, Lowered, Lowering, kind_name, lookup_failed, unknown};
+use super::{Compared, End, Lowered, Lowering, kind_name, lookup_failed, unknown};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Size};
 use crate::language::Proto;
@@ -90,6 +90,7 @@ impl Lowering<'_> {
                 ));
             }
         };
+        self.note(Compared::Ip4 { address, mask });
         let mut any = Vec::new();
         for &(ether, src, dst) in protos {
             any.push(self.in_direction(q.direction, |this, end| {
@@ -129,6 +130,11 @@ impl Lowering<'_> {
             None | Some(Proto::Ip6) => {}
             Some(proto) => return Err(bad(proto, to)),
         }
+        let compared = Compared::Ip6 {
+            address: address.to_bits(),
+            mask,
+        };
+        self.note(compared);
         self.in_direction(q.direction, |this, end| {
             let offset = this.place.network + if end == End::Src { 8 } else { 24 };
             let mut test = this.network(ethertype::IP6)?;

@@ -11,6 +11,7 @@ mod extension;
 mod frame;
 mod hardware;
 mod llc;
+mod looked_at;
 mod osi;
 mod port;
 mod protocol;
@@ -27,6 +28,8 @@ use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Quali
 use crate::language::limits;
 use crate::link::{LinkLayer, Place, ethertype};
 use crate::resolve::{NameKind, ResolveError, Resolver};
+
+pub(crate) use looked_at::{Compared, LookedAt, Mark, Shift, compared, looked_at};
 
 type Lowered<T> = Result<T, ErrorKind>;
 
@@ -56,20 +59,8 @@ pub(crate) fn lower(
     resolver: &dyn Resolver,
     values: &mut Values,
 ) -> Result<Whole, CompileError> {
-    let place = link.place(values);
-    let mut lowering = Lowering {
-        options,
-        link,
-        resolver,
-        outer: link,
-        values,
-        place,
-        labels: 0,
-        inner_packet: None,
-        alternations: 0,
-        transport: None,
-        inner: None,
-    };
+    let mut lowering = Lowering::new(options, link, resolver, values);
+    let place = lowering.place;
     let condition = lowering.expr(expr)?;
     let offsets = [place.header, place.type_field, place.payload, place.network];
     let is_used = |offset: &Offset| offset.base.is_some_and(|base| values.is_used(base));
@@ -126,6 +117,39 @@ struct Lowering<'a> {
     transport: Option<extension::Transport>,
     /// The part of the current primitive that an error is about, if not the whole.
     inner: Option<Range<usize>>,
+    /// What addresses and ports were compared with, where someone wants to know.
+    compared: Option<Vec<Compared>>,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(
+        options: &'a CompileOptions,
+        link: &'a dyn LinkLayer,
+        resolver: &'a dyn Resolver,
+        values: &'a mut Values,
+    ) -> Self {
+        let place = link.place(values);
+        Self {
+            options,
+            link,
+            outer: link,
+            resolver,
+            values,
+            place,
+            labels: 0,
+            inner_packet: None,
+            alternations: 0,
+            transport: None,
+            inner: None,
+            compared: None,
+        }
+    }
+
+    fn note(&mut self, compared: Compared) {
+        if let Some(list) = &mut self.compared {
+            list.push(compared);
+        }
+    }
 }
 
 impl Lowering<'_> {

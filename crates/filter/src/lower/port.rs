@@ -2,7 +2,7 @@
 
 use super::extension::member;
 use super::protocol::ipproto;
-use super::{End, Lowered, Lowering, lookup_failed, unknown};
+use super::{Compared, End, Lowered, Lowering, lookup_failed, unknown};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Relation, Size, Test, ValueId};
 use crate::language::Proto;
@@ -17,6 +17,16 @@ pub(super) enum Ports<'a> {
     /// Both included.
     Range(u32, u32),
     In(&'a [Numbers]),
+}
+
+impl Ports<'_> {
+    fn ranges(self) -> Vec<Numbers> {
+        match self {
+            Self::One(port) => vec![Numbers::new(port, port)],
+            Self::Range(first, last) => vec![Numbers::new(first, last)],
+            Self::In(ranges) => ranges.to_vec(),
+        }
+    }
 }
 
 /// The transports a port is looked for in: one, or all three that have ports.
@@ -138,6 +148,9 @@ impl Lowering<'_> {
     ) -> Lowered<Condition> {
         if self.transport.is_some() {
             return self.ports_in_deep(q, only, ports);
+        }
+        for range in ports.ranges() {
+            self.note(Compared::Ports(range));
         }
         let v6 = self.ports_over_ip6(q, only, ports)?;
         Ok(v6.or(self.ports_over_ip4(q, only, ports)?))

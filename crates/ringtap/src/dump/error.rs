@@ -56,6 +56,14 @@ pub(crate) enum UsageError {
     ThreadsPrint,
     #[error("--to is not after --from: there is nothing between")]
     EmptyRange,
+    #[error("there is no such time on that day")]
+    NoSuchTime,
+    #[error("a time of day has no date with standard input: give --from and --to with the date")]
+    DateOfStream,
+    #[error("--index is for files: write one with -w FILE, or read one with -r FILE")]
+    IndexOfNoFile,
+    #[error("--index without -w makes an index of whole files; nothing can be chosen from them")]
+    IndexOfAll,
     #[error("-t may be given up to five times")]
     TimeFlags,
     #[error(

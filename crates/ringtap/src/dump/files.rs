@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use ringtap_capture::index::Search;
 use ringtap_capture::{FileSource, Filter, Item, Next, Source, Stats, Waker};
 use ringtap_savefile::Format;
 
@@ -11,7 +12,7 @@ use super::plan::Plan;
 use super::progress::Progress;
 use super::sink::Sink;
 use super::summary::Summary;
-use super::{explain, is_same_file, open_outputs, report, setup};
+use super::{explain, index, is_same_file, open_outputs, report, setup};
 use crate::cli::DumpArgs;
 use crate::input::{self, Interruption};
 use crate::signals::Requests;
@@ -30,8 +31,19 @@ pub(crate) fn run(
     }
     let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
     let requests = Requests::default();
+    let search = Search {
+        from: plan.selection.from,
+        to: plan.selection.to,
+    };
+    let mut passed_over = 0;
     let mut sources = Vec::new();
     for path in paths {
+        if path.as_os_str() != "-" && !args.range.no_index {
+            let (source, used) = input::open_indexed(path, filter, &search)?;
+            passed_over += index::tell(&used);
+            sources.push(source);
+            continue;
+        }
         let interruption = Interruption::new(&interrupt, &requests);
         sources.push(input::open(path, filter, interruption)?);
     }
@@ -47,7 +59,7 @@ pub(crate) fn run(
     let mut progress = Progress::new(&inputs, plan.output.file.is_some() && !plan.output.print);
 
     let started = Instant::now();
-    let mut packets = 0;
+    let mut packets = passed_over;
     let mut whole = true;
     let mut result = Ok(());
     for source in &mut sources {
@@ -75,11 +87,32 @@ pub(crate) fn run(
             ..Stats::default()
         },
     };
-    let finished = sink.file.map(super::file::CaptureFile::finish).transpose();
+    let finished = sink
+        .file
+        .take()
+        .map(super::file::CaptureFile::finish)
+        .transpose();
     summary.correct(&result, &finished);
     report(&summary, args.report.json_stats);
     result?;
-    finished.map(drop)
+    finished?;
+    sink.make_index()
+}
+
+/// The arguments with the files of a list behind `-r`, which look like words of the filter: those at
+/// the front that name files, with a dot or a slash as no word of the language has at the front. A
+/// list is often what a shell has made of a pattern, so it is read in the order of time.
+pub(crate) fn with_list(mut args: DumpArgs) -> DumpArgs {
+    let names_file = |word: &&String| word.contains(['.', '/']) && Path::new(word).is_file();
+    let count = args.filter.iter().take_while(names_file).count();
+    if args.read.is_empty() || count == 0 {
+        return args;
+    }
+    args.read
+        .extend(args.filter.drain(..count).map(PathBuf::from));
+    args.read
+        .sort_by_cached_key(|path| super::range::first_time(path));
+    args
 }
 
 fn pump(

@@ -87,7 +87,8 @@ pub(crate) fn run(
     };
     summary.correct(&result, &finished);
     report(&summary, args.report.json_stats);
-    result.and(finished.map(drop))
+    result.and(finished.map(drop))?;
+    sink.make_index()
 }
 
 fn open_sources(

@@ -3,11 +3,13 @@
 mod error;
 mod file;
 mod files;
+mod index;
 mod live;
 mod plan;
 mod printed;
 mod program;
 mod progress;
+mod range;
 mod select;
 mod sink;
 mod summary;
@@ -26,6 +28,7 @@ use crate::expression;
 use crate::notice::{notice, raw};
 use error::DumpError;
 use file::{CaptureFile, Settings};
+use index::Index;
 use plan::{Input, Plan};
 use printed::Printed;
 use select::Selector;
@@ -33,8 +36,8 @@ use sink::Sink;
 use summary::Summary;
 
 /// Runs the command.
-pub(crate) fn run(args: &DumpArgs) -> ExitCode {
-    match try_run(args) {
+pub(crate) fn run(args: DumpArgs) -> ExitCode {
+    match try_run(&files::with_list(args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             notice(&error);
@@ -44,11 +47,12 @@ pub(crate) fn run(args: &DumpArgs) -> ExitCode {
 }
 
 fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
-    let plan = Plan::new(args, io::stdout().is_terminal()).map_err(DumpError::Usage)?;
+    let mut plan = Plan::new(args, io::stdout().is_terminal()).map_err(DumpError::Usage)?;
     let filter = filter(args)?;
     if args.dump_program > 0 {
         return program::print(args, filter.as_ref());
     }
+    plan.settle_range(&args.range)?;
     match &plan.input {
         Input::Live {
             device,
@@ -61,6 +65,9 @@ fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
                 threads: *threads,
             };
             live::run(args, &plan, &request, filter.as_ref())
+        }
+        Input::Files(paths) if args.range.index && args.write.is_none() => {
+            index::of_files(args, paths)
         }
         Input::Files(paths) => files::run(args, &plan, paths, filter.as_ref()),
     }
@@ -94,6 +101,10 @@ fn open_outputs(
         Some((path, format)) => Some(CaptureFile::create(path, settings(plan, *format, live))?),
         None => None,
     };
+    let index = match &plan.output.file {
+        Some((path, _)) if args.range.index => Some(Index::prepare(path)?),
+        _ => None,
+    };
     if user.is_none() {
         relinquish(None, keep)?;
     }
@@ -102,7 +113,9 @@ fn open_outputs(
         .print
         .then(|| Printed::new(&args.print, &args.capture))
         .transpose()?;
-    Ok(Sink::new(Selector::new(&plan.selection), file, printed))
+    let mut sink = Sink::new(Selector::new(&plan.selection), file, printed);
+    sink.index = index;
+    Ok(sink)
 }
 
 fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings {

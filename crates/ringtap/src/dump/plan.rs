@@ -59,13 +59,11 @@ impl Plan {
         if args.print.time > 5 {
             return Err(UsageError::TimeFlags);
         }
-        if let (Some(from), Some(to)) = (args.range.from, args.range.to)
-            && to <= from
-        {
-            return Err(UsageError::EmptyRange);
-        }
-        let output = output(args);
         let live = args.read.is_empty();
+        let output = output(args);
+        if args.range.index && (live || args.write.is_some()) {
+            refuse_index(args)?;
+        }
         if !live {
             refuse_live_options(args)?;
         }
@@ -80,8 +78,9 @@ impl Plan {
             Input::Files(args.read.clone())
         };
         let selection = Selection {
-            from: args.range.from,
-            to: args.range.to,
+            // Settled later, when files can be looked at.
+            from: None,
+            to: None,
             // A live engine samples in the kernel.
             sample: args
                 .capture
@@ -99,6 +98,13 @@ impl Plan {
             nano: args.capture.nano,
             snaplen,
         })
+    }
+}
+
+fn refuse_index(args: &DumpArgs) -> Result<(), UsageError> {
+    match &args.write {
+        Some(path) if path.as_os_str() != "-" => Ok(()),
+        _ => Err(UsageError::IndexOfNoFile),
     }
 }
 

@@ -4,6 +4,7 @@ use ringtap_capture::{Block, Interface, Item, Packet, Timestamp};
 
 use super::error::DumpError;
 use super::file::CaptureFile;
+use super::index::Index;
 use super::printed::Printed;
 use super::select::{Selector, Verdict};
 
@@ -12,6 +13,8 @@ pub(crate) struct Sink {
     pub(crate) selector: Selector,
     pub(crate) file: Option<CaptureFile>,
     pub(crate) printed: Option<Printed>,
+    /// The index that is to be made of the file.
+    pub(crate) index: Option<Index>,
     /// The interfaces of the present source.
     interfaces: Vec<Interface>,
 }
@@ -26,6 +29,7 @@ impl Sink {
             selector,
             file,
             printed,
+            index: None,
             interfaces: Vec::new(),
         }
     }
@@ -67,6 +71,7 @@ impl Sink {
             file,
             printed,
             interfaces,
+            ..
         } = self;
         match (file, printed) {
             (Some(file), None) => file.block(block, selector, None),
@@ -85,6 +90,13 @@ impl Sink {
             }
             (None, None) => Ok(()),
         }
+    }
+
+    /// Makes the index, the file being complete.
+    pub(crate) fn make_index(&mut self) -> Result<(), DumpError> {
+        self.index
+            .take()
+            .map_or(Ok(()), |index| index.make().map(drop))
     }
 
     /// Takes nothing any more that was captured at `now` or later.

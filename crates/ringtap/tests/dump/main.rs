@@ -2,7 +2,7 @@
 //!
 //! Compared with tcpdump where both do the same ([`corpus`]); on a network of the test's own
 //! ([`live`], [`shutdown`], [`privileges`]); when things go wrong ([`failures`]); for its memory
-//! ([`memory`]), and that of the loop beneath it ([`allocations`]).
+//! ([`memory`]), and that of the loop beneath it ([`allocations`]); searches by indices ([`search`]).
 #![forbid(unsafe_code)]
 
 mod allocations;
@@ -12,6 +12,7 @@ mod live;
 mod memory;
 mod privileges;
 mod program;
+mod search;
 mod shutdown;
 
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         failures::tests(),
         memory::tests(),
         allocations::tests(),
+        search::tests(),
     ];
     ringtap_testkit::suite(lists.into_iter().flatten().collect())
 }

@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lz4_flex::frame::FrameDecoder;
 
 use crate::filtered::PacketFilter;
+use crate::index::SeekPoint;
 use crate::read::ahead::{Ahead, MIN_LEFT};
 use crate::read::members::{Gzip, Members, Zstd};
+use crate::read::starts::Starts;
 
 /// Compressed bytes read at once.
 const COMPRESSED_BUFFER: usize = 128 * 1024;
@@ -112,7 +114,10 @@ impl Input {
             Some(Compression::Zstd) => {
                 Decoder::Zstd(Box::new(Members::new(Zstd::new()?, buffered(source))))
             }
-            Some(Compression::Lz4) => Decoder::Lz4(Box::new(Lz4Frames::new(buffered(source)))),
+            Some(Compression::Lz4) => {
+                let frames = Lz4Frames::new(buffered(source), Arc::clone(&consumed));
+                Decoder::Lz4(Box::new(frames))
+            }
         };
         Ok(Self {
             decoder,
@@ -174,6 +179,18 @@ impl Input {
         }
     }
 
+    /// The last place, at or before one of the uncompressed stream, that reading can begin at, where
+    /// that is known.
+    pub(crate) fn seek_point(&self, uncompressed: u64) -> Option<SeekPoint> {
+        let starts = match &self.decoder {
+            Decoder::Plain(_) => return None,
+            Decoder::Gzip(decoder) => &decoder.starts,
+            Decoder::Zstd(decoder) => &decoder.starts,
+            Decoder::Lz4(decoder) => &decoder.starts,
+        };
+        starts.before(uncompressed)
+    }
+
     /// Bytes read of the file, before decompression.
     pub(crate) fn consumed(&self) -> u64 {
         match &self.ahead {
@@ -220,8 +237,21 @@ impl Read for Counted {
 /// two blocks; the source underneath tells the two apart, for only in the second case was it
 /// asked for bytes and had none.
 struct Lz4Frames {
-    decoder: FrameDecoder<EndNoting<BufReader<Source>>>,
-    within_frame: bool,
+    state: Lz4State,
+    /// Bytes read of the file, those in the buffer among them.
+    consumed: Arc<AtomicU64>,
+    given: u64,
+    starts: Starts,
+}
+
+type Lz4Frame = FrameDecoder<EndNoting<BufReader<Source>>>;
+
+enum Lz4State {
+    Between(EndNoting<BufReader<Source>>),
+    /// Each frame has a decoder of its own, whose memory is made for the frame's blocks.
+    Within(Box<Lz4Frame>),
+    /// An error was given.
+    Failed,
 }
 
 struct EndNoting<R> {
@@ -238,24 +268,43 @@ impl<R: Read> Read for EndNoting<R> {
 }
 
 impl Lz4Frames {
-    fn new(source: BufReader<Source>) -> Self {
+    fn new(source: BufReader<Source>, consumed: Arc<AtomicU64>) -> Self {
         Self {
-            decoder: FrameDecoder::new(EndNoting {
+            state: Lz4State::Between(EndNoting {
                 inner: source,
                 ended: false,
             }),
-            within_frame: false,
+            consumed,
+            given: 0,
+            starts: Starts::default(),
         }
     }
 
-    /// Goes to the next frame that has content; false at the end of the file.
-    fn start_frame(&mut self) -> io::Result<bool> {
-        let source = &mut self.decoder.get_mut().inner;
-        if source.fill_buf()?.is_empty() {
-            return Ok(false);
+    /// Goes to the next frame; none at the end of the file.
+    fn start_frame(
+        &mut self,
+        mut source: EndNoting<BufReader<Source>>,
+    ) -> io::Result<Option<Box<Lz4Frame>>> {
+        let buffered = loop {
+            match source.inner.fill_buf() {
+                Ok(buffered) => break buffered,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.state = Lz4State::Between(source);
+                    return Err(error);
+                }
+            }
+        };
+        if buffered.is_empty() {
+            self.state = Lz4State::Between(source);
+            return Ok(None);
         }
-        self.within_frame = true;
-        Ok(true)
+        // By a skippable frame nobody can tell that lz4 follows.
+        if buffered.starts_with(&LZ4_MAGIC.to_le_bytes()) {
+            let at = self.consumed.load(Ordering::Relaxed) - buffered.len() as u64;
+            self.starts.note(at, self.given);
+        }
+        Ok(Some(Box::new(FrameDecoder::new(source))))
     }
 }
 
@@ -265,29 +314,45 @@ impl Read for Lz4Frames {
             return Ok(0);
         }
         loop {
-            if !self.within_frame && !self.start_frame()? {
-                return Ok(0);
-            }
-            let count = match self.decoder.read(buf) {
-                Ok(count) => count,
-                Err(error) => {
-                    skip_user_frame(error, &mut self.decoder.get_mut().inner)?;
-                    self.within_frame = false;
-                    continue;
-                }
+            let mut decoder = match std::mem::replace(&mut self.state, Lz4State::Failed) {
+                Lz4State::Failed => return Err(io::ErrorKind::InvalidData.into()),
+                Lz4State::Within(decoder) => decoder,
+                Lz4State::Between(source) => match self.start_frame(source)? {
+                    Some(decoder) => decoder,
+                    None => return Ok(0),
+                },
             };
-            if count > 0 {
-                return Ok(count);
+            match decoder.read(buf) {
+                Ok(0) if decoder.get_ref().ended => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the stream ends within a frame",
+                    ));
+                }
+                Ok(0) => self.state = Lz4State::Between(decoder.into_inner()),
+                Ok(count) => {
+                    self.given += count as u64;
+                    self.state = Lz4State::Within(decoder);
+                    return Ok(count);
+                }
+                Err(error) if is_transient(&error) => {
+                    self.state = Lz4State::Within(decoder);
+                    return Err(error);
+                }
+                Err(error) => {
+                    let mut source = decoder.into_inner();
+                    skip_user_frame(error, &mut source.inner)?;
+                    self.state = Lz4State::Between(source);
+                }
             }
-            if self.decoder.get_ref().ended {
-                return Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    "the stream ends within a frame",
-                ));
-            }
-            self.within_frame = false;
         }
     }
+}
+
+/// Whether the decoder can be asked again.
+fn is_transient(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    matches!(error.kind(), Interrupted | WouldBlock)
 }
 
 /// Passes over the content of a skippable frame, whose header the decoder has just read and

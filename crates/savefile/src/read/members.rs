@@ -5,6 +5,7 @@
 
 use std::io::{self, BufRead};
 
+use crate::read::starts::Starts;
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
@@ -39,6 +40,9 @@ pub(super) struct Members<C, S> {
     more: bool,
     /// The error that was met after the bytes that were given last.
     failed: Option<io::Error>,
+    /// Bytes taken from the source and given.
+    moved: (u64, u64),
+    pub(super) starts: Starts,
 }
 
 impl<C: Codec, S: BufRead + Buffered> Members<C, S> {
@@ -49,6 +53,8 @@ impl<C: Codec, S: BufRead + Buffered> Members<C, S> {
             within: false,
             more: false,
             failed: None,
+            moved: (0, 0),
+            starts: Starts::default(),
         }
     }
 
@@ -91,10 +97,13 @@ impl<C: Codec, S: BufRead + Buffered> Members<C, S> {
             if !self.within {
                 self.codec.start()?;
                 self.within = true;
+                self.starts.note(self.moved.0, self.moved.1);
             }
             let available = input.len();
             let step = self.codec.step(input, buf);
             self.source.consume(step.read);
+            self.moved.0 += step.read as u64;
+            self.moved.1 += step.written as u64;
             let idle = step.read == 0 && step.written == 0;
             let stuck = idle && available > 0;
             self.more = !idle && step.written > 0;

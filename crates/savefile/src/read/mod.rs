@@ -8,6 +8,8 @@ mod input;
 mod members;
 mod pcap;
 mod pcapng;
+mod skipping;
+mod starts;
 mod walker;
 
 use std::fmt;
@@ -20,6 +22,7 @@ pub use error::{CaplenBound, ReadError, ReadErrorKind, Structure};
 pub use input::Compression;
 
 use crate::filtered::{Filtered, PacketFilter};
+use crate::index::{SeekPoint, Skips};
 use crate::pcapng::{Names, RawBlock, Section, Statistics, block_type};
 use crate::run::Walk;
 use crate::{ByteOrder, Encoding, Interface, ReadOptions, Run};
@@ -119,6 +122,8 @@ struct Source {
     scratch: Scratch,
     /// The packets at the start of the buffer, where they were found when they were read ahead.
     walked: Option<Walked>,
+    /// What is left out of the file, if anything is.
+    skips: Option<Arc<Skips>>,
 }
 
 /// Least bytes of a stretch that is read ahead.
@@ -174,7 +179,25 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`].
     pub fn from_file(file: File, name: &str, options: &ReadOptions) -> Result<Self, ReadError> {
-        Self::start(Input::open(file, options.read_ahead), name, options)
+        let input = Input::open(file, options.read_ahead);
+        Self::start(input, name, options, None)
+    }
+
+    /// As [`Reader::from_file`] for a regular file, from its beginning, without the stretches that are
+    /// to be skipped. Each of them must be whole packet records; offsets are still those in the whole
+    /// file. A compressed file is read as if it were not.
+    ///
+    /// # Errors
+    /// As [`Reader::open`].
+    pub fn skipping(
+        file: File,
+        name: &str,
+        options: &ReadOptions,
+        skips: Skips,
+    ) -> Result<Self, ReadError> {
+        let skips = Arc::new(skips);
+        let input = skipping::open(file, &skips).and_then(Input::new);
+        Self::start(input, name, options, Some(skips))
     }
 
     /// Reads the file's header from a stream, which errors call `name`.
@@ -189,13 +212,14 @@ impl Reader {
         name: &str,
         options: &ReadOptions,
     ) -> Result<Self, ReadError> {
-        Self::start(Input::new(raw), name, options)
+        Self::start(Input::new(raw), name, options, None)
     }
 
     fn start(
         input: io::Result<Input>,
         name: &str,
         options: &ReadOptions,
+        skips: Option<Arc<Skips>>,
     ) -> Result<Self, ReadError> {
         let input = input.map_err(|error| ReadError::new(name, 0, ReadErrorKind::Read(error)))?;
         let mut source = Source {
@@ -207,6 +231,7 @@ impl Reader {
             filter: None,
             scratch: Scratch::default(),
             walked: None,
+            skips,
         };
         source.require(MAGIC_LEN, Structure::Magic)?;
         let magic = source
@@ -384,7 +409,15 @@ impl Reader {
     /// Where the next item begins: bytes from the start of the uncompressed stream.
     #[must_use]
     pub fn offset(&self) -> u64 {
-        self.source.buffer.offset()
+        self.source.offset()
+    }
+
+    /// Where a compressed file can be read from, by [`Reader::skipping`], to come to a place at or
+    /// near the present one, given as bytes from the start of the uncompressed stream. None where
+    /// that is not known any more, and for files that are not compressed.
+    #[must_use]
+    pub fn seek_point(&self, offset: u64) -> Option<SeekPoint> {
+        self.source.input.seek_point(offset)
     }
 
     /// Bytes read of the file so far, compressed if it is; it runs ahead of what was handed out
@@ -427,7 +460,15 @@ fn is_would_block(error: &ReadError) -> bool {
 impl Source {
     /// An error at the place that is read next.
     fn error(&self, kind: ReadErrorKind) -> ReadError {
-        ReadError::new(&self.name, self.buffer.offset(), kind)
+        ReadError::new(&self.name, self.offset(), kind)
+    }
+
+    /// Where what is read next begins, in the whole uncompressed stream.
+    fn offset(&self) -> u64 {
+        let offset = self.buffer.offset();
+        self.skips
+            .as_ref()
+            .map_or(offset, |skips| skips.place(offset))
     }
 
     /// The bytes that are there, and the place to note where their records begin, if a filter
@@ -514,7 +555,7 @@ impl Source {
     }
 
     fn take(&mut self, count: usize) -> Taken {
-        let offset = self.buffer.offset();
+        let offset = self.offset();
         Taken {
             range: self.buffer.consume(count),
             offset,

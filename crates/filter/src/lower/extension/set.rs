@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::super::address::{ARP_ENDS, IP_ENDS, RARP_ENDS, left_aligned};
 use super::super::encapsulation::in_range;
 use super::super::port::Ports;
-use super::super::{End, Lowered, Lowering, lookup_failed};
+use super::super::{Compared, End, Lowered, Lowering, lookup_failed};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Relation, Size, Test, ValueId, Values};
 use crate::language::Proto;
@@ -236,6 +236,9 @@ impl Lowering<'_> {
 
     /// As the test of one address, with its ranges in the place of the number.
     fn ipv4_in(&mut self, q: Qualifiers, ranges: &[Numbers]) -> Lowered<Condition> {
+        for range in ranges {
+            self.note(Compared::Ip4Range(*range));
+        }
         let mut any = Vec::new();
         let protos: &[(u32, u32, u32)] = match q.proto {
             Some(Proto::Ip) => &[IP_ENDS],

@@ -1,0 +1,143 @@
+//! Where the language looks for addresses and ports, and what it compares them with: the two halves
+//! of an index. Both are taken from the lowering that makes filters, so that they can't disagree
+//! with it.
+
+use super::{Lowered, Lowering};
+use crate::CompileOptions;
+use crate::ir::{Condition, Values};
+use crate::language::ast::{Direction, Dotted, Id, Ipv4, Kind, Numbers, Primitive, Qualifiers};
+use crate::link::LinkLayer;
+use crate::resolve::Resolver;
+
+/// A primitive after which everything is looked for at another place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shift {
+    Vlan,
+    Mpls,
+    Pppoes,
+    Geneve,
+    Vxlan,
+}
+
+impl Shift {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Vlan,
+        Self::Mpls,
+        Self::Pppoes,
+        Self::Geneve,
+        Self::Vxlan,
+    ];
+}
+
+/// What a primitive has compared an address or a port with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    Ip4 { address: u32, mask: u32 },
+    Ip4Range(Numbers),
+    Ip6 { address: u128, mask: u128 },
+    Ports(Numbers),
+}
+
+/// In the place of an address or port in the conditions of [`LookedAt`]: numbers that no condition
+/// holds otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    Ip4,
+    /// A word of an IPv6 address, 0 to 3.
+    Ip6(usize),
+    Port,
+}
+
+const IP4: u32 = 0x9e37_79b9;
+const IP6: [u32; 4] = [0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1, 0x85eb_ca77];
+const PORT: u32 = 0xe6d5;
+
+impl Mark {
+    /// The mark that a number is.
+    pub(crate) fn of(number: u32) -> Option<Self> {
+        match number {
+            IP4 => Some(Self::Ip4),
+            PORT => Some(Self::Port),
+            _ => Some(Self::Ip6(IP6.iter().position(|word| *word == number)?)),
+        }
+    }
+}
+
+/// Conditions that compare every address and port, behind certain shifts, with a [`Mark`].
+pub(crate) struct LookedAt {
+    /// What holds for a packet that has all the shifts; to be evaluated first, since it sets cells.
+    pub(crate) before: Condition,
+    /// None where the language has no such test there.
+    pub(crate) tests: Option<Condition>,
+}
+
+/// Where addresses and ports are looked for behind `shifts`; none where these can't be on that
+/// link layer.
+pub(crate) fn looked_at(
+    options: &CompileOptions,
+    link: &dyn LinkLayer,
+    shifts: &[Shift],
+    resolver: &dyn Resolver,
+    values: &mut Values,
+) -> Option<LookedAt> {
+    let mut lowering = Lowering::new(options, link, resolver, values);
+    let place = lowering.place;
+    let mut passed = Vec::new();
+    for shift in shifts {
+        passed.push(lowering.shift(*shift).ok()?);
+    }
+    let tests = lowering.marked().ok();
+    let before = [link.requirement(values), link.prologue(values, place)];
+    let before = before.into_iter().flatten().chain(passed);
+    Some(LookedAt {
+        before: Condition::All(before.collect()),
+        tests,
+    })
+}
+
+/// What a primitive compares addresses and ports with, on whatever link layer; none where it does
+/// not compile on this one.
+pub(crate) fn compared(
+    primitive: &Primitive,
+    options: &CompileOptions,
+    link: &dyn LinkLayer,
+    resolver: &dyn Resolver,
+) -> Option<Vec<Compared>> {
+    let mut values = Values::new(true);
+    let mut lowering = Lowering::new(options, link, resolver, &mut values);
+    lowering.compared = Some(Vec::new());
+    lowering.primitive(primitive).ok()?;
+    lowering.compared
+}
+
+impl Lowering<'_> {
+    fn shift(&mut self, shift: Shift) -> Lowered<Condition> {
+        match shift {
+            Shift::Vlan => self.vlan(None),
+            Shift::Mpls => self.mpls(None),
+            Shift::Pppoes => self.pppoe_session(None),
+            Shift::Geneve => self.geneve(None),
+            Shift::Vxlan => self.vxlan(None),
+        }
+    }
+
+    /// `host` and `port`, of the marks.
+    fn marked(&mut self) -> Lowered<Condition> {
+        let [host, port] = [Kind::Host, Kind::Port].map(|kind| Qualifiers {
+            proto: None,
+            direction: Direction::Default,
+            kind,
+        });
+        let parts = 4;
+        let ipv4 = Some(Ipv4 { value: IP4, parts });
+        let ipv4 = Dotted { ipv4, decnet: None };
+        let ipv6 = IP6
+            .iter()
+            .fold(0, |bits, word| bits << 32 | u128::from(*word));
+        Ok(Condition::Any(vec![
+            self.qualified(host, &Id::Dotted(ipv4))?,
+            self.qualified(host, &Id::Ipv6(ipv6.into()))?,
+            self.qualified(port, &Id::Number(PORT))?,
+        ]))
+    }
+}

@@ -1,0 +1,295 @@
+//! A packet to its keys.
+
+use crate::ir::{Condition, Relation, Size, Test, Value, ValueId, Values, apply};
+use crate::lower::{self, LookedAt, Mark, Shift};
+use crate::resolve::Tables;
+use crate::{CompileOptions, link};
+
+/// Headers that move the place of all that follows, one in another, that are followed at most.
+const DEPTH: usize = 8;
+/// Places, of packets with different headers before them, that are looked at at most.
+const PLACES: usize = 256;
+
+/// What a packet can be found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// An IPv4 address, in host byte order.
+    Ip4(u32),
+    /// An IPv6 address, in host byte order.
+    Ip6(u128),
+    /// A port of TCP, UDP or SCTP.
+    Port(u16),
+}
+
+/// Whether the keys of a packet are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Followed {
+    /// All of them were told.
+    Wholly,
+    /// Its headers could not be followed: it may have any.
+    No,
+}
+
+/// Reads the keys of packets of one link type.
+pub struct KeyReader {
+    options: CompileOptions,
+    first: Node,
+    /// Nodes that there may be besides.
+    left: usize,
+    cells: Vec<u32>,
+}
+
+/// Where keys are behind certain headers.
+struct Node {
+    shifts: Vec<Shift>,
+    values: Values,
+    before: Step,
+    /// None where the language has no tests there, so that nothing is known of such a packet.
+    tests: Option<Step>,
+    /// Behind one header more each; none before a packet came here.
+    children: Option<Vec<Node>>,
+}
+
+/// A condition with its marks found.
+enum Step {
+    Constant(bool),
+    Test(Test),
+    Set(usize, ValueId),
+    Not(Box<Step>),
+    All(Vec<Step>),
+    Any(Vec<Step>),
+    Key(Mark, ValueId),
+}
+
+/// A load fails, or it is not known what it gives.
+struct Lost;
+
+impl KeyReader {
+    /// A reader for packets as [`compile`](crate::compile) would make a filter for; none for link
+    /// types that it knows nothing of.
+    #[must_use]
+    pub fn new(options: &CompileOptions) -> Option<Self> {
+        Some(Self {
+            options: options.clone(),
+            first: Node::new(options, Vec::new())?,
+            left: PLACES,
+            cells: Vec::new(),
+        })
+    }
+
+    /// Tells the keys of a packet of `len` bytes on the wire, of which `data` was captured. A key may
+    /// be told several times, and such as no filter finds may be among them.
+    pub fn read(&mut self, data: &[u8], len: u32, mut tell: impl FnMut(Key)) -> Followed {
+        let packet = Packet { data, len };
+        let (options, left, cells) = (&self.options, &mut self.left, &mut self.cells);
+        let mut at = Visit {
+            options,
+            left,
+            cells,
+        };
+        match at.node(&mut self.first, packet, &mut tell) {
+            Ok(()) => Followed::Wholly,
+            Err(Lost) => Followed::No,
+        }
+    }
+}
+
+impl Node {
+    /// None where these headers can't be.
+    fn new(options: &CompileOptions, shifts: Vec<Shift>) -> Option<Self> {
+        let link = link::link_layer(options)?;
+        let mut values = Values::new(true);
+        let looked = lower::looked_at(options, &*link, &shifts, &Tables::new(), &mut values);
+        let LookedAt { before, tests } = looked?;
+        let before = Step::new(before, &values);
+        let tests = tests.map(|tests| Step::new(tests, &values));
+        Some(Self {
+            shifts,
+            values,
+            before,
+            tests,
+            children: None,
+        })
+    }
+
+    fn children(&self, options: &CompileOptions) -> Vec<Self> {
+        let behind = |shift| {
+            let shifts = self.shifts.iter().copied().chain([shift]).collect();
+            Self::new(options, shifts)
+        };
+        Shift::ALL.into_iter().filter_map(behind).collect()
+    }
+}
+
+impl Step {
+    fn new(condition: Condition, values: &Values) -> Self {
+        let each = |list: Vec<Condition>| list.into_iter().map(|part| Self::new(part, values));
+        match condition {
+            Condition::Constant(constant) => Self::Constant(constant),
+            Condition::Test(test) => match (test.relation, values.number_of(test.right)) {
+                (Relation::Equal, Some(number)) => match Mark::of(number) {
+                    Some(mark) => Self::Key(mark, test.left),
+                    None => Self::Test(test),
+                },
+                _ => Self::Test(test),
+            },
+            Condition::Set(cell, value) => Self::Set(cell.0 as usize, value),
+            Condition::Not(inner) => Self::Not(Box::new(Self::new(*inner, values))),
+            Condition::All(list) => Self::All(each(list).collect()),
+            Condition::Any(list) => Self::Any(each(list).collect()),
+        }
+    }
+}
+
+/// The way of one packet through the nodes.
+struct Visit<'a> {
+    options: &'a CompileOptions,
+    left: &'a mut usize,
+    cells: &'a mut Vec<u32>,
+}
+
+impl Visit<'_> {
+    fn node(
+        &mut self,
+        node: &mut Node,
+        packet: Packet<'_>,
+        tell: &mut impl FnMut(Key),
+    ) -> Result<(), Lost> {
+        self.cells.clear();
+        self.cells.resize(node.values.cells() as usize, 0);
+        let mut evaluation = Evaluation {
+            values: &node.values,
+            cells: self.cells,
+            packet,
+            ip6: [0; 4],
+            tell,
+        };
+        if !evaluation.step(&node.before)? {
+            return Ok(());
+        }
+        let tests = node.tests.as_ref().ok_or(Lost)?;
+        evaluation.step(tests)?;
+        if node.shifts.len() == DEPTH {
+            return Err(Lost);
+        }
+        if node.children.is_none() {
+            let children = node.children(self.options);
+            *self.left = self.left.checked_sub(children.len()).ok_or(Lost)?;
+            node.children = Some(children);
+        }
+        for child in node.children.iter_mut().flatten() {
+            self.node(child, packet, tell)?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Packet<'a> {
+    data: &'a [u8],
+    len: u32,
+}
+
+/// Evaluates conditions on a packet. A comparison with a mark tells what it is compared with, and
+/// goes on as if it were false, so that alternatives are looked at, too.
+struct Evaluation<'a, F> {
+    values: &'a Values,
+    cells: &'a mut Vec<u32>,
+    packet: Packet<'a>,
+    /// The words of an IPv6 address, before it is complete.
+    ip6: [u32; 4],
+    tell: &'a mut F,
+}
+
+impl<F: FnMut(Key)> Evaluation<'_, F> {
+    fn step(&mut self, step: &Step) -> Result<bool, Lost> {
+        Ok(match step {
+            Step::Constant(constant) => *constant,
+            Step::Test(test) => {
+                let (left, right) = (self.value(test.left)?, self.value(test.right)?);
+                test.relation.holds(left, right)
+            }
+            Step::Set(cell, value) => {
+                let value = self.value(*value)?;
+                *self.cells.get_mut(*cell).ok_or(Lost)? = value;
+                true
+            }
+            Step::Not(inner) => !self.step(inner)?,
+            Step::All(list) => {
+                for part in list {
+                    if !self.step(part)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            Step::Any(list) => {
+                for part in list {
+                    if self.step(part)? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Step::Key(mark, value) => {
+                let value = self.value(*value)?;
+                self.key(*mark, value)
+            }
+        })
+    }
+
+    fn key(&mut self, mark: Mark, value: u32) -> bool {
+        match mark {
+            Mark::Ip4 => (self.tell)(Key::Ip4(value)),
+            Mark::Port => match value.try_into() {
+                Ok(port) => (self.tell)(Key::Port(port)),
+                Err(_) => return true,
+            },
+            Mark::Ip6(word) => {
+                self.ip6[word] = value;
+                if word < 3 {
+                    return true;
+                }
+                let join = |bits, word: &u32| bits << 32 | u128::from(*word);
+                (self.tell)(Key::Ip6(self.ip6.iter().fold(0, join)));
+            }
+        }
+        false
+    }
+
+    fn value(&self, id: ValueId) -> Result<u32, Lost> {
+        Ok(match self.values.get(id) {
+            Value::Constant(number) | Value::Folded(number) => number,
+            Value::Length => self.packet.len,
+            Value::Load {
+                size,
+                index,
+                offset,
+            } => {
+                let index = index.map_or(Ok(0), |index| self.value(index))?;
+                self.load(size, u64::from(index) + u64::from(offset))?
+            }
+            Value::HeaderLength { offset } => 4 * (self.load(Size::Byte, u64::from(offset))? & 0xf),
+            Value::Cell(cell) => *self.cells.get(cell.0 as usize).ok_or(Lost)?,
+            Value::Negate(inner) => self.value(inner)?.wrapping_neg(),
+            Value::Binary(operator, left, right) => {
+                apply(operator, self.value(left)?, self.value(right)?).ok_or(Lost)?
+            }
+            Value::Ancillary { .. } | Value::Chain(_) => return Err(Lost),
+        })
+    }
+
+    /// Beyond the packet it is lost, where the sum wraps around in a program, too: no packet is as
+    /// long.
+    fn load(&self, size: Size, at: u64) -> Result<u32, Lost> {
+        let at = usize::try_from(at).map_err(|_| Lost)?;
+        let bytes = self
+            .packet
+            .data
+            .get(at..)
+            .and_then(|rest| rest.get(..size.bytes()));
+        let join = |number, byte: &u8| number << 8 | u32::from(*byte);
+        Ok(bytes.ok_or(Lost)?.iter().fold(0, join))
+    }
+}

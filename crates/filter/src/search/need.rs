@@ -1,0 +1,319 @@
+//! An expression to what the keys of a packet must be.
+
+use super::Key;
+use crate::language::ast::{Element, Expr, Id, Junction, Kind, Primitive, Qualifiers};
+use crate::language::{self, Proto};
+use crate::lower::{self, Compared};
+use crate::resolve::Resolver;
+use crate::{CompileError, CompileOptions, LinkType, link};
+
+/// What the keys of a packet must fulfil, so that an expression can accept it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Any packet may be accepted.
+    Nothing,
+    /// Each of these.
+    All(Vec<Self>),
+    /// At least one of these.
+    Any(Vec<Self>),
+    /// An IPv4 address that equals this one under the mask.
+    Ip4 {
+        /// The address, in host byte order.
+        address: u32,
+        /// The bits that count.
+        mask: u32,
+    },
+    /// An IPv4 address from the first to the last, both included.
+    Ip4Range {
+        /// The first, in host byte order.
+        first: u32,
+        /// The last.
+        last: u32,
+    },
+    /// An IPv6 address that equals this one under the mask.
+    Ip6 {
+        /// The address, in host byte order.
+        address: u128,
+        /// The bits that count.
+        mask: u128,
+    },
+    /// A port from the first to the last, both included.
+    Port {
+        /// The first.
+        first: u16,
+        /// The last.
+        last: u16,
+    },
+}
+
+impl Need {
+    fn all(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut list = Vec::new();
+        for part in parts {
+            match part {
+                Self::Nothing => {}
+                Self::All(parts) => list.extend(parts),
+                part => list.push(part),
+            }
+        }
+        match list.len() {
+            0 => Self::Nothing,
+            1 => list.remove(0),
+            _ => Self::All(list),
+        }
+    }
+
+    fn any(parts: impl IntoIterator<Item = Self>) -> Self {
+        let mut list = Vec::new();
+        for part in parts {
+            match part {
+                Self::Nothing => return Self::Nothing,
+                Self::Any(parts) => list.extend(parts),
+                part => list.push(part),
+            }
+        }
+        match list.len() {
+            1 => list.remove(0),
+            _ => Self::Any(list),
+        }
+    }
+}
+
+/// What a packet needs, on whatever link layer, to be accepted by an expression, in the language
+/// with its extensions or without.
+///
+/// Names of hosts and networks need nothing, because they may be resolved otherwise when the filter
+/// is compiled. Names of ports are taken to be the same as then.
+///
+/// # Errors
+/// What is wrong with the expression and where, as far as it does not depend on the link type.
+pub fn need(
+    expression: &str,
+    extensions: bool,
+    resolver: &dyn Resolver,
+) -> Result<Need, CompileError> {
+    let Some(tree) = language::parse(expression, extensions)? else {
+        return Ok(Need::Nothing);
+    };
+    // What is compared depends on the link type in nothing; Ethernet has all primitives of interest.
+    let mut options = CompileOptions::new(LinkType::ETHERNET);
+    options.extensions = extensions;
+    let deriving = Deriving {
+        options: &options,
+        resolver,
+    };
+    Ok(deriving.expr(&tree, Place::Known).if_true)
+}
+
+/// Whether primitives look at places that a [`KeyReader`](super::KeyReader) looks at, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// They do: every header that moved them is in the packet.
+    Known,
+    /// They were moved by a header that may not be there.
+    Anywhere,
+}
+
+/// What is known of an expression.
+struct Known {
+    /// What is needed for it to be true.
+    if_true: Need,
+    /// What is needed for it to be false.
+    if_false: Need,
+    /// Where what follows looks, if it is true.
+    after_true: Place,
+    /// Where what follows looks, if it is false.
+    after_false: Place,
+    /// Whether anything in it moves what follows, which holds across parentheses and alternatives.
+    moves: bool,
+}
+
+impl Known {
+    fn nothing(place: Place) -> Self {
+        Self {
+            if_true: Need::Nothing,
+            if_false: Need::Nothing,
+            after_true: place,
+            after_false: place,
+            moves: false,
+        }
+    }
+}
+
+struct Deriving<'a> {
+    options: &'a CompileOptions,
+    resolver: &'a dyn Resolver,
+}
+
+impl Deriving<'_> {
+    fn expr(&self, expr: &Expr, place: Place) -> Known {
+        match expr {
+            Expr::Primitive(primitive, _) => self.primitive(primitive, place),
+            Expr::Not(inner) => {
+                let inner = self.expr(inner, place);
+                Known {
+                    if_true: inner.if_false,
+                    if_false: inner.if_true,
+                    after_true: inner.after_false,
+                    after_false: inner.after_true,
+                    moves: inner.moves,
+                }
+            }
+            Expr::Chain(first, rest) => {
+                let mut known = self.expr(first, place);
+                for (junction, next) in rest {
+                    known = match junction {
+                        Junction::And => self.and(known, next, place),
+                        Junction::Or => self.or(known, next, place),
+                    };
+                }
+                known
+            }
+            // Both look where no filter without them does, and leave the place as it was.
+            Expr::Deep(..) | Expr::Inner(..) => Known::nothing(place),
+        }
+    }
+
+    /// The second part counts only where the first is true.
+    fn and(&self, first: Known, second: &Expr, place: Place) -> Known {
+        let second = self.expr(second, first.after_true);
+        let moves = first.moves || second.moves;
+        Known {
+            if_true: Need::all([first.if_true, second.if_true]),
+            if_false: Need::any([first.if_false, second.if_false]),
+            after_true: second.after_true,
+            after_false: moved(place, moves),
+            moves,
+        }
+    }
+
+    fn or(&self, first: Known, second: &Expr, place: Place) -> Known {
+        // Whether the first part is true or not is open.
+        let second = self.expr(second, moved(place, first.moves));
+        let moves = first.moves || second.moves;
+        Known {
+            if_true: Need::any([first.if_true, second.if_true]),
+            if_false: Need::all([first.if_false, second.if_false]),
+            after_true: moved(place, moves),
+            after_false: moved(place, moves),
+            moves,
+        }
+    }
+
+    fn primitive(&self, primitive: &Primitive, place: Place) -> Known {
+        let nothing = Known::nothing(place);
+        match primitive {
+            Primitive::Vlan(_)
+            | Primitive::VlanIn(_)
+            | Primitive::Mpls(_)
+            | Primitive::Pppoes(_)
+            | Primitive::Geneve(_)
+            | Primitive::Vxlan(_) => Known {
+                after_false: Place::Anywhere,
+                moves: true,
+                ..nothing
+            },
+            _ if place == Place::Anywhere || !finds_keys(primitive) => nothing,
+            _ => Known {
+                if_true: self.compared(primitive),
+                ..nothing
+            },
+        }
+    }
+
+    /// One of what a primitive compares with.
+    fn compared(&self, primitive: &Primitive) -> Need {
+        let compared = link::link_layer(self.options)
+            .and_then(|link| lower::compared(primitive, self.options, &*link, self.resolver));
+        match compared {
+            Some(compared) if !compared.is_empty() => Need::any(compared.iter().map(needed)),
+            _ => Need::Nothing,
+        }
+    }
+}
+
+fn moved(place: Place, moves: bool) -> Place {
+    if moves { Place::Anywhere } else { place }
+}
+
+/// Whether a primitive accepts only packets in which it finds one of the addresses or ports that it
+/// compares with.
+fn finds_keys(primitive: &Primitive) -> bool {
+    match primitive {
+        Primitive::Id(qualifiers, id) => finds_key(*qualifiers, id),
+        Primitive::In(qualifiers, elements) => elements.iter().all(|element| match element {
+            Element::Id(id, _) => finds_key(*qualifiers, id),
+            Element::Numbers(_) => is_port(*qualifiers),
+        }),
+        _ => false,
+    }
+}
+
+fn finds_key(qualifiers: Qualifiers, id: &Id) -> bool {
+    match id {
+        Id::Number(_) | Id::Name(_) if is_port(qualifiers) => true,
+        Id::Number(_)
+        | Id::Dotted(_)
+        | Id::DottedPrefix(..)
+        | Id::DottedMask(..)
+        | Id::Ipv6(_)
+        | Id::Ipv6Prefix(..) => is_address(qualifiers),
+        Id::Name(_) | Id::Mac(_) | Id::Station(_) => false,
+    }
+}
+
+fn is_port(qualifiers: Qualifiers) -> bool {
+    matches!(qualifiers.kind, Kind::Port | Kind::Portrange)
+        && matches!(
+            qualifiers.proto,
+            None | Some(Proto::Tcp | Proto::Udp | Proto::Sctp)
+        )
+}
+
+fn is_address(qualifiers: Qualifiers) -> bool {
+    matches!(qualifiers.kind, Kind::Default | Kind::Host | Kind::Net)
+        && matches!(
+            qualifiers.proto,
+            None | Some(Proto::Ip | Proto::Arp | Proto::Rarp | Proto::Ip6)
+        )
+}
+
+fn needed(compared: &Compared) -> Need {
+    match *compared {
+        Compared::Ip4 { address, mask } => Need::Ip4 { address, mask },
+        Compared::Ip4Range(range) => Need::Ip4Range {
+            first: range.first,
+            last: range.last,
+        },
+        Compared::Ip6 { address, mask } => Need::Ip6 { address, mask },
+        Compared::Ports(range) => match (range.first.try_into(), range.last.try_into()) {
+            (Ok(first), Ok(last)) => Need::Port { first, last },
+            _ => Need::Nothing,
+        },
+    }
+}
+
+impl Need {
+    /// Whether a packet with these keys meets it.
+    #[must_use]
+    pub fn is_met_by(&self, keys: &[Key]) -> bool {
+        let any = |met: &dyn Fn(&Key) -> bool| keys.iter().any(met);
+        match *self {
+            Self::Nothing => true,
+            Self::All(ref parts) => parts.iter().all(|part| part.is_met_by(keys)),
+            Self::Any(ref parts) => parts.iter().any(|part| part.is_met_by(keys)),
+            Self::Ip4 { address, mask } => {
+                any(&|key| matches!(key, Key::Ip4(found) if found & mask == address))
+            }
+            Self::Ip4Range { first, last } => {
+                any(&|key| matches!(key, Key::Ip4(found) if (first..=last).contains(found)))
+            }
+            Self::Ip6 { address, mask } => {
+                any(&|key| matches!(key, Key::Ip6(found) if found & mask == address))
+            }
+            Self::Port { first, last } => {
+                any(&|key| matches!(key, Key::Port(found) if (first..=last).contains(found)))
+            }
+        }
+    }
+}

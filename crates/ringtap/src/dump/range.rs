@@ -1,0 +1,76 @@
+//! The range of times: what `--from` and `--to` mean for what is read.
+
+use std::path::{Path, PathBuf};
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use ringtap_capture::{Next, ReadOptions, Source as _, Timestamp, open_file};
+
+use super::error::{DumpError, UsageError};
+use super::plan::{Input, Plan};
+use crate::cli::RangeArgs;
+use crate::values::When;
+
+impl Plan {
+    /// Decides on the range, where times of day are given: those of the day of a file's first packet,
+    /// live of today.
+    pub(crate) fn settle_range(&mut self, range: &RangeArgs) -> Result<(), DumpError> {
+        let times = [&range.from, &range.to].into_iter().flatten();
+        let date = match times.clone().any(|time| matches!(time, When::OfDay(_))) {
+            true => date(&self.input)?,
+            false => Date::default(),
+        };
+        let settled = |when: &Option<When>| when.as_ref().map(|when| when.on(date)).transpose();
+        let settled = (settled(&range.from), settled(&range.to));
+        let (Ok(from), Ok(mut to)) = settled else {
+            return Err(DumpError::Usage(UsageError::NoSuchTime));
+        };
+        if let (Some(begin), Some(When::OfDay(time))) = (from, &range.to)
+            && to.is_some_and(|to| to <= begin)
+        {
+            // Past midnight.
+            let tomorrow = date.tomorrow().ok();
+            to = tomorrow.and_then(|date| When::OfDay(*time).on(date).ok());
+        }
+        if let (Some(from), Some(to)) = (from, to)
+            && to <= from
+        {
+            return Err(DumpError::Usage(UsageError::EmptyRange));
+        }
+        (self.selection.from, self.selection.to) = (from, to);
+        Ok(())
+    }
+}
+
+fn date(input: &Input) -> Result<Date, DumpError> {
+    let first = match input {
+        Input::Live { .. } => None,
+        Input::Files(paths) => {
+            let standard = |path: &&PathBuf| path.as_os_str() == "-";
+            if paths.iter().any(|path| standard(&path)) {
+                return Err(DumpError::Usage(UsageError::DateOfStream));
+            }
+            let first = paths.iter().filter_map(|path| first_time(path));
+            first.min()
+        }
+    };
+    let instant = first.and_then(|time| jiff::Timestamp::new(time.secs(), 0).ok());
+    let instant = instant.unwrap_or_else(jiff::Timestamp::now);
+    Ok(instant.to_zoned(TimeZone::system()).date())
+}
+
+/// The time of a file's first packet; none where there is none, or no such file, which will be told
+/// when it is read.
+pub(crate) fn first_time(path: &Path) -> Option<Timestamp> {
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut source = open_file(path, &ReadOptions::default(), None).ok()?;
+    loop {
+        match source.next().ok()? {
+            Next::Block(block) => return block.packets().next().map(|packet| packet.timestamp),
+            Next::End => return None,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Writing an index.
+
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+
+use super::{Entry, HEADER, MAGIC, Stamp, VERSION, checksum, put_time};
+
+/// Writes an index, entry by entry, in memory for one.
+pub struct IndexWriter<W: Write + Seek> {
+    output: BufWriter<W>,
+    entries: u64,
+    packets: u64,
+    bytes: u64,
+    body: Vec<u8>,
+}
+
+impl<W: Write + Seek> IndexWriter<W> {
+    /// Begins an index at the start of `output`. Until it is finished it is not valid.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn new(output: W) -> io::Result<Self> {
+        let mut output = BufWriter::new(output);
+        output.write_all(&[0; HEADER])?;
+        Ok(Self {
+            output,
+            entries: 0,
+            packets: 0,
+            bytes: HEADER as u64,
+            body: Vec::new(),
+        })
+    }
+
+    /// Adds an entry, whose stretch is behind those before.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn write(&mut self, entry: &Entry) -> io::Result<()> {
+        self.body.clear();
+        entry.put(&mut self.body);
+        let len = u32::try_from(self.body.len()).map_err(io::Error::other)?;
+        self.output.write_all(&len.to_le_bytes())?;
+        self.output.write_all(&checksum(&self.body).to_le_bytes())?;
+        self.output.write_all(&self.body)?;
+        self.entries += 1;
+        self.packets += entry.packets;
+        self.bytes += (super::ENTRY_HEADER + self.body.len()) as u64;
+        Ok(())
+    }
+
+    /// Bytes of the index so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Packets in the entries so far.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Makes it valid, as the index of that capture.
+    ///
+    /// # Errors
+    /// Writing fails.
+    pub fn finish(self, stamp: &Stamp) -> io::Result<W> {
+        let mut output = self
+            .output
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)?;
+        let mut header = Vec::with_capacity(HEADER);
+        header.extend(MAGIC);
+        header.push(VERSION);
+        header.extend(stamp.len.to_le_bytes());
+        put_time(&mut header, stamp.modified);
+        header.extend([0; 4]);
+        for number in [stamp.head, self.entries, self.packets] {
+            header.extend(number.to_le_bytes());
+        }
+        header.extend(checksum(&header).to_le_bytes());
+        output.seek(SeekFrom::Start(0))?;
+        output.write_all(&header)?;
+        output.flush()?;
+        Ok(output)
+    }
+}

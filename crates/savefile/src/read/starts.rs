@@ -1,0 +1,40 @@
+//! Where members or frames of a compressed file begin, for an index.
+
+use std::collections::VecDeque;
+
+use crate::index::SeekPoint;
+
+/// Bytes of the uncompressed stream between two places that are kept, at least.
+const APART: u64 = 64 * 1024;
+/// Places that are kept: those of some megabytes, which is more than is read ahead of what is handed
+/// out.
+const KEPT: usize = 128;
+
+/// The last places where members or frames begin.
+#[derive(Debug, Default)]
+pub(super) struct Starts(VecDeque<SeekPoint>);
+
+impl Starts {
+    /// A member or frame begins.
+    pub(super) fn note(&mut self, compressed: u64, uncompressed: u64) {
+        let near = |last: &SeekPoint| uncompressed < last.uncompressed.saturating_add(APART);
+        if self.0.back().is_some_and(near) {
+            return;
+        }
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back(SeekPoint {
+            compressed,
+            uncompressed,
+        });
+    }
+
+    /// The last one at or before a place of the uncompressed stream.
+    pub(super) fn before(&self, uncompressed: u64) -> Option<SeekPoint> {
+        let behind = self
+            .0
+            .partition_point(|start| start.uncompressed <= uncompressed);
+        self.0.get(behind.checked_sub(1)?).copied()
+    }
+}
