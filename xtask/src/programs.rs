@@ -240,7 +240,7 @@ fn observe(place: &Place, command: &Command, library: &Path) -> Result<String, S
     let mut running = Running::start_piped(&mut inside).map_err(explain)?;
     // A program that reads a file only may have ended by now.
     if running.wait_until_capturing(&pair.left, LIMIT).is_ok() {
-        std::thread::sleep(Duration::from_millis(500));
+        running.wait_until_resting(LIMIT).map_err(explain)?;
         Replay::new(traffic, Rate::Pps(2000)).run(&pair.right);
     }
     let output = running.wait(LIMIT).map_err(explain)?;

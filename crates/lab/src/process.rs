@@ -9,6 +9,9 @@ use crate::netns::Side;
 
 /// How often `/proc` is looked at while waiting.
 const INTERVAL: Duration = Duration::from_millis(2);
+/// How often, and how many times in a row, a program is found asleep that is taken to wait for packets.
+const REST: Duration = Duration::from_millis(20);
+const RESTS: u32 = 6;
 
 /// A running program whose outputs are collected while it runs, killed when dropped.
 #[derive(Debug)]
@@ -157,6 +160,25 @@ impl Running {
         }
     }
 
+    /// Waits until the program rests: none of its threads, and of those of the programs that it has
+    /// started, is on a processor or waits for one, at several looks in a row. What it does at its start,
+    /// such as setting a filter, is then done, however slow the machine is. One that ends does no more.
+    ///
+    /// # Errors
+    /// When it does not rest within `limit`.
+    pub fn wait_until_resting(&mut self, limit: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + limit;
+        let mut looks = 0;
+        while looks < RESTS && !self.has_ended() {
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "does not rest"));
+            }
+            thread::sleep(REST);
+            looks = if rests(self.child.id()) { looks + 1 } else { 0 };
+        }
+        Ok(())
+    }
+
     /// The most memory that the process has had resident, in bytes (`VmHWM`), while it runs.
     #[must_use]
     pub fn peak_memory(&self) -> Option<u64> {
@@ -190,6 +212,23 @@ fn taken(collector: &mut Option<JoinHandle<io::Result<Vec<u8>>>>) -> io::Result<
             .map_err(|_| io::Error::other("the collector panicked"))?,
         None => Ok(Vec::new()),
     }
+}
+
+/// Whether all threads of a process, and of its children, sleep. What has gone does nothing.
+fn rests(id: u32) -> bool {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{id}/task")) else {
+        return true;
+    };
+    tasks.flatten().all(|task| {
+        // The state is the first field behind the name, which stands in parentheses.
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        let state = stat
+            .rsplit_once(") ")
+            .and_then(|(_, rest)| rest.chars().next());
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        let mut children = children.split_whitespace().flat_map(str::parse);
+        matches!(state, None | Some('S' | 'Z')) && children.all(rests)
+    })
 }
 
 /// Whether the process has a handler for SIGINT, which a capture installs once it is open.

@@ -30,8 +30,14 @@ impl Library {
 
     /// Makes a command use it, by the environment alone.
     pub(crate) fn choose(self, command: &mut Command) {
-        // Where the tests themselves were told of libraries, programs are not.
-        command.env_remove("LD_LIBRARY_PATH");
+        // What the tests themselves were told of libraries, engines and checkers, programs are not.
+        for (name, _) in std::env::vars_os() {
+            let prefixes = ["RINGTAP_", "LD_", "VALGRIND_", "ASAN_", "LSAN_"];
+            let text = name.to_string_lossy();
+            if prefixes.iter().any(|prefix| text.starts_with(prefix)) {
+                command.env_remove(name);
+            }
+        }
         if self == Self::Ringtap {
             command.env("LD_LIBRARY_PATH", folder());
         }

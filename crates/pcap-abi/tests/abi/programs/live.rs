@@ -1,7 +1,7 @@
 //! Programs that capture, or send, on an interface.
 
 use std::collections::BTreeSet;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ringtap_testkit::netns::{VethOptions, VethPair};
@@ -95,7 +95,7 @@ fn tcpdump_captures_on_any(stage: &Stage) -> String {
     let mut running = Running::start_piped(&mut command).expect("tcpdump starts");
     let ready = running.wait_until_capturing_any(&pair.left, LIMIT);
     ready.expect("tcpdump captures");
-    std::thread::sleep(Duration::from_millis(300));
+    running.wait_until_resting(LIMIT).expect("tcpdump waits");
     stage.send(&pair.right);
     let output = running.wait(LIMIT).expect("tcpdump ends");
     text(&output.stdout)
@@ -106,21 +106,28 @@ fn tcpdump_directions(stage: &Stage) -> String {
     for direction in ["in", "out", "inout"] {
         let pair = VethPair::new();
         let mut command = stage.command_on(&pair.left, "tcpdump");
-        command.args(["-i", "veth0", "-nn", "-t", "-Q", direction]);
-        let mut running = Running::start_piped(&mut command).expect("tcpdump starts");
+        command.args(["-i", "veth0", "-nn", "-t", "-l", "-Q", direction]);
+        let path = stage.path("lines");
+        let lines_of = || std::fs::read_to_string(&path).expect("what tcpdump prints");
+        let out = std::fs::File::create(&path).expect("a file");
+        command.stdin(Stdio::null()).stdout(out);
+        let running = Running::start(command.stderr(Stdio::piped()));
+        let mut running = running.expect("tcpdump starts");
         let ready = running.wait_until_capturing(&pair.left, LIMIT);
         ready.expect("tcpdump captures");
-        std::thread::sleep(Duration::from_millis(300));
+        running.wait_until_resting(LIMIT).expect("tcpdump waits");
         talk(&pair, 5);
-        // Longer than its read timeout.
-        std::thread::sleep(Duration::from_millis(1300));
+        // Its read timeout is a second; each datagram is answered by an error.
+        let due = if direction == "inout" { 10 } else { 5 };
+        for _ in 0..500 {
+            if lines_of().lines().count() >= due {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
         running.signal("INT").expect("tcpdump can be interrupted");
         let output = running.wait(LIMIT).expect("tcpdump ends");
-        seen += &format!(
-            "{direction}: {:?}\n{}",
-            output.status.code(),
-            text(&output.stdout)
-        );
+        seen += &format!("{direction}: {:?}\n{}", output.status.code(), lines_of());
         // Debian's counts those too that go the other way: it leaves them out in the program.
         seen += &lines(&text(&output.stderr), |line| {
             !line.contains("received by filter")
@@ -138,7 +145,7 @@ fn tcpdump_rotates(stage: &Stage) -> String {
     let mut running = Running::start_piped(&mut command).expect("tcpdump starts");
     let ready = running.wait_until_capturing(&pair.left, LIMIT);
     ready.expect("tcpdump captures");
-    std::thread::sleep(Duration::from_millis(300));
+    running.wait_until_resting(LIMIT).expect("tcpdump waits");
     // A file is closed by the first packet after its time.
     talk(&pair, 300);
     let output = running.wait(LIMIT).expect("tcpdump ends");
@@ -237,7 +244,7 @@ fn tcpreplay_sends(stage: &Stage) -> String {
     let mut watcher = Running::start_piped(&mut watcher).expect("tcpdump starts");
     let ready = watcher.wait_until_capturing(&pair.left, LIMIT);
     ready.expect("tcpdump captures");
-    std::thread::sleep(Duration::from_millis(300));
+    watcher.wait_until_resting(LIMIT).expect("tcpdump waits");
     let mut command = stage.command_on(&pair.right, "tcpreplay");
     command.args(["--intf1=veth1", "--pps=5000", "--loop=1", "--preload-pcap"]);
     let sent = stage.stdout(command.arg(&file));

@@ -88,7 +88,7 @@ fn masscan(stage: &Stage) -> String {
 fn arp_scan(stage: &Stage) -> String {
     let (pair, _listener) = scanned();
     let mut command = stage.command_on(&pair.left, "arp-scan");
-    command.args(["-I", "veth0", "-r", "2", "-t", "200", "10.99.0.0/29"]);
+    command.args(["-I", "veth0", "-r", "2", "-t", "400", "10.99.0.0/29"]);
     let seen = stage.stdout(&mut command);
     lines(&seen, |line| !line.starts_with("Ending"))
 }

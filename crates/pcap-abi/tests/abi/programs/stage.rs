@@ -7,8 +7,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use ringtap_testkit::corpus;
-use ringtap_testkit::need::find_tool;
-use ringtap_testkit::netns::{Side, VethPair};
+use ringtap_testkit::netns::{Namespace, Side, VethPair};
 use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{Sizes, Traffic};
 
@@ -24,6 +23,8 @@ const LINKER: &str = "linker";
 pub(super) struct Stage {
     library: Library,
     folder: tempfile::TempDir,
+    /// Where programs run that need no network: names are looked up nowhere, and nothing listens.
+    nowhere: Namespace,
 }
 
 /// Runs a scenario on both libraries and compares what it returns.
@@ -33,7 +34,12 @@ pub(super) struct Stage {
 pub(super) fn same(scenario: impl Fn(&Stage) -> String) -> Result<(), String> {
     let [debians, ours] = Library::BOTH.map(|library| {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let stage = Stage { library, folder };
+        let nowhere = Namespace::new();
+        let stage = Stage {
+            library,
+            folder,
+            nowhere,
+        };
         let seen = scenario(&stage);
         stage.check_library();
         seen
@@ -56,10 +62,9 @@ impl Stage {
         self.folder().join(name)
     }
 
-    /// A program by its name.
+    /// A program by its name, where there is no network.
     pub(super) fn command(&self, program: &str) -> Command {
-        let path = find_tool(program).unwrap_or_else(|| PathBuf::from(program));
-        self.prepared(Command::new(path))
+        self.prepared(self.nowhere.command(program))
     }
 
     /// A program in a side's namespace.
@@ -68,9 +73,18 @@ impl Stage {
     }
 
     fn prepared(&self, mut command: Command) -> Command {
+        // Nothing of the environment changes what programs print: no settings of the user's, no size of
+        // a terminal.
+        command.env_clear();
+        command.env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        );
+        command.env("HOME", self.folder()).env("TERM", "dumb");
+        command.env("COLUMNS", "80").env("LINES", "24");
+        command.env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
         self.library.choose(&mut command);
         command.current_dir(self.folder());
-        command.env("LC_ALL", "C.UTF-8").env("TZ", "UTC");
         if self.library == Library::Ringtap {
             command.env("LD_DEBUG", "files");
             command.env("LD_DEBUG_OUTPUT", self.path(LINKER));
@@ -122,9 +136,9 @@ impl Stage {
         let what = format!("{command:?}");
         let mut running = Running::start_piped(command).expect("the program starts");
         let ready = running.wait_until_capturing(&pair.left, LIMIT);
-        ready.unwrap_or_else(|error| panic!("{what}: {error}"));
         // Between the socket and the end of its setup.
-        std::thread::sleep(Duration::from_millis(300));
+        let ready = ready.and_then(|()| running.wait_until_resting(LIMIT));
+        ready.unwrap_or_else(|error| panic!("{what}: {error}"));
         self.send(&pair.right);
         let output = running.wait(LIMIT);
         let output = output.unwrap_or_else(|error| panic!("{what}: {error}"));
