@@ -10,8 +10,10 @@ use crate::flow::{Collector, Listen};
 use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 
 mod injection;
+mod writing;
 
 pub(crate) use injection::{GenArgs, SendArgs};
+pub(crate) use writing::WriteArgs;
 
 /// Capture, filter and print network packets at the kernel's own rate.
 #[derive(Debug, Parser)]
@@ -127,6 +129,8 @@ pub(crate) struct DumpArgs {
     pub(crate) capture: CaptureArgs,
     #[command(flatten, next_help_heading = "Searching files")]
     pub(crate) range: RangeArgs,
+    #[command(flatten, next_help_heading = "Writing files")]
+    pub(crate) writing: WriteArgs,
     #[command(flatten, next_help_heading = "Printing")]
     pub(crate) print: PrintArgs,
     #[command(flatten, next_help_heading = "Reports")]

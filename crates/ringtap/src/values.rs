@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ringtap_capture::Timestamp;
+use ringtap_savefile::{Codec, CodecError};
 
 /// The snaplen that "0" and no option stand for, as in libpcap, in bytes.
 pub(crate) const MAX_SNAPLEN: u32 = 262_144;
@@ -113,6 +114,30 @@ impl FromStr for FifoPriority {
             .filter(|n| (1..=99).contains(n))
             .map(FifoPriority)
             .ok_or(ValueError::Priority)
+    }
+}
+
+/// A codec, or none in spite of the file's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Compress(pub(crate) Option<Codec>);
+
+/// A codec's name and level, or `none`.
+pub(crate) fn codec(text: &str) -> Result<Compress, CodecError> {
+    match text {
+        "none" => Ok(Compress(None)),
+        _ => text.parse().map(Some).map(Compress),
+    }
+}
+
+/// A file size as tcpdump has it: millions of bytes, or powers of 1024 where a unit is given.
+pub(crate) fn file_size(text: &str) -> Result<u64, ValueError> {
+    const MILLION: u64 = 1_000_000;
+    match text.parse::<u64>() {
+        Ok(millions) => millions
+            .checked_mul(MILLION)
+            .filter(|&size| size > 0)
+            .ok_or(ValueError::Size),
+        Err(_) => text.parse().map(|Size(bytes)| bytes),
     }
 }
 
@@ -237,6 +262,16 @@ mod tests {
         assert_eq!("64MiB".parse(), Ok(Size(64 << 20)));
         for bad in ["", "0", "K", "1T", "-1", "1.5M", "99999999999G"] {
             assert_eq!(bad.parse::<Size>(), Err(ValueError::Size), "{bad}");
+        }
+    }
+
+    #[test]
+    fn file_sizes_are_millions_without_a_unit() {
+        assert_eq!(file_size("1"), Ok(1_000_000));
+        assert_eq!(file_size("1k"), Ok(1024));
+        assert_eq!(file_size("2M"), Ok(2 << 20));
+        for bad in ["0", "", "1x", "-1", "99999999999999999"] {
+            assert_eq!(file_size(bad), Err(ValueError::Size), "{bad}");
         }
     }
 

@@ -39,6 +39,6 @@ pub use read::{
 pub use resolution::Resolution;
 pub use run::{Encoding, LengthOrder, Packets, PcapEncoding, PcapngEncoding, Run, RunTotals};
 pub use write::{
-    PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter, Totals, WriteError,
-    WriteErrorKind,
+    Codec, CodecError, Compressor, PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter,
+    Totals, WriteError, WriteErrorKind, whole_blocks, whole_records,
 };

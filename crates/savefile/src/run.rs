@@ -177,6 +177,53 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// The longest part at the front that has at most so many bytes, but its first record in any
+    /// case, and the rest. It walks over the records of the part.
+    #[must_use]
+    pub fn split(&self, bytes: u64) -> (Run<'a>, Run<'a>) {
+        let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if self.bytes.len() <= limit {
+            return (*self, self.part(self.bytes.len(), self.bytes.len(), 0));
+        }
+        let (mut end, mut packets) = (0, 0);
+        while let Some(record) = self.record_len(end)
+            && (packets == 0 || end + record <= limit)
+        {
+            end += record;
+            packets += 1;
+        }
+        if packets == 0 {
+            end = self.bytes.len();
+            packets = self.packets;
+        }
+        let rest = self.packets.saturating_sub(packets);
+        (
+            self.part(0, end, packets.min(self.packets)),
+            self.part(end, self.bytes.len(), rest),
+        )
+    }
+
+    fn part(&self, start: usize, end: usize, packets: usize) -> Run<'a> {
+        let whole = (start, end) == (0, self.bytes.len());
+        Run {
+            bytes: self.bytes.get(start..end).unwrap_or_default(),
+            offset: self.offset + start as u64,
+            packets,
+            captured: self.captured.filter(|_| whole),
+            ..*self
+        }
+    }
+
+    /// Bytes of the record that begins there; nothing at the end.
+    fn record_len(&self, at: usize) -> Option<usize> {
+        let rest = self.bytes.get(at..)?;
+        let len = match self.encoding {
+            Encoding::Pcap(encoding) => encoding.record_len(rest)?,
+            Encoding::Pcapng(encoding) => encoding.byte_order.u32_at(rest, 4)? as usize,
+        };
+        (len > 0 && len <= rest.len()).then_some(len)
+    }
+
     /// How the records are encoded.
     #[inline]
     #[must_use]

@@ -8,6 +8,7 @@
 pub mod alloc_count;
 pub mod bpf;
 pub mod cycles;
+pub mod disk;
 pub mod error;
 pub mod ethtool;
 pub mod eventfd;

@@ -196,6 +196,31 @@ pub fn set_fifo(priority: u8) -> Result<()> {
     }
 }
 
+/// Gives a process of ours the least share of the processors (`setpriority(2)`, 19).
+///
+/// # Errors
+/// There is no such process any more (`ESRCH`), or it is not ours.
+pub fn least_share(process: u32) -> Result<()> {
+    // SAFETY: takes no pointer.
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, process, 19) } {
+        0 => Ok(()),
+        _ => Err(Error::last("setpriority", "")),
+    }
+}
+
+/// Makes the calling thread give way to others of the ordinary policy: its weight is that of the
+/// nice value (nice(2)), 0 to 19. Linux keeps it for each thread.
+///
+/// # Errors
+/// Less than it is now needs `CAP_SYS_NICE` (`EACCES`).
+pub fn set_nice(value: u8) -> Result<()> {
+    // SAFETY: takes no pointer; process 0 is the calling thread.
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value.into()) } {
+        0 => Ok(()),
+        _ => Err(Error::last("setpriority", "")),
+    }
+}
+
 /// The calling thread's sleeps end as early as the kernel can, until this is dropped
 /// (`PR_SET_TIMERSLACK`, prctl(2)); otherwise it may add 50 µs.
 #[derive(Debug)]

@@ -20,10 +20,23 @@ pub(crate) enum DumpError {
     Capture(#[from] Error),
     /// The output file could not be created.
     #[error("cannot create {}: {source}", path.display())]
-    Create { path: PathBuf, source: io::Error },
+    Create {
+        path: PathBuf,
+        source: io::Error,
+        /// Packets in the files before, which are complete.
+        earlier: u64,
+    },
     /// The output failed; what was written before is intact.
     #[error("{}: {source}", name_of(path))]
-    Write { path: PathBuf, source: WriteError },
+    Write {
+        path: PathBuf,
+        source: WriteError,
+        /// Packets in the files before, which are complete.
+        earlier: u64,
+    },
+    /// What is no file can't be followed by another.
+    #[error("{}: is no file, so -C and -G have no meaning", name_of(path))]
+    NoRotation { path: PathBuf },
     /// The input tells of no interface, so a pcap file's header can't be written.
     #[error("{}: the input describes no interface; a pcap file needs a link type", path.display())]
     NoLinkType { path: PathBuf },
@@ -54,6 +67,10 @@ pub(crate) enum UsageError {
     LiveOnly { option: &'static str },
     #[error("--threads needs -w: packets of several threads have no common order to print")]
     ThreadsPrint,
+    #[error("{option} needs -C or -G: there is one file only")]
+    OneFile { option: &'static str },
+    #[error("-w {name}: not a name that a time can be put into: {reason}")]
+    TimeName { name: String, reason: String },
     #[error("--to is not after --from: there is nothing between")]
     EmptyRange,
     #[error("there is no such time on that day")]
@@ -77,11 +94,22 @@ pub(crate) enum UsageError {
 }
 
 impl DumpError {
+    /// The same, after complete files with so many packets.
+    pub(crate) fn after(mut self, packets: u64) -> Self {
+        if let Self::Create { earlier, .. } | Self::Write { earlier, .. } = &mut self {
+            *earlier += packets;
+        }
+        self
+    }
+
     /// Packets that are in the output all the same, where the output failed.
     pub(crate) fn intact_packets(&self) -> Option<u64> {
         match self {
-            Self::Write { source, .. } => match source.kind() {
-                WriteErrorKind::Output { packets, .. } => Some(*packets),
+            Self::Create { earlier, .. } => Some(*earlier),
+            Self::Write {
+                source, earlier, ..
+            } => match source.kind() {
+                WriteErrorKind::Output { packets, .. } => Some(earlier + packets),
                 _ => None,
             },
             Self::Print { packets, .. } => Some(*packets),
@@ -92,7 +120,7 @@ impl DumpError {
     /// 2 for wrong usage, 1 for all else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::SameFile { .. } => 2,
+            Self::Usage(_) | Self::SameFile { .. } | Self::NoRotation { .. } => 2,
             Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
                 crate::exit::status_of(error)
             }

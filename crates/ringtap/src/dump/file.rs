@@ -1,35 +1,56 @@
-//! The capture file that is written: begun when the first interface is known, block by block.
+//! The capture file that is written: begun when the first interface is known, block by block, and
+//! followed by others where the capture is spread over several.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{Block, Interface, Packet, Stats, Timestamp};
+use ringtap_capture::{Block, Interface, Stats, Timestamp};
 use ringtap_savefile::{
-    ByteOrder, InterfaceStatistics, Item, Options, PcapBatch, PcapOptions, PcapWriter, PcapngBatch,
-    PcapngWriter, Run, Section, Totals, WriteError,
+    ByteOrder, InterfaceStatistics, Item, PcapOptions, PcapWriter, PcapngWriter, Section, Totals,
+    WriteError, WriteErrorKind, whole_blocks, whole_records,
 };
 
+use super::command::Commands;
 use super::error::DumpError;
-use super::select::{Selector, Verdict};
+use super::fill::{self, See, Stops};
+use super::opened::Opened;
+use super::rotate::{Following, Rotation, RotationPlan};
+use super::select::Selector;
+use super::writer::{Failure, Gauge, Queue, QueueSettings, Target, Whole};
 use crate::cli::FileFormat;
+use crate::notice::notice;
 
 /// A capture file that grows.
 pub(crate) struct CaptureFile {
     path: PathBuf,
-    state: State,
+    pub(super) state: State,
     settings: Settings,
+    rotation: Option<Rotation>,
+    commands: Option<Commands>,
+    /// The way to the files, where it is not a direct one.
+    queue: Option<Arc<Queue>>,
+    /// What the files before have taken.
+    earlier: Totals,
+    /// What the files' interfaces are, over all sources; and how the last section began.
+    known: Vec<Interface>,
+    section: Section,
     /// What the indices of the present source's interfaces begin at.
     first_interface: u32,
     /// Interfaces of the present source that were described in the file.
     described: u32,
     /// Whether every packet and block of the source goes into the file.
     pub(crate) complete: bool,
+    /// The counters of a live capture, as last told.
+    counted: Stats,
+    /// What of them the files before have, and when the present one began.
+    told: Told,
+    /// There are as many files as were asked for.
+    ended: bool,
 }
 
 /// What the options say of the file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) format: FileFormat,
     /// Nanoseconds in a pcap file; without, a file of a finer resolution than microseconds has
@@ -39,32 +60,89 @@ pub(crate) struct Settings {
     pub(crate) live: bool,
     /// Cut packets to this many bytes, as the header states.
     pub(crate) snaplen: Option<u32>,
+    /// How records get to the file.
+    pub(crate) writing: Writing,
 }
 
-enum State {
+/// How records get to the file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Writing {
+    pub(crate) codec: Option<ringtap_savefile::Codec>,
+    /// Threads that compress.
+    pub(crate) workers: usize,
+    /// Memory for what waits, in bytes.
+    pub(crate) memory: u64,
+    /// Processors of the threads that compress and write.
+    pub(crate) cpus: Vec<usize>,
+    /// Records go to the file at once.
+    pub(crate) immediate: bool,
+    pub(crate) rotation: Option<RotationPlan>,
+    /// What is run with each complete file.
+    pub(crate) command: Option<std::ffi::OsString>,
+}
+
+pub(super) enum State {
     /// The file is open, its header not written.
     Waiting(Opened),
-    Pcap(PcapWriter<File>),
-    Pcapng(PcapngWriter<File>),
+    Pcap(PcapWriter<Target>),
+    Pcapng(PcapngWriter<Target>),
+    /// A file is complete, and the next has not begun.
+    Between,
     /// The header could not be written.
     Failed,
 }
 
+#[derive(Clone, Copy, Default)]
+struct Told {
+    stats: Stats,
+    captured: u64,
+    began: Timestamp,
+}
+
 impl CaptureFile {
     /// Creates the file, or takes standard output for `-`.
-    pub(crate) fn create(path: &Path, settings: Settings) -> Result<Self, DumpError> {
-        let opened = Opened::at(path).map_err(|source| DumpError::Create {
-            path: path.to_owned(),
-            source,
-        })?;
+    pub(crate) fn create(
+        path: &Path,
+        settings: Settings,
+        commands: Option<Commands>,
+    ) -> Result<Self, DumpError> {
+        let mut rotation = settings.writing.rotation.clone().map(Rotation::new);
+        let began = now();
+        let mut path = path.to_owned();
+        let state = match &mut rotation {
+            // The time of the first packet is the first file's.
+            Some(rotation) if rotation.by_time() && !settings.live => State::Between,
+            Some(rotation) => {
+                path = rotation.first(began);
+                State::Waiting(open(&path, true)?)
+            }
+            None => State::Waiting(open(&path, false)?),
+        };
         Ok(Self {
-            path: path.to_owned(),
-            state: State::Waiting(opened),
+            path,
+            state,
             settings,
+            rotation,
+            commands,
+            queue: None,
+            earlier: Totals::default(),
+            known: Vec::new(),
+            section: own_section(),
             first_interface: 0,
             described: 0,
             complete: false,
+            counted: Stats::default(),
+            told: Told {
+                began,
+                ..Told::default()
+            },
+            ended: false,
         })
+    }
+
+    /// What the queue does, where there is one.
+    pub(crate) fn gauge(&self) -> Option<Arc<Gauge>> {
+        self.queue.as_ref().map(|queue| queue.gauge())
     }
 
     /// Another source begins: its interfaces are numbered after all that were.
@@ -73,17 +151,23 @@ impl CaptureFile {
         self.described = 0;
     }
 
+    pub(super) fn first_interface(&self) -> u32 {
+        self.first_interface
+    }
+
     /// A section of a pcapng file begins.
     pub(crate) fn section(&mut self, section: &Section) -> Result<(), DumpError> {
         if self.settings.format == FileFormat::Pcap {
             return Ok(());
         }
+        self.section = section.clone();
         match &mut self.state {
             State::Pcapng(writer) => {
                 let result = writer.start_section(section);
-                result.map_err(|source| self.failed(source))
+                self.checked(result)
             }
-            _ => self.begin_pcapng(section),
+            State::Waiting(_) => self.begin_pcapng(section),
+            _ => Ok(()),
         }
     }
 
@@ -103,48 +187,84 @@ impl CaptureFile {
                 FileFormat::Pcapng => self.begin_pcapng(&own_section())?,
             }
         }
-        match &mut self.state {
-            State::Pcap(writer) => writer.add_interface(interface),
-            State::Pcapng(writer) => {
-                let mut interface = interface.clone();
-                if let Some(snaplen) = self.settings.snaplen {
-                    interface.snaplen = match interface.snaplen {
-                        0 => snaplen,
-                        stated => stated.min(snaplen),
-                    };
-                }
-                let result = writer.add_interface(&interface);
-                result.map_err(|source| self.failed(source))?;
-            }
-            State::Waiting(_) | State::Failed => {}
+        let mut interface = interface.clone();
+        if let (Some(snaplen), FileFormat::Pcapng) = (self.settings.snaplen, self.settings.format) {
+            interface.snaplen = match interface.snaplen {
+                0 => snaplen,
+                stated => stated.min(snaplen),
+            };
         }
-        Ok(())
+        let result = match &mut self.state {
+            State::Pcap(writer) => {
+                writer.add_interface(&interface);
+                Ok(())
+            }
+            State::Pcapng(writer) => writer.add_interface(&interface).map(drop),
+            State::Waiting(_) | State::Between | State::Failed => Ok(()),
+        };
+        self.known.push(interface);
+        self.checked(result)
     }
 
     fn begin_pcap(&mut self, interface: &Interface) -> Result<(), DumpError> {
+        let options = self.pcap_options(interface);
+        self.begin(|target| PcapWriter::new(target, &options).map(State::Pcap))
+    }
+
+    fn pcap_options(&self, interface: &Interface) -> PcapOptions {
         let mut options = PcapOptions::for_interface(interface);
         options.nanos = self.settings.nano || (options.nanos && !self.settings.live);
         options.snaplen = self.settings.snaplen.unwrap_or(interface.snaplen);
-        self.begin(|file| PcapWriter::new(file, &options).map(State::Pcap))
+        options
     }
 
     fn begin_pcapng(&mut self, section: &Section) -> Result<(), DumpError> {
-        self.begin(|file| PcapngWriter::new(file, section).map(State::Pcapng))
+        self.begin(|target| PcapngWriter::new(target, section).map(State::Pcapng))
     }
 
     /// Empties the file that waits, and has its header written.
     fn begin(
         &mut self,
-        header: impl FnOnce(File) -> Result<State, WriteError>,
+        header: impl FnOnce(Target) -> Result<State, WriteError>,
     ) -> Result<(), DumpError> {
         if let State::Waiting(opened) = std::mem::replace(&mut self.state, State::Failed) {
-            let file = opened.emptied().map_err(|source| DumpError::Create {
-                path: self.path.clone(),
-                source,
-            })?;
-            self.state = header(file).map_err(|source| self.failed(source))?;
+            let regular = opened.is_file();
+            let file = opened
+                .emptied()
+                .map_err(|source| self.not_created(source))?;
+            let target = self.target(file, regular)?;
+            let begun = header(target);
+            self.state = begun.map_err(|source| self.failed(source))?;
         }
         Ok(())
+    }
+
+    /// The way to the file: compression needs a queue, and a live capture has one so that no disk
+    /// makes it wait; what is to be seen at once goes straight to the file.
+    fn target(&mut self, file: std::fs::File, regular: bool) -> Result<Target, DumpError> {
+        let (settings, writing) = (&self.settings, &self.settings.writing);
+        let waits = settings.live && regular && !writing.immediate;
+        if writing.codec.is_none() && !waits {
+            return Ok(Target::Direct(file));
+        }
+        let (whole, header): (Whole, _) = match settings.format {
+            FileFormat::Pcap => (|bytes| whole_records(bytes, ByteOrder::NATIVE), 24),
+            FileFormat::Pcapng => (|bytes| whole_blocks(bytes, ByteOrder::NATIVE), 0),
+        };
+        let queue = QueueSettings {
+            codec: writing.codec,
+            workers: writing.workers,
+            memory: writing.memory,
+            cpus: writing.cpus.clone(),
+            whole,
+            header,
+        };
+        let first = (self.path.clone(), file, regular);
+        let started = Queue::start(queue, first, self.commands.clone());
+        let queue = started.map_err(|source| super::setup("start the writer", source))?;
+        let queue = Arc::new(queue);
+        self.queue = Some(Arc::clone(&queue));
+        Ok(Target::Queued(queue))
     }
 
     /// Passes on what a file holds beside packets, as far as the format can hold it.
@@ -166,7 +286,7 @@ impl CaptureFile {
             }
             _ => Ok(()),
         };
-        result.map_err(|source| self.failed(source))
+        self.checked(result)
     }
 
     /// Writes the packets of a block that `selector` takes, and shows each to `see`.
@@ -176,113 +296,326 @@ impl CaptureFile {
         selector: &mut Selector,
         see: Option<See<'_>>,
     ) -> Result<(), DumpError> {
-        let (first, path) = (self.first_interface, &self.path);
-        match &mut self.state {
-            State::Pcap(writer) => fill(writer.batch(), block, selector, see, first, path),
-            State::Pcapng(writer) => fill(writer.batch(), block, selector, see, first, path),
-            State::Waiting(_) | State::Failed => Ok(()),
+        match self.settings.format {
+            FileFormat::Pcap => fill::fill::<fill::Pcap>(self, block, selector, see),
+            FileFormat::Pcapng => fill::fill::<fill::Pcapng>(self, block, selector, see),
         }
     }
 
-    /// Appends the counters of a live capture, where the format can hold them: those of several
-    /// interfaces together have no place in it.
-    pub(crate) fn statistics(
+    /// Whether runs of packets may be written without a look at each of them: what is captured live
+    /// was captured before now.
+    pub(super) fn passes_runs(&self) -> bool {
+        let timed = self.rotation.as_ref().filter(|rotation| rotation.by_time());
+        let early = |rotation: &Rotation| {
+            let end = rotation.window_end();
+            self.settings.live && end.is_some_and(|end| now().secs() < end)
+        };
+        self.first_interface == 0 && timed.is_none_or(early)
+    }
+
+    /// Where a batch has to end.
+    pub(super) fn stops(&self) -> Stops {
+        let rotation = self.rotation.as_ref();
+        Stops {
+            file: rotation.map_or(u64::MAX, |r| r.size().saturating_add(1)),
+            chunk: self
+                .queue
+                .as_ref()
+                .map_or(u64::MAX, |queue| queue.chunk_end()),
+            until: rotation.and_then(Rotation::window_end).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// A batch was committed, or it failed.
+    pub(super) fn after_batch(&mut self, result: Result<(), WriteError>) -> Result<(), DumpError> {
+        let packets = self.totals().packets;
+        if let (Ok(()), Some(queue)) = (&result, &self.queue) {
+            queue.commit(packets);
+        }
+        self.checked(result)
+    }
+
+    /// What the present file has taken.
+    fn totals(&self) -> Totals {
+        match &self.state {
+            State::Pcap(writer) => writer.totals(),
+            State::Pcapng(writer) => writer.totals(),
+            State::Waiting(_) | State::Between | State::Failed => Totals::default(),
+        }
+    }
+
+    /// Whether the file is larger than a file shall be when a packet is added.
+    pub(super) fn is_too_large(&self) -> bool {
+        let rotation = self.rotation.as_ref();
+        rotation.is_some_and(|rotation| self.totals().bytes > rotation.size())
+    }
+
+    /// Whether a packet of that time is for another file.
+    pub(super) fn is_over(&self, time: Timestamp) -> bool {
+        let end = self.rotation.as_ref().and_then(Rotation::window_end);
+        end.is_some_and(|end| time.secs() >= end) && !matches!(self.state, State::Between)
+    }
+
+    /// Whether there are as many files as were asked for.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Completes the file, and begins the next for a packet of that time.
+    pub(super) fn rotate(&mut self, time: Timestamp, selector: &Selector) -> Result<(), DumpError> {
+        self.complete_file(selector.taken())?;
+        self.begin_next(time)
+    }
+
+    /// Completes a file whose time is over, though no packet has come since.
+    pub(crate) fn end_of_window(&mut self, now: i64, captured: u64) -> Result<(), DumpError> {
+        let Some(rotation) = &self.rotation else {
+            return Ok(());
+        };
+        let over = rotation.window_end().is_some_and(|end| now >= end);
+        if over && matches!(self.state, State::Pcap(_) | State::Pcapng(_)) {
+            let is_last = rotation.is_last_window();
+            self.complete_file(captured)?;
+            if let Some(rotation) = &mut self.rotation {
+                rotation.expire();
+            }
+            if is_last {
+                self.end();
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        if !self.ended {
+            self.ended = true;
+            let count = self.rotation.as_ref().and_then(Rotation::count);
+            notice(format_args!("all {} files are written", count.unwrap_or(0)));
+        }
+    }
+
+    /// Begins a file for a packet whose time `time` gives, where the one before was completed for
+    /// its age.
+    pub(super) fn begin_if_due(
         &mut self,
-        stats: &Stats,
-        span: (Timestamp, Timestamp),
-        captured: u64,
+        time: impl FnOnce() -> Option<Timestamp>,
     ) -> Result<(), DumpError> {
+        match (&self.state, self.ended) {
+            (State::Between, false) => self.begin_next(time().unwrap_or_default()),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin_next(&mut self, time: Timestamp) -> Result<(), DumpError> {
+        let following = self.rotation.as_mut().map(|rotation| rotation.next(time));
+        let Some(Following::File(path)) = following else {
+            self.end();
+            return Ok(());
+        };
+        self.path = path;
+        self.told.began = time;
+        self.state = State::Failed;
+        let target = match &self.queue {
+            Some(queue) => {
+                queue.begin(self.path.clone());
+                Target::Queued(Arc::clone(queue))
+            }
+            None => {
+                let opened =
+                    open(&self.path, true).map_err(|error| error.after(self.earlier.packets))?;
+                let file = opened
+                    .emptied()
+                    .map_err(|source| self.not_created(source))?;
+                self.target(file, true)?
+            }
+        };
+        let result = self.write_header(target);
+        self.checked(result)
+    }
+
+    /// The header of another file of the same capture.
+    fn write_header(&mut self, target: Target) -> Result<(), WriteError> {
+        match (self.settings.format, self.known.first()) {
+            (FileFormat::Pcap, Some(interface)) => {
+                let mut writer = PcapWriter::new(target, &self.pcap_options(interface))?;
+                for interface in &self.known {
+                    writer.add_interface(interface);
+                }
+                self.state = State::Pcap(writer);
+            }
+            _ => {
+                let mut writer = PcapngWriter::new(target, &self.section)?;
+                for interface in &self.known {
+                    writer.add_interface(interface)?;
+                }
+                self.state = State::Pcapng(writer);
+            }
+        }
+        Ok(())
+    }
+
+    fn complete_file(&mut self, captured: u64) -> Result<(), DumpError> {
+        self.write_statistics(now(), captured)?;
+        let result = match std::mem::replace(&mut self.state, State::Failed) {
+            State::Pcap(writer) => writer.finish(),
+            State::Pcapng(writer) => writer.finish(),
+            other => {
+                self.state = other;
+                return Ok(());
+            }
+        };
+        let (target, totals) = result.map_err(|source| self.failed(source))?;
+        match target {
+            Target::Queued(queue) => queue.complete(totals.packets),
+            Target::Direct(file) => {
+                drop(file);
+                if let Some(commands) = &self.commands {
+                    commands.run(self.path.clone());
+                }
+            }
+        }
+        self.earlier.packets += totals.packets;
+        self.earlier.bytes += totals.bytes;
+        self.state = State::Between;
+        Ok(())
+    }
+
+    /// Tells the counters of a live capture as they are by now.
+    pub(crate) fn count(&mut self, stats: Stats) {
+        self.counted = stats;
+    }
+
+    /// Appends the counters of a live capture, those since the file began, where the format can hold
+    /// them: those of several interfaces together have no place in it.
+    fn write_statistics(&mut self, now: Timestamp, captured: u64) -> Result<(), DumpError> {
+        let before = self.told;
+        let (new, old) = (self.counted, before.stats);
         let State::Pcapng(writer) = &mut self.state else {
             return Ok(());
         };
-        if self.described != 1 {
+        if self.described != 1 || !self.settings.live {
             return Ok(());
         }
-        let mut counters = InterfaceStatistics::new(0, span.1);
-        counters.start = Some(span.0);
-        counters.end = Some(span.1);
-        counters.accepted_by_filter = stats.received;
-        counters.dropped_by_os = stats.dropped.ring;
-        counters.dropped_by_interface = stats.dropped.interface;
-        counters.delivered = Some(captured);
-        writer
-            .write_statistics(&counters)
-            .map_err(|source| self.failed(source))
-    }
-
-    /// Completes the file.
-    pub(crate) fn finish(self) -> Result<Totals, DumpError> {
-        let path = self.path;
-        let result = match self.state {
-            State::Pcap(writer) => writer.finish().map(|(_, totals)| totals),
-            State::Pcapng(writer) => writer.finish().map(|(_, totals)| totals),
-            State::Waiting(opened) => return empty(opened, &path, self.settings.format),
-            State::Failed => Ok(Totals::default()),
+        let since =
+            |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old.unwrap_or(0)));
+        let (dropped, earlier) = (new.dropped, old.dropped);
+        let accepted = since(new.received, old.received);
+        let hook = since(dropped.hook, earlier.hook);
+        let sampled = since(dropped.sampling, earlier.sampling);
+        let others = hook.unwrap_or(0) + sampled.unwrap_or(0);
+        let mut counters = InterfaceStatistics::new(0, now);
+        counters.start = Some(before.began);
+        counters.end = Some(now);
+        counters.accepted_by_filter = accepted;
+        counters.dropped_by_os =
+            since(dropped.ring, earlier.ring).map(|ring| ring + hook.unwrap_or(0));
+        counters.dropped_by_interface = since(dropped.interface, earlier.interface);
+        counters.delivered = Some(captured.saturating_sub(before.captured));
+        // What a filter has left out is counted nowhere.
+        counters.received = accepted.filter(|_| self.complete).map(|n| n + others);
+        self.told = Told {
+            stats: new,
+            captured,
+            began: now,
         };
-        result.map_err(|source| DumpError::Write { path, source })
+        let result = writer.write_statistics(&counters);
+        self.checked(result)
     }
 
+    /// Completes the file, with the counters of a live capture.
+    pub(crate) fn finish(mut self, stats: Option<(Stats, u64)>) -> Result<Totals, DumpError> {
+        if let State::Waiting(opened) = self.state {
+            return empty(opened, &self.path, self.settings.format);
+        }
+        let mut result = self.begin_if_none();
+        if let Some((stats, captured)) = stats {
+            self.count(stats);
+            result = result.and_then(|()| self.write_statistics(now(), captured));
+        }
+        result = result.and(self.complete_file(0));
+        result?;
+        let Some(queue) = self.queue.take() else {
+            return Ok(self.earlier);
+        };
+        queue.finish().map_err(|failure| match failure {
+            Some(failure) => told(failure),
+            None => self.failed(WriteErrorKind::FailedBefore.into()),
+        })
+    }
+
+    /// Begins the first file of a time where no packet has.
+    fn begin_if_none(&mut self) -> Result<(), DumpError> {
+        let begun = self.rotation.as_ref().is_none_or(Rotation::has_begun);
+        if begun || self.known.is_empty() {
+            return Ok(());
+        }
+        self.begin_next(now())
+    }
+
+    fn checked(&self, result: Result<(), WriteError>) -> Result<(), DumpError> {
+        result.map_err(|source| self.failed(source))
+    }
+
+    /// The failure of the queue where it is what failed.
     fn failed(&self, source: WriteError) -> DumpError {
-        DumpError::Write {
+        match self.queue.as_ref().and_then(|queue| queue.take_failure()) {
+            Some(failure) => told(failure),
+            None => DumpError::Write {
+                path: self.path.clone(),
+                source,
+                earlier: self.earlier.packets,
+            },
+        }
+    }
+
+    fn not_created(&self, source: std::io::Error) -> DumpError {
+        DumpError::Create {
             path: self.path.clone(),
             source,
+            earlier: self.earlier.packets,
         }
     }
 }
 
-/// The output before anything is written: a file that was there is as it was.
-struct Opened {
-    file: File,
-    origin: Origin,
+/// Opens a file, which is one of several or not.
+fn open(path: &Path, several: bool) -> Result<Opened, DumpError> {
+    let path = path.to_owned();
+    match Opened::at(&path) {
+        Ok(opened) if several && !opened.is_file() => Err(DumpError::NoRotation { path }),
+        Ok(opened) => Ok(opened),
+        Err(source) => Err(DumpError::Create {
+            path,
+            source,
+            earlier: 0,
+        }),
+    }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
-    /// There was no such file before.
-    Made,
-    /// There was: an older capture, a pipe, a device.
-    Found,
-    /// It is standard output.
-    Given,
-}
-
-impl Opened {
-    fn at(path: &Path) -> io::Result<Self> {
-        if path.as_os_str() == "-" {
-            let file = io::stdout().as_fd().try_clone_to_owned()?.into();
-            let origin = Origin::Given;
-            return Ok(Self { file, origin });
-        }
-        let mut options = OpenOptions::new();
-        options.write(true);
-        match options.clone().create_new(true).open(path) {
-            Ok(file) => Ok(Self {
-                file,
-                origin: Origin::Made,
-            }),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let file = options.create(true).truncate(false).open(path)?;
-                let origin = Origin::Found;
-                Ok(Self { file, origin })
-            }
-            Err(error) => Err(error),
-        }
+/// A failure of the queue, as an error.
+fn told(failure: Failure) -> DumpError {
+    let Failure {
+        path,
+        source,
+        earlier,
+        ..
+    } = failure;
+    if failure.creating {
+        return DumpError::Create {
+            path,
+            source,
+            earlier,
+        };
     }
-
-    /// The file, without what it held.
-    fn emptied(self) -> io::Result<File> {
-        if self.origin == Origin::Found && self.file.metadata()?.is_file() {
-            self.file.set_len(0)?;
-        }
-        Ok(self.file)
-    }
-
-    /// Takes back that the file was made.
-    fn withdraw(self, path: &Path) {
-        if self.origin == Origin::Made {
-            // It may be that the folder can't be written to any more; then the file stays, empty.
-            let _ = fs::remove_file(path);
-        }
+    let kind = WriteErrorKind::Output {
+        source,
+        written: failure.written,
+        intact: failure.intact,
+        packets: failure.packets,
+    };
+    DumpError::Write {
+        path,
+        source: kind.into(),
+        earlier,
     }
 }
 
@@ -296,12 +629,14 @@ fn empty(opened: Opened, path: &Path, format: FileFormat) -> Result<Totals, Dump
     let file = opened.emptied().map_err(|source| DumpError::Create {
         path: owned(),
         source,
+        earlier: 0,
     })?;
     let written = PcapngWriter::new(file, &own_section()).and_then(PcapngWriter::finish);
     let totals = written.map(|(_, totals)| totals);
     totals.map_err(|source| DumpError::Write {
         path: owned(),
         source,
+        earlier: 0,
     })
 }
 
@@ -313,94 +648,13 @@ fn own_section() -> Section {
     section
 }
 
-/// What the batches of both formats have in common.
-trait Batch<'d> {
-    /// The packets of a block, with what of their options the format can hold.
-    fn packets(block: &'d Block<'_>) -> impl Iterator<Item = (Packet<'d>, Options<'d>)>;
-    fn push(&mut self, packet: &Packet<'d>, options: &Options<'d>) -> Result<(), WriteError>;
-    fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError>;
-    fn commit(self) -> Result<(), WriteError>;
-}
-
-impl<'d> Batch<'d> for PcapBatch<'_, 'd, File> {
-    #[inline]
-    fn packets(block: &'d Block<'_>) -> impl Iterator<Item = (Packet<'d>, Options<'d>)> {
-        block.packets().map(|packet| (packet, Options::none()))
-    }
-
-    #[inline]
-    fn push(&mut self, packet: &Packet<'d>, _: &Options<'d>) -> Result<(), WriteError> {
-        PcapBatch::push(self, packet)
-    }
-
-    fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError> {
-        Self::push_run(self, run)
-    }
-
-    fn commit(self) -> Result<(), WriteError> {
-        PcapBatch::commit(self)
-    }
-}
-
-impl<'d> Batch<'d> for PcapngBatch<'_, 'd, File> {
-    #[inline]
-    fn packets(block: &'d Block<'_>) -> impl Iterator<Item = (Packet<'d>, Options<'d>)> {
-        block.packets_with_options()
-    }
-
-    #[inline]
-    fn push(&mut self, packet: &Packet<'d>, options: &Options<'d>) -> Result<(), WriteError> {
-        self.push_with_options(packet, options)
-    }
-
-    fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError> {
-        Self::push_run(self, run)
-    }
-
-    fn commit(self) -> Result<(), WriteError> {
-        PcapngBatch::commit(self)
-    }
-}
-
-/// Is shown each packet that was taken.
-pub(crate) type See<'s> = &'s mut dyn FnMut(&Packet<'_>) -> Result<(), DumpError>;
-
-fn fill<'d, B: Batch<'d>>(
-    mut batch: B,
-    block: &'d Block<'_>,
-    selector: &mut Selector,
-    mut see: Option<See<'_>>,
-    first_interface: u32,
-    path: &Path,
-) -> Result<(), DumpError> {
-    let failed = |source| DumpError::Write {
-        path: path.to_owned(),
-        source,
-    };
-    let whole = see.is_none() && first_interface == 0 && selector.takes_all();
-    if whole && let Some(runs) = block.runs() {
-        for run in runs {
-            if let Err(error) = batch.push_run(&run) {
-                // What came before stays, unless the output is what failed.
-                let _ = batch.commit();
-                return Err(failed(error));
-            }
-            selector.passed(run.len() as u64, run.captured_bytes());
-        }
-        return batch.commit().map_err(failed);
-    }
-    for (mut packet, options) in B::packets(block) {
-        if selector.judge(&mut packet) == Verdict::Take {
-            if let Some(see) = &mut see {
-                see(&packet)?;
-            }
-            packet.interface += first_interface;
-            if let Err(error) = batch.push(&packet, &options) {
-                // What came before this packet stays, unless the output is what failed.
-                let _ = batch.commit();
-                return Err(failed(error));
-            }
-        }
-    }
-    batch.commit().map_err(failed)
+/// The time by the wall clock.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp::new(
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        since.subsec_nanos(),
+    )
 }

@@ -52,7 +52,7 @@ pub(crate) fn run(
         nano: plan.nano || sources.iter().any(fine),
         ..plan.clone()
     };
-    let mut sink = open_outputs(args, plan, false, &[])?;
+    let (mut sink, commands) = open_outputs(args, plan, false, &[])?;
     let watched = requests.watch(vec![interrupt]);
     watched.map_err(|source| setup("watch for signals", source))?;
     let inputs: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
@@ -87,13 +87,12 @@ pub(crate) fn run(
             ..Stats::default()
         },
     };
-    let finished = sink
-        .file
-        .take()
-        .map(super::file::CaptureFile::finish)
-        .transpose();
+    let finished = sink.file.take().map(|file| file.finish(None)).transpose();
     summary.correct(&result, &finished);
     report(&summary, args.report.json_stats);
+    if let Some(commands) = commands {
+        commands.wait();
+    }
     result?;
     finished?;
     sink.make_index()

@@ -24,7 +24,11 @@ impl Index {
     pub(crate) fn prepare(capture: &Path) -> Result<Self, DumpError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
-            move |source| DumpError::Create { path, source }
+            move |source| DumpError::Create {
+                path,
+                source,
+                earlier: 0,
+            }
         };
         let file = File::open(capture).map_err(failed(capture))?;
         let metadata = file.metadata().map_err(failed(capture))?;

@@ -3,17 +3,19 @@
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    CaptureOptions, Filter, Interface, Item, LinkType, Next, Source, Stats, Timestamp, devices,
-    open, open_fanout,
+    CaptureOptions, Filter, Interface, Item, LinkType, Next, Source, Stats, devices, open,
+    open_fanout,
 };
 
 use super::error::{DumpError, UsageError};
+use super::file::{CaptureFile, now};
 use super::plan::Plan;
+use super::progress::Line;
 
 use super::sink::Sink;
 use super::summary::Summary;
@@ -31,6 +33,8 @@ pub(crate) struct Request<'a> {
 
 /// Beyond the time-out, how long the end of a capture waits for packets of before.
 const GRACE: Duration = Duration::from_millis(100);
+/// How often counters are read and the clock is looked at, where files follow one another.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Captures to the outputs until it is told to end, and tells what was done.
 pub(crate) fn run(
@@ -51,42 +55,53 @@ pub(crate) fn run(
     // While the process may still ask for a priority; its threads inherit both.
     let placed = request.options.place_thread();
     placed.map_err(|source| setup("place the capture threads", source))?;
-    let mut sink = open_outputs(args, plan, true, sources[0].keeps())?;
+    let (mut sink, commands) = open_outputs(args, plan, true, sources[0].keeps())?;
     name_interfaces(&mut sink, &interfaces)?;
-    sink.begin_source(true);
+    sink.begin_source(filter.is_none());
     sink.interfaces(&interfaces)?;
     let wakers = sources.iter().map(|source| source.waker()).collect();
     let requests = Requests::default();
     let watched = requests.watch(wakers);
     watched.map_err(|source| setup("watch for signals", source))?;
 
-    let begun = (now(), Instant::now());
+    let begun = Instant::now();
+    let (count, ticks) = (sources.len(), plan.output.writing.rotation.is_some());
     let run = Run {
         sink: Mutex::new(sink),
         requests,
         options: request.options,
         args,
         begun,
-        delivered: AtomicU64::new(0),
+        delivered: Arc::default(),
         interruptions: AtomicU64::new(0),
+        counted: Mutex::new(vec![Stats::default(); count]),
+        ticks,
     };
+    let gauge = run.sink().file.as_ref().and_then(CaptureFile::gauge);
+    let shown = gauge.filter(|_| !plan.output.print);
+    let line = shown.and_then(|gauge| Line::show(Arc::clone(&run.delivered), gauge));
     let result = run.pump_all(&mut sources);
-    let stats = run.until_the_end(sum(&mut sources));
+    drop(line);
+    let all = sources
+        .iter_mut()
+        .map(|source| source.stats().unwrap_or_default());
+    let stats = run.until_the_end(sum(all));
     let mut summary = run.summary(engine, stats);
     let mut sink = run
         .sink
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
-    let finished = match sink.file.take() {
-        Some(mut file) => {
-            let counted = file.statistics(&stats, (begun.0, now()), summary.captured);
-            let finished = file.finish().map(Some);
-            counted.and(finished)
-        }
-        None => Ok(None),
-    };
+    let counted = Some((stats, summary.captured));
+    let finished = sink
+        .file
+        .take()
+        .map(|file| file.finish(counted))
+        .transpose();
     summary.correct(&result, &finished);
     report(&summary, args.report.json_stats);
+    if let Some(commands) = commands {
+        commands.wait();
+    }
     result.and(finished.map(drop))?;
     sink.make_index()
 }
@@ -157,25 +172,29 @@ struct Run<'a> {
     requests: Requests,
     options: &'a CaptureOptions,
     args: &'a DumpArgs,
-    /// By the wall clock and by the steady one.
-    begun: (Timestamp, Instant),
+    /// When the capture began.
+    begun: Instant,
     /// Packets that the sources have handed out.
-    delivered: AtomicU64,
+    delivered: Arc<AtomicU64>,
     /// Interruptions of the capture that were told of.
     interruptions: AtomicU64,
+    /// The counters of each source, as last told.
+    counted: Mutex<Vec<Stats>>,
+    /// Whether files end by size or time.
+    ticks: bool,
 }
 
 impl Run<'_> {
     fn pump_all(&self, sources: &mut [Box<dyn Source>]) -> Result<(), DumpError> {
         if let [source] = sources {
-            return self.pump(&mut **source);
+            return self.pump(&mut **source, 0);
         }
         thread::scope(|scope| {
             let mut spawned = Vec::new();
             for (number, source) in sources.iter_mut().enumerate() {
                 spawned.push(scope.spawn(move || {
                     self.pin(number)?;
-                    self.pump(&mut **source)
+                    self.pump(&mut **source, number)
                 }));
             }
             let mut result = Ok(());
@@ -198,17 +217,18 @@ impl Run<'_> {
     }
 
     /// Reads one source until the end; when it is the first to end, the others follow.
-    fn pump(&self, source: &mut dyn Source) -> Result<(), DumpError> {
-        let result = self.pump_blocks(source);
+    fn pump(&self, source: &mut dyn Source, number: usize) -> Result<(), DumpError> {
+        let result = self.pump_blocks(source, number);
         self.requests.ask_stop();
         result
     }
 
-    fn pump_blocks(&self, source: &mut dyn Source) -> Result<(), DumpError> {
+    fn pump_blocks(&self, source: &mut dyn Source, number: usize) -> Result<(), DumpError> {
         let engine = source.describe().engine;
         let mut ending: Option<(Instant, Option<u64>)> = None;
         let mut delivered = 0;
         let mut interruptions = 0;
+        let mut ticked = Instant::now();
         loop {
             if self.requests.stop() && ending.is_none() {
                 let mut sink = self.sink();
@@ -225,6 +245,12 @@ impl Run<'_> {
             if self.requests.take_report() {
                 let stats = source.stats()?;
                 report(&self.summary(engine, stats), self.args.report.json_stats);
+            }
+            if self.ticks && ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                if self.tick(number, source.stats()?)? {
+                    return Ok(());
+                }
             }
             let mut has_grown = false;
             match source.next() {
@@ -257,6 +283,29 @@ impl Run<'_> {
         }
     }
 
+    /// Tells the file what a source has counted and what the time is; gives whether that was the end
+    /// of the last file.
+    fn tick(&self, number: usize, stats: Stats) -> Result<bool, DumpError> {
+        let total = {
+            let mut all = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(one) = all.get_mut(number) {
+                *one = stats;
+            }
+            sum(all.iter().copied())
+        };
+        let mut sink = self.sink();
+        if let Some(file) = &mut sink.file {
+            file.count(total);
+        }
+        // What was captured before the end of a window may be on its way.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since
+            .unwrap_or_default()
+            .saturating_sub(self.options.timeout + GRACE);
+        sink.tick(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))?;
+        Ok(sink.is_done())
+    }
+
     /// Tells of a source's interruption, its so manieth; once for all sources, since each meets it.
     fn interrupted(&self, number: u64, error: &ringtap_capture::Error) {
         if self.interruptions.fetch_max(number, Ordering::Relaxed) < number {
@@ -282,7 +331,7 @@ impl Run<'_> {
         let sink = self.sink();
         Summary {
             engine,
-            elapsed: self.begun.1.elapsed(),
+            elapsed: self.begun.elapsed(),
             captured: sink.selector.taken(),
             bytes: sink.selector.taken_bytes(),
             sampled_out: sink.selector.sampled_out(),
@@ -299,12 +348,9 @@ fn put_into_ring(stats: &Stats) -> Option<u64> {
 
 /// The counters of all sources together. What one source does not know is not known; what the
 /// interface lost is counted once, for all sources see the same interface.
-fn sum(sources: &mut [Box<dyn Source>]) -> Stats {
+fn sum(all: impl IntoIterator<Item = Stats>) -> Stats {
     let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-    let all = sources
-        .iter_mut()
-        .map(|source| source.stats().unwrap_or_default());
-    let total = all.reduce(|mut total, one| {
+    let total = all.into_iter().reduce(|mut total, one| {
         total.received = add(total.received, one.received);
         total.freezes = add(total.freezes, one.freezes);
         let (dropped, more) = (&mut total.dropped, one.dropped);
@@ -316,14 +362,4 @@ fn sum(sources: &mut [Box<dyn Source>]) -> Stats {
         total
     });
     total.unwrap_or_default()
-}
-
-fn now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp::new(
-        i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        since.subsec_nanos(),
-    )
 }

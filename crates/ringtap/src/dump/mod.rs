@@ -1,18 +1,23 @@
 //! `ringtap dump`: a source, a selection, and where the packets go.
 
+mod command;
 mod error;
 mod file;
 mod files;
+mod fill;
 mod index;
 mod live;
+mod opened;
 mod plan;
 mod printed;
 mod program;
 mod progress;
 mod range;
+mod rotate;
 mod select;
 mod sink;
 mod summary;
+mod writer;
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -26,6 +31,7 @@ use ringtap_sys::privileges::{self, Capability, User};
 use crate::cli::DumpArgs;
 use crate::expression;
 use crate::notice::{notice, raw};
+use command::Commands;
 use error::DumpError;
 use file::{CaptureFile, Settings};
 use index::Index;
@@ -91,14 +97,24 @@ fn open_outputs(
     plan: &Plan,
     live: bool,
     keep: &[Capability],
-) -> Result<Sink, DumpError> {
+) -> Result<(Sink, Option<Commands>), DumpError> {
+    let mut keep = keep.to_vec();
+    if plan.output.writing.rotation.is_some() && args.capture.user.is_none() {
+        // Files that are created later are created by the right that creates the first.
+        keep.push(Capability::DAC_OVERRIDE);
+    }
+    let keep = &keep[..];
     let user = args.capture.user.as_deref().map(User::by_name).transpose();
     let user = user.map_err(|source| setup("find the user of -Z", source))?;
     if user.is_some() {
         relinquish(user.as_ref(), keep)?;
     }
+    let commands = plan.output.writing.command.clone().map(Commands::new);
     let file = match &plan.output.file {
-        Some((path, format)) => Some(CaptureFile::create(path, settings(plan, *format, live))?),
+        Some((path, format)) => {
+            let settings = settings(plan, *format, live);
+            Some(CaptureFile::create(path, settings, commands.clone())?)
+        }
         None => None,
     };
     let index = match &plan.output.file {
@@ -115,7 +131,7 @@ fn open_outputs(
         .transpose()?;
     let mut sink = Sink::new(Selector::new(&plan.selection), file, printed);
     sink.index = index;
-    Ok(sink)
+    Ok((sink, commands))
 }
 
 fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings {
@@ -129,6 +145,7 @@ fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings
         nano: plan.nano,
         live,
         snaplen,
+        writing: plan.output.writing.clone(),
     }
 }
 

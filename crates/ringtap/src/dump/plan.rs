@@ -3,11 +3,16 @@
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use ringtap_capture::{CaptureOptions, Fanout, Precision, SampleMode, TimestampSource};
+use ringtap_savefile::Codec;
+use ringtap_sys::sched;
 
 use super::error::UsageError;
+use super::file::Writing;
+use super::rotate::{self, RotationPlan};
 use super::select::Selection;
 use crate::cli::{self, DumpArgs, FileFormat};
 use crate::values::MAX_SNAPLEN;
@@ -16,6 +21,8 @@ use crate::values::MAX_SNAPLEN;
 const TIMEOUT: Duration = Duration::from_millis(100);
 /// How long a capture sleeps to which nothing comes, unless it is woken.
 const IDLE: Duration = Duration::from_secs(2);
+/// The same where files end by the clock.
+const WINDOW: Duration = Duration::from_millis(500);
 /// How long a reader that polls looks for packets before it sleeps.
 const BUSY_POLL: Duration = Duration::from_micros(50);
 
@@ -37,6 +44,8 @@ pub(crate) enum Input {
 pub(crate) struct Output {
     /// The capture file.
     pub(crate) file: Option<(PathBuf, FileFormat)>,
+    /// How it is written.
+    pub(crate) writing: Writing,
     /// Whether packets are printed.
     pub(crate) print: bool,
 }
@@ -60,7 +69,7 @@ impl Plan {
             return Err(UsageError::TimeFlags);
         }
         let live = args.read.is_empty();
-        let output = output(args);
+        let output = output(args)?;
         if args.range.index && (live || args.write.is_some()) {
             refuse_index(args)?;
         }
@@ -108,19 +117,104 @@ fn refuse_index(args: &DumpArgs) -> Result<(), UsageError> {
     }
 }
 
-fn output(args: &DumpArgs) -> Output {
+fn output(args: &DumpArgs) -> Result<Output, UsageError> {
     let file = args.write.clone().map(|path| {
         let format = args.format.unwrap_or_else(|| format_of(&path));
         (path, format)
     });
     let print = file.is_none() || args.print.print;
-    Output { file, print }
+    let writing = match &args.write {
+        Some(path) => writing(args, path)?,
+        None => Writing::default(),
+    };
+    refuse_without_rotation(args)?;
+    Ok(Output {
+        file,
+        writing,
+        print,
+    })
 }
 
+fn refuse_without_rotation(args: &DumpArgs) -> Result<(), UsageError> {
+    let writing = &args.writing;
+    if writing.file_size.is_some() || writing.rotate_seconds.is_some() {
+        return Ok(());
+    }
+    let given = [
+        (writing.file_count.is_some(), "-W"),
+        (writing.postrotate.is_some(), "-z"),
+    ];
+    match given.into_iter().find(|(given, _)| *given) {
+        Some((_, option)) => Err(UsageError::OneFile { option }),
+        None => Ok(()),
+    }
+}
+
+fn writing(args: &DumpArgs, path: &Path) -> Result<Writing, UsageError> {
+    let given = &args.writing;
+    let rotates = given.file_size.is_some() || given.rotate_seconds.is_some();
+    if given.rotate_seconds.is_some() {
+        rotate::check_name(path).map_err(|reason| UsageError::TimeName {
+            name: path.display().to_string(),
+            reason,
+        })?;
+    }
+    let cpus = writing_cpus(args);
+    let processors = if cpus.is_empty() {
+        thread::available_parallelism().map_or(1, usize::from)
+    } else {
+        cpus.len()
+    };
+    let workers = match given.compress_threads {
+        Some(threads) => threads.into(),
+        None => processors.saturating_sub(usize::from(args.capture.threads)),
+    };
+    Ok(Writing {
+        codec: given.codec(path),
+        workers: workers.max(1),
+        memory: given.write_buffer.0,
+        cpus,
+        immediate: args.capture.immediate,
+        rotation: rotates.then(|| RotationPlan {
+            name: path.to_owned(),
+            size: given.file_size,
+            seconds: given.rotate_seconds,
+            count: given.file_count,
+        }),
+        command: given.postrotate.clone(),
+    })
+}
+
+/// Where capture threads have processors of their own, those that write have the others.
+fn writing_cpus(args: &DumpArgs) -> Vec<usize> {
+    if let Some(list) = &args.writing.write_cpu {
+        return list.0.clone();
+    }
+    let (Some(capture), Ok(allowed)) = (&args.capture.cpu, sched::affinity()) else {
+        return Vec::new();
+    };
+    let all = allowed.as_slice();
+    let others = all.iter().filter(|cpu| !capture.0.contains(cpu));
+    let others: Vec<usize> = others.copied().collect();
+    if others.is_empty() {
+        all.to_vec()
+    } else {
+        others
+    }
+}
+
+/// `.pcapng`, also before the name of a codec.
 fn format_of(path: &Path) -> FileFormat {
-    let name = path.extension().and_then(|extension| extension.to_str());
-    match name {
-        Some(name) if name.eq_ignore_ascii_case("pcapng") => FileFormat::Pcapng,
+    let extension = |path: &Path| {
+        let name = path.extension().and_then(|extension| extension.to_str());
+        name.map(str::to_ascii_lowercase)
+    };
+    let mut name = extension(path);
+    if name.as_deref().and_then(Codec::of_extension).is_some() {
+        name = path.file_stem().map(Path::new).and_then(extension);
+    }
+    match name.as_deref() {
+        Some("pcapng") => FileFormat::Pcapng,
         _ => FileFormat::Pcap,
     }
 }
@@ -167,7 +261,11 @@ fn capture_options(
     let mut options = CaptureOptions {
         snaplen: args.snaplen.unwrap_or(MAX_SNAPLEN),
         timeout: capture.timeout.unwrap_or(TIMEOUT),
-        wait: Some(IDLE),
+        wait: Some(if args.writing.rotate_seconds.is_some() {
+            WINDOW
+        } else {
+            IDLE
+        }),
         immediate: capture.immediate || (capture.timeout.is_none() && output.print && to_terminal),
         promiscuous: !capture.no_promiscuous,
         direction: capture.direction.into(),
@@ -251,12 +349,37 @@ mod tests {
     fn the_name_decides_the_format_unless_it_is_given() {
         let format = |line| plan(line).unwrap().output.file.unwrap().1;
         assert_eq!(format("-i lo -w a.pcapng"), FileFormat::Pcapng);
+        assert_eq!(format("-i lo -w a.pcapng.zst"), FileFormat::Pcapng);
+        assert_eq!(format("-i lo -w a.pcap.gz"), FileFormat::Pcap);
         assert_eq!(format("-i lo -w a.cap"), FileFormat::Pcap);
         assert_eq!(format("-i lo -w -"), FileFormat::Pcap);
         assert_eq!(
             format("-i lo -w a.pcap --format pcapng"),
             FileFormat::Pcapng
         );
+    }
+
+    #[test]
+    fn the_name_decides_the_codec_unless_it_is_given() {
+        let codec = |line| plan(line).unwrap().output.writing.codec;
+        assert_eq!(codec("-i lo -w a.pcapng"), None);
+        assert_eq!(codec("-i lo -w a.pcapng.ZST"), Some(Codec::Zstd(3)));
+        assert_eq!(codec("-i lo -w a --compress zlib:9"), Some(Codec::Zlib(9)));
+        assert_eq!(codec("-i lo -w a.pcap.gz --compress none"), None);
+        assert_eq!(codec("-i lo -w - --compress lz4"), Some(Codec::Lz4));
+    }
+
+    #[test]
+    fn rotation_needs_a_reason() {
+        assert_eq!(
+            plan("-i lo -w a -W 3").unwrap_err(),
+            UsageError::OneFile { option: "-W" }
+        );
+        assert!(matches!(
+            plan("-i lo -w 100%! -G 3"),
+            Err(UsageError::TimeName { .. })
+        ));
+        assert!(plan("-i lo -w 100%! -C 3").is_ok());
     }
 
     #[test]

@@ -1,10 +1,17 @@
-//! The progress bar: only on a terminal, only while a large file becomes another file.
+//! Progress, only on a terminal: a bar while a large file becomes another file, a line while a live
+//! capture is written.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+
+use super::writer::Gauge;
 
 /// Files smaller than this are done before anyone would look, in bytes.
 const WORTH_SHOWING: u64 = 64 << 20;
@@ -61,4 +68,111 @@ impl Drop for Progress {
 fn style() -> ProgressStyle {
     const TEMPLATE: &str = "{bar:30} {percent}% {bytes}/{total_bytes} {bytes_per_sec}, {eta} left";
     ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// The line of a live capture; it is there until this is dropped.
+pub(crate) struct Line {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Line {
+    /// Shows packets and what the queue does, where standard error is a terminal.
+    pub(crate) fn show(packets: Arc<AtomicU64>, gauge: Arc<Gauge>) -> Option<Self> {
+        if !io::stderr().is_terminal() {
+            return None;
+        }
+        let (stop, stopped) = channel();
+        let thread = thread::Builder::new().name("progress".into());
+        let spawned = thread.spawn(move || {
+            let bar = ProgressBar::new_spinner();
+            let mut before = (Instant::now(), Seen::default());
+            while stopped.recv_timeout(REFRESH) == Err(RecvTimeoutError::Timeout) {
+                let seen = Seen::look(&packets, &gauge);
+                bar.set_message(seen.since(&before.1, before.0.elapsed(), &gauge));
+                bar.tick();
+                before = (Instant::now(), seen);
+            }
+            bar.finish_and_clear();
+        });
+        // Without a line, the capture is the same.
+        spawned.ok().map(|thread| Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // It only shows.
+            let _ = thread.join();
+        }
+    }
+}
+
+const REFRESH: Duration = Duration::from_millis(500);
+
+/// What had been counted when it was looked at.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    packets: u64,
+    filled: u64,
+    written: u64,
+}
+
+impl Seen {
+    fn look(packets: &AtomicU64, gauge: &Gauge) -> Self {
+        let (filled, written) = gauge.bytes();
+        Self {
+            packets: packets.load(Ordering::Relaxed),
+            filled,
+            written,
+        }
+    }
+
+    /// The line: totals, rates since `before`, the ratio of compression, the queue.
+    fn since(&self, before: &Self, elapsed: Duration, gauge: &Gauge) -> String {
+        let millis = u64::try_from(elapsed.as_millis())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        let rate = |now: u64, then: u64| now.saturating_sub(then).saturating_mul(1000) / millis;
+        let (waiting, room) = gauge.depth();
+        // In hundredths.
+        let ratio = self.filled.saturating_mul(100) / self.written.max(1);
+        format!(
+            "{} packets, {}/s; {} written, {}/s; ratio {}.{:02}; queue {waiting}/{room}",
+            HumanCount(self.packets),
+            HumanCount(rate(self.packets, before.packets)),
+            HumanBytes(self.written),
+            HumanBytes(rate(self.written, before.written)),
+            ratio / 100,
+            ratio % 100,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_has_rates_and_ratio() {
+        let before = Seen {
+            packets: 1000,
+            filled: 0,
+            written: 1 << 20,
+        };
+        let now = Seen {
+            packets: 3000,
+            filled: 10 << 20,
+            written: 3 << 20,
+        };
+        assert_eq!(
+            now.since(&before, Duration::from_secs(2), &Gauge::default()),
+            "3,000 packets, 1,000/s; 3.00 MiB written, 1.00 MiB/s; ratio 3.33; queue 0/0"
+        );
+    }
 }

@@ -81,6 +81,12 @@ impl Selector {
         self.taken_bytes += bytes;
     }
 
+    /// Takes back what was counted of packets that were taken and have no place.
+    pub(crate) fn take_back(&mut self, packets: u64, bytes: u64) {
+        self.taken -= packets;
+        self.taken_bytes -= bytes;
+    }
+
     /// Decides on one packet and cuts it to the snaplen.
     #[inline]
     pub(crate) fn judge(&mut self, packet: &mut Packet<'_>) -> Verdict {

@@ -105,8 +105,17 @@ impl Sink {
     }
 
     /// Whether nothing that may follow would be taken: the count is reached, or the end of a live
-    /// capture has passed.
+    /// capture has passed, or all files are written.
     pub(crate) fn is_done(&self) -> bool {
-        self.selector.is_done()
+        self.selector.is_done() || self.file.as_ref().is_some_and(CaptureFile::has_ended)
+    }
+
+    /// What has to happen from time to time also when no packet comes.
+    pub(crate) fn tick(&mut self, now: i64) -> Result<(), DumpError> {
+        let captured = self.selector.taken();
+        match &mut self.file {
+            Some(file) => file.end_of_window(now, captured),
+            None => Ok(()),
+        }
     }
 }

@@ -32,6 +32,13 @@ impl PcapEncoding {
         }
     }
 
+    /// Bytes of the record at the start of `bytes`, with its header.
+    pub(crate) fn record_len(&self, bytes: &[u8]) -> Option<usize> {
+        let order = self.byte_order;
+        let (caplen, _) = self.lengths(order.u32_at(bytes, 8)?, order.u32_at(bytes, 12)?);
+        Some(self.header_len() + caplen as usize)
+    }
+
     /// Captured and original length of a record.
     #[inline]
     fn lengths(&self, first: u32, second: u32) -> (u32, u32) {

@@ -38,6 +38,8 @@ pub(crate) struct Pieces<'d> {
     pieces: [&'d [u8]; PIECES],
     places: [usize; PIECES],
     count: usize,
+    /// Bytes of all pieces.
+    bytes: u64,
 }
 
 impl Pieces<'_> {
@@ -46,6 +48,7 @@ impl Pieces<'_> {
             pieces: [&[]; PIECES],
             places: [0; PIECES],
             count: 0,
+            bytes: 0,
         }
     }
 
@@ -85,6 +88,16 @@ impl<W: Write> Output<W> {
 
     pub(crate) fn sink(&self) -> &W {
         &self.sink
+    }
+
+    pub(crate) fn sink_mut(&mut self) -> &mut W {
+        &mut self.sink
+    }
+
+    /// Bytes that were handed to the output or are to be.
+    #[inline]
+    pub(crate) fn position(&self, pieces: &Pieces<'_>) -> u64 {
+        self.written.bytes + self.staging.len() as u64 + pieces.bytes
     }
 
     /// The buffer to which records are appended.
@@ -142,6 +155,7 @@ impl<W: Write> Output<W> {
             *piece = data;
             *place = self.staging.len();
             pieces.count += 1;
+            pieces.bytes += data.len() as u64;
         }
     }
 
@@ -180,6 +194,7 @@ impl<W: Write> Output<W> {
             }
         };
         pieces.count = 0;
+        pieces.bytes = 0;
         self.calls += 1;
         self.staging.clear();
         self.written.bytes += written;
@@ -247,6 +262,11 @@ fn write_all(
         }
     }
     Ok(())
+}
+
+/// The whole records at the start of `bytes`, which begin with one: their bytes and packets.
+pub(crate) fn whole(bytes: &[u8], framing: &impl Framing) -> (u64, u64) {
+    intact(&[IoSlice::new(bytes)], bytes.len() as u64, framing)
 }
 
 /// Bytes and packets of the records that lie wholly within the first `written` bytes. A record

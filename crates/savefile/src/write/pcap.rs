@@ -7,7 +7,7 @@ use crate::pcap::{
 };
 use crate::pcapng::BlockPackets;
 use crate::run::{Encoding, LengthOrder, PcapEncoding, PcapngEncoding};
-use crate::write::output::{Framing, Mark, Output, Pieces};
+use crate::write::output::{Framing, Mark, Output, Pieces, whole};
 use crate::write::{Totals, WriteError, WriteErrorKind};
 use crate::{ByteOrder, Interface, LinkType, Packet, Resolution, Run};
 
@@ -174,6 +174,11 @@ impl<W: Write> PcapWriter<W> {
         self.output.sink()
     }
 
+    /// The output, to which whoever writes past this writer writes what readers will not understand.
+    pub fn sink_mut(&mut self) -> &mut W {
+        self.output.sink_mut()
+    }
+
     /// Writes what is pending, and gives the output back with what it took.
     ///
     /// # Errors
@@ -256,6 +261,18 @@ impl Framing for Records {
     }
 }
 
+/// Of a part of a pcap file that begins with a record: bytes and packets of its whole records.
+#[must_use]
+pub fn whole_records(bytes: &[u8], byte_order: ByteOrder) -> (u64, u64) {
+    let framing = Records {
+        byte_order,
+        nanos: false,
+        link_type: LinkType(0),
+        max_caplen: 0,
+    };
+    whole(bytes, &framing)
+}
+
 /// Packets that are written together. Dropped without [`PcapBatch::commit`], those that did not
 /// have to be written to make room are forgotten.
 pub struct PcapBatch<'w, 'd, W: Write> {
@@ -329,6 +346,13 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
             self.push(&packet)?;
         }
         Ok(())
+    }
+
+    /// Bytes of the file with all that was added so far.
+    #[inline]
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.writer.output.position(&self.pieces)
     }
 
     /// Writes the batch, with all that was pending before it.

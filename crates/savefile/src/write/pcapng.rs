@@ -8,7 +8,7 @@ use crate::pcapng::{
     split_ticks,
 };
 use crate::run::{Encoding, PcapngEncoding};
-use crate::write::output::{Framing, Mark, Output, Pieces};
+use crate::write::output::{Framing, Mark, Output, Pieces, whole};
 use crate::write::{Totals, WriteError, WriteErrorKind};
 use crate::{ByteOrder, Interface, Packet, PacketFlags, Run};
 
@@ -146,6 +146,11 @@ impl<W: Write> PcapngWriter<W> {
         self.output.sink()
     }
 
+    /// The output, to which whoever writes past this writer writes what readers will not understand.
+    pub fn sink_mut(&mut self) -> &mut W {
+        self.output.sink_mut()
+    }
+
     /// Writes what is pending, and gives the output back with what it took.
     ///
     /// # Errors
@@ -206,6 +211,13 @@ impl Framing for Blocks {
         );
         Some((u64::from(length), is_packet))
     }
+}
+
+/// Of a part of a pcapng file that begins with a block: bytes of its whole blocks, and packets among
+/// them.
+#[must_use]
+pub fn whole_blocks(bytes: &[u8], byte_order: ByteOrder) -> (u64, u64) {
+    whole(bytes, &Blocks(byte_order))
 }
 
 /// Packets that are written together. Dropped without [`PcapngBatch::commit`], those that did not
@@ -325,6 +337,13 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
     fn takes(&self, encoding: &PcapngEncoding<'_>) -> bool {
         encoding.byte_order == self.writer.byte_order
             && encoding.interfaces.is_prefix_of(&self.writer.table)
+    }
+
+    /// Bytes of the file with all that was added so far.
+    #[inline]
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.writer.output.position(&self.pieces)
     }
 
     /// Writes the batch, with all that was pending before it.

@@ -1,0 +1,52 @@
+//! How captures are written: compression, rotation, the queue to the disk.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use ringtap_savefile::Codec;
+
+use crate::values::{self, CpuList, Size};
+
+#[derive(Debug, Args)]
+pub(crate) struct WriteArgs {
+    /// Compress the file written: zlib:0 to zlib:9, zstd:1 to zstd:19, lz4, or none; without it the
+    /// name decides (.gz, .zst, .lz4)
+    #[arg(long, value_name = "CODEC", value_parser = values::codec, requires = "write")]
+    pub(crate) compress: Option<values::Compress>,
+    /// Begin another file before a packet when the file is larger than this: millions of bytes, or
+    /// with K, M, G powers of 1024. Uncompressed bytes count
+    #[arg(short = 'C', value_name = "SIZE", value_parser = values::file_size, requires = "write")]
+    pub(crate) file_size: Option<u64>,
+    /// Begin another file every so many seconds; the name is completed by strftime(3)
+    #[arg(short = 'G', value_name = "SECONDS", requires = "write",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rotate_seconds: Option<u32>,
+    /// With -C: write so many files in turns; with -G alone: end after so many
+    #[arg(short = 'W', value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) file_count: Option<u32>,
+    /// Run COMMAND FILE with each complete file, beside the capture
+    #[arg(short = 'z', value_name = "COMMAND")]
+    pub(crate) postrotate: Option<OsString>,
+    /// Threads that compress; without it as many as there are processors for them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) compress_threads: Option<u16>,
+    /// Memory for what waits to be compressed and written
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    pub(crate) write_buffer: Size,
+    /// CPUs that the threads run on that compress and write, such as 1 or 2-3
+    #[arg(long, value_name = "LIST")]
+    pub(crate) write_cpu: Option<CpuList>,
+}
+
+impl WriteArgs {
+    /// The codec that is asked for or that the name tells.
+    pub(crate) fn codec(&self, name: &std::path::Path) -> Option<Codec> {
+        match self.compress {
+            Some(values::Compress(codec)) => codec,
+            None => name
+                .extension()
+                .and_then(|extension| extension.to_str())
+                .and_then(Codec::of_extension),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `-z COMMAND`: run with each file that is complete, beside the capture.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use ringtap_sys::sched;
+
+use crate::notice::notice;
+
+/// Commands that run at the same time at most; the files of more wait.
+const AT_ONCE: usize = 8;
+
+/// Has the command run with files.
+#[derive(Clone)]
+pub(crate) struct Commands(Arc<Shared>);
+
+struct Shared {
+    command: OsString,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    files: VecDeque<PathBuf>,
+    /// Threads that wait for a file.
+    idle: usize,
+    threads: Vec<JoinHandle<()>>,
+    closed: bool,
+}
+
+impl Commands {
+    pub(crate) fn new(command: OsString) -> Self {
+        Self(Arc::new(Shared {
+            command,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }))
+    }
+
+    /// Has the command run with a file, and waits for nothing. Its threads begin here and not
+    /// earlier, so that they have the rights that the caller has by now.
+    pub(crate) fn run(&self, file: PathBuf) {
+        let mut state = self.0.state();
+        state.files.push_back(file);
+        if state.idle < state.files.len() && state.threads.len() < AT_ONCE {
+            let shared = Arc::clone(&self.0);
+            let thread = thread::Builder::new().name("command".into());
+            match thread.spawn(move || shared.run_all()) {
+                Ok(thread) => state.threads.push(thread),
+                Err(error) => notice(format_args!("-z: cannot start a thread: {error}")),
+            }
+        }
+        drop(state);
+        self.0.changed.notify_one();
+    }
+
+    /// Waits until every command has ended.
+    pub(crate) fn wait(&self) {
+        let threads = {
+            let mut state = self.0.state();
+            state.closed = true;
+            std::mem::take(&mut state.threads)
+        };
+        self.0.changed.notify_all();
+        for thread in threads {
+            // It has told what it had to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run_all(&self) {
+        while let Some(file) = self.next() {
+            if let Err(reason) = run(&self.command, &file) {
+                let command = self.command.to_string_lossy();
+                notice(format_args!("-z {command} {}: {reason}", file.display()));
+            }
+        }
+    }
+
+    fn next(&self) -> Option<PathBuf> {
+        let mut state = self.state();
+        loop {
+            if let Some(file) = state.files.pop_front() {
+                return Some(file);
+            }
+            if state.closed {
+                return None;
+            }
+            state.idle += 1;
+            let woken = self.changed.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+fn run(command: &OsString, file: &Path) -> Result<(), String> {
+    let mut child = Command::new(command)
+        .arg(file)
+        .stdin(Stdio::null())
+        // Ctrl-C is for the capture; the file that is being compressed is to be compressed.
+        .process_group(0)
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    // It may have ended already.
+    let _ = sched::least_share(child.id());
+    match child.wait() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(status.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,244 @@
+//! When one file ends and the next begins, and what it is called: `-C`, `-G`, `-W` as tcpdump has
+//! them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+use ringtap_capture::Timestamp;
+
+/// What the options say of rotation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RotationPlan {
+    /// The name of `-w`.
+    pub(crate) name: PathBuf,
+    /// A file ends before a packet when it is larger than this, in bytes.
+    pub(crate) size: Option<u64>,
+    /// A file ends so many seconds after it began.
+    pub(crate) seconds: Option<u32>,
+    /// With a size, so many files, which are written in turns; with seconds alone, the end of the
+    /// capture after so many.
+    pub(crate) count: Option<u32>,
+}
+
+/// Where a rotation is.
+#[derive(Clone, Debug)]
+pub(crate) struct Rotation {
+    plan: RotationPlan,
+    zone: TimeZone,
+    /// Number of the present file among those of one window, as its name has it.
+    number: u32,
+    /// Windows of time that have ended.
+    windows: u32,
+    /// When the present window began; nothing until it is known.
+    began: Option<i64>,
+    /// The window was ended by the clock.
+    expired: bool,
+}
+
+/// What follows the file that was completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Following {
+    /// A file of that name.
+    File(PathBuf),
+    /// Nothing: there are as many as were asked for.
+    Nothing,
+}
+
+impl Rotation {
+    pub(crate) fn new(plan: RotationPlan) -> Self {
+        Self {
+            plan,
+            zone: TimeZone::system(),
+            number: 0,
+            windows: 0,
+            began: None,
+            expired: false,
+        }
+    }
+
+    /// The largest size at which another packet is added, in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.plan.size.unwrap_or(u64::MAX)
+    }
+
+    /// The first time, in seconds since the epoch, that is not the present file's any more.
+    pub(crate) fn window_end(&self) -> Option<i64> {
+        let seconds = self.plan.seconds?;
+        Some(self.began?.saturating_add(seconds.into()))
+    }
+
+    /// Whether the time of packets matters.
+    pub(crate) fn by_time(&self) -> bool {
+        self.plan.seconds.is_some()
+    }
+
+    /// As how many files a capture ends or begins again.
+    pub(crate) fn count(&self) -> Option<u32> {
+        self.plan.count
+    }
+
+    /// The window has ended by the clock: what comes late is for the next file all the same.
+    pub(crate) fn expire(&mut self) {
+        self.expired = true;
+    }
+
+    /// The first file, which begins at that time.
+    pub(crate) fn first(&mut self, now: Timestamp) -> PathBuf {
+        self.began = Some(now.secs());
+        self.name()
+    }
+
+    /// Whether there is a first file.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.began.is_some()
+    }
+
+    /// What follows a file that has ended before a packet of that time; the first file where there
+    /// is none.
+    pub(crate) fn next(&mut self, time: Timestamp) -> Following {
+        if !self.has_begun() {
+            return Following::File(self.first(time));
+        }
+        let end = self.window_end();
+        let in_time = end.is_none_or(|end| time.secs() < end);
+        if !in_time || self.expired {
+            self.expired = false;
+            self.windows += 1;
+            self.number = 0;
+            self.began = end.map(|end| time.secs().max(end));
+            if self.plan.size.is_none() && self.plan.count == Some(self.windows) {
+                return Following::Nothing;
+            }
+            return Following::File(self.name());
+        }
+        self.number = self.number.wrapping_add(1);
+        if self.plan.count.is_some_and(|count| self.number >= count) {
+            self.number = 0;
+        }
+        Following::File(self.name())
+    }
+
+    /// Whether a window that has ended was the last.
+    pub(crate) fn is_last_window(&self) -> bool {
+        self.plan.size.is_none() && self.plan.count == Some(self.windows + 1)
+    }
+
+    fn name(&self) -> PathBuf {
+        let mut name: OsString = match (self.plan.seconds, self.began) {
+            (Some(_), Some(began)) => self.at(began).into_os_string(),
+            _ => self.plan.name.clone().into_os_string(),
+        };
+        let digits = self.digits();
+        if self.plan.size.is_some() && (self.number > 0 || digits > 0) {
+            let number = self.number;
+            name.push(format!("{number:0digits$}"));
+        }
+        name.into()
+    }
+
+    /// Digits of the numbers of a ring of files.
+    fn digits(&self) -> usize {
+        let last = self.plan.count.unwrap_or(0).saturating_sub(1);
+        last.checked_ilog10().map_or(0, |log| log as usize + 1)
+    }
+
+    fn at(&self, secs: i64) -> PathBuf {
+        let text = self.plan.name.to_str();
+        let named = text.and_then(|text| strftime(text, secs, &self.zone).ok());
+        named.map_or_else(|| self.plan.name.clone(), PathBuf::from)
+    }
+}
+
+/// Whether a name can be completed with a time.
+pub(crate) fn check_name(name: &Path) -> Result<(), String> {
+    match name.to_str() {
+        Some(text) => strftime(text, 0, &TimeZone::UTC).map(drop),
+        None => Ok(()),
+    }
+}
+
+fn strftime(text: &str, secs: i64, zone: &TimeZone) -> Result<String, String> {
+    let time = jiff::Timestamp::from_second(secs).unwrap_or_default();
+    let time = time.to_zoned(zone.clone());
+    jiff::fmt::strtime::format(text, &time).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rotation(size: Option<u64>, seconds: Option<u32>, count: Option<u32>) -> Rotation {
+        let name = if seconds.is_some() { "f-%s" } else { "f" };
+        Rotation::new(RotationPlan {
+            name: name.into(),
+            size,
+            seconds,
+            count,
+        })
+    }
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::new(secs, 500)
+    }
+
+    fn names(rotation: &mut Rotation, times: &[i64]) -> Vec<String> {
+        let mut names = vec![rotation.first(at(100)).display().to_string()];
+        for &time in times {
+            names.push(match rotation.next(at(time)) {
+                Following::File(name) => name.display().to_string(),
+                Following::Nothing => "-".into(),
+            });
+        }
+        names
+    }
+
+    #[test]
+    fn sizes_are_numbered_from_the_second_file_on() {
+        let mut files = rotation(Some(10), None, None);
+        assert_eq!(names(&mut files, &[100; 3]), ["f", "f1", "f2", "f3"]);
+    }
+
+    #[test]
+    fn a_ring_of_files_has_leading_zeros_and_begins_again() {
+        let mut ten = rotation(Some(10), None, Some(10));
+        let all = names(&mut ten, &[100; 10]);
+        assert_eq!((&*all[0], &*all[9], &*all[10]), ("f0", "f9", "f0"));
+        let mut eleven = rotation(Some(10), None, Some(11));
+        let all = names(&mut eleven, &[100; 11]);
+        assert_eq!((&*all[0], &*all[10], &*all[11]), ("f00", "f10", "f00"));
+        let mut one = rotation(Some(10), None, Some(1));
+        assert_eq!(names(&mut one, &[100; 2]), ["f", "f", "f"]);
+    }
+
+    #[test]
+    fn windows_begin_with_the_packet_that_ends_the_one_before() {
+        let mut windows = rotation(None, Some(10), None);
+        assert_eq!(
+            names(&mut windows, &[110, 135, 145]),
+            ["f-100", "f-110", "f-135", "f-145"]
+        );
+        assert_eq!(windows.window_end(), Some(155));
+    }
+
+    #[test]
+    fn windows_end_with_their_count() {
+        let mut two = rotation(None, Some(10), Some(2));
+        assert_eq!(names(&mut two, &[110, 120]), ["f-100", "f-110", "-"]);
+    }
+
+    #[test]
+    fn numbers_begin_again_with_each_window() {
+        let mut both = rotation(Some(10), Some(10), Some(3));
+        assert_eq!(
+            names(&mut both, &[101, 102, 103, 110, 111]),
+            ["f-1000", "f-1001", "f-1002", "f-1000", "f-1100", "f-1101"]
+        );
+    }
+
+    #[test]
+    fn names_are_tried_beforehand() {
+        assert!(check_name(Path::new("/a/%Y-%m-%d/%H%M%S.pcap")).is_ok());
+        assert!(check_name(Path::new("100%!")).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! Memory that a disk takes as it is: it begins at a multiple of [`ALIGNMENT`].
+
+use ringtap_sys::disk::ALIGNMENT;
+
+/// Bytes in aligned memory.
+pub(super) struct Buffer {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl Buffer {
+    /// Room for `capacity` bytes.
+    pub(super) fn new(capacity: usize) -> Self {
+        let memory = vec![0; capacity + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        Self {
+            // Where the offset can't be told, writes are not aligned, and the disk says so.
+            start: if start < ALIGNMENT { start } else { 0 },
+            memory,
+            len: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.memory
+            .get(self.start..self.start + self.len)
+            .unwrap_or_default()
+    }
+
+    /// Appends; more than there is room for moves everything to larger memory.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let needed = self.len + bytes.len();
+        if self.start + needed > self.memory.len() {
+            let mut larger = Self::new(needed.next_power_of_two());
+            larger.push(self.bytes());
+            *self = larger;
+        }
+        let at = self.start + self.len;
+        if let Some(room) = self.memory.get_mut(at..at + bytes.len()) {
+            room.copy_from_slice(bytes);
+            self.len = needed;
+        }
+    }
+
+    /// Forgets all but the last `keep` bytes, which come to the front.
+    pub(super) fn keep_last(&mut self, keep: usize) {
+        let keep = keep.min(self.len);
+        let from = self.start + self.len - keep;
+        self.memory.copy_within(from..from + keep, self.start);
+        self.len = keep;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_aligned_also_when_it_has_grown() {
+        let mut buffer = Buffer::new(10);
+        let all: Vec<u8> = (0..=255).cycle().take(20_000).collect();
+        for part in all.chunks(7) {
+            buffer.push(part);
+            assert_eq!(buffer.bytes().as_ptr().align_offset(ALIGNMENT), 0);
+        }
+        assert_eq!(buffer.bytes(), all);
+        buffer.keep_last(3);
+        assert_eq!(buffer.bytes(), &all[all.len() - 3..]);
+        buffer.clear();
+        assert_eq!(buffer.len(), 0);
+    }
+}

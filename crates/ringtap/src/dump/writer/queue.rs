@@ -1,0 +1,448 @@
+//! The bounded queue of chunks, as those see it who fill it.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use ringtap_savefile::{Codec, Totals};
+use ringtap_sys::disk::ALIGNMENT;
+
+use super::buffer::Buffer;
+use super::{CHUNK, FLUSH, SLACK, threads};
+use crate::dump::command::Commands;
+
+/// Bytes of the whole records at the front of a part of a file, and packets in them.
+pub(crate) type Whole = fn(&[u8]) -> (u64, u64);
+
+/// How the queue works.
+#[derive(Clone, Debug)]
+pub(crate) struct QueueSettings {
+    /// How chunks are compressed.
+    pub(crate) codec: Option<Codec>,
+    /// Threads that compress.
+    pub(crate) workers: usize,
+    /// Memory for chunks, in bytes.
+    pub(crate) memory: u64,
+    /// Processors for the queue's threads; none: those of the thread that starts them.
+    pub(crate) cpus: Vec<usize>,
+    /// Tells what is intact of a chunk of which only a part was written.
+    pub(crate) whole: Whole,
+    /// Bytes of a file's header that is no record.
+    pub(crate) header: usize,
+}
+
+/// The output failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) path: PathBuf,
+    pub(crate) source: io::Error,
+    /// Whether the file could not even be created.
+    pub(crate) creating: bool,
+    /// Bytes that the file has taken.
+    pub(crate) written: u64,
+    /// Bytes of them that end with a whole record or chunk.
+    pub(crate) intact: u64,
+    /// Packets in them.
+    pub(crate) packets: u64,
+    /// Packets in the files before.
+    pub(crate) earlier: u64,
+}
+
+/// What goes on, for who watches.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge {
+    /// Bytes that came in.
+    pub(super) filled: AtomicU64,
+    /// Bytes that the files took.
+    pub(super) written: AtomicU64,
+    /// Chunks that wait.
+    pub(super) waiting: AtomicU64,
+    /// Chunks for which there is memory.
+    pub(super) room: AtomicU64,
+}
+
+impl Gauge {
+    /// Bytes that came in, and that the files took.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (load(&self.filled), load(&self.written))
+    }
+
+    /// Chunks that wait, and for how many there is room.
+    pub(crate) fn depth(&self) -> (u64, u64) {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (load(&self.waiting), load(&self.room))
+    }
+}
+
+/// A stretch of a file.
+pub(super) struct Chunk {
+    pub(super) buffer: Buffer,
+    /// Where the buffer begins in the file before compression.
+    pub(super) base: u64,
+    pub(super) packets: u64,
+    /// Whether it was cut for its age: it shall not wait for more.
+    pub(super) flush: bool,
+}
+
+/// What the writer does next, in this order.
+pub(super) enum Item {
+    /// Begin a file. The first is open already, and known to be a regular one or not.
+    Open(PathBuf, Option<(File, bool)>),
+    /// A chunk that was not taken by a compression thread.
+    Chunk(Chunk),
+    /// A chunk that a compression thread works on.
+    Working,
+    /// A chunk, compressed.
+    Packed(Chunk, Vec<u8>),
+    /// Complete the file.
+    Close,
+}
+
+pub(super) struct State {
+    pub(super) items: VecDeque<Item>,
+    /// The number of the first item.
+    pub(super) first: u64,
+    /// The number of the first item that no compression thread has looked at.
+    pub(super) claimed: u64,
+    pub(super) free: Vec<Buffer>,
+    pub(super) free_packed: Vec<Vec<u8>>,
+    /// Buffers that may still be made.
+    unmade: usize,
+    /// Nothing follows.
+    pub(super) closed: bool,
+    pub(super) failed: bool,
+    pub(super) failure: Option<Failure>,
+    /// What all files have taken.
+    pub(super) totals: Totals,
+}
+
+pub(super) struct Shared {
+    pub(super) settings: QueueSettings,
+    pub(super) state: Mutex<State>,
+    current: Mutex<Current>,
+    /// There is something for compression threads.
+    pub(super) work: Condvar,
+    /// The first item is ready.
+    pub(super) ready: Condvar,
+    /// There is a free buffer.
+    pub(super) room: Condvar,
+    pub(super) gauge: Arc<Gauge>,
+    pub(super) commands: Option<Commands>,
+}
+
+/// The chunk that grows.
+struct Current {
+    buffer: Option<Buffer>,
+    /// Where the chunk begins in its file, before compression.
+    start: u64,
+    /// The last bytes of the chunk before, which belong to the same block of the disk.
+    tail: Vec<u8>,
+    /// Bytes of the buffer, with the tail, that end with a whole record.
+    committed: usize,
+    packets: u64,
+    /// Packets of the file before the chunk.
+    packets_before: u64,
+    since: Instant,
+}
+
+/// The way into the queue.
+pub(crate) struct Queue {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Queue {
+    /// Starts the threads; the first file is open and empty.
+    pub(crate) fn start(
+        settings: QueueSettings,
+        (path, file, regular): (PathBuf, File, bool),
+        commands: Option<Commands>,
+    ) -> io::Result<Self> {
+        let workers = settings.codec.map_or(0, |_| settings.workers.max(1));
+        // A chunk that is compressed takes its memory twice.
+        let each = (CHUNK + SLACK) as u64 * if workers > 0 { 2 } else { 1 };
+        let buffers = usize::try_from(settings.memory / each).unwrap_or(usize::MAX);
+        let buffers = buffers.max(workers + 2);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::new(buffers)),
+            current: Mutex::new(Current::new()),
+            work: Condvar::new(),
+            ready: Condvar::new(),
+            room: Condvar::new(),
+            gauge: Arc::default(),
+            commands,
+            settings,
+        });
+        shared.gauge.room.store(buffers as u64, Ordering::Relaxed);
+        shared.push(Item::Open(path, Some((file, regular))));
+        let queue = Self {
+            shared,
+            threads: Mutex::new(Vec::with_capacity(workers + 1)),
+        };
+        queue.spawn("writer".into(), threads::write)?;
+        if let Some(codec) = queue.shared.settings.codec {
+            for number in 0..workers {
+                let compressor = codec.compressor()?;
+                queue.spawn(format!("compress-{number}"), |shared| {
+                    threads::compress(shared, compressor);
+                })?;
+            }
+        }
+        Ok(queue)
+    }
+
+    fn spawn(&self, name: String, work: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            // Whoever fills the queue must not wait for a thread that is no more.
+            let alive = threads::Alive(&shared);
+            threads::place(&shared.settings);
+            work(&shared);
+            drop(alive);
+        })?;
+        self.threads().push(thread);
+        Ok(())
+    }
+
+    pub(crate) fn gauge(&self) -> Arc<Gauge> {
+        Arc::clone(&self.shared.gauge)
+    }
+
+    /// Adds whole records to the chunk that grows; waits while there is no memory.
+    pub(crate) fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut current = self.shared.current();
+        let mut bytes = 0;
+        for slice in slices {
+            self.shared.grow(&mut current)?.push(slice);
+            bytes += slice.len();
+        }
+        let filled = &self.shared.gauge.filled;
+        filled.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(bytes)
+    }
+
+    /// What was added ends with a whole record; `packets` are in the file by now. Cuts the chunk
+    /// where it is long enough.
+    pub(crate) fn commit(&self, packets: u64) {
+        let mut current = self.shared.current();
+        current.commit(packets);
+        if current.len() >= CHUNK {
+            self.shared.cut(&mut current, false);
+        }
+    }
+
+    /// The position in the file, before compression, at which the chunk is long enough.
+    pub(crate) fn chunk_end(&self) -> u64 {
+        self.shared.current().start + CHUNK as u64
+    }
+
+    /// Completes the file, which has `packets` packets.
+    pub(crate) fn complete(&self, packets: u64) {
+        let mut current = self.shared.current();
+        current.commit(packets);
+        self.shared.cut(&mut current, false);
+        *current = Current::new();
+        self.shared.push(Item::Close);
+    }
+
+    /// Begins another file, which the writer creates when it comes to it.
+    pub(crate) fn begin(&self, path: PathBuf) {
+        self.shared.push(Item::Open(path, None));
+    }
+
+    /// How the output has failed; told once.
+    pub(crate) fn take_failure(&self) -> Option<Failure> {
+        self.shared.state().failure.take()
+    }
+
+    /// Waits until all is written, what was completed by [`Queue::complete`] is complete, and the
+    /// threads have ended; gives what the files took.
+    pub(crate) fn finish(&self) -> Result<Totals, Option<Failure>> {
+        self.end();
+        let mut state = self.shared.state();
+        if state.failed {
+            return Err(state.failure.take());
+        }
+        Ok(state.totals)
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self) {
+        self.shared.state().closed = true;
+        self.shared.work.notify_all();
+        self.shared.ready.notify_all();
+        for thread in self.threads().drain(..) {
+            // A panic was told as a failure.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl State {
+    fn new(buffers: usize) -> Self {
+        Self {
+            items: VecDeque::new(),
+            first: 0,
+            claimed: 0,
+            free: Vec::new(),
+            free_packed: Vec::new(),
+            unmade: buffers,
+            closed: false,
+            failed: false,
+            failure: None,
+            totals: Totals::default(),
+        }
+    }
+}
+
+impl Current {
+    fn new() -> Self {
+        Self {
+            buffer: None,
+            start: 0,
+            tail: Vec::with_capacity(ALIGNMENT),
+            committed: 0,
+            packets: 0,
+            packets_before: 0,
+            since: Instant::now(),
+        }
+    }
+
+    /// Bytes of the chunk.
+    fn len(&self) -> usize {
+        let with_tail = self.buffer.as_ref().map_or(0, Buffer::len);
+        with_tail.saturating_sub(self.tail.len())
+    }
+
+    fn commit(&mut self, packets: u64) {
+        self.committed = self.buffer.as_ref().map_or(0, Buffer::len);
+        self.packets = packets.saturating_sub(self.packets_before);
+    }
+}
+
+impl Shared {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The buffer of the chunk that grows.
+    fn grow<'c>(&self, current: &'c mut Current) -> io::Result<&'c mut Buffer> {
+        if current.buffer.is_none() {
+            let mut buffer = self.buffer()?;
+            buffer.push(&current.tail);
+            current.since = Instant::now();
+            current.buffer = Some(buffer);
+        }
+        current.buffer.as_mut().ok_or_else(failed_before)
+    }
+
+    /// A free buffer; waits for one where none may be made.
+    fn buffer(&self) -> io::Result<Buffer> {
+        let mut state = self.state();
+        loop {
+            if state.failed {
+                return Err(failed_before());
+            }
+            if let Some(buffer) = state.free.pop() {
+                return Ok(buffer);
+            }
+            if state.unmade > 0 {
+                state.unmade -= 1;
+                drop(state);
+                return Ok(Buffer::new(CHUNK + SLACK + ALIGNMENT));
+            }
+            let woken = self.room.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Puts the chunk that grows into the queue, where there is anything in it.
+    fn cut(&self, current: &mut Current, flush: bool) {
+        if current.len() == 0 {
+            return;
+        }
+        let Some(buffer) = current.buffer.take() else {
+            return;
+        };
+        let base = current.start - current.tail.len() as u64;
+        current.start = base + buffer.len() as u64;
+        current.tail.clear();
+        if self.settings.codec.is_none() {
+            let bytes = buffer.bytes();
+            let whole = bytes.len() - bytes.len() % ALIGNMENT;
+            current.tail.extend_from_slice(&bytes[whole..]);
+        }
+        current.packets_before += current.packets;
+        let packets = std::mem::take(&mut current.packets);
+        self.push(Item::Chunk(Chunk {
+            buffer,
+            base,
+            packets,
+            flush,
+        }));
+    }
+
+    /// Cuts the chunk that grows where it has waited long enough and ends with a whole record.
+    pub(super) fn cut_old(&self) {
+        let mut current = match self.current.try_lock() {
+            Ok(current) => current,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // It grows this very moment.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let whole = current.buffer.as_ref().map(Buffer::len) == Some(current.committed);
+        if whole && current.len() > 0 && current.since.elapsed() >= FLUSH {
+            self.cut(&mut current, true);
+        }
+    }
+
+    fn push(&self, item: Item) {
+        let mut state = self.state();
+        if state.failed {
+            return;
+        }
+        let waiting = &self.gauge.waiting;
+        waiting.store(state.items.len() as u64 + 1, Ordering::Relaxed);
+        state.items.push_back(item);
+        drop(state);
+        if self.settings.codec.is_some() {
+            self.work.notify_one();
+        }
+        self.ready.notify_one();
+    }
+
+    /// Ends the work of all threads.
+    pub(super) fn fail(&self, failure: Failure) {
+        let mut state = self.state();
+        state.failed = true;
+        state.failure.get_or_insert(failure);
+        state.items.clear();
+        drop(state);
+        self.room.notify_all();
+        self.work.notify_all();
+        self.ready.notify_all();
+    }
+}
+
+fn failed_before() -> io::Error {
+    io::Error::other("the output failed")
+}

@@ -1,0 +1,388 @@
+//! The threads behind the queue: those that compress, and the one that writes.
+
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::path::PathBuf;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use ringtap_savefile::Compressor;
+use ringtap_sys::disk::ALIGNMENT;
+use ringtap_sys::sched;
+
+use super::buffer::Buffer;
+use super::disk::Disk;
+use super::queue::{Chunk, Failure, Item, QueueSettings, Shared};
+use super::{CHUNK, FLUSH};
+use crate::dump::opened::Opened;
+use crate::notice::notice;
+
+/// How often the writer looks for a chunk that has waited too long.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Tells those who wait for the thread when it ends by a panic.
+pub(super) struct Alive<'a>(pub(super) &'a Shared);
+
+impl Drop for Alive<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(Failure {
+                path: PathBuf::new(),
+                source: io::Error::other("a thread of the writer has panicked"),
+                creating: false,
+                written: 0,
+                intact: 0,
+                packets: 0,
+                earlier: 0,
+            });
+        }
+    }
+}
+
+/// Puts the calling thread where the settings say.
+pub(super) fn place(settings: &QueueSettings) {
+    if !settings.cpus.is_empty()
+        && let Err(error) = sched::set_affinity(&settings.cpus)
+    {
+        notice(format_args!("{error}; the writer runs where it may"));
+    }
+}
+
+/// Compresses chunks until there are no more.
+pub(super) fn compress(shared: &Shared, mut compressor: Compressor) {
+    while let Some((number, chunk, mut packed)) = claim(shared) {
+        packed.clear();
+        let result = compressor.compress(chunk.buffer.bytes(), &mut packed);
+        let mut state = shared.state();
+        let index = number.checked_sub(state.first);
+        let slot = index.and_then(|index| state.items.get_mut(usize::try_from(index).ok()?));
+        // Nothing waits for it any more after a failure.
+        let Some(slot) = slot else { return };
+        *slot = Item::Packed(chunk, packed);
+        let is_first = index == Some(0);
+        drop(state);
+        if let Err(source) = result {
+            return shared.fail(Failure {
+                path: PathBuf::new(),
+                source,
+                creating: false,
+                written: 0,
+                intact: 0,
+                packets: 0,
+                earlier: 0,
+            });
+        }
+        if is_first {
+            shared.ready.notify_one();
+        }
+    }
+}
+
+/// Takes the next chunk that nobody compresses, and memory for the result.
+fn claim(shared: &Shared) -> Option<(u64, Chunk, Vec<u8>)> {
+    let mut state = shared.state();
+    loop {
+        if state.failed {
+            return None;
+        }
+        state.claimed = state.claimed.max(state.first);
+        let mut index = usize::try_from(state.claimed - state.first).ok()?;
+        while let Some(item) = state.items.get_mut(index) {
+            index += 1;
+            if !matches!(item, Item::Chunk(_)) {
+                continue;
+            }
+            let Item::Chunk(chunk) = mem::replace(item, Item::Working) else {
+                continue;
+            };
+            let number = state.first + index as u64 - 1;
+            state.claimed = number + 1;
+            let packed = state.free_packed.pop().unwrap_or_default();
+            return Some((number, chunk, packed));
+        }
+        state.claimed = state.first + state.items.len() as u64;
+        if state.closed {
+            return None;
+        }
+        let woken = shared.work.wait(state);
+        state = woken.unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// Writes what comes until there is no more.
+pub(super) fn write(shared: &Shared) {
+    let mut writer = Writer {
+        shared,
+        file: None,
+        earlier: 0,
+        staged: Buffer::new(CHUNK),
+        flushed: Instant::now(),
+    };
+    while let Some(item) = next(shared) {
+        if let Err(failure) = writer.take(item) {
+            return shared.fail(failure);
+        }
+    }
+}
+
+/// The next item in order, as soon as it is ready.
+fn next(shared: &Shared) -> Option<Item> {
+    let compressed = shared.settings.codec.is_some();
+    let mut state = shared.state();
+    loop {
+        if state.failed {
+            return None;
+        }
+        let is_ready = match state.items.front() {
+            Some(Item::Working) => false,
+            Some(Item::Chunk(_)) => !compressed,
+            Some(_) => true,
+            None if state.closed => return None,
+            None => false,
+        };
+        if is_ready {
+            state.first += 1;
+            let waiting = &shared.gauge.waiting;
+            let item = state.items.pop_front();
+            waiting.store(state.items.len() as u64, Ordering::Relaxed);
+            return item;
+        }
+        let waited = shared.ready.wait_timeout(state, LOOK);
+        let (woken, time_out) = waited.unwrap_or_else(PoisonError::into_inner);
+        state = woken;
+        if time_out.timed_out() {
+            drop(state);
+            shared.cut_old();
+            state = shared.state();
+        }
+    }
+}
+
+struct Writer<'a> {
+    shared: &'a Shared,
+    file: Option<OpenFile>,
+    /// Packets of the files that are complete.
+    earlier: u64,
+    /// Compressed bytes on their way to the file; they begin at a multiple of the alignment.
+    staged: Buffer,
+    /// When everything that was there was last written.
+    flushed: Instant,
+}
+
+struct OpenFile {
+    path: PathBuf,
+    disk: Disk,
+    /// Where the staged bytes begin.
+    staged_at: u64,
+    /// Whole chunks: bytes of the file, and packets.
+    intact: u64,
+    packets: u64,
+}
+
+impl Writer<'_> {
+    fn take(&mut self, item: Item) -> Result<(), Failure> {
+        match item {
+            Item::Open(path, file) => self.open(path, file),
+            Item::Chunk(chunk) => {
+                let written = self.plain(&chunk);
+                self.give_back(chunk, None);
+                written
+            }
+            Item::Packed(chunk, packed) => {
+                let written = self.packed(&chunk, &packed);
+                self.give_back(chunk, Some(packed));
+                written
+            }
+            Item::Close => self.close(),
+            Item::Working => Ok(()),
+        }
+    }
+
+    fn open(&mut self, path: PathBuf, file: Option<(File, bool)>) -> Result<(), Failure> {
+        let opened = match file {
+            Some(file) => Ok(file),
+            None => Opened::at(&path).and_then(|opened| {
+                let regular = opened.is_file();
+                Ok((opened.emptied()?, regular))
+            }),
+        };
+        let opened = opened.map(|(file, regular)| Disk::new(file, regular));
+        let disk = match opened {
+            Ok(disk) => disk,
+            Err(source) => {
+                return Err(Failure {
+                    path,
+                    source,
+                    creating: true,
+                    written: 0,
+                    intact: 0,
+                    packets: 0,
+                    earlier: self.earlier,
+                });
+            }
+        };
+        self.file = Some(OpenFile {
+            path,
+            disk,
+            staged_at: 0,
+            intact: 0,
+            packets: 0,
+        });
+        self.staged.clear();
+        if let Some(codec) = self.shared.settings.codec {
+            self.staged.push(codec.begin());
+        }
+        Ok(())
+    }
+
+    /// Writes a chunk from where it is.
+    fn plain(&mut self, chunk: &Chunk) -> Result<(), Failure> {
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        let bytes = chunk.buffer.bytes();
+        let exact = chunk.flush || self.flushed.elapsed() >= FLUSH;
+        let before = file.disk.size();
+        let result = file.disk.write(chunk.base, bytes, exact);
+        let written = file.disk.size() - before;
+        self.shared
+            .gauge
+            .written
+            .fetch_add(written, Ordering::Relaxed);
+        if let Err(source) = result {
+            return Err(self.failed_within(chunk, source));
+        }
+        file.packets += chunk.packets;
+        file.intact = chunk.base + bytes.len() as u64;
+        // What is left for the next write is kept here too, in case there is none.
+        self.staged.clear();
+        let rest = bytes.len() - bytes.len() % ALIGNMENT;
+        self.staged.push(&bytes[rest..]);
+        file.staged_at = chunk.base + rest as u64;
+        if exact {
+            self.flushed = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Finds out what is intact of an uncompressed chunk of which a part was written.
+    fn failed_within(&mut self, chunk: &Chunk, source: io::Error) -> Failure {
+        let settings = &self.shared.settings;
+        let earlier = self.earlier;
+        let Some(file) = &self.file else {
+            return self.failure(source);
+        };
+        let header = if file.intact == 0 { settings.header } else { 0 };
+        let from = (file.intact + header as u64)
+            .checked_sub(chunk.base)
+            .and_then(|from| usize::try_from(from).ok());
+        let to = usize::try_from(file.disk.size().saturating_sub(chunk.base)).ok();
+        let part = from
+            .zip(to)
+            .and_then(|(from, to)| chunk.buffer.bytes().get(from..to));
+        let (bytes, packets) = part.map_or((0, 0), settings.whole);
+        let header = if part.is_some() { header } else { 0 };
+        Failure {
+            path: file.path.clone(),
+            source,
+            creating: false,
+            written: file.disk.size(),
+            intact: file.intact + header as u64 + bytes,
+            packets: file.packets + packets,
+            earlier,
+        }
+    }
+
+    fn failure(&self, source: io::Error) -> Failure {
+        let file = self.file.as_ref();
+        Failure {
+            path: file.map(|file| file.path.clone()).unwrap_or_default(),
+            source,
+            creating: false,
+            written: file.map_or(0, |file| file.disk.size()),
+            intact: file.map_or(0, |file| file.intact),
+            packets: file.map_or(0, |file| file.packets),
+            earlier: self.earlier,
+        }
+    }
+
+    /// Adds a compressed chunk to what is staged.
+    fn packed(&mut self, chunk: &Chunk, packed: &[u8]) -> Result<(), Failure> {
+        self.staged.push(packed);
+        let exact = chunk.flush || self.flushed.elapsed() >= FLUSH;
+        if exact || self.staged.len() >= CHUNK {
+            self.write_staged(exact)?;
+        }
+        if let Some(file) = &mut self.file {
+            file.packets += chunk.packets;
+            file.intact = file.staged_at + self.staged.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn write_staged(&mut self, exact: bool) -> Result<(), Failure> {
+        let Some(file) = &mut self.file else {
+            return Ok(());
+        };
+        let before = file.disk.size();
+        let result = file.disk.write(file.staged_at, self.staged.bytes(), exact);
+        let written = file.disk.size() - before;
+        self.shared
+            .gauge
+            .written
+            .fetch_add(written, Ordering::Relaxed);
+        match result {
+            Ok(done) => {
+                file.staged_at += done as u64;
+                self.staged.keep_last(self.staged.len() - done);
+            }
+            Err(source) => return Err(self.failure(source)),
+        }
+        if exact {
+            self.flushed = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Failure> {
+        if let Some(codec) = self.shared.settings.codec {
+            self.staged.push(codec.end());
+        }
+        self.write_staged(true)?;
+        let Some(file) = self.file.take() else {
+            return Ok(());
+        };
+        let size = file.disk.size();
+        if let Err(source) = file.disk.finish() {
+            return Err(Failure {
+                path: file.path,
+                source,
+                creating: false,
+                written: size,
+                intact: size,
+                packets: file.packets,
+                earlier: self.earlier,
+            });
+        }
+        self.earlier += file.packets;
+        let mut state = self.shared.state();
+        state.totals.packets += file.packets;
+        state.totals.bytes += size;
+        drop(state);
+        if let Some(commands) = &self.shared.commands {
+            commands.run(file.path);
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, mut chunk: Chunk, packed: Option<Vec<u8>>) {
+        chunk.buffer.clear();
+        let mut state = self.shared.state();
+        state.free.push(chunk.buffer);
+        state.free_packed.extend(packed);
+        drop(state);
+        self.shared.room.notify_one();
+    }
+}

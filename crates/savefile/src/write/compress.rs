@@ -1,0 +1,355 @@
+//! Compression in chunks that know nothing of each other, so that several threads make them and a
+//! reader may begin at any of them.
+//!
+//! What it is: bytes of a stream in, bytes of a file out, chunk by chunk. What it is not: it has no
+//! thread and no order; whoever calls puts the chunks behind one another, with what
+//! [`Codec::begin`] gives before and [`Codec::end`] behind them.
+//!
+//! A chunk is a gzip member, a block of one lz4 frame, or a job of one zstd frame: blocks that refer
+//! to nothing before them. zstd and lz4 files are one frame each since there are readers in use that
+//! take the end of the first one for the end of the compression, Wireshark 4.0 among them. To begin
+//! at a chunk, [`Codec::begin`] is put before it.
+
+use std::fmt;
+use std::io::{self, Write as _};
+use std::str::FromStr;
+
+use flate2::{Compress, Compression as Deflate, FlushCompress, Status};
+use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+use zstd::stream::raw::{CParameter, Encoder, InBuffer, Operation as _, OutBuffer};
+
+/// Logarithm of deflate's largest window.
+const GZIP_WINDOW: u8 = 15;
+/// Logarithm of zstd's window: no match reaches out of a chunk of the usual size.
+const ZSTD_WINDOW: u8 = 20;
+/// A frame of zstd without checksum and size, and its window (RFC 8878, 3.1.1.1).
+const ZSTD_HEADER: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 0, (ZSTD_WINDOW - 10) << 3];
+/// The last block of a zstd frame: raw and empty (RFC 8878, 3.1.1.2).
+const ZSTD_END: [u8; 3] = [1, 0, 0];
+/// A frame of lz4 with independent blocks of 4 MiB at most, each with its checksum.
+const LZ4_HEADER: usize = 7;
+/// A block of no length ends an lz4 frame.
+const LZ4_END: [u8; 4] = [0; 4];
+/// Room that output grows by where it is short, in bytes.
+const MORE: usize = 64 << 10;
+
+/// How a file is compressed.
+///
+/// ```
+/// use ringtap_savefile::Codec;
+///
+/// let codec: Codec = "zstd:3".parse().unwrap();
+/// let mut compressor = codec.compressor().unwrap();
+/// let mut file = codec.begin().to_vec();
+/// for chunk in [b"one ".as_slice(), b"two"] {
+///     compressor.compress(chunk, &mut file).unwrap();
+/// }
+/// file.extend_from_slice(codec.end());
+/// assert_eq!(codec.to_string(), "zstd:3");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Codec {
+    /// gzip members of deflate (RFC 1951, 1952), level 0 to 9.
+    Zlib(u8),
+    /// zstd (RFC 8878), level 1 to 19.
+    Zstd(u8),
+    /// The frame format of lz4.
+    Lz4,
+}
+
+/// A codec that is not known, or a level that it does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected zlib:0 to zlib:9, zstd:1 to zstd:19, or lz4")]
+pub struct CodecError;
+
+impl Codec {
+    /// What a file begins with, before its first chunk.
+    #[must_use]
+    pub fn begin(self) -> &'static [u8] {
+        match self {
+            Self::Zlib(_) => &[],
+            Self::Zstd(_) => &ZSTD_HEADER,
+            // FLG: version 1, independent blocks, block checksums; BD: 4 MiB; their checksum.
+            Self::Lz4 => &[0x04, 0x22, 0x4d, 0x18, 0x70, 0x70, 0x72],
+        }
+    }
+
+    /// What a file ends with, behind its last chunk.
+    #[must_use]
+    pub fn end(self) -> &'static [u8] {
+        match self {
+            Self::Zlib(_) => &[],
+            Self::Zstd(_) => &ZSTD_END,
+            Self::Lz4 => &LZ4_END,
+        }
+    }
+
+    /// What the codec is called in a file's name: `gz`, `zst` or `lz4`.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Zlib(_) => "gz",
+            Self::Zstd(_) => "zst",
+            Self::Lz4 => "lz4",
+        }
+    }
+
+    /// The codec of such a name, at its usual level.
+    #[must_use]
+    pub fn of_extension(extension: &str) -> Option<Self> {
+        match extension.to_ascii_lowercase().as_str() {
+            "gz" => Some(Self::Zlib(6)),
+            "zst" => Some(Self::Zstd(3)),
+            "lz4" => Some(Self::Lz4),
+            _ => None,
+        }
+    }
+
+    /// A compressor, of which each thread has its own.
+    ///
+    /// # Errors
+    /// The library has no memory or thread to give.
+    pub fn compressor(self) -> io::Result<Compressor> {
+        Ok(Compressor(match self {
+            Self::Zlib(level) => Inner::Zlib(Box::new(Compress::new_gzip(
+                Deflate::new(level.into()),
+                GZIP_WINDOW,
+            ))),
+            Self::Zstd(level) => Inner::Zstd(zstd(level)?),
+            Self::Lz4 => Inner::Lz4(Box::new(FrameEncoder::with_frame_info(
+                FrameInfo::new()
+                    .block_mode(BlockMode::Independent)
+                    .block_size(BlockSize::Max4MB)
+                    .block_checksums(true),
+                Vec::new(),
+            ))),
+        }))
+    }
+}
+
+/// Contexts of zstd's multi-threaded mode, with one thread: what it makes of one flush to the next
+/// is a job, which knows nothing of the job before, neither its bytes (no overlap) nor its codes and
+/// offsets. The first has the frame's header in front, which is thrown away here.
+fn zstd(level: u8) -> io::Result<Encoder<'static>> {
+    let mut encoder = Encoder::new(level.into())?;
+    encoder.set_parameter(CParameter::ContentSizeFlag(false))?;
+    encoder.set_parameter(CParameter::ChecksumFlag(false))?;
+    encoder.set_parameter(CParameter::WindowLog(ZSTD_WINDOW.into()))?;
+    encoder.set_parameter(CParameter::NbWorkers(1))?;
+    encoder.set_parameter(CParameter::OverlapSizeLog(1))?;
+    let mut first = Vec::new();
+    zstd_chunk(&mut encoder, &[0], &mut first)?;
+    if first.starts_with(&ZSTD_HEADER) {
+        return Ok(encoder);
+    }
+    Err(io::Error::other("zstd writes another header than expected"))
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Zlib(level) => write!(f, "zlib:{level}"),
+            Self::Zstd(level) => write!(f, "zstd:{level}"),
+            Self::Lz4 => f.write_str("lz4"),
+        }
+    }
+}
+
+impl FromStr for Codec {
+    type Err = CodecError;
+
+    /// `zlib:0-9`, `zstd:1-19`, `lz4`; without a level the usual one.
+    fn from_str(text: &str) -> Result<Self, CodecError> {
+        let (name, level) = match text.split_once(':') {
+            Some((name, level)) => (name, Some(level.parse().map_err(|_| CodecError)?)),
+            None => (text, None),
+        };
+        match (name, level) {
+            ("zlib" | "gzip", None) => Ok(Self::Zlib(6)),
+            ("zlib" | "gzip", Some(level @ 0..=9)) => Ok(Self::Zlib(level)),
+            ("zstd", None) => Ok(Self::Zstd(3)),
+            ("zstd", Some(level @ 1..=19)) => Ok(Self::Zstd(level)),
+            ("lz4", None) => Ok(Self::Lz4),
+            _ => Err(CodecError),
+        }
+    }
+}
+
+/// Makes compressed chunks; what it needs it keeps from chunk to chunk.
+pub struct Compressor(Inner);
+
+enum Inner {
+    Zlib(Box<Compress>),
+    Zstd(Encoder<'static>),
+    Lz4(Box<FrameEncoder<Vec<u8>>>),
+}
+
+impl Compressor {
+    /// Appends the compressed form of a chunk.
+    ///
+    /// # Errors
+    /// The library fails, which it does not for want of anything in the chunk.
+    pub fn compress(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        if chunk.is_empty() {
+            return Ok(());
+        }
+        match &mut self.0 {
+            Inner::Zlib(compress) => zlib_chunk(compress, chunk, out),
+            Inner::Zstd(encoder) => zstd_chunk(encoder, chunk, out),
+            Inner::Lz4(encoder) => lz4_chunk(encoder, chunk, out),
+        }
+    }
+}
+
+impl fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compressor").finish_non_exhaustive()
+    }
+}
+
+fn zlib_chunk(compress: &mut Compress, chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    compress.reset();
+    let mut read = 0;
+    loop {
+        if out.capacity() == out.len() {
+            out.reserve(MORE);
+        }
+        let before = compress.total_in();
+        let status = compress.compress_vec(&chunk[read..], out, FlushCompress::Finish)?;
+        read += usize::try_from(compress.total_in() - before).unwrap_or(usize::MAX);
+        match status {
+            Status::StreamEnd => return Ok(()),
+            Status::Ok | Status::BufError => out.reserve(MORE),
+        }
+    }
+}
+
+fn zstd_chunk(encoder: &mut Encoder<'_>, chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    let mut input = InBuffer::around(chunk);
+    loop {
+        if out.capacity() == out.len() {
+            out.reserve(MORE);
+        }
+        let end = out.len();
+        let mut output = OutBuffer::around_pos(out, end);
+        if input.pos() < chunk.len() {
+            encoder.run(&mut input, &mut output)?;
+        } else if encoder.flush(&mut output)? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn lz4_chunk(
+    encoder: &mut FrameEncoder<Vec<u8>>,
+    chunk: &[u8],
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    encoder.get_mut().clear();
+    encoder.write_all(chunk)?;
+    encoder.try_finish()?;
+    let frame = encoder.get_ref();
+    let blocks = frame
+        .len()
+        .checked_sub(LZ4_END.len())
+        .and_then(|end| frame.get(LZ4_HEADER..end));
+    out.extend_from_slice(blocks.unwrap_or_default());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    const ALL: [Codec; 6] = [
+        Codec::Zlib(0),
+        Codec::Zlib(9),
+        Codec::Zstd(1),
+        Codec::Zstd(7),
+        Codec::Zstd(19),
+        Codec::Lz4,
+    ];
+
+    /// Chunks that begin with what offsets of 1, 4 and 8 would match, which is where offsets from
+    /// another chunk would do harm.
+    fn chunks() -> Vec<Vec<u8>> {
+        let mut chunks = vec![vec![7; 10_000], Vec::new(), b"abcdabcdabcd".to_vec()];
+        for period in [1_usize, 3, 4, 8, 12, 100] {
+            let chunk = (0..60_000_usize).map(|i| (i % period * 31 + i / 1000).to_le_bytes()[0]);
+            chunks.push(chunk.collect());
+        }
+        let mut noise = 1_u32;
+        let bytes = std::iter::repeat_with(|| {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            noise.to_be_bytes()[0]
+        });
+        chunks.push(bytes.take(150_000).collect());
+        chunks
+    }
+
+    fn decompressed(codec: Codec, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let read = match codec {
+            Codec::Zlib(_) => flate2::bufread::MultiGzDecoder::new(bytes).read_to_end(&mut out),
+            Codec::Zstd(_) => {
+                zstd::Decoder::new(bytes).and_then(|mut decoder| decoder.read_to_end(&mut out))
+            }
+            Codec::Lz4 => lz4_flex::frame::FrameDecoder::new(bytes).read_to_end(&mut out),
+        };
+        read.unwrap();
+        out
+    }
+
+    #[test]
+    fn chunks_of_several_compressors_are_one_file() {
+        for codec in ALL {
+            let mut compressors = [codec.compressor().unwrap(), codec.compressor().unwrap()];
+            let mut file = codec.begin().to_vec();
+            let chunks = chunks();
+            for (number, chunk) in chunks.iter().enumerate() {
+                compressors[number % 2].compress(chunk, &mut file).unwrap();
+            }
+            file.extend_from_slice(codec.end());
+            assert_eq!(decompressed(codec, &file), chunks.concat(), "{codec}");
+        }
+    }
+
+    #[test]
+    fn a_reader_may_begin_at_any_chunk() {
+        for codec in ALL {
+            let mut compressor = codec.compressor().unwrap();
+            for chunk in chunks().into_iter().filter(|chunk| !chunk.is_empty()) {
+                let mut file = codec.begin().to_vec();
+                compressor.compress(&chunk, &mut file).unwrap();
+                file.extend_from_slice(codec.end());
+                assert!(decompressed(codec, &file) == chunk, "{codec}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_head_of_an_lz4_frame_is_the_library_s() {
+        let Inner::Lz4(mut encoder) = Codec::Lz4.compressor().unwrap().0 else {
+            panic!("not lz4");
+        };
+        encoder.write_all(b"x").unwrap();
+        encoder.try_finish().unwrap();
+        assert_eq!(encoder.get_ref()[..LZ4_HEADER], *Codec::Lz4.begin());
+    }
+
+    #[test]
+    fn codecs_are_named_with_their_levels() {
+        for codec in ALL {
+            assert_eq!(codec.to_string().parse(), Ok(codec));
+            let usual = Codec::of_extension(codec.extension()).unwrap();
+            assert_eq!(usual.extension(), codec.extension());
+        }
+        assert_eq!("zlib".parse(), Ok(Codec::Zlib(6)));
+        for wrong in ["zlib:10", "zstd:0", "zstd:20", "lz4:1", "xz", "", "zlib:"] {
+            assert_eq!(wrong.parse::<Codec>(), Err(CodecError), "{wrong}");
+        }
+    }
+}
