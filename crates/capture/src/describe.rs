@@ -28,6 +28,8 @@ pub struct Description {
     pub memory: Option<Memory>,
     /// The most that is captured of a packet, in bytes.
     pub snaplen: Option<u32>,
+    /// Whether the interface is loopback.
+    pub loopback: bool,
     /// Whether the interface is promiscuous on the source's behalf.
     pub promiscuous: bool,
     /// Which packets, by the way they go.

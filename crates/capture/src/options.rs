@@ -6,6 +6,8 @@ use std::time::Duration;
 pub use ringtap_sys::packet::{Fanout, FanoutMode, TimestampSource};
 use ringtap_sys::sched::CPUS_MAX;
 
+use crate::LinkType;
+
 /// The largest snaplen: what libpcap takes for "everything".
 pub const MAX_SNAPLEN: u32 = 262_144;
 
@@ -97,8 +99,8 @@ pub struct CaptureOptions {
     pub promiscuous: bool,
     /// Received packets, sent ones, or both.
     pub direction: Direction,
-    /// Packets of this protocol only (`ETH_P_*`, as the kernel has it of a packet), in the packet
-    /// engine; all for none and for `ETH_P_ALL`, 3.
+    /// Packets of this protocol only (`ETH_P_*`, as the kernel has it of a packet), in engine packet
+    /// and at the taps; all for none and for `ETH_P_ALL`, 3.
     pub protocol: Option<u16>,
     /// Whose clock stamps the packets.
     pub timestamp: TimestampSource,
@@ -206,6 +208,12 @@ pub enum OptionError {
     /// [`CaptureOptions::timestamp`] at a tap.
     #[error("option timestamp: the taps have no access to the adapter's clock, engine packet has")]
     AdapterClockAtTap,
+    /// [`CaptureOptions::protocol`] at a tap, of packets that do not tell it.
+    #[error("option protocol: packets of {link_type} do not tell their protocol to a tap")]
+    ProtocolOfLinkType {
+        /// What packets begin with.
+        link_type: LinkType,
+    },
     /// [`CaptureOptions::direction`] at XDP.
     #[error("option direction: XDP sees received packets only; tcx sees those that are sent, too")]
     SentAtXdp,

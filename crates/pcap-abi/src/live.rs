@@ -153,11 +153,7 @@ fn start(
     settings: &Settings,
     (device, options): (String, CaptureOptions),
 ) -> Result<(), Refusal> {
-    let is_loopback = source
-        .describe()
-        .blind
-        .iter()
-        .any(|blind| blind.contains("loopback"));
+    let is_loopback = source.describe().loopback;
     let natural = source
         .interfaces()
         .first()

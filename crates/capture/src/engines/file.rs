@@ -205,6 +205,7 @@ impl Source for FileSource {
             vlan: "as the file has them",
             memory: None,
             snaplen: None,
+            loopback: false,
             promiscuous: false,
             direction: Direction::Both,
             delivery_bound: None,

@@ -1,6 +1,6 @@
 //! Filters in the kernel say what the same filters say of a file.
 
-use ringtap_capture::{Filter, FilterPlace, LinkType, Next};
+use ringtap_capture::{CaptureOptions, Filter, FilterPlace, LinkType, Next};
 use ringtap_testkit::netns::VethPair;
 
 use crate::support::{
@@ -27,6 +27,35 @@ pub(crate) fn filters_from_the_first_packet() {
             ));
         }
     });
+}
+
+/// As the kernel has it of a packet: what stands behind a tag. It is no matter of the filter, and stays.
+pub(crate) fn takes_one_protocol() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        protocol: Some(0x0800),
+        ..prompt()
+    };
+    let frames = [
+        ip_frame(&[], 17, (1, 2)),
+        frame(1, 60),
+        ip_frame(&[(0x8100, 5)], 17, (1, 2)),
+        ip_frame(&[], 6, (1, 2)),
+    ];
+    let [udp, _, tagged, tcp] = &frames;
+    let mut source = open_on(&pair.right, &options, None);
+    assert!(!source.describe().loopback);
+    let mut seen = |filter: Option<&str>| {
+        source.set_filter(filter.map(Filter::new).as_ref()).unwrap();
+        for frame in &frames {
+            injector.send(frame).unwrap();
+        }
+        data(&drain(&mut *source)).concat()
+    };
+    assert_eq!(seen(None), [&udp[..], tagged, tcp].concat());
+    assert_eq!(seen(Some("udp")), udp.clone());
+    assert_eq!(seen(None), [&udp[..], tagged, tcp].concat());
 }
 
 pub(crate) fn changes_filters_without_mixing() {

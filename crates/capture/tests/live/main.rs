@@ -68,6 +68,7 @@ fn every_engine(prefix: &str, engine: &'static str) -> Vec<Test> {
             filters::changes_filters_without_mixing,
         ),
         run("filters_as_a_file_would", filters::filters_as_a_file_would),
+        run("takes_one_protocol", filters::takes_one_protocol),
         test(
             format!("{prefix}directions_equal_tcpdump"),
             &[Need::Root, Need::Tool("tcpdump")],

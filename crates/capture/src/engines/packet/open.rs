@@ -443,6 +443,7 @@ pub(super) fn describe(source: &PacketSource) -> Description {
             requested: source.options.buffer,
         }),
         snaplen: Some(source.options.snaplen),
+        loopback: source.scope == Scope::Loopback,
         promiscuous: source.options.promiscuous && !any,
         direction: source.options.direction,
         delivery_bound: Some(delivery_bound(source.retire_timeout)),

@@ -28,6 +28,7 @@ mod merge;
 mod open;
 mod plan;
 mod program;
+mod protocol;
 mod reader;
 mod rings;
 mod wait;

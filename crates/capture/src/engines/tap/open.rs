@@ -401,6 +401,7 @@ pub(super) fn describe(source: &TapSource) -> Description {
             requested: source.options.buffer,
         }),
         snaplen: Some(source.options.snaplen),
+        loopback: source.bound.loopback,
         promiscuous: source.options.promiscuous,
         direction,
         delivery_bound: Some(if source.options.immediate {

@@ -7,17 +7,23 @@ use ringtap_sys::bpf::{self, Kernel, ProgramKind};
 use ringtap_sys::tap::Geometry;
 
 use super::program::{Cooked, Maps, Tap};
+use super::protocol::of_protocol;
 use crate::describe::{FilterPlace, KernelClock, UserSpaceReason};
 use crate::filter::{FilterTable, at_hook};
 use crate::hook::{Hook, HookDevice, Place, TagRestorer};
 use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, Stage};
 use crate::{Filter, LinkType, Result};
 
+/// `ETH_P_ALL`.
+const ALL_PROTOCOLS: u16 = 3;
+
 /// A filter for the interfaces of a capture, and whether hooks can run it.
 #[derive(Clone, Debug)]
 pub(super) struct FilterPlan {
     filter: Option<Filter>,
     snaplen: u32,
+    /// Packets of this protocol only.
+    protocol: Option<u16>,
     /// For each link type among the interfaces.
     programs: Vec<(LinkType, Program)>,
     table: Option<FilterTable>,
@@ -29,11 +35,16 @@ impl FilterPlan {
     /// The plan for no interface yet.
     pub(super) fn new(filter: Option<&Filter>, options: &CaptureOptions) -> Self {
         let snaplen = options.snaplen;
+        let protocol = options.protocol.filter(|&one| one != ALL_PROTOCOLS);
+        // To take packets of one protocol only is a filter, too.
+        let everything = || protocol.map(|_| Filter::new(""));
+        let filter = filter.cloned().or_else(everything);
         Self {
-            filter: filter.cloned(),
+            table: filter.as_ref().map(|_| FilterTable::of_live(snaplen)),
+            filter,
             snaplen,
+            protocol,
             programs: Vec::new(),
-            table: filter.map(|_| FilterTable::of_live(snaplen)),
             obstacle: None,
         }
     }
@@ -59,7 +70,7 @@ impl FilterPlan {
     pub(super) fn cooked(filter: Option<&Filter>, options: &CaptureOptions) -> Result<Self> {
         let mut plan = Self::new(filter, options);
         plan.add(LinkType::LINUX_SLL2, 0)?;
-        plan.obstacle = filter.map(|_| UserSpaceReason::CookedAtHook);
+        plan.obstacle = plan.filter.as_ref().map(|_| UserSpaceReason::CookedAtHook);
         Ok(plan)
     }
 
@@ -84,7 +95,10 @@ impl FilterPlan {
         if let Some(filter) = &self.filter
             && self.program(link_type).is_none()
         {
-            let program = filter.compile(link_type, self.snaplen)?;
+            let mut program = filter.compile(link_type, self.snaplen)?;
+            if let Some(protocol) = self.protocol {
+                program = of_protocol(protocol, &program, link_type)?;
+            }
             self.programs.push((link_type, program));
         }
         Ok(())
@@ -182,6 +196,8 @@ pub(super) struct Bound {
     pub(super) index: u32,
     /// What puts VLAN tags back at XDP.
     pub(super) tags: Option<TagRestorer>,
+    /// Whether it is loopback.
+    pub(super) loopback: bool,
 }
 
 impl Bound {
@@ -189,12 +205,14 @@ impl Bound {
     pub(super) const ANY: Self = Self {
         index: 0,
         tags: None,
+        loopback: false,
     };
 
     pub(super) fn of(device: &HookDevice) -> Self {
         Self {
             index: device.index,
             tags: device.tag_restorer,
+            loopback: device.is_loopback,
         }
     }
 }

@@ -337,6 +337,7 @@ pub(super) fn describe(source: &SocketSource) -> Description {
             requested: source.options.buffer,
         }),
         snaplen: Some(source.options.snaplen),
+        loopback: source.device.is_loopback,
         promiscuous: source.options.promiscuous,
         direction: Direction::In,
         delivery_bound: Some(Duration::from_millis(1)),
