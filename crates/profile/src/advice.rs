@@ -1,0 +1,377 @@
+//! What a profile says to do, in plain words; and settings tried, to say what they really bring.
+//!
+//! A piece of advice names what dominates and what would help. Where that is a setting of the capture, it
+//! can be tried: runs with and without it take turns, and the effect is told with its spread, or that the
+//! spread swallows it. Settings of the interface are never touched; what to do there is told only.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ringtap_capture::devices::{DeviceInfo, Effect as Offload};
+use ringtap_capture::{CaptureOptions, Precision};
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Figure, Report, ratio, spread, to_f64};
+use crate::{COMPONENTS, Component, Plan, Result};
+
+/// A component of less than this share is not worth advice.
+const WORTH: f64 = 0.05;
+/// Wake-ups of more than this for each packet are many.
+const MANY_WAKE_UPS: f64 = 0.05;
+/// A processor busier than this is full.
+const FULL: f64 = 0.9;
+/// Pairs of runs of a trial.
+const PAIRS: usize = 3;
+/// The longest of each.
+const LONGEST: Duration = Duration::from_secs(1);
+/// Enough of a packet for headers, as `ringtap flow` takes it.
+const HEADERS: u32 = 96;
+
+/// A setting of the capture that can be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "setting", content = "value")]
+pub enum Trial {
+    /// Stamps of the kernel's last tick.
+    CoarseClock,
+    /// So many bytes of each packet.
+    Snaplen(u32),
+    /// Deliveries of so many bytes.
+    MinToCopy(u32),
+    /// A ring of so many bytes.
+    Buffer(u64),
+}
+
+impl Trial {
+    /// The option of `ringtap dump` for it.
+    #[must_use]
+    pub fn option(self) -> String {
+        match self {
+            Self::CoarseClock => "--precision coarse".to_owned(),
+            Self::Snaplen(bytes) => format!("-s {bytes}"),
+            Self::MinToCopy(bytes) => format!("--min-to-copy {}", size(bytes.into())),
+            Self::Buffer(bytes) => format!("-B {}", size(bytes)),
+        }
+    }
+
+    /// The component that it is meant to make cheaper.
+    #[must_use]
+    pub fn component(self) -> Component {
+        match self {
+            Self::CoarseClock => Component::Timestamp,
+            Self::Snaplen(_) => Component::Copy,
+            Self::MinToCopy(_) => Component::Wake,
+            Self::Buffer(_) => Component::Reader,
+        }
+    }
+
+    fn apply(self, options: &mut CaptureOptions) {
+        match self {
+            Self::CoarseClock => options.precision = Precision::Coarse,
+            Self::Snaplen(bytes) => options.snaplen = bytes,
+            Self::MinToCopy(bytes) => options.min_to_copy = bytes,
+            Self::Buffer(bytes) => options.buffer = bytes,
+        }
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        _ if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
+        _ if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
+
+/// What a trial brought.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The component's cost without the setting: median, lowest, highest of the runs.
+    pub before: Figure,
+    /// With it.
+    pub after: Figure,
+    /// The total without.
+    pub total_before: Figure,
+    /// The total with it.
+    pub total_after: Figure,
+    /// Pairs of runs.
+    pub pairs: usize,
+    /// Whether the component's ranges lie apart; else nothing can be concluded.
+    pub concludes: bool,
+}
+
+/// A piece of advice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// In words.
+    pub text: String,
+    /// The setting, where it can be tried.
+    pub trial: Option<Trial>,
+    /// What it brought, where it was tried.
+    pub effect: Option<Effect>,
+}
+
+impl Advice {
+    fn words(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            trial: None,
+            effect: None,
+        }
+    }
+
+    fn setting(trial: Trial, text: impl Into<String>) -> Self {
+        Self {
+            trial: Some(trial),
+            ..Self::words(text)
+        }
+    }
+}
+
+/// What a report says to do; `interface` where it is one of the host's.
+#[must_use]
+pub fn of(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    if report.packets.interface == 0 {
+        advice.push(Advice::words(
+            "No packet came, so that there is nothing to say. Without -i, ringtap generates packets of its own.",
+        ));
+        return advice;
+    }
+    advice.extend(dominant(report));
+    advice.extend(settings(report));
+    advice.extend(placement(report, interface));
+    if let Some(interface) = interface {
+        advice.extend(offloads(interface));
+    }
+    advice
+}
+
+/// What costs most, and whose doing that is.
+fn dominant(report: &Report) -> Option<Advice> {
+    let share = |component| part_share(report, component);
+    let most = COMPONENTS
+        .into_iter()
+        .max_by(|a, b| share(*a).total_cmp(&share(*b)))?;
+    let percent = 100.0 * share(most);
+    let why = match most {
+        Component::Driver => {
+            "the driver's and the interrupts' work is the same with any capture; larger batches per \
+                              poll (interrupt coalescing: ethtool -C) make it cheaper per packet"
+        }
+        Component::Stack => {
+            "the host's stack has these packets too; where nobody on this host needs them, a tap at \
+                             XDP that steals them (-i xdp:DEV --mode steal) leaves this out altogether"
+        }
+        Component::Tap => "the tap itself; compare the engines (--compare)",
+        Component::Filter => "the filter; ringtap filter --explain says what its steps cost",
+        Component::Timestamp => "reading the clock",
+        Component::Copy => "copying packets; a smaller snapshot length copies less",
+        Component::Wake => "waking the reader and its system calls; larger deliveries make fewer",
+        Component::Reader => {
+            "walking the ring, where packets that have left the cache come back from memory: a reader \
+                              that keeps up, on a processor that shares a cache with the receiving one, and a ring no \
+                              larger than bursts need, make it cheaper"
+        }
+        Component::Application => "the application, which no capture makes cheaper",
+    };
+    Some(Advice::words(format!(
+        "{} dominates with {percent:.0} %: {why}.",
+        capital(most.title())
+    )))
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
+}
+
+fn part_share(report: &Report, component: Component) -> f64 {
+    let part = report
+        .components
+        .iter()
+        .find(|part| part.component == component);
+    part.and_then(|part| part.share).unwrap_or_default()
+}
+
+/// Settings of the capture.
+fn settings(report: &Report) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    let settings = &report.settings;
+    let is_tap = matches!(report.engine.as_str(), "tcx" | "xdp");
+    let share = |component| 100.0 * part_share(report, component);
+    let worth = |component| part_share(report, component) >= WORTH;
+    if is_tap && settings.precision == "fine" && worth(Component::Timestamp) {
+        let percent = share(Component::Timestamp);
+        let text = format!(
+            "Reading the clock takes {percent:.0} %. Where the time of the last tick (1 to 10 ms) is precise enough, \
+             it costs nearly nothing."
+        );
+        advice.push(Advice::setting(Trial::CoarseClock, text));
+    }
+    let mean = ratio(
+        to_f64(report.packets.captured_bytes),
+        to_f64(report.packets.captured),
+    );
+    if worth(Component::Copy) && mean > f64::from(HEADERS) * 1.5 && settings.snaplen > HEADERS {
+        let text = format!(
+            "{mean:.0} bytes of each packet are copied, which takes {:.0} %. Where headers are enough, copy only those.",
+            share(Component::Copy)
+        );
+        advice.push(Advice::setting(Trial::Snaplen(HEADERS), text));
+    }
+    if is_tap && (worth(Component::Wake) || report.rates.wake_ups_per_packet > MANY_WAKE_UPS) {
+        let more = settings.min_to_copy.max(1 << 14).saturating_mul(8);
+        let text = format!(
+            "{:.3} wake-ups a packet: larger deliveries make fewer, and packets wait longer for theirs.",
+            report.rates.wake_ups_per_packet
+        );
+        advice.push(Advice::setting(Trial::MinToCopy(more), text));
+    }
+    let lost = report.packets.dropped_ring.unwrap_or_default();
+    if lost > 0 {
+        let text = format!(
+            "{lost} packets found no room in the ring. A larger one rides out longer bursts; it does not \
+                            help a reader that is too slow all the time."
+        );
+        advice.push(Advice::setting(
+            Trial::Buffer(settings.buffer.saturating_mul(4)),
+            text,
+        ));
+    } else if worth(Component::Reader) && settings.buffer > 4 << 20 {
+        let text = "Nothing was lost, and the reader takes a part: a smaller ring stays in the processor's cache.";
+        advice.push(Advice::setting(Trial::Buffer(4 << 20), text));
+    }
+    advice
+}
+
+/// Which processors do what.
+fn placement(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    let Some(sampling) = &report.method.sampling else {
+        return advice;
+    };
+    let all = &sampling.processors;
+    let receiving: Vec<_> = all.iter().filter(|cpu| cpu.kernel > 0).collect();
+    let total: u64 = receiving.iter().map(|cpu| cpu.kernel).sum();
+    let Some(most) = receiving.iter().max_by_key(|cpu| cpu.kernel) else {
+        return advice;
+    };
+    let is_full = ratio(to_f64(most.busy), to_f64(most.all)) > FULL;
+    let is_alone = ratio(to_f64(most.kernel), to_f64(total)) > FULL;
+    if is_full && is_alone && all.len() > 1 && interface.is_some() {
+        let queues = interface
+            .and_then(|interface| interface.rx_queues)
+            .unwrap_or(1);
+        let text = if queues > 1 {
+            format!(
+                "Processor {} receives nearly everything and is full, though there are {queues} queues: spread \
+                     flows over them (RSS: ethtool -X, and interrupts over processors).",
+                most.cpu
+            )
+        } else {
+            format!(
+                "Processor {} receives everything and is full; the interface has one queue. RPS \
+                     (/sys/class/net/{}/queues/rx-0/rps_cpus) hands packets to other processors.",
+                most.cpu, report.device
+            )
+        };
+        advice.push(Advice::words(text));
+    }
+    let readers: u64 = all.iter().map(|cpu| cpu.reader).sum();
+    let beside = ratio(to_f64(most.reader), to_f64(readers));
+    if is_full && readers > 0 && beside > 0.5 && all.len() > 1 {
+        advice.push(Advice::words(format!(
+            "The reader runs on processor {}, which also receives, and is full: put it elsewhere (--cpu).", most.cpu
+        )));
+    }
+    let moves = all
+        .iter()
+        .filter(|cpu| ratio(to_f64(cpu.reader), to_f64(readers)) > 0.1)
+        .count();
+    if moves > 1 {
+        advice.push(Advice::words(format!(
+            "The reader moved between {moves} processors: one of its own (--cpu) keeps its cache warm."
+        )));
+    }
+    advice
+}
+
+/// Offloads by which a capture shows something else than the wire.
+fn offloads(interface: &DeviceInfo) -> Vec<Advice> {
+    let falsifying = interface.active_offloads().into_iter().filter(|offload| {
+        matches!(
+            offload.effect,
+            Offload::ReceivedMerged | Offload::SentUncut | Offload::SentUnchecked
+        )
+    });
+    let advice = falsifying.map(|offload| {
+        let names: Vec<String> = offload.features.iter().map(ToString::to_string).collect();
+        Advice::words(format!(
+            "{}: on, so that {}. Costs per packet are then of the interface's packets, not of those that are captured. \
+             ethtool -K {} switches it off.",
+            names.join(", "), offload.effect.clause(), interface.name
+        ))
+    });
+    advice.collect()
+}
+
+/// Tries every setting that the report's advice names, by runs with and without it in turn.
+///
+/// # Errors
+/// A capture can't be opened or fails.
+pub fn try_all(plan: &Plan, report: &mut Report, stop: &AtomicBool) -> Result<()> {
+    let engine = report.engine.clone();
+    for advice in &mut report.advice {
+        let Some(trial) = advice.trial else { continue };
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        advice.effect = try_one(plan, &engine, trial, stop)?;
+    }
+    Ok(())
+}
+
+fn try_one(plan: &Plan, engine: &str, trial: Trial, stop: &AtomicBool) -> Result<Option<Effect>> {
+    let without = Plan {
+        duration: plan.duration.min(LONGEST),
+        steps: false,
+        ..plan.clone()
+    };
+    let mut with = without.clone();
+    trial.apply(&mut with.options);
+    let component = trial.component();
+    // Component and total, without and with.
+    let mut measured: [[Vec<f64>; 2]; 2] = Default::default();
+    let mut ticks_per_ns = 1.0;
+    for pair in 0..PAIRS {
+        for side in [pair % 2, (pair + 1) % 2] {
+            let plan = if side == 0 { &without } else { &with };
+            let report = crate::run(plan, Some(engine), stop)?;
+            ticks_per_ns = report.method.ticks_per_ns;
+            if let (Some(ns), true) = (report.ns(component), report.packets.interface > 0) {
+                measured[side][0].push(ns);
+                measured[side][1].push(report.total.ns);
+            }
+        }
+    }
+    let mut figures = measured.iter_mut().flatten().map(|values| {
+        let (median, low, high) = spread(values)?;
+        Some(Figure::new(median, low, high, ticks_per_ns))
+    });
+    let mut next = || figures.next().flatten();
+    let (Some(before), Some(total_before), Some(after), Some(total_after)) =
+        (next(), next(), next(), next())
+    else {
+        return Ok(None);
+    };
+    let apart = before.low_ns > after.high_ns || after.low_ns > before.high_ns;
+    Ok(Some(Effect {
+        before,
+        after,
+        total_before,
+        total_after,
+        pairs: PAIRS,
+        concludes: apart,
+    }))
+}

@@ -1,0 +1,360 @@
+//! Samples into components.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use ringtap_capture::{PROGRAM_PARTS, ProgramPart};
+use ringtap_sys::bpf::NativePart;
+use ringtap_sys::perf::Sample;
+use serde::{Deserialize, Serialize};
+
+use crate::table::{Class, Outside, Table};
+use crate::{COMPONENTS, Component, KernelSymbols};
+
+/// What a sample shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Work on packets of the profiled capture.
+    On(Component),
+    /// Work on them, or of the reader, that no rule names.
+    Unexplained,
+    /// The generator's.
+    Generator,
+    /// The measurement's own.
+    Measurement,
+    /// Somebody else's.
+    Other,
+    /// An idle processor.
+    Idle,
+}
+
+/// Who is who.
+#[derive(Clone, Debug, Default)]
+pub struct Cast {
+    /// The own process.
+    pub process: u32,
+    /// The thread that reads the capture.
+    pub reader: u32,
+    /// Threads that generate packets.
+    pub generators: Vec<u32>,
+    /// The application's code in the own program, where it is known.
+    pub application: Option<Range<u64>>,
+    /// The interface's driver by its number in the table.
+    pub driver: Option<u16>,
+}
+
+/// Samples, counted by what they show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// By component, in the order of [`COMPONENTS`].
+    pub components: [u64; COMPONENTS.len()],
+    /// Work on packets that no rule names.
+    pub unexplained: u64,
+    /// The generator.
+    pub generator: u64,
+    /// The measurement itself.
+    pub measurement: u64,
+    /// Everything else that the host does.
+    pub other: u64,
+    /// Nothing.
+    pub idle: u64,
+}
+
+impl Tally {
+    /// Counts one.
+    pub fn add(&mut self, verdict: Verdict) {
+        let count = match verdict {
+            Verdict::On(component) => &mut self.components[component.index()],
+            Verdict::Unexplained => &mut self.unexplained,
+            Verdict::Generator => &mut self.generator,
+            Verdict::Measurement => &mut self.measurement,
+            Verdict::Other => &mut self.other,
+            Verdict::Idle => &mut self.idle,
+        };
+        *count += 1;
+    }
+
+    /// Samples of components.
+    #[must_use]
+    pub fn explained(&self) -> u64 {
+        self.components.iter().sum()
+    }
+
+    /// Samples in which a processor did anything.
+    #[must_use]
+    pub fn busy(&self) -> u64 {
+        self.explained() + self.unexplained + self.generator + self.measurement + self.other
+    }
+}
+
+/// Looks up what samples show.
+#[derive(Debug)]
+pub struct Attributor {
+    table: Table,
+    symbols: Option<KernelSymbols>,
+    /// The capture's own programs, by address.
+    parts: Vec<(Range<u64>, Component)>,
+    cast: Cast,
+    classes: HashMap<usize, Class>,
+    unknown: HashMap<String, u64>,
+    /// The frames of the present sample.
+    frames: Vec<Frame>,
+}
+
+/// A function of a call chain.
+#[derive(Clone, Copy, Debug)]
+enum Frame {
+    /// Of the capture's own program.
+    Part(Component),
+    /// A function; beyond the kernel proper or not.
+    Function { class: Class, is_beyond_core: bool },
+    /// Code without a name beyond the kernel proper: made at run time.
+    Nameless,
+}
+
+impl Attributor {
+    /// An attributor for the symbols as they are now.
+    #[must_use]
+    pub fn new(
+        table: Table,
+        symbols: Option<KernelSymbols>,
+        parts: &[NativePart],
+        cast: Cast,
+    ) -> Self {
+        let component = |name: &str| {
+            let part = PROGRAM_PARTS.into_iter().find(|part| part.name() == name);
+            Component::from(part.unwrap_or(ProgramPart::Tap))
+        };
+        let parts = parts
+            .iter()
+            .map(|part| (part.addresses.clone(), component(part.name)));
+        Self {
+            table,
+            symbols,
+            parts: parts.collect(),
+            cast,
+            classes: HashMap::new(),
+            unknown: HashMap::new(),
+            frames: Vec::new(),
+        }
+    }
+
+    /// Whether functions of the kernel are known.
+    #[must_use]
+    pub fn has_symbols(&self) -> bool {
+        self.symbols.is_some()
+    }
+
+    /// What a sample shows.
+    pub fn judge(&mut self, sample: &Sample<'_>) -> Verdict {
+        if sample.in_kernel {
+            self.judge_chain(sample.kernel_chain(), sample.process, sample.thread)
+        } else {
+            self.judge_user(sample.address, sample.process, sample.thread)
+        }
+    }
+
+    /// What an address of a process shows.
+    #[must_use]
+    pub fn judge_user(&self, address: u64, process: u32, thread: u32) -> Verdict {
+        if process != self.cast.process {
+            return Verdict::Other;
+        }
+        if thread == self.cast.reader {
+            let of_application = self.cast.application.as_ref();
+            let is_application = of_application.is_some_and(|range| range.contains(&address));
+            return Verdict::On(if is_application {
+                Component::Application
+            } else {
+                Component::Reader
+            });
+        }
+        self.own(thread)
+    }
+
+    fn own(&self, thread: u32) -> Verdict {
+        if self.cast.generators.contains(&thread) {
+            Verdict::Generator
+        } else {
+            Verdict::Measurement
+        }
+    }
+
+    /// What a call chain of the kernel shows, innermost address first.
+    pub fn judge_chain(
+        &mut self,
+        chain: impl Iterator<Item = u64>,
+        process: u32,
+        thread: u32,
+    ) -> Verdict {
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        for (depth, address) in chain.enumerate() {
+            // Behind the innermost are addresses to return to, behind the call: it may be the last
+            // instruction of its function.
+            let address = if depth == 0 {
+                address
+            } else {
+                address.wrapping_sub(1)
+            };
+            frames.push(self.frame(address));
+        }
+        let verdict = self.judge_frames(&frames, process, thread);
+        self.frames = frames;
+        verdict
+    }
+
+    fn judge_frames(&self, frames: &[Frame], process: u32, thread: u32) -> Verdict {
+        let classes = |wanted: fn(&Class) -> bool| {
+            frames
+                .iter()
+                .position(|frame| matches!(frame, Frame::Function { class, .. } if wanted(class)))
+        };
+        let part = frames.iter().find_map(|frame| match frame {
+            Frame::Part(component) => Some(*component),
+            _ => None,
+        });
+        if let Some(component) = part {
+            return Verdict::On(component);
+        }
+        if classes(|class| class.is_bell).is_some() {
+            return Verdict::On(Component::Wake);
+        }
+        let is_own = process == self.cast.process;
+        let is_reader = is_own && thread == self.cast.reader;
+        let is_receiving = classes(|class| class.is_receive).is_some();
+        if is_own && !is_receiving && self.cast.generators.contains(&thread) {
+            return Verdict::Generator;
+        }
+        if let Some(tap) = classes(|class| class.is_tap) {
+            return Verdict::On(inside(&frames[..tap]));
+        }
+        if is_receiving && self.is_of_another_interface(frames) {
+            return Verdict::Other;
+        }
+        if is_receiving || is_reader {
+            return outside(frames);
+        }
+        if is_own {
+            return self.own(thread);
+        }
+        if process == 0 {
+            return Verdict::Idle;
+        }
+        Verdict::Other
+    }
+
+    /// Whether a driver is at work, and it is not the profiled interface's.
+    fn is_of_another_interface(&self, frames: &[Frame]) -> bool {
+        let Some(own) = self.cast.driver else {
+            return false;
+        };
+        let mut drivers = frames.iter().filter_map(|frame| match frame {
+            Frame::Function {
+                class:
+                    Class {
+                        outside: Some(Outside::Driver(driver)),
+                        ..
+                    },
+                ..
+            } => Some(*driver),
+            _ => None,
+        });
+        let mut any = false;
+        let is_own = drivers.any(|driver| {
+            any = true;
+            driver == own
+        });
+        any && !is_own
+    }
+
+    fn frame(&mut self, address: u64) -> Frame {
+        if let Some((_, component)) = self
+            .parts
+            .iter()
+            .find(|(range, _)| range.contains(&address))
+        {
+            return Frame::Part(*component);
+        }
+        let Some(symbols) = &self.symbols else {
+            return Frame::Nameless;
+        };
+        let is_beyond_core = symbols.is_beyond_core(address);
+        let Some(number) = symbols.find(address) else {
+            return Frame::Nameless;
+        };
+        let table = &self.table;
+        let class = *self
+            .classes
+            .entry(number)
+            .or_insert_with(|| table.class(symbols.name(number)));
+        if class == Class::default() {
+            let name = symbols.name(number);
+            match self.unknown.get_mut(name) {
+                Some(count) => *count += 1,
+                None => {
+                    self.unknown.insert(name.to_owned(), 1);
+                }
+            }
+        }
+        Frame::Function {
+            class,
+            is_beyond_core,
+        }
+    }
+
+    /// Functions that stood in call chains and that the table does not name, the most frequent first.
+    #[must_use]
+    pub fn unknown(&self) -> Vec<(String, u64)> {
+        let mut unknown: Vec<_> = self
+            .unknown
+            .iter()
+            .map(|(name, count)| (name.clone(), *count))
+            .collect();
+        unknown.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        unknown
+    }
+}
+
+/// What a tap of a socket was doing, by the frames inside it, innermost first.
+fn inside(frames: &[Frame]) -> Component {
+    let named = frames.iter().find_map(|frame| match frame {
+        Frame::Function { class, .. } => class.inside,
+        _ => None,
+    });
+    let called = frames.last();
+    // Filters of sockets are code without a name, or right behind a program that has one.
+    let is_program = matches!(
+        called,
+        Some(
+            Frame::Nameless
+                | Frame::Function {
+                    class: Class {
+                        outside: None,
+                        inside: None,
+                        ..
+                    },
+                    is_beyond_core: true
+                }
+        )
+    );
+    if is_program {
+        return Component::Filter;
+    }
+    named.unwrap_or(Component::Tap)
+}
+
+/// What the rest of the kernel was doing.
+fn outside(frames: &[Frame]) -> Verdict {
+    let decided = frames.iter().find_map(|frame| match frame {
+        Frame::Function { class, .. } => match class.outside {
+            None | Some(Outside::Caller) => None,
+            Some(Outside::Of(component)) => Some(Verdict::On(component)),
+            Some(Outside::Driver(_)) => Some(Verdict::On(Component::Driver)),
+            Some(Outside::Idle) => Some(Verdict::Idle),
+            Some(Outside::Other) => Some(Verdict::Other),
+        },
+        _ => None,
+    });
+    decided.unwrap_or(Verdict::Unexplained)
+}

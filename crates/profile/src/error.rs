@@ -1,0 +1,57 @@
+//! What can go wrong.
+
+use std::path::PathBuf;
+
+use ringtap_capture::send::SendError;
+use ringtap_sys::netlink;
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The capture could not be opened or failed.
+    #[error(transparent)]
+    Capture(#[from] ringtap_capture::Error),
+    /// A system call failed.
+    #[error(transparent)]
+    System(#[from] ringtap_sys::Error),
+    /// The kernel's BPF refused.
+    #[error(transparent)]
+    Bpf(#[from] ringtap_sys::bpf::Error),
+    /// An interface could not be asked or made.
+    #[error("{device}: {source}")]
+    Interface {
+        /// The interface.
+        device: String,
+        /// The reason.
+        source: netlink::Error,
+    },
+    /// Traffic could not be generated.
+    #[error("generating traffic: {0}")]
+    Traffic(#[from] SendError),
+    /// A thread ended by a panic.
+    #[error("the {0} thread failed")]
+    Thread(&'static str),
+    /// A profile of earlier can't be read.
+    #[error("cannot read the profile {}: {source}", path.display())]
+    Baseline {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A profile of earlier has another form.
+    #[error("{} is no profile of ringtap: {source}", path.display())]
+    NotAProfile {
+        /// The file.
+        path: PathBuf,
+        /// Where, and why.
+        source: serde_json::Error,
+    },
+    /// The chart can't be drawn.
+    #[error("cannot draw the chart: {0}")]
+    Chart(String),
+}
+
+/// What this crate's functions return.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,248 @@
+//! The table that says which component a function of the kernel belongs to: `components.toml`, read into
+//! a form that answers by name.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Deserialize;
+
+use crate::Component;
+
+const TABLE: &str = include_str!("components.toml");
+
+/// The table as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    caller: Vec<String>,
+    idle: Vec<String>,
+    receive: Vec<String>,
+    tap: Vec<String>,
+    inside: Inside,
+    outside: Everything,
+    bell: Bell,
+    drivers: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Inside {
+    timestamp: Vec<String>,
+    copy: Vec<String>,
+    wake: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Everything {
+    driver: Vec<String>,
+    stack: Vec<String>,
+    timestamp: Vec<String>,
+    wake: Vec<String>,
+    reader: Vec<String>,
+    other: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bell {
+    symbols: Vec<String>,
+}
+
+/// What a function's work is, where no tap has called it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// It says nothing: whoever called it decides.
+    Caller,
+    /// Waiting for work.
+    Idle,
+    /// Not of a packet's way.
+    Other,
+    /// A component's.
+    Of(Component),
+    /// A driver's, by its number in [`Table::driver`].
+    Driver(u16),
+}
+
+/// What is known of a function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Class {
+    /// Its work where no tap has called it; nothing for a function that the table does not name.
+    pub outside: Option<Outside>,
+    /// Its work inside a tap.
+    pub inside: Option<Component>,
+    /// Whether it is a tap itself.
+    pub is_tap: bool,
+    /// Whether what it calls handles received packets.
+    pub is_receive: bool,
+    /// Whether it wakes readers of a tap from an interrupt of its own.
+    pub is_bell: bool,
+}
+
+/// Names, whole or by their beginnings, with what they stand for.
+#[derive(Debug)]
+struct Names<T> {
+    whole: HashMap<String, T>,
+    /// Longest first.
+    beginnings: Vec<(String, T)>,
+}
+
+impl<T: Copy> Names<T> {
+    fn new(lists: &[(&[String], T)]) -> Self {
+        let mut names = Self {
+            whole: HashMap::new(),
+            beginnings: Vec::new(),
+        };
+        for (list, value) in lists {
+            for name in *list {
+                match name.strip_suffix('*') {
+                    Some(beginning) => names.beginnings.push((beginning.to_owned(), *value)),
+                    None => {
+                        names.whole.insert(name.clone(), *value);
+                    }
+                }
+            }
+        }
+        names
+            .beginnings
+            .sort_by_key(|(beginning, _)| std::cmp::Reverse(beginning.len()));
+        names
+    }
+
+    fn get(&self, name: &str) -> Option<T> {
+        let whole = self.whole.get(name).copied();
+        whole.or_else(|| {
+            let fits = |(beginning, _): &&(String, T)| name.starts_with(beginning.as_str());
+            self.beginnings.iter().find(fits).map(|&(_, value)| value)
+        })
+    }
+}
+
+/// The table.
+#[derive(Debug)]
+pub struct Table {
+    outside: Names<Outside>,
+    inside: Names<Component>,
+    taps: Names<()>,
+    receivers: Names<()>,
+    bells: Names<()>,
+    drivers: Vec<String>,
+}
+
+impl Table {
+    /// The table that ringtap comes with.
+    ///
+    /// # Panics
+    /// Never: the table is part of the program, and a test reads it.
+    #[must_use]
+    pub fn built_in() -> Self {
+        match toml::from_str(TABLE) {
+            Ok(written) => Self::new(written),
+            Err(error) => unreachable!("components.toml: {error}"),
+        }
+    }
+
+    fn new(written: Written) -> Self {
+        let Everything {
+            driver,
+            stack,
+            timestamp,
+            wake,
+            reader,
+            other,
+        } = written.outside;
+        let of = Outside::Of;
+        let mut lists: Vec<(&[String], Outside)> = vec![
+            (&written.caller, Outside::Caller),
+            (&written.idle, Outside::Idle),
+            (&other, Outside::Other),
+            (&driver, of(Component::Driver)),
+            (&stack, of(Component::Stack)),
+            (&timestamp, of(Component::Timestamp)),
+            (&wake, of(Component::Wake)),
+            (&reader, of(Component::Reader)),
+        ];
+        for (number, symbols) in (0..).zip(written.drivers.values()) {
+            lists.push((symbols, Outside::Driver(number)));
+        }
+        let inside = [
+            (written.inside.timestamp.as_slice(), Component::Timestamp),
+            (&written.inside.copy, Component::Copy),
+            (&written.inside.wake, Component::Wake),
+        ];
+        Self {
+            outside: Names::new(&lists),
+            inside: Names::new(&inside),
+            taps: Names::new(&[(&written.tap, ())]),
+            receivers: Names::new(&[(&written.receive, ())]),
+            bells: Names::new(&[(&written.bell.symbols, ())]),
+            drivers: written.drivers.into_keys().collect(),
+        }
+    }
+
+    /// What is known of a function by its name.
+    #[must_use]
+    pub fn class(&self, symbol: &str) -> Class {
+        let name = symbol.split_once('.').map_or(symbol, |(name, _)| name);
+        Class {
+            outside: self.outside.get(name),
+            inside: self.inside.get(name),
+            is_tap: self.taps.get(name).is_some(),
+            is_receive: self.receivers.get(name).is_some(),
+            is_bell: self.bells.get(name).is_some(),
+        }
+    }
+
+    /// The number of a driver by the name that it gives itself; nothing for one that is not in the table.
+    #[must_use]
+    pub fn driver(&self, name: &str) -> Option<u16> {
+        let place = self.drivers.iter().position(|driver| driver == name)?;
+        u16::try_from(place).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_name_decides() {
+        let table = Table::built_in();
+        let outside = |name| table.class(name).outside;
+        let of = |component| Some(Outside::Of(component));
+        assert_eq!(outside("ip_rcv_core.isra.0"), of(Component::Stack));
+        assert_eq!(outside("napi_complete_done"), of(Component::Driver));
+        assert_eq!(outside("napi_gro_receive"), of(Component::Stack));
+        assert_eq!(
+            outside("veth_poll"),
+            Some(Outside::Driver(table.driver("veth").expect("known")))
+        );
+        assert_eq!(outside("__memcpy"), Some(Outside::Caller));
+        assert_eq!(outside("a_function_that_nobody_knows"), None);
+        assert_eq!(table.class("skb_copy_bits").inside, Some(Component::Copy));
+        assert!(table.class("tpacket_rcv").is_tap && table.class("net_rx_action").is_receive);
+    }
+
+    #[test]
+    fn common_drivers_are_known() {
+        let table = Table::built_in();
+        let drivers = [
+            "veth",
+            "virtio_net",
+            "ixgbe",
+            "i40e",
+            "ice",
+            "mlx5_core",
+            "ena",
+            "igb",
+            "e1000e",
+            "r8169",
+            "bnxt_en",
+            "igc",
+            "vmxnet3",
+            "hv_netvsc",
+        ];
+        for driver in drivers {
+            assert!(table.driver(driver).is_some(), "{driver}");
+        }
+    }
+}

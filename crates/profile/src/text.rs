@@ -1,0 +1,380 @@
+//! A profile as a table, for people.
+
+use std::fmt::Write as _;
+
+use crate::advice::Effect;
+use crate::report::{Figure, Origin, Part, Report, Sampling, Unexplained, ratio, to_f64};
+use crate::{COMPONENTS, Component};
+
+/// Width of the bars, in characters.
+const BAR: f64 = 30.0;
+
+/// One profile; beside it an earlier one, where there is.
+#[must_use]
+pub fn profile(report: &Report, baseline: Option<&Report>) -> String {
+    let mut text = head(report);
+    // Writing to a string does not fail.
+    let _ = table(&mut text, report, baseline);
+    let _ = beside(&mut text, report);
+    let _ = steps(&mut text, report);
+    let _ = method(&mut text, report);
+    let _ = advice(&mut text, report);
+    text
+}
+
+fn head(report: &Report) -> String {
+    let mut text = format!(
+        "{} on {} ({}), {}\n",
+        report.engine, report.device, report.hook, report.traffic
+    );
+    let settings = &report.settings;
+    let filter = if settings.filter.is_empty() {
+        "no filter".to_owned()
+    } else {
+        format!("filter {}", settings.filter)
+    };
+    let packets = &report.packets;
+    let lost = packets
+        .dropped_ring
+        .map_or_else(|| "unknown".to_owned(), |lost| lost.to_string());
+    let _ = writeln!(
+        text,
+        "{filter}; snaplen {}; ring {} KiB; {:.1} s, {} packets ({:.0}/s), {} delivered, lost in the ring: {lost}",
+        settings.snaplen,
+        settings.buffer >> 10,
+        report.seconds,
+        packets.interface,
+        report.rates.packets_per_second,
+        packets.captured,
+    );
+    text
+}
+
+fn table(text: &mut String, report: &Report, baseline: Option<&Report>) -> std::fmt::Result {
+    writeln!(text)?;
+    write!(
+        text,
+        "{:<22} {:>9} {:>15} {:>9} {:>7}",
+        "per packet", "ns", "95 %", "cycles", "share"
+    )?;
+    if baseline.is_some() {
+        write!(text, " {:>9} {:>8}", "before", "change")?;
+    }
+    writeln!(text)?;
+    for part in &report.components {
+        let before = baseline.map(|before| before.ns(part.component));
+        line(text, part.component.title(), part.cost, part.share, before)?;
+        writeln!(text)?;
+    }
+    let Unexplained { ns, share, .. } = report.unexplained;
+    let cycles = ns * report.method.ticks_per_ns;
+    if report.method.sampling.is_some() {
+        write!(
+            text,
+            "{:<22} {ns:>9.1} {:>15} {cycles:>9.0} {:>6.1}%",
+            "unexplained",
+            "",
+            100.0 * share
+        )?;
+        if let Some(before) = baseline {
+            change(text, Some(before.unexplained.ns), Some(ns))?;
+        }
+        writeln!(text)?;
+    }
+    let title = if report.method.sampling.is_some() {
+        "total"
+    } else {
+        "total of what is known"
+    };
+    line(
+        text,
+        title,
+        Some(report.total),
+        Some(1.0),
+        baseline.map(|before| Some(before.total.ns)),
+    )?;
+    writeln!(text)
+}
+
+fn line(
+    text: &mut String,
+    title: &str,
+    cost: Option<Figure>,
+    share: Option<f64>,
+    before: Option<Option<f64>>,
+) -> std::fmt::Result {
+    match cost {
+        None => write!(
+            text,
+            "{title:<22} {:>9} {:>15} {:>9} {:>7}",
+            "unknown", "", "", ""
+        )?,
+        Some(cost) => {
+            let range = format!("{:.1} – {:.1}", cost.low_ns, cost.high_ns);
+            let percent = share.map_or_else(String::new, |share| format!("{:.1}%", 100.0 * share));
+            write!(
+                text,
+                "{title:<22} {:>9.1} {range:>15} {:>9.0} {percent:>7}",
+                cost.ns, cost.cycles
+            )?;
+        }
+    }
+    if let Some(before) = before {
+        return change(text, before, cost.map(|cost| cost.ns));
+    }
+    if title != "total" && !title.starts_with("total of") {
+        let width = share.unwrap_or_default() * BAR;
+        write!(text, "  {}", bar(width))?;
+    }
+    Ok(())
+}
+
+fn bar(width: f64) -> String {
+    let mut bar = String::new();
+    let mut left = width;
+    while left >= 0.5 {
+        bar.push('█');
+        left -= 1.0;
+    }
+    bar
+}
+
+fn change(text: &mut String, before: Option<f64>, now: Option<f64>) -> std::fmt::Result {
+    match (before, now) {
+        (Some(before), Some(now)) => write!(text, " {before:>9.1} {:>+8.1}", now - before),
+        (Some(before), None) => write!(text, " {before:>9.1} {:>8}", "unknown"),
+        (None, _) => write!(text, " {:>9} {:>8}", "unknown", ""),
+    }
+}
+
+fn beside(text: &mut String, report: &Report) -> std::fmt::Result {
+    let rates = &report.rates;
+    let or_unknown = |value: Option<f64>, digits: usize| {
+        value.map_or_else(|| "unknown".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    writeln!(text)?;
+    writeln!(
+        text,
+        "interrupts of the interface      {:>12} /s",
+        or_unknown(rates.interrupts_per_second, 0)
+    )?;
+    writeln!(
+        text,
+        "receive softirqs (all)           {:>12} /s",
+        or_unknown(rates.receive_softirqs_per_second, 0)
+    )?;
+    writeln!(
+        text,
+        "packets per poll of a driver     {:>12}",
+        or_unknown(rates.packets_per_poll, 1)
+    )?;
+    writeln!(
+        text,
+        "packets per delivery             {:>12}",
+        or_unknown(rates.packets_per_block, 0)
+    )?;
+    writeln!(
+        text,
+        "system calls per packet          {:>12}",
+        or_unknown(rates.system_calls_per_packet, 5)
+    )?;
+    writeln!(
+        text,
+        "wake-ups per packet              {:>12.5}",
+        rates.wake_ups_per_packet
+    )?;
+    let clock = &report.reader_clock;
+    writeln!(
+        text,
+        "reader by its own clock          {:>12.1} ns a packet delivered, in blocks",
+        clock.in_blocks_ns
+    )?;
+    writeln!(
+        text,
+        "reader by the kernel's accounts  {:>12.1} ns a packet in user space, {:.1} in the kernel",
+        clock.user_ns, clock.system_ns
+    )
+}
+
+fn steps(text: &mut String, report: &Report) -> std::fmt::Result {
+    if report.steps.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "\nthe tap's program cut short (median of {} rounds, lowest – highest)",
+        report.steps[0].rounds
+    )?;
+    for step in &report.steps {
+        let title = match step.stage.as_str() {
+            "hook" => "hook only".to_owned(),
+            "copy" => "+ ring, copy".to_owned(),
+            stage => format!("+ {stage}"),
+        };
+        let Figure {
+            ns,
+            low_ns,
+            high_ns,
+            ..
+        } = step.run;
+        write!(
+            text,
+            "{title:<14} {ns:>8.1} ns a run ({low_ns:.1} – {high_ns:.1})"
+        )?;
+        match step.more {
+            None => writeln!(text, ", of it the statistics' own two readings of a clock")?,
+            Some(more) => writeln!(
+                text,
+                ", {:+.1} ns ({:.1} – {:.1})",
+                more.ns, more.low_ns, more.high_ns
+            )?,
+        }
+    }
+    Ok(())
+}
+
+fn method(text: &mut String, report: &Report) -> std::fmt::Result {
+    let method = &report.method;
+    writeln!(text, "\nmethod")?;
+    if let Some(sampling) = &method.sampling {
+        sampled(text, sampling, &report.unexplained)?;
+    } else {
+        writeln!(
+            text,
+            "- no samples: figures are of programs cut short and of the kernel's accounts"
+        )?;
+    }
+    if !report.steps.is_empty() {
+        writeln!(
+            text,
+            "- programs cut short: the kernel's run-time statistics, on while they were measured and off again"
+        )?;
+    }
+    let rate = match method.constant_rate {
+        Some(true) => "constant rate by /proc/cpuinfo",
+        Some(false) => "its rate may change with the processor's frequency",
+        None => "whether its rate is constant is not known",
+    };
+    writeln!(
+        text,
+        "- cycles: ticks of the processor's clock, {:.3} in a nanosecond, measured against the monotonic clock ({rate})",
+        method.ticks_per_ns
+    )?;
+    for what in &method.cannot_tell {
+        writeln!(text, "- can't tell {what}")?;
+    }
+    Ok(())
+}
+
+fn sampled(text: &mut String, sampling: &Sampling, unexplained: &Unexplained) -> std::fmt::Result {
+    let tally = &sampling.tally;
+    let ours = tally.explained() + tally.unexplained;
+    let all = tally.busy() + tally.idle;
+    let percent = |count: u64| 100.0 * ratio(to_f64(count), to_f64(all));
+    writeln!(
+        text,
+        "- samples: {} every {:.0} µs on every processor, {all} in all, {ours} of the capture; left out: generator \
+         {:.1} %, this measurement {:.1} %, the host's other work {:.1} %, idle {:.1} %; lost: {}",
+        sampling.event,
+        sampling.period_ns / 1e3,
+        percent(tally.generator),
+        percent(tally.measurement),
+        percent(tally.other),
+        percent(tally.idle),
+        sampling.lost,
+    )?;
+    let clock = unexplained.clock_ns.map_or_else(
+        || "not compared with the clock".to_owned(),
+        |ns| format!("busy time that no sample shows {ns:.1} ns"),
+    );
+    writeln!(
+        text,
+        "- unexplained: functions without a rule {:.1} ns, lost samples {:.1} ns, {clock}",
+        unexplained.unnamed_ns, unexplained.lost_ns
+    )
+}
+
+fn advice(text: &mut String, report: &Report) -> std::fmt::Result {
+    if report.advice.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "\nadvice")?;
+    for advice in &report.advice {
+        match advice.trial {
+            None => writeln!(text, "- {}", advice.text)?,
+            Some(trial) => writeln!(text, "- {} Setting: {}.", advice.text, trial.option())?,
+        }
+        match (&advice.effect, advice.trial) {
+            (Some(effect), Some(trial)) => tried(text, effect, trial.component())?,
+            (None, Some(_)) => writeln!(text, "  Not tried; --try does.")?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn tried(text: &mut String, effect: &Effect, component: Component) -> std::fmt::Result {
+    let range = |figure: &Figure| {
+        format!(
+            "{:.1} ns ({:.1} – {:.1})",
+            figure.ns, figure.low_ns, figure.high_ns
+        )
+    };
+    let verdict = if effect.concludes {
+        ""
+    } else {
+        ": the spread swallows the difference"
+    };
+    writeln!(
+        text,
+        "  Tried in {} pairs: {} {} before, {} with it{verdict}; total {:.1} → {:.1} ns.",
+        effect.pairs,
+        component.title(),
+        range(&effect.before),
+        range(&effect.after),
+        effect.total_before.ns,
+        effect.total_after.ns,
+    )
+}
+
+/// Several profiles side by side: nanoseconds per packet.
+#[must_use]
+pub fn comparison(reports: &[Report]) -> String {
+    let mut text = format!("{:<22}", "ns per packet");
+    for report in reports {
+        let _ = write!(text, " {:>10}", report.engine);
+    }
+    text.push('\n');
+    let mut row = |title: &str, cell: &dyn Fn(&Report) -> Option<f64>| {
+        let _ = write!(text, "{title:<22}");
+        for report in reports {
+            let _ = match cell(report) {
+                Some(ns) => write!(text, " {ns:>10.1}"),
+                None => write!(text, " {:>10}", "unknown"),
+            };
+        }
+        text.push('\n');
+    };
+    for component in COMPONENTS {
+        let ns = |report: &Report| {
+            let part: Option<&Part> = report
+                .components
+                .iter()
+                .find(|part| part.component == component);
+            // Unknown is not zero.
+            part.filter(|part| part.origin != Some(Origin::Accounting) || part.cost.is_some())?
+                .cost
+                .map(|cost| cost.ns)
+        };
+        row(component.title(), &ns);
+    }
+    row("unexplained", &|report| {
+        report
+            .method
+            .sampling
+            .as_ref()
+            .map(|_| report.unexplained.ns)
+    });
+    row("total", &|report| Some(report.total.ns));
+    text
+}
