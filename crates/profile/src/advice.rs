@@ -46,7 +46,7 @@ impl Trial {
     #[must_use]
     pub fn option(self) -> String {
         match self {
-            Self::CoarseClock => "--precision coarse".to_owned(),
+            Self::CoarseClock => "-j host_lowprec".to_owned(),
             Self::Snaplen(bytes) => format!("-s {bytes}"),
             Self::MinToCopy(bytes) => format!("--min-to-copy {}", size(bytes.into())),
             Self::Buffer(bytes) => format!("-B {}", size(bytes)),

@@ -8,7 +8,7 @@ use ringtap_sys::bpf::NativePart;
 use ringtap_sys::perf::Sample;
 use serde::{Deserialize, Serialize};
 
-use crate::table::{Class, Outside, Table};
+use crate::table::{Class, Outside, Table, TapKind};
 use crate::{COMPONENTS, Component, KernelSymbols};
 
 /// What a sample shows.
@@ -41,6 +41,8 @@ pub struct Cast {
     pub application: Option<Range<u64>>,
     /// The interface's driver by its number in the table.
     pub driver: Option<u16>,
+    /// The capture's kind of tap.
+    pub tap: TapKind,
 }
 
 /// Samples, counted by what they show.
@@ -96,7 +98,9 @@ pub struct Attributor {
     parts: Vec<(Range<u64>, Component)>,
     cast: Cast,
     classes: HashMap<usize, Class>,
-    unknown: HashMap<String, u64>,
+    unknown: HashMap<usize, u64>,
+    /// Innermost functions by component, with their samples.
+    functions: HashMap<(Component, Option<usize>), u64>,
     /// The frames of the present sample.
     frames: Vec<Frame>,
 }
@@ -110,6 +114,15 @@ enum Frame {
     Function { class: Class, is_beyond_core: bool },
     /// Code without a name beyond the kernel proper: made at run time.
     Nameless,
+}
+
+impl Frame {
+    fn class(&self) -> Option<&Class> {
+        match self {
+            Self::Function { class, .. } => Some(class),
+            Self::Part(_) | Self::Nameless => None,
+        }
+    }
 }
 
 impl Attributor {
@@ -135,6 +148,7 @@ impl Attributor {
             cast,
             classes: HashMap::new(),
             unknown: HashMap::new(),
+            functions: HashMap::new(),
             frames: Vec::new(),
         }
     }
@@ -189,6 +203,7 @@ impl Attributor {
     ) -> Verdict {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
+        let mut innermost = None;
         for (depth, address) in chain.enumerate() {
             // Behind the innermost are addresses to return to, behind the call: it may be the last
             // instruction of its function.
@@ -197,9 +212,20 @@ impl Attributor {
             } else {
                 address.wrapping_sub(1)
             };
-            frames.push(self.frame(address));
+            let frame = self.frame(address);
+            if depth == 0 {
+                let symbols = self.symbols.as_ref();
+                innermost = match frame {
+                    Frame::Function { .. } => symbols.and_then(|symbols| symbols.find(address)),
+                    _ => None,
+                };
+            }
+            frames.push(frame);
         }
         let verdict = self.judge_frames(&frames, process, thread);
+        if let Verdict::On(component) = verdict {
+            *self.functions.entry((component, innermost)).or_default() += 1;
+        }
         self.frames = frames;
         verdict
     }
@@ -226,8 +252,17 @@ impl Attributor {
         if is_own && !is_receiving && self.cast.generators.contains(&thread) {
             return Verdict::Generator;
         }
-        if let Some(tap) = classes(|class| class.is_tap) {
-            return Verdict::On(inside(&frames[..tap]));
+        let taps = |ours: bool| {
+            frames.iter().position(|frame| {
+                let tap = frame.class().and_then(|class| class.tap);
+                tap.is_some_and(|tap| self.cast.tap.includes(tap) == ours)
+            })
+        };
+        if let Some(tap) = taps(true) {
+            return Verdict::On(inside(&frames[..tap], frames[tap]));
+        }
+        if taps(false).is_some() {
+            return Verdict::Other;
         }
         if is_receiving && self.is_of_another_interface(frames) {
             return Verdict::Other;
@@ -289,13 +324,7 @@ impl Attributor {
             .entry(number)
             .or_insert_with(|| table.class(symbols.name(number)));
         if class == Class::default() {
-            let name = symbols.name(number);
-            match self.unknown.get_mut(name) {
-                Some(count) => *count += 1,
-                None => {
-                    self.unknown.insert(name.to_owned(), 1);
-                }
-            }
+            *self.unknown.entry(number).or_default() += 1;
         }
         Frame::Function {
             class,
@@ -306,38 +335,55 @@ impl Attributor {
     /// Functions that stood in call chains and that the table does not name, the most frequent first.
     #[must_use]
     pub fn unknown(&self) -> Vec<(String, u64)> {
-        let mut unknown: Vec<_> = self
-            .unknown
+        let name = |number: &usize| self.function(*number);
+        most_frequent(
+            self.unknown
+                .iter()
+                .map(|(number, count)| (name(number), *count)),
+        )
+    }
+
+    /// The innermost functions of a component's samples in the kernel, the most frequent first.
+    #[must_use]
+    pub fn functions(&self, component: Component) -> Vec<(String, u64)> {
+        let own = self
+            .functions
             .iter()
-            .map(|(name, count)| (name.clone(), *count))
-            .collect();
-        unknown.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        unknown
+            .filter(|((of, _), _)| *of == component);
+        most_frequent(own.map(|((_, number), count)| {
+            let name =
+                number.map_or_else(|| "(program)".to_owned(), |number| self.function(number));
+            (name, *count)
+        }))
+    }
+
+    fn function(&self, number: usize) -> String {
+        let symbols = self.symbols.as_ref();
+        symbols.map_or_else(String::new, |symbols| symbols.name(number).to_owned())
     }
 }
 
-/// What a tap of a socket was doing, by the frames inside it, innermost first.
-fn inside(frames: &[Frame]) -> Component {
-    let named = frames.iter().find_map(|frame| match frame {
+fn most_frequent(counts: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
+    let mut all: Vec<_> = counts.collect();
+    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    all
+}
+
+/// What a tap of a socket was doing, by itself and the frames inside it, innermost first.
+fn inside(frames: &[Frame], tap: Frame) -> Component {
+    let named = frames.iter().chain([&tap]).find_map(|frame| match frame {
         Frame::Function { class, .. } => class.inside,
         _ => None,
     });
-    let called = frames.last();
     // Filters of sockets are code without a name, or right behind a program that has one.
-    let is_program = matches!(
-        called,
-        Some(
-            Frame::Nameless
-                | Frame::Function {
-                    class: Class {
-                        outside: None,
-                        inside: None,
-                        ..
-                    },
-                    is_beyond_core: true
-                }
-        )
-    );
+    let is_program = frames.iter().any(|frame| match frame {
+        Frame::Nameless => true,
+        Frame::Function {
+            class,
+            is_beyond_core,
+        } => *is_beyond_core && *class == Class::default(),
+        Frame::Part(_) => false,
+    });
     if is_program {
         return Component::Filter;
     }

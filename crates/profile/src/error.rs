@@ -48,6 +48,14 @@ pub enum Error {
         /// Where, and why.
         source: serde_json::Error,
     },
+    /// A profile of earlier is of another version.
+    #[error("{} has form {found}, {} was expected", path.display(), crate::report::VERSION)]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
     /// The chart can't be drawn.
     #[error("cannot draw the chart: {0}")]
     Chart(String),

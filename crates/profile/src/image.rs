@@ -4,20 +4,18 @@ use std::fs;
 use std::ops::Range;
 
 use object::{Object, ObjectSegment, ObjectSymbol};
-
-/// What the application's function is called, somewhere in its mangled name.
-const APPLICATION: &str = "application_sees";
+use ringtap_capture::Packet;
 
 /// The addresses of the application's code in this process; nothing where the program was stripped of
 /// its symbols.
 pub(crate) fn application() -> Option<Range<u64>> {
     let data = fs::read("/proc/self/exe").ok()?;
     let file = object::File::parse(&*data).ok()?;
-    let symbol = file.symbols().find(|symbol| {
-        symbol.size() > 0 && symbol.name().is_ok_and(|name| name.contains(APPLICATION))
-    })?;
-    let slide = slide(&file)?;
-    let start = symbol.address().wrapping_add(slide);
+    let function: fn(&Packet<'_>) -> u64 = crate::reader::application_sees;
+    let start = function as usize as u64;
+    let in_file = start.wrapping_sub(slide(&file)?);
+    let is_it = |symbol: &object::Symbol<'_, '_>| symbol.size() > 0 && symbol.address() == in_file;
+    let symbol = file.symbols().find(is_it)?;
     Some(start..start.checked_add(symbol.size())?)
 }
 
@@ -46,15 +44,13 @@ mod tests {
     #[test]
     fn the_application_is_found_where_it_is() {
         let range = application().expect("tests keep their symbols");
-        let packet = ringtap_capture::Packet {
-            timestamp: ringtap_capture::Timestamp::new(0, 0),
-            len: 0,
-            interface: 0,
-            flags: ringtap_capture::PacketFlags(0),
-            data: &[],
+        let name = |symbol: &object::Symbol<'_, '_>| {
+            let name = symbol.name().unwrap_or_default();
+            name.contains("application_sees").then_some(symbol.size())
         };
-        assert_eq!(crate::reader::application_sees(&packet), 0);
-        let function: fn(&ringtap_capture::Packet<'_>) -> u64 = crate::reader::application_sees;
-        assert_eq!(function as usize as u64, range.start);
+        let data = fs::read("/proc/self/exe").expect("the own program");
+        let file = object::File::parse(&*data).expect("ELF");
+        let sizes: Vec<u64> = file.symbols().filter_map(|symbol| name(&symbol)).collect();
+        assert!(sizes.contains(&(range.end - range.start)), "{sizes:?}");
     }
 }

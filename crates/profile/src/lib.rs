@@ -33,4 +33,4 @@ pub use error::{Error, Result};
 pub use report::{Figure, Report};
 pub use run::{Plan, run};
 pub use symbols::{KernelSymbols, SymbolError};
-pub use table::{Class, Outside, Table};
+pub use table::{Class, Outside, Table, TapKind};

@@ -5,10 +5,12 @@
 //! own: samples of functions that no rule names, samples that were lost, and the difference between the
 //! time that samples show and the time that the kernel's own clock says the processors were busy.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::attribute::Tally;
-use crate::{COMPONENTS, Component};
+use crate::{COMPONENTS, Component, Error, Result};
 
 /// The form of the JSON object.
 pub const VERSION: u32 = 1;
@@ -79,8 +81,9 @@ pub struct Unexplained {
     pub unnamed_ns: f64,
     /// Samples that were lost.
     pub lost_ns: f64,
-    /// Time that the kernel's clock says the processors were busy, and that no sample shows. Negative
-    /// where samples show more, and then not part of the sum.
+    /// Time that the kernel's clock says the processors were busy, and that no sample shows: the part of
+    /// it that the capture has of all work. Negative where samples show more, and then not part of the
+    /// sum.
     pub clock_ns: Option<f64>,
 }
 
@@ -102,6 +105,9 @@ pub struct Sampling {
     pub processors: Vec<Processor>,
     /// Whether call chains were turned into functions.
     pub has_symbols: bool,
+    /// The innermost functions of each component's samples in the kernel, with their samples: the most
+    /// frequent. `(program)` is the tap's own program, or code without a name.
+    pub functions: Vec<(Component, Vec<(String, u64)>)>,
     /// Functions in the chains that the table does not name, with how often they stood there: the most
     /// frequent.
     pub unnamed: Vec<(String, u64)>,
@@ -272,6 +278,30 @@ impl Report {
     }
 }
 
+/// Reads what `ringtap profile --json` has written.
+///
+/// # Errors
+/// The file can't be read, or holds something else.
+pub fn read(path: &Path) -> Result<Vec<Report>> {
+    let path = || path.to_owned();
+    let text = std::fs::read(path()).map_err(|source| Error::Baseline {
+        path: path(),
+        source,
+    })?;
+    let found: Vec<Report> =
+        serde_json::from_slice(&text).map_err(|source| Error::NotAProfile {
+            path: path(),
+            source,
+        })?;
+    if let Some(other) = found.iter().find(|report| report.version != VERSION) {
+        return Err(Error::Version {
+            path: path(),
+            found: other.version,
+        });
+    }
+    Ok(found)
+}
+
 /// Wilson's interval of a share: `count` of `all`, at 95 %.
 #[must_use]
 pub fn wilson(count: u64, all: u64) -> (f64, f64) {
@@ -319,9 +349,10 @@ impl Sampled<'_> {
         let share_of = |count: u64, all: u64| to_f64(count) / to_f64(all.max(1));
         let lost_ns = to_f64(self.lost) * share_of(ours, busy + tally.idle) * per_sample;
         let unnamed_ns = to_f64(tally.unexplained) * per_sample;
-        // Of time that no sample shows nobody knows whose it was: it is all held against the capture.
+        // Of time that no sample shows nobody knows whose it was: the capture gets its part of it.
         let clock_ns = self.busy_ns.map(|busy_ns| {
-            (busy_ns - to_f64(busy + self.lost) * self.period_ns) / to_f64(self.packets.max(1))
+            let missing = busy_ns - to_f64(busy + self.lost) * self.period_ns;
+            missing * share_of(ours, busy) / to_f64(self.packets.max(1))
         });
         let unexplained_ns = unnamed_ns + lost_ns + clock_ns.unwrap_or_default().max(0.0);
         let explained_ns = to_f64(tally.explained()) * per_sample;
@@ -435,10 +466,10 @@ mod tests {
         assert!((driver.ns - 150.0).abs() < 1e-9 && (driver.cycles - 300.0).abs() < 1e-9);
         assert!(driver.low_ns < 150.0 && 150.0 < driver.high_ns);
         assert!(
-            (unexplained.ns - (12.5 + 5.0)).abs() < 1e-9,
+            (unexplained.ns - (12.5 + 4.75)).abs() < 1e-9,
             "{unexplained:?}"
         );
-        assert!((total.ns - 242.5).abs() < 1e-9);
+        assert!((total.ns - 242.25).abs() < 1e-9);
         // Samples that show more than the clock are no explanation of anything.
         let (_, unexplained, _) = Sampled {
             busy_ns: Some(0.0),

@@ -12,7 +12,7 @@ use ringtap_sys::bpf::{Kernel, NativePart};
 use ringtap_sys::cycles::{Rate, thread_id};
 use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Name, Netlink};
-use ringtap_sys::perf::{Drained, Sampler, Scope, Trigger, is_refusal, paranoid};
+use ringtap_sys::perf::{Drained, Sampler, Trigger, is_refusal, paranoid};
 use ringtap_sys::sched::{self, online_cpus};
 
 use crate::attribute::{Attributor, Cast, Tally, Verdict};
@@ -24,8 +24,8 @@ use crate::report::{
     Figure, Method, Origin, Packets, Part, Processor, Rates, ReaderClock, Report, Sampled,
     Sampling, Settings, Step, Unexplained, VERSION, ratio, to_f64,
 };
-use crate::traffic::{Generator, Lab, RECEIVING, Traffic};
-use crate::{COMPONENTS, Component, Error, KernelSymbols, Result, Table, image};
+use crate::traffic::{Generator, RECEIVING, Traffic, Wire};
+use crate::{COMPONENTS, Component, Error, KernelSymbols, Result, Table, TapKind, image};
 
 /// How often samples are taken out of the kernel's rings.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
@@ -38,6 +38,8 @@ const SAMPLED: f64 = 0.6;
 const COUNTED: f64 = 0.1;
 /// Functions without a rule that a report names at most.
 const UNNAMED: usize = 20;
+/// Functions of a component that a report names at most.
+const FUNCTIONS: usize = 8;
 const NANOS: f64 = 1e9;
 
 /// What is profiled.
@@ -71,15 +73,15 @@ pub fn run(plan: &Plan, engine: Option<&str>, stop: &AtomicBool) -> Result<Repor
         let work = || match plan.device {
             Some(_) => Profile::new(plan, engine, stop, None)?.run(),
             None => {
-                let lab = Lab::new()?;
-                lab.enter()?;
+                let wire = Wire::new()?;
+                wire.enter()?;
                 let (first, last) = processors()?;
                 let mut plan = plan.clone();
                 plan.traffic.cpu = plan.traffic.cpu.or(Some(first));
                 if plan.options.cpus.is_empty() {
                     plan.options.cpus = vec![last];
                 }
-                let generator = lab.generate(&plan.traffic)?;
+                let generator = wire.generate(&plan.traffic)?;
                 Profile::new(&plan, engine, stop, Some(generator))?.run()
             }
         };
@@ -111,6 +113,7 @@ struct Profile<'a> {
     /// The same with the engine.
     device: String,
     rate: Rate,
+    tap: TapKind,
     cannot_tell: Vec<String>,
 }
 
@@ -140,6 +143,7 @@ impl<'a> Profile<'a> {
             name,
             device,
             rate: Rate::measure(CALIBRATION),
+            tap: TapKind::default(),
             cannot_tell: Vec::new(),
         })
     }
@@ -151,6 +155,11 @@ impl<'a> Profile<'a> {
         };
         let source = open(&self.device, &options, self.plan.filter.as_ref())?;
         let description = source.describe();
+        self.tap = match description.engine {
+            "packet" => TapKind::Packet,
+            "xsk" => TapKind::Xsk,
+            _ => TapKind::Hook,
+        };
         let parts = self.native_parts(source.as_ref());
         let polls = self.polls();
         let seen = self.observe(source, &parts, polls.as_ref())?;
@@ -267,6 +276,7 @@ impl<'a> Profile<'a> {
             trigger: sampler.as_ref().map(Sampler::trigger),
             sampled,
             unnamed: attributor.unknown().into_iter().take(UNNAMED).collect(),
+            functions: functions(&attributor),
             has_symbols: attributor.has_symbols(),
             polls: polls.map(|(before, after)| (after.0 - before.0, after.1 - before.1)),
             calls,
@@ -317,6 +327,7 @@ impl<'a> Profile<'a> {
             generators: self.generator.iter().map(Generator::thread).collect(),
             application: image::application(),
             driver: number,
+            tap: self.tap,
         };
         if cast.application.is_none() {
             self.cannot_tell.push(
@@ -333,7 +344,7 @@ impl<'a> Profile<'a> {
         let cycles = Trigger::Cycles {
             period: whole(self.rate.per_nanosecond * NANOS / hertz),
         };
-        match Sampler::open(cycles, Scope::Processors, cpus.as_slice()) {
+        match Sampler::open(cycles, cpus.as_slice()) {
             Ok(sampler) => return Some(sampler),
             Err(error) if is_refusal(&error) => {}
             Err(error) => self.cannot_tell.push(format!(
@@ -344,7 +355,7 @@ impl<'a> Profile<'a> {
         let clock = Trigger::Clock {
             period: whole(NANOS / hertz),
         };
-        match Sampler::open(clock, Scope::Processors, cpus.as_slice()) {
+        match Sampler::open(clock, cpus.as_slice()) {
             Ok(sampler) => Some(sampler),
             Err(error) => {
                 let level = paranoid().map_or_else(String::new, |level| {
@@ -629,6 +640,20 @@ impl<'a> Profile<'a> {
     }
 }
 
+/// The most frequent functions of each component in the kernel.
+fn functions(attributor: &Attributor) -> Vec<(Component, Vec<(String, u64)>)> {
+    let of = |component| {
+        attributor
+            .functions(component)
+            .into_iter()
+            .take(FUNCTIONS)
+            .collect()
+    };
+    COMPONENTS
+        .map(|component| (component, of(component)))
+        .into()
+}
+
 /// Divides what was sampled in user space between reader and application by the reader's readings of the
 /// clock: it can't be told by addresses.
 fn divide_reader(parts: &mut [Part], clock: &ReaderClock) {
@@ -699,6 +724,7 @@ struct Seen {
     trigger: Option<Trigger>,
     sampled: Gathered,
     unnamed: Vec<(String, u64)>,
+    functions: Vec<(Component, Vec<(String, u64)>)>,
     has_symbols: bool,
     /// Polls that brought packets, and those packets.
     polls: Option<(u64, u64)>,
@@ -728,6 +754,7 @@ impl Seen {
             throttled: self.sampled.drained.throttled,
             processors: self.sampled.processors.values().copied().collect(),
             has_symbols: self.has_symbols,
+            functions: self.functions.clone(),
             unnamed: self.unnamed.clone(),
         })
     }

@@ -16,7 +16,7 @@ struct Written {
     caller: Vec<String>,
     idle: Vec<String>,
     receive: Vec<String>,
-    tap: Vec<String>,
+    taps: Taps,
     inside: Inside,
     outside: Everything,
     bell: Bell,
@@ -25,7 +25,16 @@ struct Written {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Taps {
+    packet: Vec<String>,
+    xsk: Vec<String>,
+    hook: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Inside {
+    filter: Vec<String>,
     timestamp: Vec<String>,
     copy: Vec<String>,
     wake: Vec<String>,
@@ -63,6 +72,26 @@ pub enum Outside {
     Driver(u16),
 }
 
+/// A kind of tap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TapKind {
+    /// A packet socket.
+    Packet,
+    /// A socket of AF_XDP.
+    Xsk,
+    /// A program at XDP or tcx.
+    #[default]
+    Hook,
+}
+
+impl TapKind {
+    /// Whether a capture by this tap is at work in the functions of another: AF_XDP has a program at XDP.
+    #[must_use]
+    pub fn includes(self, other: Self) -> bool {
+        self == other || (self == Self::Xsk && other == Self::Hook)
+    }
+}
+
 /// What is known of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Class {
@@ -70,8 +99,8 @@ pub struct Class {
     pub outside: Option<Outside>,
     /// Its work inside a tap.
     pub inside: Option<Component>,
-    /// Whether it is a tap itself.
-    pub is_tap: bool,
+    /// The tap that it is, if it is one.
+    pub tap: Option<TapKind>,
     /// Whether what it calls handles received packets.
     pub is_receive: bool,
     /// Whether it wakes readers of a tap from an interrupt of its own.
@@ -122,7 +151,7 @@ impl<T: Copy> Names<T> {
 pub struct Table {
     outside: Names<Outside>,
     inside: Names<Component>,
-    taps: Names<()>,
+    taps: Names<TapKind>,
     receivers: Names<()>,
     bells: Names<()>,
     drivers: Vec<String>,
@@ -165,14 +194,19 @@ impl Table {
             lists.push((symbols, Outside::Driver(number)));
         }
         let inside = [
-            (written.inside.timestamp.as_slice(), Component::Timestamp),
+            (written.inside.filter.as_slice(), Component::Filter),
+            (&written.inside.timestamp, Component::Timestamp),
             (&written.inside.copy, Component::Copy),
             (&written.inside.wake, Component::Wake),
         ];
         Self {
             outside: Names::new(&lists),
             inside: Names::new(&inside),
-            taps: Names::new(&[(&written.tap, ())]),
+            taps: Names::new(&[
+                (&written.taps.packet, TapKind::Packet),
+                (&written.taps.xsk, TapKind::Xsk),
+                (&written.taps.hook, TapKind::Hook),
+            ]),
             receivers: Names::new(&[(&written.receive, ())]),
             bells: Names::new(&[(&written.bell.symbols, ())]),
             drivers: written.drivers.into_keys().collect(),
@@ -186,7 +220,7 @@ impl Table {
         Class {
             outside: self.outside.get(name),
             inside: self.inside.get(name),
-            is_tap: self.taps.get(name).is_some(),
+            tap: self.taps.get(name),
             is_receive: self.receivers.get(name).is_some(),
             is_bell: self.bells.get(name).is_some(),
         }
@@ -219,7 +253,7 @@ mod tests {
         assert_eq!(outside("__memcpy"), Some(Outside::Caller));
         assert_eq!(outside("a_function_that_nobody_knows"), None);
         assert_eq!(table.class("skb_copy_bits").inside, Some(Component::Copy));
-        assert!(table.class("tpacket_rcv").is_tap && table.class("net_rx_action").is_receive);
+        assert!(table.class("tpacket_rcv").tap == Some(TapKind::Packet));
     }
 
     #[test]

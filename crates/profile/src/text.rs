@@ -17,6 +17,7 @@ pub fn profile(report: &Report, baseline: Option<&Report>) -> String {
     let _ = table(&mut text, report, baseline);
     let _ = beside(&mut text, report);
     let _ = steps(&mut text, report);
+    let _ = functions(&mut text, report);
     let _ = method(&mut text, report);
     let _ = advice(&mut text, report);
     text
@@ -228,6 +229,38 @@ fn steps(text: &mut String, report: &Report) -> std::fmt::Result {
                 ", {:+.1} ns ({:.1} – {:.1})",
                 more.ns, more.low_ns, more.high_ns
             )?,
+        }
+    }
+    Ok(())
+}
+
+/// Functions that a line shows.
+const SHOWN: usize = 4;
+
+fn functions(text: &mut String, report: &Report) -> std::fmt::Result {
+    let Some(sampling) = report
+        .method
+        .sampling
+        .as_ref()
+        .filter(|sampling| sampling.has_symbols)
+    else {
+        return Ok(());
+    };
+    writeln!(
+        text,
+        "\nwhere in the kernel (share of the component's samples)"
+    )?;
+    for (component, functions) in &sampling.functions {
+        let all = sampling.tally.components[component.index()];
+        let shown: Vec<String> = functions
+            .iter()
+            .take(SHOWN)
+            .map(|(name, count)| {
+                format!("{name} {:.0} %", 100.0 * ratio(to_f64(*count), to_f64(all)))
+            })
+            .collect();
+        if !shown.is_empty() {
+            writeln!(text, "{:<22} {}", component.title(), shown.join(", "))?;
         }
     }
     Ok(())

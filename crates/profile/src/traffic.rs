@@ -54,12 +54,12 @@ impl Default for Traffic {
 
 /// Two namespaces with a wire between them.
 #[derive(Debug)]
-pub struct Lab {
+pub struct Wire {
     left: Namespace,
     right: Namespace,
 }
 
-impl Lab {
+impl Wire {
     /// Makes it. Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
     ///
     /// # Errors

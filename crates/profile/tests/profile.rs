@@ -1,29 +1,169 @@
-//! Profiles of generated traffic.
+//! Profiles of generated packets, in namespaces of their own: what a report holds, not how long things
+//! take.
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use ringtap_capture::CaptureOptions;
-use ringtap_profile::{Plan, traffic::Traffic};
+use ringtap_capture::{CaptureOptions, Direction, Filter, Mode};
+use ringtap_profile::report::Origin;
+use ringtap_profile::traffic::Traffic;
+use ringtap_profile::{COMPONENTS, Component, Plan, Report, chart, text};
 use ringtap_testkit::{Need, suite, test};
 
 fn main() -> ExitCode {
-    suite(vec![test("try", &[Need::Root], tryit)])
+    let root = &[Need::Root, Need::Kernel(6, 6)];
+    suite(vec![
+        test("a_tap_is_taken_apart", root, tap).serial(),
+        test("every_engine_has_a_profile", root, engines).serial(),
+    ])
 }
 
-fn tryit() {
-    for engine in ["tcx", "xdp", "packet"] {
-        let plan = Plan {
-            device: None,
-            options: CaptureOptions::default(),
-            filter: None,
-            duration: Duration::from_secs(3),
-            rate: 4000,
-            traffic: Traffic::default(),
-            steps: true,
-        };
-        let report = ringtap_profile::run(&plan, Some(engine), &AtomicBool::new(false)).unwrap();
-        eprintln!("{}", serde_json::to_string_pretty(&report).unwrap());
+fn plan(duration: u64, steps: bool) -> Plan {
+    Plan {
+        device: None,
+        options: CaptureOptions {
+            direction: Direction::In,
+            timeout: Duration::from_millis(50),
+            ..CaptureOptions::default()
+        },
+        filter: Some(Filter::new("udp port 9")),
+        duration: Duration::from_millis(duration),
+        rate: 4000,
+        traffic: Traffic::default(),
+        steps,
+    }
+}
+
+fn profile(plan: &Plan, engine: &str) -> Report {
+    let report = ringtap_profile::run(plan, Some(engine), &AtomicBool::new(false));
+    report.unwrap_or_else(|error| panic!("{engine}: {error}"))
+}
+
+/// What every report of a capture with packets must hold.
+fn check(report: &Report) {
+    let listed: Vec<Component> = report
+        .components
+        .iter()
+        .map(|part| part.component)
+        .collect();
+    assert_eq!(listed, COMPONENTS);
+    assert!(
+        report.packets.interface > 0 && report.packets.captured > 0,
+        "{report:?}"
+    );
+    let sampling = report.method.sampling.as_ref().expect("root may sample");
+    assert!(
+        sampling.has_symbols && sampling.tally.explained() > 0,
+        "{sampling:?}"
+    );
+    let shares: f64 = report.components.iter().filter_map(|part| part.share).sum();
+    let sum = shares + report.unexplained.share;
+    assert!((sum - 1.0).abs() < 1e-6, "shares make {sum}");
+    for part in &report.components {
+        let cost = part.cost.expect("all are sampled");
+        assert_eq!(part.origin, Some(Origin::Samples));
+        assert!(
+            cost.low_ns <= cost.ns && cost.ns <= cost.high_ns,
+            "{part:?}"
+        );
+        assert!((cost.cycles - cost.ns * report.method.ticks_per_ns).abs() < 1e-6);
+    }
+    let costs: f64 = report
+        .components
+        .iter()
+        .filter_map(|part| part.cost)
+        .map(|cost| cost.ns)
+        .sum();
+    assert!((costs + report.unexplained.ns - report.total.ns).abs() < 1e-6);
+    let kernel = [Component::Driver, Component::Stack];
+    let kernel: f64 = kernel
+        .iter()
+        .filter_map(|component| report.ns(*component))
+        .sum();
+    assert!(kernel > 0.0, "packets come by a driver");
+    assert!(!report.advice.is_empty() && !report.method.cannot_tell.is_empty());
+    let text = text::profile(report, Some(report));
+    for expected in COMPONENTS.map(Component::title).into_iter().chain([
+        "unexplained",
+        "total",
+        "can't tell",
+        "+0.0",
+    ]) {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+}
+
+fn tap() {
+    let report = profile(&plan(1000, true), "tcx");
+    assert_eq!(
+        (report.engine.as_str(), report.driver.as_str()),
+        ("tcx", "veth")
+    );
+    check(&report);
+    let stages: Vec<&str> = report
+        .steps
+        .iter()
+        .map(|step| step.stage.as_str())
+        .collect();
+    assert_eq!(
+        stages,
+        ["hook", "filter", "timestamp", "copy"],
+        "{:?}",
+        report.steps
+    );
+    assert!(
+        report.steps[0].more.is_none() && report.steps[1..].iter().all(|step| step.more.is_some())
+    );
+    assert!(
+        report
+            .steps
+            .iter()
+            .all(|step| step.runs > 0 && step.run.low_ns <= step.run.ns)
+    );
+    assert!(
+        report
+            .rates
+            .packets_per_poll
+            .is_some_and(|packets| packets >= 1.0)
+    );
+    assert!(report.rates.system_calls_per_packet.is_some());
+    let json = serde_json::to_string(&[&report]).expect("written");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), &json).expect("written");
+    let read = ringtap_profile::report::read(file.path()).expect("read back");
+    assert_eq!((read.len(), &read[0].settings), (1, &report.settings));
+    assert!((read[0].total.ns - report.total.ns).abs() < 1e-6);
+    let drawing = chart::draw(
+        &[("before".to_owned(), &read[0]), ("now".to_owned(), &report)],
+        "caption",
+    )
+    .expect("drawn");
+    for expected in [
+        "<svg",
+        "before",
+        "now",
+        "caption",
+        "nanoseconds per packet",
+        "unexplained",
+        "timestamp",
+    ] {
+        assert!(drawing.contains(expected), "{expected}");
+    }
+    std::fs::write(file.path(), json.replace("\"version\":1", "\"version\":7")).expect("written");
+    let error = ringtap_profile::report::read(file.path()).expect_err("another form");
+    assert!(error.to_string().contains("form 7"), "{error}");
+}
+
+fn engines() {
+    for engine in ["packet", "xdp", "xsk"] {
+        let mut plan = plan(400, false);
+        if engine == "xsk" {
+            plan.options.mode = Mode::Steal;
+        }
+        let report = profile(&plan, engine);
+        assert_eq!(report.engine, engine);
+        check(&report);
+        assert!(report.steps.is_empty());
     }
 }

@@ -10,9 +10,11 @@ use crate::flow::{Collector, Listen};
 use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 
 mod injection;
+mod profile;
 mod writing;
 
 pub(crate) use injection::{GenArgs, SendArgs};
+pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
 pub(crate) use writing::WriteArgs;
 
 /// Capture, filter and print network packets at the kernel's own rate.
@@ -40,6 +42,8 @@ pub(crate) enum Command {
     /// Generate traffic at a rate or at top speed; at the other end say what of it arrived
     #[command(name = "gen")]
     Generate(Box<GenArgs>),
+    /// Say what a captured packet costs, component by component, and what would make it cheaper
+    Profile(Box<ProfileArgs>),
     /// Measure ringtap against its peers on this machine, in network namespaces of its own
     Bench(BenchArgs),
 }

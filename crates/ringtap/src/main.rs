@@ -13,6 +13,7 @@ mod generate;
 mod input;
 mod notice;
 mod print;
+mod profile;
 mod send;
 mod signals;
 mod stat;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         cli::Command::Generate(args) => generate::run(&args),
         cli::Command::Send(args) => send::run(&args),
         cli::Command::Filter(args) => filter::run(&args),
+        cli::Command::Profile(args) => profile::run(&args),
         cli::Command::Bench(args) => bench::run(&args),
     }
 }

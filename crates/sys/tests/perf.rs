@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ringtap_sys::cycles::thread_id;
-use ringtap_sys::perf::{Sampler, Scope, Trigger, is_refusal, paranoid};
+use ringtap_sys::perf::{Sampler, Trigger, is_refusal, paranoid};
 use ringtap_sys::sched::online_cpus;
 use ringtap_testkit::{Need, suite, test};
 
@@ -23,7 +23,7 @@ const CLOCK: Trigger = Trigger::Clock { period: 250_000 };
 
 fn sees_itself() {
     let cpus = online_cpus().expect("some");
-    let mut sampler = Sampler::open(CLOCK, Scope::Processors, cpus.as_slice()).expect("opened");
+    let mut sampler = Sampler::open(CLOCK, cpus.as_slice()).expect("opened");
     sampler.start().expect("started");
     let me = thread_id();
     let (mut user, mut kernel, mut deepest) = (0, 0, 0);
@@ -58,7 +58,7 @@ fn sees_itself() {
 }
 
 fn refused() {
-    let opened = Sampler::open(CLOCK, Scope::Processors, &[0]);
+    let opened = Sampler::open(CLOCK, &[0]);
     let all_may = paranoid().is_some_and(|level| level < 0);
     match opened {
         Ok(_) => assert!(all_may, "nobody else may"),

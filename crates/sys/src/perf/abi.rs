@@ -17,7 +17,6 @@ pub(super) const RECORD_SAMPLE: u32 = 9;
 
 /// Bits of the attribute's flags, by their number.
 pub(super) const DISABLED: u64 = flag(0);
-pub(super) const EXCLUDE_KERNEL: u64 = flag(5);
 pub(super) const EXCLUDE_HYPERVISOR: u64 = flag(6);
 pub(super) const EXCLUDE_CALLCHAIN_USER: u64 = flag(22);
 

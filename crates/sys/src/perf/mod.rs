@@ -61,15 +61,6 @@ impl Trigger {
     }
 }
 
-/// What is sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// All that runs on the processors given.
-    Processors,
-    /// Only what this process does in user space, on the calling thread.
-    OwnUserSpace,
-}
-
 /// A moment of a processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
@@ -136,15 +127,8 @@ impl Sampler {
     /// # Errors
     /// EACCES and EPERM without the right ([`paranoid`]), ENOENT and EOPNOTSUPP where the processor has
     /// no counter of cycles, as in most virtual machines, ENODEV for a processor that is not online.
-    pub fn open(trigger: Trigger, scope: Scope, cpus: &[usize]) -> Result<Self> {
-        let cpus = cpus
-            .iter()
-            .map(|&cpu| i32::try_from(cpu).unwrap_or(i32::MAX));
-        let events = match scope {
-            Scope::Processors => cpus.map(|cpu| Event::open(trigger, -1, cpu)).collect(),
-            Scope::OwnUserSpace => [Event::open(trigger, 0, -1)].into_iter().collect(),
-        };
-        let events: Result<Vec<_>> = events;
+    pub fn open(trigger: Trigger, cpus: &[usize]) -> Result<Self> {
+        let events: Result<Vec<_>> = cpus.iter().map(|&cpu| Event::open(trigger, cpu)).collect();
         Ok(Self {
             trigger,
             events: events?,
@@ -210,17 +194,16 @@ impl Sampler {
 }
 
 impl Event {
-    /// Opens one event; `process` -1 is all of them, `cpu` -1 any.
-    fn open(trigger: Trigger, process: i32, cpu: i32) -> Result<Self> {
+    /// Opens the event of one processor, for all processes.
+    fn open(trigger: Trigger, cpu: usize) -> Result<Self> {
         let (call, kind, config, period) = trigger.describe();
-        let own = if process == 0 { abi::EXCLUDE_KERNEL } else { 0 };
         let attribute = abi::Attribute {
             kind,
             size: u32::try_from(size_of::<abi::Attribute>()).unwrap_or_default(),
             config,
             period,
             sample_type: abi::SAMPLE_IP | abi::SAMPLE_TID | abi::SAMPLE_CPU | abi::SAMPLE_CALLCHAIN,
-            flags: abi::DISABLED | abi::EXCLUDE_HYPERVISOR | abi::EXCLUDE_CALLCHAIN_USER | own,
+            flags: abi::DISABLED | abi::EXCLUDE_HYPERVISOR | abi::EXCLUDE_CALLCHAIN_USER,
             stack_depth: DEPTH_MAX,
             ..Default::default()
         };
@@ -229,17 +212,13 @@ impl Event {
             libc::syscall(
                 libc::SYS_perf_event_open,
                 &raw const attribute,
-                process,
-                cpu,
+                -1,
+                i32::try_from(cpu).unwrap_or(i32::MAX),
                 -1,
                 abi::OPEN_CLOEXEC,
             )
         };
-        let context = if cpu < 0 {
-            String::new()
-        } else {
-            format!("processor {cpu}")
-        };
+        let context = format!("processor {cpu}");
         let Some(fd) = i32::try_from(fd).ok().filter(|&fd| fd >= 0) else {
             return Err(Error::last(call, context));
         };

@@ -1,0 +1,138 @@
+//! Options of `ringtap profile`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{Direction, Mode};
+use crate::values::{self, CpuList, Size};
+
+#[derive(Debug, Args)]
+pub(crate) struct ProfileArgs {
+    /// Interface whose packets are profiled: NAME, tcx:NAME, xdp:NAME, packet:NAME or xsk:NAME; without
+    /// it, packets are generated in network namespaces made for that
+    #[arg(short = 'i', long = "interface", value_name = "DEV")]
+    pub(crate) interface: Option<String>,
+    /// The filter, as in pcap-filter(7)
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Profile each engine in turn
+    #[arg(long)]
+    pub(crate) compare: bool,
+    /// The engine, for generated packets
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["interface", "compare"])]
+    pub(crate) engine: Option<Engine>,
+    /// How long the profile of one engine takes, such as 5s
+    #[arg(long, value_name = "DUR", default_value = "5s", value_parser = values::interval)]
+    pub(crate) duration: Duration,
+    /// Try the settings that the profile advises, and say what each brings
+    #[arg(long = "try")]
+    pub(crate) try_settings: bool,
+    /// Samples per second and processor
+    #[arg(long, value_name = "HZ", default_value = "4000", value_parser = clap::value_parser!(u32).range(100..=20_000))]
+    pub(crate) rate: u32,
+    /// Only sample; don't measure the steps of the tap's program one by one
+    #[arg(long)]
+    pub(crate) no_steps: bool,
+    #[command(flatten, next_help_heading = "Output")]
+    pub(crate) output: OutputArgs,
+    #[command(flatten, next_help_heading = "Capture")]
+    pub(crate) capture: CaptureArgs,
+    #[command(flatten, next_help_heading = "Generated packets")]
+    pub(crate) traffic: TrafficArgs,
+}
+
+/// The engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    Packet,
+    Tcx,
+    Xdp,
+    Xsk,
+}
+
+impl Engine {
+    /// Its name before the colon of a device.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Tcx => "tcx",
+            Self::Xdp => "xdp",
+            Self::Xsk => "xsk",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// One JSON array on standard output, an object for each profile
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Draw stacked bars into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Compare with a profile of before: a file that --json has written
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CaptureArgs {
+    /// Capture at most this many bytes of each packet (0: the largest, 262144)
+    #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen, default_value = "0")]
+    pub(crate) snaplen: u32,
+    /// Memory of the ring, such as 512K, 64M or 1G
+    #[arg(short = 'B', long, value_name = "SIZE")]
+    pub(crate) buffer: Option<Size>,
+    /// Deliver when this much has arrived, or at the time-out
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) min_to_copy: Option<Size>,
+    /// Deliver after this many milliseconds at the latest
+    #[arg(long, value_name = "MS", value_parser = values::milliseconds, default_value = "100")]
+    pub(crate) timeout: Duration,
+    /// The clock that stamps packets
+    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host")]
+    pub(crate) timestamp: Stamp,
+    /// Whether the host's stack sees the packets too (copy) or not (steal)
+    #[arg(long, value_name = "MODE", default_value = "copy")]
+    pub(crate) mode: Mode,
+    /// Steal also where the host's own connections hang on the interface
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Which packets: received (in), sent (out), or both
+    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
+    pub(crate) direction: Direction,
+    /// Don't put the interface into promiscuous mode
+    #[arg(short = 'p', long = "no-promiscuous-mode")]
+    pub(crate) no_promiscuous: bool,
+    /// CPUs that the reader runs on, such as 0 or 2-3
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpu: Option<CpuList>,
+}
+
+/// Clocks, by libpcap's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stamp {
+    #[value(name = "host")]
+    Host,
+    #[value(name = "host_lowprec")]
+    Coarse,
+    #[value(name = "none")]
+    None,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrafficArgs {
+    /// Bytes of each frame, without the frame check sequence
+    #[arg(long, value_name = "BYTES", default_value = "60", conflicts_with = "interface",
+          value_parser = clap::value_parser!(u16).range(60..=1514))]
+    pub(crate) size: u16,
+    /// Packets per second; without it as many as can be
+    #[arg(long, value_name = "N", conflicts_with = "interface", value_parser = values::positive)]
+    pub(crate) pps: Option<f64>,
+    /// Flows that the packets belong to in turn
+    #[arg(long, value_name = "N", default_value = "1", conflicts_with = "interface",
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) flows: u32,
+}

@@ -1,0 +1,269 @@
+//! `ringtap profile`: what a captured packet costs, component by component.
+//!
+//! Data in: reports of `ringtap_profile`. Data out: tables or JSON on standard output, a chart.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ringtap_capture::{CaptureOptions, Device, ENGINES, Filter, LinkType, Precision};
+use ringtap_profile::traffic::Traffic;
+use ringtap_profile::{Plan, Report, advice, chart, text};
+
+use crate::cli::{Mode, ProfileArgs, Stamp};
+use crate::exit::{USAGE, status_of};
+use crate::notice::notice;
+use crate::signals::Requests;
+
+/// How often it is looked whether a signal came.
+const LOOK: Duration = Duration::from_millis(50);
+/// Of generated packets only what arrives is looked at: the other end sends.
+const GENERATED: ringtap_capture::Direction = ringtap_capture::Direction::In;
+
+/// The end of `ringtap profile` that is not a success.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{}", describe(.0))]
+    Profile(#[from] ringtap_profile::Error),
+    #[error("{}", crate::filter::describe(.0))]
+    Open(#[from] ringtap_capture::Error),
+    #[error("cannot install signal handlers: {0}")]
+    Signals(#[source] io::Error),
+    #[error("standard output: {0}")]
+    Print(#[source] io::Error),
+    #[error("no engine could be profiled")]
+    Nothing,
+    #[error("there is no packet to profile on {device}: it has no interface of its own; name one")]
+    Any { device: String },
+}
+
+impl Failure {
+    fn status(&self) -> u8 {
+        match self {
+            Self::Open(error) | Self::Profile(ringtap_profile::Error::Capture(error)) => {
+                status_of(error)
+            }
+            Self::Any { .. } => USAGE,
+            _ => 1,
+        }
+    }
+}
+
+fn describe(error: &ringtap_profile::Error) -> String {
+    match error {
+        ringtap_profile::Error::Capture(error) => crate::filter::describe(error),
+        other => other.to_string(),
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ProfileArgs) -> ExitCode {
+    match try_run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            notice(&error);
+            ExitCode::from(error.status())
+        }
+    }
+}
+
+fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
+    let (plan, engines) = decide(args)?;
+    let baseline = args
+        .output
+        .baseline
+        .as_deref()
+        .map(ringtap_profile::report::read)
+        .transpose()?;
+    let stop = watch_for_end().map_err(Failure::Signals)?;
+    let mut reports = Vec::new();
+    for engine in &engines {
+        match profile(&plan, *engine, args, &stop) {
+            Ok(report) => reports.push(report),
+            // One engine that can't be had says nothing of the others.
+            Err(error) if args.compare => {
+                let engine = engine.unwrap_or_default();
+                notice(format_args!("{engine}: left out: {}", describe(&error)));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    if reports.is_empty() {
+        return Err(Failure::Nothing);
+    }
+    if let Some(path) = &args.output.svg {
+        draw(path, &reports, baseline.as_deref())?;
+    }
+    print(args, &reports, baseline.as_deref()).map_err(Failure::Print)
+}
+
+fn profile(
+    plan: &Plan,
+    engine: Option<&str>,
+    args: &ProfileArgs,
+    stop: &AtomicBool,
+) -> ringtap_profile::Result<Report> {
+    let mut plan = plan.clone();
+    // What arrives in namespaces of our own is nobody else's: AF_XDP may have it.
+    if engine == Some("xsk") && plan.device.is_none() {
+        plan.options.mode = ringtap_capture::Mode::Steal;
+    }
+    if engine == Some("xdp") && plan.options.direction == ringtap_capture::Direction::Both {
+        plan.options.direction = ringtap_capture::Direction::In;
+    }
+    let mut report = ringtap_profile::run(&plan, engine, stop)?;
+    if args.try_settings {
+        advice::try_all(&plan, &mut report, stop)?;
+    }
+    Ok(report)
+}
+
+/// The plan, and the engines: nothing for the one that a capture takes by itself.
+fn decide(args: &ProfileArgs) -> Result<(Plan, Vec<Option<&'static str>>), Failure> {
+    let device = args.interface.as_deref().map(Device::parse).transpose()?;
+    if let Some(device) = device.filter(|device| device.name == "any") {
+        return Err(Failure::Any {
+            device: device.given.to_owned(),
+        });
+    }
+    let filter = args.filter.join(" ");
+    let filter = (!filter.is_empty()).then(|| Filter::new(filter));
+    if let Some(filter) = &filter {
+        // A filter that is none is told before anything is made; the interface's own link type tells later.
+        filter.compile(LinkType::ETHERNET, args.capture.snaplen)?;
+    }
+    let plan = Plan {
+        device: device.map(|device| device.name.to_owned()),
+        options: options(args, device.is_none()),
+        filter,
+        duration: args.duration,
+        rate: args.rate,
+        traffic: Traffic {
+            size: args.traffic.size,
+            per_second: args.traffic.pps,
+            flows: args.traffic.flows,
+            cpu: None,
+        },
+        steps: !args.no_steps,
+    };
+    let steals = args.capture.mode == Mode::Steal || device.is_none();
+    let engines = if args.compare {
+        let all = ENGINES.iter().map(|engine| engine.name);
+        // AF_XDP takes packets away from the host: only with consent.
+        all.filter(|name| *name != "xsk" || steals)
+            .map(Some)
+            .collect()
+    } else {
+        let named = device
+            .and_then(|device| device.engine)
+            .map(|engine| engine.name);
+        vec![named.or(args.engine.map(crate::cli::ProfileEngine::name))]
+    };
+    Ok((plan, engines))
+}
+
+fn options(args: &ProfileArgs, generates: bool) -> CaptureOptions {
+    let capture = &args.capture;
+    let mut options = CaptureOptions {
+        snaplen: capture.snaplen,
+        timeout: capture.timeout,
+        promiscuous: !capture.no_promiscuous,
+        direction: if generates {
+            GENERATED
+        } else {
+            capture.direction.into()
+        },
+        precision: match capture.timestamp {
+            Stamp::Host => Precision::Fine,
+            Stamp::Coarse => Precision::Coarse,
+            Stamp::None => Precision::None,
+        },
+        mode: capture.mode.into(),
+        force: capture.force,
+        cpus: capture
+            .cpu
+            .as_ref()
+            .map(|list| list.0.clone())
+            .unwrap_or_default(),
+        ..CaptureOptions::default()
+    };
+    if let Some(buffer) = capture.buffer {
+        options.buffer = buffer.0;
+    }
+    if let Some(bytes) = capture.min_to_copy {
+        options.min_to_copy = u32::try_from(bytes.0).unwrap_or(u32::MAX);
+    }
+    options
+}
+
+/// A flag that a signal sets.
+fn watch_for_end() -> io::Result<std::sync::Arc<AtomicBool>> {
+    let requests = Requests::default();
+    requests.watch_for_end(Vec::new())?;
+    let stop = std::sync::Arc::new(AtomicBool::new(false));
+    let seen = std::sync::Arc::downgrade(&stop);
+    std::thread::Builder::new()
+        .name("end".to_owned())
+        .spawn(move || {
+            while let Some(stop) = seen.upgrade() {
+                if requests.stop() {
+                    stop.store(true, Ordering::Relaxed);
+                    return;
+                }
+                drop(stop);
+                std::thread::sleep(LOOK);
+            }
+        })?;
+    Ok(stop)
+}
+
+fn draw(
+    path: &PathBuf,
+    reports: &[Report],
+    baseline: Option<&[Report]>,
+) -> ringtap_profile::Result<()> {
+    let before = baseline
+        .into_iter()
+        .flatten()
+        .map(|report| (format!("{}, before", report.engine), report));
+    let now = reports.iter().map(|report| {
+        let name = if baseline.is_some() {
+            format!("{}, now", report.engine)
+        } else {
+            report.engine.clone()
+        };
+        (name, report)
+    });
+    let bars: Vec<_> = before.chain(now).collect();
+    let first = &reports[0];
+    let caption = format!("What a packet costs: {}, {}", first.device, first.traffic);
+    chart::write(Path::new(path), &bars, &caption)
+}
+
+fn print(args: &ProfileArgs, reports: &[Report], baseline: Option<&[Report]>) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    if args.output.json {
+        serde_json::to_writer_pretty(&mut output, reports)?;
+        return writeln!(output);
+    }
+    for (number, report) in reports.iter().enumerate() {
+        if number > 0 {
+            writeln!(output)?;
+        }
+        let before = baseline.and_then(|all| {
+            let same = all.iter().find(|before| before.engine == report.engine);
+            same.or(all.first())
+        });
+        output.write_all(text::profile(report, before).as_bytes())?;
+    }
+    if reports.len() > 1 {
+        writeln!(output)?;
+        output.write_all(text::comparison(reports).as_bytes())?;
+    }
+    output.flush()
+}

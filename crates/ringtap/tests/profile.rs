@@ -1,0 +1,217 @@
+//! `ringtap profile` as its users run it.
+
+use std::process::{Command, ExitCode, Output};
+use std::time::Duration;
+
+use ringtap_sys::perf::paranoid;
+use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::{Need, suite, test};
+
+const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
+
+fn main() -> ExitCode {
+    let root = &[Need::Root, Need::Kernel(6, 6)];
+    suite(vec![
+        test("json_has_every_component", root, json).serial(),
+        test("an_interface_is_left_as_it_was", root, interface).serial(),
+        test(
+            "without_rights_it_says_what_it_cannot_tell",
+            &[Need::Root, Need::Tool("setpriv")],
+            without_rights,
+        )
+        .serial(),
+        test("wrong_usage_is_told", &[], usage),
+    ])
+}
+
+fn finished(command: &mut Command) -> Output {
+    command.output().expect("it can be started")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn statistics_are_on() -> bool {
+    let text = std::fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled");
+    text.is_ok_and(|text| text.trim() != "0")
+}
+
+fn json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let svg = folder.path().join("profile.svg");
+    let before = statistics_are_on();
+    let mut command = Command::new(RINGTAP);
+    command.args([
+        "profile",
+        "--engine",
+        "tcx",
+        "--duration",
+        "600ms",
+        "--json",
+        "--svg",
+    ]);
+    let output = finished(command.arg(&svg).args(["udp", "port", "9"]));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let reports: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = &reports[0];
+    assert_eq!(
+        (&report["version"], &report["engine"]),
+        (&1.into(), &"tcx".into())
+    );
+    let components = report["components"].as_array().expect("a list");
+    let names: Vec<&str> = components
+        .iter()
+        .filter_map(|part| part["component"].as_str())
+        .collect();
+    let expected = [
+        "driver",
+        "stack",
+        "tap",
+        "filter",
+        "timestamp",
+        "copy",
+        "wake",
+        "reader",
+        "application",
+    ];
+    assert_eq!(names, expected);
+    for key in ["ns", "cycles", "low_ns", "high_ns"] {
+        assert!(components[0]["cost"][key].is_number(), "{key}: {report}");
+    }
+    for key in [
+        "unexplained",
+        "total",
+        "rates",
+        "steps",
+        "method",
+        "packets",
+        "advice",
+    ] {
+        assert!(!report[key].is_null(), "{key}");
+    }
+    assert_eq!(report["settings"]["filter"], "udp port 9");
+    assert!(
+        std::fs::read_to_string(&svg)
+            .expect("drawn")
+            .contains("</svg>")
+    );
+    assert!(
+        before || !statistics_are_on(),
+        "the kernel's statistics are left on"
+    );
+}
+
+/// Traffic that is there already, on an interface of its own.
+fn interface() {
+    let pair = VethPair::new();
+    let link = || {
+        let link = pair
+            .right
+            .namespace
+            .netlink()
+            .link(&pair.right.device)
+            .expect("there");
+        (link.flags, link.promiscuity, link.xdp.len())
+    };
+    let before = link();
+    let sender = pair.left.namespace.clone();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = std::sync::Arc::clone(&stop);
+    let target = (pair.right.ipv4, 9);
+    let sending = std::thread::spawn(move || {
+        sender.run(|| {
+            let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("bound");
+            while !seen.load(std::sync::atomic::Ordering::Relaxed) {
+                // Nobody listens, which the socket may be told.
+                let _ = socket.send_to(&[0; 40], target);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+    });
+    let mut command = pair.right.namespace.command(RINGTAP);
+    command.args([
+        "profile",
+        "-i",
+        &format!("xdp:{}", pair.right.device),
+        "--duration",
+        "500ms",
+    ]);
+    let output = finished(&mut command);
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    sending.join().expect("sent");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    for expected in [
+        "as found on the interface",
+        "interrupt and driver",
+        "unexplained",
+        "method",
+        "advice",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert_eq!(link(), before);
+}
+
+fn without_rights() {
+    let pair = VethPair::new();
+    let mut command = pair.right.namespace.command("setpriv");
+    command.args(["--inh-caps=-all", "--bounding-set=-all,+net_raw,+net_admin"]);
+    command.args([
+        RINGTAP,
+        "profile",
+        "-i",
+        &pair.right.device,
+        "--duration",
+        "300ms",
+    ]);
+    let output = finished(&mut command);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("packet on "), "{text}");
+    if paranoid().is_some_and(|level| level > 0) {
+        for expected in [
+            "no samples without CAP_PERFMON",
+            "perf_event_paranoid is",
+            "no samples: figures are of",
+        ] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        let driver = text
+            .lines()
+            .find(|line| line.starts_with("interrupt and driver"));
+        assert!(
+            driver.is_some_and(|line| line.contains("unknown")),
+            "{text}"
+        );
+    }
+}
+
+fn usage() {
+    let refused = |arguments: &[&str]| {
+        let output = finished(Command::new(RINGTAP).arg("profile").args(arguments));
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+        stderr(&output)
+    };
+    assert!(refused(&["udp", "port"]).contains("udp port"));
+    assert!(refused(&["-i", "any"]).contains("any"));
+    assert!(refused(&["-i", "eth0", "--size", "100"]).contains("--size"));
+    assert!(refused(&["--rate", "5"]).contains("--rate"));
+    let missing = finished(Command::new(RINGTAP).args([
+        "profile",
+        "--baseline",
+        "/nonexistent/profile.json",
+    ]));
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(
+        stderr(&missing).contains("/nonexistent/profile.json"),
+        "{}",
+        stderr(&missing)
+    );
+}
