@@ -105,6 +105,7 @@ pub fn table(case: &Case, metrics: &[Metric]) -> String {
     let reference = case.contenders.get(case.reference);
     let reference = reference.map_or("", |contender| contender.name.as_str());
     for (at, metric) in metrics.iter().enumerate() {
+        text.push_str(&format!("  {}\n", metric.label()));
         for (who, contender) in case.contenders.iter().enumerate() {
             let value = contender.samples[at].show(metric.digits);
             let against = match case.verdict(who, at) {
@@ -112,9 +113,8 @@ pub fn table(case: &Case, metrics: &[Metric]) -> String {
                 None => "reference".to_owned(),
                 Some(verdict) => against(&contender.ratios[at], verdict, reference),
             };
-            let (label, name) = (metric.label(), &contender.name);
-            let label = if who == 0 { label.as_str() } else { "" };
-            let line = format!("  {label:<28} {name:<26} {value:<30} {against}");
+            let name = &contender.name;
+            let line = format!("    {name:<32} {value:<30} {against}");
             text.push_str(line.trim_end());
             text.push('\n');
         }
@@ -131,7 +131,7 @@ pub fn against(ratio: &Sample, verdict: Verdict, reference: &str) -> String {
         format!("{:.3}", ratio.median())
     };
     match verdict {
-        Verdict::Less | Verdict::More => format!("{number} of {reference}'s"),
+        Verdict::Less | Verdict::More => format!("{number} of {reference}"),
         Verdict::Equal | Verdict::Open => format!("{number}: {}", verdict.text()),
     }
 }
@@ -165,7 +165,7 @@ mod tests {
         assert!((case.worst_ratio(0).expect("a ratio") - 0.25).abs() < 1e-9);
         let text = table(&case, &[Metric::new("time", "s", 1)]);
         assert!(
-            text.contains("time [s]") && text.contains("0.250 of c's"),
+            text.contains("time [s]") && text.contains("0.250 of c"),
             "{text}"
         );
         assert!(text.contains("2.0 (2.0–2.0)"), "{text}");

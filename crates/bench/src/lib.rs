@@ -20,6 +20,8 @@ pub mod report;
 pub mod results;
 pub mod sample;
 mod session;
+mod stage;
+mod syscalls;
 pub mod table;
 
 use std::path::{Path, PathBuf};
@@ -146,7 +148,7 @@ fn run_one(experiment: &Experiment, options: &Options) -> Result<(), Error> {
         let thread = thread.spawn_scoped(scope, || (experiment.body)(&mut session));
         let thread = thread.map_err(|error| Stop::Failed(error.to_string()))?;
         let ended = thread.join();
-        ended.unwrap_or_else(|_| Err(Stop::Failed("it panicked".to_owned())))
+        ended.unwrap_or_else(|panic| Err(Stop::Failed(message(&*panic))))
     });
     let (results, rows) = session.finish(begun.elapsed().as_secs_f64());
     // What was measured before it failed is kept.
@@ -159,6 +161,14 @@ fn run_one(experiment: &Experiment, options: &Options) -> Result<(), Error> {
         Err(Stop::Needs(reason)) => Err(Error::Needs { experiment, reason }),
         Err(Stop::Failed(reason)) => Err(Error::Failed { experiment, reason }),
     }
+}
+
+/// What a panic says: what the experiment stands on (namespaces, wires, programs) ends so when the
+/// system refuses.
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "it panicked".to_owned())
 }
 
 fn write(results: &Results, rows: &str, out: &Path) -> Result<(), Error> {

@@ -87,11 +87,15 @@ pub(crate) fn run(session: &mut Session) -> Done {
     Ok(())
 }
 
-/// Through a capture of this process.
-fn own(pair: &VethPair, options: &CaptureOptions, packets: usize) -> Result<Vec<Duration>, String> {
+/// Through a capture of this process, read by a thread that is placed as the options say.
+pub(super) fn own(
+    pair: &VethPair,
+    options: &CaptureOptions,
+    packets: usize,
+) -> Result<Vec<Duration>, String> {
     let opened = pair.right.run(|| open(&pair.right.device, options, None));
     let mut source = opened.map_err(|error| error.to_string())?;
-    measure(&mut *source, &pair.left, packets)
+    measure(&mut *source, &pair.left, options, packets)
 }
 
 /// Through `tcpdump -w -`, which writes each packet at once, and a pipe.
@@ -106,7 +110,7 @@ fn tcpdump(pair: &VethPair, immediate: bool, packets: usize) -> Result<Vec<Durat
     let stream = child.0.stdout.take().ok_or("no output")?;
     let opened = open_stream(Box::new(stream), "tcpdump", &ReadOptions::default(), None);
     let mut source = opened.map_err(|error| error.to_string())?;
-    measure(&mut source, &pair.left, packets)
+    measure(&mut source, &pair.left, &CaptureOptions::default(), packets)
 }
 
 struct Killed(Child);
@@ -119,7 +123,12 @@ impl Drop for Killed {
 }
 
 /// Sends packets that carry the time, and compares it with that of their arrival.
-fn measure(source: &mut dyn Source, from: &Side, packets: usize) -> Result<Vec<Duration>, String> {
+fn measure(
+    source: &mut dyn Source,
+    from: &Side,
+    placed: &CaptureOptions,
+    packets: usize,
+) -> Result<Vec<Duration>, String> {
     let index = from.namespace.netlink().index(&from.device);
     let index = index.map_err(|error| error.to_string())?;
     let injector = from.run(|| Injector::open(index));
@@ -127,22 +136,36 @@ fn measure(source: &mut dyn Source, from: &Side, packets: usize) -> Result<Vec<D
     let epoch = Instant::now();
     std::thread::scope(|scope| {
         let sender = scope.spawn(move || send(&injector, epoch, packets));
-        let mut delays = Vec::with_capacity(packets);
-        while delays.len() < packets {
-            match source.next().map_err(|error| error.to_string())? {
-                Next::Block(block) => {
-                    let arrived = epoch.elapsed();
-                    delays.extend(block.packets().filter_map(|packet| delay(&packet, arrived)));
-                }
-                _ if sender.is_finished() && epoch.elapsed() > limit(packets) => {
-                    return Err(format!("{} of {packets} packets came", delays.len()));
-                }
-                _ => {}
-            }
-        }
+        // The sender must not inherit the reader's priority.
+        let reader = scope.spawn(move || {
+            placed.place_thread().map_err(|error| error.to_string())?;
+            receive(source, epoch, packets)
+        });
+        let received = reader.join().map_err(|_| "the reader panicked")?;
         let sent = sender.join().map_err(|_| "the sender panicked")?;
-        sent.map(|()| delays)
+        sent.and(received)
     })
+}
+
+fn receive(
+    source: &mut dyn Source,
+    epoch: Instant,
+    packets: usize,
+) -> Result<Vec<Duration>, String> {
+    let mut delays = Vec::with_capacity(packets);
+    while delays.len() < packets {
+        match source.next().map_err(|error| error.to_string())? {
+            Next::Block(block) => {
+                let arrived = epoch.elapsed();
+                delays.extend(block.packets().filter_map(|packet| delay(&packet, arrived)));
+            }
+            _ if epoch.elapsed() > limit(packets) => {
+                return Err(format!("{} of {packets} packets came", delays.len()));
+            }
+            _ => {}
+        }
+    }
+    Ok(delays)
 }
 
 /// By when all are there: sending, and more than any time-out.

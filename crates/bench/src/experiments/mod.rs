@@ -1,16 +1,26 @@
 //! The experiments: one module each, one line each in the table here.
 
+mod affinity;
+mod buffers;
 mod clock;
+mod copy;
 mod delay;
+mod deliver;
+mod filter;
 mod flow;
 mod idle;
 mod libpcap;
 mod live;
+mod monitor;
 mod pace;
+mod processes;
 mod read;
+mod realtime;
 mod send;
 mod stat;
 mod tap;
+mod timestamp;
+mod wakeup;
 
 use std::time::Duration;
 
@@ -47,7 +57,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   sender's processor never full, and a Fast Ethernet nearly full from 400 bytes on. Here: \
                   packets that arrive at the other end of a veth pair, counted in its driver, over the \
                   size of frames; one sender on one processor.",
-        seconds: (420, 45),
+        seconds: (420, 35),
         body: send::run,
     },
     Experiment {
@@ -57,8 +67,102 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   Windows, and about half of them on FreeBSD. Here: frames made in the kernel at top speed \
                   on one processor, the capture on the other, written to /dev/null; loss and the reader's \
                   processor time beside the rate. The tap steals where the case says so, tcpdump copies.",
-        seconds: (600, 60),
+        seconds: (600, 50),
         body: tap::run,
+    },
+    Experiment {
+        name: "deliver",
+        purpose: "what reaches a void application over frame sizes, against libpcap's programs",
+        caption: "Risso and Degioanni (2001, figure 6): WinPcap delivered nearly all, FreeBSD lost most before \
+                  the filter and some 20 % of the rest. Deri (2004): 2.5 % by libpcap and 75.7 % by PF_RING of \
+                  175,000 packets a second. Here: frames of the kernel's making at top speed on one processor, \
+                  on the other a reader that looks at each packet and throws it away; peers write to /dev/null.",
+        seconds: (420, 45),
+        body: deliver::run,
+    },
+    Experiment {
+        name: "monitor",
+        purpose: "statistics mode against capturing only to count",
+        caption: "Risso and Degioanni (2001, section 5.5): counting in the kernel costs as little as a filter \
+                  that rejects all, far less than a void application. Here: ringtap stat at tcx, a reader that \
+                  counts what it captures, and tcpdump writing to /dev/null.",
+        seconds: (240, 30),
+        body: monitor::run,
+    },
+    Experiment {
+        name: "filter",
+        purpose: "what a filter costs over its instructions: interpreter, native code, eBPF",
+        caption: "Degioanni and others (2003, figures 4 and 7): cycles grow linearly with the instructions of \
+                  the filter (3, 21, 50), and native code is 3.1 to 5 times as fast; filtering and copying are \
+                  15 % of the whole. Here: one packet in cache; eBPF by the kernel's own \
+                  account, in whole nanoseconds, less a program that only returns.",
+        seconds: (120, 20),
+        body: filter::run,
+    },
+    Experiment {
+        name: "copy",
+        purpose: "what copying costs a byte, over the size of packets",
+        caption: "Degioanni and others (2003, figure 5): 540 to 10,500 cycles a packet for the first copy, 364 to \
+                  8,664 for the second; small packets cost more a byte in the first, large ones in the second. \
+                  Here: the tap at tcx with its copy less the tap without; ringtap has no second copy.",
+        seconds: (180, 25),
+        body: copy::run,
+    },
+    Experiment {
+        name: "timestamp",
+        purpose: "what the time stamp is of the kernel's whole time for a packet, by clock",
+        caption: "Degioanni and others (2003, sections 4.3.4 and 5.3): 1,800 cycles of 5,680 for a stamp; the \
+                  processor's counter saved 27 % of the whole. Here: the tap with each of its clocks, the kernel's \
+                  time for a packet from making it to the ring.",
+        seconds: (120, 20),
+        body: timestamp::run,
+    },
+    Experiment {
+        name: "wakeup",
+        purpose: "system calls and sleeps over min-to-copy, time-out and the application's load",
+        caption: "Degioanni and others (2003, section 4.3.3): 33,500 cycles for a call that reads, 10 a packet when \
+                  3,200 come at once. Braun and others (2010, figure 11): with 64-byte packets more load on the \
+                  application captures more, since it calls poll() less. Here: calls and sleeps of the reader \
+                  counted in the kernel.",
+        seconds: (420, 45),
+        body: wakeup::run,
+    },
+    Experiment {
+        name: "affinity",
+        purpose: "the reader on the receiving processor, on the other, or as the scheduler likes",
+        caption: "Braun and others (2010, section 4.1): with load on the application, kernel and reader on two \
+                  processors of one pair (A:B) capture best, and any fixed place beats the scheduler. Here: frames \
+                  of 64 bytes over their rate; the receiver's processor is A.",
+        seconds: (300, 35),
+        body: affinity::run,
+    },
+    Experiment {
+        name: "processes",
+        purpose: "one, two and three captures of the same packets at once",
+        caption: "Braun and others (2010, figure 9): of 1,270,000 packets a second each further capture costs all of \
+                  them packets; Linux suffered more than FreeBSD, PF_RING least. Here: the same rate, all readers on \
+                  one processor; shares are the mean of the captures.",
+        seconds: (180, 30),
+        body: processes::run,
+    },
+    Experiment {
+        name: "buffers",
+        purpose: "the ring's size against bursts and against the cost of caches",
+        caption: "The documents disagree: Schneider and others found large buffers to help, Braun and others (2010, \
+                  section 4.2) found no gain beyond a limit and harm from too large ones; bursts need room. Here: \
+                  the ring's size at top speed with a reader that keeps up, and with bursts and a reader that is \
+                  slower than they are.",
+        seconds: (420, 40),
+        body: buffers::run,
+    },
+    Experiment {
+        name: "realtime",
+        purpose: "a capture beside programs that compute: real-time priority, busy polling, own processor",
+        caption: "Deri (2004) captured 550,789 packets a second of 64 bytes with real-time interrupts, and 1.1 instead \
+                  of 0.65 million with one processor that only polls. Here: a program that computes on each \
+                  processor, and what helps the capture against it.",
+        seconds: (120, 30),
+        body: realtime::run,
     },
     Experiment {
         name: "flow",
@@ -90,7 +194,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "how late packets are delivered, by time-out and in immediate mode",
         caption: "WinPcap's delayed write (Risso and Degioanni, 2001) delivers when a minimum of data has \
                   come, or at the time-out. Here: how late a packet reaches the application at a low rate.",
-        seconds: (300, 45),
+        seconds: (300, 35),
         body: delay::run,
     },
     Experiment {

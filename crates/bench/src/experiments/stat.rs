@@ -174,7 +174,7 @@ impl Setting<'_> {
 }
 
 /// The packets of a line's total, which is its last object.
-fn total(line: &str) -> Option<u64> {
+pub(super) fn total(line: &str) -> Option<u64> {
     let (_, total) = line.rsplit_once("\"total\":{\"packets\":")?;
     total.split(',').next()?.parse().ok()
 }

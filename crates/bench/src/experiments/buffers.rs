@@ -1,0 +1,74 @@
+//! The ring's size against bursts, and against the cost of caches.
+
+use ringtap_capture::CaptureOptions;
+use ringtap_lab::Need;
+
+use super::deliver::{at_top_speed, figures, figures_at_top_speed, metrics};
+use crate::results::Axis;
+use crate::session::{Done, Session};
+use crate::stage::{Load, Pace, READER, Reader, Stage, own_options};
+
+/// In KiB.
+const RINGS: [u32; 6] = [256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
+const QUICK_RINGS: [u32; 3] = [512, 16 << 10, 256 << 10];
+const SIZE: u16 = 512;
+/// Packets of a burst, packets a second on average, nanoseconds of work on a packet: more than the
+/// burst's rate allows, less than the average does.
+const BURST: u32 = 50_000;
+const RATE: u32 = 500_000;
+const WORK: u32 = 1_000;
+
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require_cpus(2)?;
+    let stage = Stage::new();
+    let top = Load {
+        size: SIZE,
+        packets: session.amount(2_000_000, 400_000),
+        pace: Pace::Top,
+        at_driver: false,
+    };
+    let title = "The ring's size at top speed, 512 bytes";
+    session.figure(title, Axis::log("ring", "KiB"), at_top_speed());
+    over_sizes(session, &stage, top, 0)?;
+    let bursts = Load {
+        packets: session.amount(1_000_000, 200_000),
+        pace: Pace::Bursts(RATE, BURST),
+        ..top
+    };
+    let title = "The ring's size and bursts of 50,000 packets, 500,000 packets/s on average";
+    session.figure(title, Axis::log("ring", "KiB"), metrics());
+    over_sizes(session, &stage, bursts, WORK)
+}
+
+fn over_sizes(session: &mut Session, stage: &Stage, load: Load, work: u32) -> Done {
+    let names = ["ringtap tcx", "ringtap packet", "tcpdump"];
+    let count = if work == 0 && session.peer("tcpdump").is_some() {
+        3
+    } else {
+        2
+    };
+    let rings: &[u32] = session.amount(&RINGS, &QUICK_RINGS);
+    for &kibibytes in rings {
+        let options = CaptureOptions {
+            buffer: u64::from(kibibytes) << 10,
+            ..own_options()
+        };
+        let title = format!("{kibibytes} KiB");
+        let at = Some(f64::from(kibibytes));
+        session.case(&title, at, &names[..count], count - 1, |who| {
+            let reader = match who {
+                0 => Reader::library("tcx", options.clone()),
+                1 => Reader::library("packet", options.clone()),
+                _ => Reader::Tcpdump(vec!["-B".to_owned(), kibibytes.to_string()]),
+            };
+            let (sent, seen) = stage.run(load, &[reader.working(work)], &[READER])?;
+            Ok(if load.pace == Pace::Top {
+                figures_at_top_speed(sent, &seen)
+            } else {
+                figures(sent, &seen)
+            })
+        })?;
+    }
+    Ok(())
+}

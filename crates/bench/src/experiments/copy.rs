@@ -1,0 +1,104 @@
+//! What copying costs a byte, over the size of packets: into the ring, and from memory to memory.
+//!
+//! The first is a difference: the kernel's time for a packet with the tap that copies, less that with
+//! the tap that filters and stamps but keeps nothing.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use ringtap_capture::{CaptureOptions, Stage as Depth};
+use ringtap_lab::Need;
+use ringtap_sys::cycles::Rate;
+
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session};
+use crate::stage::{Load, Pace, READER, Reader, Stage, own_options};
+
+const PACKETS: u32 = 2_000_000;
+const QUICK_PACKETS: u32 = 400_000;
+const SIZES: [u16; 6] = [64, 128, 256, 512, 1024, 1496];
+const QUICK_SIZES: [u16; 3] = [64, 512, 1496];
+/// More than caches hold.
+const MEMORY: usize = 64 << 20;
+
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require_cpus(2)?;
+    let rate = Rate::measure(Duration::from_millis(20)).per_nanosecond;
+    let metrics = vec![
+        Metric::new("cost of a packet", "ns", 1),
+        Metric::new("cost of a byte", "cycles of the time-stamp counter", 3),
+    ];
+    let bytes = Axis::log("frame", "bytes");
+    session.figure("What copying costs", bytes, metrics);
+    let names = [
+        "into the ring (tap at tcx)",
+        "memory to memory, not in cache",
+        "memory to memory, in cache",
+    ];
+    let stage = Stage::new();
+    let mut memory = Memory::new();
+    let packets = session.amount(PACKETS, QUICK_PACKETS);
+    let sizes: &[u16] = session.amount(&SIZES, &QUICK_SIZES);
+    for &size in sizes {
+        let title = format!("{size} bytes");
+        session.case(&title, Some(f64::from(size)), &names, 1, |who| {
+            let nanoseconds = match who {
+                0 => {
+                    let whole = kernel(&stage, size, packets, Depth::Copy)?;
+                    whole - kernel(&stage, size, packets, Depth::Timestamp)?
+                }
+                1 => memory.copy(size.into(), MEMORY),
+                _ => memory.copy(size.into(), 16 << 10),
+            };
+            Ok(vec![nanoseconds, nanoseconds * rate / f64::from(size)])
+        })?;
+    }
+    Ok(())
+}
+
+/// Nanoseconds that the kernel spends on a packet.
+fn kernel(stage: &Stage, size: u16, packets: u32, depth: Depth) -> Result<f64, String> {
+    let options = CaptureOptions {
+        study: Some(depth),
+        ..own_options()
+    };
+    let load = Load {
+        size,
+        packets,
+        pace: Pace::Top,
+        at_driver: false,
+    };
+    let reader = Reader::library("tcx", options);
+    let (sent, _) = stage.run(load, &[reader], &[READER])?;
+    Ok(1e9 * sent.processor / sent.packets)
+}
+
+struct Memory {
+    from: Vec<u8>,
+    to: Vec<u8>,
+}
+
+impl Memory {
+    fn new() -> Self {
+        Self {
+            from: vec![1; MEMORY],
+            to: vec![2; MEMORY],
+        }
+    }
+
+    /// Nanoseconds to copy so many bytes, packet after packet over so much memory.
+    fn copy(&mut self, size: usize, memory: usize) -> f64 {
+        let passes = (MEMORY / memory).max(1);
+        let begun = Instant::now();
+        for _ in 0..passes {
+            let from = self.from[..memory].chunks_exact(size);
+            for (to, from) in self.to[..memory].chunks_exact_mut(size).zip(from) {
+                to.copy_from_slice(black_box(from));
+            }
+        }
+        black_box(&mut self.to);
+        let copies = u32::try_from(passes * (memory / size)).unwrap_or(u32::MAX);
+        begun.elapsed().as_secs_f64() * 1e9 / f64::from(copies)
+    }
+}

@@ -1,0 +1,233 @@
+//! What a filter costs, by the machine that runs it, over the number of its instructions.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use ringtap_filter::ebpf::lower::{Hook, standalone};
+use ringtap_filter::program::opcode::{ABS, H, JEQ, JMP, K, LD, RET};
+use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
+use ringtap_jit::{Native, PacketRef};
+use ringtap_lab::Need;
+use ringtap_sys::bpf::{self, Kernel, ProgramKind, Run};
+use ringtap_sys::cycles::Rate;
+
+use crate::helpers::{datagram, float};
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session};
+
+/// Packets of a batch.
+const PACKETS: usize = 256;
+/// Stretches of a millisecond at least, of which the median counts: others disturb some of them.
+const STRETCHES: usize = 41;
+const QUICK_STRETCHES: usize = 11;
+const STRETCH: Duration = Duration::from_millis(1);
+/// Tests of the chains, each a load and a comparison.
+const CHAINS: [u16; 6] = [1, 5, 10, 25, 50, 100];
+const NAMES: [&str; 4] = [
+    "interpreter",
+    "native, a call each",
+    "native, by batch",
+    "eBPF",
+];
+
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Kernel(5, 18)])?;
+    let rate = Rate::measure(Duration::from_millis(20)).per_nanosecond;
+    let metrics = || {
+        vec![
+            Metric::new("time of a packet", "ns", 2),
+            Metric::new("cost of a packet", "cycles of the time-stamp counter", 1),
+        ]
+    };
+    session.figure(
+        "The documents' three filters",
+        Axis::names("filter"),
+        metrics(),
+    );
+    for (what, expression) in documents() {
+        let machines = Machines::new(compiled(&expression)?)?;
+        let title = format!("{what}: {} instructions", machines.program.insns().len());
+        one(session, &title, None, &machines, rate)?;
+    }
+    let title = "Programs of which every instruction is executed";
+    session.figure(title, Axis::linear("instructions", ""), metrics());
+    for tests in CHAINS {
+        let machines = Machines::new(chain(tests)?)?;
+        // All but the other return.
+        let executed = machines.program.insns().len() - 1;
+        let title = format!("{executed} instructions");
+        one(
+            session,
+            &title,
+            Some(float(executed as u64)),
+            &machines,
+            rate,
+        )?;
+    }
+    Ok(())
+}
+
+fn one(
+    session: &mut Session,
+    title: &str,
+    at: Option<f64>,
+    machines: &Machines,
+    rate: f64,
+) -> Done {
+    let stretches = session.amount(STRETCHES, QUICK_STRETCHES);
+    session.case(title, at, &NAMES, 0, |who| {
+        let nanoseconds = machines.time(who, stretches)?;
+        Ok(vec![nanoseconds, nanoseconds * rate])
+    })?;
+    Ok(())
+}
+
+/// IP; five TCP ports; ten addresses and ten ports. No packet here has the ports.
+fn documents() -> [(&'static str, String); 3] {
+    let ports = |count: u16| numbered(count, |port| (7_000 + port * 13).to_string());
+    let addresses = numbered(10, |host| format!("203.0.113.{}", 3 + host * 17));
+    [
+        ("IP", "ip".to_owned()),
+        ("5 ports", format!("ip and udp port ({})", ports(5))),
+        (
+            "10 addresses, 10 ports",
+            format!("not ip host ({addresses}) and udp port ({})", ports(10)),
+        ),
+    ]
+}
+
+/// Tests one after the other, none of which holds.
+fn chain(tests: u16) -> Result<Program, String> {
+    let mut insns = Vec::new();
+    for test in 0..tests {
+        let half_word = u32::from(36 + test % 8 * 2);
+        insns.push(Insn::new(LD | H | ABS, half_word));
+        let rest = u8::try_from(2 * (tests - test) - 1).map_err(|error| error.to_string())?;
+        insns.push(Insn {
+            jt: rest,
+            ..Insn::new(JMP | JEQ | K, u32::from(7_000 + test * 13))
+        });
+    }
+    insns.push(Insn::new(RET | K, 0));
+    insns.push(Insn::new(RET | K, u32::from(u16::MAX)));
+    Program::new(insns).map_err(|error| error.to_string())
+}
+
+fn compiled(expression: &str) -> Result<Program, String> {
+    let options = CompileOptions::new(LinkType::ETHERNET);
+    let program = compile(expression, &options, &Tables::new());
+    program.map_err(|error| format!("{expression}: {error}"))
+}
+
+fn numbered(count: u16, text: impl Fn(u16) -> String) -> String {
+    (0..count).map(text).collect::<Vec<_>>().join(" or ")
+}
+
+/// One filter on every machine.
+struct Machines {
+    program: Program,
+    native: Native,
+    kernel: bpf::Program,
+    /// In the kernel: what a run costs of a program that only returns.
+    empty: bpf::Program,
+    packet: Vec<u8>,
+}
+
+impl Machines {
+    fn new(program: Program) -> Result<Self, String> {
+        let native = Native::compile(&program).map_err(|error| error.to_string())?;
+        let nothing = Program::new(vec![Insn::new(RET | K, 0)]);
+        let nothing = nothing.map_err(|error| error.to_string())?;
+        Ok(Self {
+            native,
+            kernel: loaded(&program)?,
+            empty: loaded(&nothing)?,
+            program,
+            packet: datagram(64),
+        })
+    }
+
+    /// Nanoseconds for a packet.
+    fn time(&self, who: usize, stretches: usize) -> Result<f64, String> {
+        let data = self.packet.as_slice();
+        let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let each = |run: &dyn Fn() -> u32| {
+            stretched(stretches, || {
+                for _ in 0..PACKETS {
+                    black_box(run());
+                }
+            })
+        };
+        Ok(match who {
+            0 => each(&|| self.program.run(black_box(data), len)),
+            1 => each(&|| self.native.run(black_box(data), len)),
+            2 => {
+                let batch = vec![PacketRef::new(data, len); PACKETS];
+                let mut verdicts = vec![0; PACKETS];
+                stretched(stretches, || {
+                    self.native.run_batch(black_box(&batch), &mut verdicts);
+                    black_box(&verdicts);
+                })
+            }
+            _ => {
+                let whole = in_kernel(&self.kernel, data)?;
+                (whole - in_kernel(&self.empty, data)?).max(0.0)
+            }
+        })
+    }
+}
+
+fn loaded(program: &Program) -> Result<bpf::Program, String> {
+    let code = standalone(program, Hook::Xdp { frags: false });
+    let code = code.map_err(|error| error.to_string())?.finish();
+    let code = code.map_err(|error| error.to_string())?;
+    let kind = ProgramKind::Xdp { frags: false };
+    let program = bpf::Program::load(&Kernel::running(), "filter", kind, &code);
+    program.map_err(|error| error.to_string())
+}
+
+/// The average of a run as the kernel tells it, in whole nanoseconds.
+fn in_kernel(program: &bpf::Program, data: &[u8]) -> Result<f64, String> {
+    let run = Run {
+        data,
+        repeat: 1_000_000,
+        ..Run::default()
+    };
+    let outcome = program.run(&run).map_err(|error| error.to_string())?;
+    Ok(outcome.duration.as_secs_f64() * 1e9)
+}
+
+/// Nanoseconds for one packet of a pass over all of them: the median of several stretches.
+fn stretched(stretches: usize, mut pass: impl FnMut()) -> f64 {
+    let mut times: Vec<f64> = (0..stretches.max(1))
+        .map(|_| {
+            let (begun, mut passes) = (Instant::now(), 0_u64);
+            while begun.elapsed() < STRETCH {
+                pass();
+                passes += 1;
+            }
+            begun.elapsed().as_secs_f64() * 1e9 / float(passes * PACKETS as u64)
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHAINS, chain, compiled, documents};
+
+    #[test]
+    fn filters_reach_their_last_test() {
+        let packet = crate::helpers::datagram(64);
+        for (what, expression) in documents() {
+            let program = compiled(&expression).expect(what);
+            assert_eq!(program.run(&packet, 64) > 0, what == "IP", "{what}");
+        }
+        for tests in CHAINS {
+            let program = chain(tests).expect("valid");
+            assert_eq!(program.insns().len(), usize::from(2 * tests) + 2);
+            assert_eq!(program.run(&packet, 64), 0, "{tests}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! A capture beside programs that compute, by what is done for it: nothing, real-time priority, busy
+//! polling, a processor of its own, threaded NAPI.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ringtap_capture::CaptureOptions;
+use ringtap_lab::Need;
+use ringtap_sys::sched::set_affinity;
+
+use super::delay;
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session};
+use crate::stage::{Load, Pace, READER, Reader, SENDER, Stage, own_options};
+
+const RATE: u32 = 300_000;
+const SIZE: u16 = 64;
+/// Packets whose delay is measured, one every 3 ms.
+const DELAYS: usize = 300;
+const QUICK_DELAYS: usize = 100;
+const FIFO: u8 = 50;
+
+/// What is done for the capture.
+struct Way {
+    name: &'static str,
+    options: CaptureOptions,
+    /// Whether others keep off the reader's processor.
+    alone: bool,
+    threaded: bool,
+}
+
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require_cpus(2)?;
+    let metrics = vec![
+        Metric::new("lost", "%", 2),
+        Metric::new("median delay", "µs", 0),
+        Metric::new("99 % of delays are below", "µs", 0),
+        Metric::new("reader's processor", "%", 1),
+    ];
+    let title = "A capture of 300,000 packets/s beside programs that compute";
+    session.figure(title, Axis::names("hook"), metrics);
+    let stage = Stage::new();
+    let mut ways = ways();
+    if let Err(reason) = threaded(&stage, false) {
+        session.note(format!("threaded NAPI is left out: {reason}"));
+        ways.retain(|way| !way.threaded);
+    }
+    let names: Vec<&str> = ways.iter().map(|way| way.name).collect();
+    let load = Load {
+        size: SIZE,
+        packets: session.amount(RATE * 2, RATE / 2),
+        pace: Pace::Rate(RATE),
+        // Through the driver's poll, which can be a thread.
+        at_driver: true,
+    };
+    let delays = session.amount(DELAYS, QUICK_DELAYS);
+    session.case(
+        "tap at tcx, a program on each processor",
+        None,
+        &names,
+        0,
+        |who| {
+            let way = &ways[who];
+            if way.threaded {
+                threaded(&stage, true)?;
+            }
+            let values = measured(&stage, load, way, delays);
+            if way.threaded {
+                threaded(&stage, false)?;
+            }
+            values
+        },
+    )?;
+    Ok(())
+}
+
+fn ways() -> Vec<Way> {
+    let way = |name, options| Way {
+        name,
+        options,
+        alone: false,
+        threaded: false,
+    };
+    let immediate = || CaptureOptions {
+        immediate: true,
+        ..own_options()
+    };
+    vec![
+        way("nothing", immediate()),
+        way(
+            "SCHED_FIFO",
+            CaptureOptions {
+                priority: Some(FIFO),
+                ..immediate()
+            },
+        ),
+        way(
+            "busy polling",
+            CaptureOptions {
+                busy_poll: Some(Duration::from_millis(50)),
+                ..immediate()
+            },
+        ),
+        way(
+            "SCHED_FIFO and busy polling",
+            CaptureOptions {
+                priority: Some(FIFO),
+                busy_poll: Some(Duration::from_millis(1)),
+                ..immediate()
+            },
+        ),
+        Way {
+            alone: true,
+            ..way("a processor of its own", immediate())
+        },
+        Way {
+            threaded: true,
+            ..way("threaded NAPI", immediate())
+        },
+    ]
+}
+
+fn measured(stage: &Stage, load: Load, way: &Way, delays: usize) -> Result<Vec<f64>, String> {
+    let taken: &[usize] = if way.alone {
+        &[SENDER]
+    } else {
+        &[SENDER, READER]
+    };
+    let end = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for &cpu in taken {
+            let end = &end;
+            scope.spawn(move || {
+                if set_affinity(&[cpu]).is_ok() {
+                    while !end.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                }
+            });
+        }
+        let values = both(stage, load, way, delays);
+        end.store(true, Ordering::Relaxed);
+        values
+    })
+}
+
+/// Loss at the rate, then the delay of single packets.
+fn both(stage: &Stage, load: Load, way: &Way, delays: usize) -> Result<Vec<f64>, String> {
+    let reader = Reader::library("tcx", way.options.clone());
+    let (sent, seen) = stage.run(load, &[reader], &[READER])?;
+    let (packets, processor) = seen
+        .first()
+        .map_or((0.0, 0.0), |seen| (seen.packets, seen.processor));
+    let options = CaptureOptions {
+        cpus: vec![READER],
+        ..way.options.clone()
+    };
+    let mut delays = delay::own(&stage.pair, &options, delays)?;
+    delays.sort_unstable();
+    let at = |percent: usize| delays[(delays.len() - 1) * percent / 100].as_secs_f64() * 1e6;
+    Ok(vec![
+        100.0 * (1.0 - (packets / sent.packets).min(1.0)),
+        at(50),
+        at(99),
+        100.0 * processor / sent.seconds,
+    ])
+}
+
+/// Has a thread of the kernel receive instead of an interrupt (`/sys/class/net/DEV/threaded`,
+/// Linux 5.12). The namespace's devices are seen by who mounts sysfs in it, privately.
+fn threaded(stage: &Stage, on: bool) -> Result<(), String> {
+    let side = &stage.pair.right;
+    let script = format!(
+        "mount -t sysfs none /sys && echo {} > /sys/class/net/{}/threaded",
+        u8::from(on),
+        side.device
+    );
+    let mut command = side.namespace.command("unshare");
+    command.args(["--mount", "sh", "-c", &script]);
+    let output = command.output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}

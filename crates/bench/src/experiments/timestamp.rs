@@ -1,0 +1,89 @@
+//! What a time stamp costs of the whole that the kernel does for a packet, by clock.
+
+use ringtap_capture::{CaptureOptions, Mode, Precision, Stage as Depth};
+use ringtap_lab::Need;
+use ringtap_lab::traffic::XdpDrop;
+
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session};
+use crate::stage::{Load, Pace, READER, Reader, Stage, own_options};
+
+const PACKETS: u32 = 4_000_000;
+const QUICK_PACKETS: u32 = 800_000;
+const SIZE: u16 = 64;
+const SNAPLEN: u32 = 96;
+
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require_cpus(2)?;
+    let metrics = vec![
+        Metric::new("kernel's processor time of a packet", "ns", 1),
+        Metric::new("lost", "%", 2),
+    ];
+    session.figure("The clocks of the tap", Axis::names("tap"), metrics);
+    let stage = Stage::new();
+    let names = [
+        "read for each packet",
+        "last tick",
+        "none",
+        "no capture: dropped, or passed on",
+    ];
+    let packets = session.amount(PACKETS, QUICK_PACKETS);
+    for (engine, mode, what) in [
+        ("xdp", Mode::Steal, "tap at XDP, steal"),
+        ("tcx", Mode::Copy, "tap at tcx, copy"),
+    ] {
+        let load = Load {
+            size: SIZE,
+            packets,
+            pace: Pace::Top,
+            at_driver: engine == "xdp",
+        };
+        let title = format!("{what}, {SIZE} bytes");
+        let case = session.case(&title, None, &names, 2, |who| {
+            let precision = [Precision::Fine, Precision::Coarse, Precision::None];
+            let options = CaptureOptions {
+                precision: precision.get(who).copied().unwrap_or_default(),
+                study: (who == 3).then_some(Depth::Hook),
+                snaplen: SNAPLEN,
+                mode,
+                ..own_options()
+            };
+            let reader = Reader::library(engine, options);
+            // A tap that steals is compared with a program that only drops.
+            let dropping = (who == 3 && load.at_driver).then(|| XdpDrop::on(&stage.pair.right));
+            let dropping = dropping.transpose().map_err(|error| error.to_string())?;
+            let readers = if dropping.is_some() {
+                &[][..]
+            } else {
+                &[reader]
+            };
+            let (sent, seen) = stage.run(load, readers, &[READER])?;
+            drop(dropping);
+            let came: f64 = seen.iter().map(|seen| seen.packets).sum();
+            let lost = if who == 3 {
+                0.0
+            } else {
+                1.0 - came / sent.packets
+            };
+            Ok(vec![
+                1e9 * sent.processor / sent.packets,
+                100.0 * lost.max(0.0),
+            ])
+        })?;
+        if let Some(case) = case {
+            let cost = |who: usize| case.contenders[who].samples[0].median();
+            let stamp = cost(0) - cost(2);
+            let of_capture = cost(0) - cost(3);
+            if of_capture > 0.0 && stamp > 0.0 {
+                session.note(format!(
+                    "{what}: reading the clock is {:.1} % of the kernel's whole time for a packet, and {:.1} % of \
+                     what the capture adds to it",
+                    100.0 * stamp / cost(0),
+                    100.0 * stamp / of_capture,
+                ));
+            }
+        }
+    }
+    Ok(())
+}

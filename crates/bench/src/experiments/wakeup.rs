@@ -1,0 +1,164 @@
+//! How often a reader calls the kernel and sleeps: over min-to-copy, over the time-out, and over the
+//! application's own work on each packet, which the documents found to help.
+
+use std::time::Duration;
+
+use ringtap_capture::CaptureOptions;
+use ringtap_lab::Need;
+
+use super::deliver::{figures, metrics, tcpdump};
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session};
+use crate::stage::{Load, Pace, READER, Reader, Seen, Sent, Stage, own_options};
+
+const RATE: u32 = 200_000;
+const SIZE: u16 = 64;
+/// Bytes; 0 is immediate mode.
+const MIN_TO_COPY: [u32; 6] = [0, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
+const QUICK_MIN_TO_COPY: [u32; 3] = [0, 16 << 10, 256 << 10];
+/// Milliseconds.
+const TIMEOUTS: [u16; 4] = [1, 10, 100, 1_000];
+const QUICK_TIMEOUTS: [u16; 2] = [1, 100];
+/// Nanoseconds of work on a packet.
+const WORK: [u32; 6] = [0, 50, 100, 200, 400, 800];
+const QUICK_WORK: [u32; 3] = [0, 100, 400];
+
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require_cpus(2)?;
+    let stage = Stage::new();
+    let has_tcpdump = session.peer("tcpdump").is_some();
+    min_to_copy(session, &stage, has_tcpdump)?;
+    timeout(session, &stage)?;
+    work(session, &stage)
+}
+
+fn calls() -> Vec<Metric> {
+    vec![
+        Metric::new("system calls", "of 1000 packets", 2),
+        Metric::new("sleeps", "of 1000 packets", 2),
+        Metric::new("reader's processor time of a packet", "ns", 1),
+        Metric::new("lost", "%", 2),
+    ]
+}
+
+fn called(sent: Sent, seen: &[Seen]) -> Vec<f64> {
+    let Some(seen) = seen.first() else {
+        return Vec::new();
+    };
+    let packets = seen.packets.max(1.0);
+    vec![
+        1e3 * seen.syscalls / packets,
+        1e3 * seen.waits / packets,
+        1e9 * seen.processor / packets,
+        100.0 * (1.0 - (packets / sent.packets).min(1.0)),
+    ]
+}
+
+fn steady(session: &Session) -> Load {
+    Load {
+        size: SIZE,
+        packets: session.amount(RATE * 2, RATE / 2),
+        pace: Pace::Rate(RATE),
+        at_driver: false,
+    }
+}
+
+fn min_to_copy(session: &mut Session, stage: &Stage, has_tcpdump: bool) -> Done {
+    let bytes = Axis::log("min-to-copy (1: immediate mode)", "bytes");
+    session.figure(
+        "Calls of the kernel over min-to-copy, 200,000 packets/s",
+        bytes,
+        calls(),
+    );
+    let load = steady(session);
+    let mut names = vec!["ringtap tcx"];
+    if has_tcpdump {
+        names.push("tcpdump (has no such option)");
+    }
+    let values: &[u32] = session.amount(&MIN_TO_COPY, &QUICK_MIN_TO_COPY);
+    for &bytes in values {
+        let options = CaptureOptions {
+            min_to_copy: bytes.max(1),
+            immediate: bytes == 0,
+            ..own_options()
+        };
+        let title = match bytes {
+            0 => "immediate".to_owned(),
+            bytes => format!("{} KiB", bytes >> 10),
+        };
+        let at = Some(f64::from(bytes.max(1)));
+        session.case(&title, at, &names, names.len() - 1, |who| {
+            let reader = match (who, bytes) {
+                (0, _) => Reader::library("tcx", options.clone()),
+                (_, 0) => Reader::Tcpdump(vec!["--immediate-mode".to_owned()]),
+                _ => tcpdump(),
+            };
+            let (sent, seen) = stage.run(load, &[reader], &[READER])?;
+            Ok(called(sent, &seen))
+        })?;
+    }
+    Ok(())
+}
+
+fn timeout(session: &mut Session, stage: &Stage) -> Done {
+    let axis = Axis::log("time-out", "ms");
+    session.figure(
+        "Calls of the kernel over the time-out, 200,000 packets/s",
+        axis,
+        calls(),
+    );
+    let load = steady(session);
+    let names = ["ringtap tcx", "ringtap packet"];
+    let values: &[u16] = session.amount(&TIMEOUTS, &QUICK_TIMEOUTS);
+    for &millis in values {
+        let options = CaptureOptions {
+            timeout: Duration::from_millis(millis.into()),
+            // The time-out alone decides.
+            min_to_copy: 8 << 20,
+            ..own_options()
+        };
+        let at = Some(f64::from(millis));
+        session.case(&format!("{millis} ms"), at, &names, 1, |who| {
+            let engine = ["tcx", "packet"][who];
+            let reader = Reader::library(engine, options.clone());
+            let (sent, seen) = stage.run(load, &[reader], &[READER])?;
+            Ok(called(sent, &seen))
+        })?;
+    }
+    Ok(())
+}
+
+/// The paradox of the documents: does a reader that works on each packet lose fewer?
+fn work(session: &mut Session, stage: &Stage) -> Done {
+    let axis = Axis::linear("application's work on a packet", "ns");
+    let mut wanted = metrics();
+    wanted.truncate(3);
+    wanted.push(Metric::new("system calls", "of 1000 packets", 2));
+    session.figure(
+        "The application's load at top speed, 64 bytes",
+        axis,
+        wanted,
+    );
+    let load = Load {
+        size: SIZE,
+        packets: session.amount(3_000_000, 500_000),
+        pace: Pace::Top,
+        at_driver: false,
+    };
+    let names = ["ringtap tcx", "ringtap packet"];
+    let values: &[u32] = session.amount(&WORK, &QUICK_WORK);
+    for &nanoseconds in values {
+        let at = Some(f64::from(nanoseconds));
+        session.case(&format!("{nanoseconds} ns"), at, &names, 1, |who| {
+            let reader = [Reader::tcx(), Reader::packet()][who].clone();
+            let reader = reader.working(nanoseconds);
+            let (sent, seen) = stage.run(load, &[reader], &[READER])?;
+            let mut values = figures(sent, &seen);
+            values.truncate(3);
+            values.extend(called(sent, &seen).first());
+            Ok(values)
+        })?;
+    }
+    Ok(())
+}

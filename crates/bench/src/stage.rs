@@ -1,0 +1,483 @@
+//! A wire, a load on it, and readers of the packets: ringtap's library in a thread of this process, or
+//! a peer's program.
+//!
+//! Frames are made in the kernel and received on one processor, so that whoever sends does not limit
+//! what is measured. A reader is void unless the experiment gives it work: it looks at every packet
+//! and throws it away.
+
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ringtap_capture::{CaptureOptions, Next, Waker, open};
+use ringtap_lab::netns::VethPair;
+use ringtap_lab::process::Running;
+use ringtap_lab::traffic::{LiveFrames, Target};
+use ringtap_sys::cycles::{Rate, Usage, thread_id, ticks};
+use ringtap_sys::sched::set_affinity;
+
+use crate::helpers::{captured, cpu_seconds, datagram, float};
+use crate::syscalls::{Syscalls, Who};
+
+/// Where frames are made and received.
+pub(crate) const SENDER: usize = 0;
+/// Where readers run, if an experiment does not say otherwise.
+pub(crate) const READER: usize = 1;
+const LIMIT: Duration = Duration::from_secs(60);
+/// After the last packet, so that time-outs pass.
+const SETTLE: Duration = Duration::from_millis(150);
+/// The same for programs, whose time-out is libpcap's second.
+const SETTLE_PROGRAM: Duration = Duration::from_millis(1_200);
+
+/// The wire. Frames come in at the right end.
+pub(crate) struct Stage {
+    pub(crate) pair: VethPair,
+}
+
+/// What comes over the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Bytes of a frame.
+    pub(crate) size: u16,
+    pub(crate) packets: u32,
+    pub(crate) pace: Pace,
+    /// Whether frames come in at the driver, where XDP sees them, or at the stack behind it, where
+    /// none gets lost on the way.
+    pub(crate) at_driver: bool,
+}
+
+/// How fast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As fast as the sender's processor can.
+    Top,
+    /// So many packets a second, in bursts of half a millisecond.
+    Rate(u32),
+    /// So many packets a second, in bursts of so many at top speed.
+    Bursts(u32, u32),
+}
+
+/// Who reads.
+#[derive(Clone, Debug)]
+pub(crate) enum Reader {
+    /// ringtap's library: an engine, its options, and nanoseconds of work on each packet.
+    Library {
+        engine: &'static str,
+        options: Box<CaptureOptions>,
+        work: u32,
+    },
+    /// tcpdump, with further options.
+    Tcpdump(Vec<String>),
+    Dumpcap,
+    NetsniffNg,
+}
+
+/// What sending took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) packets: f64,
+    pub(crate) seconds: f64,
+    /// Seconds on the sender's processor, receiving included; at top speed only.
+    pub(crate) processor: f64,
+}
+
+/// What a reader saw.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) packets: f64,
+    /// Seconds on a processor.
+    pub(crate) processor: f64,
+    /// How often it went to sleep.
+    pub(crate) waits: f64,
+    pub(crate) syscalls: f64,
+}
+
+impl Reader {
+    /// The library on the tap at tcx, which copies.
+    pub(crate) fn tcx() -> Self {
+        Self::library("tcx", own_options())
+    }
+
+    /// The library on the AF_PACKET ring.
+    pub(crate) fn packet() -> Self {
+        Self::library("packet", own_options())
+    }
+
+    pub(crate) fn library(engine: &'static str, options: CaptureOptions) -> Self {
+        let options = Box::new(options);
+        Self::Library {
+            engine,
+            options,
+            work: 0,
+        }
+    }
+
+    /// The same with work on each packet.
+    pub(crate) fn working(self, nanoseconds: u32) -> Self {
+        match self {
+            Self::Library {
+                engine, options, ..
+            } => Self::Library {
+                engine,
+                options,
+                work: nanoseconds,
+            },
+            program => program,
+        }
+    }
+}
+
+/// Received packets, a time-out that runs do not have to wait for, memory as the peers are given.
+pub(crate) fn own_options() -> CaptureOptions {
+    CaptureOptions {
+        direction: ringtap_capture::Direction::In,
+        timeout: Duration::from_millis(100),
+        buffer: 64 << 20,
+        ..CaptureOptions::default()
+    }
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        // Without GRO, or an XDP program, a veth loses frames that are redirected into it.
+        let pair = VethPair::new();
+        let gro = ["-K", &pair.right.device, "gro", "on"];
+        pair.right.namespace.output("ethtool", &gro);
+        Self { pair }
+    }
+
+    /// Sends while readers read, each placed on the processors named (none: wherever the scheduler
+    /// puts it).
+    pub(crate) fn run(
+        &self,
+        load: Load,
+        readers: &[Reader],
+        cpus: &[usize],
+    ) -> Result<(Sent, Vec<Seen>), String> {
+        let frame = datagram(load.size);
+        let target = if load.at_driver {
+            Target::OutOf(&self.pair.left)
+        } else {
+            Target::ReceivedOn(&self.pair.right)
+        };
+        let frames = LiveFrames::new(&frame, target).map_err(|error| error.to_string())?;
+        let started = readers
+            .iter()
+            .map(|reader| Started::new(self, reader, cpus));
+        let started = started.collect::<Result<Vec<_>, _>>()?;
+        if readers.len() > 1 {
+            // The second program cannot be told from the first while it opens its socket.
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        let sent = send(&frames, load)?;
+        let programs = started
+            .iter()
+            .any(|one| matches!(one, Started::Program { .. }));
+        std::thread::sleep(if programs { SETTLE_PROGRAM } else { SETTLE });
+        let seen = started.into_iter().map(Started::end);
+        let seen = seen.collect::<Result<Vec<_>, _>>()?;
+        Ok((sent, seen))
+    }
+}
+
+/// Sends from a thread of its own on the sender's processor.
+fn send(frames: &LiveFrames<'_>, load: Load) -> Result<Sent, String> {
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            set_affinity(&[SENDER]).map_err(|error| error.to_string())?;
+            let paced = |rate: u32, burst: u32| {
+                let elapsed = frames.send_paced(load.packets, rate, burst);
+                elapsed.map(|elapsed| (elapsed.as_secs_f64(), 0.0))
+            };
+            let took = match load.pace {
+                Pace::Top => frames
+                    .send_measured(load.packets)
+                    .map(|cost| (cost.elapsed.as_secs_f64(), cost.processor.as_secs_f64())),
+                Pace::Rate(rate) => paced(rate, (rate / 2_000).max(16)),
+                Pace::Bursts(rate, burst) => paced(rate, burst),
+            };
+            let (seconds, processor) = took.map_err(|error| error.to_string())?;
+            let packets = f64::from(load.packets);
+            Ok(Sent {
+                packets,
+                seconds,
+                processor,
+            })
+        });
+        sender.join().map_err(|_| "the sender panicked")?
+    })
+}
+
+/// A reader that reads.
+enum Started {
+    Thread {
+        waker: Waker,
+        thread: JoinHandle<Result<Seen, String>>,
+        syscalls: Syscalls,
+        calls: u64,
+    },
+    Program {
+        running: Box<Running>,
+        reader: Reader,
+        syscalls: Syscalls,
+        calls: u64,
+        used: f64,
+        waits: f64,
+    },
+}
+
+impl Started {
+    fn new(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Result<Self, String> {
+        match reader {
+            Reader::Library {
+                engine,
+                options,
+                work,
+            } => Self::thread(stage, engine, options, *work, cpus),
+            program => Self::program(stage, program, cpus),
+        }
+    }
+
+    fn thread(
+        stage: &Stage,
+        engine: &str,
+        options: &CaptureOptions,
+        work: u32,
+        cpus: &[usize],
+    ) -> Result<Self, String> {
+        let side = &stage.pair.right;
+        let device = format!("{engine}:{}", side.device);
+        let source = side.run(|| open(&device, options, None));
+        let mut source = source.map_err(|error| error.to_string())?;
+        let waker = source.waker();
+        let (options, cpus) = (options.clone(), cpus.to_vec());
+        let (ready, is_ready) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            if !cpus.is_empty() {
+                set_affinity(&cpus).map_err(|error| error.to_string())?;
+            }
+            options.place_thread().map_err(|error| error.to_string())?;
+            let told = ready.send(thread_id());
+            told.map_err(|error| error.to_string())?;
+            read(&mut *source, work)
+        });
+        let Ok(number) = is_ready.recv() else {
+            let ended = thread.join().map_err(|_| "the reader panicked")?;
+            return Err(ended.err().unwrap_or_default());
+        };
+        let syscalls = Syscalls::of(Who::Thread(number))?;
+        let calls = syscalls.count()?;
+        Ok(Self::Thread {
+            waker,
+            thread,
+            syscalls,
+            calls,
+        })
+    }
+
+    fn program(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Result<Self, String> {
+        let side = &stage.pair.right;
+        let explain = |error: std::io::Error| error.to_string();
+        let mut command = command(stage, reader, cpus);
+        let mut running = Running::start_piped(&mut command).map_err(explain)?;
+        running.wait_until_capturing(side, LIMIT).map_err(explain)?;
+        let syscalls = Syscalls::of(Who::Process(running.id()))?;
+        Ok(Self::Program {
+            calls: syscalls.count()?,
+            used: cpu_seconds(running.id()).map_err(explain)?,
+            waits: waits(running.id()),
+            running: Box::new(running),
+            reader: reader.clone(),
+            syscalls,
+        })
+    }
+
+    fn end(self) -> Result<Seen, String> {
+        match self {
+            Self::Thread {
+                waker,
+                thread,
+                syscalls,
+                calls,
+            } => {
+                let calls = float(syscalls.count()? - calls);
+                waker.wake();
+                let seen = thread.join().map_err(|_| "the reader panicked")??;
+                Ok(Seen {
+                    syscalls: calls,
+                    ..seen
+                })
+            }
+            Self::Program {
+                running,
+                reader,
+                syscalls,
+                calls,
+                used,
+                waits: waited,
+            } => {
+                let explain = |error: std::io::Error| error.to_string();
+                let mut seen = Seen {
+                    packets: 0.0,
+                    processor: cpu_seconds(running.id()).map_err(explain)? - used,
+                    waits: waits(running.id()) - waited,
+                    syscalls: float(syscalls.count()? - calls),
+                };
+                running.signal("INT").map_err(explain)?;
+                let output = running.wait(LIMIT).map_err(explain)?;
+                let both = [output.stdout, output.stderr].concat();
+                let summary = String::from_utf8_lossy(&both);
+                let count = count(&reader, &summary);
+                seen.packets = float(count.ok_or_else(|| summary.to_string())?);
+                Ok(seen)
+            }
+        }
+    }
+}
+
+/// Reads until it is woken, then what is left.
+fn read(source: &mut dyn ringtap_capture::Source, work: u32) -> Result<Seen, String> {
+    let explain = |error: ringtap_capture::Error| error.to_string();
+    let usage = || Usage::of_this_thread().map_err(|error| error.to_string());
+    let rate = Rate::measure(Duration::from_millis(5)).per_nanosecond;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "some thousands"
+    )]
+    let work = (f64::from(work) * rate) as u64;
+    let before = usage()?;
+    let (mut packets, mut bytes, mut ending) = (0_u64, 0, false);
+    loop {
+        let next = if ending {
+            source.try_next()
+        } else {
+            source.next()
+        };
+        match next.map_err(explain)? {
+            Next::Block(block) => {
+                for packet in block.packets() {
+                    packets += 1;
+                    bytes += packet.data.len();
+                    toil(work);
+                }
+            }
+            Next::Woken => ending = true,
+            Next::TimedOut | Next::End if ending => break,
+            _ => {}
+        }
+    }
+    std::hint::black_box(bytes);
+    let used = usage()?.since(before);
+    Ok(Seen {
+        packets: float(packets),
+        processor: (used.user + used.system).as_secs_f64(),
+        waits: float(used.waits),
+        syscalls: 0.0,
+    })
+}
+
+/// Keeps the processor busy for so many ticks of its counter.
+#[inline]
+fn toil(work: u64) {
+    if work > 0 {
+        let begun = ticks();
+        while ticks().wrapping_sub(begun) < work {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn command(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Command {
+    let side = &stage.pair.right;
+    let (program, arguments): (&str, Vec<String>) = match reader {
+        Reader::Tcpdump(options) => {
+            let fixed = [
+                "-Q",
+                "in",
+                "-Z",
+                "root",
+                "-w",
+                "/dev/null",
+                "-i",
+                &side.device,
+            ];
+            let fixed = fixed.iter().map(|text| (*text).to_owned());
+            ("tcpdump", fixed.chain(options.iter().cloned()).collect())
+        }
+        Reader::Dumpcap => {
+            let fixed = ["-q", "-B", "64", "-w", "/dev/null", "-i", &side.device];
+            ("dumpcap", fixed.map(str::to_owned).to_vec())
+        }
+        Reader::NetsniffNg | Reader::Library { .. } => {
+            let fixed = ["--silent", "--out", "/dev/null", "--in", &side.device];
+            ("netsniff-ng", fixed.map(str::to_owned).to_vec())
+        }
+    };
+    if cpus.is_empty() {
+        let mut command = side.namespace.command(program);
+        command.args(arguments);
+        return command;
+    }
+    let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    let path = ringtap_lab::need::find_tool(program);
+    let path = path.unwrap_or_else(|| program.into());
+    let mut command = side.namespace.command("taskset");
+    command
+        .args(["-c", &list.join(",")])
+        .arg(path)
+        .args(arguments);
+    command
+}
+
+/// How many packets a program says that it captured.
+fn count(reader: &Reader, summary: &str) -> Option<u64> {
+    match reader {
+        Reader::Dumpcap => {
+            let line = summary
+                .lines()
+                .find_map(|line| line.trim().strip_prefix("Packets captured: "))?;
+            line.trim().parse().ok()
+        }
+        Reader::NetsniffNg => {
+            let line = summary
+                .lines()
+                .find(|line| line.contains("packets passed filter"))?;
+            line.split_whitespace().next()?.parse().ok()
+        }
+        _ => captured(summary),
+    }
+}
+
+/// How often the threads of a process went to sleep (proc(5), `status`).
+fn waits(id: u32) -> f64 {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{id}/task")) else {
+        return 0.0;
+    };
+    let of_task = |task: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    float(tasks.filter_map(of_task).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reader, count};
+
+    #[test]
+    fn summaries_of_the_peers_are_read() {
+        let dumpcap =
+            "Capturing on 'vb'\nFile: /dev/null\nPackets captured: 1010\nPackets received/dropped";
+        assert_eq!(count(&Reader::Dumpcap, dumpcap), Some(1010));
+        let netsniff = "Running!\n\n     7  packets incoming (0 unread on exit)\n     6  packets passed filter\n";
+        assert_eq!(count(&Reader::NetsniffNg, netsniff), Some(6));
+        let tcpdump = "listening on\n5 packets captured\n9 packets received by filter\n";
+        assert_eq!(count(&Reader::Tcpdump(Vec::new()), tcpdump), Some(5));
+        assert_eq!(count(&Reader::Dumpcap, "nothing"), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! System calls of one process or thread, counted by a program at the kernel's own tracepoint.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width};
+use ringtap_sys::bpf::{Kernel, Map, MapKind, MapSpec, Program, ProgramKind, Tracepoint};
+
+/// Counts until it is dropped. Linux 4.17; it costs each system call of the machine some nanoseconds.
+#[derive(Debug)]
+pub(crate) struct Syscalls {
+    count: Map,
+    _point: Tracepoint,
+}
+
+/// Whose calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who {
+    /// Of all threads of a process, by its number.
+    Process(u32),
+    /// Of one thread, by its number.
+    Thread(u32),
+}
+
+impl Syscalls {
+    /// Begins to count.
+    pub(crate) fn of(who: Who) -> Result<Self, String> {
+        let kernel = Kernel::running();
+        let kind = MapKind::Array {
+            mmapable: false,
+            inner: false,
+        };
+        let spec = MapSpec {
+            name: "syscalls",
+            kind,
+            value_size: 8,
+            max_entries: 1,
+            numa_node: None,
+            inner: None,
+        };
+        let explain = |error: ringtap_sys::bpf::Error| error.to_string();
+        let count = Map::create(&kernel, &spec).map_err(explain)?;
+        let code = program(who, &count).ok_or("a jump without its label")?;
+        let program = Program::load(&kernel, "syscalls", ProgramKind::RawTracepoint, &code);
+        let point = Tracepoint::attach(&kernel, c"sys_enter", &program.map_err(explain)?);
+        Ok(Self {
+            count,
+            _point: point.map_err(explain)?,
+        })
+    }
+
+    /// How many so far.
+    pub(crate) fn count(&self) -> Result<u64, String> {
+        let mut value = [0; 8];
+        let looked = self.count.lookup(0, &mut value);
+        looked.map_err(|error| error.to_string())?;
+        Ok(u64::from_ne_bytes(value))
+    }
+}
+
+/// Compares the number of the process (the upper half of what the helper tells) or of the thread (the
+/// lower half) and counts.
+fn program(who: Who, count: &Map) -> Option<Vec<u64>> {
+    let mut asm = Assembler::new();
+    let other = asm.label();
+    asm.call(Helper::GetCurrentPidTgid);
+    let number = match who {
+        Who::Process(number) => {
+            asm.alu64(AluOp::Rsh, Reg::R0, 32);
+            number
+        }
+        Who::Thread(number) => number,
+    };
+    asm.jump_if(Cond::Ne, Width::W32, Reg::R0, number.cast_signed(), other);
+    asm.push(Insn::LoadMapValue {
+        dst: Reg::R1,
+        fd: count.as_fd().as_raw_fd(),
+        offset: 0,
+    });
+    asm.mov64(Reg::R2, 1);
+    asm.atomic(Size::Dw, AtomicOp::Add, Reg::R1, 0, Reg::R2);
+    asm.place(other);
+    asm.mov32(Reg::R0, 0);
+    asm.exit();
+    asm.finish().ok()
+}

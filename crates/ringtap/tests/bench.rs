@@ -1,0 +1,97 @@
+//! `ringtap bench`: one short experiment from end to end, its files, its report, and the README's table
+//! held against the committed results.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Output};
+
+use ringtap_testkit::{Need, suite, test};
+use serde_json::Value;
+
+const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
+
+fn main() -> ExitCode {
+    let live = &[Need::Root, Need::Kernel(6, 1)];
+    suite(vec![
+        test("an_experiment_leaves_its_files", live, experiment),
+        test("unknown_names_are_usage_errors", &[], unknown_names),
+        test("the_readme_is_in_step", &[], readme),
+    ])
+}
+
+fn bench(arguments: &[&str], out: &Path) -> Output {
+    let mut command = Command::new(RINGTAP);
+    command.arg("bench").args(arguments).arg("--out").arg(out);
+    command.output().expect("ringtap runs")
+}
+
+fn experiment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("results");
+    let done = bench(&["clock", "--quick", "--case", "last tick"], &out);
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(
+        done.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    assert!(text.contains("reference"), "{text}");
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).expect(name);
+    let results: Value = serde_json::from_str(&read("clock.json")).expect("JSON");
+    assert_eq!(results["experiment"], "clock");
+    assert_eq!(results["quick"], true);
+    let case = &results["figures"][0]["cases"][0];
+    let samples = &case["contenders"][0]["samples"][0];
+    assert_eq!(
+        samples.as_array().map(Vec::len),
+        Some(2),
+        "two rounds: {case}"
+    );
+    // A head, and two rounds of two contenders with one metric.
+    assert_eq!(read("clock.csv").lines().count(), 1 + 4);
+    let svg = read("clock-1.svg");
+    assert!(
+        svg.contains("[ns]") && svg.contains("<desc>"),
+        "no unit or caption"
+    );
+    assert!(bench(&["report"], &out).status.success());
+    let page = read("report.html");
+    assert!(
+        page.contains("<svg") && page.contains("1,800 cycles"),
+        "no chart or no documents"
+    );
+    let table = bench(&["table"], &out);
+    let table = String::from_utf8_lossy(&table.stdout);
+    assert!(table.contains("Not measured here: tap"), "{table}");
+}
+
+fn unknown_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let done = bench(&["nothing"], folder.path());
+    assert_eq!(done.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(text.contains("no experiment is called nothing"), "{text}");
+    let list = Command::new(RINGTAP).args(["bench", "--list"]).output();
+    let list = list.expect("ringtap runs").stdout;
+    let list = String::from_utf8_lossy(&list);
+    for name in ["send", "tap", "deliver", "filter", "realtime", "libpcap"] {
+        assert!(
+            list.lines().any(|line| line.starts_with(name)),
+            "{name}: {list}"
+        );
+    }
+}
+
+/// What stands in the README is what the command makes of the results in `docs/report`.
+fn readme() {
+    let repository = ringtap_testkit::repository();
+    let readme = std::fs::read_to_string(repository.join("README.md")).expect("a README");
+    let table = ringtap_bench::markdown(&repository.join("docs/report")).expect("results");
+    assert!(
+        readme.contains(&table),
+        "README.md differs from docs/report: cargo xtask readme docs/report writes it"
+    );
+    let rows = table.lines().filter(|line| line.starts_with('|'));
+    for row in rows {
+        assert_eq!(row.matches('|').count(), 5, "{row}");
+    }
+}
