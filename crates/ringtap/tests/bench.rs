@@ -1,5 +1,4 @@
-//! `ringtap bench`: one short experiment from end to end, its files, its report, and the README's table
-//! held against the committed results.
+//! `ringtap bench`: one short experiment from end to end, its files, its report.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Output};
@@ -14,7 +13,6 @@ fn main() -> ExitCode {
     suite(vec![
         test("an_experiment_leaves_its_files", live, experiment),
         test("unknown_names_are_usage_errors", &[], unknown_names),
-        test("the_readme_is_in_step", &[], readme),
     ])
 }
 
@@ -78,20 +76,5 @@ fn unknown_names() {
             list.lines().any(|line| line.starts_with(name)),
             "{name}: {list}"
         );
-    }
-}
-
-/// What stands in the README is what the command makes of the results in `docs/report`.
-fn readme() {
-    let repository = ringtap_testkit::repository();
-    let readme = std::fs::read_to_string(repository.join("README.md")).expect("a README");
-    let table = ringtap_bench::markdown(&repository.join("docs/report")).expect("results");
-    assert!(
-        readme.contains(&table),
-        "README.md differs from docs/report: cargo xtask readme docs/report writes it"
-    );
-    let rows = table.lines().filter(|line| line.starts_with('|'));
-    for row in rows {
-        assert_eq!(row.matches('|').count(), 5, "{row}");
     }
 }

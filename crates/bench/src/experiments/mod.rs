@@ -1,4 +1,9 @@
-//! The experiments: one module each, one line each in the table here.
+//! The experiments: one module each, one entry each in the table here.
+//!
+//! A body begins a figure ([`Session::figure`]: what differs from case to case, and what is measured),
+//! then has cases measured on it ([`Session::case`], [`Session::versus`]): a closure that is told whose
+//! turn it is and yields a value for each metric. Tables, CSV, JSON, drawings and the report follow from
+//! that. Live captures under a load are [`crate::stage`]'s.
 
 mod affinity;
 mod buffers;
