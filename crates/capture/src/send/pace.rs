@@ -8,6 +8,10 @@
 //!   schedule moves by the lateness, which is counted ([`Lateness::moved`]).
 //! - Within the tolerance it does, but a packet waits until 10 ms have passed since the sending of
 //!   the last packet that was due 10 ms or more before it ([`Guard`]).
+//!
+//! Gaps are kept even so: after a wait that ended late the packets that follow are as late, and
+//! less so by half a thousandth of the time that goes by ([`Lag`]). Made up for at once, one late
+//! packet would make two gaps wrong, and two more 10 ms later.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,12 +24,18 @@ use crate::Timestamp;
 const SECOND: f64 = 1e9;
 /// The window in which no more is sent than asked for.
 const WINDOW: u64 = 10_000_000;
-/// A lateness that the guard takes for none: it would come again every 10 ms for ever.
+/// What of a lateness the guard does not see: 0.2 % of the window.
 const SLACK: u64 = 20_000;
 /// What a steady rate may make up for: 0.2 % of the window.
 const STEADY_TOLERANCE: u64 = 20_000;
 /// What recorded gaps may: packets recorded together leave one after the other.
 const RECORDED_TOLERANCE: u64 = 1_000_000;
+/// How late a wait may end without the packets behind it being put off.
+const PUNCTUAL: u64 = 2_000;
+/// Time in which a lag of one nanosecond is made up for.
+const SLEW: u64 = 2_000;
+/// A longer lag is not made up for.
+const LONGEST_LAG: u64 = 1_000_000;
 /// Entries that the guard remembers at most; more are joined.
 const REMEMBERED: usize = 1 << 16;
 /// The largest lateness that is told apart: a minute.
@@ -147,6 +157,7 @@ pub(super) struct Pacer {
     tolerance: u64,
     /// How far the schedule has moved.
     shift: u64,
+    lag: Lag,
     guard: Guard,
     late: Histogram<u64>,
     latest: u64,
@@ -160,6 +171,7 @@ impl Pacer {
         Self {
             tolerance: schedule.tolerance().max(tolerance),
             shift: 0,
+            lag: Lag::default(),
             guard: Guard::default(),
             late: empty_histogram(),
             latest: 0,
@@ -170,8 +182,25 @@ impl Pacer {
     /// When a packet of this due time may be sent.
     #[inline]
     pub(super) fn not_before(&mut self, due: u64) -> u64 {
-        let scheduled = due.saturating_add(self.shift);
-        scheduled.max(self.guard.not_before(due))
+        self.planned(due).max(self.guard.not_before(due))
+    }
+
+    /// The packet of this due time was waited for, and the wait ended so late.
+    #[inline]
+    pub(super) fn waited(&mut self, due: u64, late: u64) {
+        if self.lag.at(due).saturating_add(late) > LONGEST_LAG {
+            // The whole schedule moves, when the packet is taken.
+            self.lag = Lag::default();
+        } else if late > PUNCTUAL {
+            self.lag.fall_behind(due, late);
+        }
+    }
+
+    /// When a packet of this due time is to be sent.
+    #[inline]
+    fn planned(&self, due: u64) -> u64 {
+        due.saturating_add(self.shift)
+            .saturating_add(self.lag.at(due))
     }
 
     /// A packet that was due then is put into the batch that is to be sent now.
@@ -181,7 +210,8 @@ impl Pacer {
         self.late.saturating_record(late);
         self.latest = self.latest.max(late);
         self.total += u128::from(late);
-        if late > self.tolerance {
+        if late > self.tolerance.saturating_add(self.lag.at(due)) {
+            self.lag = Lag::default();
             self.shift += late;
         }
     }
@@ -194,10 +224,10 @@ impl Pacer {
     /// A batch, whose first packet was due then, is sent now.
     #[inline]
     pub(super) fn sent(&mut self, first_due: u64, now: u64) {
-        let scheduled = first_due.saturating_add(self.shift);
-        let is_punctual = now <= scheduled.saturating_add(SLACK);
-        self.guard
-            .sent(first_due, if is_punctual { scheduled } else { now });
+        // Less the slack, or the lateness would come again every 10 ms for ever.
+        let scheduled = self.scheduled(first_due);
+        let time = scheduled.max(now.saturating_sub(SLACK));
+        self.guard.sent(first_due, time);
     }
 
     pub(super) fn lateness(&self) -> Lateness {
@@ -238,6 +268,27 @@ pub struct Lateness {
     /// By how much the schedule was moved in all: time lost that was not made up for, because that
     /// would have meant to send faster than asked.
     pub moved: Duration,
+}
+
+/// How far packets are behind the schedule so that the gaps between them are right.
+#[derive(Debug, Default)]
+struct Lag {
+    nanos: u64,
+    /// From this due time on, less by one in [`SLEW`].
+    from: u64,
+}
+
+impl Lag {
+    #[inline]
+    fn at(&self, due: u64) -> u64 {
+        let elapsed = due.saturating_sub(self.from);
+        self.nanos.saturating_sub(elapsed / SLEW)
+    }
+
+    fn fall_behind(&mut self, due: u64, late: u64) {
+        self.nanos = self.at(due).saturating_add(late);
+        self.from = due;
+    }
 }
 
 /// What was sent in the last 10 ms of the schedule.
@@ -333,12 +384,13 @@ mod tests {
         let mut pacer = Pacer::new(&Schedule::new(timing).expect("valid"), Duration::ZERO);
         let (mut now, mut left) = (0, Vec::new());
         for (index, &due) in dues.iter().enumerate() {
-            now = u64::max(now, pacer.not_before(due));
-            now += stalls
-                .iter()
-                .filter(|s| s.0 == index)
-                .map(|s| s.1)
-                .sum::<u64>();
+            let time = pacer.not_before(due);
+            let is_waited_for = time > now;
+            let stall = stalls.iter().filter(|s| s.0 == index).map(|s| s.1);
+            now = now.max(time) + stall.sum::<u64>();
+            if is_waited_for {
+                pacer.waited(due, now - time);
+            }
             pacer.take(due, now);
             pacer.sent(due, now);
             left.push(now);
@@ -348,10 +400,9 @@ mod tests {
     }
 
     fn most_in_window(times: &[u64]) -> usize {
-        let in_window = |&begin: &u64| {
-            let within = |time: &&u64| (begin..begin + WINDOW).contains(*time);
-            times.iter().filter(within).count()
-        };
+        assert!(times.is_sorted());
+        let before = |end: u64| times.partition_point(|&time| time < end);
+        let in_window = |&begin: &u64| before(begin + WINDOW) - before(begin);
         times.iter().map(in_window).max().unwrap_or(0)
     }
 
@@ -377,6 +428,24 @@ mod tests {
             assert!(lateness.moved < Duration::from_millis(47), "{lateness:?}");
             assert_eq!(lateness.packets, 2_000);
             assert_eq!(lateness.max, Duration::from_millis(40));
+        }
+    }
+
+    #[test]
+    fn a_late_packet_makes_one_gap_wrong_and_is_made_up_for() {
+        let dues: Vec<u64> = (0..20_000).map(|at| at * 100_000).collect();
+        for timing in [
+            Timing::Packets { per_second: 1e4 },
+            Timing::Recorded { multiplier: 1.0 },
+        ] {
+            let (left, lateness) = simulate(timing, &dues, &[(100, 60_000), (5_000, 15_000)]);
+            let gaps = left.windows(2).map(|pair| pair[1] - pair[0]);
+            let wrong = gaps.filter(|gap| gap.abs_diff(100_000) > 50).count();
+            assert_eq!(wrong, 2);
+            assert!(most_in_window(&left) <= 101, "{}", most_in_window(&left));
+            assert_eq!(left.last(), dues.last());
+            assert_eq!(lateness.moved, Duration::ZERO);
+            assert_eq!(lateness.max, Duration::from_micros(60));
         }
     }
 

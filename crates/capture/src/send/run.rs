@@ -20,6 +20,8 @@ const BATCH: usize = 256;
 /// How long before a packet's time sleeping ends and spinning begins: bounds, in nanoseconds.
 const SPIN_LEAST: u64 = 30_000;
 const SPIN_MOST: u64 = 500_000;
+/// By which part of itself it falls with each sleep: sleeps are late in one of hundreds at most.
+const SPIN_FALL: u64 = 256;
 /// How often progress is told, in nanoseconds.
 const LOOK: u64 = 100_000_000;
 /// How long stamps are waited for at the end.
@@ -148,6 +150,7 @@ impl<'s> Run<'s> {
                 let time = self.pacer.not_before(due);
                 if time > self.clock.read() {
                     self.wait_until(time)?;
+                    self.pacer.waited(due, self.clock.now.saturating_sub(time));
                 }
                 self.pacer.sent(due, self.clock.now);
                 ready = self.take_due(times, number, &mut due, (ready, end));
@@ -275,6 +278,7 @@ impl<'s> Run<'s> {
         if time > self.clock.now && time > self.clock.read() {
             self.flush(batch)?;
             self.wait_until(time)?;
+            self.pacer.waited(due, self.clock.now.saturating_sub(time));
         }
         self.pacer.take(due, self.clock.now);
         ControlFlow::Continue(due)
@@ -456,6 +460,6 @@ impl Clock {
     fn slept(&mut self, wanted: u64) {
         let late = self.read().saturating_sub(wanted);
         let wanted_spin = late.saturating_mul(2).clamp(SPIN_LEAST, SPIN_MOST);
-        self.spin = wanted_spin.max(self.spin - self.spin / 16);
+        self.spin = wanted_spin.max(self.spin - self.spin / SPIN_FALL);
     }
 }
