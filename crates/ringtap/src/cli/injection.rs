@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use ringtap_craft::{Built, Mac, Rule};
 
 use super::Mode;
 use crate::generate::Sizes;
-use crate::send::build::Built;
-use crate::send::rewrite::{Mac, Rule};
 use crate::values::{self, CpuList};
 
 #[derive(Debug, Args)]
@@ -44,7 +43,7 @@ pub(crate) struct SendArgs {
     /// and .dst) and vlan; checksums follow; may be given several times
     #[arg(long, value_name = "RULE", help_heading = "Packets")]
     pub(crate) rewrite: Vec<Rule>,
-    /// Compute the checksums of IPv4, TCP, UDP, ICMP and ICMPv6 anew
+    /// Compute the checksums of IPv4, TCP, UDP, ICMP, ICMPv6 and SCTP anew
     #[arg(long, help_heading = "Packets")]
     pub(crate) fix_checksums: bool,
     /// Have sent packets stamped by the driver (software) or the adapter, and say how well the

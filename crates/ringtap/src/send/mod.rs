@@ -3,26 +3,22 @@
 //! What it is: the way from options to a [`ringtap_capture::send::Run`], and the report on standard
 //! error. What it is not: it hands nothing to the kernel itself.
 
-pub(crate) mod build;
 mod built;
-mod checksum;
 mod error;
 mod guard;
-mod layers;
 mod progress;
 mod replay;
-pub(crate) mod rewrite;
 mod summary;
 
 use std::process::ExitCode;
 
 use ringtap_capture::send::{Demand, OnRejected, Report, SendOptions, Sender, Timing};
+use ringtap_craft::Built;
 use ringtap_sys::privileges::{self, Capability};
 
 use crate::cli::SendArgs;
 use crate::notice::notice;
 use crate::signals::Requests;
-use build::Built;
 pub(crate) use error::Failure;
 pub(crate) use guard::Guard;
 pub(crate) use progress::Progress;

@@ -9,10 +9,10 @@ use ringtap_capture::{
     Block, FileSource, Filter, LinkType, Next, Packet, ReadOptions, Source, Timestamp, open_file,
     open_stream,
 };
+use ringtap_craft::Rule;
 
 use super::progress::Progress;
-use super::rewrite::{self, Rule};
-use super::{Failure, Guard, Summary, checksum, layers};
+use super::{Failure, Guard, Summary};
 use crate::cli::SendArgs;
 use crate::notice::raw;
 use crate::signals::Requests;
@@ -338,11 +338,8 @@ impl Changed {
     fn add(&mut self, packet: Outgoing<'_>, rules: &[Rule], fix: bool) -> bool {
         self.frame.clear();
         self.frame.extend_from_slice(packet.data);
-        rewrite::apply(rules, &mut self.frame);
-        let is_fixed = !fix || {
-            let layers = layers::find(&self.frame);
-            checksum::fix(&mut self.frame, &layers)
-        };
+        ringtap_craft::apply(rules, &mut self.frame);
+        let is_fixed = !fix || ringtap_craft::fix_checksums(&mut self.frame);
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(&self.frame);
         self.packets

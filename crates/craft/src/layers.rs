@@ -14,7 +14,7 @@ const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 
 /// Protocol numbers (IANA).
-pub(super) mod protocol {
+pub(crate) mod protocol {
     pub(crate) const ICMP: u8 = 1;
     pub(crate) const TCP: u8 = 6;
     pub(crate) const UDP: u8 = 17;
@@ -24,15 +24,15 @@ pub(super) mod protocol {
 
 /// What a frame consists of, as far as it goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Layers {
+pub(crate) struct Layers {
     /// VLAN tags behind the addresses; each has 4 bytes from byte 12 on.
-    pub(super) tags: usize,
-    pub(super) network: Option<Network>,
+    pub(crate) tags: usize,
+    pub(crate) network: Option<Network>,
 }
 
 /// The network layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Network {
+pub(crate) enum Network {
     /// An ARP message of IPv4 over Ethernet, at this offset.
     Arp(usize),
     Ip(Ip),
@@ -40,37 +40,37 @@ pub(super) enum Network {
 
 /// An IP header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ip {
-    pub(super) at: usize,
-    pub(super) is_v6: bool,
+pub(crate) struct Ip {
+    pub(crate) at: usize,
+    pub(crate) is_v6: bool,
     /// The protocol behind the header and its extensions.
-    pub(super) protocol: u8,
+    pub(crate) protocol: u8,
     /// The payload as far as it was captured.
-    pub(super) payload: Range<usize>,
+    pub(crate) payload: Range<usize>,
     /// Whether that is all of it.
-    pub(super) is_whole: bool,
+    pub(crate) is_whole: bool,
     /// Whether the payload is part of a larger one.
-    pub(super) is_fragment: bool,
+    pub(crate) is_fragment: bool,
     /// Whether it begins with the transport's header.
-    pub(super) is_first: bool,
+    pub(crate) is_first: bool,
 }
 
 impl Ip {
     /// Bytes of the source and of the destination address.
-    pub(super) fn addresses(&self) -> [Range<usize>; 2] {
+    pub(crate) fn addresses(&self) -> [Range<usize>; 2] {
         let (first, len) = if self.is_v6 { (8, 16) } else { (12, 4) };
         let source = self.at + first;
         [source..source + len, source + len..source + 2 * len]
     }
 
     /// Where the header's own checksum is.
-    pub(super) fn header_checksum(&self) -> Option<usize> {
+    pub(crate) fn header_checksum(&self) -> Option<usize> {
         (!self.is_v6).then_some(self.at + 10)
     }
 
     /// Where the transport's checksum is, if it was captured, and the transport has one that this
     /// program knows.
-    pub(super) fn transport_checksum(&self) -> Option<usize> {
+    pub(crate) fn transport_checksum(&self) -> Option<usize> {
         let offset = match self.protocol {
             protocol::TCP => 16,
             protocol::UDP => 6,
@@ -82,13 +82,21 @@ impl Ip {
         (self.is_first && at + 2 <= self.payload.end).then_some(at)
     }
 
+    /// Where the checksum of SCTP is, of four bytes.
+    pub(crate) fn sctp_checksum(&self) -> Option<usize> {
+        let at = self.payload.start + 8;
+        let is_there =
+            self.protocol == protocol::SCTP && self.is_first && at + 4 <= self.payload.end;
+        is_there.then_some(at)
+    }
+
     /// Whether the transport's checksum covers the addresses.
-    pub(super) fn has_pseudo_header(&self) -> bool {
+    pub(crate) fn has_pseudo_header(&self) -> bool {
         self.protocol != protocol::ICMP
     }
 
     /// Bytes of the source and of the destination port.
-    pub(super) fn ports(&self) -> Option<[Range<usize>; 2]> {
+    pub(crate) fn ports(&self) -> Option<[Range<usize>; 2]> {
         let has = matches!(
             self.protocol,
             protocol::TCP | protocol::UDP | protocol::SCTP
@@ -99,7 +107,7 @@ impl Ip {
 }
 
 /// Finds the headers.
-pub(super) fn find(frame: &[u8]) -> Layers {
+pub(crate) fn find(frame: &[u8]) -> Layers {
     let (mut at, mut tags) = (MACS, 0);
     let mut ethertype = u16_at(frame, at);
     while matches!(ethertype, Some(0x8100 | 0x88a8 | 0x9100)) && tags < MOST_TAGS {
@@ -195,7 +203,7 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Network> {
 }
 
 /// Two bytes in network order.
-pub(super) fn u16_at(frame: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(frame: &[u8], at: usize) -> Option<u16> {
     let bytes = frame.get(at..at.checked_add(2)?)?;
     Some(u16::from_be_bytes([bytes[0], bytes[1]]))
 }

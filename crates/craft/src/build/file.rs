@@ -35,7 +35,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Layer>>, BuildError> {
         return Err(failed(std::io::ErrorKind::FileTooLarge.into()));
     }
     let text = std::fs::read_to_string(path).map_err(failed)?;
-    let document: Document = toml::from_str(&text).map_err(|source| BuildError::File {
+    parse(&text, path)
+}
+
+/// The layers of a file's text; its name is for messages.
+pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<Vec<Layer>>, BuildError> {
+    let document: Document = toml::from_str(text).map_err(|source| BuildError::File {
         path: path.to_owned(),
         source: Box::new(source),
     })?;

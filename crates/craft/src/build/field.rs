@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{BuildError, Layer};
-use crate::send::rewrite::Mac;
+use crate::rewrite::Mac;
 
 /// The fields of a layer that were not asked for yet.
 pub(super) struct Fields<'a> {

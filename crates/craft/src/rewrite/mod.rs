@@ -6,12 +6,12 @@
 
 mod rule;
 
-pub(crate) use rule::{Mac, Rule};
+pub use rule::{Mac, Rule, RuleError};
 
 use std::ops::Range;
 
-use super::checksum;
-use super::layers::{self, Ip, Layers, Network, protocol, u16_at};
+use crate::checksum;
+use crate::layers::{self, Ip, Layers, Network, protocol, u16_at};
 use rule::{Change, Side};
 
 /// Behind the addresses of an Ethernet frame.
@@ -21,7 +21,7 @@ const TAG_LEN: usize = 4;
 const TAG_TYPE: [u8; 2] = [0x81, 0x00];
 
 /// Applies the rules in their order.
-pub(crate) fn apply(rules: &[Rule], frame: &mut Vec<u8>) {
+pub fn apply(rules: &[Rule], frame: &mut Vec<u8>) {
     for rule in rules {
         let layers = layers::find(frame);
         match rule.change {
@@ -99,6 +99,7 @@ fn change_ports(frame: &mut [u8], layers: &Layers, side: Side, old: Option<u16>,
         if let Some(at) = ip.transport_checksum() {
             adjust_transport(frame, ip, at, place.clone(), &new);
         }
+        checksum::adjust_sctp(frame, ip, place.clone(), &new);
         frame[place].copy_from_slice(&new);
     }
 }

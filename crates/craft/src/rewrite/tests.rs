@@ -3,8 +3,8 @@
 
 use etherparse::PacketBuilder;
 
-use super::super::{checksum, layers};
 use super::*;
+use crate::{checksum, layers};
 
 const MACS: ([u8; 6], [u8; 6]) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
 
@@ -244,4 +244,26 @@ proptest::proptest! {
         checksum::fix(&mut frame, &layers);
         proptest::prop_assert_eq!(frame.len(), len);
     }
+}
+
+/// The built ones have right checksums; rules keep them so, and computing finds them again.
+#[test]
+fn sctp_keeps_its_checksum() {
+    let built = |ports: &str| {
+        let text = format!("eth/ipv4/sctp({ports},tag=7)/hex(0a000004)/fill(30,byte=0x5a)");
+        let built: crate::Built = text.parse().expect("a description");
+        built.0[0].clone()
+    };
+    let (old, new) = (built("sport=1,dport=2"), built("sport=300,dport=2"));
+    let mut frame = old.clone();
+    apply(&[rule("port.src=300")], &mut frame);
+    assert_eq!(frame, new);
+    apply(&[rule("ip.src=10.1.2.3")], &mut frame);
+    assert_eq!(frame[42..46], new[42..46]);
+    frame[42..46].fill(9);
+    assert!(crate::fix_checksums(&mut frame));
+    assert_eq!(frame[42..46], new[42..46]);
+    // Not all of it is there: what was wrong cannot be mended.
+    frame.truncate(frame.len() - 1);
+    assert!(!crate::fix_checksums(&mut frame));
 }

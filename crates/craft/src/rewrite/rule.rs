@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// What a packet's fields become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub struct Rule {
     pub(super) side: Side,
     pub(super) change: Change,
 }
@@ -48,15 +48,24 @@ pub(super) struct Net {
 
 /// A rule that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RuleError {
+pub enum RuleError {
+    /// It has not the form of a rule.
     #[error("expected FIELD=NEW or FIELD=OLD->NEW, such as ip.dst=10.0.0.0/8->192.168.0.0/8")]
     Form,
+    /// There is no such field.
     #[error(
         "there is no field {0:?}; there are eth, ip, port (each also with .src and .dst) and vlan"
     )]
     Field(String),
+    /// A value that the field cannot have.
     #[error("{value:?} is no {what}")]
-    Value { value: String, what: &'static str },
+    Value {
+        /// As given.
+        value: String,
+        /// What it should be.
+        what: &'static str,
+    },
+    /// Networks that do not fit together.
     #[error("old and new addresses must be of one family and have prefixes of one length")]
     Nets,
 }
@@ -123,7 +132,10 @@ pub(super) fn mac(text: &str) -> Result<[u8; 6], RuleError> {
 
 /// A MAC address of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mac(pub(crate) [u8; 6]);
+pub struct Mac(
+    /// Its bytes, the first on the wire first.
+    pub [u8; 6],
+);
 
 impl FromStr for Mac {
     type Err = RuleError;

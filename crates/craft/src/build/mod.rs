@@ -20,55 +20,117 @@ pub(super) struct Layer {
     pub(super) data: Option<Vec<u8>>,
 }
 
-/// Packets as described, built.
+/// Packets as described, built. The text is that of one packet, or names a TOML file of packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Built(pub(crate) Vec<Vec<u8>>);
+pub struct Built(
+    /// From the first byte on of their first layer.
+    pub Vec<Vec<u8>>,
+);
 
 /// A description that cannot be built.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BuildError {
+pub enum BuildError {
+    /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
+        /// Its name.
         path: PathBuf,
+        /// Why.
         source: std::io::Error,
     },
+    /// A file is no TOML, or has other tables than it should.
     #[error("{}: {source}", path.display())]
     File {
+        /// Its name.
         path: PathBuf,
+        /// Where and why.
         source: Box<toml::de::Error>,
     },
+    /// One of a file's packets.
     #[error("packet {number}: {error}")]
     Packet {
+        /// From 0.
         number: usize,
+        /// What is wrong with it.
         error: Box<BuildError>,
     },
+    /// The text breaks off or goes on with something else.
     #[error("at character {at}: expected {expected}")]
-    Syntax { at: usize, expected: &'static str },
-    #[error("a description without layers")]
-    Empty,
-    #[error("there is no layer {name:?}; there are {}", frame::NAMES.join(", "))]
-    Layer { name: String },
-    #[error("{layer} has no field {field:?}; it has {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
-    Field {
-        layer: String,
-        field: String,
-        known: Vec<&'static str>,
-    },
-    #[error("{layer}: {field} is {value:?}, expected {expected}")]
-    Value {
-        layer: String,
-        field: String,
-        value: String,
+    Syntax {
+        /// From 0.
+        at: usize,
+        /// What would be right.
         expected: &'static str,
     },
+    /// Nothing is described.
+    #[error("a description without layers")]
+    Empty,
+    /// There is no such layer.
+    #[error("there is no layer {name:?}; there are {}", frame::NAMES.join(", "))]
+    Layer {
+        /// As given.
+        name: String,
+    },
+    /// The layer has no such field.
+    #[error("{layer} has no field {field:?}; it has {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
+    Field {
+        /// Its name.
+        layer: String,
+        /// As given.
+        field: String,
+        /// Those that it has.
+        known: Vec<&'static str>,
+    },
+    /// The field has no such value.
+    #[error("{layer}: {field} is {value:?}, expected {expected}")]
+    Value {
+        /// Its name.
+        layer: String,
+        /// As given.
+        field: String,
+        /// As given.
+        value: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// The layer cannot stand there.
     #[error("{layer}: {what}")]
-    Place { layer: String, what: &'static str },
+    Place {
+        /// Its name.
+        layer: String,
+        /// Why not.
+        what: &'static str,
+    },
+    /// The packet is longer than its lengths can say.
     #[error("{layer} with what is behind it has {len} bytes, more than {most}")]
     TooLong {
+        /// Its name.
         layer: String,
+        /// So many bytes.
         len: usize,
+        /// The most that it may have.
         most: usize,
     },
+}
+
+impl Built {
+    /// Builds the packets of a TOML file's text; its name is for messages.
+    ///
+    /// # Errors
+    /// It is no TOML; one of its packets cannot be built.
+    pub fn from_toml(text: &str, name: &Path) -> Result<Self, BuildError> {
+        Self::of(&file::parse(text, name)?)
+    }
+
+    fn of(packets: &[Vec<Layer>]) -> Result<Self, BuildError> {
+        let frames = (0..).zip(packets).map(|(number, layers)| {
+            frame::build(layers).map_err(|error| BuildError::Packet {
+                number,
+                error: Box::new(error),
+            })
+        });
+        Ok(Self(frames.collect::<Result<_, _>>()?))
+    }
 }
 
 impl FromStr for Built {
@@ -76,17 +138,10 @@ impl FromStr for Built {
 
     /// A name that ends in `.toml` is that of a file.
     fn from_str(text: &str) -> Result<Self, BuildError> {
-        if !text.ends_with(".toml") {
-            return Ok(Self(vec![frame::build(&spec::parse(text)?)?]));
+        if text.ends_with(".toml") {
+            return Self::of(&file::read(Path::new(text))?);
         }
-        let packets = file::read(Path::new(text))?;
-        let frames = (0..).zip(&packets).map(|(number, layers)| {
-            frame::build(layers).map_err(|error| BuildError::Packet {
-                number,
-                error: Box::new(error),
-            })
-        });
-        Ok(Self(frames.collect::<Result<_, _>>()?))
+        Ok(Self(vec![frame::build(&spec::parse(text)?)?]))
     }
 }
 

@@ -1,13 +1,19 @@
-//! Internet checksums (RFC 1071): adjusted where a field changed, or computed anew.
+//! Checksums, those of the Internet (RFC 1071) and SCTP's: adjusted where a field changed, or computed
+//! anew.
+
+use std::ops::Range;
 
 use etherparse::checksum::Sum16BitWords;
 
-use super::layers::{Ip, Layers, Network, protocol, u16_at};
+use crate::crc32c;
+use crate::layers::{Ip, Layers, Network, protocol, u16_at};
+
+const SCTP_CHECKSUM_LEN: usize = 4;
 
 /// Changes a checksum as a field that it covers changed (RFC 1624, equation 3): a right one stays
 /// right, a wrong one as wrong as it was, and nothing else of the packet needs to be there. `old`
 /// and `new` are of one even length and lie at an even place of what is summed.
-pub(super) fn adjust(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
+pub(crate) fn adjust(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     let words = |bytes: &[u8]| -> Vec<u16> {
         let (words, _) = bytes.as_chunks::<2>();
         words.iter().map(|&word| u16::from_be_bytes(word)).collect()
@@ -21,9 +27,9 @@ pub(super) fn adjust(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     !u16::try_from(sum).unwrap_or(u16::MAX)
 }
 
-/// Computes the IPv4 header's checksum and the one of TCP, UDP, ICMP or ICMPv6. False where the
+/// Computes the IPv4 header's checksum and the one of TCP, UDP, ICMP, ICMPv6 or SCTP. False where the
 /// latter is not known, because the packet is a fragment or was not captured whole.
-pub(super) fn fix(frame: &mut [u8], layers: &Layers) -> bool {
+pub(crate) fn fix(frame: &mut [u8], layers: &Layers) -> bool {
     let Some(Network::Ip(ip)) = &layers.network else {
         return true;
     };
@@ -31,6 +37,13 @@ pub(super) fn fix(frame: &mut [u8], layers: &Layers) -> bool {
         write(frame, at, 0);
         let sum = Sum16BitWords::new().add_slice(&frame[ip.at..header_end(frame, ip)]);
         write(frame, at, u16::from_be(sum.ones_complement()));
+    }
+    if let Some(at) = ip.sctp_checksum() {
+        let is_there = !ip.is_fragment && ip.is_whole;
+        if is_there {
+            fix_sctp(frame, ip, at);
+        }
+        return is_there;
     }
     let Some(at) = ip.transport_checksum() else {
         return true;
@@ -47,6 +60,29 @@ pub(super) fn fix(frame: &mut [u8], layers: &Layers) -> bool {
     let right = transport_sum(frame, ip);
     write(frame, at, if is_udp && right == 0 { 0xffff } else { right });
     true
+}
+
+/// Bytes of the checksum of SCTP, which is summed as if it were zero (RFC 9260, section 6.8).
+fn fix_sctp(frame: &mut [u8], ip: &Ip, at: usize) {
+    frame[at..at + SCTP_CHECKSUM_LEN].fill(0);
+    let sum = crc32c::of(frame[ip.payload.clone()].iter().copied());
+    frame[at..at + SCTP_CHECKSUM_LEN].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Changes the checksum of SCTP as bytes at `place` are about to: a right one stays right, a wrong one
+/// as wrong as it was. A fragment does not tell how many bytes are summed, so its stays.
+pub(crate) fn adjust_sctp(frame: &mut [u8], ip: &Ip, place: Range<usize>, new: &[u8]) {
+    let (Some(at), false, true) = (ip.sctp_checksum(), ip.is_fragment, ip.is_whole) else {
+        return;
+    };
+    let offset = place.start - ip.payload.start;
+    let change = crc32c::difference(ip.payload.len(), offset, &frame[place], new);
+    for (byte, change) in frame[at..at + SCTP_CHECKSUM_LEN]
+        .iter_mut()
+        .zip(change.to_le_bytes())
+    {
+        *byte ^= change;
+    }
 }
 
 fn transport_sum(frame: &[u8], ip: &Ip) -> u16 {
@@ -68,7 +104,7 @@ fn header_end(frame: &[u8], ip: &Ip) -> usize {
     ip.at + usize::from(frame[ip.at] & 15) * 4
 }
 
-pub(super) fn write(frame: &mut [u8], at: usize, value: u16) {
+pub(crate) fn write(frame: &mut [u8], at: usize, value: u16) {
     if let Some(place) = frame.get_mut(at..at + 2) {
         place.copy_from_slice(&value.to_be_bytes());
     }
