@@ -10,7 +10,7 @@
 //!   the last packet that was due 10 ms or more before it ([`Guard`]).
 //!
 //! Gaps are kept even so: after a wait that ended late the packets that follow are as late, and
-//! less so by half a thousandth of the time that goes by ([`Lag`]). Made up for at once, one late
+//! less so by half a thousandth of the time that goes by, at most two ([`Lag`]). Made up for at once, one late
 //! packet would make two gaps wrong, and two more 10 ms later.
 
 use std::collections::VecDeque;
@@ -32,8 +32,11 @@ const STEADY_TOLERANCE: u64 = 20_000;
 const RECORDED_TOLERANCE: u64 = 1_000_000;
 /// How late a wait may end without the packets behind it being put off.
 const PUNCTUAL: u64 = 2_000;
-/// Time in which a lag of one nanosecond is made up for.
+/// Time in which one nanosecond of a lag is made up for: of a short one, so that gaps stay right, and
+/// of what is longer than [`SHORT_LAG`], so that the rate does, too.
 const SLEW: u64 = 2_000;
+const FAST_SLEW: u64 = 500;
+const SHORT_LAG: u64 = 100_000;
 /// A longer lag is not made up for.
 const LONGEST_LAG: u64 = 1_000_000;
 /// Entries that the guard remembers at most; more are joined.
@@ -274,7 +277,7 @@ pub struct Lateness {
 #[derive(Debug, Default)]
 struct Lag {
     nanos: u64,
-    /// From this due time on, less by one in [`SLEW`].
+    /// From this due time on, less by one in [`FAST_SLEW`], then in [`SLEW`].
     from: u64,
 }
 
@@ -282,7 +285,11 @@ impl Lag {
     #[inline]
     fn at(&self, due: u64) -> u64 {
         let elapsed = due.saturating_sub(self.from);
-        self.nanos.saturating_sub(elapsed / SLEW)
+        let long = self.nanos.saturating_sub(SHORT_LAG);
+        match elapsed.checked_sub(long * FAST_SLEW) {
+            None => self.nanos - elapsed / FAST_SLEW,
+            Some(rest) => (self.nanos - long).saturating_sub(rest / SLEW),
+        }
     }
 
     fn fall_behind(&mut self, due: u64, late: u64) {
@@ -439,6 +446,9 @@ mod tests {
             Timing::Recorded { multiplier: 1.0 },
         ] {
             let (left, lateness) = simulate(timing, &dues, &[(100, 60_000), (5_000, 15_000)]);
+            let (longer, _) = simulate(timing, &dues, &[(100, 600_000)]);
+            assert!(most_in_window(&longer) <= 101);
+            assert_eq!(longer.last(), dues.last());
             let gaps = left.windows(2).map(|pair| pair[1] - pair[0]);
             let wrong = gaps.filter(|gap| gap.abs_diff(100_000) > 50).count();
             assert_eq!(wrong, 2);
