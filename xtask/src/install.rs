@@ -154,6 +154,19 @@ impl Layout {
         self.fill(&source.join("install/pcap-config.in"), &script, 0o755)
     }
 
+    /// The licences, where Debian has them.
+    fn copyright(&self, package: &str) -> Result<(), String> {
+        let repository = ringtap_testkit::repository();
+        let mut text =
+            String::from("ringtap is licensed under MIT or Apache-2.0, as you choose.\n");
+        for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            let licence = fs::read_to_string(repository.join(name));
+            text += &format!("\n{}", licence.map_err(|error| format!("{name}: {error}"))?);
+        }
+        let place = self.place(format!("share/doc/{package}/copyright"));
+        write(&place, text.as_bytes(), 0o644)
+    }
+
     fn documents(&self) -> Result<(), String> {
         let repository = ringtap_testkit::repository();
         let folder = self.place("share/doc/ringtap");

@@ -21,7 +21,9 @@ usage: cargo xtask COMMAND
                    expressions; in full, on all packets and with every program in the kernel
   install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]
                    ringtap, and its libpcap with headers, into a folder
-  package          the same as Debian packages, in target/debian
+  package [--check]
+                   the same as Debian packages, in target/debian; with --check, they are installed
+                   and tried in a copy of the system that lives as long
   readme FOLDER    the README's measured table, from the results that `ringtap bench` left in a folder
   programs         programs of other languages, compiled against an installed ringtap, run on its
                    libpcap and on Debian's
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
         ["bench", ref arguments @ ..] => bench::run(arguments),
         ["readme", folder] => bench::readme(folder),
         ["install", ref options @ ..] => install::run(options),
-        ["package"] => install::package(),
+        ["package", ref options @ ..] => install::package(options),
         ["programs"] => programs::run(),
         ["test"] => test::run(),
         ["help" | "-h" | "--help"] => {

@@ -2,6 +2,9 @@
 //!
 //! Two: `ringtap`, the program, and `ringtap-libpcap`, which takes the place of Debian's library
 //! and of what is needed to compile against it, so that every program on the system runs on ringtap.
+//!
+//! With `--check`, they are then installed by apt into a copy of the system that lives as long as the
+//! check: a mount namespace with an overlay over `/`, of which nothing is left.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,20 +13,39 @@ use std::process::{Command, ExitCode};
 use super::{LIBPCAP, Layout, RINGTAP, build, write};
 use crate::process;
 
+/// What is done in the copy of the system.
+const CHECK: &str = include_str!("check.sh");
+
 /// Builds both packages into `target/debian`.
-pub(crate) fn run() -> ExitCode {
-    match packages() {
-        Ok(made) => {
-            for path in made {
-                println!("{}", path.display());
-            }
-            ExitCode::SUCCESS
+pub(crate) fn run(words: &[&str]) -> ExitCode {
+    let checks = match words {
+        [] => false,
+        ["--check"] => true,
+        _ => {
+            eprintln!("usage: cargo xtask package [--check]");
+            return ExitCode::from(2);
         }
+    };
+    let made = packages().and_then(|made| {
+        for path in &made {
+            println!("{}", path.display());
+        }
+        if checks { check(&made) } else { Ok(()) }
+    });
+    match made {
+        Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("package: {reason}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Installs the packages where nothing of it stays, and tries what programs find then.
+fn check(made: &[PathBuf]) -> Result<(), String> {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--net", "sh", "-c", CHECK, "sh"]);
+    process::check(unshare.args(made))
 }
 
 fn packages() -> Result<Vec<PathBuf>, String> {
@@ -33,22 +55,31 @@ fn packages() -> Result<Vec<PathBuf>, String> {
     fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     let architecture = answer("dpkg", &["--print-architecture"])?;
     let triplet = answer("cc", &["-print-multiarch"])?;
-    let program =
-        package(&out, "ringtap", &architecture, |layout| {
-            layout.program()?;
-            layout.documents()?;
-            Ok("Section: net\nDepends: libc6\nDescription: programmable packet capture on Linux\n \
-            Captures, filters, counts, injects, stores and summarises packets.\n"
-            .to_owned())
-        })?;
+    let program = package(&out, "ringtap", &architecture, |layout| {
+        layout.program()?;
+        layout.documents()?;
+        let needed = dependencies(&layout.place("bin/ringtap"))?;
+        Ok(format!(
+            "Section: net\nDepends: {needed}\nDescription: programmable packet capture on Linux\n \
+                 Captures, filters, counts, injects, stores and summarises packets.\n"
+        ))
+    })?;
     let library = package(&out, "ringtap-libpcap", &architecture, |layout| {
         layout.libraries = PathBuf::from("lib").join(&triplet);
         layout.library()?;
         layout.development()?;
+        let library = layout.libraries.join(format!("libpcap.so.{LIBPCAP}"));
+        let needed = dependencies(&layout.place(library))?;
+        let control = |name: &str| layout.root.join("DEBIAN").join(name);
+        // What is linked with it asks for upstream's name.
+        let shlibs = format!("libpcap 1 ringtap-libpcap (>= {RINGTAP})\n");
+        write(&control("shlibs"), shlibs.as_bytes(), 0o644)?;
+        write(&control("triggers"), b"activate-noawait ldconfig\n", 0o644)?;
         Ok(format!(
-            "Section: libs\nDepends: libc6, libgcc-s1\n\
+            "Section: libs\nDepends: {needed}\n\
              Provides: libpcap0.8 (= {LIBPCAP}), libpcap0.8-dev (= {LIBPCAP}), libpcap-dev (= {LIBPCAP})\n\
-             Conflicts: libpcap0.8, libpcap0.8-dev\nReplaces: libpcap0.8, libpcap0.8-dev\n\
+             Conflicts: libpcap0.8, libpcap0.8-dev, libpcap-dev\n\
+             Replaces: libpcap0.8, libpcap0.8-dev, libpcap-dev\n\
              Description: libpcap on ringtap\n Programs made for libpcap run on ringtap, unchanged.\n"
         ))
     })?;
@@ -69,6 +100,7 @@ fn package(
         libraries: PathBuf::from("lib"),
     };
     let fields = fill(&mut layout)?;
+    layout.copyright(name)?;
     let control = format!(
         "Package: {name}\nVersion: {RINGTAP}\nArchitecture: {architecture}\n\
          Maintainer: the ringtap project <ringtap@localhost>\nPriority: optional\n{fields}"
@@ -86,6 +118,23 @@ fn package(
         .arg(&path);
     process::check(pack.stdout(std::process::Stdio::null()))?;
     Ok(path)
+}
+
+/// The packages that a program or library needs, with the least versions that have its symbols.
+fn dependencies(binary: &Path) -> Result<String, String> {
+    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let control = b"Source: ringtap\n\nPackage: ringtap\n";
+    write(&folder.path().join("debian/control"), control, 0o644)?;
+    let mut ask = Command::new("dpkg-shlibdeps");
+    ask.arg("-O").arg(format!("-e{}", binary.display()));
+    let output = ask.current_dir(folder.path()).output();
+    let output = output.map_err(|error| format!("dpkg-shlibdeps: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let needed = text.trim().strip_prefix("shlibs:Depends=");
+    needed.map(str::to_owned).ok_or_else(|| {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        format!("dpkg-shlibdeps: {}: {reason}", output.status)
+    })
 }
 
 /// A temporary folder is its owner's alone; the root of a package is not.
