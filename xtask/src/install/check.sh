@@ -2,7 +2,7 @@
 # of the network: what is done here is gone with the last process.
 set -eu
 stage=$(mktemp -d)
-trap 'umount -R "$stage"; rmdir "$stage"' EXIT
+trap 'umount -R -l "$stage"; rmdir "$stage"' EXIT
 mount -t tmpfs tmpfs "$stage"
 mkdir "$stage/upper" "$stage/work" "$stage/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$stage/upper,workdir=$stage/work" "$stage/root"

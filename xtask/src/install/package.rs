@@ -123,7 +123,7 @@ fn package(
 /// The packages that a program or library needs, with the least versions that have its symbols.
 fn dependencies(binary: &Path) -> Result<String, String> {
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-    let control = b"Source: ringtap\n\nPackage: ringtap\n";
+    let control = b"Source: ringtap\n\nPackage: ringtap\nArchitecture: any\n";
     write(&folder.path().join("debian/control"), control, 0o644)?;
     let mut ask = Command::new("dpkg-shlibdeps");
     ask.arg("-O").arg(format!("-e{}", binary.display()));
