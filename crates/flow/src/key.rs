@@ -87,6 +87,17 @@ impl Key {
         (all >> 32) as u32
     }
 
+    /// A number that both directions of all flows between two hosts have in common, and with that all
+    /// fragments of their datagrams.
+    #[inline]
+    pub(crate) fn hosts_hash(&self, seed: Seed) -> u32 {
+        let [a, b, c, d] = self.addresses;
+        let host = |low: u64, high: u64| fold(low ^ seed.0[0], high ^ seed.0[1]);
+        let (source, destination) = (host(a, b), host(c, d));
+        let both = source.wrapping_add(destination) ^ seed.0[2];
+        (fold(both, (source ^ destination) | 1) >> 32) as u32
+    }
+
     /// The same key for both directions: that of the smaller end first, and without what differs by
     /// direction (ToS, and type of an answer of ICMP). Tells whether the ends were exchanged.
     pub(crate) fn both_ways(mut self) -> (Self, bool) {

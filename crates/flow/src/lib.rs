@@ -15,6 +15,8 @@ mod options;
 mod packet;
 mod parse;
 mod record;
+mod sampler;
+mod share;
 mod sink;
 
 pub use counters::Counters;
@@ -26,4 +28,5 @@ pub use record::{
     EndReason, FlowKey, FlowRecord, MacAddresses, Sampling, SamplingMode, TcpMeasures, Traffic,
     Tunnel, TunnelKind,
 };
+pub use share::{Batch, METERS_MAX, Spreader};
 pub use sink::FlowSink;

@@ -9,7 +9,8 @@ use crate::key::Seed;
 use crate::options::{MeterOptions, OptionError, nanos};
 use crate::packet::Packet;
 use crate::parse::{Observation, Part, Tunnels, Unmetered, observe};
-use crate::record::{Sampling, SamplingMode};
+use crate::sampler::Sampler;
+use crate::share::Batch;
 use crate::sink::FlowSink;
 
 /// Time after which entries of the table of fragments are looked at, and how many each time: all of
@@ -102,6 +103,21 @@ impl Meter {
         }
     }
 
+    /// Takes the packets that a [`crate::Spreader`] has chosen for this meter, which is one of several,
+    /// with the time up to which it has chosen. They were counted and sampled there.
+    pub fn take<S: FlowSink + ?Sized>(&mut self, batch: &Batch, sink: &mut S) {
+        let Some((begin_ns, now_ns)) = batch.times() else {
+            return;
+        };
+        // So that the wheels of all meters begin to turn with the first packet of all.
+        self.cache.begin_at(begin_ns);
+        for observation in batch.observations() {
+            self.block[self.waiting] = *observation;
+            self.observed(sink);
+        }
+        self.advance(now_ns, sink);
+    }
+
     /// Keeps the observation that was just written behind those that wait.
     #[inline]
     fn observed<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
@@ -126,6 +142,10 @@ impl Meter {
         let observation = &mut self.block[self.waiting];
         let (fate, released) = self.fragments.place(observation, &mut self.counters);
         if let Some(packets) = released {
+            // Behind those that came before, and before this one.
+            let observation = *observation;
+            self.count_waiting(sink);
+            self.block[0] = observation;
             self.late(packets, sink);
         }
         fate == Fate::Waits
@@ -146,12 +166,16 @@ impl Meter {
 
     /// Counts the packets that wait for their block to be full.
     pub fn settle<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
-        let block = &self.block[..self.waiting];
-        self.cache.block(block, &mut self.counters, sink);
-        self.waiting = 0;
+        self.count_waiting(sink);
         if !self.fragments.is_empty() {
             self.sweep(sink);
         }
+    }
+
+    fn count_waiting<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
+        let block = &self.block[..self.waiting];
+        self.cache.block(block, &mut self.counters, sink);
+        self.waiting = 0;
     }
 
     /// Says what time it is, in nanoseconds since 1970, where no packet does: flows whose time-outs
@@ -222,39 +246,4 @@ fn turn(observation: &mut Observation) {
     let (key, reversed) = observation.key.both_ways();
     observation.key = key;
     observation.reversed = reversed;
-}
-
-/// Chooses one packet in so many.
-#[derive(Debug)]
-struct Sampler {
-    sampling: Sampling,
-    /// Packets until the next one that is taken; where they are taken by chance, its state.
-    state: u64,
-}
-
-impl Sampler {
-    fn new(sampling: Sampling, seed: u64) -> Self {
-        let state = match sampling.mode {
-            SamplingMode::Deterministic => 0,
-            // The state of a xorshift generator must not be 0.
-            SamplingMode::Random => seed | 1,
-        };
-        Self { sampling, state }
-    }
-
-    fn takes(&mut self) -> bool {
-        let one_in = u64::from(self.sampling.one_in.get());
-        match self.sampling.mode {
-            SamplingMode::Deterministic => {
-                self.state = (self.state + 1) % one_in;
-                self.state == 1 % one_in
-            }
-            SamplingMode::Random => {
-                self.state ^= self.state << 13;
-                self.state ^= self.state >> 7;
-                self.state ^= self.state << 17;
-                ((self.state >> 32) * one_in) >> 32 == 0
-            }
-        }
-    }
 }

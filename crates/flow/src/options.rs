@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::parse::Tunnels;
 use crate::record::Sampling;
+use crate::share::METERS_MAX;
 
 /// The most flows that a cache can be asked to hold.
 pub const FLOWS_MAX: u32 = 1 << 26;
@@ -77,6 +78,12 @@ pub enum OptionError {
     Datagrams {
         /// Datagrams.
         value: u32,
+    },
+    /// [`crate::Spreader::new`].
+    #[error("option meters: {value} is not within 1 and {METERS_MAX}")]
+    Meters {
+        /// Meters.
+        value: usize,
     },
     /// A time-out.
     #[error("option {option}: {value:?} is not within {least:?} and {TIMEOUT_MAX:?}")]

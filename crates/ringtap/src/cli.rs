@@ -349,6 +349,10 @@ pub(crate) struct MeterArgs {
     #[arg(long, value_name = "N", default_value = "1048576",
           value_parser = clap::value_parser!(u32).range(1..=67_108_864))]
     pub(crate) flows: u32,
+    /// Share flows out to N threads, by hosts; the thread that reads packets comes on top
+    #[arg(long, value_name = "N", default_value = "1",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: u16,
     /// One record for both directions (RFC 5103)
     #[arg(long)]
     pub(crate) biflow: bool,

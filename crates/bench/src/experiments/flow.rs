@@ -1,9 +1,11 @@
 //! Flows of a file in the page cache, against softflowd and nfpcapd, all bound to one processor.
 //!
 //! Packets are 10 µs apart, so that no time-out passes while a file is read: softflowd goes by the
-//! host's clock when it reads one, and would otherwise have less to do than the others. The records
-//! of softflowd go to a socket on loopback that nobody reads, those of nfpcapd into a folder, those of
-//! ringtap into its tables.
+//! host's clock when it reads one, and would otherwise have less to do than the others. Records go
+//! where the peer's go: with softflowd as NetFlow v9 to a socket on loopback that nobody reads, with
+//! nfpcapd into a file. Ringtap's keys have tags, type of service and interface besides those of the
+//! peers. The cache of softflowd and ringtap is made for the flows of the file; that of nfpcapd grows by
+//! itself, and is not faster when it is told the number.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -71,7 +73,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
             let ringtap = session.ringtap.clone();
             let case = session.versus(&case, peer, |side| {
                 let program = match side {
-                    Side::Ringtap => Program::Ringtap(&ringtap),
+                    Side::Ringtap => Program::Ringtap(&ringtap, peer, &collector),
                     Side::Peer if peer == "softflowd" => Program::Softflowd(&collector),
                     Side::Peer => Program::Nfpcapd(folder.path()),
                 };
@@ -84,7 +86,8 @@ pub(crate) fn run(session: &mut Session) -> Done {
 }
 
 enum Program<'a> {
-    Ringtap(&'a Path),
+    /// With records where those of this peer go, at this collector.
+    Ringtap(&'a Path, &'a str, &'a str),
     /// And where it sends to.
     Softflowd(&'a str),
     /// And the folder below which it writes.
@@ -98,10 +101,17 @@ impl Program<'_> {
         command.args(["-c", "0"]);
         let mut made = None;
         match self {
-            Self::Ringtap(program) => {
+            Self::Ringtap(program, peer, collector) => {
                 command.arg(program).args(["flow", "--active", ACTIVE]);
-                command.args(["--inactive", INACTIVE, "--flows", CACHE, "-r"]);
-                command.arg(file);
+                command.args(["--inactive", INACTIVE, "--flows", CACHE]);
+                command.args(["--top", "0"]);
+                if *peer == "softflowd" {
+                    command.args(["--version", "9", "--export"]);
+                    command.arg(format!("udp:{collector}"));
+                } else {
+                    command.arg("-w").arg(file.with_extension("ipfix"));
+                }
+                command.arg("-r").arg(file);
             }
             Self::Softflowd(collector) => {
                 // No daemon and no control socket; it removes its pid file when it ends.
@@ -118,7 +128,7 @@ impl Program<'_> {
                 let flows = folder.join("nfpcapd");
                 std::fs::create_dir_all(&flows).map_err(|error| format!("a folder: {error}"))?;
                 let timeouts = format!("{ACTIVE},{INACTIVE}");
-                command.args(["nfpcapd", "-e", &timeouts, "-B", CACHE, "-w"]);
+                command.args(["nfpcapd", "-e", &timeouts, "-w"]);
                 command.arg(&flows).arg("-r").arg(file);
                 made = Some(flows);
             }
@@ -181,7 +191,8 @@ fn write_flows(path: &Path, quick: bool) -> io::Result<u64> {
     let mut frame = [0_u8; 60];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
     frame[14..24].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
-    frame[34..42].copy_from_slice(&[0x10, 0, 0, 53, 0, 26, 0, 0]);
+    // Not DNS, whose packets nfpcapd writes one by one, without a cache.
+    frame[34..42].copy_from_slice(&[0x10, 0, 0x23, 0x28, 0, 26, 0, 0]);
     let packets = u64::from(flows) * u64::from(TURNS);
     for number in 0..packets {
         let turn = number / u64::from(flows);

@@ -223,6 +223,14 @@ impl Cache {
         None
     }
 
+    /// Says when time begins, unless it has.
+    pub(crate) fn begin_at(&mut self, time_ns: u64) {
+        if !self.begun {
+            self.now_ns = time_ns;
+            self.begun = true;
+        }
+    }
+
     /// Lets time go on to that of a packet, and ends the flows whose time-outs pass.
     #[inline]
     pub(crate) fn go_on<S: FlowSink + ?Sized>(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use build::{ethernet, ipv4, ipv4_part, ipv6, tcp, udp};
 use ringtap_flow::{
     Counters, EndReason, FlowRecord, LinkLayer, Meter, MeterOptions, Packet, Sampling,
-    SamplingMode, TunnelKind, Tunnels,
+    SamplingMode, Spreader, TunnelKind, Tunnels,
 };
 use ringtap_testkit::alloc::{Counting, count};
 
@@ -551,4 +551,108 @@ fn options_that_cannot_be_are_refused() {
     );
     assert!(refused(|o| o.active = Duration::ZERO).starts_with("option active: 0ns is not"));
     assert!(refused(|o| o.linger = Duration::MAX).starts_with("option linger"));
+}
+
+/// Packets of few hosts over minutes: TCP that ends and begins anew, both ways, fragments in any order,
+/// what is no IP; in the time of a capture.
+fn medley() -> Vec<(u64, Vec<u8>)> {
+    let mut state = 7_u32;
+    let mut random = move |below: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) % below
+    };
+    let mut time = 0;
+    let hosts: Vec<u8> = (0..12).collect();
+    let mut packets = Vec::new();
+    for _ in 0..60_000 {
+        time += u64::from(random(9_000_000));
+        let (a, b) = (hosts[random(12) as usize], hosts[random(12) as usize]);
+        let ports = [1000, 2000, 3000];
+        let (from, to) = (ports[random(3) as usize], ports[random(3) as usize]);
+        let datagram = u16::from(a) << 8 | u16::from(b);
+        packets.push((
+            time,
+            match random(10) {
+                0 => vec![0x11; 30],
+                1 => ipv4_part(a, b, 17, datagram, 0x2000, &udp(from, to, b"12345678")),
+                2 => ipv4_part(a, b, 17, datagram, 2, b"12345678"),
+                3..6 => {
+                    let flags = [ACK, SYN, FIN | ACK, RST][random(4) as usize];
+                    ipv4(a, b, 6, &tcp(from, to, flags, 1, b"x"))
+                }
+                _ => ipv4(a, b, 17, &udp(from, to, b"yz")),
+            },
+        ));
+    }
+    packets
+}
+
+#[test]
+fn several_meters_give_the_records_of_one() {
+    let packets = medley();
+    for both_ways in [false, true] {
+        let options = MeterOptions {
+            flows: 4096,
+            both_ways,
+            measure_tcp: both_ways,
+            ..MeterOptions::default()
+        };
+        let (mut expected, counters) = meter(&options, &packets);
+        let key = |record: &FlowRecord| {
+            let key = &record.key;
+            let ports = (key.source_port, key.destination_port, key.protocol);
+            (key.source, key.destination, ports, record.forward.first_ns)
+        };
+        expected.sort_by_key(key);
+        assert!(counters.flows > 1000 && counters.fragments > 1000 && counters.malformed > 1000);
+        for meters in [1, 2, 5] {
+            let (mut records, sum) = spread(&options, meters, &packets);
+            records.sort_by_key(key);
+            assert_eq!(records.len(), expected.len(), "{meters} meters");
+            for (record, expected) in records.iter().zip(&expected) {
+                assert_eq!(record, expected, "{meters} meters");
+            }
+            let peak = sum.peak;
+            assert!(peak >= counters.peak);
+            assert_eq!(
+                Counters {
+                    peak: counters.peak,
+                    ..sum
+                },
+                counters,
+                "{meters} meters"
+            );
+        }
+    }
+}
+
+/// Meters packets of raw IP with several meters.
+fn spread(
+    options: &MeterOptions,
+    meters: usize,
+    packets: &[(u64, Vec<u8>)],
+) -> (Vec<FlowRecord>, Counters) {
+    let mut spreader = Spreader::new(options, meters).expect("valid options");
+    let mut meters: Vec<Meter> = (0..meters)
+        .map(|_| Meter::new(options).expect("valid options"))
+        .collect();
+    let mut records = Vec::new();
+    let mut sink = |record: &FlowRecord| records.push(record.clone());
+    for (time, data) in packets {
+        let packet = Packet {
+            data,
+            len: u32::try_from(data.len()).expect("short"),
+            time_ns: START + time,
+            link: LinkLayer::Raw,
+            input: 3,
+        };
+        spreader.push(&packet, |meter, batch| meters[meter].take(batch, &mut sink));
+    }
+    spreader.settle(|meter, batch| meters[meter].take(batch, &mut sink));
+    let mut sum = spreader.counters();
+    for meter in &mut meters {
+        meter.flush(&mut sink);
+        sum += meter.counters();
+    }
+    (records, sum)
 }

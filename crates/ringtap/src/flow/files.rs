@@ -28,6 +28,7 @@ pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowEr
     }
     let mut probe = Probe::new(args)?;
     relinquish(args)?;
+    probe.start()?;
     let watched = requests.watch(vec![interrupt]);
     watched.map_err(|source| setup("watch for signals", source))?;
     let started = Instant::now();

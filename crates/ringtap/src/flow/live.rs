@@ -37,6 +37,7 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     let placed = options.place_thread();
     placed.map_err(|source| setup("place the capture thread", source))?;
     relinquish(args)?;
+    probe.start()?;
     let requests = Requests::default();
     let watched = requests.watch(vec![source.waker()]);
     watched.map_err(|source| setup("watch for signals", source))?;

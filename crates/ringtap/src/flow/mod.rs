@@ -14,6 +14,7 @@ mod plan;
 mod probe;
 mod summary;
 mod talkers;
+mod threads;
 
 use std::process::ExitCode;
 

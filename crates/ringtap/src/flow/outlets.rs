@@ -2,7 +2,9 @@
 
 use ringtap_flow::{FlowRecord, FlowSink};
 
+use super::error::FlowError;
 use super::outputs::Outputs;
+use super::probe::print_tables;
 use super::talkers::Talkers;
 
 /// All outputs of a run.
@@ -11,6 +13,13 @@ pub(crate) struct Outlets {
     pub(crate) talkers: Option<Talkers>,
     /// Collectors and files.
     pub(crate) outputs: Outputs,
+}
+
+impl Outlets {
+    /// Prints the tables of what came since they were printed last.
+    pub(crate) fn print_tables(&mut self) -> Result<(), FlowError> {
+        print_tables(self.talkers.as_mut())
+    }
 }
 
 impl FlowSink for Outlets {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{Block, Interface, Packet, Timestamp};
-use ringtap_flow::{Counters, LinkLayer, Meter, Packet as MeteredPacket};
+use ringtap_flow::{LinkLayer, Meter, Packet as MeteredPacket};
 use ringtap_sys::memory;
 
 use super::error::FlowError;
@@ -14,6 +14,7 @@ use super::outputs::{Outputs, Setting};
 use super::plan;
 use super::summary::Summary;
 use super::talkers::Talkers;
+use super::threads::Threads;
 use crate::cli::FlowArgs;
 use crate::notice::raw;
 
@@ -24,10 +25,9 @@ struct Place {
     input: u32,
 }
 
-/// A meter, what it knows of the source's interfaces, and the outputs.
+/// A meter or several, what is known of the source's interfaces, and the outputs.
 pub(crate) struct Probe {
-    meter: Meter,
-    outlets: Outlets,
+    work: Work,
     places: Vec<Place>,
     /// The number in the host of the interface that is captured on; 0 where that is not one.
     device: Option<u32>,
@@ -37,26 +37,54 @@ pub(crate) struct Probe {
     json: bool,
 }
 
+/// Who meters.
+enum Work {
+    /// The thread that reads packets.
+    Alone(Box<Alone>),
+    /// Threads of their own.
+    Threads(Box<Threads>),
+}
+
+struct Alone {
+    meter: Meter,
+    outlets: Outlets,
+}
+
 impl Probe {
     pub(crate) fn new(args: &FlowArgs) -> Result<Self, FlowError> {
         let report = &args.report;
-        let meter = Meter::new(&plan::meter_options(args))?;
-        for addresses in meter.addresses() {
-            // Where the kernel has no large pages, small ones do.
-            let _ = memory::prefer_large_pages(addresses);
-        }
+        let options = plan::meter_options(args);
+        let outlets = Outlets {
+            talkers: talkers(args),
+            outputs: Outputs::open(&args.records, setting(args))?,
+        };
+        let work = if args.meter.threads > 1 {
+            Work::Threads(Box::new(Threads::new(
+                &options,
+                args.meter.threads,
+                outlets,
+            )?))
+        } else {
+            let meter = Meter::new(&options)?;
+            prepare(&meter);
+            Work::Alone(Box::new(Alone { meter, outlets }))
+        };
         Ok(Self {
-            meter,
-            outlets: Outlets {
-                talkers: talkers(args),
-                outputs: Outputs::open(&args.records, setting(args))?,
-            },
+            work,
             places: Vec::new(),
             device: None,
             before: 0,
             reports: report.interval.map(|interval| (interval, Instant::now())),
             json: report.json_stats,
         })
+    }
+
+    /// Begins, with what privileges the caller has kept.
+    pub(crate) fn start(&mut self) -> Result<(), FlowError> {
+        match &mut self.work {
+            Work::Alone(_) => Ok(()),
+            Work::Threads(threads) => threads.start(),
+        }
     }
 
     /// The captured device's number in the host; 0 where packets tell it.
@@ -82,32 +110,35 @@ impl Probe {
 
     /// Meters a block of packets.
     pub(crate) fn block(&mut self, block: &Block<'_>) -> Result<(), FlowError> {
-        let (meter, outlets, places) = (&mut self.meter, &mut self.outlets, &self.places);
-        match block.runs() {
-            Some(runs) => runs.for_each(|run| {
-                run.packets()
-                    .for_each(|packet| push(meter, outlets, places, &packet));
-            }),
-            None => block
-                .packets()
-                .for_each(|packet| push(meter, outlets, places, &packet)),
+        let places = &self.places;
+        match &mut self.work {
+            Work::Alone(alone) => {
+                let Alone { meter, outlets } = &mut **alone;
+                each(block, |packet| {
+                    meter.push(&metered(places, &packet), outlets);
+                });
+                alone.outputs_go_on()?;
+            }
+            Work::Threads(threads) => {
+                each(block, |packet| threads.push(&metered(places, &packet)));
+                threads.go_on();
+                if threads.has_failed() {
+                    return threads.finish();
+                }
+            }
         }
-        self.outputs_go_on()?;
         self.report_if_due()
-    }
-
-    /// Lets outputs send what has waited, by the clock of the packets.
-    fn outputs_go_on(&mut self) -> Result<(), FlowError> {
-        let counters = self.meter.counters();
-        let outputs = &mut self.outlets.outputs;
-        outputs.set_statistics(counters.flows, counters.not_ip + counters.malformed);
-        Ok(outputs.advance(self.meter.now_ns())?)
     }
 
     /// Lets time go on where no packets come.
     pub(crate) fn advance(&mut self, now: Timestamp) -> Result<(), FlowError> {
-        self.meter.advance(nanos(now), &mut self.outlets);
-        self.outputs_go_on()?;
+        match &mut self.work {
+            Work::Alone(alone) => {
+                alone.meter.advance(nanos(now), &mut alone.outlets);
+                alone.outputs_go_on()?;
+            }
+            Work::Threads(threads) => threads.advance(nanos(now)),
+        }
         self.report_if_due()
     }
 
@@ -119,31 +150,60 @@ impl Probe {
             return Ok(());
         }
         self.reports = Some((interval, Instant::now()));
-        self.meter.settle(&mut self.outlets);
-        self.tables()
-    }
-
-    fn tables(&mut self) -> Result<(), FlowError> {
-        print_tables(self.outlets.talkers.as_mut())
-    }
-
-    pub(crate) fn counters(&self) -> Counters {
-        self.meter.counters()
+        match &mut self.work {
+            Work::Alone(alone) => {
+                alone.meter.settle(&mut alone.outlets);
+                alone.outlets.print_tables()
+            }
+            Work::Threads(threads) => {
+                threads.print_tables();
+                Ok(())
+            }
+        }
     }
 
     /// Ends all flows, and prints the last tables.
     pub(crate) fn finish(&mut self) -> Result<(), FlowError> {
-        self.meter.flush(&mut self.outlets);
-        let went_on = self.outputs_go_on();
-        let finished = self.outlets.outputs.finish();
-        let printed = self.tables();
-        went_on.and(finished.map_err(FlowError::from)).and(printed)
+        match &mut self.work {
+            Work::Alone(alone) => {
+                alone.meter.flush(&mut alone.outlets);
+                let went_on = alone.outputs_go_on();
+                let finished = alone.outlets.outputs.finish();
+                let printed = alone.outlets.print_tables();
+                went_on.and(finished.map_err(FlowError::from)).and(printed)
+            }
+            Work::Threads(threads) => threads.finish(),
+        }
     }
 
     /// Tells what was done.
     pub(crate) fn summarise(&self, summary: &Summary) {
-        let outputs = self.outlets.outputs.report();
-        raw(summary.text(&self.counters(), self.meter.memory(), &outputs, self.json));
+        let (counters, memory, outputs) = match &self.work {
+            Work::Alone(alone) => {
+                let Alone { meter, outlets } = &**alone;
+                (meter.counters(), meter.memory(), outlets.outputs.report())
+            }
+            Work::Threads(threads) => (threads.counters(), threads.memory(), threads.report()),
+        };
+        raw(summary.text(&counters, memory, &outputs, self.json));
+    }
+}
+
+impl Alone {
+    /// Lets outputs send what has waited, by the clock of the packets.
+    fn outputs_go_on(&mut self) -> Result<(), FlowError> {
+        let counters = self.meter.counters();
+        let outputs = &mut self.outlets.outputs;
+        outputs.set_statistics(counters.flows, counters.not_ip + counters.malformed);
+        Ok(outputs.advance(self.meter.now_ns())?)
+    }
+}
+
+/// Has the memory of a meter lie in large pages.
+pub(crate) fn prepare(meter: &Meter) {
+    for addresses in meter.addresses() {
+        // Where the kernel has none, small ones do.
+        let _ = memory::prefer_large_pages(addresses);
     }
 }
 
@@ -181,21 +241,30 @@ pub(crate) fn print_tables(talkers: Option<&mut Talkers>) -> Result<(), FlowErro
     }
 }
 
+/// Calls `take` with each packet of a block.
 #[inline]
-fn push(meter: &mut Meter, outlets: &mut Outlets, places: &[Place], packet: &Packet<'_>) {
+fn each(block: &Block<'_>, mut take: impl FnMut(Packet<'_>)) {
+    match block.runs() {
+        Some(runs) => runs.for_each(|run| run.packets().for_each(&mut take)),
+        None => block.packets().for_each(take),
+    }
+}
+
+/// A packet as meters take it.
+#[inline]
+fn metered<'p>(places: &[Place], packet: &Packet<'p>) -> MeteredPacket<'p> {
     const UNKNOWN: Place = Place {
         link: LinkLayer::Other,
         input: 0,
     };
     let place = places.get(packet.interface as usize).unwrap_or(&UNKNOWN);
-    let metered = MeteredPacket {
+    MeteredPacket {
         data: packet.data,
         len: packet.len,
         time_ns: nanos(packet.timestamp),
         link: place.link,
         input: place.input,
-    };
-    meter.push(&metered, outlets);
+    }
 }
 
 /// Nanoseconds since 1970; what is before or too long after is at the nearest end.

@@ -25,6 +25,11 @@ fn main() -> ExitCode {
         test("a_live_capture_meters_what_was_sent", root, live::meters),
         test("sampling_in_the_kernel_is_counted", root, live::samples),
         test("tables_name_hosts_and_flows", &[Need::Corpus], tables),
+        test(
+            "threads_give_the_records_of_one",
+            &[Need::Corpus],
+            threads_agree,
+        ),
         test("wrong_usage_is_2", &[], usage),
     ])
 }
@@ -87,6 +92,40 @@ fn tables() {
         text.lines().any(|line| line.starts_with("192.168.1.7 ")),
         "{text}"
     );
+}
+
+/// Captures of many kinds, metered by one thread and by three: the same counters, and the same rows in
+/// another order.
+fn threads_agree() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let corpus = ringtap_testkit::corpus::folder().expect("needed");
+    let files = [
+        "ndpi/netflix.pcap",
+        "ndpi/tor.pcap",
+        "ndpi/skype-conference-call.pcap",
+    ];
+    for options in [&["--linger", "0"][..], &["--biflow", "--tcp"]] {
+        for file in files.map(|file| corpus.join(file)) {
+            let run = |threads: &str| {
+                let records = folder.path().join(format!("{threads}.csv"));
+                let options = [options, &["--threads", threads]].concat();
+                let output = meter(&file, &records, &options);
+                assert!(output.status.success(), "{output:?}");
+                let mut summary = summary(&output);
+                let fields = summary.as_object_mut().expect("an object");
+                for volatile in ["seconds", "flows", "files"] {
+                    assert!(fields.remove(volatile).is_some(), "{volatile}");
+                }
+                let text = std::fs::read_to_string(&records).expect("the table");
+                let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+                lines.sort_unstable();
+                (summary, lines)
+            };
+            let (one, several) = (run("1"), run("3"));
+            assert!(one.1.len() > 1, "{file:?}");
+            assert_eq!(one, several, "{file:?}, {options:?}");
+        }
+    }
 }
 
 fn usage() {

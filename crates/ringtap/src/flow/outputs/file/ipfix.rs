@@ -43,7 +43,7 @@ impl<W: Write> Ipfix<W> {
     }
 }
 
-impl<W: Write> Format for Ipfix<W> {
+impl<W: Write + Send> Format for Ipfix<W> {
     fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
         let (output, result) = (&mut self.output, &mut self.result);
         let mut sink = |message: Message<'_>| write(output, result, &message);

@@ -39,7 +39,7 @@ impl FileError {
 }
 
 /// A format.
-trait Format {
+trait Format: Send {
     /// Writes a record.
     fn record(&mut self, row: &Row<'_>) -> io::Result<()>;
 

@@ -22,7 +22,7 @@ impl<W: Write> Csv<W> {
     }
 }
 
-impl<W: Write> Format for Csv<W> {
+impl<W: Write + Send> Format for Csv<W> {
     fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
         self.line.clear();
         for (index, column) in COLUMNS.iter().enumerate() {
@@ -54,7 +54,7 @@ impl<W: Write> JsonLines<W> {
     }
 }
 
-impl<W: Write> Format for JsonLines<W> {
+impl<W: Write + Send> Format for JsonLines<W> {
     fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
         self.line.clear();
         let mut before = b'{';
