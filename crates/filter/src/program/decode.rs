@@ -1,383 +1,222 @@
-//! Instructions turned once into what the interpreter executes: one dense operation per step, jump
-//! targets absolute, and the commonest sequences fused into one: a load and a comparison with a
-//! constant, the same at a place behind the IPv4 header, and comparisons with one constant after
-//! the other that all lead to the same place.
+//! Instructions turned once into what the interpreter executes: a step for each, with the commonest
+//! sequences fused into one (see [`choose`](super::choose)).
 //!
 //! Step `i` stands for instruction `i`. A fused step also does the work of the instructions after
 //! it, which keep their own steps for jumps that enter there; so fusing needs no analysis of
 //! targets.
 
 use super::Insn;
+use super::choose;
 use super::opcode as op;
+use super::step::{Decoded, FEW, LANES, Step, WINDOW};
 use super::validate::loop_target;
 
-/// Constants of a list that are compared at once, without a jump between them.
-pub(super) const LANES: usize = 4;
-
-/// What a step does. Operands are in [`Step`].
+/// What an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
-    LdImm,
-    LdLen,
-    LdMem,
-    LdW,
-    LdH,
-    LdB,
-    LdWInd,
-    LdHInd,
-    LdBInd,
+    Ld(Load),
+    Ldx(Load),
     LdAncillary,
-    LdxImm,
-    LdxLen,
-    LdxMem,
-    LdxMsh,
     St,
     Stx,
-    AddK,
-    SubK,
-    MulK,
-    DivK,
-    OrK,
-    AndK,
-    LshK,
-    RshK,
-    ModK,
-    XorK,
-    AddX,
-    SubX,
-    MulX,
-    DivX,
-    OrX,
-    AndX,
-    LshX,
-    RshX,
-    ModX,
-    XorX,
+    AluK(Alu),
+    AluX(Alu),
     Neg,
     Ja,
-    /// A jump backwards, of which only so many are made.
+    /// A jump backwards.
     JaBack,
-    JeqK,
-    JgtK,
-    JgeK,
-    JsetK,
-    JeqX,
-    JgtX,
-    JgeX,
-    JsetX,
+    JumpK(Test),
+    JumpX(Test),
     RetK,
     RetA,
     Tax,
     Txa,
-    // A load, then a comparison.
-    LdWJeq,
-    LdWJgt,
-    LdWJge,
-    LdWJset,
-    LdHJeq,
-    LdHJgt,
-    LdHJge,
-    LdHJset,
-    LdBJeq,
-    LdBJgt,
-    LdBJge,
-    LdBJset,
-    LdWIndJeq,
-    LdWIndJgt,
-    LdWIndJge,
-    LdWIndJset,
-    LdHIndJeq,
-    LdHIndJgt,
-    LdHIndJge,
-    LdHIndJset,
-    LdBIndJeq,
-    LdBIndJgt,
-    LdBIndJge,
-    LdBIndJset,
-    LdLenJgt,
-    LdLenJge,
-    /// Load, mask (`second`), equality.
-    LdWAndJeq,
-    LdHAndJeq,
-    LdBAndJeq,
-    LdBIndAndJeq,
-    AndJeq,
-    /// Load, mask (`compare`).
-    LdBAnd,
-    LdBIndAnd,
-    /// Mask and shift by `compare`.
-    AndLsh,
-    AndRsh,
-    /// X from an IPv4 header length, a load at X.
-    MshLdWInd,
-    MshLdHInd,
-    MshLdBInd,
-    /// X from scratch memory, then arithmetic with it.
-    LdxMemAddX,
-    LdxMemSubX,
-    /// A shift by a constant, then A to X, or to word `compare` of scratch memory.
-    LshTax,
-    RshTax,
-    LshSt,
-    RshSt,
-    /// X from an IPv4 header length, a 16-bit load at X, comparison.
-    MshLdHIndJeq,
-    /// Comparison with each of a list of constants.
-    JeqAny,
-    /// The same after a load; the list begins at `compare` and has `second` groups of constants.
-    LdWJeqAny,
-    LdHJeqAny,
-    LdBJeqAny,
-    LdHIndJeqAny,
 }
 
-/// One step, 16 bytes: operation, constant of the load, constant of the fused comparison, where to go on.
+/// What a load loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    Word,
+    Half,
+    Byte,
+    WordAtX,
+    HalfAtX,
+    ByteAtX,
+    Length,
+    HeaderLength,
+    Memory,
+    Number,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alu {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Or,
+    And,
+    Xor,
+    ShiftLeft,
+    ShiftRight,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Test {
+    Equal,
+    Greater,
+    GreaterEqual,
+    AnySet,
+}
+
+/// An instruction, taken apart.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(super) struct Step {
+pub(super) struct Plain {
     pub(super) op: Op,
-    pub(super) jt: u16,
-    pub(super) jf: u16,
     pub(super) k: u32,
-    /// The value compared with, in fused steps.
-    pub(super) compare: u32,
-    /// The offset of the second load, in steps that fuse two, or a mask.
-    pub(super) second: u16,
-}
-
-/// The executable form of a valid program.
-#[derive(Clone, Debug)]
-pub(super) struct Decoded {
-    pub(super) steps: Box<[Step]>,
-    /// The constants of lists, [`LANES`] compared at once: for [`Op::JeqAny`] so many as `compare`
-    /// says from index `k`.
-    pub(super) constants: Box<[[u32; LANES]]>,
-    /// Whether the program has scratch memory at all.
-    pub(super) uses_memory: bool,
+    pub(super) jt: u8,
+    pub(super) jf: u8,
 }
 
 impl Decoded {
     /// Decodes validated instructions.
     pub(super) fn new(insns: &[Insn]) -> Self {
-        let plain: Vec<Step> = insns
+        let mut words = Words::default();
+        let plain: Vec<Plain> = insns
             .iter()
             .enumerate()
-            .map(|(at, i)| step(i, at))
+            .map(|(at, insn)| words.renumber(plain(insn, at)))
             .collect();
-        let mut steps = plain.clone();
-        for (at, pair) in plain.windows(2).enumerate() {
-            if let Some(op) = fused(pair[0].op, pair[1].op) {
-                let [load, jump] = [pair[0], pair[1]];
-                steps[at] = Step {
-                    op,
-                    k: load.k,
-                    compare: jump.k,
-                    ..jump
-                };
-            } else if let Some(op) = fused_straight(pair[0].op, pair[1].op) {
-                steps[at].op = op;
-                steps[at].compare = pair[1].k;
-            }
+        let mut lists = Lists::default();
+        let mut steps: Vec<Step> = Vec::with_capacity(plain.len());
+        for at in 0..plain.len() {
+            let step = lists
+                .step(&plain, at)
+                .unwrap_or_else(|| choose::step(&plain, at));
+            steps.push(step);
         }
-        fuse_masks(&plain, &mut steps);
-        let constants = fuse_alternatives(&plain, &mut steps).into_boxed_slice();
-        fuse_header_lengths(&plain, &mut steps);
-        // Loads need a store before them, which validation made sure of.
-        let uses_memory = plain.iter().any(|step| matches!(step.op, Op::St | Op::Stx));
         Self {
-            steps: steps.into_boxed_slice(),
-            constants,
-            uses_memory,
+            steps,
+            constants: lists.constants,
+            needs_far: plain.len() > WINDOW
+                || words.count > FEW
+                || plain.iter().any(|p| p.op == Op::JaBack),
         }
     }
 }
 
-/// `ldxb 4*([k]&0xf)`, `ldh [x + second]`, `jeq`.
-fn fuse_header_lengths(plain: &[Step], steps: &mut [Step]) {
-    for (at, three) in plain.windows(3).enumerate() {
-        let list = matches!(steps[at + 1].op, Op::LdHIndJeqAny);
-        if [Op::LdxMsh, Op::LdHInd, Op::JeqK] == [three[0].op, three[1].op, three[2].op] && !list {
-            let [header, load, jump] = [three[0], three[1], three[2]];
-            let op = Op::MshLdHIndJeq;
-            let Ok(second) = u16::try_from(load.k) else {
-                continue;
-            };
-            steps[at] = Step {
-                op,
-                k: header.k,
-                compare: jump.k,
-                second,
-                ..jump
-            };
+/// Words of scratch memory, numbered by when they come first.
+#[derive(Default)]
+struct Words {
+    numbers: [Option<u8>; op::MEMWORDS as usize],
+    count: usize,
+}
+
+impl Words {
+    fn renumber(&mut self, plain: Plain) -> Plain {
+        match plain.op {
+            Op::St | Op::Stx | Op::Ld(Load::Memory) | Op::Ldx(Load::Memory) => {
+                let number =
+                    self.numbers[(plain.k % op::MEMWORDS) as usize].get_or_insert_with(|| {
+                        self.count += 1;
+                        self.count.to_le_bytes()[0] - 1
+                    });
+                Plain {
+                    k: u32::from(*number),
+                    ..plain
+                }
+            }
+            _ => plain,
         }
     }
 }
 
-/// A load, `and`, `jeq`.
-fn fuse_masks(plain: &[Step], steps: &mut [Step]) {
-    for (at, three) in plain.windows(3).enumerate() {
-        let [load, mask, jump] = [three[0], three[1], three[2]];
-        let op = match load.op {
-            Op::LdW => Op::LdWAndJeq,
-            Op::LdH => Op::LdHAndJeq,
-            Op::LdB => Op::LdBAndJeq,
-            Op::LdBInd => Op::LdBIndAndJeq,
-            _ => continue,
+/// Runs of `jeq` that go on to the next when unequal and to one place when equal, two at least.
+#[derive(Default)]
+struct Lists {
+    constants: Vec<[u32; LANES]>,
+    last: Option<List>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct List {
+    /// The first comparison.
+    pub(super) begin: usize,
+    /// The last one.
+    pub(super) end: usize,
+    /// The groups of constants, as [`Step::list`] has them.
+    pub(super) groups: u32,
+}
+
+impl Lists {
+    /// The step for the list that begins at an instruction, or just behind loads there.
+    fn step(&mut self, plain: &[Plain], at: usize) -> Option<Step> {
+        let ahead = match plain[at].op {
+            Op::JumpK(Test::Equal) => 0,
+            Op::Ld(_) => 1,
+            Op::Ldx(Load::HeaderLength) => 2,
+            _ => return None,
         };
-        if (mask.op, jump.op) != (Op::AndK, Op::JeqK) {
-            continue;
-        }
-        if let Ok(second) = u16::try_from(mask.k) {
-            steps[at] = Step {
-                op,
-                k: load.k,
-                compare: jump.k,
-                second,
-                ..jump
-            };
-        }
+        let list = self.begins(plain, at + ahead)?;
+        choose::among(plain, at, list)
     }
-}
 
-/// Runs of `jeq` that go on to the next when unequal and to one place when equal. Returns the
-/// constants of all runs.
-fn fuse_alternatives(plain: &[Step], steps: &mut [Step]) -> Vec<[u32; LANES]> {
-    let mut constants = Vec::new();
-    let mut at = 0;
-    while at < plain.len() {
-        let continues = |n: usize| {
-            let (this, before) = (&plain[n], &plain[n - 1]);
-            this.op == Op::JeqK && usize::from(before.jf) == n && before.jt == this.jt
+    /// The list that begins at an instruction; one inside a list is not its beginning.
+    fn begins(&mut self, plain: &[Plain], at: usize) -> Option<List> {
+        let jeq = |n: usize| {
+            plain
+                .get(n)
+                .filter(|this| this.op == Op::JumpK(Test::Equal))
         };
-        let mut end = at + 1;
-        while plain[at].op == Op::JeqK && end < plain.len() && continues(end) {
+        let mut before = jeq(at)?;
+        if let Some(list) = self.last
+            && at <= list.end
+        {
+            return self.last.filter(|list| list.begin == at);
+        }
+        let mut end = at;
+        while let Some(this) = jeq(end + 1)
+            && (before.jf, before.jt.checked_sub(1)) == (0, Some(this.jt))
+        {
+            before = this;
             end += 1;
         }
-        if end - at > 1 {
-            // Programs are far shorter than 16 bits count.
-            let index = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-            let first = u32::from(index(constants.len()));
-            constants.extend(plain[at..end].chunks(LANES).map(lanes));
-            let count = index(constants.len()) - index(first as usize);
-            let jf = plain[end - 1].jf;
-            steps[at] = Step {
-                op: Op::JeqAny,
-                k: first,
-                compare: count.into(),
-                jf,
-                ..plain[at]
-            };
-            let before = at.checked_sub(1).and_then(|n| plain.get(n));
-            if let Some(load) = before
-                && let Some(op) = before_list(load.op)
-            {
-                steps[at - 1] = Step {
-                    op,
-                    k: load.k,
-                    second: count,
-                    compare: first,
-                    ..steps[at]
-                };
-            }
+        if end == at {
+            return None;
         }
-        at = end;
+        // A program of 65,535 instructions has half as many groups at most.
+        let first = self.constants.len();
+        self.constants
+            .extend(plain[at..=end].chunks(LANES).map(lanes));
+        let groups = u32::try_from((first << 16) | (self.constants.len() - first));
+        self.last = Some(List {
+            begin: at,
+            end,
+            groups: groups.ok()?,
+        });
+        self.last
     }
-    constants
 }
 
 /// Constants of comparisons side by side; what is missing repeats the last.
-fn lanes(steps: &[Step]) -> [u32; LANES] {
+fn lanes(list: &[Plain]) -> [u32; LANES] {
     std::array::from_fn(|lane| {
-        let step = steps.get(lane).or(steps.last());
-        step.map_or(0, |step| step.k)
+        let plain = list.get(lane).or(list.last());
+        plain.map_or(0, |plain| plain.k)
     })
 }
 
-/// The operation for a load before a list of constants.
-fn before_list(load: Op) -> Option<Op> {
-    Some(match load {
-        Op::LdW => Op::LdWJeqAny,
-        Op::LdH => Op::LdHJeqAny,
-        Op::LdB => Op::LdBJeqAny,
-        Op::LdHInd => Op::LdHIndJeqAny,
-        _ => return None,
-    })
-}
-
-/// The operation that does both, where there is one: a load and a comparison.
-fn fused(load: Op, jump: Op) -> Option<Op> {
-    let [jeq, jgt, jge, jset] = match load {
-        Op::LdW => [Op::LdWJeq, Op::LdWJgt, Op::LdWJge, Op::LdWJset],
-        Op::LdH => [Op::LdHJeq, Op::LdHJgt, Op::LdHJge, Op::LdHJset],
-        Op::LdB => [Op::LdBJeq, Op::LdBJgt, Op::LdBJge, Op::LdBJset],
-        Op::LdWInd => [Op::LdWIndJeq, Op::LdWIndJgt, Op::LdWIndJge, Op::LdWIndJset],
-        Op::LdHInd => [Op::LdHIndJeq, Op::LdHIndJgt, Op::LdHIndJge, Op::LdHIndJset],
-        Op::LdBInd => [Op::LdBIndJeq, Op::LdBIndJgt, Op::LdBIndJge, Op::LdBIndJset],
-        _ => {
-            return match (load, jump) {
-                (Op::LdLen, Op::JgtK) => Some(Op::LdLenJgt),
-                (Op::LdLen, Op::JgeK) => Some(Op::LdLenJge),
-                (Op::AndK, Op::JeqK) => Some(Op::AndJeq),
-                _ => None,
-            };
-        }
+fn plain(insn: &Insn, at: usize) -> Plain {
+    let (op, k) = match loop_target(insn, at) {
+        Some(back) => (Op::JaBack, u32::try_from(back).unwrap_or(u32::MAX)),
+        None => (operation(insn), insn.k),
     };
-    match jump {
-        Op::JeqK => Some(jeq),
-        Op::JgtK => Some(jgt),
-        Op::JgeK => Some(jge),
-        Op::JsetK => Some(jset),
-        _ => None,
-    }
-}
-
-/// The operation that does both and goes on to the instruction after them; the second one's
-/// constant is in `compare`.
-fn fused_straight(first: Op, second: Op) -> Option<Op> {
-    Some(match (first, second) {
-        (Op::LdB, Op::AndK) => Op::LdBAnd,
-        (Op::LdBInd, Op::AndK) => Op::LdBIndAnd,
-        (Op::AndK, Op::LshK) => Op::AndLsh,
-        (Op::AndK, Op::RshK) => Op::AndRsh,
-        (Op::LdxMsh, Op::LdWInd) => Op::MshLdWInd,
-        (Op::LdxMsh, Op::LdHInd) => Op::MshLdHInd,
-        (Op::LdxMsh, Op::LdBInd) => Op::MshLdBInd,
-        (Op::LdxMem, Op::AddX) => Op::LdxMemAddX,
-        (Op::LdxMem, Op::SubX) => Op::LdxMemSubX,
-        (Op::LshK, Op::Tax) => Op::LshTax,
-        (Op::RshK, Op::Tax) => Op::RshTax,
-        (Op::LshK, Op::St) => Op::LshSt,
-        (Op::RshK, Op::St) => Op::RshSt,
-        _ => return None,
-    })
-}
-
-/// The step of one instruction. Targets fit 16 bits, because a program is at most 65,535
-/// instructions long and validated jumps stay inside.
-fn step(insn: &Insn, at: usize) -> Step {
-    let target = |offset: u64| u16::try_from(at as u64 + 1 + offset).unwrap_or(u16::MAX);
-    if let Some(back) = loop_target(insn, at) {
-        return Step {
-            op: Op::JaBack,
-            jt: u16::try_from(back).unwrap_or(u16::MAX),
-            jf: 0,
-            k: insn.k,
-            compare: 0,
-            second: 0,
-        };
-    }
-    let (jt, jf) = match insn.code & 0xff {
-        c if c == op::JMP | op::JA => (target(u64::from(insn.k)), 0),
-        c if c & 7 == op::JMP => (target(u64::from(insn.jt)), target(u64::from(insn.jf))),
-        _ => (0, 0),
-    };
-    Step {
-        op: operation(insn),
-        jt,
-        jf,
-        k: insn.k,
-        compare: 0,
-        second: 0,
+    Plain {
+        op,
+        k,
+        jt: insn.jt,
+        jf: insn.jf,
     }
 }
 
@@ -386,26 +225,18 @@ fn operation(insn: &Insn) -> Op {
     let immediate = code & op::X == 0;
     match code & 7 {
         op::LD => load(insn),
-        op::LDX => match code & 0xe0 {
-            op::IMM => Op::LdxImm,
-            op::LEN => Op::LdxLen,
-            op::MEM => Op::LdxMem,
-            _ => Op::LdxMsh,
-        },
+        op::LDX => Op::Ldx(match code & 0xe0 {
+            op::IMM => Load::Number,
+            op::LEN => Load::Length,
+            op::MEM => Load::Memory,
+            _ => Load::HeaderLength,
+        }),
         op::ST => Op::St,
         op::STX => Op::Stx,
         op::ALU => arithmetic(code, immediate),
-        op::JMP => match (code & 0xf0, immediate) {
-            (op::JA, _) => Op::Ja,
-            (op::JEQ, true) => Op::JeqK,
-            (op::JEQ, false) => Op::JeqX,
-            (op::JGT, true) => Op::JgtK,
-            (op::JGT, false) => Op::JgtX,
-            (op::JGE, true) => Op::JgeK,
-            (op::JGE, false) => Op::JgeX,
-            (_, true) => Op::JsetK,
-            (_, false) => Op::JsetX,
-        },
+        op::JMP if code & 0xf0 == op::JA => Op::Ja,
+        op::JMP if immediate => Op::JumpK(comparison(code)),
+        op::JMP => Op::JumpX(comparison(code)),
         op::RET if code & 0x18 == op::A => Op::RetA,
         op::RET => Op::RetK,
         _ if code & 0xf8 == op::TAX => Op::Tax,
@@ -414,33 +245,45 @@ fn operation(insn: &Insn) -> Op {
 }
 
 fn load(insn: &Insn) -> Op {
-    match (insn.code & 0xe0, insn.code & 0x18) {
-        (op::IMM, _) => Op::LdImm,
-        (op::LEN, _) => Op::LdLen,
-        (op::MEM, _) => Op::LdMem,
-        (op::ABS, _) if insn.k >= op::SKF_AD_OFF => Op::LdAncillary,
-        (op::ABS, op::W) => Op::LdW,
-        (op::ABS, op::H) => Op::LdH,
-        (op::ABS, _) => Op::LdB,
-        (_, op::W) => Op::LdWInd,
-        (_, op::H) => Op::LdHInd,
-        (_, _) => Op::LdBInd,
+    Op::Ld(match (insn.code & 0xe0, insn.code & 0x18) {
+        (op::IMM, _) => Load::Number,
+        (op::LEN, _) => Load::Length,
+        (op::MEM, _) => Load::Memory,
+        (op::ABS, _) if insn.k >= op::SKF_AD_OFF => return Op::LdAncillary,
+        (op::ABS, op::W) => Load::Word,
+        (op::ABS, op::H) => Load::Half,
+        (op::ABS, _) => Load::Byte,
+        (_, op::W) => Load::WordAtX,
+        (_, op::H) => Load::HalfAtX,
+        (_, _) => Load::ByteAtX,
+    })
+}
+
+fn comparison(code: u16) -> Test {
+    match code & 0xf0 {
+        op::JEQ => Test::Equal,
+        op::JGT => Test::Greater,
+        op::JGE => Test::GreaterEqual,
+        _ => Test::AnySet,
     }
 }
 
 fn arithmetic(code: u16, immediate: bool) -> Op {
-    let pair = match code & 0xf0 {
-        op::ADD => [Op::AddK, Op::AddX],
-        op::SUB => [Op::SubK, Op::SubX],
-        op::MUL => [Op::MulK, Op::MulX],
-        op::DIV => [Op::DivK, Op::DivX],
-        op::OR => [Op::OrK, Op::OrX],
-        op::AND => [Op::AndK, Op::AndX],
-        op::LSH => [Op::LshK, Op::LshX],
-        op::RSH => [Op::RshK, Op::RshX],
-        op::MOD => [Op::ModK, Op::ModX],
-        op::XOR => [Op::XorK, Op::XorX],
-        _ => [Op::Neg, Op::Neg],
+    let alu = match code & 0xf0 {
+        op::ADD => Alu::Add,
+        op::SUB => Alu::Subtract,
+        op::MUL => Alu::Multiply,
+        op::DIV => Alu::Divide,
+        op::OR => Alu::Or,
+        op::AND => Alu::And,
+        op::LSH => Alu::ShiftLeft,
+        op::RSH => Alu::ShiftRight,
+        op::MOD => Alu::Remainder,
+        op::XOR => Alu::Xor,
+        _ => return Op::Neg,
     };
-    pair[usize::from(!immediate)]
+    match immediate {
+        true => Op::AluK(alu),
+        false => Op::AluX(alu),
+    }
 }

@@ -3,9 +3,8 @@
 //! Every packet access is bounds-checked; nothing else needs a check, because a [`Program`]
 //! (super::Program) is valid.
 
-use super::MAX_ROUNDS;
-use super::decode::{Decoded, LANES, Op, Step};
 use super::opcode as op;
+use super::step::{Decoded, FEW, Far, Machine, WINDOW};
 
 /// What the kernel knows of a packet beside its bytes: the values of the Linux ancillary loads
 /// (`SKF_AD_*` of `linux/filter.h`). The VLAN loads need Linux 3.8, the tag protocol 4.0.
@@ -40,7 +39,7 @@ pub struct Ancillary {
 impl Ancillary {
     /// The value at `offset` from `SKF_AD_OFF`. The netlink attribute searches depend on the
     /// packet's netlink content and are not supported: they give 0, as for a packet without.
-    fn load(&self, offset: u32, a: u32, x: u32) -> u32 {
+    pub(super) fn load(&self, offset: u32, a: u32, x: u32) -> u32 {
         match offset {
             op::SKF_AD_PROTOCOL => u32::from(self.protocol),
             op::SKF_AD_PKTTYPE => u32::from(self.pkttype),
@@ -61,372 +60,221 @@ impl Ancillary {
     }
 }
 
-/// Where ancillary values come from: nowhere for a file, the kernel's metadata for a live packet.
-trait Metadata {
-    fn get(&self, offset: u32, a: u32, x: u32) -> Option<u32>;
-}
-
-impl Metadata for () {
-    #[inline(always)]
-    fn get(&self, _: u32, _: u32, _: u32) -> Option<u32> {
-        None
-    }
-}
-
-impl Metadata for Ancillary {
-    #[inline]
-    fn get(&self, offset: u32, a: u32, x: u32) -> Option<u32> {
-        Some(self.load(offset, a, x))
-    }
-}
-
-#[inline(always)]
-fn word(data: &[u8], at: usize) -> Option<u32> {
-    let bytes = data.get(at..at.checked_add(4)?)?.first_chunk()?;
-    Some(u32::from_be_bytes(*bytes))
-}
-
-#[inline(always)]
-fn half(data: &[u8], at: usize) -> Option<u32> {
-    let bytes = data.get(at..at.checked_add(2)?)?.first_chunk()?;
-    Some(u32::from(u16::from_be_bytes(*bytes)))
-}
-
-#[inline(always)]
-fn byte(data: &[u8], at: usize) -> Option<u32> {
-    data.get(at).map(|&b| u32::from(b))
-}
-
-/// X plus a constant as an offset: no wrap-around, which a packet cannot be long enough for.
-#[inline(always)]
-fn indirect(x: u32, k: u32) -> usize {
-    (x as usize).saturating_add(k as usize)
-}
-
 impl Decoded {
-    /// Whether a number is among the constants of a list.
-    #[inline(always)]
-    fn has(&self, first: u32, count: u32, number: u32) -> bool {
-        let list = self.constants.get(first as usize..);
-        let any = |group: &[u32; LANES]| group.iter().fold(false, |any, &n| any | (n == number));
-        list.is_some_and(|list| list.iter().take(count as usize).any(any))
-    }
-
     #[inline]
     pub(super) fn run(&self, data: &[u8], len: u32) -> u32 {
-        // Clearing memory that is not used would be a good part of a short program's time.
-        let accepted = match self.uses_memory {
-            false => execute(self, data, len, &(), &mut []),
-            true => execute(self, data, len, &(), &mut [0; op::MEMWORDS as usize]),
+        if self.needs_far {
+            return self.run_far(data, len, None);
+        }
+        let mut machine = Machine {
+            data,
+            program: self,
+            far: None,
+            len,
+            memory: [0; FEW],
         };
-        accepted.unwrap_or(0)
+        match self.steps.split_first() {
+            Some((step, rest)) => (step.work)(step, rest, &mut machine, 0, 0),
+            None => 0,
+        }
     }
 
     pub(super) fn run_with(&self, data: &[u8], len: u32, ancillary: &Ancillary) -> u32 {
-        let memory = &mut [0; op::MEMWORDS as usize];
-        execute(self, data, len, ancillary, memory).unwrap_or(0)
+        self.run_far(data, len, Some(ancillary))
     }
-}
 
-/// Executes to the return. `None` where a load or a division rejects the packet.
-#[inline(always)]
-fn execute<M: Metadata>(
-    program: &Decoded,
-    data: &[u8],
-    len: u32,
-    metadata: &M,
-    memory: &mut [u32],
-) -> Option<u32> {
-    let (mut a, mut x) = (0_u32, 0_u32);
-    let mut at = 0_usize;
-    let mut rounds = 0;
-    loop {
-        let step = program.steps.get(at)?;
-        let k = step.k;
-        let branch = |taken: bool| usize::from(choose(taken, step));
-        at += 1;
-        match step.op {
-            Op::LdWJeq => {
-                a = word(data, k as usize)?;
-                at = branch(a == step.compare);
+    /// Runs one window after the other.
+    fn run_far(&self, data: &[u8], len: u32, ancillary: Option<&Ancillary>) -> u32 {
+        let mut far = Far {
+            ancillary,
+            ..Far::default()
+        };
+        let mut machine = Machine {
+            data,
+            program: self,
+            far: Some(&mut far),
+            len,
+            memory: [0; FEW],
+        };
+        let (mut at, mut a, mut x) = (0, 0, 0);
+        loop {
+            let end = self.steps.len().min(at + WINDOW);
+            let Some((step, rest)) = self.steps.get(at..end).and_then(<[_]>::split_first) else {
+                return 0;
+            };
+            if let Some(far) = &mut machine.far {
+                far.end = end;
             }
-            Op::LdWJgt => {
-                a = word(data, k as usize)?;
-                at = branch(a > step.compare);
+            let accepted = (step.work)(step, rest, &mut machine, a, x);
+            match machine.far.as_mut().and_then(|far| far.resume.take()) {
+                Some(resume) => (at, a, x) = resume,
+                None => return accepted,
             }
-            Op::LdWJge => {
-                a = word(data, k as usize)?;
-                at = branch(a >= step.compare);
-            }
-            Op::LdWJset => {
-                a = word(data, k as usize)?;
-                at = branch(a & step.compare != 0);
-            }
-            Op::LdHJeq => {
-                a = half(data, k as usize)?;
-                at = branch(a == step.compare);
-            }
-            Op::LdHJgt => {
-                a = half(data, k as usize)?;
-                at = branch(a > step.compare);
-            }
-            Op::LdHJge => {
-                a = half(data, k as usize)?;
-                at = branch(a >= step.compare);
-            }
-            Op::LdHJset => {
-                a = half(data, k as usize)?;
-                at = branch(a & step.compare != 0);
-            }
-            Op::LdBJeq => {
-                a = byte(data, k as usize)?;
-                at = branch(a == step.compare);
-            }
-            Op::LdBJgt => {
-                a = byte(data, k as usize)?;
-                at = branch(a > step.compare);
-            }
-            Op::LdBJge => {
-                a = byte(data, k as usize)?;
-                at = branch(a >= step.compare);
-            }
-            Op::LdBJset => {
-                a = byte(data, k as usize)?;
-                at = branch(a & step.compare != 0);
-            }
-            Op::LdWIndJeq => {
-                a = word(data, indirect(x, k))?;
-                at = branch(a == step.compare);
-            }
-            Op::LdWIndJgt => {
-                a = word(data, indirect(x, k))?;
-                at = branch(a > step.compare);
-            }
-            Op::LdWIndJge => {
-                a = word(data, indirect(x, k))?;
-                at = branch(a >= step.compare);
-            }
-            Op::LdWIndJset => {
-                a = word(data, indirect(x, k))?;
-                at = branch(a & step.compare != 0);
-            }
-            Op::LdHIndJeq => {
-                a = half(data, indirect(x, k))?;
-                at = branch(a == step.compare);
-            }
-            Op::LdHIndJgt => {
-                a = half(data, indirect(x, k))?;
-                at = branch(a > step.compare);
-            }
-            Op::LdHIndJge => {
-                a = half(data, indirect(x, k))?;
-                at = branch(a >= step.compare);
-            }
-            Op::LdHIndJset => {
-                a = half(data, indirect(x, k))?;
-                at = branch(a & step.compare != 0);
-            }
-            Op::LdBIndJeq => {
-                a = byte(data, indirect(x, k))?;
-                at = branch(a == step.compare);
-            }
-            Op::LdBIndJgt => {
-                a = byte(data, indirect(x, k))?;
-                at = branch(a > step.compare);
-            }
-            Op::LdBIndJge => {
-                a = byte(data, indirect(x, k))?;
-                at = branch(a >= step.compare);
-            }
-            Op::LdBIndJset => {
-                a = byte(data, indirect(x, k))?;
-                at = branch(a & step.compare != 0);
-            }
-            Op::LdLenJgt => {
-                a = len;
-                at = branch(a > step.compare);
-            }
-            Op::LdLenJge => {
-                a = len;
-                at = branch(a >= step.compare);
-            }
-            Op::LdWAndJeq => {
-                a = word(data, k as usize)? & u32::from(step.second);
-                at = branch(a == step.compare);
-            }
-            Op::LdHAndJeq => {
-                a = half(data, k as usize)? & u32::from(step.second);
-                at = branch(a == step.compare);
-            }
-            Op::LdBAndJeq => {
-                a = byte(data, k as usize)? & u32::from(step.second);
-                at = branch(a == step.compare);
-            }
-            Op::LdBIndAndJeq => {
-                a = byte(data, indirect(x, k))? & u32::from(step.second);
-                at = branch(a == step.compare);
-            }
-            Op::AndJeq => {
-                a &= k;
-                at = branch(a == step.compare);
-            }
-            Op::LdBAnd => {
-                a = byte(data, k as usize)? & step.compare;
-                at += 1;
-            }
-            Op::LdBIndAnd => {
-                a = byte(data, indirect(x, k))? & step.compare;
-                at += 1;
-            }
-            Op::AndLsh => {
-                a = (a & k) << (step.compare & 31);
-                at += 1;
-            }
-            Op::AndRsh => {
-                a = (a & k) >> (step.compare & 31);
-                at += 1;
-            }
-            Op::MshLdWInd => {
-                x = (byte(data, k as usize)? & 0xf) << 2;
-                a = word(data, indirect(x, step.compare))?;
-                at += 1;
-            }
-            Op::MshLdHInd => {
-                x = (byte(data, k as usize)? & 0xf) << 2;
-                a = half(data, indirect(x, step.compare))?;
-                at += 1;
-            }
-            Op::MshLdBInd => {
-                x = (byte(data, k as usize)? & 0xf) << 2;
-                a = byte(data, indirect(x, step.compare))?;
-                at += 1;
-            }
-            Op::LdxMemAddX => {
-                x = *memory.get(k as usize)?;
-                a = a.wrapping_add(x);
-                at += 1;
-            }
-            Op::LdxMemSubX => {
-                x = *memory.get(k as usize)?;
-                a = a.wrapping_sub(x);
-                at += 1;
-            }
-            Op::LshTax => {
-                a <<= k & 31;
-                x = a;
-                at += 1;
-            }
-            Op::RshTax => {
-                a >>= k & 31;
-                x = a;
-                at += 1;
-            }
-            Op::LshSt => {
-                a <<= k & 31;
-                *memory.get_mut(step.compare as usize)? = a;
-                at += 1;
-            }
-            Op::RshSt => {
-                a >>= k & 31;
-                *memory.get_mut(step.compare as usize)? = a;
-                at += 1;
-            }
-            Op::MshLdHIndJeq => {
-                x = (byte(data, k as usize)? & 0xf) << 2;
-                a = half(data, indirect(x, step.second.into()))?;
-                at = branch(a == step.compare);
-            }
-            Op::LdWJeqAny => {
-                a = word(data, k as usize)?;
-                at = branch(program.has(step.compare, step.second.into(), a));
-            }
-            Op::LdHJeqAny => {
-                a = half(data, k as usize)?;
-                at = branch(program.has(step.compare, step.second.into(), a));
-            }
-            Op::LdBJeqAny => {
-                a = byte(data, k as usize)?;
-                at = branch(program.has(step.compare, step.second.into(), a));
-            }
-            Op::LdHIndJeqAny => {
-                a = half(data, indirect(x, k))?;
-                at = branch(program.has(step.compare, step.second.into(), a));
-            }
-            Op::JeqAny => at = branch(program.has(k, step.compare, a)),
-            Op::RetK => return Some(k),
-            Op::RetA => return Some(a),
-            Op::JeqK => at = branch(a == k),
-            Op::JgtK => at = branch(a > k),
-            Op::JgeK => at = branch(a >= k),
-            Op::JsetK => at = branch(a & k != 0),
-            Op::JeqX => at = branch(a == x),
-            Op::JgtX => at = branch(a > x),
-            Op::JgeX => at = branch(a >= x),
-            Op::JsetX => at = branch(a & x != 0),
-            Op::Ja => at = usize::from(step.jt),
-            Op::JaBack => {
-                rounds += 1;
-                if rounds > MAX_ROUNDS {
-                    return None;
-                }
-                at = usize::from(step.jt);
-            }
-            Op::LdW => a = word(data, k as usize)?,
-            Op::LdH => a = half(data, k as usize)?,
-            Op::LdB => a = byte(data, k as usize)?,
-            Op::LdWInd => a = word(data, indirect(x, k))?,
-            Op::LdHInd => a = half(data, indirect(x, k))?,
-            Op::LdBInd => a = byte(data, indirect(x, k))?,
-            Op::LdAncillary => a = metadata.get(k - op::SKF_AD_OFF, a, x)?,
-            Op::LdImm => a = k,
-            Op::LdLen => a = len,
-            Op::LdMem => a = *memory.get(k as usize)?,
-            Op::LdxImm => x = k,
-            Op::LdxLen => x = len,
-            Op::LdxMem => x = *memory.get(k as usize)?,
-            Op::LdxMsh => x = (byte(data, k as usize)? & 0xf) << 2,
-            Op::St => *memory.get_mut(k as usize)? = a,
-            Op::Stx => *memory.get_mut(k as usize)? = x,
-            Op::AddK => a = a.wrapping_add(k),
-            Op::AddX => a = a.wrapping_add(x),
-            Op::SubK => a = a.wrapping_sub(k),
-            Op::SubX => a = a.wrapping_sub(x),
-            Op::MulK => a = a.wrapping_mul(k),
-            Op::MulX => a = a.wrapping_mul(x),
-            Op::DivK => a = a.checked_div(k)?,
-            Op::DivX => a = a.checked_div(x)?,
-            Op::ModK => a = a.checked_rem(k)?,
-            Op::ModX => a = a.checked_rem(x)?,
-            Op::OrK => a |= k,
-            Op::OrX => a |= x,
-            Op::AndK => a &= k,
-            Op::AndX => a &= x,
-            Op::XorK => a ^= k,
-            Op::XorX => a ^= x,
-            Op::LshK => a = a.checked_shl(k).unwrap_or(0),
-            Op::LshX => a = a.checked_shl(x).unwrap_or(0),
-            Op::RshK => a = a.checked_shr(k).unwrap_or(0),
-            Op::RshX => a = a.checked_shr(x).unwrap_or(0),
-            Op::Neg => a = a.wrapping_neg(),
-            Op::Tax => x = a,
-            Op::Txa => a = x,
         }
     }
 }
 
-/// Where a conditional jump leads. The empty cold function keeps the compiler from turning this
-/// into a conditional move: the next step would then wait for the comparison, whereas a predicted
-/// branch lets the processor go ahead.
-#[inline(always)]
-fn choose(taken: bool, step: &Step) -> u16 {
-    if taken {
-        step.jt
-    } else {
-        rather_not();
-        step.jf
+#[cfg(test)]
+mod tests {
+    use super::op;
+    use crate::program::{Insn, MAX_ROUNDS, Program};
+
+    /// The generator of pseudo-random numbers of Marsaglia (xorshift).
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: u32) -> u32 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            u32::try_from((self.0 >> 16) % u64::from(n)).unwrap()
+        }
+
+        fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+            from[self.below(u32::try_from(from.len()).unwrap()) as usize]
+        }
+
+        /// An instruction with `left` more to come; most often one that steps are made of with
+        /// others.
+        fn insn(&mut self, left: u32) -> Insn {
+            const ALU: [u16; 10] = [
+                op::ADD,
+                op::SUB,
+                op::MUL,
+                op::DIV,
+                op::OR,
+                op::AND,
+                op::LSH,
+                op::RSH,
+                op::MOD,
+                op::XOR,
+            ];
+            const TESTS: [u16; 4] = [op::JEQ, op::JGT, op::JGE, op::JSET];
+            let size = self.pick(&[op::W, op::H, op::B]);
+            let k = self.below(20);
+            let word = self.below(6);
+            match self.below(12) {
+                0 => Insn::new(op::LD | size | op::ABS, k),
+                1 => Insn::new(op::LD | size | op::IND, k),
+                2 => Insn::new(op::LD | op::MEM, word),
+                3 => self.pick(&[
+                    Insn::new(op::LD | op::LEN, 0),
+                    Insn::new(op::LD | op::IMM, k),
+                    Insn::new(op::LDX | op::IMM, k),
+                    Insn::new(op::LDX | op::LEN, 0),
+                    Insn::new(op::LDX | op::MEM, word),
+                    Insn::new(op::STX, word),
+                    Insn::new(op::MISC | op::TXA, 0),
+                    Insn::new(op::ALU | op::NEG, 0),
+                ]),
+                4 => Insn::new(op::LDX | op::B | op::MSH, k),
+                5 => Insn::new(op::ALU | op::K | self.pick(&ALU), 1 + k),
+                6 => Insn::new(op::ALU | op::X | self.pick(&ALU), 0),
+                7 => Insn::new(op::ST, word),
+                8 => Insn::new(op::MISC | op::TAX, 0),
+                9 => Insn::new(op::JMP | op::JA, self.below(left + 1)),
+                _ => {
+                    let operand = self.pick(&[op::K, op::K, op::X]);
+                    let code = op::JMP | operand | self.pick(&TESTS);
+                    let [jt, jf] = [(); 2].map(|()| {
+                        let most = self.pick(&[0, 2, left]).min(left);
+                        u8::try_from(self.below(most + 1)).unwrap()
+                    });
+                    Insn::jump(code, k, jt, jf)
+                }
+            }
+        }
+
+        fn program(&mut self) -> Vec<Insn> {
+            const LENGTH: u32 = 24;
+            let stores = (0..6).map(|word| Insn::new(op::ST, word));
+            let mut insns: Vec<Insn> = stores.collect();
+            insns.extend((0..LENGTH).map(|at| self.insn(LENGTH - 1 - at + 3)));
+            insns.extend([
+                Insn::new(op::RET | op::A, 0),
+                Insn::new(op::RET | op::K, 0),
+                Insn::new(op::RET | op::K, 96),
+                Insn::new(op::RET | op::K, 0),
+            ]);
+            insns
+        }
+    }
+
+    /// A jump to the next instruction behind each, so that no step stands for two.
+    fn apart(insns: &[Insn]) -> Vec<Insn> {
+        let twice = |distance: u8| 2 * distance + 1;
+        let apart = |insn: &Insn| {
+            let insn = match insn.code {
+                code if code == op::JMP | op::JA => Insn::new(code, 2 * insn.k + 1),
+                code if code & 7 == op::JMP => {
+                    Insn::jump(code, insn.k, twice(insn.jt), twice(insn.jf))
+                }
+                _ => *insn,
+            };
+            [insn, Insn::new(op::JMP | op::JA, 0)]
+        };
+        let mut apart: Vec<Insn> = insns.iter().flat_map(apart).collect();
+        // The last has nothing behind it.
+        apart.pop();
+        apart
+    }
+
+    #[test]
+    fn steps_of_several_instructions_do_what_these_do() {
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let mut accepted = 0;
+        for _ in 0..20_000 {
+            let insns = random.program();
+            let single = Program::new(apart(&insns)).unwrap();
+            let program = Program::new(insns).unwrap();
+            for length in [0, 5, 19, 60] {
+                let data: Vec<u8> = (0..length)
+                    .map(|_| u8::try_from(random.below(20)).unwrap())
+                    .collect();
+                let verdict = program.run(&data, 60);
+                assert_eq!(verdict, single.run(&data, 60), "{program:?} on {data:?}");
+                accepted += u32::from(verdict != 0);
+            }
+        }
+        assert!(accepted > 10_000, "{accepted}");
+    }
+
+    /// Programs of more instructions than call each other.
+    #[test]
+    fn long_programs_run_to_their_end() {
+        for count in [253, 254, 255, 256, 257, 510, 511, 512, 60_000_u32] {
+            // Stores the length, adds 1 `count` times, half of them behind a jump, and adds what was
+            // stored, in a word of scratch memory that is not at hand.
+            let mut insns: Vec<Insn> = (0..5).map(|word| Insn::new(op::ST, word)).collect();
+            insns.extend([Insn::new(op::LDX | op::LEN, 0), Insn::new(op::STX, 5)]);
+            let one = Insn::new(op::ALU | op::ADD, 1);
+            insns.extend((0..count / 2).map(|_| one));
+            insns.push(Insn::new(op::JMP | op::JA, 300));
+            insns.extend((0..300).map(|_| Insn::new(op::RET, 0)));
+            insns.extend((count / 2..count).map(|_| one));
+            insns.extend([
+                Insn::new(op::LDX | op::MEM, 5),
+                Insn::new(op::ALU | op::ADD | op::X, 0),
+                Insn::new(op::RET | op::A, 0),
+            ]);
+            let program = Program::new(insns).unwrap();
+            assert_eq!(program.run(&[], 7), count + 7);
+        }
+    }
+
+    #[test]
+    fn jumps_backwards_are_counted() {
+        // Adds 1 until A is X.
+        let program = Program::with_loops(vec![
+            Insn::new(op::LDX | op::LEN, 0),
+            Insn::new(op::ALU | op::ADD, 1),
+            Insn::jump(op::JMP | op::JEQ | op::X, 0, 1, 0),
+            Insn::new(op::JMP | op::JA, 0_u32.wrapping_sub(3)),
+            Insn::new(op::RET | op::A, 0),
+        ])
+        .unwrap();
+        assert_eq!(program.run(&[], 1), 1);
+        assert_eq!(program.run(&[], MAX_ROUNDS + 1), MAX_ROUNDS + 1);
+        assert_eq!(program.run(&[], MAX_ROUNDS + 2), 0);
     }
 }
-
-#[cold]
-#[inline]
-fn rather_not() {}

@@ -4,15 +4,19 @@
 //! re-checks opcodes, jump targets or scratch slots.
 
 pub(crate) mod assemble;
+mod choose;
 mod decode;
 mod interpret;
 pub mod opcode;
+mod operand;
+mod step;
 mod validate;
+mod work;
 
 pub use interpret::Ancillary;
 pub use validate::{InvalidProgram, Reason};
 
-use decode::Decoded;
+use step::Decoded;
 use validate::Loops;
 
 /// One instruction, laid out as the kernel's `struct sock_filter`.

@@ -1,0 +1,151 @@
+//! What the interpreter executes: steps, each with the function that does its work.
+//!
+//! A function of a step ends by calling that of the next. Compiled with optimisation these calls are
+//! jumps: neither a loop nor a table is in between, A and X stay in registers, and the processor
+//! predicts what follows each step apart from what follows others. Nothing relies on it: a window
+//! bounds how many steps call each other (see [`go`]).
+
+use std::ops::Range;
+
+use super::Ancillary;
+use super::opcode as op;
+
+/// Does one step's work and all that follows it: the bytes accepted, 0 to reject the packet. `rest`
+/// are the steps behind this one.
+pub(super) type Work = fn(&Step, rest: &[Step], &mut Machine<'_>, a: u32, x: u32) -> u32;
+
+/// One step, 24 bytes. What the operands mean is up to the function; those of a test that leads
+/// elsewhere are in `yes` and `no`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) work: Work,
+    pub(super) k: u32,
+    pub(super) second: u32,
+    pub(super) third: u32,
+    /// Steps to skip where a test holds.
+    pub(super) yes: u16,
+    /// Steps to skip where it does not.
+    pub(super) no: u16,
+}
+
+impl Step {
+    /// What a test accepts that ends the program, in place of the steps to skip.
+    pub(super) fn accepted(&self) -> u32 {
+        u32::from(self.yes) | u32::from(self.no) << 16
+    }
+
+    /// The groups of constants of a step that has a list: `third` is the first of them in its upper
+    /// half, how many they are in its lower.
+    pub(super) fn list(&self) -> Range<usize> {
+        let [first, count] = [self.third >> 16, self.third & 0xffff].map(|n| n as usize);
+        first..first + count
+    }
+
+    /// The reverse of [`accepted`](Self::accepted).
+    pub(super) fn accepting(self, bytes: u32) -> Self {
+        let [low, lower, high, higher] = bytes.to_le_bytes();
+        Self {
+            yes: u16::from_le_bytes([low, lower]),
+            no: u16::from_le_bytes([high, higher]),
+            ..self
+        }
+    }
+}
+
+/// The executable form of a valid program.
+#[derive(Clone, Debug)]
+pub(super) struct Decoded {
+    pub(super) steps: Vec<Step>,
+    /// The constants of all lists.
+    pub(super) constants: Vec<[u32; LANES]>,
+    /// Whether it has more steps than a window, jumps backwards, or more than [`FEW`] words of
+    /// scratch memory.
+    pub(super) needs_far: bool,
+}
+
+/// Constants of a list that are compared at once, without a jump between them.
+pub(super) const LANES: usize = 8;
+
+/// So many steps call each other at most.
+pub(super) const WINDOW: usize = 256;
+
+/// Words of scratch memory that are at hand; a program's are numbered so that few need more.
+pub(super) const FEW: usize = 4;
+
+/// What steps work on beside A and X.
+pub(super) struct Machine<'a> {
+    pub(super) data: &'a [u8],
+    pub(super) program: &'a Decoded,
+    pub(super) far: Option<&'a mut Far<'a>>,
+    /// Of the packet on the wire, in bytes.
+    pub(super) len: u32,
+    pub(super) memory: [u32; FEW],
+}
+
+/// What few programs need.
+#[derive(Default)]
+pub(super) struct Far<'a> {
+    pub(super) ancillary: Option<&'a Ancillary>,
+    /// The first step behind the window.
+    pub(super) end: usize,
+    /// Where to go on in another window, and with which A and X.
+    pub(super) resume: Option<(usize, u32, u32)>,
+    /// Jumps backwards so far.
+    pub(super) rounds: u32,
+    pub(super) memory: [u32; op::MEMWORDS as usize],
+}
+
+/// Goes on behind `skip` steps of `rest`. Where that is beyond the window, the calls end, and
+/// [`Decoded::run`] goes on in the next.
+#[inline(always)]
+pub(super) fn go(skip: usize, rest: &[Step], m: &mut Machine<'_>, a: u32, x: u32) -> u32 {
+    if let Some(step) = rest.get(skip)
+        && let Some(rest) = rest.get(skip + 1..)
+    {
+        (step.work)(step, rest, m, a, x)
+    } else {
+        m.leave(skip, rest.len(), a, x)
+    }
+}
+
+impl Machine<'_> {
+    /// Leaves the window, of which `left` steps are left, for the step behind `skip` more.
+    #[cold]
+    #[inline(never)]
+    fn leave(&mut self, skip: usize, left: usize, a: u32, x: u32) -> u32 {
+        if let Some(far) = &mut self.far {
+            far.resume = Some((far.end - left + skip, a, x));
+        }
+        0
+    }
+
+    /// A word of scratch memory.
+    #[inline(always)]
+    pub(super) fn recall(&self, word: u32) -> u32 {
+        match self.memory.get(word as usize) {
+            Some(value) => *value,
+            None => self.recall_far(word),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn store(&mut self, word: u32, value: u32) {
+        match self.memory.get_mut(word as usize) {
+            Some(memory) => *memory = value,
+            None => self.store_far(word, value),
+        }
+    }
+
+    #[cold]
+    fn recall_far(&self, word: u32) -> u32 {
+        let memory = self.far.as_ref().map(|far| &far.memory);
+        memory.map_or(0, |memory| memory[(word % op::MEMWORDS) as usize])
+    }
+
+    #[cold]
+    fn store_far(&mut self, word: u32, value: u32) {
+        if let Some(far) = &mut self.far {
+            far.memory[(word % op::MEMWORDS) as usize] = value;
+        }
+    }
+}
