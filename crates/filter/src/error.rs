@@ -74,7 +74,7 @@ pub enum ErrorKind {
     /// Too long a program, or arithmetic that needs too many intermediate values.
     #[error("the expression needs too large a program")]
     TooLarge,
-    /// `and` and `or` alternate too often; each chain of either, also in parentheses, counts.
+    /// `and` and `or` alternate too often in one chain, or from parenthesis to parenthesis inside it.
     #[error("\"and\" and \"or\" take turns more than {0} times")]
     TooManyTurns(usize),
     /// The program would accept no packet at all.

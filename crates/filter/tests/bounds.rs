@@ -48,6 +48,25 @@ fn chains_of_every_kind_are_bounded() {
     }
 }
 
+/// Lists that programs write: as long as the program allows, whatever is in parentheses.
+#[test]
+fn pairs_in_parentheses_may_be_many() {
+    let pair = |n: usize| format!("(src host 10.0.{}.{} and tcp port {n})", n / 250, n % 250);
+    let pairs = |count: usize| (1..=count).map(pair).collect::<Vec<_>>();
+    for (join, count) in [(" or ", 1500), (" or not ", 1500)] {
+        assert_eq!(refusal(pairs(count).join(join), true), None, "{join}");
+    }
+    let alternating = |count: usize| vec!["ip and tcp or udp"; count].join(" and ");
+    assert_eq!(
+        refusal(alternating(limits::ALTERNATIONS / 2 - 1), true),
+        None
+    );
+    assert_eq!(
+        refusal(alternating(limits::ALTERNATIONS), true),
+        Some(ErrorKind::TooManyTurns(limits::ALTERNATIONS))
+    );
+}
+
 /// Each tunnel needs memory of its own, of which there is little.
 #[test]
 fn chains_of_tunnels_are_bounded() {

@@ -105,8 +105,8 @@ struct Lowering<'a> {
     outer: &'a dyn LinkLayer,
     resolver: &'a dyn Resolver,
     values: &'a mut Values,
-    /// How often `and` and `or` took turns so far: as deep are the conditions.
-    alternations: usize,
+    /// How deep the last condition is, not counted what is inside of primitives.
+    depth: usize,
     /// Where things are now.
     place: Place,
     /// How many MPLS labels the expression has passed.
@@ -138,7 +138,7 @@ impl<'a> Lowering<'a> {
             place,
             labels: 0,
             inner_packet: None,
-            alternations: 0,
+            depth: 0,
             transport: None,
             inner: None,
             compared: None,
@@ -155,31 +155,49 @@ impl<'a> Lowering<'a> {
 impl Lowering<'_> {
     fn expr(&mut self, expr: &Expr) -> Result<Condition, CompileError> {
         match expr {
-            Expr::Not(inner) => self.expr(inner).map(Condition::negated),
-            Expr::Chain(first, rest) => {
-                let mut condition = self.expr(first)?;
-                let mut last = None;
-                for (junction, next) in rest {
-                    self.alternations += usize::from(last.replace(*junction) != Some(*junction));
-                    if self.alternations > limits::ALTERNATIONS {
-                        let kind = ErrorKind::TooManyTurns(limits::ALTERNATIONS);
-                        return Err(CompileError::new(next.span(), kind));
-                    }
-                    let next = self.expr(next)?;
-                    condition = match junction {
-                        Junction::And => condition.and(next),
-                        Junction::Or => condition.or(next),
-                    };
-                }
+            Expr::Not(inner) => {
+                let condition = self.expr(inner)?.negated();
+                self.depth += 1;
                 Ok(condition)
             }
+            Expr::Chain(first, rest) => self.chain_of(first, rest),
             Expr::Deep(inner, span) => self.deep(inner, span),
             Expr::Inner(tunnel, inner, span) => self.inner(*tunnel, inner, span),
-            Expr::Primitive(primitive, span) => self.primitive(primitive).map_err(|kind| {
-                let span = self.inner.take().unwrap_or_else(|| span.clone());
-                CompileError::new(span, kind)
-            }),
+            Expr::Primitive(primitive, span) => {
+                self.depth = 0;
+                self.primitive(primitive).map_err(|kind| {
+                    let span = self.inner.take().unwrap_or_else(|| span.clone());
+                    CompileError::new(span, kind)
+                })
+            }
         }
+    }
+
+    /// Expressions joined from left to right: what is joined by the other word than the one before
+    /// is a level deeper.
+    fn chain_of(
+        &mut self,
+        first: &Expr,
+        rest: &[(Junction, Expr)],
+    ) -> Result<Condition, CompileError> {
+        let mut condition = self.expr(first)?;
+        let mut depth = self.depth;
+        let mut last = None;
+        for (junction, next) in rest {
+            depth += usize::from(last.replace(*junction) != Some(*junction));
+            let joined = self.expr(next)?;
+            depth = depth.max(self.depth + 1);
+            if depth > limits::ALTERNATIONS {
+                let kind = ErrorKind::TooManyTurns(limits::ALTERNATIONS);
+                return Err(CompileError::new(next.span(), kind));
+            }
+            condition = match junction {
+                Junction::And => condition.and(joined),
+                Junction::Or => condition.or(joined),
+            };
+        }
+        self.depth = depth;
+        Ok(condition)
     }
 
     fn primitive(&mut self, primitive: &Primitive) -> Lowered<Condition> {
