@@ -8,7 +8,7 @@ use ringtap_filter::ebpf::{Assembler, Helper, Insn, Reg, Size};
 use ringtap_sys::bpf::{Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, XdpMode};
 use ringtap_sys::packet::inject::Injector;
 use ringtap_sys::poll::{Interest, wait};
-use ringtap_sys::xsk::{Binding, Receiver, ReceiverOptions, Statistics};
+use ringtap_sys::xsk::{Binding, QueueOptions, Receiver, Statistics};
 use ringtap_testkit::netns::{Side, VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
 use ringtap_testkit::{Need, suite, test};
@@ -25,9 +25,9 @@ fn main() -> ExitCode {
     ])
 }
 
-fn options(side: &Side, frames: u32) -> ReceiverOptions {
+fn options(side: &Side, frames: u32) -> QueueOptions {
     let index = side.namespace.netlink().index(&side.device);
-    ReceiverOptions {
+    QueueOptions {
         ifindex: index.expect("it exists"),
         queue: 0,
         frames,
@@ -210,18 +210,18 @@ fn impossible() {
     let pair = VethPair::new();
     let good = options(&pair.right, 64);
     let cases = [
-        ReceiverOptions { frames: 63, ..good },
-        ReceiverOptions { frames: 0, ..good },
-        ReceiverOptions {
+        QueueOptions { frames: 63, ..good },
+        QueueOptions { frames: 0, ..good },
+        QueueOptions {
             frame_size: 1_000,
             ..good
         },
-        ReceiverOptions { queue: 9, ..good },
-        ReceiverOptions {
+        QueueOptions { queue: 9, ..good },
+        QueueOptions {
             ifindex: 999,
             ..good
         },
-        ReceiverOptions {
+        QueueOptions {
             binding: Binding::ZeroCopy,
             ..good
         },

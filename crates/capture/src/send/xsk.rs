@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::poll::{self, Interest};
-use ringtap_sys::xsk::{Binding, Sender, SenderOptions};
+use ringtap_sys::xsk::{Binding, QueueOptions, Sender};
 
 use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, Template, route_over};
 use crate::hook::HookDevice;
@@ -41,7 +41,7 @@ impl XskBackEnd {
         let frame_size = if longest <= 2048 { 2048 } else { 4096 };
         // Without a copy, the host would receive nothing by that queue.
         let spared = route_over(device.index).map_err(failed)?;
-        let socket = Sender::open(&SenderOptions {
+        let socket = Sender::open(&QueueOptions {
             ifindex: device.index,
             queue: 0,
             frames: FRAMES,

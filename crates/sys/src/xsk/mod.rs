@@ -26,7 +26,9 @@
 mod receiver;
 mod ring;
 mod sender;
+mod socket;
 mod umem;
 
-pub use receiver::{Batch, Binding, Packet, Receiver, ReceiverOptions, Statistics};
-pub use sender::{Sender, SenderOptions};
+pub use receiver::{Batch, Packet, Receiver, Statistics};
+pub use sender::Sender;
+pub use socket::{Binding, QueueOptions};

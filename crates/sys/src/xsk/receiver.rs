@@ -1,12 +1,12 @@
 //! A socket that receives the packets of one queue.
 
-use std::mem::size_of_val;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use super::ring::{Descriptor, Ring};
+use super::socket::{Opened, QueueOptions, get, set_at};
 use super::umem::Umem;
-use crate::{Error, Result};
+use crate::Result;
 
 /// Bytes that the kernel keeps free in front of each packet, for XDP programs
 /// (`XDP_PACKET_HEADROOM`).
@@ -17,44 +17,6 @@ const SO_PREFER_BUSY_POLL: libc::c_int = 69;
 const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
 /// Packets that the driver is polled for at once.
 const BUSY_POLL_BUDGET: libc::c_int = 64;
-
-/// How to receive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReceiverOptions {
-    /// Index of the device, in the calling thread's network namespace.
-    pub ifindex: u32,
-    /// The receive queue.
-    pub queue: u32,
-    /// Frames of memory, a power of two; each holds one packet.
-    pub frames: u32,
-    /// Bytes of a frame: 2048 or 4096. A packet may be 256 bytes shorter than that at most.
-    pub frame_size: u32,
-    /// How packets come into the memory.
-    pub binding: Binding,
-}
-
-/// How packets come into the memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Binding {
-    /// The adapter writes them there, where its driver can; else they are copied.
-    #[default]
-    Automatic,
-    /// They are copied.
-    Copy,
-    /// The adapter writes them there, or there are none.
-    ZeroCopy,
-}
-
-impl Binding {
-    fn flags(self) -> u16 {
-        let mode = match self {
-            Self::Automatic => 0,
-            Self::Copy => libc::XDP_COPY,
-            Self::ZeroCopy => libc::XDP_ZEROCOPY,
-        };
-        mode | libc::XDP_USE_NEED_WAKEUP
-    }
-}
 
 /// What a socket lost, in packets (`struct xdp_statistics`, 5.9 for all).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,32 +50,9 @@ impl Receiver {
     /// EINVAL for frames that are no power of two or have another size, and for a queue that the
     /// device does not have; EBUSY where another socket has the queue; EOPNOTSUPP without zero-copy
     /// in the driver; ENOBUFS where memory may not be locked.
-    pub fn open(options: &ReceiverOptions) -> Result<Self> {
-        let context = || format!("queue {} of interface {}", options.queue, options.ifindex);
-        if !options.frames.is_power_of_two() || ![2048, 4096].contains(&options.frame_size) {
-            let invalid = std::io::Error::from_raw_os_error(libc::EINVAL);
-            return Err(Error::new("setsockopt(XDP_UMEM_REG)", context(), invalid));
-        }
-        // SAFETY: takes no pointer; the result is checked before use.
-        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Error::last("socket(AF_XDP)", context()));
-        }
-        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        let umem = Umem::new(options.frames, options.frame_size)?;
-        register(&socket, &umem)?;
-        for (option, call) in [
-            (libc::XDP_UMEM_FILL_RING, "setsockopt(XDP_UMEM_FILL_RING)"),
-            (
-                libc::XDP_UMEM_COMPLETION_RING,
-                "setsockopt(XDP_UMEM_COMPLETION_RING)",
-            ),
-            (libc::XDP_RX_RING, "setsockopt(XDP_RX_RING)"),
-        ] {
-            set(&socket, option, &options.frames, call)?;
-        }
-        let offsets = ring_offsets(&socket)?;
+    pub fn open(options: &QueueOptions) -> Result<Self> {
+        let opened = Opened::new(options, (libc::XDP_RX_RING, "setsockopt(XDP_RX_RING)"))?;
+        let (socket, umem, offsets) = (&opened.socket, &opened.umem, &opened.offsets);
         let fill_page = libc::off_t::try_from(libc::XDP_UMEM_PGOFF_FILL_RING).unwrap_or(0);
         let size = options.frames;
         let mut fill = Ring::map(socket.as_fd(), fill_page, offsets.fr, size)?;
@@ -122,14 +61,13 @@ impl Receiver {
             fill.write(frame, u64::from(frame) * u64::from(umem.frame_size()));
         }
         fill.publish(umem.frames());
-        bind(&socket, options.ifindex, options.queue, options.binding)
-            .map_err(|source| Error::new("bind(AF_XDP)", context(), source))?;
+        let (socket, umem, zero_copy) = opened.bind(options)?;
         Ok(Self {
-            zero_copy: is_zero_copy(&socket),
             socket,
             fill,
             receive,
             umem,
+            zero_copy,
         })
     }
 
@@ -310,123 +248,4 @@ impl Drop for Batch<'_> {
         fill.publish(self.count);
         receive.release(self.count);
     }
-}
-
-pub(super) fn register(socket: &OwnedFd, umem: &Umem) -> Result<()> {
-    // SAFETY: the structure holds integers only, for which zero is valid.
-    let mut registration: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
-    registration.addr = umem.address();
-    registration.len = umem.len() as u64;
-    registration.chunk_size = umem.frame_size();
-    let call = "setsockopt(XDP_UMEM_REG)";
-    set(socket, libc::XDP_UMEM_REG, &registration, call)
-}
-
-pub(super) fn ring_offsets(socket: &OwnedFd) -> Result<libc::xdp_mmap_offsets> {
-    // SAFETY: the structure holds integers only, for which zero is valid.
-    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-    let call = "getsockopt(XDP_MMAP_OFFSETS)";
-    get(socket, libc::XDP_MMAP_OFFSETS, &mut offsets, call)?;
-    Ok(offsets)
-}
-
-pub(super) fn is_zero_copy(socket: &OwnedFd) -> bool {
-    /// `XDP_OPTIONS_ZEROCOPY`.
-    const ZERO_COPY: u32 = 1;
-    let mut flags = 0_u32;
-    let told = get(
-        socket,
-        libc::XDP_OPTIONS,
-        &mut flags,
-        "getsockopt(XDP_OPTIONS)",
-    );
-    told.is_ok() && flags & ZERO_COPY != 0
-}
-
-pub(super) fn bind(
-    socket: &OwnedFd,
-    ifindex: u32,
-    queue: u32,
-    binding: Binding,
-) -> std::io::Result<()> {
-    let address = libc::sockaddr_xdp {
-        sxdp_family: libc::sa_family_t::try_from(libc::AF_XDP).unwrap_or_default(),
-        sxdp_flags: binding.flags(),
-        sxdp_ifindex: ifindex,
-        sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: 0,
-    };
-    // SAFETY: pointer and length describe `address`, which outlives the call.
-    let bound = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            socklen(&address),
-        )
-    };
-    if bound < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-pub(super) fn set<T>(
-    socket: &OwnedFd,
-    option: libc::c_int,
-    value: &T,
-    call: &'static str,
-) -> Result<()> {
-    set_at(socket, libc::SOL_XDP, option, value, call)
-}
-
-fn set_at<T>(
-    socket: &OwnedFd,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: &T,
-    call: &'static str,
-) -> Result<()> {
-    // SAFETY: pointer and length describe `value`, which outlives the call and is only read.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            socklen(value),
-        )
-    };
-    if done < 0 {
-        return Err(Error::last(call, ""));
-    }
-    Ok(())
-}
-
-/// Reads an option into `value`, of which the kernel may fill the first bytes only. All types that
-/// are passed here consist of integers.
-fn get<T: Copy>(
-    socket: &OwnedFd,
-    option: libc::c_int,
-    value: &mut T,
-    call: &'static str,
-) -> Result<()> {
-    let mut len = socklen(value);
-    // SAFETY: pointer and length describe `value`, which outlives the call.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            option,
-            std::ptr::from_mut(value).cast(),
-            &raw mut len,
-        )
-    };
-    if done < 0 {
-        return Err(Error::last(call, ""));
-    }
-    Ok(())
-}
-
-fn socklen<T>(value: &T) -> libc::socklen_t {
-    libc::socklen_t::try_from(size_of_val(value)).unwrap_or(libc::socklen_t::MAX)
 }

@@ -1,28 +1,12 @@
 //! A socket that sends by one queue.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::receiver::{Binding, bind, is_zero_copy, register, ring_offsets, set};
 use super::ring::{Descriptor, Ring};
+use super::socket::{Opened, QueueOptions};
 use super::umem::Umem;
 use crate::{Error, Result};
-
-/// How to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SenderOptions {
-    /// Index of the device, in the calling thread's network namespace.
-    pub ifindex: u32,
-    /// The queue.
-    pub queue: u32,
-    /// Frames of memory, a power of two; each holds one packet on its way.
-    pub frames: u32,
-    /// Bytes of a frame: 2048 or 4096.
-    pub frame_size: u32,
-    /// How packets leave the memory. Without a copy, the host receives nothing by this queue as long
-    /// as the socket lives: its frames would have to come from here.
-    pub binding: Binding,
-}
 
 /// A socket with its memory and rings, for sending only.
 ///
@@ -47,46 +31,21 @@ impl Sender {
     ///
     /// # Errors
     /// As [`super::Receiver::open`].
-    pub fn open(options: &SenderOptions) -> Result<Self> {
-        let context = || format!("queue {} of interface {}", options.queue, options.ifindex);
-        if !options.frames.is_power_of_two() || ![2048, 4096].contains(&options.frame_size) {
-            let invalid = io::Error::from_raw_os_error(libc::EINVAL);
-            return Err(Error::new("setsockopt(XDP_UMEM_REG)", context(), invalid));
-        }
-        // SAFETY: takes no pointer; the result is checked before use.
-        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Error::last("socket(AF_XDP)", context()));
-        }
-        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        let umem = Umem::new(options.frames, options.frame_size)?;
-        register(&socket, &umem)?;
-        for (option, call) in [
-            // The kernel asks for one, although nothing is received.
-            (libc::XDP_UMEM_FILL_RING, "setsockopt(XDP_UMEM_FILL_RING)"),
-            (
-                libc::XDP_UMEM_COMPLETION_RING,
-                "setsockopt(XDP_UMEM_COMPLETION_RING)",
-            ),
-            (libc::XDP_TX_RING, "setsockopt(XDP_TX_RING)"),
-        ] {
-            set(&socket, option, &options.frames, call)?;
-        }
-        let offsets = ring_offsets(&socket)?;
+    pub fn open(options: &QueueOptions) -> Result<Self> {
+        let opened = Opened::new(options, (libc::XDP_TX_RING, "setsockopt(XDP_TX_RING)"))?;
+        let (socket, offsets) = (&opened.socket, &opened.offsets);
         let completion = libc::XDP_UMEM_PGOFF_COMPLETION_RING;
         let completion = libc::off_t::try_from(completion).unwrap_or(0);
         let size = options.frames;
         let transmit = Ring::map(socket.as_fd(), libc::XDP_PGOFF_TX_RING, offsets.tx, size)?;
         let complete = Ring::map(socket.as_fd(), completion, offsets.cr, size)?;
-        let bound = bind(&socket, options.ifindex, options.queue, options.binding);
-        bound.map_err(|source| Error::new("bind(AF_XDP)", context(), source))?;
+        let (socket, umem, zero_copy) = opened.bind(options)?;
         let frame_size = u64::from(umem.frame_size());
         Ok(Self {
             free: (0..u64::from(umem.frames()))
                 .map(|frame| frame * frame_size)
                 .collect(),
-            zero_copy: is_zero_copy(&socket),
+            zero_copy,
             socket,
             transmit,
             complete,

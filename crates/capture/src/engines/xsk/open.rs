@@ -10,7 +10,7 @@ use ringtap_sys::netlink::Netlink;
 use ringtap_sys::packet::{Promiscuous, TimestampSource};
 use ringtap_sys::poll::ReadSet;
 use ringtap_sys::tap::Clock;
-use ringtap_sys::xsk::{Binding, Receiver, ReceiverOptions};
+use ringtap_sys::xsk::{Binding, QueueOptions, Receiver};
 
 use super::{SocketSource, program};
 use crate::describe::{self, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
@@ -138,7 +138,7 @@ fn open_receivers(
     let frames = u32::try_from(1 << frames.ilog2()).unwrap_or(1 << 18);
     let mut receivers = Vec::new();
     for queue in 0..queues {
-        let opened = Receiver::open(&ReceiverOptions {
+        let opened = Receiver::open(&QueueOptions {
             ifindex: device.index,
             queue,
             frames,

@@ -1,0 +1,226 @@
+//! What is alike of sockets that receive and that send: memory, options, binding.
+
+use std::mem::size_of_val;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::umem::Umem;
+use crate::{Error, Result};
+
+/// How to receive or send by one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// Index of the device, in the calling thread's network namespace.
+    pub ifindex: u32,
+    /// The queue.
+    pub queue: u32,
+    /// Frames of memory, a power of two; each holds one packet.
+    pub frames: u32,
+    /// Bytes of a frame: 2048 or 4096. A packet that is received may be 256 bytes shorter than that
+    /// at most.
+    pub frame_size: u32,
+    /// How packets come into the memory, or leave it. Without a copy, the host receives nothing by a
+    /// queue as long as a socket lives that sends by it: its frames would have to come from there.
+    pub binding: Binding,
+}
+
+/// How packets come into the memory, or leave it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Binding {
+    /// The adapter accesses it itself, where its driver can; else they are copied.
+    #[default]
+    Automatic,
+    /// They are copied.
+    Copy,
+    /// The adapter accesses it itself, or there are none.
+    ZeroCopy,
+}
+
+impl Binding {
+    fn flags(self) -> u16 {
+        let mode = match self {
+            Self::Automatic => 0,
+            Self::Copy => libc::XDP_COPY,
+            Self::ZeroCopy => libc::XDP_ZEROCOPY,
+        };
+        mode | libc::XDP_USE_NEED_WAKEUP
+    }
+}
+
+/// A socket with its memory registered and its rings sized, before it is bound.
+pub(super) struct Opened {
+    // Dropped in this order: the socket before the memory that the kernel accesses for it.
+    pub(super) socket: OwnedFd,
+    pub(super) umem: Umem,
+    pub(super) offsets: libc::xdp_mmap_offsets,
+}
+
+impl Opened {
+    /// With a ring of descriptors of this kind: its option and what the call is named.
+    pub(super) fn new(
+        options: &QueueOptions,
+        descriptors: (libc::c_int, &'static str),
+    ) -> Result<Self> {
+        if !options.frames.is_power_of_two() || ![2048, 4096].contains(&options.frame_size) {
+            let invalid = std::io::Error::from_raw_os_error(libc::EINVAL);
+            return Err(Error::new(
+                "setsockopt(XDP_UMEM_REG)",
+                options.context(),
+                invalid,
+            ));
+        }
+        // SAFETY: takes no pointer; the result is checked before use.
+        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        if fd < 0 {
+            return Err(Error::last("socket(AF_XDP)", options.context()));
+        }
+        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let umem = Umem::new(options.frames, options.frame_size)?;
+        register(&socket, &umem)?;
+        // The kernel asks for the first two also where packets go one way only.
+        for (option, call) in [
+            (libc::XDP_UMEM_FILL_RING, "setsockopt(XDP_UMEM_FILL_RING)"),
+            (
+                libc::XDP_UMEM_COMPLETION_RING,
+                "setsockopt(XDP_UMEM_COMPLETION_RING)",
+            ),
+            descriptors,
+        ] {
+            set(&socket, option, &options.frames, call)?;
+        }
+        let offsets = ring_offsets(&socket)?;
+        Ok(Self {
+            socket,
+            umem,
+            offsets,
+        })
+    }
+
+    /// Ties it to the queue; tells whether the adapter accesses the memory itself.
+    pub(super) fn bind(self, options: &QueueOptions) -> Result<(OwnedFd, Umem, bool)> {
+        bind(
+            &self.socket,
+            options.ifindex,
+            options.queue,
+            options.binding,
+        )
+        .map_err(|source| Error::new("bind(AF_XDP)", options.context(), source))?;
+        let is_zero_copy = is_zero_copy(&self.socket);
+        Ok((self.socket, self.umem, is_zero_copy))
+    }
+}
+
+impl QueueOptions {
+    fn context(&self) -> String {
+        format!("queue {} of interface {}", self.queue, self.ifindex)
+    }
+}
+
+fn register(socket: &OwnedFd, umem: &Umem) -> Result<()> {
+    // SAFETY: the structure holds integers only, for which zero is valid.
+    let mut registration: libc::xdp_umem_reg = unsafe { std::mem::zeroed() };
+    registration.addr = umem.address();
+    registration.len = umem.len() as u64;
+    registration.chunk_size = umem.frame_size();
+    let call = "setsockopt(XDP_UMEM_REG)";
+    set(socket, libc::XDP_UMEM_REG, &registration, call)
+}
+
+fn ring_offsets(socket: &OwnedFd) -> Result<libc::xdp_mmap_offsets> {
+    // SAFETY: the structure holds integers only, for which zero is valid.
+    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
+    let call = "getsockopt(XDP_MMAP_OFFSETS)";
+    get(socket, libc::XDP_MMAP_OFFSETS, &mut offsets, call)?;
+    Ok(offsets)
+}
+
+fn is_zero_copy(socket: &OwnedFd) -> bool {
+    /// `XDP_OPTIONS_ZEROCOPY`.
+    const ZERO_COPY: u32 = 1;
+    let mut flags = 0_u32;
+    let told = get(
+        socket,
+        libc::XDP_OPTIONS,
+        &mut flags,
+        "getsockopt(XDP_OPTIONS)",
+    );
+    told.is_ok() && flags & ZERO_COPY != 0
+}
+
+fn bind(socket: &OwnedFd, ifindex: u32, queue: u32, binding: Binding) -> std::io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::sa_family_t::try_from(libc::AF_XDP).unwrap_or_default(),
+        sxdp_flags: binding.flags(),
+        sxdp_ifindex: ifindex,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    // SAFETY: pointer and length describe `address`, which outlives the call.
+    let bound = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            socklen(&address),
+        )
+    };
+    if bound < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T, call: &'static str) -> Result<()> {
+    set_at(socket, libc::SOL_XDP, option, value, call)
+}
+
+pub(super) fn set_at<T>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+    call: &'static str,
+) -> Result<()> {
+    // SAFETY: pointer and length describe `value`, which outlives the call and is only read.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            std::ptr::from_ref(value).cast(),
+            socklen(value),
+        )
+    };
+    if done < 0 {
+        return Err(Error::last(call, ""));
+    }
+    Ok(())
+}
+
+/// Reads an option into `value`, of which the kernel may fill the first bytes only. All types that
+/// are passed here consist of integers.
+pub(super) fn get<T: Copy>(
+    socket: &OwnedFd,
+    option: libc::c_int,
+    value: &mut T,
+    call: &'static str,
+) -> Result<()> {
+    let mut len = socklen(value);
+    // SAFETY: pointer and length describe `value`, which outlives the call.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_XDP,
+            option,
+            std::ptr::from_mut(value).cast(),
+            &raw mut len,
+        )
+    };
+    if done < 0 {
+        return Err(Error::last(call, ""));
+    }
+    Ok(())
+}
+
+fn socklen<T>(value: &T) -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of_val(value)).unwrap_or(libc::socklen_t::MAX)
+}
