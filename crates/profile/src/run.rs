@@ -207,8 +207,7 @@ impl<'a> Profile<'a> {
                 options.place_thread()?;
                 // Whoever waits for it is there.
                 let _ = telling.send(thread_id());
-                let marks = reader::read(source.as_mut(), reading);
-                (marks, source).0
+                reader::read(source.as_mut(), reading)
             });
             let reader =
                 reader.map_err(|source| ringtap_sys::Error::new("clone", "reader", source))?;

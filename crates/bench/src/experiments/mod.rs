@@ -19,6 +19,7 @@ mod live;
 mod monitor;
 mod pace;
 mod processes;
+mod profile;
 mod read;
 mod realtime;
 mod send;
@@ -168,6 +169,16 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   processor, and what helps the capture against it.",
         seconds: (120, 30),
         body: realtime::run,
+    },
+    Experiment {
+        name: "profile",
+        purpose: "whether ringtap profile puts a known load into the right component",
+        caption: "Degioanni and others (2003, figures 4, 5 and 6) gave cycles of filters of 3, 21 and 50 \
+                  instructions, of copies by the byte, and of each component. Here: filters of so many \
+                  instructions and copies of so many bytes, as the profiler's two methods tell them, and the \
+                  filter run alone; packets of 60 or 1514 bytes generated at top speed, the tap at XDP.",
+        seconds: (540, 100),
+        body: profile::run,
     },
     Experiment {
         name: "flow",
