@@ -20,6 +20,7 @@ pub mod differential;
 mod error;
 mod image;
 mod naps;
+mod outcome;
 mod reader;
 pub mod report;
 mod run;
