@@ -527,17 +527,18 @@ impl CaptureFile {
         if let State::Waiting(opened) = self.state {
             return empty(opened, &self.path, self.settings.format);
         }
-        let mut result = self.begin_if_none();
-        if let Some((stats, captured)) = stats {
+        self.begin_if_none()?;
+        let captured = stats.map_or(0, |(stats, captured)| {
             self.count(stats);
-            result = result.and_then(|()| self.write_statistics(now(), captured));
-        }
-        result = result.and(self.complete_file(0));
-        result?;
+            captured
+        });
+        let result = self.complete_file(captured);
         let Some(queue) = self.queue.take() else {
-            return Ok(self.earlier);
+            return result.map(|()| self.earlier);
         };
-        queue.finish().map_err(|failure| match failure {
+        let finished = queue.finish();
+        result?;
+        finished.map_err(|failure| match failure {
             Some(failure) => told(failure),
             None => self.failed(WriteErrorKind::FailedBefore.into()),
         })

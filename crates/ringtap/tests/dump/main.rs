@@ -1,7 +1,7 @@
 //! `ringtap dump` as its users run it: the program, its output, its exit status.
 //!
 //! Compared with tcpdump where both do the same ([`corpus`]); on a network of the test's own
-//! ([`live`], [`shutdown`], [`privileges`]); when things go wrong ([`failures`]); for its memory
+//! ([`live`], [`shutdown`], [`privileges`]); when things go wrong ([`failures`]); to several files and compressed ones ([`writing`]); for its memory
 //! ([`memory`]), and that of the loop beneath it ([`allocations`]); searches by indices ([`search`]).
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod privileges;
 mod program;
 mod search;
 mod shutdown;
+mod writing;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         shutdown::tests(),
         privileges::tests(),
         failures::tests(),
+        writing::tests(),
         memory::tests(),
         allocations::tests(),
         search::tests(),

@@ -168,7 +168,7 @@ impl Queue {
         // A chunk that is compressed takes its memory twice.
         let each = (CHUNK + SLACK) as u64 * if workers > 0 { 2 } else { 1 };
         let buffers = usize::try_from(settings.memory / each).unwrap_or(usize::MAX);
-        let buffers = buffers.max(workers + 2);
+        let buffers = buffers.max(workers + 3);
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(buffers)),
             current: Mutex::new(Current::new()),

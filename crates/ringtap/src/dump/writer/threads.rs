@@ -1,5 +1,6 @@
 //! The threads behind the queue: those that compress, and the one that writes.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::mem;
@@ -118,6 +119,8 @@ pub(super) fn write(shared: &Shared) {
         file: None,
         earlier: 0,
         staged: Buffer::new(CHUNK),
+        staged_chunks: VecDeque::new(),
+        last: None,
         flushed: Instant::now(),
     };
     while let Some(item) = next(shared) {
@@ -167,6 +170,10 @@ struct Writer<'a> {
     earlier: u64,
     /// Compressed bytes on their way to the file; they begin at a multiple of the alignment.
     staged: Buffer,
+    /// The chunks among them: where each ends in the file, and its packets.
+    staged_chunks: VecDeque<(u64, u64)>,
+    /// The uncompressed chunk that was written last.
+    last: Option<Chunk>,
     /// When everything that was there was last written.
     flushed: Instant,
 }
@@ -176,9 +183,11 @@ struct OpenFile {
     disk: Disk,
     /// Where the staged bytes begin.
     staged_at: u64,
-    /// Whole chunks: bytes of the file, and packets.
+    /// Chunks that were written, but for the last bytes of the last one: bytes and packets.
     intact: u64,
     packets: u64,
+    /// The same before the last one.
+    before: (u64, u64),
 }
 
 impl Writer<'_> {
@@ -186,9 +195,12 @@ impl Writer<'_> {
         match item {
             Item::Open(path, file) => self.open(path, file),
             Item::Chunk(chunk) => {
-                let written = self.plain(&chunk);
-                self.give_back(chunk, None);
-                written
+                self.plain(&chunk)?;
+                // Its last bytes may not be on the disk yet.
+                if let Some(last) = self.last.replace(chunk) {
+                    self.give_back(last, None);
+                }
+                Ok(())
             }
             Item::Packed(chunk, packed) => {
                 let written = self.packed(&chunk, &packed);
@@ -229,8 +241,10 @@ impl Writer<'_> {
             staged_at: 0,
             intact: 0,
             packets: 0,
+            before: (0, 0),
         });
         self.staged.clear();
+        self.staged_chunks.clear();
         if let Some(codec) = self.shared.settings.codec {
             self.staged.push(codec.begin());
         }
@@ -254,6 +268,7 @@ impl Writer<'_> {
         if let Err(source) = result {
             return Err(self.failed_within(chunk, source));
         }
+        file.before = (file.intact, file.packets);
         file.packets += chunk.packets;
         file.intact = chunk.base + bytes.len() as u64;
         // What is left for the next write is kept here too, in case there is none.
@@ -267,32 +282,36 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Finds out what is intact of an uncompressed chunk of which a part was written.
-    fn failed_within(&mut self, chunk: &Chunk, source: io::Error) -> Failure {
-        let settings = &self.shared.settings;
-        let earlier = self.earlier;
+    /// Finds out what is intact of an uncompressed chunk of which a part was written, or of the one
+    /// before, the last bytes of which were to be written with it.
+    fn failed_within(&self, chunk: &Chunk, source: io::Error) -> Failure {
+        let mut failure = self.failure(source);
         let Some(file) = &self.file else {
-            return self.failure(source);
+            return failure;
         };
-        let header = if file.intact == 0 { settings.header } else { 0 };
-        let from = (file.intact + header as u64)
-            .checked_sub(chunk.base)
-            .and_then(|from| usize::try_from(from).ok());
-        let to = usize::try_from(file.disk.size().saturating_sub(chunk.base)).ok();
-        let part = from
-            .zip(to)
-            .and_then(|(from, to)| chunk.buffer.bytes().get(from..to));
-        let (bytes, packets) = part.map_or((0, 0), settings.whole);
-        let header = if part.is_some() { header } else { 0 };
-        Failure {
-            path: file.path.clone(),
-            source,
-            creating: false,
-            written: file.disk.size(),
-            intact: file.intact + header as u64 + bytes,
-            packets: file.packets + packets,
-            earlier,
+        let mut part = chunk;
+        if failure.written < file.intact
+            && let Some(last) = &self.last
+        {
+            (failure.intact, failure.packets) = file.before;
+            part = last;
         }
+        let settings = &self.shared.settings;
+        let header = if failure.intact == 0 {
+            settings.header
+        } else {
+            0
+        } as u64;
+        let within = |at: u64| usize::try_from(at.checked_sub(part.base)?).ok();
+        let records = within(failure.intact + header)
+            .zip(within(failure.written))
+            .and_then(|(from, to)| part.buffer.bytes().get(from..to));
+        if let Some(records) = records {
+            let (bytes, packets) = (settings.whole)(records);
+            failure.intact += header + bytes;
+            failure.packets += packets;
+        }
+        failure
     }
 
     fn failure(&self, source: io::Error) -> Failure {
@@ -311,13 +330,12 @@ impl Writer<'_> {
     /// Adds a compressed chunk to what is staged.
     fn packed(&mut self, chunk: &Chunk, packed: &[u8]) -> Result<(), Failure> {
         self.staged.push(packed);
+        let at = self.file.as_ref().map_or(0, |file| file.staged_at);
+        let end = at + self.staged.len() as u64;
+        self.staged_chunks.push_back((end, chunk.packets));
         let exact = chunk.flush || self.flushed.elapsed() >= FLUSH;
         if exact || self.staged.len() >= CHUNK {
             self.write_staged(exact)?;
-        }
-        if let Some(file) = &mut self.file {
-            file.packets += chunk.packets;
-            file.intact = file.staged_at + self.staged.len() as u64;
         }
         Ok(())
     }
@@ -333,12 +351,25 @@ impl Writer<'_> {
             .gauge
             .written
             .fetch_add(written, Ordering::Relaxed);
+        while let Some((end, packets)) = self.staged_chunks.pop_front() {
+            if end > file.disk.size() {
+                self.staged_chunks.push_front((end, packets));
+                break;
+            }
+            file.intact = end;
+            file.packets += packets;
+        }
         match result {
             Ok(done) => {
                 file.staged_at += done as u64;
                 self.staged.keep_last(self.staged.len() - done);
             }
-            Err(source) => return Err(self.failure(source)),
+            Err(source) => {
+                return Err(match &self.last {
+                    Some(last) => self.failed_within(last, source),
+                    None => self.failure(source),
+                });
+            }
         }
         if exact {
             self.flushed = Instant::now();
@@ -354,6 +385,9 @@ impl Writer<'_> {
         let Some(file) = self.file.take() else {
             return Ok(());
         };
+        if let Some(last) = self.last.take() {
+            self.give_back(last, None);
+        }
         let size = file.disk.size();
         if let Err(source) = file.disk.finish() {
             return Err(Failure {
