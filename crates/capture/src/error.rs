@@ -2,7 +2,7 @@
 
 use ringtap_filter::CompileError;
 use ringtap_savefile::{LinkType, ReadError};
-use ringtap_sys::{netlink, packet::GeometryError};
+use ringtap_sys::{bpf, netlink, packet::GeometryError};
 
 use crate::options::OptionError;
 
@@ -134,7 +134,27 @@ impl Error {
     pub const fn is_transient(&self) -> bool {
         matches!(self, Self::InterfaceDown { .. })
     }
+
+    /// Whether the kernel refused for want of rights, such as those that a program has given up since it
+    /// opened the source.
+    #[must_use]
+    pub fn is_permission_denied(&self) -> bool {
+        let error = match self {
+            Self::NotPermitted { .. } => return true,
+            Self::Hook(crate::hook::HookError::Bpf {
+                source: bpf::Error::Call { error, .. },
+                ..
+            })
+            | Self::System(error) => error,
+            _ => return false,
+        };
+        matches!(error.errno(), Some(EPERM | EACCES))
+    }
 }
+
+/// Numbers of the kernel's errors.
+const EPERM: i32 = 1;
+const EACCES: i32 = 13;
 
 /// What this crate's calls return.
 pub type Result<T> = std::result::Result<T, Error>;

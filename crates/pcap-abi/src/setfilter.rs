@@ -75,10 +75,15 @@ impl Pcap {
             return Ok(());
         }
         reading.set_aside(Some(&program));
-        reading.matcher = None;
         let source = reading.lent.source();
         let set = source.set_filter(Some(&Filter::from_program(program.clone())));
-        set.map_err(|error| error.to_string())?;
+        reading.matcher = match set {
+            Ok(()) => None,
+            // Programs such as tcpdump give up their rights after they have opened a device, and then
+            // set the filter. Packets are chosen here instead, from those of the filter before.
+            Err(error) if error.is_permission_denied() => matcher(&program),
+            Err(error) => return Err(error.to_string()),
+        };
         reading.program = Some(program);
         Ok(())
     }

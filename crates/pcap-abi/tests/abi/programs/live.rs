@@ -11,6 +11,14 @@ use ringtap_testkit::{Need, Test, test};
 use super::stage::{PACKETS, Stage, fingerprint, lines, same, talk, text, traffic};
 use crate::library::LIMIT;
 
+/// What the taps need, too.
+const ENGINES: [Need; 4] = [
+    Need::Root,
+    Need::Tool("tcpreplay"),
+    Need::Tool("tcpdump"),
+    Need::Kernel(6, 6),
+];
+
 pub(super) fn tests() -> Vec<Test> {
     vec![
         live("tcpdump_lists", "tcpdump", tcpdump_lists),
@@ -19,6 +27,11 @@ pub(super) fn tests() -> Vec<Test> {
             "tcpdump_captures_on_any",
             "tcpdump",
             tcpdump_captures_on_any,
+        ),
+        test(
+            "programs::tcpdump_captures_by_every_engine",
+            &ENGINES,
+            || same(tcpdump_by_every_engine),
         ),
         live("tcpdump_chooses_directions", "tcpdump", tcpdump_directions),
         live("tcpdump_rotates_by_time", "tcpdump", tcpdump_rotates),
@@ -86,6 +99,30 @@ fn tcpdump_captures(stage: &Stage) -> String {
         });
     }
     seen + &summary("written", stage)
+}
+
+/// By the device's name, and by the environment, the same tcpdump captures by another engine; what it
+/// sees is what it sees by Debian's library, which knows one way only.
+fn tcpdump_by_every_engine(stage: &Stage) -> String {
+    let mut seen = String::new();
+    for (device, variable) in [
+        ("tcx:veth0", None),
+        ("xdp:veth0", None),
+        ("veth0", Some("tcx")),
+        ("veth0", Some("auto")),
+        // A name that says which is not overruled.
+        ("packet:veth0", Some("xdp")),
+    ] {
+        let pair = VethPair::new();
+        let mut command = stage.command_on(&pair.left, "tcpdump");
+        let device = if stage.is_ringtap() { device } else { "veth0" };
+        command.envs(variable.map(|engine| ("RINGTAP_ENGINE", engine)));
+        command.args(["-i", device, "-nn", "-t", "-e", "-c", "50", "udp"]);
+        let output = stage.capture(&pair, &mut command);
+        let listening = text(&output.stderr).contains(&format!("listening on {device}, "));
+        seen += &format!("{listening}\n{}", text(&output.stdout));
+    }
+    seen
 }
 
 fn tcpdump_captures_on_any(stage: &Stage) -> String {

@@ -52,6 +52,11 @@ pub(super) fn same(scenario: impl Fn(&Stage) -> String) -> Result<(), String> {
 }
 
 impl Stage {
+    /// Whether the library is the one that is tested.
+    pub(super) fn is_ringtap(&self) -> bool {
+        self.library == Library::Ringtap
+    }
+
     /// The folder of this run: programs work in it.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
