@@ -124,7 +124,7 @@ const CASES: [Case; 16] = [
     case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump).thrice(),
     case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump).crowded(),
     case("xsk", true, 64, WHOLE, 1, Peer::Tcpdump),
-    case("xdp", true, 64, 96, 1, Peer::Dump),
+    case("xdp", true, 60, 96, 1, Peer::Dump),
     case("xdp", true, 508, 96, 1, Peer::Dump),
     case("xdp", true, 1496, 96, 1, Peer::Dump),
 ];

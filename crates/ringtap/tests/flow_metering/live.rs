@@ -51,8 +51,12 @@ fn send(side: &Side) -> u64 {
 }
 
 pub(crate) fn meters() {
-    for engine in [&[][..], &["--biflow", "--tcp", "-s", "64"]] {
-        let options = [engine, &["ip"]].concat();
+    for options in [
+        &[][..],
+        &["--biflow", "--tcp", "-s", "64"],
+        &["--threads", "2", "--biflow"],
+    ] {
+        let options = [options, &["ip"]].concat();
         let (summary, bytes) = probe(&options);
         assert_eq!(number(&summary["metered"]), FRAMES, "{summary}");
         assert_eq!(number(&summary["bytes"]), bytes, "{summary}");

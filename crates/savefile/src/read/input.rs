@@ -149,8 +149,9 @@ impl Input {
         filter: Option<&Arc<dyn PacketFilter>>,
     ) -> Option<&mut Ahead> {
         if let ReadAhead::Possible(_) = self.ahead
-            && processors() > 1
             && let ReadAhead::Possible(file) = std::mem::replace(&mut self.ahead, ReadAhead::No)
+            // To be asked once only: the answer takes the standard library a dozen system calls.
+            && processors() > 1
             // Without a second thread it is read by one.
             && let Ok(ahead) = Ahead::start(file, self.consumed(), size, filter.cloned())
         {
