@@ -67,6 +67,10 @@ pub(crate) enum UsageError {
     LiveOnly { option: &'static str },
     #[error("--threads needs -w: packets of several threads have no common order to print")]
     ThreadsPrint,
+    #[error(
+        "--index goes with one file; with -C or -G, index the files by ringtap dump -r FILE --index"
+    )]
+    IndexOfSeveral,
     #[error("{option} needs -C or -G: there is one file only")]
     OneFile { option: &'static str },
     #[error("-w {name}: not a name that a time can be put into: {reason}")]

@@ -111,6 +111,10 @@ impl Plan {
 }
 
 fn refuse_index(args: &DumpArgs) -> Result<(), UsageError> {
+    let writing = &args.writing;
+    if writing.file_size.is_some() || writing.rotate_seconds.is_some() {
+        return Err(UsageError::IndexOfSeveral);
+    }
     match &args.write {
         Some(path) if path.as_os_str() != "-" => Ok(()),
         _ => Err(UsageError::IndexOfNoFile),
