@@ -4,7 +4,7 @@
 //! chain; samples out, one after the other. What it is not: it knows no symbols, and adds nothing up.
 //!
 //! Rights: `CAP_PERFMON` (Linux 5.8) or `CAP_SYS_ADMIN`, or a system whose
-//! `/proc/sys/kernel/perf_event_paranoid` is at most 0 (for the kernel's side: -1).
+//! `/proc/sys/kernel/perf_event_paranoid` is at most 0.
 
 mod abi;
 mod ring;
@@ -18,8 +18,9 @@ use ring::Ring;
 
 /// Frames of a call chain that are kept at most.
 pub const DEPTH_MAX: u16 = 48;
-/// Pages of each processor's ring, a power of two.
-const PAGES: usize = 128;
+/// Pages of each processor's ring, a power of two: enough for half a second at 4,000 samples a second, for
+/// whoever drains it may have to wait for a processor.
+const PAGES: usize = 256;
 
 /// What makes a processor take a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
