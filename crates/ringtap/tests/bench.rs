@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     suite(vec![
         test("an_experiment_leaves_its_files", live, experiment),
         test("unknown_names_are_usage_errors", &[], unknown_names),
+        test("the_readme_is_in_step", &[], readme),
     ])
 }
 
@@ -76,5 +77,21 @@ fn unknown_names() {
             list.lines().any(|line| line.starts_with(name)),
             "{name}: {list}"
         );
+    }
+}
+
+/// What stands in the README is what the command makes of the results in `docs/report`.
+fn readme() {
+    let repository = ringtap_testkit::repository();
+    let readme = std::fs::read_to_string(repository.join("README.md")).expect("a README");
+    let table = ringtap_bench::markdown(&repository.join("docs/report")).expect("results");
+    assert!(
+        readme.contains(&table),
+        "README.md differs from docs/report: cargo xtask readme docs/report writes it"
+    );
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
+    assert!(rows.len() > 10, "{table}");
+    for row in rows {
+        assert_eq!(row.matches('|').count(), 5, "{row}");
     }
 }
