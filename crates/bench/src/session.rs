@@ -113,11 +113,16 @@ impl Session {
         let found = find_tool(name);
         match &found {
             Some(path) if !self.results.peers.iter().any(|peer| peer.name == name) => {
-                let argument = match name {
-                    "nfpcapd" | "nfcapd" => "-V",
-                    _ => "--version",
+                let path = path.to_string_lossy();
+                let version = match name {
+                    "nfpcapd" | "nfcapd" => first_line(&path, &["-V"]),
+                    // It tells its version nowhere.
+                    "softflowd" => first_line(
+                        "dpkg-query",
+                        &["-W", "-f", "${Package} ${Version}", "softflowd"],
+                    ),
+                    _ => first_line(&path, &["--version"]),
                 };
-                let version = first_line(&path.to_string_lossy(), &[argument]);
                 let name = name.to_owned();
                 self.results.peers.push(Peer { name, version });
             }

@@ -60,9 +60,10 @@ pub fn markdown(all: &[Results]) -> Result<String, String> {
             None => missing.push(row.experiment.as_str()),
         }
     }
+    missing.sort_unstable();
     missing.dedup();
     if !missing.is_empty() {
-        text += &format!("\nNot measured here: {}.\n", missing.join(", "));
+        text += &format!("\nNot or not wholly measured: {}.\n", missing.join(", "));
     }
     Ok(text)
 }
@@ -106,6 +107,7 @@ fn values(contender: &Contender, figure: &Figure, row: &Row) -> Option<String> {
         let median = contender.samples.get(at)?.median();
         let value = format!("{median:.digits$}");
         Some(match (name.as_str(), unit.as_str()) {
+            ("lost", _) if contender.samples[at].most() <= 0.0 => "0 lost".to_owned(),
             ("lost", "packets") => format!("{value} lost"),
             ("lost", unit) => format!("{value} {unit} lost"),
             ("99 of 100", unit) => format!("99 of 100 below {value} {unit}"),
@@ -152,8 +154,8 @@ mod tests {
     #[test]
     fn rows_come_from_results() {
         let mut results = sample_results("live");
-        results.figures[1].metrics[1] = Metric::new("processor time", "s", 1);
-        results.figures[1].metrics[0] = Metric::new("lost", "packets", 0);
+        results.figures[1].metrics[0] = Metric::new("processor time", "s", 1);
+        results.figures[1].metrics[1] = Metric::new("lost", "packets", 0);
         results.figures.remove(0);
         let text = markdown(&[results]).expect("a table");
         assert!(text.contains("short runs"), "{text}");
@@ -162,10 +164,13 @@ mod tests {
             .find(|line| line.contains("200,000"))
             .expect("a row");
         assert!(
-            row.ends_with("| 4 lost, 0.0 s | tcpdump: 2 lost, 0.0 s | 2.10 |"),
+            row.ends_with("| 4.0 s, 0 lost | tcpdump: 2.0 s, 0 lost | 2.10 |"),
             "{row}"
         );
-        assert!(text.contains("Not measured here: tap, stat,"), "{text}");
+        assert!(
+            text.contains("Not or not wholly measured: delay, flow, libpcap, pace,"),
+            "{text}"
+        );
         assert!(markdown(&[]).is_err());
     }
 

@@ -60,7 +60,10 @@ fn experiment() {
     );
     let table = bench(&["table"], &out);
     let table = String::from_utf8_lossy(&table.stdout);
-    assert!(table.contains("Not measured here: tap"), "{table}");
+    assert!(
+        table.contains("Not or not wholly measured: delay"),
+        "{table}"
+    );
 }
 
 fn unknown_names() {

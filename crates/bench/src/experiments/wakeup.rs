@@ -91,7 +91,10 @@ fn min_to_copy(session: &mut Session, stage: &Stage, has_tcpdump: bool) -> Done 
         session.case(&title, at, &names, names.len() - 1, |who| {
             let reader = match (who, bytes) {
                 (0, _) => Reader::library("tcx", options.clone()),
-                (_, 0) => Reader::Tcpdump(vec!["--immediate-mode".to_owned()]),
+                (_, 0) => {
+                    let options = ["--immediate-mode", "-B", "65536"];
+                    Reader::Tcpdump(options.map(str::to_owned).to_vec())
+                }
                 _ => tcpdump(),
             };
             let (sent, seen) = stage.run(load, &[reader], &[READER])?;
