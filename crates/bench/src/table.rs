@@ -164,7 +164,7 @@ mod tests {
             .find(|line| line.contains("200,000"))
             .expect("a row");
         assert!(
-            row.ends_with("| 4.0 s, 0 lost | tcpdump: 2.0 s, 0 lost | 2.10 |"),
+            row.ends_with("| 4.3 s, 0 lost | tcpdump: 2.1 s, 0 lost | 2.10 |"),
             "{row}"
         );
         assert!(

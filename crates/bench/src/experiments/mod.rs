@@ -63,7 +63,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   sender's processor never full, and a Fast Ethernet nearly full from 400 bytes on. Here: \
                   packets that arrive at the other end of a veth pair, counted in its driver, over the \
                   size of frames; one sender on one processor.",
-        seconds: (420, 35),
+        seconds: (360, 35),
         body: send::run,
     },
     Experiment {
@@ -73,7 +73,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   Windows, and about half of them on FreeBSD. Here: frames made in the kernel at top speed \
                   on one processor, the capture on the other, written to /dev/null; loss and the reader's \
                   processor time beside the rate. The tap steals where the case says so, tcpdump copies.",
-        seconds: (600, 50),
+        seconds: (480, 50),
         body: tap::run,
     },
     Experiment {
