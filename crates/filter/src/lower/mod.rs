@@ -115,6 +115,8 @@ struct Lowering<'a> {
     inner_packet: Option<tunnel::Inner>,
     /// In `deep ( … )`, where the transport header is.
     transport: Option<extension::Transport>,
+    /// The last walk of a `deep ( … )` that every packet has made that comes here, and from where.
+    walked: Option<(Place, extension::Transport)>,
     /// The part of the current primitive that an error is about, if not the whole.
     inner: Option<Range<usize>>,
     /// What addresses and ports were compared with, where someone wants to know.
@@ -140,6 +142,7 @@ impl<'a> Lowering<'a> {
             inner_packet: None,
             depth: 0,
             transport: None,
+            walked: None,
             inner: None,
             compared: None,
         }
@@ -181,10 +184,16 @@ impl Lowering<'_> {
         rest: &[(Junction, Expr)],
     ) -> Result<Condition, CompileError> {
         let mut condition = self.expr(first)?;
+        // Whatever comes of it, the first is looked at.
+        let walked = self.walked;
         let mut depth = self.depth;
         let mut last = None;
         for (junction, next) in rest {
-            depth += usize::from(last.replace(*junction) != Some(*junction));
+            if last.replace(*junction) != Some(*junction) {
+                depth += 1;
+                // What was joined by the other word need not have been looked at.
+                self.walked = walked;
+            }
             let joined = self.expr(next)?;
             depth = depth.max(self.depth + 1);
             if depth > limits::ALTERNATIONS {
@@ -197,6 +206,7 @@ impl Lowering<'_> {
             };
         }
         self.depth = depth;
+        self.walked = walked;
         Ok(condition)
     }
 

@@ -49,16 +49,27 @@ impl Lowering<'_> {
             // It holds for all that is inside.
             return self.expr(inner);
         }
-        let transport = Transport {
-            protocol: self.values.new_cell(),
-            header: self.values.new_cell(),
+        let (transport, walk) = match self.walked {
+            Some((place, transport)) if place == self.place => (transport, None),
+            _ => {
+                let transport = Transport {
+                    protocol: self.values.new_cell(),
+                    header: self.values.new_cell(),
+                };
+                let walk = self.walk(transport);
+                let walk = walk.map_err(|kind| CompileError::new(span.clone(), kind))?;
+                (transport, Some(walk))
+            }
         };
-        let walk = self.walk(transport);
-        let walk = walk.map_err(|kind| CompileError::new(span.clone(), kind))?;
+        self.walked = Some((self.place, transport));
         self.transport = Some(transport);
         let condition = self.expr(inner);
         self.transport = None;
-        Ok(walk.and(condition?))
+        let condition = condition?;
+        Ok(match walk {
+            Some(walk) => walk.and(condition),
+            None => condition,
+        })
     }
 
     /// Refuses in `deep` what moves the place of all that follows: the walk was made for one place.

@@ -32,6 +32,7 @@ impl Lowering<'_> {
             self.labels,
             self.inner_packet,
             self.transport,
+            self.walked,
         );
         // The walk of `deep` around it was made for the outer packet.
         self.transport = None;
@@ -46,6 +47,7 @@ impl Lowering<'_> {
             self.labels,
             self.inner_packet,
             self.transport,
+            self.walked,
         ) = outer;
         condition
     }
