@@ -121,6 +121,26 @@ fn fields_and_numbers_have_their_names() {
         ),
         (ETHERNET, "", "Take every packet"),
         (
+            LinkType(105),
+            "type data",
+            "the frame type (0xc of byte 0) is 2",
+        ),
+        (
+            LinkType(105),
+            "wlan addr1 2:0:0:0:0:1",
+            "the first address (bytes 4–9) is 02:00:00:00:00:01",
+        ),
+        (
+            LinkType(117),
+            "action block and rulenum 7",
+            "the action of pf (byte 2) is 1",
+        ),
+        (
+            LinkType(117),
+            "action block and rulenum 7",
+            "the rule number (bytes 36–39) is 7",
+        ),
+        (
             LinkType::RAW,
             "udp",
             "the IP version (the high 4 bits of byte 0) is 4",

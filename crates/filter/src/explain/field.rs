@@ -118,6 +118,10 @@ const BITS: &[(&str, u32, &str, Style)] = &[
     ("VLAN tag", 0x0fff, "VLAN", Style::Decimal),
     ("VLAN tag", 0xe000, "VLAN priority", Style::Shifted(13)),
     ("MPLS entry", 0xffff_f000, "MPLS label", Style::Shifted(12)),
+    ("frame control", 0x0c, "frame type", Style::Shifted(2)),
+    ("frame control", 0xf0, "frame subtype", Style::Shifted(4)),
+    ("frame control", 0xfc, "frame type and subtype", Style::Hex),
+    ("frame flags", 0x03, "direction", Style::Decimal),
     (
         "destination address",
         1,
@@ -160,6 +164,8 @@ fn layers(link: LinkType, facts: &Facts) -> Vec<Layer> {
             return raw(link, facts);
         }
         LinkType::NULL | LinkType::LOOP => return vec![layer(0, LOOPBACK)],
+        LinkType(105) => return vec![layer(0, WLAN)],
+        LinkType(117) => return vec![layer(0, PF_LOG)],
         _ => return Vec::new(),
     };
     let mut layers = vec![layer(0, rows)];
@@ -338,6 +344,29 @@ const PPPOE: &[Row] = &[
     (6, 2, "PPP protocol", Style::PppProtocol),
 ];
 const LOOPBACK: &[Row] = &[(0, 4, "address family", Hex)];
+/// The first headers of 802.11 frames (IEEE 802.11, 9.2.3); what the addresses are is up to the flags.
+const WLAN: &[Row] = &[
+    (0, 1, "frame control", Hex),
+    (1, 1, "frame flags", Hex),
+    (2, 2, "duration", Hex),
+    (4, 6, "first address", Hex),
+    (10, 6, "second address", Hex),
+    (16, 6, "third address", Hex),
+    (22, 2, "sequence control", Hex),
+    (24, 6, "fourth address", Hex),
+];
+/// What pf writes before packets that it logs (pflog(4)).
+const PF_LOG: &[Row] = &[
+    (0, 1, "length of the pf header", Decimal),
+    (1, 1, "address family", Decimal),
+    (2, 1, "action of pf", Decimal),
+    (3, 1, "reason of pf", Decimal),
+    (4, 16, "name of the interface", Hex),
+    (20, 16, "name of the rule set", Hex),
+    (36, 4, "rule number", Decimal),
+    (40, 4, "number in the rule set", Decimal),
+    (60, 1, "direction", Decimal),
+];
 const VLAN_TAG: &[Row] = &[(0, 2, "VLAN tag", Hex), (2, 2, "EtherType", EtherType)];
 const MPLS: &[Row] = &[(0, 4, "MPLS entry", Hex)];
 const EITHER_IP: &[Row] = &[(0, 1, "version", Hex)];

@@ -105,7 +105,7 @@ struct Lowering<'a> {
     outer: &'a dyn LinkLayer,
     resolver: &'a dyn Resolver,
     values: &'a mut Values,
-    /// How deep the last condition is, not counted what is inside of primitives.
+    /// How deep the last condition is, not counted negations and what is inside of primitives.
     depth: usize,
     /// Where things are now.
     place: Place,
@@ -158,11 +158,7 @@ impl<'a> Lowering<'a> {
 impl Lowering<'_> {
     fn expr(&mut self, expr: &Expr) -> Result<Condition, CompileError> {
         match expr {
-            Expr::Not(inner) => {
-                let condition = self.expr(inner)?.negated();
-                self.depth += 1;
-                Ok(condition)
-            }
+            Expr::Not(inner) => self.expr(inner).map(Condition::negated),
             Expr::Chain(first, rest) => self.chain_of(first, rest),
             Expr::Deep(inner, span) => self.deep(inner, span),
             Expr::Inner(tunnel, inner, span) => self.inner(*tunnel, inner, span),
