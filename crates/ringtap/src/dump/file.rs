@@ -257,6 +257,7 @@ impl CaptureFile {
             memory: writing.memory,
             cpus: writing.cpus.clone(),
             whole,
+            size: self.rotation.as_ref().map_or(u64::MAX, Rotation::size),
             header,
         };
         let first = (self.path.clone(), file, regular);

@@ -10,7 +10,9 @@ use std::os::unix::fs::FileExt as _;
 
 use ringtap_sys::disk::{self, ALIGNMENT};
 
-/// Room is reserved in steps of so many bytes.
+use super::CHUNK;
+
+/// Room is reserved in steps of so many bytes at most.
 const STEP: u64 = 64 << 20;
 
 /// A file that grows.
@@ -19,6 +21,8 @@ pub(super) struct Disk {
     way: Way,
     /// Up to where room is reserved; nothing where the file system can't.
     reserved: Option<u64>,
+    /// Steps in which it is reserved.
+    step: u64,
     /// Bytes that the file has taken.
     size: u64,
 }
@@ -34,8 +38,9 @@ enum Way {
 }
 
 impl Disk {
-    /// A file that is empty; one that is not regular takes bytes in their order only.
-    pub(super) fn new(file: File, regular: bool) -> Self {
+    /// A file that is empty, of about `size` bytes in the end; one that is not regular takes bytes in
+    /// their order only.
+    pub(super) fn new(file: File, regular: bool, size: u64) -> Self {
         let way = match regular {
             true if disk::set_direct(&file, true).is_ok() => Way::Direct,
             true => Way::Cached,
@@ -45,6 +50,7 @@ impl Disk {
             file,
             way,
             reserved: regular.then_some(0),
+            step: size.saturating_add(CHUNK as u64).min(STEP),
             size: 0,
         }
     }
@@ -144,8 +150,8 @@ impl Disk {
 
     fn reserve(&mut self, end: u64) {
         while let Some(reserved) = self.reserved.filter(|&reserved| reserved < end) {
-            let done = disk::reserve(&self.file, reserved, STEP);
-            self.reserved = done.is_ok().then_some(reserved + STEP);
+            let done = disk::reserve(&self.file, reserved, self.step);
+            self.reserved = done.is_ok().then_some(reserved + self.step);
         }
     }
 }

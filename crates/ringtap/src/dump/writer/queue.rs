@@ -32,6 +32,8 @@ pub(crate) struct QueueSettings {
     pub(crate) cpus: Vec<usize>,
     /// Tells what is intact of a chunk of which only a part was written.
     pub(crate) whole: Whole,
+    /// Bytes that a file has before another begins.
+    pub(crate) size: u64,
     /// Bytes of a file's header that is no record.
     pub(crate) header: usize,
 }

@@ -220,7 +220,8 @@ impl Writer<'_> {
                 Ok((opened.emptied()?, regular))
             }),
         };
-        let opened = opened.map(|(file, regular)| Disk::new(file, regular));
+        let opened =
+            opened.map(|(file, regular)| Disk::new(file, regular, self.shared.settings.size));
         let disk = match opened {
             Ok(disk) => disk,
             Err(source) => {
