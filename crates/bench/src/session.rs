@@ -11,6 +11,7 @@ use crate::Options;
 use crate::contest::{self, Limits, Row};
 use crate::machine::{Machine, first_line};
 use crate::results::{Axis, Case, Figure, Metric, Peer, Results, Scale};
+use crate::sample::Sample;
 
 /// Why an experiment ends early.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub(crate) struct Session {
     /// Only cases whose title has this text.
     only: Option<String>,
     deadline: Instant,
+    /// Two rounds without a warm-up, where many cases are to be measured.
+    few_rounds: bool,
     results: Results,
     rows: String,
 }
@@ -62,6 +65,7 @@ impl Session {
             quick: options.quick,
             only: options.case.clone(),
             deadline: Instant::now() + budget,
+            few_rounds: false,
             results: Results {
                 experiment: name.to_owned(),
                 purpose: purpose.to_owned(),
@@ -140,6 +144,11 @@ impl Session {
             .ok_or_else(|| Stop::Needs(format!("needs the program {name}")))
     }
 
+    /// Measures all that follows in two rounds without a warm-up: for curves of many cases.
+    pub(crate) fn few_rounds(&mut self) {
+        self.few_rounds = true;
+    }
+
     /// Something that the reader of the figures should know.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
         let text = text.into();
@@ -183,8 +192,12 @@ impl Session {
             return Ok(None);
         }
         let limits = Limits {
-            rounds: self.amount(5, 2),
-            warm_up: !self.quick,
+            rounds: if self.few_rounds {
+                2
+            } else {
+                self.amount(5, 2)
+            },
+            warm_up: !self.quick && !self.few_rounds,
             deadline: self.deadline,
         };
         let figure = self.results.figures.last_mut();
@@ -265,6 +278,19 @@ pub(crate) fn judge(what: &str, goal: f64, case: Option<&Case>, metric: usize) {
             "not reached"
         };
         println!("  goal: at most {goal:.3} {what}: {reached} in every round (worst {worst:.3})");
+    }
+}
+
+/// The ratio of a goal that is to be reached or passed, judged: the worst round counts.
+pub(crate) fn judge_least(what: &str, goal: f64, case: Option<&Case>, metric: usize) {
+    let ratio = case.and_then(|case| case.contenders.first()?.ratios.get(metric));
+    if let Some(worst) = ratio.filter(|ratio| !ratio.is_empty()).map(Sample::least) {
+        let reached = if worst >= goal {
+            "reached"
+        } else {
+            "not reached"
+        };
+        println!("  goal: at least {goal:.3} {what}: {reached} in every round (worst {worst:.3})");
     }
 }
 

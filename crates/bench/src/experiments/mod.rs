@@ -11,6 +11,7 @@ mod clock;
 mod copy;
 mod delay;
 mod deliver;
+mod dump;
 mod filter;
 mod flow;
 mod idle;
@@ -18,10 +19,12 @@ mod libpcap;
 mod live;
 mod monitor;
 mod pace;
+mod packzip;
 mod processes;
 mod profile;
 mod read;
 mod realtime;
+mod search;
 mod send;
 mod stat;
 mod tap;
@@ -196,6 +199,44 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   /dev/null, against tcpdump.",
         seconds: (240, 30),
         body: read::run,
+    },
+    Experiment {
+        name: "dump68",
+        purpose: "the first 68 bytes of packets to a file over the offered load, against all peers",
+        caption: "Risso and Degioanni (2001, figure 7) saw noticeable losses on all systems when 68 bytes of \
+                  each packet were saved at high rates. Here: the part of offered packets that is in the \
+                  file, and the load of the processor that captures, over the load that another processor \
+                  offers; beside, what the file system takes of plain data.",
+        seconds: (1200, 40),
+        body: dump::headers,
+    },
+    Experiment {
+        name: "dumpall",
+        purpose: "whole packets to a file over the offered load, against all peers",
+        caption: "Risso and Degioanni (2001, figure 8) saw a worsening that is not negligible when whole \
+                  packets were saved instead of 68 bytes. Here: the part of offered packets that is in the \
+                  file, and the load of the processor that captures, over the load that another processor \
+                  offers; beside, what the file system takes of plain data.",
+        seconds: (1200, 40),
+        body: dump::whole,
+    },
+    Experiment {
+        name: "packzip",
+        purpose: "packets compressed while they are captured, against tcpdump piped to gzip and zstd",
+        caption: "Braun and others (2010, figures 10 and 11) had packzip compress what it captured, in packets \
+                  of 64, 256 and 512 bytes, at levels 0 to 9. Here: the part of packets sent at top speed that \
+                  is in the compressed file, over the level of compression.",
+        seconds: (1200, 40),
+        body: packzip::run,
+    },
+    Experiment {
+        name: "search",
+        purpose: "one host searched in 2 GB of captured packets, by an index and without",
+        caption: "No experiment of the documents. A capture of 2 GB in the page cache, made of the corpus' \
+                  packets, in which one host has 20 packets in one place: the time to find them, by ringtap's \
+                  index and without it, against tcpdump.",
+        seconds: (180, 30),
+        body: search::run,
     },
     Experiment {
         name: "live",

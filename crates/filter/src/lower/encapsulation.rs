@@ -49,7 +49,8 @@ impl Lowering<'_> {
             found = found.and(masked(self.values, Size::Word, at, MAX << 12, label << 12));
         }
         self.place.network += LABEL;
-        self.place.osi += LABEL;
+        // It may be one of the marks of link types without such bytes, which are below zero.
+        self.place.osi = self.place.osi.wrapping_add(LABEL);
         self.labels += 1;
         Ok(found)
     }

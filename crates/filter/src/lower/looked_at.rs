@@ -68,7 +68,7 @@ pub(crate) struct LookedAt {
     /// What holds for a packet that has all the shifts; to be evaluated first, since it sets cells.
     pub(crate) before: Condition,
     /// None where the language has no such test there.
-    pub(crate) tests: Option<Condition>,
+    pub(crate) tests: Option<[Condition; 3]>,
 }
 
 /// Where addresses and ports are looked for behind `shifts`; none where these can't be on that
@@ -122,7 +122,7 @@ impl Lowering<'_> {
     }
 
     /// `host` and `port`, of the marks.
-    fn marked(&mut self) -> Lowered<Condition> {
+    fn marked(&mut self) -> Lowered<[Condition; 3]> {
         let [host, port] = [Kind::Host, Kind::Port].map(|kind| Qualifiers {
             proto: None,
             direction: Direction::Default,
@@ -134,10 +134,10 @@ impl Lowering<'_> {
         let ipv6 = IP6
             .iter()
             .fold(0, |bits, word| bits << 32 | u128::from(*word));
-        Ok(Condition::Any(vec![
+        Ok([
             self.qualified(host, &Id::Dotted(ipv4))?,
             self.qualified(host, &Id::Ipv6(ipv6.into()))?,
             self.qualified(port, &Id::Number(PORT))?,
-        ]))
+        ])
     }
 }

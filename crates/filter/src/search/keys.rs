@@ -46,7 +46,7 @@ struct Node {
     values: Values,
     before: Step,
     /// None where the language has no tests there, so that nothing is known of such a packet.
-    tests: Option<Step>,
+    tests: Option<[Step; 3]>,
     /// Behind one header more each; none before a packet came here.
     children: Option<Vec<Node>>,
 }
@@ -62,8 +62,14 @@ enum Step {
     Key(Mark, ValueId),
 }
 
-/// A load fails, or it is not known what it gives.
-struct Lost;
+/// Why a condition has no outcome.
+enum Lost {
+    /// A load from beyond the packet: a program would have rejected the packet where this way
+    /// through its conditions goes on. Whatever is accepted came another way.
+    Beyond,
+    /// It is not known what a program would find.
+    Unknown,
+}
 
 impl KeyReader {
     /// A reader for packets as [`compile`](crate::compile) would make a filter for; none for link
@@ -89,8 +95,8 @@ impl KeyReader {
             cells,
         };
         match at.node(&mut self.first, packet, &mut tell) {
-            Ok(()) => Followed::Wholly,
-            Err(Lost) => Followed::No,
+            Ok(()) | Err(Lost::Beyond) => Followed::Wholly,
+            Err(Lost::Unknown) => Followed::No,
         }
     }
 }
@@ -103,7 +109,7 @@ impl Node {
         let looked = lower::looked_at(options, &*link, &shifts, &Tables::new(), &mut values);
         let LookedAt { before, tests } = looked?;
         let before = Step::new(before, &values);
-        let tests = tests.map(|tests| Step::new(tests, &values));
+        let tests = tests.map(|tests| tests.map(|test| Step::new(test, &values)));
         Some(Self {
             shifts,
             values,
@@ -165,17 +171,20 @@ impl Visit<'_> {
             ip6: [0; 4],
             tell,
         };
-        if !evaluation.step(&node.before)? {
+        if !evaluation.holds(&node.before)? {
             return Ok(());
         }
-        let tests = node.tests.as_ref().ok_or(Lost)?;
-        evaluation.step(tests)?;
+        let tests = node.tests.as_ref().ok_or(Lost::Unknown)?;
+        for test in tests {
+            evaluation.holds(test)?;
+        }
         if node.shifts.len() == DEPTH {
-            return Err(Lost);
+            return Err(Lost::Unknown);
         }
         if node.children.is_none() {
             let children = node.children(self.options);
-            *self.left = self.left.checked_sub(children.len()).ok_or(Lost)?;
+            let left = self.left.checked_sub(children.len());
+            *self.left = left.ok_or(Lost::Unknown)?;
             node.children = Some(children);
         }
         for child in node.children.iter_mut().flatten() {
@@ -203,6 +212,14 @@ struct Evaluation<'a, F> {
 }
 
 impl<F: FnMut(Key)> Evaluation<'_, F> {
+    /// Whether a condition holds, as it does not where the packet ends before.
+    fn holds(&mut self, step: &Step) -> Result<bool, Lost> {
+        match self.step(step) {
+            Err(Lost::Beyond) => Ok(false),
+            result => result,
+        }
+    }
+
     fn step(&mut self, step: &Step) -> Result<bool, Lost> {
         Ok(match step {
             Step::Constant(constant) => *constant,
@@ -212,7 +229,7 @@ impl<F: FnMut(Key)> Evaluation<'_, F> {
             }
             Step::Set(cell, value) => {
                 let value = self.value(*value)?;
-                *self.cells.get_mut(*cell).ok_or(Lost)? = value;
+                *self.cells.get_mut(*cell).ok_or(Lost::Unknown)? = value;
                 true
             }
             Step::Not(inner) => !self.step(inner)?,
@@ -226,14 +243,18 @@ impl<F: FnMut(Key)> Evaluation<'_, F> {
             }
             Step::Any(list) => {
                 for part in list {
-                    if self.step(part)? {
+                    if self.holds(part)? {
                         return Ok(true);
                     }
                 }
                 false
             }
             Step::Key(mark, value) => {
-                let value = self.value(*value)?;
+                let value = match (self.value(*value), mark) {
+                    // A test of a network looks at the first words only.
+                    (Err(Lost::Beyond), Mark::Ip6(_)) => return Err(Lost::Unknown),
+                    (value, _) => value?,
+                };
                 self.key(*mark, value)
             }
         })
@@ -271,25 +292,28 @@ impl<F: FnMut(Key)> Evaluation<'_, F> {
                 self.load(size, u64::from(index) + u64::from(offset))?
             }
             Value::HeaderLength { offset } => 4 * (self.load(Size::Byte, u64::from(offset))? & 0xf),
-            Value::Cell(cell) => *self.cells.get(cell.0 as usize).ok_or(Lost)?,
+            Value::Cell(cell) => *self.cells.get(cell.0 as usize).ok_or(Lost::Unknown)?,
             Value::Negate(inner) => self.value(inner)?.wrapping_neg(),
             Value::Binary(operator, left, right) => {
-                apply(operator, self.value(left)?, self.value(right)?).ok_or(Lost)?
+                let outcome = apply(operator, self.value(left)?, self.value(right)?);
+                outcome.ok_or(Lost::Unknown)?
             }
-            Value::Ancillary { .. } | Value::Chain(_) => return Err(Lost),
+            Value::Ancillary { .. } | Value::Chain(_) => return Err(Lost::Unknown),
         })
     }
 
-    /// Beyond the packet it is lost, where the sum wraps around in a program, too: no packet is as
-    /// long.
     fn load(&self, size: Size, at: u64) -> Result<u32, Lost> {
-        let at = usize::try_from(at).map_err(|_| Lost)?;
+        if at > u64::from(u32::MAX) {
+            // In a program the sum wraps around.
+            return Err(Lost::Unknown);
+        }
+        let at = usize::try_from(at).map_err(|_| Lost::Unknown)?;
         let bytes = self
             .packet
             .data
             .get(at..)
             .and_then(|rest| rest.get(..size.bytes()));
         let join = |number, byte: &u8| number << 8 | u32::from(*byte);
-        Ok(bytes.ok_or(Lost)?.iter().fold(0, join))
+        Ok(bytes.ok_or(Lost::Beyond)?.iter().fold(0, join))
     }
 }

@@ -11,7 +11,9 @@
 //! one, at each place to which `vlan`, `mpls`, `pppoes`, `geneve` and `vxlan` move them, as far as
 //! the packet has those headers. The need is what the primitives compare with. Whatever is not
 //! certain is taken to be possible: an expression's other primitives need nothing
-//! ([`Need::Nothing`]), and of a packet in which a load fails nothing is known.
+//! ([`Need::Nothing`]), and of a packet with more headers in one another than are followed nothing is
+//! known. Where the packet ends before a place, a program that looks there rejects it, so that there
+//! is no key.
 //!
 //! ```
 //! use ringtap_filter::search::{Key, KeyReader, Need, need};

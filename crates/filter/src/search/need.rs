@@ -1,7 +1,7 @@
 //! An expression to what the keys of a packet must be.
 
 use super::Key;
-use crate::language::ast::{Element, Expr, Id, Junction, Kind, Primitive, Qualifiers};
+use crate::language::ast::{Element, Expr, Id, Junction, Kind, Numbers, Primitive, Qualifiers};
 use crate::language::{self, Proto};
 use crate::lower::{self, Compared};
 use crate::resolve::Resolver;
@@ -278,8 +278,18 @@ fn is_address(qualifiers: Qualifiers) -> bool {
         )
 }
 
+/// Where all addresses or ports are meant, a program need not even look whether there is one.
 fn needed(compared: &Compared) -> Need {
     match *compared {
+        Compared::Ip4 { mask: 0, .. } | Compared::Ip6 { mask: 0, .. } => Need::Nothing,
+        Compared::Ip4Range(Numbers {
+            first: 0,
+            last: u32::MAX,
+        })
+        | Compared::Ports(Numbers {
+            first: 0,
+            last: 0xffff..,
+        }) => Need::Nothing,
         Compared::Ip4 { address, mask } => Need::Ip4 { address, mask },
         Compared::Ip4Range(range) => Need::Ip4Range {
             first: range.first,

@@ -1,0 +1,113 @@
+//! Who captures into a file, each with the same ring.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ringtap_lab::netns::Side;
+
+use super::shown;
+use crate::session::{Session, Stop};
+
+/// Bytes of the ring, as each program takes it.
+const RING: [&str; 3] = ["64M", "65536", "64"];
+
+/// A program that captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Tap,
+    Packet,
+    Tcpdump,
+    Dumpcap,
+    Netsniff,
+}
+
+/// Those that are there.
+pub(super) struct Capturers {
+    all: Vec<(Kind, &'static str, PathBuf)>,
+    snaplen: Option<u32>,
+    /// A filter that keeps so many bytes, in the form that netsniff-ng reads.
+    filter: PathBuf,
+}
+
+impl Capturers {
+    /// ringtap twice, tcpdump, and the peers that are installed.
+    pub(super) fn find(
+        session: &mut Session,
+        snaplen: Option<u32>,
+        folder: &Path,
+    ) -> Result<Self, Stop> {
+        let ringtap = session.ringtap.clone();
+        let mut all = vec![
+            (Kind::Tap, "ringtap (tap at tcx)", ringtap.clone()),
+            (Kind::Packet, "ringtap (AF_PACKET)", ringtap),
+            (Kind::Tcpdump, "tcpdump", session.needed_peer("tcpdump")?),
+        ];
+        for (kind, name) in [(Kind::Dumpcap, "dumpcap"), (Kind::Netsniff, "netsniff-ng")] {
+            if let Some(path) = session.peer(name) {
+                all.push((kind, name, path));
+            }
+        }
+        let filter = folder.join("snaplen.bpf");
+        let written = write_filter(&filter, snaplen.unwrap_or(u32::MAX));
+        written.map_err(|error| format!("{}: {error}", shown(&filter)))?;
+        Ok(Self {
+            all,
+            snaplen,
+            filter,
+        })
+    }
+
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.all.iter().map(|(_, name, _)| *name).collect()
+    }
+
+    /// What a file's name ends in; netsniff-ng wants to know the format by it.
+    pub(super) fn extension(&self, who: usize) -> &'static str {
+        match self.all.get(who) {
+            Some((Kind::Dumpcap, ..)) => ".pcapng",
+            _ => ".pcap",
+        }
+    }
+
+    /// The program, to capture what comes at that end into a file.
+    pub(super) fn command(&self, who: usize, side: &Side, file: &Path) -> Command {
+        let (kind, _, path) = &self.all[who];
+        let mut command = side.namespace.command(&shown(path));
+        let device = &side.device;
+        match kind {
+            Kind::Tap => command.args(["dump", "-i", &format!("tcx:{device}")]),
+            Kind::Packet => command.args(["dump", "-i", &format!("packet:{device}")]),
+            // Else it would give up the right to write to our folder.
+            Kind::Tcpdump => command.args(["-Z", "root", "-i", device]),
+            Kind::Dumpcap => command.args(["-q", "-i", device]),
+            Kind::Netsniff => command.args(["--silent", "--in", device]),
+        };
+        let [bytes, kibibytes, mebibytes] = RING;
+        match kind {
+            Kind::Tap | Kind::Packet => command.args(["-Q", "in", "--buffer", bytes, "-Z", "root"]),
+            Kind::Tcpdump => command.args(["-Q", "in", "-B", kibibytes]),
+            Kind::Dumpcap => command.args(["-B", mebibytes]),
+            Kind::Netsniff => command.args(["--ring-size", "64MiB"]),
+        };
+        match (kind, self.snaplen) {
+            (_, None) => {}
+            (Kind::Netsniff, Some(_)) => {
+                command.arg("--filter").arg(&self.filter);
+            }
+            (_, Some(bytes)) => {
+                command.args(["-s", &bytes.to_string()]);
+            }
+        }
+        match kind {
+            Kind::Netsniff => command.arg("--out").arg(file),
+            _ => command.arg("-w").arg(file),
+        };
+        command
+    }
+}
+
+/// A program of one instruction: return so many bytes.
+fn write_filter(path: &Path, bytes: u32) -> io::Result<()> {
+    std::fs::write(path, format!("{{ 0x6, 0, 0, {bytes:#010x} }},\n"))
+}

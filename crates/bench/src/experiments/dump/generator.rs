@@ -1,0 +1,90 @@
+//! Who offers packets: `ringtap gen`, frames made in the kernel on a processor of its own.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use ringtap_lab::netns::Side;
+use serde::Deserialize;
+
+use super::shown;
+use crate::session::Session;
+
+const CPU: &str = "0";
+
+/// Packets of one size, at shares of the greatest rate.
+pub(super) struct Generator<'a> {
+    side: &'a Side,
+    ringtap: PathBuf,
+    size: u16,
+    /// Packets a second at most.
+    most: f64,
+}
+
+/// What was offered.
+pub(super) struct Sent {
+    pub(super) packets: f64,
+    pub(super) seconds: f64,
+}
+
+#[derive(Deserialize)]
+struct Report {
+    sent: f64,
+    seconds: f64,
+}
+
+impl<'a> Generator<'a> {
+    /// Finds the greatest rate, while nobody captures.
+    pub(super) fn new(session: &Session, side: &'a Side, size: u16) -> Result<Self, String> {
+        let mut generator = Self {
+            side,
+            ringtap: session.ringtap.clone(),
+            size,
+            most: f64::INFINITY,
+        };
+        let seconds = session.amount("1s", "300ms");
+        let mut rates = Vec::new();
+        for _ in 0..3 {
+            let sent = generator.run(generator.command().args(["--duration", seconds]))?;
+            rates.push(sent.packets / sent.seconds);
+        }
+        rates.sort_by(f64::total_cmp);
+        generator.most = rates[1];
+        Ok(generator)
+    }
+
+    /// Offers packets for so long, at a share of the greatest rate in percent, but not more than
+    /// `most` packets.
+    pub(super) fn send(&self, load: u32, seconds: f64, most: f64) -> Result<Sent, String> {
+        let rate = self.most * f64::from(load) / 100.0;
+        let count = (rate * seconds).min(most).max(1.0);
+        let mut command = self.command();
+        command.args(["--count", &format!("{count:.0}")]);
+        // At the greatest rate there is no schedule to keep.
+        if load < 100 {
+            command.args(["--pps", &format!("{rate:.0}")]);
+        }
+        self.run(&mut command)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.side.namespace.command(&shown(&self.ringtap));
+        command.args(["gen", "-i", &format!("live:{}", self.side.device)]);
+        command.args(["--cpu", CPU, "--json-stats", "--yes"]);
+        command.args(["--size", &self.size.to_string()]);
+        command
+    }
+
+    fn run(&self, command: &mut Command) -> Result<Sent, String> {
+        let output = command.output().map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let report = text
+            .lines()
+            .rev()
+            .find_map(|line| serde_json::from_str(line).ok());
+        let report: Report = report.ok_or_else(|| format!("the generator: {text}"))?;
+        Ok(Sent {
+            packets: report.sent,
+            seconds: report.seconds.max(1e-3),
+        })
+    }
+}

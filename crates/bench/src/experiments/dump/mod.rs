@@ -1,0 +1,190 @@
+//! Captures to disk: what part of offered packets comes into a file, and what that costs.
+//!
+//! `dump68` keeps 68 bytes of each packet, `dumpall` everything. One processor offers packets of one
+//! size at a share of the greatest rate that it reaches when nobody captures; who captures runs on the
+//! other one and writes to a file system, the disk's or one in memory. What counts is what is in the
+//! file afterwards. How fast the file system takes plain sequential data is measured beside.
+
+mod capturers;
+mod generator;
+mod storage;
+
+use std::path::Path;
+use std::time::Duration;
+
+use ringtap_lab::Need;
+use ringtap_lab::netns::VethPair;
+use ringtap_lab::process::Running;
+use ringtap_sys::sched::set_affinity;
+
+use self::capturers::Capturers;
+use self::generator::Generator;
+pub(super) use self::storage::{Storage, packets_in, settle};
+use crate::helpers::{cpu_seconds, float};
+use crate::results::{Axis, Case, Metric};
+use crate::session::{Done, Session};
+
+/// The lengths of frames.
+const SIZES: [u16; 3] = [1496, 508, 60];
+/// Offered loads, in percent of the generator's greatest rate.
+const LOADS: [u32; 7] = [10, 20, 40, 60, 80, 90, 100];
+const QUICK_LOADS: [u32; 2] = [30, 100];
+/// How long packets are offered at most, and how many bytes of them.
+const SECONDS: f64 = 1.0;
+const QUICK_SECONDS: f64 = 0.3;
+const BYTES: f64 = 1e9;
+/// Where who captures runs; the generator runs on the other one.
+const CAPTURE_CPU: usize = 1;
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) fn whole(session: &mut Session) -> Done {
+    run(session, None)
+}
+
+pub(crate) fn headers(session: &mut Session) -> Done {
+    run(session, Some(68))
+}
+
+fn run(session: &mut Session, snaplen: Option<u32>) -> Done {
+    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require_cpus(2)?;
+    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let capturers = Capturers::find(session, snaplen, folder.path())?;
+    session.few_rounds();
+    let pair = VethPair::new();
+    let gro = ["-K", &pair.right.device, "gro", "on"];
+    pair.right.namespace.output("ethtool", &gro);
+    let places = Storage::find(session);
+    let sizes = session.amount(&SIZES[..], &SIZES[..1]);
+    for storage in session.amount(&places[..], &places[..places.len().min(1)]) {
+        let rate = storage.sequential_rate()?;
+        session.note(format!(
+            "{} takes {:.0} MB/s of sequential data",
+            storage.name,
+            rate / 1e6
+        ));
+        for &size in sizes {
+            let generator = Generator::new(session, &pair.left, size)?;
+            let setting = Setting {
+                pair: &pair,
+                capturers: &capturers,
+                generator: &generator,
+                storage,
+                rate,
+                kept: f64::from(snaplen.unwrap_or(u32::from(size)).min(u32::from(size))),
+            };
+            setting.run(session, size, snaplen)?;
+        }
+    }
+    Ok(())
+}
+
+/// What stays the same in a figure.
+struct Setting<'a> {
+    pair: &'a VethPair,
+    capturers: &'a Capturers,
+    generator: &'a Generator<'a>,
+    storage: &'a Storage,
+    /// Bytes a second that the file system takes.
+    rate: f64,
+    /// Bytes that are kept of a packet.
+    kept: f64,
+}
+
+impl Setting<'_> {
+    fn run(&self, session: &mut Session, size: u16, snaplen: Option<u32>) -> Done {
+        let kept = snaplen.map_or("whole".to_owned(), |bytes| format!("up to {bytes} bytes"));
+        let title = format!("{size} bytes, {kept}, to {}", self.storage.name);
+        let metrics = vec![
+            Metric::new("captured", "%", 2),
+            Metric::new("processor load of who captures", "%", 1),
+            Metric::new("offered", "million packets/s", 3),
+        ];
+        session.figure(
+            &title,
+            Axis::linear("offered load", "% of the greatest"),
+            metrics,
+        );
+        let names = self.capturers.names();
+        for &load in session.amount(&LOADS[..], &QUICK_LOADS[..]) {
+            let case = format!("{title}, {load} %");
+            let seconds = session.amount(SECONDS, QUICK_SECONDS);
+            let x = Some(f64::from(load));
+            let case = session.case(&case, x, &names, names.len().min(3) - 1, |who| {
+                self.measure(who, load, seconds)
+            })?;
+            self.judge(case.as_ref());
+        }
+        Ok(())
+    }
+
+    /// Captured and load in percent, offered in millions a second.
+    fn measure(&self, who: usize, load: u32, seconds: f64) -> Result<Vec<f64>, String> {
+        let explain = |error: std::io::Error| error.to_string();
+        let file = self
+            .storage
+            .folder
+            .join(format!("capture{}", self.capturers.extension(who)));
+        set_affinity(&[CAPTURE_CPU]).map_err(|error| error.to_string())?;
+        let side = &self.pair.right;
+        let mut command = self.capturers.command(who, side, &file);
+        let mut running = Running::start_piped(&mut command).map_err(explain)?;
+        running.wait_until_capturing(side, LIMIT).map_err(explain)?;
+        let before = cpu_seconds(running.id()).map_err(explain)?;
+        let most = BYTES / (self.kept + 32.0);
+        let sent = self.generator.send(load, seconds, most)?;
+        settle(&file);
+        let used = cpu_seconds(running.id()).map_err(explain)? - before;
+        running.signal("INT").map_err(explain)?;
+        let output = running.wait(LIMIT).map_err(explain)?;
+        let came = packets_in(&file).map_err(|error| {
+            let told = String::from_utf8_lossy(&output.stderr);
+            format!("{error}: {told}")
+        })?;
+        std::fs::remove_file(&file).map_err(explain)?;
+        // A packet of the kernel's own may be among them.
+        let captured = (float(came) / sent.packets).min(1.0);
+        Ok(vec![
+            captured * 100.0,
+            used / sent.seconds * 100.0,
+            sent.packets / sent.seconds / 1e6,
+        ])
+    }
+
+    /// Below 80 % of what the file system takes nothing may be lost, beyond it a tenth of that.
+    fn judge(&self, case: Option<&Case>) {
+        const BELOW: f64 = 0.8;
+        const BEYOND: f64 = 0.9;
+        for contender in case.iter().flat_map(|case| &case.contenders) {
+            if !contender.name.starts_with("ringtap") {
+                continue;
+            }
+            let [captured, _, offered] = &contender.samples[..] else {
+                continue;
+            };
+            // With the head of a record in a pcap file.
+            let bytes = offered.median() * 1e6 * (self.kept + 16.0);
+            let needed = if bytes < BELOW * self.rate {
+                100.0
+            } else {
+                (BEYOND * self.rate / bytes).min(1.0) * 100.0
+            };
+            let verdict = if captured.least() >= needed {
+                "reached"
+            } else {
+                "not reached"
+            };
+            println!(
+                "  goal: {} captures at least {needed:.1} % at {:.0} MB/s: {verdict} (worst {:.3})",
+                contender.name,
+                bytes / 1e6,
+                captured.least()
+            );
+        }
+    }
+}
+
+/// A path for messages.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

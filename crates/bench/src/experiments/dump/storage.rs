@@ -1,0 +1,145 @@
+//! Where captures are written to, and what is in them afterwards.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ringtap_capture::{Next, ReadOptions, Source as _, open_file};
+
+use crate::helpers::float;
+use crate::session::Session;
+
+/// A file system.
+pub(crate) struct Storage {
+    /// Its type, with what it is on.
+    pub(crate) name: String,
+    /// A folder on it.
+    pub(crate) folder: PathBuf,
+    bytes: u64,
+    /// Removes the folder.
+    _owner: tempfile::TempDir,
+}
+
+/// Data written to find the rate.
+const BYTES: u64 = 1 << 30;
+const QUICK_BYTES: u64 = 256 << 20;
+const PIECE: usize = 1 << 20;
+
+impl Storage {
+    /// One on a disk and one in memory, as far as there are such.
+    pub(crate) fn find(session: &mut Session) -> Vec<Self> {
+        let bytes = session.amount(BYTES, QUICK_BYTES);
+        let mut found: Vec<Self> = Vec::new();
+        let folders = [
+            std::env::temp_dir(),
+            "/var/tmp".into(),
+            ".".into(),
+            "/dev/shm".into(),
+        ];
+        for folder in folders {
+            let (Some(kind), Ok(owner)) = (kind_of(&folder), tempfile::tempdir_in(&folder)) else {
+                continue;
+            };
+            let name = if kind == "tmpfs" {
+                "tmpfs, in memory".to_owned()
+            } else {
+                kind
+            };
+            // One of memory, and one that is not.
+            let is_memory = name.starts_with("tmpfs");
+            if found
+                .iter()
+                .all(|other| other.name.starts_with("tmpfs") != is_memory)
+            {
+                found.push(Self {
+                    name,
+                    folder: owner.path().to_owned(),
+                    bytes,
+                    _owner: owner,
+                });
+            }
+        }
+        found.sort_by_key(|storage| storage.name.starts_with("tmpfs"));
+        if found.len() < 2 {
+            session.note("only one kind of file system is there to write to");
+        }
+        found
+    }
+
+    /// Bytes a second that it takes, until they are on the disk.
+    pub(crate) fn sequential_rate(&self) -> Result<f64, String> {
+        let path = self.folder.join("sequential");
+        let measure = || -> io::Result<f64> {
+            let piece: Vec<u8> = (0..=u8::MAX).cycle().take(PIECE).collect();
+            let mut file = File::create(&path)?;
+            let begun = Instant::now();
+            for _ in 0..self.bytes / PIECE as u64 {
+                file.write_all(&piece)?;
+            }
+            file.sync_data()?;
+            Ok(float(self.bytes) / begun.elapsed().as_secs_f64())
+        };
+        let rate = measure().map_err(|error| format!("{}: {error}", path.display()));
+        std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        rate
+    }
+}
+
+/// The type of the file system that a path is on (`/proc/self/mountinfo`, proc(5)).
+fn kind_of(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mounted = mounts.lines().filter_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let point = mount.split(' ').nth(4)?;
+        let kind = system.split(' ').next()?;
+        path.starts_with(point).then_some((point.len(), kind))
+    });
+    // Of two on the same point, the later hides the earlier.
+    let (_, kind) = mounted.max_by_key(|(length, _)| *length)?;
+    Some(kind.to_owned())
+}
+
+/// Waits until a file does not grow any more.
+pub(crate) fn settle(file: &Path) {
+    const STEP: Duration = Duration::from_millis(250);
+    const STEPS: usize = 60;
+    let size = || file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+    let mut sizes = [u64::MAX; 3];
+    for _ in 0..STEPS {
+        std::thread::sleep(STEP);
+        sizes.rotate_left(1);
+        sizes[2] = size();
+        if sizes.iter().all(|other| *other == sizes[2]) {
+            return;
+        }
+    }
+}
+
+/// The packets in a capture file, up to where it ends, wherever that is.
+pub(crate) fn packets_in(file: &Path) -> Result<u64, String> {
+    let opened = open_file(file, &ReadOptions::default(), None);
+    let mut source = opened.map_err(|error| error.to_string())?;
+    let mut packets = 0;
+    loop {
+        match source.next() {
+            Ok(Next::Block(block)) => packets += block.len() as u64,
+            Ok(Next::End) | Err(_) => return Ok(packets),
+            Ok(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::kind_of;
+
+    #[test]
+    fn the_type_of_a_file_system_is_found() {
+        assert_eq!(kind_of(Path::new("/proc/self")).as_deref(), Some("proc"));
+        assert_eq!(kind_of(Path::new("/no such place")), None);
+    }
+}

@@ -1,0 +1,275 @@
+//! Compression as the load of an application that captures: ringtap with one and two compressing
+//! threads, against tcpdump piped into gzip or zstd.
+//!
+//! The payload is the corpus' own bytes. Packets are sent from a file at top speed on one processor;
+//! who captures may use both. Both sides have as much memory for what waits. What counts is what is
+//! in the compressed file afterwards.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use ringtap_lab::netns::{Side, VethPair};
+use ringtap_lab::process::Running;
+use ringtap_lab::{Need, corpus, pcap};
+use ringtap_sys::sched::set_affinity;
+use serde::Deserialize;
+
+use super::dump::{Storage, packets_in, settle};
+use crate::helpers::{datagram, float};
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session, judge_least};
+
+const SIZES: [u16; 3] = [256, 64, 512];
+const LEVELS: [u32; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+const QUICK_LEVELS: [u32; 2] = [1, 6];
+const PACKETS: u64 = 1_000_000;
+const QUICK_PACKETS: u64 = 200_000;
+/// Packets of the file that is sent again and again.
+const FILE_PACKETS: usize = 20_000;
+/// What waits in the ring and behind it, each; tcpdump has all of it in its ring.
+const RING: &str = "8M";
+const QUEUE: &str = "16M";
+const PEER_RING_KIB: &str = "24576";
+/// The goal: so many times what the pipe captures, where that loses.
+const GOAL: f64 = 1.5;
+const LIMIT: Duration = Duration::from_secs(120);
+const SEND_CPU: &str = "0";
+const CPUS: [usize; 2] = [0, 1];
+/// Behind Ethernet, IPv4 and UDP.
+const PAYLOAD: usize = 42;
+
+/// A compression, and the program that a pipe has for it.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    name: &'static str,
+    program: &'static str,
+    extension: &'static str,
+    least: u32,
+}
+
+const KINDS: [Kind; 2] = [
+    Kind {
+        name: "zlib",
+        program: "gzip",
+        extension: "gz",
+        least: 0,
+    },
+    Kind {
+        name: "zstd",
+        program: "zstd",
+        extension: "zst",
+        least: 1,
+    },
+];
+
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Root, Need::Corpus])?;
+    session.require_cpus(2)?;
+    let tcpdump = session.needed_peer("tcpdump")?;
+    session.few_rounds();
+    let places = Storage::find(session);
+    let storage = places.first().ok_or("no place to write to")?;
+    let pair = VethPair::new();
+    for kind in session.amount(&KINDS[..], &KINDS[..1]) {
+        let Some(compressor) = session.peer(kind.program) else {
+            continue;
+        };
+        for &size in session.amount(&SIZES[..], &SIZES[..1]) {
+            let traffic = storage.folder.join("traffic.pcap");
+            write_traffic(&traffic, size).map_err(|error| format!("the traffic: {error}"))?;
+            let setting = Setting {
+                pair: &pair,
+                folder: &storage.folder,
+                traffic: &traffic,
+                ringtap: session.ringtap.clone(),
+                tcpdump: &tcpdump,
+                compressor: &compressor,
+                kind: *kind,
+                packets: session.amount(PACKETS, QUICK_PACKETS),
+            };
+            setting.run(session, size)?;
+        }
+    }
+    Ok(())
+}
+
+struct Setting<'a> {
+    pair: &'a VethPair,
+    folder: &'a Path,
+    traffic: &'a Path,
+    ringtap: PathBuf,
+    tcpdump: &'a Path,
+    compressor: &'a Path,
+    kind: Kind,
+    packets: u64,
+}
+
+#[derive(Deserialize)]
+struct Report {
+    sent: f64,
+    seconds: f64,
+}
+
+impl Setting<'_> {
+    fn run(&self, session: &mut Session, size: u16) -> Done {
+        let Kind { name, program, .. } = self.kind;
+        let title = format!("{size} bytes, {name}");
+        let metrics = vec![
+            Metric::new("captured", "%", 2),
+            Metric::new("compressed to", "%", 1),
+            Metric::new("offered", "million packets/s", 3),
+        ];
+        session.figure(&title, Axis::linear("level", ""), metrics);
+        let pipe = format!("tcpdump | {program}");
+        let contenders = ["ringtap, 1 thread", "ringtap, 2 threads", &pipe];
+        for &level in session.amount(&LEVELS[..], &QUICK_LEVELS[..]) {
+            if level < self.kind.least {
+                continue;
+            }
+            let case = format!("{title}, level {level}");
+            let case = session.case(&case, Some(f64::from(level)), &contenders, 2, |who| {
+                self.measure(who, level)
+            })?;
+            let lost = case.as_ref().and_then(|case| case.contenders.last());
+            if lost.is_some_and(|pipe| pipe.samples[0].median() < 100.0) {
+                judge_least("of what the pipe captures", GOAL, case.as_ref(), 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&self, who: usize, level: u32) -> Result<Vec<f64>, String> {
+        let explain = |error: io::Error| error.to_string();
+        set_affinity(&CPUS).map_err(|error| error.to_string())?;
+        let side = &self.pair.right;
+        let name = format!("capture.pcap.{}", self.kind.extension);
+        let file = self.folder.join(name);
+        let (mut running, compressor) = match who {
+            2 => self.pipe(side, level, &file).map_err(explain)?,
+            threads => (
+                self.compressing(side, threads + 1, level, &file)
+                    .map_err(explain)?,
+                None,
+            ),
+        };
+        running.wait_until_capturing(side, LIMIT).map_err(explain)?;
+        let sent = self.send()?;
+        settle(&file);
+        running.signal("INT").map_err(explain)?;
+        let output = running.wait(LIMIT).map_err(explain)?;
+        if let Some(mut compressor) = compressor {
+            compressor.wait().map_err(explain)?;
+        }
+        let told = String::from_utf8_lossy(&output.stderr);
+        let came = packets_in(&file).map_err(|error| format!("{error}: {told}"))?;
+        let size = file.metadata().map_err(explain)?.len();
+        std::fs::remove_file(&file).map_err(explain)?;
+        let captured = (float(came) / sent.sent).min(1.0);
+        let whole = float(came) * float(self.record().map_err(explain)?);
+        Ok(vec![
+            captured * 100.0,
+            float(size) / whole.max(1.0) * 100.0,
+            sent.sent / sent.seconds.max(1e-3) / 1e6,
+        ])
+    }
+
+    /// Bytes of a packet in the file.
+    fn record(&self) -> io::Result<u64> {
+        Ok(self.traffic.metadata()?.len() / FILE_PACKETS as u64)
+    }
+
+    fn compressing(
+        &self,
+        side: &Side,
+        threads: usize,
+        level: u32,
+        file: &Path,
+    ) -> io::Result<Running> {
+        let mut command = side.namespace.command(&self.ringtap.to_string_lossy());
+        command
+            .args(["dump", "-i", &side.device, "-Q", "in", "-Z", "root"])
+            .args(["--buffer", RING, "--write-buffer", QUEUE])
+            .args(["--compress", &format!("{}:{level}", self.kind.name)])
+            .args(["--compress-threads", &threads.to_string(), "-w"])
+            .arg(file);
+        Running::start_piped(&mut command)
+    }
+
+    /// The same with tcpdump, and the program behind it. Where gzip has no such level, 0, nothing is
+    /// compressed.
+    fn pipe(&self, side: &Side, level: u32, file: &Path) -> io::Result<(Running, Option<Child>)> {
+        let mut command = side.namespace.command(&self.tcpdump.to_string_lossy());
+        command
+            .args(["-i", &side.device, "-Q", "in", "-Z", "root"])
+            .args(["-B", PEER_RING_KIB, "-w", "-"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let from = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let mut behind = match level {
+            0 => Command::new("cat"),
+            level => {
+                let mut command = Command::new(self.compressor);
+                command.arg(format!("-{level}"));
+                if self.kind.program == "zstd" {
+                    command.args(["-q", "-c"]);
+                }
+                command
+            }
+        };
+        let behind = behind.stdin(from).stdout(File::create(file)?).spawn()?;
+        Ok((Running::watch(child), Some(behind)))
+    }
+
+    fn send(&self) -> Result<Report, String> {
+        let loops = self.packets / FILE_PACKETS as u64;
+        let side = &self.pair.left;
+        let mut command = side.namespace.command(&self.ringtap.to_string_lossy());
+        command
+            .args([
+                "send",
+                "-i",
+                &side.device,
+                "--topspeed",
+                "--json-stats",
+                "--yes",
+            ])
+            .args(["--cpu", SEND_CPU, "--loop", &loops.to_string(), "-r"])
+            .arg(self.traffic);
+        let output = command.output().map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let report = text
+            .lines()
+            .rev()
+            .find_map(|line| serde_json::from_str(line).ok());
+        report.ok_or_else(|| format!("the sender: {text}"))
+    }
+}
+
+/// A file of packets of one size with the bytes of the corpus' packets as payload.
+fn write_traffic(path: &Path, size: u16) -> io::Result<()> {
+    let room = usize::from(size).saturating_sub(PAYLOAD);
+    let mut bytes = Vec::new();
+    for file in corpus::files() {
+        let Ok(content) = std::fs::read(file) else {
+            continue;
+        };
+        // Without the heads of files; those of records are as regular as any protocol's.
+        bytes.extend_from_slice(content.get(24..).unwrap_or_default());
+        if bytes.len() > FILE_PACKETS * room {
+            break;
+        }
+    }
+    let head = datagram(size);
+    let frames = (0..FILE_PACKETS).map(|number| {
+        let mut frame = head.clone();
+        let from = number * room % bytes.len().saturating_sub(room).max(1);
+        if let Some(payload) = bytes.get(from..from + room) {
+            frame[PAYLOAD..].copy_from_slice(payload);
+        }
+        frame
+    });
+    pcap::write(path, frames)
+}

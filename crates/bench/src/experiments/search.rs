@@ -1,0 +1,194 @@
+//! Searching one host in a large capture: ringtap by its index and without, against tcpdump.
+//!
+//! The capture has the packets of the corpus again and again, and in one place a short conversation
+//! of a host that is nowhere else. It is uncompressed, in the page cache, and searched for that host,
+//! for one that is often there, and for one that is not.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use ringtap_capture::{FileSource, Item, LinkType, Next, ReadOptions, Source as _, open_file};
+use ringtap_lab::{Need, corpus, pcap};
+
+use crate::helpers::{check, datagram, fill_cache, float, timed};
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session, judge};
+
+const BYTES: u64 = 2_000_000_000;
+const QUICK_BYTES: u64 = 200_000_000;
+/// What the goal allows: a twentieth of tcpdump's time.
+const GOAL: f64 = 1.0 / 20.0;
+const RARE: [u8; 4] = [203, 0, 113, 77];
+/// Packets of the rare host.
+const CONVERSATION: usize = 20;
+/// Between two packets, in microseconds.
+const GAP: u64 = 50;
+/// The time of the first packet, in seconds since the epoch.
+const START: u64 = 1_769_860_800;
+const ETHERNET: u32 = 1;
+
+pub(crate) fn run(session: &mut Session) -> Done {
+    session.require(&[Need::Corpus])?;
+    let tcpdump = session.needed_peer("tcpdump")?;
+    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let file = folder.path().join("search.pcap");
+    let bytes = session.amount(BYTES, QUICK_BYTES);
+    let packets = write(&file, bytes).map_err(|error| format!("the capture: {error}"))?;
+    fill_cache(&file).map_err(|error| format!("the capture: {error}"))?;
+
+    let ringtap = session.ringtap.clone();
+    let begun = Instant::now();
+    let mut index = Command::new(&ringtap);
+    index.arg("dump").arg("-r").arg(&file).arg("--index");
+    check(index.stderr(Stdio::null()))?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let size = std::fs::metadata(file.with_extension("pcap.idx"));
+    let size = float(size.map_err(|error| format!("the index: {error}"))?.len());
+    session.note(format!(
+        "{packets} packets; the index was made in {seconds:.2} s ({:.0} MB/s) and takes {:.3} % of the \
+         capture",
+        float(bytes) / seconds / 1e6,
+        size / float(bytes) * 100.0
+    ));
+
+    let time = vec![Metric::new("time", "s", 4)];
+    session.figure(
+        "One host searched in a capture file",
+        Axis::names("search"),
+        time,
+    );
+    let rare = RARE.map(|byte| byte.to_string()).join(".");
+    let gigabytes = float(bytes) / 1e9;
+    for (what, filter) in [
+        (
+            format!("{CONVERSATION} packets of one host"),
+            format!("host {rare}"),
+        ),
+        (
+            "a host that is not there".to_owned(),
+            "host 203.0.113.78".to_owned(),
+        ),
+        (
+            "a host and its port".to_owned(),
+            format!("host {rare} and port 53"),
+        ),
+        (
+            "a host that is often there".to_owned(),
+            "host 224.0.0.251".to_owned(),
+        ),
+    ] {
+        let title = format!("{gigabytes:.1} GB: {what}");
+        let contenders = ["ringtap", "ringtap without index", "tcpdump"];
+        let case = session.case(&title, None, &contenders, 2, |who| {
+            let mut command = match who {
+                0 => dump(&ringtap, &[]),
+                1 => dump(&ringtap, &["--no-index"]),
+                _ => {
+                    let mut command = Command::new(&tcpdump);
+                    command.args(["-Z", "root"]);
+                    command
+                }
+            };
+            command
+                .arg("-r")
+                .arg(&file)
+                .args(["-w", "/dev/null", &filter]);
+            Ok(vec![timed(&mut command)?])
+        })?;
+        if filter.contains(&rare) {
+            judge("of tcpdump's time", GOAL, case.as_ref(), 0);
+        }
+    }
+    Ok(())
+}
+
+fn dump(ringtap: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(ringtap);
+    command.arg("dump").args(options);
+    command
+}
+
+/// Writes the capture; gives the number of its packets.
+fn write(path: &Path, bytes: u64) -> io::Result<u64> {
+    let packets = corpus_packets();
+    if packets.is_empty() {
+        return Err(io::Error::other("the corpus has no packets of Ethernet"));
+    }
+    let mut output = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let header = pcap::header(ETHERNET);
+    output.write_all(&header)?;
+    let (mut written, mut number) = (header.len() as u64, 0);
+    let mut rare = conversation();
+    while written < bytes {
+        if written > bytes / 3
+            && let Some(frame) = rare.pop()
+        {
+            written += record(&mut output, number, &frame)?;
+            number += 1;
+        }
+        let at = usize::try_from(number).unwrap_or(0) % packets.len();
+        written += record(&mut output, number, &packets[at])?;
+        number += 1;
+    }
+    output.flush()?;
+    Ok(number)
+}
+
+fn record(output: &mut impl Write, number: u64, frame: &[u8]) -> io::Result<u64> {
+    let micros = number * GAP;
+    let len = frame.len() as u64;
+    for field in [START + micros / 1_000_000, micros % 1_000_000, len, len] {
+        let field = u32::try_from(field).map_err(io::Error::other)?;
+        output.write_all(&field.to_le_bytes())?;
+    }
+    output.write_all(frame)?;
+    Ok(16 + len)
+}
+
+/// Packets from the rare host to port 53.
+fn conversation() -> Vec<Vec<u8>> {
+    let mut frame = datagram(120);
+    frame[26..30].copy_from_slice(&RARE);
+    frame[36..38].copy_from_slice(&[0, 53]);
+    vec![frame; CONVERSATION]
+}
+
+/// The packets of the corpus that begin with an Ethernet header, as many as are readable.
+fn corpus_packets() -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    for file in corpus::files() {
+        let Ok(mut source) = open_file(&file, &ReadOptions::default(), None) else {
+            continue;
+        };
+        let mut types = link_types(&source);
+        loop {
+            let described = match source.next() {
+                Ok(Next::Block(block)) => {
+                    packets.extend(block.packets().filter_map(|packet| {
+                        let known = types.get(packet.interface as usize);
+                        (known == Some(&LinkType::ETHERNET)).then(|| packet.data.to_vec())
+                    }));
+                    false
+                }
+                Ok(Next::Meta(Item::Interface(_))) => true,
+                Ok(Next::End) | Err(_) => break,
+                Ok(_) => false,
+            };
+            if described {
+                types = link_types(&source);
+            }
+        }
+    }
+    packets
+}
+
+fn link_types(source: &FileSource) -> Vec<LinkType> {
+    source
+        .interfaces()
+        .iter()
+        .map(|interface| interface.link_type)
+        .collect()
+}
