@@ -207,7 +207,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   each packet were saved at high rates. Here: the part of offered packets that is in the \
                   file, and the load of the processor that captures, over the load that another processor \
                   offers; beside, what the file system takes of plain data.",
-        seconds: (1000, 40),
+        seconds: (1000, 30),
         body: dump::headers,
     },
     Experiment {
@@ -217,7 +217,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   packets were saved instead of 68 bytes. Here: the part of offered packets that is in the \
                   file, and the load of the processor that captures, over the load that another processor \
                   offers; beside, what the file system takes of plain data.",
-        seconds: (1000, 40),
+        seconds: (1000, 30),
         body: dump::whole,
     },
     Experiment {
@@ -226,7 +226,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Braun and others (2010, figures 10 and 11) had packzip compress what it captured, in packets \
                   of 64, 256 and 512 bytes, at levels 0 to 9. Here: the part of packets sent at top speed that \
                   is in the compressed file, over the level of compression.",
-        seconds: (1000, 40),
+        seconds: (1000, 30),
         body: packzip::run,
     },
     Experiment {
@@ -235,7 +235,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "No experiment of the documents. A capture of 2 GB in the page cache, made of the corpus' \
                   packets, in which one host has 20 packets in one place: the time to find them, by ringtap's \
                   index and without it, against tcpdump.",
-        seconds: (180, 30),
+        seconds: (180, 20),
         body: search::run,
     },
     Experiment {
