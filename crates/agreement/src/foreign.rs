@@ -24,14 +24,28 @@ pub fn run(program: &[Insn], data: &[u8], len: u32) -> Option<u32> {
 /// As [`run`], on the packet with zeros behind its end, as many as there are offsets.
 #[must_use]
 pub fn run_padded(program: &[Insn], data: &[u8], len: u32) -> Option<u32> {
+    run_without_ends(program, data, len, None)
+}
+
+/// As [`run_padded`]; a division by zero gives `quotient`, where there is one, and the program goes on.
+#[must_use]
+pub fn run_without_ends(
+    program: &[Insn],
+    data: &[u8],
+    len: u32,
+    quotient: Option<u32>,
+) -> Option<u32> {
     let mut machine = Machine::new(data, len);
     machine.is_padded = true;
+    machine.quotient = quotient;
     machine.run(program)
 }
 
 struct Machine<'a> {
     data: &'a [u8],
     is_padded: bool,
+    /// What a division by zero gives; nothing: the packet is rejected.
+    quotient: Option<u32>,
     len: u32,
     a: u32,
     x: u32,
@@ -49,6 +63,7 @@ impl<'a> Machine<'a> {
         Self {
             data,
             is_padded: false,
+            quotient: None,
             len,
             a: 0,
             x: 0,
@@ -103,7 +118,7 @@ impl<'a> Machine<'a> {
             op::STX => self.slots[slot] = Some(self.x),
             op::ALU => {
                 let operand = if code & op::X == 0 { k } else { self.x };
-                match apply(code & 0xf0, self.a, operand) {
+                match apply(code & 0xf0, self.a, operand).or(self.quotient) {
                     Some(a) => self.a = a,
                     None => return Step::End(0),
                 }

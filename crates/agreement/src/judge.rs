@@ -3,8 +3,8 @@
 //! Unoptimised, the two agree exactly: on what is refused, and on what programs return. Optimised,
 //! libpcap is not always of one mind with itself, so there the rule is:
 //! - What our program returns for a packet is what one of libpcap's two programs returns. Where a
-//!   packet ends before a byte that only one of the programs loads, because the other knows that
-//!   the byte decides nothing, that program may reject it.
+//!   packet ends before a byte that only one of the programs loads, or has a zero by which only one
+//!   divides, because the other knows that it decides nothing, that program may reject it.
 //! - libpcap keeps the length of a header of variable length in a word of scratch memory, and gives
 //!   the same word to arithmetic that stands before the first test behind the header. Such an
 //!   expression is compared behind a test that is always true and makes it keep the word.
@@ -325,8 +325,9 @@ impl Programs {
     }
 
     /// Whether a difference comes from a load behind the end of a cut packet, or of metadata that
-    /// only the kernel has, that one of the programs does not make, because its optimiser found that
-    /// it decides nothing: with bytes and metadata there, they return the same. Either of libpcap's
+    /// only the kernel has, or from a division by zero, that one of the programs does not make,
+    /// because its optimiser found that it decides nothing: with bytes and metadata there, and
+    /// whatever the quotient is, they return the same. Either of libpcap's
     /// programs may be the one that loads: where an offset wraps around, only the optimised one
     /// finds the byte, in a longer packet.
     fn is_dead_load(&self, (data, len): &Packet) -> bool {
@@ -337,8 +338,14 @@ impl Programs {
         let ours = ours.map_or(0, |ours| ours.run_with(&padded, *len, &there));
         let mut programs = std::iter::once(&self.their_plain).chain(&self.theirs);
         programs.any(|theirs| {
-            foreign::run_padded(&insns(theirs), data, *len) == Some(ours)
-                && libpcap::filter(theirs, data, *len).is_ok_and(|verdict| verdict == 0)
+            let run = |quotient| {
+                foreign::run_without_ends(&insns(theirs), data, *len, quotient) == Some(ours)
+            };
+            let alike = run(None)
+                || [0, u32::MAX]
+                    .into_iter()
+                    .all(|quotient| run(Some(quotient)));
+            alike && libpcap::filter(theirs, data, *len).is_ok_and(|verdict| verdict == 0)
         })
     }
 }
