@@ -182,4 +182,16 @@ fn engines_tell() {
     assert!(later.clone().all(|support| support.engine != "packet"));
     let text = Obstacle::NotInThisVersion.to_string();
     assert_eq!(text, "not in this version");
+    let all = by_name(&pair.left.namespace, devices::ANY).engines();
+    let of_one: Vec<_> = all
+        .iter()
+        .filter(|support| support.obstacle == Some(Obstacle::OneInterface))
+        .map(|support| support.engine)
+        .collect();
+    assert_eq!(of_one, ["xdp", "xsk"], "these refuse to capture on any");
+    assert!(
+        !engines
+            .iter()
+            .any(|e| e.obstacle == Some(Obstacle::OneInterface))
+    );
 }

@@ -23,27 +23,34 @@ pub enum Obstacle {
     /// This version does not have it.
     #[error("not in this version")]
     NotInThisVersion,
+    /// It captures on one interface, and this is [`ANY`](super::ANY).
+    #[error("captures on one interface, not on all")]
+    OneInterface,
     /// The process lacks a capability.
     #[error("needs {0}: run as root or grant the capability")]
     Capability(Capability),
 }
 
 impl DeviceInfo {
-    /// All engines, each with what stands in its way for the calling thread.
+    /// All engines, each with what stands in its way for the calling thread. What the driver refuses,
+    /// and what another program on the interface leaves no room for, shows when a capture is opened.
     #[must_use]
     pub fn engines(&self) -> Vec<EngineSupport> {
         let support = |engine: &'static Engine| EngineSupport {
             engine: engine.name,
             summary: engine.summary,
-            obstacle: obstacle(engine),
+            obstacle: obstacle(engine, self.index == 0),
         };
         ENGINES.iter().map(support).collect()
     }
 }
 
-fn obstacle(engine: &Engine) -> Option<Obstacle> {
+fn obstacle(engine: &Engine, all_interfaces: bool) -> Option<Obstacle> {
     if !engine.is_available() {
         return Some(Obstacle::NotInThisVersion);
+    }
+    if all_interfaces && !engine.takes_any {
+        return Some(Obstacle::OneInterface);
     }
     let missing = engine
         .needs

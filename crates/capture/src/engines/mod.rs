@@ -34,6 +34,8 @@ pub struct Engine {
     pub summary: &'static str,
     /// The capabilities that opening it takes.
     pub needs: &'static [Capability],
+    /// Whether it captures on all interfaces at once, `any`.
+    pub takes_any: bool,
     /// How it is opened; nothing where it is not available yet.
     calls: Option<Calls>,
 }
@@ -50,6 +52,7 @@ pub static ENGINES: [Engine; 4] = [
         name: "packet",
         summary: "AF_PACKET ring, both directions",
         needs: &[Capability::NET_RAW],
+        takes_any: true,
         calls: Some(Calls {
             open: packet::open,
             fanout: packet::open_fanout,
@@ -59,6 +62,7 @@ pub static ENGINES: [Engine; 4] = [
         name: "tcx",
         summary: "tap at the tcx hook",
         needs: &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON],
+        takes_any: true,
         calls: Some(Calls {
             open: tap::open_tcx,
             fanout: tap::refuse_fanout,
@@ -68,6 +72,7 @@ pub static ENGINES: [Engine; 4] = [
         name: "xdp",
         summary: "tap at the XDP hook",
         needs: &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON],
+        takes_any: false,
         calls: Some(Calls {
             open: tap::open_xdp,
             fanout: tap::refuse_fanout,
@@ -82,6 +87,7 @@ pub static ENGINES: [Engine; 4] = [
             Capability::PERFMON,
             Capability::NET_RAW,
         ],
+        takes_any: false,
         calls: Some(Calls {
             open: xsk::open,
             fanout: tap::refuse_fanout,

@@ -35,7 +35,7 @@ pub enum Arrivals {
 pub struct Generation {
     /// So many packets at most.
     pub count: Option<u64>,
-    /// So long at most.
+    /// So long; at a rate the packets that are due within this time, however late they leave.
     pub duration: Option<Duration>,
 }
 
