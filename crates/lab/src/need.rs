@@ -1,7 +1,7 @@
 //! What a test needs of the machine, and how it is found out.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -19,6 +19,8 @@ pub enum Need {
     Vlan,
     /// That control groups can be made that limit memory.
     MemoryGroup,
+    /// A kernel with loop devices: files that are mounted.
+    LoopDevices,
     /// The corpus of capture files ([`crate::corpus`]).
     Corpus,
     /// A program in the search path or in an `sbin` folder.
@@ -50,6 +52,7 @@ impl Need {
             Self::UserNamespace => can_make_user_namespace(),
             Self::Vlan => Self::Root.is_met() && crate::netns::kernel_has_vlans(),
             Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
+            Self::LoopDevices => Path::new("/dev/loop-control").exists(),
             Self::Corpus => crate::corpus::folder().is_some(),
             Self::Tool(name) => find_tool(name).is_some(),
             Self::PythonModule(name) => has_python_module(name),
@@ -67,6 +70,7 @@ impl fmt::Display for Need {
             Self::UserNamespace => f.write_str("user namespaces"),
             Self::Vlan => f.write_str("root and a kernel with VLAN sub-interfaces"),
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
+            Self::LoopDevices => f.write_str("loop devices"),
             Self::Corpus => f.write_str("the corpus (../shared/corpus or RINGTAP_CORPUS)"),
             Self::Tool(name) => write!(f, "the program {name}"),
             Self::PythonModule(name) => write!(f, "the Python module {name}"),

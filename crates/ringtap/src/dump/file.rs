@@ -60,6 +60,8 @@ pub(crate) struct Settings {
     pub(crate) live: bool,
     /// Cut packets to this many bytes, as the header states.
     pub(crate) snaplen: Option<u32>,
+    /// The files that are read, none of which may be written.
+    pub(crate) inputs: Vec<PathBuf>,
     /// How records get to the file.
     pub(crate) writing: Writing,
 }
@@ -114,6 +116,7 @@ impl CaptureFile {
             Some(rotation) if rotation.by_time() && !settings.live => State::Between,
             Some(rotation) => {
                 path = rotation.first(began);
+                refuse_inputs(&path, &settings.inputs)?;
                 State::Waiting(open(&path, true)?)
             }
             None => State::Waiting(open(&path, false)?),
@@ -416,6 +419,7 @@ impl CaptureFile {
         self.path = path;
         self.told.began = time;
         self.state = State::Failed;
+        refuse_inputs(&self.path, &self.settings.inputs)?;
         let target = match &self.queue {
             Some(queue) => {
                 queue.begin(self.path.clone());
@@ -576,6 +580,16 @@ impl CaptureFile {
             source,
             earlier: self.earlier.packets,
         }
+    }
+}
+
+/// The name of a further file may be that of one that is read.
+fn refuse_inputs(path: &Path, inputs: &[PathBuf]) -> Result<(), DumpError> {
+    match inputs.iter().any(|input| super::is_same_file(input, path)) {
+        true => Err(DumpError::SameFile {
+            path: path.to_owned(),
+        }),
+        false => Ok(()),
     }
 }
 

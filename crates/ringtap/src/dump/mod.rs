@@ -145,6 +145,10 @@ fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings
         nano: plan.nano,
         live,
         snaplen,
+        inputs: match &plan.input {
+            Input::Files(paths) => paths.clone(),
+            Input::Live { .. } => Vec::new(),
+        },
         writing: plan.output.writing.clone(),
     }
 }

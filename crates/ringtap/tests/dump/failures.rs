@@ -289,4 +289,13 @@ fn same_file() {
     let before = bytes(&input);
     assert_fails(read(&input).arg("-w").arg(&input), 2, &["input.pcap"]);
     assert_eq!(bytes(&input), before, "the input is untouched");
+    // Also where it is the second of several that are written.
+    let (folder, input) = capture_file(1000);
+    let (first, second) = (folder.path().join("f"), folder.path().join("f1"));
+    std::fs::rename(&input, &second).expect("renamed");
+    let before = bytes(&second);
+    let mut command = read(&second);
+    command.args(["-C", "1k", "-w"]).arg(&first);
+    assert_fails(&mut command, 2, &["f1: is both read and written"]);
+    assert_eq!(bytes(&second), before, "the input is untouched");
 }

@@ -46,6 +46,16 @@ pub(crate) fn tests() -> Vec<Test> {
             full_disk,
         ),
         test(
+            "a_small_disk_is_not_taken_whole",
+            &[
+                Need::Root,
+                Need::LoopDevices,
+                Need::Tool("unshare"),
+                Need::Tool("mkfs.ext4"),
+            ],
+            small_disk,
+        ),
+        test(
             "no_packet_is_lost_between_files",
             &live,
             nothing_at_the_seam,
@@ -325,6 +335,26 @@ fn full_disk() {
         );
         fs::remove_dir_all(&kept).expect("removed");
     }
+}
+
+/// On ext4, an attempt to reserve more than there is reserves what there is.
+fn small_disk() {
+    let (folder, input) = sent(1000);
+    let script = format!(
+        "set -e; cd {folder}; PATH=$PATH:/usr/sbin:/sbin; truncate -s 40M image; mkdir disk; \
+         mkfs.ext4 -q -F image; mount -o loop image disk; \
+         {RINGTAP} dump -r {input} -w disk/f.pcap.lz4; sync -f disk; stat -c '%b %B' disk/f.pcap.lz4",
+        folder = folder.path().display(),
+        input = input.display(),
+    );
+    let output = finished(Command::new("unshare").args(["--mount", "sh", "-c", &script]));
+    let text = stderr(&output);
+    assert!(output.status.success(), "{text}");
+    let told = String::from_utf8(output.stdout).expect("text");
+    let numbers: Vec<u64> = told.split_whitespace().flat_map(str::parse).collect();
+    assert_eq!(numbers.len(), 2, "{told}");
+    let taken = numbers[0] * numbers[1];
+    assert!((1..1 << 20).contains(&taken), "{taken} bytes of the disk");
 }
 
 fn nothing_at_the_seam() {

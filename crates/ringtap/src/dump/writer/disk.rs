@@ -152,6 +152,11 @@ impl Disk {
         while let Some(reserved) = self.reserved.filter(|&reserved| reserved < end) {
             let done = disk::reserve(&self.file, reserved, self.step);
             self.reserved = done.is_ok().then_some(reserved + self.step);
+            if done.is_err() {
+                // Where there was too little room, ext4 has given all there was; others need it, too.
+                // If that fails, what is there is written all the same.
+                let _ = self.file.set_len(self.size);
+            }
         }
     }
 }

@@ -59,3 +59,81 @@ impl Write for Target {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::thread;
+    use std::time::Instant;
+
+    use ringtap_savefile::Codec;
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn queue(path: &Path, regular: bool, codec: Option<Codec>) -> Queue {
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        let file = file.unwrap();
+        let settings = QueueSettings {
+            codec,
+            workers: 1,
+            memory: 1 << 20,
+            cpus: Vec::new(),
+            whole: |_| (0, 0),
+            size: u64::MAX,
+            header: 0,
+        };
+        Queue::start(settings, (path.to_owned(), file, regular), None).unwrap()
+    }
+
+    fn append(queue: &Queue, bytes: &[u8]) -> io::Result<usize> {
+        queue.append(&[IoSlice::new(bytes)])
+    }
+
+    #[test]
+    fn what_came_before_a_pause_is_written_though_its_chunk_was_long_enough() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..=255).cycle().take(CHUNK + 100).collect();
+        for codec in [None, Some(Codec::Lz4)] {
+            let path = folder.path().join("f");
+            let queue = queue(&path, true, codec);
+            append(&queue, &bytes).unwrap();
+            queue.commit(1);
+            let mut expected = bytes.clone();
+            if let Some(codec) = codec {
+                expected = codec.begin().to_vec();
+                let mut compressor = codec.compressor().unwrap();
+                compressor.compress(&bytes, &mut expected).unwrap();
+            }
+            let begun = Instant::now();
+            while fs::read(&path).unwrap() != expected {
+                assert!(begun.elapsed() < LIMIT, "{codec:?}: something is held back");
+                thread::sleep(Duration::from_millis(20));
+            }
+            append(&queue, b"more").unwrap();
+            queue.complete(2);
+            assert_eq!(queue.finish().unwrap().packets, 2);
+            let written = fs::read(&path).unwrap();
+            assert!(written.starts_with(&expected) && written.len() > expected.len());
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_failure_is_noticed_by_the_next_packet() {
+        let queue = queue(Path::new("/dev/full"), false, None);
+        append(&queue, &vec![0; CHUNK]).unwrap();
+        queue.commit(1);
+        let begun = Instant::now();
+        // A chunk has begun, which will not be full for long.
+        while append(&queue, b"packet").is_ok() {
+            assert!(begun.elapsed() < LIMIT, "the failure is not noticed");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let failure = queue.take_failure().expect("a failure");
+        assert_eq!(failure.source.kind(), io::ErrorKind::StorageFull);
+    }
+}

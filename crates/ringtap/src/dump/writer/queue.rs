@@ -104,6 +104,8 @@ pub(super) enum Item {
     Packed(Chunk, Vec<u8>),
     /// Complete the file.
     Close,
+    /// Nothing came for a while.
+    Idle,
 }
 
 pub(super) struct State {
@@ -216,8 +218,12 @@ impl Queue {
         Arc::clone(&self.shared.gauge)
     }
 
-    /// Adds whole records to the chunk that grows; waits while there is no memory.
+    /// Adds whole records to the chunk that grows; waits while there is no memory. Fails as soon as
+    /// the output has, though there may be room in the chunk for long.
     pub(crate) fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.shared.state().failed {
+            return Err(failed_before());
+        }
         let mut current = self.shared.current();
         let mut bytes = 0;
         for slice in slices {

@@ -56,14 +56,6 @@ pub(super) fn compress(shared: &Shared, mut compressor: Compressor) {
     while let Some((number, chunk, mut packed)) = claim(shared) {
         packed.clear();
         let result = compressor.compress(chunk.buffer.bytes(), &mut packed);
-        let mut state = shared.state();
-        let index = number.checked_sub(state.first);
-        let slot = index.and_then(|index| state.items.get_mut(usize::try_from(index).ok()?));
-        // Nothing waits for it any more after a failure.
-        let Some(slot) = slot else { return };
-        *slot = Item::Packed(chunk, packed);
-        let is_first = index == Some(0);
-        drop(state);
         if let Err(source) = result {
             return shared.fail(Failure {
                 path: PathBuf::new(),
@@ -75,6 +67,14 @@ pub(super) fn compress(shared: &Shared, mut compressor: Compressor) {
                 earlier: 0,
             });
         }
+        let mut state = shared.state();
+        let index = number.checked_sub(state.first);
+        let slot = index.and_then(|index| state.items.get_mut(usize::try_from(index).ok()?));
+        // Nothing waits for it any more after a failure.
+        let Some(slot) = slot else { return };
+        *slot = Item::Packed(chunk, packed);
+        let is_first = index == Some(0);
+        drop(state);
         if is_first {
             shared.ready.notify_one();
         }
@@ -122,6 +122,7 @@ pub(super) fn write(shared: &Shared) {
         staged_chunks: VecDeque::new(),
         last: None,
         flushed: Instant::now(),
+        withheld: false,
     };
     while let Some(item) = next(shared) {
         if let Err(failure) = writer.take(item) {
@@ -156,8 +157,12 @@ fn next(shared: &Shared) -> Option<Item> {
         let (woken, time_out) = waited.unwrap_or_else(PoisonError::into_inner);
         state = woken;
         if time_out.timed_out() {
+            let idle = state.items.is_empty();
             drop(state);
             shared.cut_old();
+            if idle {
+                return Some(Item::Idle);
+            }
             state = shared.state();
         }
     }
@@ -176,6 +181,8 @@ struct Writer<'a> {
     last: Option<Chunk>,
     /// When everything that was there was last written.
     flushed: Instant,
+    /// Whether something waits for the next chunk, that there may not be for long.
+    withheld: bool,
 }
 
 struct OpenFile {
@@ -208,7 +215,10 @@ impl Writer<'_> {
                 written
             }
             Item::Close => self.close(),
-            Item::Working => Ok(()),
+            Item::Idle if self.withheld && self.flushed.elapsed() >= FLUSH => {
+                self.write_staged(true)
+            }
+            Item::Idle | Item::Working => Ok(()),
         }
     }
 
@@ -277,6 +287,7 @@ impl Writer<'_> {
         let rest = bytes.len() - bytes.len() % ALIGNMENT;
         self.staged.push(&bytes[rest..]);
         file.staged_at = chunk.base + rest as u64;
+        self.withheld = !exact;
         if exact {
             self.flushed = Instant::now();
         }
@@ -334,6 +345,7 @@ impl Writer<'_> {
         let at = self.file.as_ref().map_or(0, |file| file.staged_at);
         let end = at + self.staged.len() as u64;
         self.staged_chunks.push_back((end, chunk.packets));
+        self.withheld = true;
         let exact = chunk.flush || self.flushed.elapsed() >= FLUSH;
         if exact || self.staged.len() >= CHUNK {
             self.write_staged(exact)?;
@@ -374,6 +386,7 @@ impl Writer<'_> {
         }
         if exact {
             self.flushed = Instant::now();
+            self.withheld = false;
         }
         Ok(())
     }
