@@ -393,13 +393,16 @@ impl fmt::Display for Hex<'_> {
 }
 
 /// Whether a difference on the expression says nothing: where a tunnel is asked for on a way on which
-/// none was found, libpcap's program loads a place that it has not stored, and after arithmetic or a
-/// walk over headers that word holds what was left there; and in addresses of ARCNET libpcap reads
-/// the dollar sign as a digit.
+/// none was found, libpcap's program loads a place that it has not stored, and after arithmetic, a
+/// walk over headers or a link-layer header of variable length that word holds what was left there;
+/// and in addresses of ARCNET libpcap reads the dollar sign as a digit.
 #[must_use]
-pub fn is_murky(expression: &str) -> bool {
-    let words_are_used =
-        expression.contains(['[', '=', '<', '>']) || expression.contains("protochain");
+pub fn is_murky(expression: &str, dlt: u32) -> bool {
+    /// IEEE802_11, PRISM_HEADER, IEEE802_11_RADIO, IEEE802_11_RADIO_AVS, PPI.
+    const OF_VARIABLE_LENGTH: [u32; 5] = [105, 119, 127, 163, 192];
+    let words_are_used = expression.contains(['[', '=', '<', '>'])
+        || expression.contains("protochain")
+        || OF_VARIABLE_LENGTH.contains(&dlt);
     let tunnel = expression.contains("geneve") && words_are_used;
     tunnel || expression.contains('$')
 }
