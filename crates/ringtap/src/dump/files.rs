@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ringtap_capture::index::Search;
+use ringtap_capture::index::{Search, path_for};
 use ringtap_capture::{FileSource, Filter, Item, Next, Source, Stats, Waker};
 use ringtap_savefile::Format;
 
@@ -24,10 +24,14 @@ pub(crate) fn run(
     paths: &[PathBuf],
     filter: Option<&Filter>,
 ) -> Result<(), DumpError> {
-    if let Some((output, _)) = &plan.output.file
-        && let Some(path) = paths.iter().find(|path| is_same_file(path, output))
-    {
-        return Err(DumpError::SameFile { path: path.clone() });
+    if let Some((output, _)) = &plan.output.file {
+        let index = args.range.index.then(|| path_for(output));
+        let written = |path: &&PathBuf| {
+            is_same_file(path, output) || index.as_ref().is_some_and(|i| is_same_file(path, i))
+        };
+        if let Some(path) = paths.iter().find(written) {
+            return Err(DumpError::SameFile { path: path.clone() });
+        }
     }
     let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
     let requests = Requests::default();

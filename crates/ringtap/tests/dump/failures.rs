@@ -289,6 +289,14 @@ fn same_file() {
     let before = bytes(&input);
     assert_fails(read(&input).arg("-w").arg(&input), 2, &["input.pcap"]);
     assert_eq!(bytes(&input), before, "the input is untouched");
+    let index = input.with_file_name("f.idx");
+    std::fs::rename(&input, &index).expect("renamed");
+    let mut command = read(&index);
+    command
+        .args(["--index", "-w"])
+        .arg(index.with_extension(""));
+    assert_fails(&mut command, 2, &["f.idx: is both read and written"]);
+    assert_eq!(bytes(&index), before, "the input is untouched");
     // Also where it is the second of several that are written.
     let (folder, input) = capture_file(1000);
     let (first, second) = (folder.path().join("f"), folder.path().join("f1"));
