@@ -29,8 +29,12 @@ pub(crate) struct Reading {
     /// Packets that were taken from a block, to be handed out first.
     pub(crate) backlog: Backlog,
     /// A filter that is applied here: to all packets of a file; of a live capture to those that
-    /// were captured with the filter before.
+    /// were captured with the filter before, or to all where the kernel did not take the filter.
     pub(crate) matcher: Option<Arc<Matcher>>,
+    /// Whether the source of a live capture hands out all packets.
+    pub(crate) takes_all: bool,
+    /// The last of the wishes for a filter that `matcher` is made of.
+    pub(crate) granted: u64,
     /// Which way packets must go, where the engine does not tell them apart.
     pub(crate) direction: Option<ringtap_capture::Direction>,
     /// Whether an error came after packets that were counted; it is told by the next call.
@@ -55,6 +59,8 @@ impl Reading {
             waker,
             backlog: Backlog::default(),
             matcher: None,
+            takes_all: true,
+            granted: 0,
             direction: None,
             failed: false,
             program: None,

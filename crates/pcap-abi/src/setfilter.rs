@@ -2,10 +2,10 @@
 //! being read.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ringtap_capture::{Filter, Matcher, Packet};
+use ringtap_capture::{Error, Filter, Matcher, Packet};
 use ringtap_filter::Program;
 
 use crate::boundary::export;
@@ -18,6 +18,8 @@ use crate::types::{BpfProgram, code};
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     pending: AtomicBool,
+    /// How many there were so far.
+    made: AtomicU64,
     filter: Mutex<Option<Program>>,
 }
 
@@ -30,6 +32,7 @@ impl Wishes {
 
     fn wish(&self, program: Program) {
         *lock(&self.filter) = Some(program);
+        self.made.fetch_add(1, Ordering::Release);
         self.pending.store(true, Ordering::Release);
     }
 
@@ -57,6 +60,11 @@ impl Pcap {
     /// Has the filter that was asked for choose from the packets that were captured already. It is set
     /// for those to come when the block has been read.
     pub(crate) fn grant_wishes_in_part(&self, reading: &mut Reading) {
+        // To be called for each packet of that block: the program is made ready once.
+        let made = self.wishes.made.load(Ordering::Acquire);
+        if std::mem::replace(&mut reading.granted, made) == made {
+            return;
+        }
         let wished = lock(&self.wishes.filter);
         if let Some(program) = &*wished {
             reading.matcher = matcher(program);
@@ -75,21 +83,35 @@ impl Pcap {
             return Ok(());
         }
         reading.set_aside(Some(&program));
-        let source = reading.lent.source();
-        let set = source.set_filter(Some(&Filter::from_program(program.clone())));
-        reading.matcher = match set {
-            Ok(()) => None,
+        match reading.filter_source(Some(&program)) {
+            Ok(()) => {}
             // Programs such as tcpdump give up their rights after they have opened a device, and then
-            // set the filter. Packets are chosen here instead, from those of the filter before.
-            Err(error) if error.is_permission_denied() => matcher(&program),
-            Err(error) => return Err(error.to_string()),
-        };
+            // set the filter. Packets are chosen here instead, where all of them come.
+            Err(error) if error.is_permission_denied() && reading.takes_all => {
+                reading.matcher = matcher(&program);
+            }
+            Err(error) => {
+                // The filter before stays, wherever it is.
+                let before = reading.program.as_ref().filter(|_| reading.takes_all);
+                reading.matcher = before.and_then(matcher);
+                return Err(error.to_string());
+            }
+        }
         reading.program = Some(program);
         Ok(())
     }
 }
 
 impl Reading {
+    /// Has the source of a live capture choose packets; none takes all of them.
+    pub(crate) fn filter_source(&mut self, program: Option<&Program>) -> Result<(), Error> {
+        let filter = program.cloned().map(Filter::from_program);
+        self.lent.source().set_filter(filter.as_ref())?;
+        self.takes_all = program.is_none_or(bpf::accepts_all);
+        self.matcher = None;
+        Ok(())
+    }
+
     /// Copies what is left of the block that is lent, those packets that the program accepts, and
     /// gives it back.
     pub(crate) fn set_aside(&mut self, program: Option<&Program>) {

@@ -2,7 +2,6 @@
 
 use std::ffi::c_int;
 
-use ringtap_capture::Filter;
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::{Insn, Program};
 
@@ -48,15 +47,14 @@ fn to_packets(reading: &mut Reading) -> Result<(), String> {
     if reading.counting.take().is_none() {
         return Ok(());
     }
-    let filter = reading.program.clone().map(Filter::from_program);
-    let set = reading.lent.source().set_filter(filter.as_ref());
+    let program = reading.program.clone();
+    let set = reading.filter_source(program.as_ref());
     set.map_err(|error| error.to_string())
 }
 
 /// Packets are counted at the hook, and no longer copied.
 fn to_statistics(reading: &mut Reading, counting: Counting) -> Result<(), String> {
-    let nothing = nothing().map(Filter::from_program);
-    let set = reading.lent.source().set_filter(nothing.as_ref());
+    let set = reading.filter_source(nothing().as_ref());
     set.map_err(|error| error.to_string())?;
     reading.counting = Some(counting);
     Ok(())

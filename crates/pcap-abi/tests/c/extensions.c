@@ -4,7 +4,9 @@
  */
 #include "common.h"
 
+#include <linux/capability.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 
 #include <ringtap/pcap-ext.h>
 
@@ -156,6 +158,72 @@ static void names(const struct bpf_program *program)
 	}
 }
 
+/* Gives up the rights that are in force, or takes them back. */
+static void have_rights(int wanted)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &header, data) != 0)
+		give_up("capget");
+	for (int i = 0; i < 2; i++)
+		data[i].effective = wanted ? data[i].permitted : 0;
+	if (syscall(SYS_capset, &header, data) != 0)
+		give_up("capset");
+}
+
+static int filtered(pcap_t *handle, const char *expression)
+{
+	struct bpf_program program;
+	int set;
+
+	if (pcap_compile(handle, &program, expression, 1, PCAP_NETMASK_UNKNOWN) != 0)
+		return -9;
+	set = pcap_setfilter(handle, &program);
+	pcap_freecode(&program);
+	return set;
+}
+
+static void receive(pcap_t *handle, pcap_t *peer, pcap_send_queue *queue)
+{
+	calls = 0;
+	have_rights(1);
+	send_all(peer, queue, 0);
+	have_rights(0);
+	/* Where none has come after some time-outs, none will. */
+	for (int i = 0; i < (calls > 0 ? 500 : 30) && calls < FRAMES; i++) {
+		usleep(10000);
+		pcap_dispatch(handle, -1, count, NULL);
+	}
+	say("received %d", calls);
+}
+
+/* Filters that are set when the rights to give one to the kernel are gone. */
+static void without_rights(const char *device, const char *engine, pcap_send_queue *queue)
+{
+	char errbuf[PCAP_ERRBUF_SIZE];
+	pcap_t *peer = pcap_open_live("veth1", 100, 0, 300, errbuf);
+
+	for (int before = 0; before < 2; before++) {
+		pcap_t *handle = pcap_create(device, errbuf);
+
+		pcap_set_timeout(handle, 20);
+		ringtap_set_engine(handle, engine);
+		say("activate: %d", pcap_activate(handle));
+		pcap_setnonblock(handle, 1, errbuf);
+		if (before)
+			say("with rights: %d", filtered(handle, "udp port 9999"));
+		have_rights(0);
+		say("without: %d", filtered(handle, "udp port 1"));
+		receive(handle, peer, queue);
+		say("another: %d", filtered(handle, "ip"));
+		receive(handle, peer, queue);
+		have_rights(1);
+		pcap_close(handle);
+	}
+	pcap_close(peer);
+}
+
 int main(int argc, char **argv)
 {
 	char errbuf[PCAP_ERRBUF_SIZE];
@@ -184,7 +252,8 @@ int main(int argc, char **argv)
 	samples(handle, queue);
 	names(&program);
 	pcap_freecode(&program);
-	pcap_sendqueue_destroy(queue);
 	pcap_close(handle);
+	without_rights(argv[1], argv[2], queue);
+	pcap_sendqueue_destroy(queue);
 	return 0;
 }
