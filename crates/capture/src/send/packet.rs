@@ -70,18 +70,18 @@ impl PacketBackEnd {
         count: usize,
     ) -> Option<std::result::Result<usize, Refused>> {
         // The first frame of a run goes by itself: the kernel says whether its length is right.
-        let sent = match &mut self.segmented {
+        let (count, sent) = match &mut self.segmented {
             Some(segmented) if first > 0 => segmented.send(first, count)?,
             _ => return None,
         };
         self.waits_for_segmented = sent.is_err();
         match sent {
-            Ok(sent) => Some(Ok(sent)),
+            Ok(()) => Some(Ok(count)),
             // Some of them may have passed, so none is sent again; those that have not are counted by
             // the device. It is the driver that limits the rate, not the system calls.
             Err(packet::Refused::QueueFull) => {
                 self.segmented = None;
-                Some(Ok(count.min(packet::MOST_SEGMENTS)))
+                Some(Ok(count))
             }
             // The kernel does not know how to cut.
             Err(packet::Refused::Invalid) => {

@@ -69,20 +69,20 @@ impl Segmented {
         Ok(())
     }
 
-    /// Makes up to so many frames and hands them over; returns how many, or nothing where there are
-    /// none to be had together.
+    /// Makes up to so many frames and hands them over; returns how many they were and what came of it,
+    /// or nothing where there are none to be had together.
     pub(super) fn send(
         &mut self,
         first: u64,
         count: usize,
-    ) -> Option<std::result::Result<usize, Refused>> {
+    ) -> Option<(usize, std::result::Result<(), Refused>)> {
         let made = self.made.as_mut()?;
         let count = count.min(made.payloads.len() / made.each);
         if count < 2 {
             return None;
         }
         let segments = made.fill(first, count);
-        Some(self.socket.send(&segments).map(|()| count))
+        Some((count, self.socket.send(&segments)))
     }
 
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
