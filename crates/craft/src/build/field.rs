@@ -127,6 +127,9 @@ impl<'a> Fields<'a> {
         let mut fields = self.layer.fields.iter().zip(&self.taken);
         match fields.find(|(_, taken)| !**taken) {
             None => Ok(()),
+            Some(((field, value), _)) if self.known.contains(&field.as_str()) => {
+                Err(self.wrong(field, value, "each field once"))
+            }
             Some(((field, _), _)) => Err(BuildError::Field {
                 layer: self.layer.name.clone(),
                 field: field.clone(),

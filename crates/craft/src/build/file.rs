@@ -1,5 +1,7 @@
 //! The TOML form: packets as tables, each with its layers.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -31,10 +33,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Layer>>, BuildError> {
         path: path.to_owned(),
         source,
     };
-    if path.metadata().map_err(failed)?.len() > LARGEST {
+    // Of a pipe or a device, the length is not known before.
+    let file = File::open(path).map_err(failed)?;
+    let mut text = String::new();
+    let read = file.take(LARGEST + 1).read_to_string(&mut text);
+    if read.map_err(failed)? as u64 > LARGEST {
         return Err(failed(std::io::ErrorKind::FileTooLarge.into()));
     }
-    let text = std::fs::read_to_string(path).map_err(failed)?;
     parse(&text, path)
 }
 

@@ -11,6 +11,9 @@ mod spec;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// Bytes of all packets of a file at most.
+const MOST_BYTES: usize = 256 << 20;
+
 /// A layer as described.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layer {
@@ -57,7 +60,7 @@ pub enum BuildError {
     /// The text breaks off or goes on with something else.
     #[error("at character {at}: expected {expected}")]
     Syntax {
-        /// From 0.
+        /// From 1.
         at: usize,
         /// What would be right.
         expected: &'static str,
@@ -101,6 +104,12 @@ pub enum BuildError {
         /// Why not.
         what: &'static str,
     },
+    /// A short text may stand for long packets, and a file for many of them.
+    #[error("packet {number}: with those before it more than {MOST_BYTES} bytes")]
+    TooMuch {
+        /// From 0.
+        number: usize,
+    },
     /// The packet is longer than its lengths can say.
     #[error("{layer} with what is behind it has {len} bytes, more than {most}")]
     TooLong {
@@ -123,13 +132,19 @@ impl Built {
     }
 
     fn of(packets: &[Vec<Layer>]) -> Result<Self, BuildError> {
-        let frames = (0..).zip(packets).map(|(number, layers)| {
-            frame::build(layers).map_err(|error| BuildError::Packet {
+        let (mut frames, mut bytes) = (Vec::with_capacity(packets.len()), 0);
+        for (number, layers) in packets.iter().enumerate() {
+            let frame = frame::build(layers).map_err(|error| BuildError::Packet {
                 number,
                 error: Box::new(error),
-            })
-        });
-        Ok(Self(frames.collect::<Result<_, _>>()?))
+            })?;
+            bytes += frame.len();
+            if bytes > MOST_BYTES {
+                return Err(BuildError::TooMuch { number });
+            }
+            frames.push(frame);
+        }
+        Ok(Self(frames))
     }
 }
 

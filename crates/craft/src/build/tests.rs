@@ -180,3 +180,24 @@ proptest::proptest! {
         let _ = names.join("/").parse::<Built>();
     }
 }
+
+#[test]
+fn what_a_short_text_stands_for_is_bounded() {
+    let many = "[[packet]]\nspec = \"zeros(65535)\"\n".repeat(5000);
+    let refused = Built::from_toml(&many, Path::new("many")).expect_err("327 MB");
+    assert!(
+        matches!(refused, BuildError::TooMuch { number: 4096 }),
+        "{refused}"
+    );
+    let endless = Path::new("/dev/zero");
+    let refused = file::read(endless).expect_err("it has no end");
+    assert!(refused.to_string().contains("too large"), "{refused}");
+}
+
+#[test]
+fn a_field_given_twice_is_told() {
+    assert_eq!(
+        error("eth/ipv4(dst=10.0.0.1,dst=10.0.0.2)"),
+        "ipv4: dst is \"10.0.0.2\", expected each field once"
+    );
+}
