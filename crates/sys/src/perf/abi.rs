@@ -37,7 +37,8 @@ pub(super) const DATA_TAIL: usize = 1032;
 /// Bytes of a record's header: type, misc, size.
 pub(super) const HEADER: usize = 8;
 
-/// `struct perf_event_attr` up to its fifth version (3.18 and later take it).
+/// `struct perf_event_attr` up to its fifth version. Linux takes it from 4.8 on, which has `stack_depth`
+/// (`sample_max_stack`).
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct Attribute {
