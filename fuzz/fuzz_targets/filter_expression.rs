@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use ringtap_agreement::generate::{self, Choices};
 use ringtap_filter::explain::Explanation;
 use ringtap_filter::program::Ancillary;
-use ringtap_filter::socket::{Direction, SocketView, lower};
+use ringtap_filter::socket::{Direction, Header, SocketView, lower};
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile, disasm};
 
 fuzz_target!(|input: (u8, bool, &str, &[u8])| {
@@ -32,9 +32,13 @@ fuzz_target!(|input: (u8, bool, &str, &[u8])| {
                     .to_string()
                     .is_empty()
             );
-            for (cooked, direction) in [(false, Direction::Both), (true, Direction::In)] {
+            for (header, direction) in [
+                (Header::Own, Direction::Both),
+                (Header::CookedV1, Direction::Out),
+                (Header::CookedV2, Direction::In),
+            ] {
                 let view = SocketView {
-                    cooked,
+                    header,
                     vlan: true,
                     direction,
                     snaplen: 96,
