@@ -41,7 +41,7 @@ fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
     let mut cargo = process::cargo(&repository);
     let packages = ["--package", "ringtap", "--package", "ringtap-pcap-abi"];
     process::check(cargo.args(["build", "--quiet", "--release"]).args(packages))?;
-    let mut command = Command::new(process::release_program("ringtap")?);
+    let mut command = Command::new(process::built_program("release", "ringtap")?);
     command.arg("bench").args(arguments);
     if let Some(commit) = commit(&repository) {
         command.env("RINGTAP_COMMIT", commit);

@@ -117,7 +117,7 @@ impl Layout {
 
     fn program(&self) -> Result<(), String> {
         copy(
-            &process::release_program("ringtap")?,
+            &process::built_program("release", "ringtap")?,
             &self.place("bin/ringtap"),
             0o755,
         )
@@ -128,7 +128,7 @@ impl Layout {
         let name = format!("libpcap.so.{LIBPCAP}");
         let folder = self.place(&self.libraries);
         copy(
-            &process::release_program("libpcap.so")?,
+            &process::built_program("release", "libpcap.so")?,
             &folder.join(&name),
             0o644,
         )?;

@@ -28,15 +28,15 @@ pub(crate) fn nightly_cargo(folder: &Path) -> Command {
     command
 }
 
-/// The path of a program that cargo built with `--release`: beside the profile's folder that this
-/// program was built to.
+/// The path of a program that cargo built, in the folder of the profile `debug` or `release`: beside
+/// the one that this program was built to.
 ///
 /// # Errors
 /// When it is not there.
-pub(crate) fn release_program(name: &str) -> Result<PathBuf, String> {
+pub(crate) fn built_program(profile: &str, name: &str) -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
     let target = own.ancestors().nth(2).unwrap_or(&own);
-    let program = target.join("release").join(name);
+    let program = target.join(profile).join(name);
     if program.is_file() {
         Ok(program)
     } else {

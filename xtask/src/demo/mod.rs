@@ -22,7 +22,7 @@ use scenes::{Engine, Scenes};
 pub(crate) fn run(quick: bool) -> ExitCode {
     println!("ringtap, a demonstration ({})", machine());
     let before = Traces::now();
-    let result = build().and_then(|program| show_all(&program, quick));
+    let result = build(quick).and_then(|program| show_all(&program, quick));
     match result.and_then(|engines| finish(&engines, &before)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
@@ -32,12 +32,17 @@ pub(crate) fn run(quick: bool) -> ExitCode {
     }
 }
 
-fn build() -> Result<PathBuf, String> {
-    println!("\n   $ cargo build --release --package ringtap");
+/// The quick form is that of the tests, which have built the program for themselves already.
+fn build(quick: bool) -> Result<PathBuf, String> {
+    let (profile, arguments): (_, &[&str]) = match quick {
+        true => ("debug", &["build", "--workspace", crate::test::FEATURES]),
+        false => ("release", &["build", "--release", "--package", "ringtap"]),
+    };
+    println!("\n   $ cargo {}", arguments.join(" "));
     let repository = ringtap_testkit::repository();
     let mut cargo = process::cargo(&repository);
-    process::check(cargo.args(["build", "--quiet", "--release", "--package", "ringtap"]))?;
-    process::release_program("ringtap")
+    process::check(cargo.args(arguments).arg("--quiet"))?;
+    process::built_program(profile, "ringtap")
 }
 
 fn show_all(program: &Path, quick: bool) -> Result<Vec<Engine>, String> {

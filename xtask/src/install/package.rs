@@ -50,7 +50,7 @@ fn check(made: &[PathBuf]) -> Result<(), String> {
 
 fn packages() -> Result<Vec<PathBuf>, String> {
     build()?;
-    let out = process::release_program("ringtap")?;
+    let out = process::built_program("release", "ringtap")?;
     let out = out.ancestors().nth(2).unwrap_or(&out).join("debian");
     fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     let architecture = answer("dpkg", &["--print-architecture"])?;

@@ -8,7 +8,7 @@ use super::report::{Outcome, Report};
 use crate::process;
 
 /// Seconds for each target; `RINGTAP_FUZZ_SECONDS` overrides it.
-const SECONDS: u64 = 20;
+const SECONDS: u64 = 10;
 /// Targets of native code begin so. Building its code generator with the sanitizer takes longer
 /// than all the rest together, so it is left to those who change it (CONTRIBUTING.md).
 const NATIVE_CODE: &str = "jit_";

@@ -24,11 +24,11 @@ const TESTS_LIMIT: Duration = Duration::from_secs(900);
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// What is not built by default, and tested all the same.
-const FEATURES: &str = "--features=ringtap/parquet";
+pub(crate) const FEATURES: &str = "--features=ringtap/parquet";
 
 const NO_CARGO_DENY: &str = "needs cargo-deny";
 
-/// The release build of ringtap is a part of it.
+/// Nothing is left to build for it.
 const DEMO_LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs all steps.
