@@ -28,7 +28,8 @@ pub(crate) fn adjust(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
 }
 
 /// Computes the IPv4 header's checksum and the one of TCP, UDP, ICMP, ICMPv6 or SCTP. False where the
-/// latter is not known, because the packet is a fragment or was not captured whole.
+/// latter is not known: the packet is a fragment or was not captured whole, says that it is longer than
+/// it is, or does not tell its last destination.
 pub(crate) fn fix(frame: &mut [u8], layers: &Layers) -> bool {
     let Some(Network::Ip(ip)) = &layers.network else {
         return true;
@@ -56,8 +57,12 @@ pub(crate) fn fix(frame: &mut [u8], layers: &Layers) -> bool {
     if is_udp && !ip.is_v6 && u16_at(frame, at) == Some(0) {
         return true;
     }
+    let (Some(addresses), Some(payload)) = (ip.covered_addresses(), ip.covered_payload(frame))
+    else {
+        return false;
+    };
     write(frame, at, 0);
-    let right = transport_sum(frame, ip);
+    let right = transport_sum(frame, ip, addresses, payload);
     write(frame, at, if is_udp && right == 0 { 0xffff } else { right });
     true
 }
@@ -85,13 +90,19 @@ pub(crate) fn adjust_sctp(frame: &mut [u8], ip: &Ip, place: Range<usize>, new: &
     }
 }
 
-fn transport_sum(frame: &[u8], ip: &Ip) -> u16 {
-    let mut sum = Sum16BitWords::new().add_slice(&frame[ip.payload.clone()]);
+fn transport_sum(
+    frame: &[u8],
+    ip: &Ip,
+    addresses: Vec<Range<usize>>,
+    payload: Range<usize>,
+) -> u16 {
+    let len = payload.len();
+    let mut sum = Sum16BitWords::new().add_slice(&frame[payload]);
     if ip.has_pseudo_header() {
-        for address in ip.addresses() {
+        for address in addresses {
             sum = sum.add_slice(&frame[address]);
         }
-        let len = u32::try_from(ip.payload.len()).unwrap_or(u32::MAX);
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
         sum = sum
             .add_4bytes(len.to_be_bytes())
             .add_2bytes([0, ip.protocol]);

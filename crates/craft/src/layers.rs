@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::route::{self, Stop};
+
 const MACS: usize = 12;
 const TYPE_LEN: usize = 2;
 const TAG_LEN: usize = 4;
@@ -9,6 +11,7 @@ const TAG_LEN: usize = 4;
 const MOST_TAGS: usize = 8;
 /// IPv6 extension headers that are walked over at most.
 const MOST_EXTENSIONS: usize = 8;
+const UDP_HEADER: usize = 8;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -38,6 +41,18 @@ pub(crate) enum Network {
     Ip(Ip),
 }
 
+/// Which destination a checksum covers: on a route that the packet itself prescribes, that is the last
+/// one, which the header has only at the end (RFC 8200, section 8.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Covered {
+    /// The header's.
+    Header,
+    /// The address at this offset.
+    At(usize),
+    /// One that is not told in a way that this program knows.
+    Unknown,
+}
+
 /// An IP header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ip {
@@ -53,6 +68,8 @@ pub(crate) struct Ip {
     pub(crate) is_fragment: bool,
     /// Whether it begins with the transport's header.
     pub(crate) is_first: bool,
+    /// The destination that the transport's checksum covers.
+    pub(crate) covered: Covered,
 }
 
 impl Ip {
@@ -93,6 +110,33 @@ impl Ip {
     /// Whether the transport's checksum covers the addresses.
     pub(crate) fn has_pseudo_header(&self) -> bool {
         self.protocol != protocol::ICMP
+    }
+
+    /// Bytes of the addresses that the transport's checksum covers; nothing where one is not known.
+    pub(crate) fn covered_addresses(&self) -> Option<Vec<Range<usize>>> {
+        if !self.has_pseudo_header() {
+            return Some(Vec::new());
+        }
+        let [source, destination] = self.addresses();
+        match self.covered {
+            Covered::Header => Some(vec![source, destination]),
+            Covered::At(at) => Some(vec![source, at..at + destination.len()]),
+            Covered::Unknown => None,
+        }
+    }
+
+    /// The payload as far as the transport's checksum covers it: what follows a datagram of UDP inside
+    /// the packet (RFC 9868) is none of it. Nothing where the datagram says that it is longer.
+    pub(crate) fn covered_payload(&self, frame: &[u8]) -> Option<Range<usize>> {
+        let Range { start, end } = self.payload.clone();
+        if self.protocol != protocol::UDP {
+            return Some(start..end);
+        }
+        match usize::from(u16_at(frame, start + 4)?) {
+            // What the adapter was to segment, and jumbograms (RFC 2675).
+            0 => Some(start..end),
+            len => (len >= UDP_HEADER && start + len <= end).then_some(start..start + len),
+        }
     }
 
     /// Bytes of the source and of the destination port.
@@ -145,6 +189,7 @@ fn ipv4(frame: &[u8], at: usize) -> Option<Network> {
         return None;
     }
     let fragment = u16::from_be_bytes([header[6], header[7]]);
+    let options = &frame[at + 20..start];
     Some(Network::Ip(Ip {
         at,
         is_v6: false,
@@ -153,6 +198,11 @@ fn ipv4(frame: &[u8], at: usize) -> Option<Network> {
         is_whole: end <= frame.len(),
         is_fragment: fragment & 0x3fff != 0,
         is_first: fragment & 0x1fff == 0,
+        covered: match route::last_stop_v4(options) {
+            Stop::Reached => Covered::Header,
+            Stop::At(offset) => Covered::At(at + 20 + offset),
+            Stop::Unknown => Covered::Unknown,
+        },
     }))
 }
 
@@ -175,6 +225,7 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Network> {
         is_whole: end <= frame.len(),
         is_fragment: false,
         is_first: true,
+        covered: Covered::Header,
     };
     for _ in 0..MOST_EXTENSIONS {
         let start = ip.payload.start;
@@ -195,6 +246,13 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Network> {
         };
         if extension.len() < len {
             break;
+        }
+        if ip.protocol == 43 {
+            match route::last_stop(extension[2], extension[3], &extension[4..len]) {
+                Stop::Reached => {}
+                Stop::At(offset) => ip.covered = Covered::At(start + 4 + offset),
+                Stop::Unknown => ip.covered = Covered::Unknown,
+            }
         }
         ip.protocol = extension[0];
         ip.payload.start += len;

@@ -18,12 +18,14 @@ mod checksum;
 mod crc32c;
 mod layers;
 mod rewrite;
+mod route;
 
 pub use build::{BuildError, Built};
 pub use rewrite::{Mac, Rule, RuleError, apply};
 
 /// Computes the checksums of IPv4, TCP, UDP, ICMP, ICMPv6 and SCTP in an Ethernet frame anew. False
-/// where the transport's cannot be, because the packet is a fragment or was not captured whole.
+/// where the transport's cannot be: the packet is a fragment or was not captured whole, it says that it
+/// is longer than it is, or it goes on by a routing header of a type other than 0, 2 and 4.
 pub fn fix_checksums(frame: &mut [u8]) -> bool {
     let layers = layers::find(frame);
     checksum::fix(frame, &layers)

@@ -154,14 +154,17 @@ impl Place<'_> {
         }
     }
 
-    /// The addresses of the IP header that this layer is in.
+    /// The addresses that a checksum of this layer covers: those of the IP header that it is in, with
+    /// the last stop of the route that goes with that.
     fn addresses(&self) -> Result<Addresses, BuildError> {
+        let mut last_stop = None;
         for layer in self.before.iter().rev() {
             let mut fields = Fields::of(layer);
             match layer.name.as_str() {
                 "ipv4" => return network::addresses_v4(&mut fields),
-                "ipv6" => return network::addresses_v6(&mut fields),
-                "hop" | "dst" | "route" | "frag" => {}
+                "ipv6" => return network::addresses_v6(&mut fields, last_stop),
+                "route" => last_stop = last_stop.or(network::last_stop_v6(&mut fields)?),
+                "hop" | "dst" | "frag" => {}
                 _ => break,
             }
         }

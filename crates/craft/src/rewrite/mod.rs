@@ -11,7 +11,7 @@ pub use rule::{Mac, Rule, RuleError};
 use std::ops::Range;
 
 use crate::checksum;
-use crate::layers::{self, Ip, Layers, Network, protocol, u16_at};
+use crate::layers::{self, Covered, Ip, Layers, Network, protocol, u16_at};
 use rule::{Change, Side};
 
 /// Behind the addresses of an Ethernet frame.
@@ -81,7 +81,10 @@ fn cover_address(frame: &mut [u8], ip: &Ip, place: Range<usize>, new: &[u8]) {
     if let Some(at) = ip.header_checksum() {
         adjust(frame, at, place.clone(), new);
     }
-    if let Some(at) = ip.transport_checksum().filter(|_| ip.has_pseudo_header()) {
+    // Where the packet prescribes its route, the header's destination is not the one that counts.
+    let is_covered =
+        ip.has_pseudo_header() && (place == ip.addresses()[0] || ip.covered == Covered::Header);
+    if let Some(at) = ip.transport_checksum().filter(|_| is_covered) {
         adjust_transport(frame, ip, at, place, new);
     }
 }

@@ -267,3 +267,94 @@ fn sctp_keeps_its_checksum() {
     frame.truncate(frame.len() - 1);
     assert!(!crate::fix_checksums(&mut frame));
 }
+
+fn built(text: &str) -> Vec<u8> {
+    let built: crate::Built = text.parse().expect("a description");
+    built.0[0].clone()
+}
+
+/// The checksum covers the last destination (RFC 8200, section 8.1; RFC 791 for IPv4).
+#[test]
+fn prescribed_routes_are_summed_to_their_end() {
+    let end = "20010db8000000000000000000000099";
+    let other = "20010db8000000000000000000000001";
+    for (route, direct, transport_at) in [
+        (
+            format!("ipv6/route(type=0,left=2,data=00000000{other}{end})"),
+            "ipv6(dst=2001:db8::99)",
+            14 + 40 + 40,
+        ),
+        (
+            format!("ipv6/route(type=2,left=1,data=00000000{end})"),
+            "ipv6(dst=2001:db8::99)",
+            14 + 40 + 24,
+        ),
+        (
+            format!("ipv6/hop/route(type=4,left=1,data=01000000{end}{other})"),
+            "ipv6(dst=2001:db8::99)",
+            14 + 40 + 8 + 40,
+        ),
+        (
+            format!("ipv6/route(type=4,left=0,data=00000000{other})"),
+            "ipv6",
+            14 + 40 + 24,
+        ),
+        (
+            "ipv4(options=01830b040a0000010a000002)".to_owned(),
+            "ipv4(dst=10.0.0.2)",
+            14 + 32,
+        ),
+    ] {
+        let right = built(&format!("eth/{route}/tcp/\"odd\""));
+        let plain = built(&format!("eth/{direct}/tcp/\"odd\""));
+        // All of TCP is as it would be without the detour.
+        let transport = &plain[plain.len() - 23..];
+        assert_eq!(&right[transport_at..], transport, "{route}");
+        let mut frame = right.clone();
+        frame[transport_at + 16..transport_at + 18].fill(7);
+        assert!(crate::fix_checksums(&mut frame));
+        assert_eq!(frame, right, "{route}");
+        // Another first stop changes nothing of it, another source does.
+        let to = if route.starts_with("ipv6") {
+            "::5"
+        } else {
+            "9.9.9.9"
+        };
+        for (rule, changes) in [("ip.dst", direct == "ipv6"), ("ip.src", true)] {
+            let mut changed = rewritten(&[&format!("{rule}={to}")], right.clone());
+            assert_eq!(&changed[transport_at..] != transport, changes, "{route}");
+            let adjusted = changed.clone();
+            assert!(crate::fix_checksums(&mut changed));
+            assert_eq!(changed, adjusted, "{route} {rule}");
+        }
+    }
+    // What cannot be known stays, and is said.
+    let unknown = built("eth/ipv6/route(type=3,left=1,data=00000000)/udp");
+    let mut frame = unknown.clone();
+    assert!(!crate::fix_checksums(&mut frame));
+    assert_eq!(frame, unknown);
+}
+
+/// What follows a datagram inside its packet, as options of UDP do (RFC 9868), is not summed; neither
+/// is what follows the packet.
+#[test]
+fn only_the_datagram_is_summed() {
+    for (ip, len_at, udp) in [("ipv4", 16, 34), ("ipv6", 18, 54)] {
+        let mut right = built(&format!("eth/{ip}/udp/\"data\""));
+        right.extend([9; 6]);
+        right[len_at + 1] += 6;
+        right.extend([5; 3]);
+        assert!(crate::fix_checksums(&mut right));
+        let without = built(&format!("eth/{ip}/udp/\"data\""));
+        assert_eq!(right[udp..udp + 12], without[udp..], "{ip}");
+        let mut frame = right.clone();
+        frame[udp + 6..udp + 8].fill(1);
+        assert!(crate::fix_checksums(&mut frame));
+        assert_eq!(frame, right, "{ip}");
+        // It says that it is longer than its packet.
+        frame[udp + 5] += 7;
+        let wrong = frame.clone();
+        assert!(!crate::fix_checksums(&mut frame));
+        assert_eq!(frame, wrong, "{ip}");
+    }
+}

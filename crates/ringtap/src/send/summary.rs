@@ -81,6 +81,8 @@ impl Summary {
             "queue_full": report.queue_full,
             "no_room": report.no_room,
             "cut": self.cut,
+            "unfixed": self.unfixed,
+            "backwards": report.backwards,
             "stopped": report.stopped,
             "lateness": lateness,
             "departures": departures,
@@ -122,7 +124,7 @@ impl Summary {
             (self.cut, "packets sent as far as they had been captured"),
             (
                 self.unfixed,
-                "packets whose checksum could not be computed (a fragment, or cut)",
+                "packets whose checksum could not be computed (a fragment, cut, or damaged)",
             ),
             (
                 report.backwards,

@@ -8,6 +8,7 @@ use etherparse::{
 use super::super::BuildError;
 use super::super::field::Fields;
 use super::{Addresses, Place, join};
+use crate::route::{self, Stop};
 
 /// Documentation addresses (RFC 5737, RFC 3849).
 const SOURCE: [u8; 4] = [192, 0, 2, 1];
@@ -17,12 +18,32 @@ const DESTINATION_V6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 
 pub(super) fn addresses_v4(fields: &mut Fields<'_>) -> Result<Addresses, BuildError> {
     let source = fields.ipv4("src", SOURCE)?;
-    Ok(Addresses::V4(source, fields.ipv4("dst", DESTINATION)?))
+    let destination = fields.ipv4("dst", DESTINATION)?;
+    let options = fields.hex("options")?;
+    let last_stop = match route::last_stop_v4(&options) {
+        Stop::At(at) => options.get(at..).and_then(|rest| rest.first_chunk()),
+        _ => None,
+    };
+    Ok(Addresses::V4(source, *last_stop.unwrap_or(&destination)))
 }
 
-pub(super) fn addresses_v6(fields: &mut Fields<'_>) -> Result<Addresses, BuildError> {
+pub(super) fn addresses_v6(
+    fields: &mut Fields<'_>,
+    last_stop: Option<[u8; 16]>,
+) -> Result<Addresses, BuildError> {
     let source = fields.ipv6("src", SOURCE_V6)?;
-    Ok(Addresses::V6(source, fields.ipv6("dst", DESTINATION_V6)?))
+    let destination = fields.ipv6("dst", DESTINATION_V6)?;
+    Ok(Addresses::V6(source, last_stop.unwrap_or(destination)))
+}
+
+/// The last stop that a routing header tells.
+pub(super) fn last_stop_v6(fields: &mut Fields<'_>) -> Result<Option<[u8; 16]>, BuildError> {
+    let data = route_data(fields)?;
+    let (kind, left, rest) = (data[0], data[1], &data[2..]);
+    Ok(match route::last_stop(kind, left, rest) {
+        Stop::At(at) => rest.get(at..).and_then(|rest| rest.first_chunk()).copied(),
+        _ => None,
+    })
 }
 
 pub(super) fn ipv4(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
@@ -84,10 +105,16 @@ pub(super) fn options(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<
 
 /// A routing header; its data begins behind the segments left (RFC 8200, section 4.4).
 pub(super) fn routing(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+    let data = route_data(fields)?;
+    extension(place, fields, &data)
+}
+
+/// Type, segments left and what follows, padded.
+fn route_data(fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let mut data = vec![fields.u8("type", 0)?, fields.u8("left", 0)?];
     data.extend(fields.hex("data")?);
     data.resize((data.len() + 2).next_multiple_of(8) - 2, 0);
-    extension(place, fields, &data)
+    Ok(data)
 }
 
 fn extension(
