@@ -35,7 +35,8 @@ pub enum Arrivals {
 pub struct Generation {
     /// So many packets at most.
     pub count: Option<u64>,
-    /// So long; at a rate the packets that are due within this time, however late they leave.
+    /// So long; at a rate the packets that are due within this time. A schedule that had to be moved
+    /// ends no later, with fewer packets.
     pub duration: Option<Duration>,
 }
 

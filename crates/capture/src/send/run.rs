@@ -143,7 +143,7 @@ impl<'s> Run<'s> {
         let (mut number, mut next_look) = (0, 0);
         // The due time of the packet `number`.
         let mut due = times.due(0);
-        while number < count && due < end {
+        while number < count && self.pacer.scheduled(due) < end {
             let left = usize::try_from(count - number).unwrap_or(usize::MAX);
             let mut ready = left.min(batch);
             if timed {
@@ -168,7 +168,7 @@ impl<'s> Run<'s> {
     }
 
     /// Takes what is due now, from the packet `number` on, whose due time is `due`: at least that
-    /// one, at most `limits.0`, none that is due at `limits.1`. Leaves the next due time.
+    /// one, at most `limits.0`, none whose time has moved to `limits.1`. Leaves the next due time.
     fn take_due(
         &mut self,
         times: &mut Times,
@@ -182,7 +182,7 @@ impl<'s> Run<'s> {
             self.pacer.take(*due, now);
             taken += 1;
             *due = times.due(number + taken as u64);
-            let is_last = taken >= limits.0 || *due >= limits.1;
+            let is_last = taken >= limits.0 || self.pacer.scheduled(*due) >= limits.1;
             if is_last || self.pacer.not_before(*due) > now {
                 return taken;
             }

@@ -232,6 +232,13 @@ pub(crate) fn ends() {
             // Due before 50 ms: exactly 500, unless the schedule was moved.
             assert!(report.packets <= 500, "{report:?}");
             assert_eq!(report.lateness.packets, report.packets);
+            // What cannot be kept to ends in time, too, with what was sent by then.
+            let arrivals = Arrivals::Constant { per_second: 1e9 };
+            let report = sender
+                .generate(&template, arrivals, &generation, |_| ())
+                .unwrap();
+            assert!(report.packets < 50_000_000, "{report:?}");
+            assert!(report.lateness.moved > Duration::ZERO, "{report:?}");
             let waker = sender.waker();
             waker.wake();
             let report = sender

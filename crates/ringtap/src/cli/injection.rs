@@ -33,9 +33,6 @@ pub(crate) struct SendArgs {
     /// Send only what this filter accepts, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
-    /// Stop after this many packets
-    #[arg(short = 'c', long = "count", value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) count: Option<u64>,
     /// Send the files, or the built packets, so many times; 0 is without end
     #[arg(short = 'l', long = "loop", value_name = "N", default_value = "1")]
     pub(crate) rounds: u64,
@@ -53,15 +50,8 @@ pub(crate) struct SendArgs {
     /// End at the first packet that the interface does not take, instead of leaving it out
     #[arg(long)]
     pub(crate) strict: bool,
-    /// CPUs to send from, such as 0 or 2-3
-    #[arg(long, value_name = "LIST")]
-    pub(crate) cpu: Option<CpuList>,
-    /// Send more than 1000 packets per second also where the host's default route is
-    #[arg(long)]
-    pub(crate) yes: bool,
-    /// The summary as one JSON object on standard error
-    #[arg(long)]
-    pub(crate) json_stats: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
     #[command(flatten, next_help_heading = "Rate")]
     pub(crate) rate: RateArgs,
 }
@@ -78,9 +68,6 @@ pub(crate) struct GenArgs {
     /// Count what arrives of generated traffic, and how late
     #[arg(long, conflicts_with_all = ["pps", "mbps", "poisson", "burst", "flows", "size", "gso"])]
     pub(crate) receive: bool,
-    /// Stop after this many packets
-    #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) count: Option<u64>,
     /// Stop after this time, such as 500ms, 10s or 5m
     #[arg(long, value_name = "DUR", value_parser = values::interval)]
     pub(crate) duration: Option<Duration>,
@@ -149,6 +136,16 @@ pub(crate) struct GenArgs {
     /// Steal also where the host's own connections hang on the interface
     #[arg(long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+}
+
+/// What both have.
+#[derive(Debug, Args)]
+pub(crate) struct CommonArgs {
+    /// Stop after this many packets
+    #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
     /// CPUs to run on, such as 0 or 2-3
     #[arg(long, value_name = "LIST")]
     pub(crate) cpu: Option<CpuList>,

@@ -40,13 +40,16 @@ pub(crate) fn run(args: &GenArgs) -> ExitCode {
 }
 
 fn generate(args: &GenArgs) -> Result<(), Failure> {
-    if args.count.is_none() && args.duration.is_none() {
+    if args.common.count.is_none() && args.duration.is_none() {
         return Err(Failure::NoAmount);
     }
-    if let Some(cpus) = &args.cpu {
+    if let Some(cpus) = &args.common.cpu {
         ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
     }
     let options = template_options(args);
+    if args.gso && (options.flows != 1 || options.sizes.len() != 1) {
+        return Err(Failure::Mixed);
+    }
     let template = Template::new(&options)?;
     let arrivals = arrivals(args, sizes::mean(&options.sizes));
     let options = SendOptions {
@@ -62,7 +65,7 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
         None => Timing::TopSpeed,
         Some(per_second) => Timing::Packets { per_second },
     };
-    Guard::new(&sender, timing, args.yes)?;
+    Guard::new(&sender, timing, args.common.yes)?;
     let requests = Requests::default();
     notice(describe_sender(&sender));
     sender.prepare(&template)?;
@@ -71,12 +74,12 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
         .watch_for_end(vec![sender.waker()])
         .map_err(Failure::Signals)?;
     let generation = Generation {
-        count: args.count,
+        count: args.common.count,
         duration: args.duration,
     };
     let progress = Progress::new(total(args));
     let report = sender.generate(&template, arrivals, &generation, |so_far| {
-        let done = match args.count {
+        let done = match args.common.count {
             Some(_) => so_far.packets,
             None => millis(so_far.elapsed),
         };
@@ -96,7 +99,7 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
         unfixed: 0,
         is_timed: arrivals != Arrivals::TopSpeed,
     };
-    summary.print(args.json_stats);
+    summary.print(args.common.json_stats);
     match summary.report.error.take() {
         Some((index, error)) => Err(Failure::At { index, error }),
         None => Ok(()),
@@ -105,7 +108,7 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
 
 /// What the bar counts to: packets, else milliseconds.
 fn total(args: &GenArgs) -> Option<u64> {
-    args.count.or_else(|| args.duration.map(millis))
+    args.common.count.or_else(|| args.duration.map(millis))
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Counts until enough has come, the time is over, or a signal comes.
 pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
-    if let Some(cpus) = &args.cpu {
+    if let Some(cpus) = &args.common.cpu {
         ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
     }
     let options = CaptureOptions {
@@ -65,7 +65,11 @@ fn count(
             .is_some_and(|duration| begin.elapsed() >= duration)
     };
     while !requests.stop() && !is_over() {
-        if args.count.is_some_and(|count| tally.received() >= count) {
+        if args
+            .common
+            .count
+            .is_some_and(|count| tally.received() >= count)
+        {
             break;
         }
         match source.next() {
@@ -91,7 +95,7 @@ fn report(args: &GenArgs, source: &mut dyn Source, tally: &Tally) {
     let dropped = source.stats().ok().map(|stats| stats.dropped);
     let at = |layer: fn(&ringtap_capture::Dropped) -> Option<u64>| dropped.as_ref().and_then(layer);
     let (ring, hook) = (at(|dropped| dropped.ring), at(|dropped| dropped.hook));
-    if args.json_stats {
+    if args.common.json_stats {
         let runs: Vec<_> = tally
             .runs()
             .iter()

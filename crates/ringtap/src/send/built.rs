@@ -67,7 +67,7 @@ pub(super) fn count(args: &SendArgs, packets: &[Vec<u8>]) -> u64 {
         0 => u64::MAX,
         rounds => rounds.saturating_mul(packets.len() as u64),
     };
-    match args.count {
+    match args.common.count {
         // A count without a number of rounds takes as many as it needs.
         Some(count) if args.rounds == 1 => count,
         Some(count) => count.min(rounds),

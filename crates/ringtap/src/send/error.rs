@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     Signals(io::Error),
     #[error("how much? --count or --duration; or --receive at the other end")]
     NoAmount,
+    #[error("--gso takes packets of one size and one flow")]
+    Mixed,
     #[error("{name} can be read only once, not {times} times")]
     Again { name: String, times: String },
 }
@@ -42,6 +44,7 @@ impl Failure {
             Self::Send(SendError::UnknownBackEnd { .. } | SendError::Value { .. })
             | Self::Consent { .. }
             | Self::NoAmount
+            | Self::Mixed
             | Self::Again { .. } => exit::USAGE,
             Self::Capture(error) => exit::status_of(error),
             _ => 1,

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &SendArgs) -> ExitCode {
 
 /// Whether everything was sent that could be.
 fn send(args: &SendArgs) -> Result<bool, Failure> {
-    if let Some(cpus) = &args.cpu {
+    if let Some(cpus) = &args.common.cpu {
         ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
     }
     let options = SendOptions {
@@ -55,7 +55,7 @@ fn send(args: &SendArgs) -> Result<bool, Failure> {
     let mut sender = Sender::open(&args.interface, &options)?;
     // A few packets are no rate.
     let is_little = |built: &Built| built::count(args, &built.0) <= guard::LIMIT;
-    let consents = args.yes || args.build.as_ref().is_some_and(is_little);
+    let consents = args.common.yes || args.build.as_ref().is_some_and(is_little);
     let guard = Guard::new(&sender, timing, consents)?;
     // Files are opened later, with whatever rights they need.
     let keeps = [sender.keeps(), &[Capability::DAC_OVERRIDE]].concat();
@@ -69,7 +69,7 @@ fn send(args: &SendArgs) -> Result<bool, Failure> {
         Some(built) => built::send(args, &built.0, &mut sender, timing, &requests)?,
         None => replay::send(args, &mut sender, timing, guard, &requests)?,
     };
-    outcome.summary.print(args.json_stats);
+    outcome.summary.print(args.common.json_stats);
     let report = &mut outcome.summary.report;
     let error = report.error.take();
     if let Some((index, error)) = error {

@@ -48,7 +48,7 @@ pub(super) fn send(
         requests,
         progress: Progress::new(total_bytes(args)),
         begun_bytes: 0,
-        left: args.count.unwrap_or(u64::MAX),
+        left: args.common.count.unwrap_or(u64::MAX),
         is_timed: timing != Timing::TopSpeed,
         changed: Changed::default(),
         other_link_type: 0,

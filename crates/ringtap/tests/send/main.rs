@@ -5,6 +5,8 @@
 )]
 
 mod corpus;
+mod faults;
+mod layers;
 mod replay;
 mod support;
 
@@ -24,6 +26,22 @@ fn main() -> std::process::ExitCode {
         test("rewritten_on_the_way", root, replay::rewritten),
         test("rates_are_not_exceeded", root, replay::rates),
         test("long_and_foreign_packets_are_told", root, replay::misfits),
+        test("link_down_midway_is_told", root, faults::link_down_midway),
+        test(
+            "a_full_queue_is_counted_as_the_device_does",
+            root,
+            faults::queue_full_for_a_while,
+        ),
+        test(
+            "a_signal_at_top_speed_loses_nothing",
+            root,
+            faults::interrupted_at_top_speed,
+        ),
+        test(
+            "live_frames_are_told_as_handed_over",
+            &[Need::Root, Need::Kernel(6, 3), Need::Tool("ethtool")],
+            faults::live_frames,
+        ),
         test("sigint_ends_with_a_true_summary", root, replay::interrupted),
         test(
             "a_slow_receiver_does_not_falsify",
@@ -32,6 +50,11 @@ fn main() -> std::process::ExitCode {
         ),
         test("consent_on_the_default_route", root, replay::consent),
         test("built_packets_arrive", root, replay::built),
+        test(
+            "tshark_decodes_every_layer",
+            &[Need::Root, Need::Tool("tshark")],
+            layers::decoded,
+        ),
         test("wrong_usage_is_2", &[], replay::usage),
     ])
 }

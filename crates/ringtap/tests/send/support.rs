@@ -56,14 +56,22 @@ impl Receiver {
         Self(side.run(|| open(&device, &options, None)).unwrap())
     }
 
+    /// What comes next; nothing where the time is over, or the interface is down for a while.
+    fn next(&mut self) -> Vec<Vec<u8>> {
+        match self.0.next() {
+            Ok(Next::Block(block)) => block.packets().map(|packet| packet.data.to_vec()).collect(),
+            Ok(_) => Vec::new(),
+            Err(error) if error.is_transient() => Vec::new(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     /// So many packets, and what more comes with them.
     pub(crate) fn take(&mut self, count: usize) -> Vec<Vec<u8>> {
         let mut seen: Vec<Vec<u8>> = Vec::new();
         let begin = Instant::now();
         while seen.len() < count && begin.elapsed() < LIMIT {
-            if let Next::Block(block) = self.0.next().unwrap() {
-                seen.extend(block.packets().map(|packet| packet.data.to_vec()));
-            }
+            seen.extend(self.next());
         }
         assert_eq!(self.0.stats().unwrap().dropped.ring, Some(0));
         seen
@@ -80,13 +88,9 @@ impl Receiver {
     pub(crate) fn drain_with_losses(&mut self) -> (Vec<Vec<u8>>, u64) {
         let (mut seen, mut quiet) = (Vec::new(), 0);
         while quiet < 6 {
-            match self.0.next().unwrap() {
-                Next::Block(block) => {
-                    quiet = 0;
-                    seen.extend(block.packets().map(|packet| packet.data.to_vec()));
-                }
-                _ => quiet += 1,
-            }
+            let more = self.next();
+            quiet = if more.is_empty() { quiet + 1 } else { 0 };
+            seen.extend(more);
         }
         (seen, self.0.stats().unwrap().dropped.ring.unwrap())
     }

@@ -1,0 +1,156 @@
+//! Where packets got lost: the summary, the receiver and the device's counters tell the same.
+
+use std::time::Duration;
+
+use ringtap_testkit::netns::{Side, VethPair};
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::{Traffic, XdpDrop, XdpRecord};
+
+use crate::support::{LIMIT, RINGTAP, Receiver, command, file, summary};
+
+fn frames(packets: u64) -> Vec<Vec<u8>> {
+    let traffic = Traffic {
+        packets,
+        ..Traffic::default()
+    };
+    traffic.frames()
+}
+
+/// What the device has dropped on sending.
+fn dropped(side: &Side) -> u64 {
+    let link = side.namespace.netlink().link(&side.device).unwrap();
+    link.counters.tx_dropped
+}
+
+fn offered(told: &serde_json::Value) -> u64 {
+    told["sent"].as_u64().unwrap() + told["queue_full"].as_u64().unwrap()
+}
+
+fn set_up(side: &Side, up: bool) {
+    let mut netlink = side.namespace.netlink();
+    netlink.set_up(&side.device, up).unwrap();
+}
+
+/// A replay without end; its file is opened again for each round.
+struct Endless {
+    running: Running,
+    _folder: tempfile::TempDir,
+    /// Packets that have come.
+    arrived: usize,
+}
+
+impl Endless {
+    /// Returns once some packets have come.
+    fn start(pair: &VethPair, receiver: &mut Receiver) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = file(folder.path(), &frames(100), 50);
+        let path = path.to_str().unwrap();
+        let arguments = ["-r", path, "--loop", "0", "--pps", "20000"];
+        let running = Running::start_piped(&mut command(&pair.left, &arguments)).unwrap();
+        Self {
+            running,
+            _folder: folder,
+            arrived: receiver.take(300).len(),
+        }
+    }
+}
+
+pub(crate) fn link_down_midway() {
+    let pair = VethPair::new();
+    let mut receiver = Receiver::on(&pair.right);
+    let before = dropped(&pair.left);
+    let replay = Endless::start(&pair, &mut receiver);
+    set_up(&pair.left, false);
+    let output = replay.running.wait(LIMIT).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = summary(&output);
+    let error = told["error"]["reason"].as_str().unwrap();
+    assert!(error.contains("the interface is down"), "{told}");
+    assert_eq!(told["error"]["packet"], told["sent"]);
+    let arrived = (replay.arrived + receiver.drain().len()) as u64;
+    let dropped = dropped(&pair.left) - before;
+    assert_eq!(offered(&told), arrived + dropped, "{told}");
+}
+
+/// The other end takes nothing for a while: each packet that meets that is tried again, and counted by
+/// the device each time.
+pub(crate) fn queue_full_for_a_while() {
+    let pair = VethPair::new();
+    let mut receiver = Receiver::on(&pair.right);
+    let before = dropped(&pair.left);
+    let mut replay = Endless::start(&pair, &mut receiver);
+    set_up(&pair.right, false);
+    while dropped(&pair.left) == before {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    set_up(&pair.right, true);
+    replay.arrived += receiver.take(300).len();
+    replay.running.signal("INT").unwrap();
+    let output = replay.running.wait(LIMIT).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = summary(&output);
+    assert!(told["queue_full"].as_u64().unwrap() > 0, "{told}");
+    let arrived = (replay.arrived + receiver.drain().len()) as u64;
+    let dropped = dropped(&pair.left) - before;
+    assert_eq!(offered(&told), arrived + dropped, "{told}");
+}
+
+pub(crate) fn interrupted_at_top_speed() {
+    let pair = VethPair::new();
+    let _counting = XdpDrop::on(&pair.right).unwrap();
+    let received = || {
+        let link = pair.right.namespace.netlink().link(&pair.right.device);
+        link.unwrap().counters.rx_packets
+    };
+    let before = (dropped(&pair.left), received());
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), &frames(1_000), 50);
+    let arguments = ["-r", path.to_str().unwrap(), "--loop", "0", "--topspeed"];
+    let running = Running::start_piped(&mut command(&pair.left, &arguments)).unwrap();
+    while received() < before.1 + 20_000 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    running.signal("TERM").unwrap();
+    let output = running.wait(LIMIT).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    std::thread::sleep(Duration::from_millis(50));
+    let told = summary(&output);
+    assert_eq!(told["stopped"], true);
+    let lost = dropped(&pair.left) - before.0;
+    assert_eq!(offered(&told), received() - before.1 + lost, "{told}");
+}
+
+/// Live frames: what was handed to the driver, and the driver counts what it had no room for.
+pub(crate) fn live_frames() {
+    let pair = VethPair::new();
+    let received = XdpRecord::on(&pair.right, 0).unwrap();
+    let device = format!("live:{}", pair.left.device);
+    let mut command = pair.left.namespace.command(RINGTAP);
+    command.args(["gen", "-i", &device, "-c", "300000"]);
+    let output = Running::start_piped(&mut command)
+        .unwrap()
+        .wait(LIMIT)
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        text.contains("300000 packets, 18000000 bytes handed to the driver"),
+        "{text}"
+    );
+    std::thread::sleep(Duration::from_millis(50));
+    let refused = counter(&pair.left, "tx_queue_0_xdp_xmit_errors");
+    assert_eq!(received.count().unwrap() + refused, 300_000, "{refused}");
+}
+
+/// One of the driver's own counters.
+fn counter(side: &Side, name: &str) -> u64 {
+    let mut command = side.namespace.command("ethtool");
+    let output = command.args(["-S", &side.device]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let prefix = format!("{name}:");
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&prefix));
+    let value = line.unwrap_or_else(|| panic!("no {name}: {text}"));
+    value.trim().parse().unwrap()
+}
