@@ -20,18 +20,13 @@ pub(crate) fn find_link(netlink: &mut Netlink, device: &str) -> Result<Option<Li
 }
 
 fn exact(netlink: &mut Netlink, name: &str) -> Result<Option<Link>> {
-    let failed = |source| Error::Interface {
-        device: name.to_owned(),
-        source,
-    };
-    let index = match netlink.index(name) {
-        Ok(index) => index,
-        Err(netlink::Error::Name { .. } | netlink::Error::NoLink { .. }) => return Ok(None),
-        Err(error) if error.errno().is_some_and(|code| NOT_FOUND.contains(&code)) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(failed(error)),
-    };
-    let links = netlink.links().map_err(failed)?;
-    Ok(links.into_iter().find(|link| link.index == index))
+    match netlink.link(name) {
+        Ok(link) => Ok(Some(link)),
+        Err(netlink::Error::Name { .. } | netlink::Error::NoLink { .. }) => Ok(None),
+        Err(error) if error.errno().is_some_and(|code| NOT_FOUND.contains(&code)) => Ok(None),
+        Err(source) => Err(Error::Interface {
+            device: name.to_owned(),
+            source,
+        }),
+    }
 }

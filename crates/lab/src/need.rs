@@ -95,14 +95,7 @@ pub fn find_tool(name: &str) -> Option<PathBuf> {
 /// The running kernel's version: major and minor; (0, 0) where it cannot be read.
 #[must_use]
 pub fn kernel_version() -> (u32, u32) {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|n| n.parse().unwrap_or_default());
-    (
-        numbers.next().unwrap_or_default(),
-        numbers.next().unwrap_or_default(),
-    )
+    ringtap_sys::kernel::version()
 }
 
 fn has_capability(bit: u32) -> bool {

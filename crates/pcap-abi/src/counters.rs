@@ -21,7 +21,7 @@ pub(crate) fn of(handle: &Pcap, live: &Live) -> Result<Stats, String> {
             let Some(reading) = &mut *guard else {
                 return Ok(Stats::default());
             };
-            reading.set_aside(None);
+            reading.set_aside();
             reading.lent.source().stats()
         }
     };

@@ -15,6 +15,7 @@ use ringtap_capture::{
 use crate::boundary::export;
 use crate::env::Defaults;
 use crate::handle::{Kind, Opened, Pcap, lock};
+use crate::inject::plain_name;
 use crate::lent::Lent;
 use crate::messages;
 use crate::read::Reading;
@@ -61,7 +62,7 @@ impl Live {
             && let Some(mut guard) = handle.try_reading()
             && let Some(reading) = &mut *guard
         {
-            reading.set_aside(None);
+            reading.set_aside();
             let made = reading.lent.source().pollable().ok().flatten();
             self.selectable.store(made.unwrap_or(-1), Ordering::Release);
         }
@@ -153,7 +154,8 @@ fn start(
     settings: &Settings,
     (device, options): (String, CaptureOptions),
 ) -> Result<(), Refusal> {
-    let is_loopback = source.describe().loopback;
+    let description = source.describe();
+    let is_loopback = description.loopback;
     let natural = source
         .interfaces()
         .first()
@@ -168,11 +170,11 @@ fn start(
         dlt = COOKED_V1;
     }
     // A tap that is polled rings for every packet; it is only asked for what a program asks for.
-    let pollable = match source.describe().engine {
+    let pollable = match description.engine {
         "packet" => source.pollable().map_err(|error| refusal(&error))?,
         _ => None,
     };
-    let memory = source.describe().memory;
+    let memory = description.memory;
     let timeout = options.wait.unwrap_or(options.timeout).min(options.timeout);
     let live = Live {
         link_types,
@@ -188,7 +190,7 @@ fn start(
         sender: Mutex::new(None),
         last: Mutex::default(),
         options: Mutex::new(options),
-        engine: source.describe().engine,
+        engine: description.engine,
     };
     let opened = Opened {
         kind: Kind::Live(Box::new(live)),
@@ -234,10 +236,8 @@ fn refusal(error: &Error) -> Refusal {
 pub(crate) fn timestamp_types(settings: &Settings) -> Vec<c_int> {
     const RX_HARDWARE: u32 = 1 << 2;
     const RAW_HARDWARE: u32 = 1 << 6;
-    let name = settings.device.to_bytes();
-    let name = name.split(|byte| *byte == b':').next_back().unwrap_or(name);
-    let device = devices::by_name(name).ok();
-    let clock = device.and_then(|device| device.timestamping);
+    let name = settings.device.to_string_lossy();
+    let clock = devices::timestamping(plain_name(&name)).ok().flatten();
     let wanted = RX_HARDWARE | RAW_HARDWARE;
     if clock.is_some_and(|clock| clock.capabilities & wanted == wanted) {
         vec![0, ADAPTER_UNSYNCED]
@@ -249,11 +249,9 @@ pub(crate) fn timestamp_types(settings: &Settings) -> Vec<c_int> {
 /// Whether a device has a monitor mode that can be asked for: none has here.
 pub(crate) fn can_set_monitor(handle: &Pcap) -> c_int {
     let name = lock(&handle.settings).device.clone();
-    let name = name.to_bytes();
-    if name == devices::ANY.as_bytes() || devices::by_name(name).is_ok() {
-        0
-    } else {
-        code::NO_SUCH_DEVICE
+    match devices::exists(plain_name(&name.to_string_lossy())) {
+        Ok(true) => 0,
+        _ => code::NO_SUCH_DEVICE,
     }
 }
 
@@ -289,7 +287,7 @@ fn set_direction(handle: &Pcap, direction: Direction) -> c_int {
         return code::ERROR;
     };
     // Packets that wait went any way.
-    reading.set_aside(None);
+    reading.set_aside();
     match reading.lent.source().set_direction(direction) {
         Ok(()) => reading.direction = None,
         Err(Error::FixedAtOpening { .. }) => reading.direction = Some(direction),

@@ -81,7 +81,7 @@ impl Reading {
     }
 
     /// The next packet that is there, of those that are wanted.
-    fn packet(&mut self) -> Option<Packet<'_>> {
+    pub(crate) fn packet(&mut self) -> Option<Packet<'_>> {
         let Self {
             lent,
             backlog,

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ringtap_capture::{Error, Filter, Matcher, Packet};
+use ringtap_capture::{Error, Filter, Matcher};
 use ringtap_filter::Program;
 
 use crate::boundary::export;
@@ -82,23 +82,7 @@ impl Pcap {
             reading.program = Some(program);
             return Ok(());
         }
-        reading.set_aside(Some(&program));
-        match reading.filter_source(Some(&program)) {
-            Ok(()) => {}
-            // Programs such as tcpdump give up their rights after they have opened a device, and then
-            // set the filter. Packets are chosen here instead, where all of them come.
-            Err(error) if error.is_permission_denied() && reading.takes_all => {
-                reading.matcher = matcher(&program);
-            }
-            Err(error) => {
-                // The filter before stays, wherever it is.
-                let before = reading.program.as_ref().filter(|_| reading.takes_all);
-                reading.matcher = before.and_then(matcher);
-                return Err(error.to_string());
-            }
-        }
-        reading.program = Some(program);
-        Ok(())
+        reading.choose(program)
     }
 }
 
@@ -112,16 +96,42 @@ impl Reading {
         Ok(())
     }
 
-    /// Copies what is left of the block that is lent, those packets that the program accepts, and
-    /// gives it back.
-    pub(crate) fn set_aside(&mut self, program: Option<&Program>) {
-        let program = program.and_then(matcher);
-        let wanted = |packet: &Packet<'_>| program.as_ref().is_none_or(|m| m.accepts(packet));
-        self.backlog.retain(wanted);
-        while let Some(packet) = self.lent.find(wanted) {
+    /// Has a live capture deliver what the program accepts, packets that wait included. Where that can't
+    /// be, everything stays as it was.
+    fn choose(&mut self, program: Program) -> Result<(), String> {
+        // The source wants its block back before it is known whether the filter can be had.
+        self.set_aside();
+        match self.filter_source(Some(&program)) {
+            Ok(()) => self.narrow(&program),
+            // Programs such as tcpdump give up their rights after they have opened a device, and then
+            // set the filter. Packets are chosen here instead, where all of them come.
+            Err(error) if error.is_permission_denied() && self.takes_all => {
+                self.matcher = matcher(&program);
+            }
+            Err(error) => {
+                // The filter before stays, wherever it is.
+                let before = self.program.as_ref().filter(|_| self.takes_all);
+                self.matcher = before.and_then(matcher);
+                return Err(error.to_string());
+            }
+        }
+        self.program = Some(program);
+        Ok(())
+    }
+
+    /// Copies what is left of the block that is lent, and gives it back.
+    pub(crate) fn set_aside(&mut self) {
+        while let Some(packet) = self.lent.next() {
             self.backlog.push(&packet);
         }
         self.lent.release();
+    }
+
+    /// Leaves out those of the copied packets that the program rejects.
+    fn narrow(&mut self, program: &Program) {
+        if let Some(program) = matcher(program) {
+            self.backlog.retain(|packet| program.accepts(packet));
+        }
     }
 }
 
@@ -165,4 +175,101 @@ export! {
             Err(error) => handle.fail(error),
         }
     } else code::ERROR;
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_capture::{
+        Description, FileSource, Interface, Next, ReadOptions, Result, Source, Stats, Waker,
+        open_stream,
+    };
+    use ringtap_filter::Insn;
+    use ringtap_filter::program::opcode as op;
+
+    use super::*;
+    use crate::lent::{Lent, Pause};
+
+    /// Packets of a file, behind a kernel that refuses every filter.
+    struct Refusing(FileSource);
+
+    impl Source for Refusing {
+        fn interfaces(&self) -> &[Interface] {
+            self.0.interfaces()
+        }
+
+        fn next(&mut self) -> Result<Next<'_>> {
+            self.0.next()
+        }
+
+        fn try_next(&mut self) -> Result<Next<'_>> {
+            self.0.try_next()
+        }
+
+        fn stats(&mut self) -> Result<Stats> {
+            self.0.stats()
+        }
+
+        fn waker(&self) -> Waker {
+            self.0.waker()
+        }
+
+        fn set_filter(&mut self, _: Option<&Filter>) -> Result<()> {
+            Err(Error::FixedAtOpening { what: "the filter" })
+        }
+
+        fn describe(&self) -> Description {
+            self.0.describe()
+        }
+    }
+
+    /// Packets of one byte each, with these bytes.
+    fn reading(bytes: &[u8]) -> Reading {
+        let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        file.extend([0xff, 0xff, 0, 0, 1, 0, 0, 0]);
+        for &byte in bytes {
+            file.extend([0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, byte]);
+        }
+        let stream = Box::new(std::io::Cursor::new(file));
+        let source = open_stream(stream, "test", &ReadOptions::default(), None).unwrap();
+        let waker = source.waker();
+        let mut lent = Lent::new(Box::new(Refusing(source)));
+        // The interface comes first.
+        assert_eq!(lent.advance(true).unwrap(), Pause::Other);
+        assert_eq!(lent.advance(true).unwrap(), Pause::Packets);
+        Reading::new(lent, waker)
+    }
+
+    /// Accepts packets whose first byte is this one.
+    fn only(byte: u8) -> Program {
+        Program::new(vec![
+            Insn::new(op::LD | op::B | op::ABS, 0),
+            Insn::jump(op::JMP | op::JEQ | op::K, byte.into(), 0, 1),
+            Insn::new(op::RET | op::K, 1),
+            Insn::new(op::RET | op::K, 0),
+        ])
+        .unwrap()
+    }
+
+    /// Hands out what waits.
+    fn rest(reading: &mut Reading) -> Vec<u8> {
+        std::iter::from_fn(|| reading.packet().map(|packet| packet.data[0])).collect()
+    }
+
+    #[test]
+    fn a_refused_filter_takes_nothing_from_the_packets_that_wait() {
+        let mut reading = reading(&[1, 2, 3, 2]);
+        assert_eq!(reading.packet().map(|packet| packet.data[0]), Some(1));
+        assert!(reading.choose(only(3)).is_err());
+        assert!(reading.program.is_none());
+        assert_eq!(rest(&mut reading), [2, 3, 2]);
+    }
+
+    #[test]
+    fn a_refused_filter_leaves_the_one_before_at_work() {
+        let mut reading = reading(&[1, 2, 3, 2]);
+        reading.program = Some(only(2));
+        reading.matcher = matcher(&only(2));
+        assert!(reading.choose(only(3)).is_err());
+        assert_eq!(rest(&mut reading), [2, 2]);
+    }
 }

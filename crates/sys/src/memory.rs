@@ -1,9 +1,9 @@
-//! Advice to the kernel about memory.
+//! Advice to the kernel about memory, and how much of it is free.
 //!
-//! What it is: hints that change how fast memory is, and nothing else. What it is not: it neither
+//! What it is: hints that change how fast memory is, and a number. What it is not: it neither
 //! maps nor unmaps, and no hint can change what is in memory.
 //!
-//! Source: madvise(2).
+//! Source: madvise(2), sysinfo(2).
 
 use std::ops::Range;
 
@@ -35,9 +35,30 @@ pub fn prefer_large_pages(addresses: Range<usize>) -> Result<()> {
     }
 }
 
+/// Bytes of memory that hold nothing at all; what the system keeps of files, and could give up, comes on
+/// top. One system call, which counts nothing: much less than a look into `/proc/meminfo`.
+#[must_use]
+pub fn free() -> Option<u64> {
+    // SAFETY: the structure holds integers only, for which zero is valid.
+    let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is writable for its own size, and outlives the call.
+    let result = unsafe { libc::sysinfo(&raw mut info) };
+    (result == 0).then(|| info.freeram.saturating_mul(info.mem_unit.into()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn free_memory_is_less_than_all_memory() {
+        let text = std::fs::read_to_string("/proc/meminfo").expect("a mounted /proc");
+        let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let total = total.and_then(|rest| rest.trim().strip_suffix("kB"));
+        let total: u64 = total.expect("MemTotal").trim().parse().expect("a number");
+        let free = free().expect("a number");
+        assert!(free > 0 && free < total * 1024, "{free} of {total} KiB");
+    }
 
     #[test]
     fn content_stays_and_addresses_without_memory_are_refused() {

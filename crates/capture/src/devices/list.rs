@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 
 use ringtap_savefile::LinkType;
-use ringtap_sys::ethtool::Ethtool;
+use ringtap_sys::ethtool::{Ethtool, Timestamping};
 use ringtap_sys::netlink::{Link, Name, Netlink, OperationalState};
 
 use super::{ANY, DeviceError, DeviceInfo, Flags, Relation};
-use crate::{engines, hook};
+use crate::lookup::find_link;
+use crate::{Error, engines, hook};
 
 /// No such device: it went away since it was listed (`include/uapi/asm-generic/errno-base.h`).
 const ENODEV: i32 = 19;
@@ -72,6 +73,36 @@ pub fn by_name(name: impl AsRef<[u8]>) -> Result<DeviceInfo, DeviceError> {
             name: Name::new(name),
         }),
     }
+}
+
+/// Whether there is a device that a capture could be opened on by this name: [`ANY`], or an interface
+/// by its name, its alternative name, or its name with an alias's suffix. Asks for that one only.
+///
+/// # Errors
+/// The interfaces cannot be read.
+pub fn exists(name: &str) -> crate::Result<bool> {
+    Ok(name == ANY || find(name)?.is_some())
+}
+
+/// What the interface of this name can stamp in hardware, and with which clock; nothing where it
+/// cannot, or where there is none. Asks for that one only.
+///
+/// # Errors
+/// The interfaces cannot be read, or the driver fails.
+pub fn timestamping(name: &str) -> crate::Result<Option<Timestamping>> {
+    match find(name)? {
+        Some(link) => Ok(Ethtool::open()?.timestamping(&link.name)?),
+        None => Ok(None),
+    }
+}
+
+fn find(name: &str) -> crate::Result<Option<Link>> {
+    let failed = |source| Error::Interface {
+        device: name.to_owned(),
+        source,
+    };
+    let mut netlink = Netlink::open().map_err(failed)?;
+    find_link(&mut netlink, name)
 }
 
 /// Where a list has the device with this name, alternative name or number.

@@ -129,9 +129,8 @@ impl InterfaceLosses {
 
     /// Nothing where the interface is gone, or its counters were set back.
     pub(in crate::engines) fn since_opening(&mut self) -> Option<u64> {
-        let links = self.netlink.links().ok()?;
-        let link = links.iter().find(|link| link.index == self.ifindex)?;
-        losses(link).checked_sub(self.at_opening)
+        let link = self.netlink.link_at(self.ifindex).ok()?;
+        losses(&link).checked_sub(self.at_opening)
     }
 }
 

@@ -26,7 +26,7 @@ fn change(
     let Some(reading) = &mut *guard else {
         return handle.fail(NOT_LIVE);
     };
-    reading.set_aside(None);
+    reading.set_aside();
     match change(reading.lent.source(), live) {
         Ok(()) => 0,
         Err(message) => handle.fail(message),

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::{Insn, Program};
 
+use crate::backlog::Backlog;
 use crate::boundary::export;
 use crate::ext::statistics::Counting;
 use crate::handle::Pcap;
@@ -43,19 +44,25 @@ fn set(handle: &Pcap, mode: c_int) -> c_int {
     }
 }
 
+/// Where the kernel refuses the filter, the handle goes on counting.
 fn to_packets(reading: &mut Reading) -> Result<(), String> {
-    if reading.counting.take().is_none() {
+    if reading.counting.is_none() {
         return Ok(());
     }
     let program = reading.program.clone();
     let set = reading.filter_source(program.as_ref());
-    set.map_err(|error| error.to_string())
+    set.map_err(|error| error.to_string())?;
+    reading.counting = None;
+    Ok(())
 }
 
-/// Packets are counted at the hook, and no longer copied.
+/// Packets are counted at the hook, and no longer copied. Those that wait are left out; but where the
+/// kernel refuses, they are still there.
 fn to_statistics(reading: &mut Reading, counting: Counting) -> Result<(), String> {
+    reading.set_aside();
     let set = reading.filter_source(nothing().as_ref());
     set.map_err(|error| error.to_string())?;
+    reading.backlog = Backlog::default();
     reading.counting = Some(counting);
     Ok(())
 }

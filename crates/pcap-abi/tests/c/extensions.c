@@ -224,6 +224,43 @@ static void without_rights(const char *device, const char *engine, pcap_send_que
 	pcap_close(peer);
 }
 
+/* Modes that the kernel refuses: it takes no other filter from a socket whose filter is locked. */
+static void locked(const char *device, pcap_send_queue *queue)
+{
+	char errbuf[PCAP_ERRBUF_SIZE];
+	pcap_t *peer = pcap_open_live("veth1", 100, 0, 300, errbuf);
+
+	for (int counting = 0; counting < 2; counting++) {
+		pcap_t *handle = pcap_create(device, errbuf);
+		struct pcap_pkthdr *header;
+		const u_char *data;
+		const int on = 1;
+		int records = 0;
+
+		pcap_set_timeout(handle, 20);
+		pcap_activate(handle);
+		pcap_setnonblock(handle, 1, errbuf);
+		if (counting)
+			say("statistics: %d", pcap_setmode(handle, MODE_STAT));
+		say("lock: %d", setsockopt(pcap_fileno(handle), SOL_SOCKET, SO_LOCK_FILTER, &on, sizeof(on)));
+		if (counting) {
+			say("packets: %d", pcap_setmode(handle, MODE_CAPT));
+			for (int i = 0; i < 500 && records < 2; i++) {
+				usleep(10000);
+				if (pcap_next_ex(handle, &header, &data) == 1)
+					records += header->caplen == 16 ? 1 : -1;
+			}
+			say("still counts: %d", records);
+		} else {
+			say("statistics: %d", pcap_setmode(handle, MODE_STAT));
+			receive(handle, peer, queue);
+			have_rights(1);
+		}
+		pcap_close(handle);
+	}
+	pcap_close(peer);
+}
+
 int main(int argc, char **argv)
 {
 	char errbuf[PCAP_ERRBUF_SIZE];
@@ -254,6 +291,8 @@ int main(int argc, char **argv)
 	pcap_freecode(&program);
 	pcap_close(handle);
 	without_rights(argv[1], argv[2], queue);
+	if (strcmp(argv[2], "packet") == 0)
+		locked(argv[1], queue);
 	pcap_sendqueue_destroy(queue);
 	return 0;
 }

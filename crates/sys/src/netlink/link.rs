@@ -184,6 +184,25 @@ impl Netlink {
             Name::new(name).to_string(),
         );
         request.string(kind, name);
+        self.one(request, name)
+    }
+
+    /// The interface with this number. Needs no privilege.
+    ///
+    /// # Errors
+    /// No such interface, or the answer is malformed.
+    pub fn link_at(&mut self, index: u32) -> Result<Link> {
+        let name = index.to_string();
+        let request = Request::new(
+            (libc::RTM_GETLINK, "RTM_GETLINK"),
+            libc::NLM_F_ACK,
+            &link_body(index, 0, 0),
+            name.clone(),
+        );
+        self.one(request, name.as_bytes())
+    }
+
+    fn one(&mut self, request: Request, name: &[u8]) -> Result<Link> {
         let missing = || Error::NoLink {
             name: Name::new(name),
         };

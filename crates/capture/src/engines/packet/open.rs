@@ -10,6 +10,7 @@ use ringtap_sys::packet::{
     Fanout, Geometry, GeometryError, GeometryRequest, Instruction, LinkLayer, Ring, RingOptions,
     TimestampSource, page_size,
 };
+use ringtap_sys::{kernel, memory};
 
 use super::program::{accept, can_ignore_outgoing, with_rules};
 use super::state::State;
@@ -321,9 +322,13 @@ fn geometry(
     };
     // The kernel would rather end other processes than refuse; half of what is free is asked for
     // at most.
-    let buffer = options
-        .buffer
-        .min(available_memory().map_or(u64::MAX, |bytes| bytes / 2));
+    let fits = |bytes: u64| options.buffer <= bytes / 2;
+    let buffer = if memory::free().is_some_and(fits) {
+        options.buffer
+    } else {
+        let available = available_memory().map_or(u64::MAX, |bytes| bytes / 2);
+        options.buffer.min(available)
+    };
     match Geometry::new(&request(buffer), page_size()) {
         Err(GeometryError::BufferTooSmall { least, .. }) => {
             Ok((Geometry::new(&request(least), page_size())?, true))
@@ -390,25 +395,12 @@ fn explain(source: ringtap_sys::Error, device: &str) -> Error {
 
 /// The longest that a packet waits in the ring.
 fn delivery_bound(retire_timeout: Duration) -> Duration {
-    if kernel_version() >= HIGH_RESOLUTION_TIMER {
+    if kernel::version() >= HIGH_RESOLUTION_TIMER {
         // The timer runs from the block's opening on: a packet waits for one period at most.
         return retire_timeout;
     }
     let jiffies = retire_timeout.as_millis().div_ceil(JIFFY.as_millis()) + 1;
     JIFFY * u32::try_from(jiffies).unwrap_or(u32::MAX)
-}
-
-/// Major and minor number; zeros, as of a very old kernel, where it cannot be read.
-fn kernel_version() -> (u32, u32) {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    let mut number = || {
-        numbers
-            .next()
-            .and_then(std::result::Result::ok)
-            .unwrap_or_default()
-    };
-    (number(), number())
 }
 
 /// How the capture works.
