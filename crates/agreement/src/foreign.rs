@@ -41,6 +41,26 @@ pub fn run_without_ends(
     machine.run(program)
 }
 
+/// Scratch memory, as far as it is written.
+pub type Words = [Option<u32>; 16];
+
+/// What is in memory when a program comes to its end.
+#[must_use]
+pub fn words(program: &[Insn], data: &[u8], len: u32) -> Words {
+    let mut machine = Machine::new(data, len);
+    machine.run(program);
+    machine.slots
+}
+
+/// As [`run`], with words that keep what they have from the beginning, whatever is stored to them.
+#[must_use]
+pub fn run_keeping(program: &[Insn], data: &[u8], len: u32, kept: Words) -> Option<u32> {
+    let mut machine = Machine::new(data, len);
+    machine.kept = kept;
+    machine.slots = kept;
+    machine.run(program)
+}
+
 struct Machine<'a> {
     data: &'a [u8],
     is_padded: bool,
@@ -49,7 +69,9 @@ struct Machine<'a> {
     len: u32,
     a: u32,
     x: u32,
-    slots: [Option<u32>; 16],
+    slots: Words,
+    /// What stores don't change.
+    kept: Words,
 }
 
 enum Step {
@@ -68,6 +90,7 @@ impl<'a> Machine<'a> {
             a: 0,
             x: 0,
             slots: [None; 16],
+            kept: [None; 16],
         }
     }
 
@@ -114,8 +137,8 @@ impl<'a> Machine<'a> {
                     &mut self.x
                 }) = value;
             }
-            op::ST => self.slots[slot] = Some(self.a),
-            op::STX => self.slots[slot] = Some(self.x),
+            op::ST => self.slots[slot] = self.kept[slot].or(Some(self.a)),
+            op::STX => self.slots[slot] = self.kept[slot].or(Some(self.x)),
             op::ALU => {
                 let operand = if code & op::X == 0 { k } else { self.x };
                 match apply(code & 0xf0, self.a, operand).or(self.quotient) {
@@ -185,7 +208,7 @@ mod tests {
     use ringtap_filter::Insn;
     use ringtap_filter::program::opcode as op;
 
-    use super::{is_undefined, run};
+    use super::{is_undefined, run, run_keeping, words};
 
     #[test]
     fn only_a_path_that_loads_unset_memory_counts() {
@@ -201,5 +224,18 @@ mod tests {
         assert!(!is_undefined(&program, &[], 1));
         assert_eq!(run(&program, &[1], 1), Some(1));
         assert_eq!(run(&program, &[], 1), Some(0));
+    }
+    #[test]
+    fn kept_words_are_not_stored_over() {
+        let program = [
+            Insn::new(op::LD | op::IMM, 7),
+            Insn::new(op::ST, 3),
+            Insn::new(op::LD | op::MEM, 3),
+            Insn::new(op::RET | op::A, 0),
+        ];
+        let mut kept = words(&program, &[], 0);
+        assert_eq!((kept[2], kept[3]), (None, Some(7)));
+        kept[3] = Some(9);
+        assert_eq!(run_keeping(&program, &[], 0, kept), Some(9));
     }
 }

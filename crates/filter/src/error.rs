@@ -59,12 +59,9 @@ pub enum ErrorKind {
     /// A value without qualifiers, and no earlier qualifiers to take over.
     #[error("no earlier qualifier says what this value is")]
     NothingToInherit,
-    /// Part of the language that is not compiled yet.
-    #[error("the primitive {0:?} is not supported yet")]
-    Unsupported(String),
-    /// A link type for which no code is generated yet.
-    #[error("filters for link type {0} are not supported yet")]
-    UnsupportedLinkType(u32),
+    /// A link type that libpcap has no code for, either.
+    #[error("there are no filters for link type {0}")]
+    UnknownLinkType(u32),
     /// Too deep.
     #[error("the expression nests deeper than {0} levels")]
     TooDeep(usize),
@@ -74,9 +71,6 @@ pub enum ErrorKind {
     /// Too long a program, or arithmetic that needs too many intermediate values.
     #[error("the expression needs too large a program")]
     TooLarge,
-    /// `and` and `or` alternate too often in one chain, or from parenthesis to parenthesis inside it.
-    #[error("\"and\" and \"or\" take turns more than {0} times")]
-    TooManyTurns(usize),
     /// The program would accept no packet at all.
     #[error("the expression rejects every packet")]
     RejectsAll,

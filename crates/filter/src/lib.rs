@@ -128,7 +128,7 @@ fn decision(
 ) -> Result<Decision, CompileError> {
     let whole = |kind| CompileError::new(0..expr.len(), kind);
     let link = link::link_layer(options)
-        .ok_or_else(|| whole(ErrorKind::UnsupportedLinkType(options.link_type.0)))?;
+        .ok_or_else(|| whole(ErrorKind::UnknownLinkType(options.link_type.0)))?;
     let tree = language::parse(expr, options.extensions)?;
     let may_refuse = options.optimize && !tree.as_ref().is_some_and(lower::defeats_optimizer);
     let as_libpcap = CompileOptions {

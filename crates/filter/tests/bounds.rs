@@ -2,6 +2,7 @@
 //! than the language's nesting.
 #![forbid(unsafe_code)]
 
+use ringtap_filter::search::{Key, need};
 use ringtap_filter::{CompileOptions, ErrorKind, LinkType, Tables, compile, limits};
 
 /// A thread's stack that chains of conditions must not fill.
@@ -15,14 +16,17 @@ fn longest(unit: &str, join: &str) -> String {
 
 /// The error of an expression, compiled on a small stack.
 fn refusal(expression: String, optimize: bool) -> Option<ErrorKind> {
-    let compiling = move || {
+    on_small_stack(move || {
         let mut options = CompileOptions::new(LinkType::ETHERNET);
         options.optimize = optimize;
         let program = compile(&expression, &options, &Tables::new());
         program.err().map(|error| error.kind)
-    };
+    })
+}
+
+fn on_small_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-    let result = thread.spawn(compiling).expect("a thread").join();
+    let result = thread.spawn(work).expect("a thread").join();
     result.expect("no panic")
 }
 
@@ -39,11 +43,11 @@ fn chains_of_every_kind_are_bounded() {
     for (unit, join) in units {
         for optimize in [false, true] {
             let refused = refusal(longest(unit, join), optimize);
-            let expected = matches!(
+            assert_eq!(
                 refused,
-                Some(ErrorKind::TooLarge | ErrorKind::TooManyTurns(_))
+                Some(ErrorKind::TooLarge),
+                "{unit}{join}, optimised {optimize}"
             );
-            assert!(expected, "{unit}{join}, optimised {optimize}: {refused:?}");
         }
     }
 }
@@ -56,15 +60,53 @@ fn pairs_in_parentheses_may_be_many() {
     for (join, count) in [(" or ", 1500), (" or not ", 1500)] {
         assert_eq!(refusal(pairs(count).join(join), true), None, "{join}");
     }
-    let alternating = |count: usize| vec!["ip and tcp or udp"; count].join(" and ");
-    assert_eq!(
-        refusal(alternating(limits::ALTERNATIONS / 2 - 1), true),
-        None
-    );
-    assert_eq!(
-        refusal(alternating(limits::ALTERNATIONS), true),
-        Some(ErrorKind::TooManyTurns(limits::ALTERNATIONS))
-    );
+}
+
+/// Chains in which `and` and `or` take turns all the time, as far as the program allows.
+#[test]
+fn turns_may_be_many() {
+    const TERMS: u32 = 10_000;
+    let joined = |n: u32| match n % 2 {
+        0 => format!(" or len = {n}"),
+        _ => format!(" and not len = {}", n / 3),
+    };
+    let chain: String = (1..TERMS).map(joined).collect();
+    let expression = format!("len = 0{chain}");
+    let programs = on_small_stack(move || {
+        [false, true].map(|optimize| {
+            let mut options = CompileOptions::new(LinkType::ETHERNET);
+            options.optimize = optimize;
+            compile(&expression, &options, &Tables::new()).expect("a program")
+        })
+    });
+    for len in (0..TERMS).step_by(37) {
+        let accepts = (1..TERMS).fold(len == 0, |before, n| match n % 2 {
+            0 => before || len == n,
+            _ => before && len != n / 3,
+        });
+        for program in &programs {
+            assert_eq!(program.run(&[], len) != 0, accepts, "{len}");
+        }
+    }
+}
+
+/// What a search for packets needs is forgotten where it would be too deep.
+#[test]
+fn needs_are_no_deeper_than_the_stack() {
+    let unit = "host 10.0.0.1 or port 7 and not host 10.0.0.2 or not port 8 and ";
+    for expression in [
+        format!("{}port 7", unit.repeat(limits::EXPRESSION / unit.len() - 1)),
+        longest(
+            "(port 9 and (port 8 or (port 7 and not host 10.0.0.1)))",
+            " or ",
+        ),
+    ] {
+        on_small_stack(move || {
+            let need = need(&expression, false, &Tables::new()).expect("valid");
+            assert!(need.is_met_by(&[Key::Port(7), Key::Port(8), Key::Port(9)]));
+            assert!(!need.is_met_by(&[Key::Ip4(1)]));
+        });
+    }
 }
 
 /// Each tunnel needs memory of its own, of which there is little.

@@ -1,6 +1,7 @@
 //! Conditions: trees of tests.
 
 use super::{Cell, Relation, ValueId};
+use crate::language::ast::Junction;
 
 /// One comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +22,9 @@ pub(crate) enum Condition {
     Not(Box<Condition>),
     All(Vec<Condition>),
     Any(Vec<Condition>),
+    /// Joined from left to right, each with all that is before it. As a list, because there may be
+    /// so many that a tree of them would be too deep to be walked by recursion.
+    Chain(Box<Condition>, Vec<(Junction, Condition)>),
 }
 
 impl Condition {
@@ -52,6 +56,12 @@ impl Condition {
             Self::Any(_) => true,
             Self::All(list) => list.iter().any(Self::branches),
             Self::Not(inner) => inner.branches(),
+            Self::Chain(first, rest) => {
+                let branches = |(junction, next): &(Junction, Self)| {
+                    *junction == Junction::Or || next.branches()
+                };
+                first.branches() || rest.iter().any(branches)
+            }
             Self::Constant(_) | Self::Test(_) | Self::Set(..) => false,
         }
     }

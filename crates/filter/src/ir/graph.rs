@@ -5,6 +5,7 @@
 
 use super::index::Index;
 use super::{Cell, Condition, Test, ValueId, Values, canonical};
+use crate::language::ast::Junction;
 
 /// Names a node. 0 and 1 are the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -189,6 +190,17 @@ impl Graph {
                 .iter()
                 .rev()
                 .fold(no, |next, c| self.add(c, values, yes, next)),
+            Condition::Chain(first, rest) => {
+                let (mut yes, mut no) = (yes, no);
+                for (junction, next) in rest.iter().rev() {
+                    let next = self.add(next, values, yes, no);
+                    match junction {
+                        Junction::And => yes = next,
+                        Junction::Or => no = next,
+                    }
+                }
+                self.add(first, values, yes, no)
+            }
         }
     }
 

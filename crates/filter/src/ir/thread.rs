@@ -30,6 +30,8 @@ pub(super) trait Knowledge: Sized {
 
 /// Words of all states together, 32 MiB; beyond, facts are left out of account.
 const MOST_WORDS: usize = 1 << 22;
+/// Nodes that all edges of a graph together are led past at most in one go; the next goes on.
+const MOST_PASSED: usize = 1 << 23;
 
 /// Where a node's outcomes lead now, and whether it may be left out if they lead to one place.
 #[derive(Clone, Copy)]
@@ -86,6 +88,7 @@ fn edges<K: Knowledge>(graph: &Graph, knowledge: &K, root: usize) -> Vec<Option<
         no: REJECT,
         droppable: false,
     };
+    let mut left = MOST_PASSED;
     // Those of nodes that were reached.
     let mut edges = vec![None; nodes.len()];
     edges[root] = Some(unknown);
@@ -104,7 +107,7 @@ fn edges<K: Knowledge>(graph: &Graph, knowledge: &K, root: usize) -> Vec<Option<
             if let Some(test) = test {
                 knowledge.learn(after, test, outcome);
             }
-            let target = pass(graph, knowledge, target, after);
+            let target = pass(graph, knowledge, target, after, &mut left);
             if let Some(at) = target.index() {
                 edges[at].get_or_insert(unknown);
                 let there = &mut below[at * words..][..words];
@@ -122,9 +125,16 @@ fn edges<K: Knowledge>(graph: &Graph, knowledge: &K, root: usize) -> Vec<Option<
     edges
 }
 
-/// Follows nodes whose tests are decided.
-fn pass<K: Knowledge>(graph: &Graph, knowledge: &K, mut target: NodeId, state: &[u64]) -> NodeId {
-    while let Some(node) = graph.node(target) {
+/// Follows nodes whose tests are decided, so many as are left.
+fn pass<K: Knowledge>(
+    graph: &Graph,
+    knowledge: &K,
+    mut target: NodeId,
+    state: &[u64],
+    left: &mut usize,
+) -> NodeId {
+    while let Some(node) = graph.node(target).filter(|_| *left > 0) {
+        *left -= 1;
         let Some(test) = node.test().map(TestId::index) else {
             break;
         };

@@ -22,24 +22,6 @@ pub(crate) enum Expr {
     Inner(Tunnel, Box<Expr>, Span),
 }
 
-impl Expr {
-    /// Its place, without the parentheses and negations around it.
-    pub(crate) fn span(&self) -> Span {
-        match self {
-            Self::Not(inner) => inner.span(),
-            Self::Chain(first, rest) => {
-                let first = first.span();
-                let end = rest.last().map_or(first.end, |(_, last)| last.span().end);
-                first.start..end
-            }
-            Self::Primitive(_, span) => span.clone(),
-            Self::Deep(inner, span) | Self::Inner(_, inner, span) => {
-                span.start..inner.span().end.max(span.end)
-            }
-        }
-    }
-}
-
 /// What can have a packet inside, with the number that tells it from others of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tunnel {

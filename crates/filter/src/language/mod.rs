@@ -17,8 +17,6 @@ pub mod limits {
     pub const EXPRESSION: usize = 1 << 20;
     /// How deep parentheses, negations and arithmetic may nest.
     pub const NESTING: usize = 200;
-    /// How often `and` and `or` may take turns without parentheses, or inside of them and outside.
-    pub const ALTERNATIONS: usize = 1000;
     /// How many operations one arithmetic expression may chain.
     pub const ARITHMETIC: u32 = 200;
 }

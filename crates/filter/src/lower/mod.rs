@@ -25,7 +25,6 @@ use crate::error::{CompileError, ErrorKind};
 use crate::ir::{Condition, Offset, Values};
 use crate::language::Proto;
 use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Qualifiers};
-use crate::language::limits;
 use crate::link::{LinkLayer, Place, ethertype};
 use crate::resolve::{NameKind, ResolveError, Resolver};
 
@@ -105,8 +104,6 @@ struct Lowering<'a> {
     outer: &'a dyn LinkLayer,
     resolver: &'a dyn Resolver,
     values: &'a mut Values,
-    /// How deep the last condition is, not counted negations and what is inside of primitives.
-    depth: usize,
     /// Where things are now.
     place: Place,
     /// How many MPLS labels the expression has passed.
@@ -140,7 +137,6 @@ impl<'a> Lowering<'a> {
             place,
             labels: 0,
             inner_packet: None,
-            depth: 0,
             transport: None,
             walked: None,
             inner: None,
@@ -162,48 +158,33 @@ impl Lowering<'_> {
             Expr::Chain(first, rest) => self.chain_of(first, rest),
             Expr::Deep(inner, span) => self.deep(inner, span),
             Expr::Inner(tunnel, inner, span) => self.inner(*tunnel, inner, span),
-            Expr::Primitive(primitive, span) => {
-                self.depth = 0;
-                self.primitive(primitive).map_err(|kind| {
-                    let span = self.inner.take().unwrap_or_else(|| span.clone());
-                    CompileError::new(span, kind)
-                })
-            }
+            Expr::Primitive(primitive, span) => self.primitive(primitive).map_err(|kind| {
+                let span = self.inner.take().unwrap_or_else(|| span.clone());
+                CompileError::new(span, kind)
+            }),
         }
     }
 
-    /// Expressions joined from left to right: what is joined by the other word than the one before
-    /// is a level deeper.
+    /// Expressions joined from left to right.
     fn chain_of(
         &mut self,
         first: &Expr,
         rest: &[(Junction, Expr)],
     ) -> Result<Condition, CompileError> {
-        let mut condition = self.expr(first)?;
+        let first = self.expr(first)?;
         // Whatever comes of it, the first is looked at.
         let walked = self.walked;
-        let mut depth = self.depth;
         let mut last = None;
+        let mut joined = Vec::with_capacity(rest.len());
         for (junction, next) in rest {
             if last.replace(*junction) != Some(*junction) {
-                depth += 1;
                 // What was joined by the other word need not have been looked at.
                 self.walked = walked;
             }
-            let joined = self.expr(next)?;
-            depth = depth.max(self.depth + 1);
-            if depth > limits::ALTERNATIONS {
-                let kind = ErrorKind::TooManyTurns(limits::ALTERNATIONS);
-                return Err(CompileError::new(next.span(), kind));
-            }
-            condition = match junction {
-                Junction::And => condition.and(joined),
-                Junction::Or => condition.or(joined),
-            };
+            joined.push((*junction, self.expr(next)?));
         }
-        self.depth = depth;
         self.walked = walked;
-        Ok(condition)
+        Ok(Condition::Chain(Box::new(first), joined))
     }
 
     fn primitive(&mut self, primitive: &Primitive) -> Lowered<Condition> {

@@ -1,6 +1,7 @@
 //! A packet to its keys.
 
 use crate::ir::{Condition, Relation, Size, Test, Value, ValueId, Values, apply};
+use crate::language::ast::Junction;
 use crate::lower::{self, LookedAt, Mark, Shift};
 use crate::resolve::Tables;
 use crate::{CompileOptions, link};
@@ -144,6 +145,17 @@ impl Step {
             Condition::Not(inner) => Self::Not(Box::new(Self::new(*inner, values))),
             Condition::All(list) => Self::All(each(list).collect()),
             Condition::Any(list) => Self::Any(each(list).collect()),
+            // Conditions that were not written by anybody, and are short.
+            Condition::Chain(first, rest) => {
+                let first = Self::new(*first, values);
+                rest.into_iter().fold(first, |before, (junction, next)| {
+                    let both = vec![before, Self::new(next, values)];
+                    match junction {
+                        Junction::And => Self::All(both),
+                        Junction::Or => Self::Any(both),
+                    }
+                })
+            }
         }
     }
 }

@@ -52,6 +52,8 @@ impl Need {
         for part in parts {
             match part {
                 Self::Nothing => {}
+                // The first is the long one, in a chain.
+                Self::All(parts) if list.is_empty() => list = parts,
                 Self::All(parts) => list.extend(parts),
                 part => list.push(part),
             }
@@ -68,6 +70,7 @@ impl Need {
         for part in parts {
             match part {
                 Self::Nothing => return Self::Nothing,
+                Self::Any(parts) if list.is_empty() => list = parts,
                 Self::Any(parts) => list.extend(parts),
                 part => list.push(part),
             }
@@ -126,7 +129,12 @@ struct Known {
     after_false: Place,
     /// Whether anything in it moves what follows, which holds across parentheses and alternatives.
     moves: bool,
+    /// How deep the needs are, at most.
+    depth: usize,
 }
+
+/// Needs are no deeper, so that they can be walked by recursion: beyond, what is deepest is forgotten.
+const MOST_DEPTH: usize = 200;
 
 impl Known {
     fn nothing(place: Place) -> Self {
@@ -136,7 +144,15 @@ impl Known {
             after_true: place,
             after_false: place,
             moves: false,
+            depth: 0,
         }
+    }
+
+    /// Any packet may come here.
+    fn forget(&mut self) {
+        self.if_true = Need::Nothing;
+        self.if_false = Need::Nothing;
+        self.depth = 0;
     }
 }
 
@@ -157,11 +173,19 @@ impl Deriving<'_> {
                     after_true: inner.after_false,
                     after_false: inner.after_true,
                     moves: inner.moves,
+                    depth: inner.depth,
                 }
             }
             Expr::Chain(first, rest) => {
                 let mut known = self.expr(first, place);
+                let mut last = None;
                 for (junction, next) in rest {
+                    if last.replace(junction) != Some(junction) {
+                        known.depth += 1;
+                    }
+                    if known.depth > MOST_DEPTH {
+                        known.forget();
+                    }
                     known = match junction {
                         Junction::And => self.and(known, next, place),
                         Junction::Or => self.or(known, next, place),
@@ -178,12 +202,14 @@ impl Deriving<'_> {
     fn and(&self, first: Known, second: &Expr, place: Place) -> Known {
         let second = self.expr(second, first.after_true);
         let moves = first.moves || second.moves;
+        let depth = first.depth.max(second.depth + 1);
         Known {
             if_true: Need::all([first.if_true, second.if_true]),
             if_false: Need::any([first.if_false, second.if_false]),
             after_true: second.after_true,
             after_false: moved(place, moves),
             moves,
+            depth,
         }
     }
 
@@ -191,12 +217,14 @@ impl Deriving<'_> {
         // Whether the first part is true or not is open.
         let second = self.expr(second, moved(place, first.moves));
         let moves = first.moves || second.moves;
+        let depth = first.depth.max(second.depth + 1);
         Known {
             if_true: Need::any([first.if_true, second.if_true]),
             if_false: Need::all([first.if_false, second.if_false]),
             after_true: moved(place, moves),
             after_false: moved(place, moves),
             moves,
+            depth,
         }
     }
 
