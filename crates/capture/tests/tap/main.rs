@@ -26,6 +26,11 @@ fn main() -> std::process::ExitCode {
             records::are_packet_blocks,
         ),
         test(
+            "every_length_is_whole",
+            root,
+            records::every_length_is_whole,
+        ),
+        test(
             "blocks_are_whole_runs",
             root,
             records::blocks_are_whole_runs,

@@ -43,6 +43,36 @@ pub(crate) fn are_packet_blocks() {
     }
 }
 
+pub(crate) fn every_length_is_whole() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let bytes = |len: usize| -> Vec<u8> {
+        let mut frame = frame(u32::try_from(len).unwrap(), len.max(18));
+        (18..frame.len()).for_each(|at| frame[at] = u8::try_from(at * 7 % 251).unwrap());
+        frame.truncate(len);
+        frame
+    };
+    // Around the lengths at which programs copy in another way.
+    for (engine, snaplen) in [("tcx", 300), ("xdp", 300), ("xdp", 77)] {
+        let options = CaptureOptions {
+            snaplen,
+            ..prompt()
+        };
+        let mut source = tap(engine, &pair.right, &options);
+        let lens = 14..=150;
+        for len in lens.clone() {
+            injector.send(&bytes(len)).unwrap();
+        }
+        let seen = drain(&mut *source);
+        assert_eq!(seen.len(), lens.clone().count(), "{engine}");
+        for (len, packet) in lens.zip(seen) {
+            assert_eq!(packet.len as usize, len, "{engine}");
+            let kept = len.min(snaplen as usize);
+            assert_eq!(packet.data, bytes(len)[..kept], "{engine}");
+        }
+    }
+}
+
 pub(crate) fn blocks_are_whole_runs() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);

@@ -125,6 +125,14 @@ mod skb {
     pub(super) const VLAN_TCI: i16 = 24;
     pub(super) const VLAN_PROTO: i16 = 28;
     pub(super) const INTERFACE: i16 = 40;
+    pub(super) const DATA: i16 = 76;
+    pub(super) const DATA_END: i16 = 80;
+}
+
+/// Offsets in `struct xdp_md`.
+mod xdp {
+    pub(super) const DATA: i16 = 0;
+    pub(super) const DATA_END: i16 = 4;
 }
 
 /// The most that `bpf_xdp_load_bytes` copies.
