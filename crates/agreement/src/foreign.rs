@@ -52,17 +52,20 @@ pub fn words(program: &[Insn], data: &[u8], len: u32) -> Words {
     machine.slots
 }
 
-/// As [`run`], with words that keep what they have from the beginning, whatever is stored to them.
+/// As [`run`], with words that keep what they have from the beginning, whatever is stored to them; and
+/// metadata that no kernel has is beyond the packet, as it is for libpcap's `bpf_filter`.
 #[must_use]
 pub fn run_keeping(program: &[Insn], data: &[u8], len: u32, kept: Words) -> Option<u32> {
     let mut machine = Machine::new(data, len);
     machine.kept = kept;
     machine.slots = kept;
+    machine.is_kernel = false;
     machine.run(program)
 }
 
 struct Machine<'a> {
     data: &'a [u8],
+    is_kernel: bool,
     is_padded: bool,
     /// What a division by zero gives; nothing: the packet is rejected.
     quotient: Option<u32>,
@@ -84,6 +87,7 @@ impl<'a> Machine<'a> {
     fn new(data: &'a [u8], len: u32) -> Self {
         Self {
             data,
+            is_kernel: true,
             is_padded: false,
             quotient: None,
             len,
@@ -124,7 +128,7 @@ impl<'a> Machine<'a> {
                     op::ABS => self.bytes(k, code),
                     // Metadata of the kernel, asked for at a place that is counted from the end of a
                     // header of variable length: no kernel answers that.
-                    op::IND if k >= op::SKF_AD_OFF => return Step::Undefined,
+                    op::IND if self.is_kernel && k >= op::SKF_AD_OFF => return Step::Undefined,
                     op::MSH => self.bytes(k, op::B).map(|byte| (byte & 0xf) * 4),
                     _ => self.x.checked_add(k).and_then(|at| self.bytes(at, code)),
                 };

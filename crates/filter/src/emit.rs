@@ -27,7 +27,8 @@ pub(crate) fn emit(
     const LINES_OF_A_BLOCK: usize = 4;
     let mut asm = Assembler::with_capacity(blocks.list.len() * LINES_OF_A_BLOCK + 4);
     let ends = [(ACCEPT, accept), (REJECT, 0)];
-    let unset = cells::maybe_unset(graph, values);
+    let loaded = blocks.words_loaded();
+    let unset = cells::maybe_unset(graph, values).filter(|&cell| loaded >> cell & 1 != 0);
     if unset.clone().next().is_some() {
         asm.push(op::LD | op::IMM, 0);
     }

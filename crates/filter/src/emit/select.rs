@@ -29,6 +29,30 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
+    /// A bit for each word of scratch memory that is loaded from.
+    pub(super) fn words_loaded(&self) -> u16 {
+        let is_load = |code| matches!(code, LD_MEM | LDX_MEM);
+        let loads = self.insns.iter().filter(|insn| is_load(insn.code));
+        loads.fold(0, |words, insn| words | bit(insn.k))
+    }
+
+    /// Leaves out what is stored to words that nothing is loaded from.
+    fn drop_dead_stores(&mut self) {
+        let loaded = self.words_loaded();
+        let is_dead = |insn: &Insn| insn.code == op::ST && loaded & bit(insn.k) == 0;
+        if !self.insns.iter().any(is_dead) {
+            return;
+        }
+        let mut insns = Vec::with_capacity(self.insns.len());
+        for block in &mut self.list {
+            let from = insns.len();
+            let used = &self.insns[block.from..block.to];
+            insns.extend(used.iter().filter(|insn| !is_dead(insn)).copied());
+            (block.from, block.to) = (from, insns.len());
+        }
+        self.insns = insns;
+    }
+
     /// How many instructions there are, without the returns.
     pub(super) fn size(&self) -> usize {
         self.list.len() + self.insns.len()
@@ -40,6 +64,8 @@ impl Blocks {
 struct Machine {
     a: Option<ValueId>,
     x: Option<ValueId>,
+    /// The cell that holds what A does.
+    cell: Option<Cell>,
     /// Bit `n`: word `n` holds the value that [`Scratch`] keeps there.
     kept: u16,
 }
@@ -51,6 +77,9 @@ impl Machine {
         }
         if self.x != other.x {
             self.x = None;
+        }
+        if self.cell != other.cell {
+            self.cell = None;
         }
         self.kept &= other.kept;
     }
@@ -71,6 +100,7 @@ pub(super) fn blocks(
         scratch,
         insns: Vec::with_capacity(order.len()),
         machine: Machine::default(),
+        reuse,
     };
     let mut list = Vec::with_capacity(order.len());
     for &id in order {
@@ -103,7 +133,19 @@ pub(super) fn blocks(
         });
     }
     let insns = selector.insns;
-    Ok(Blocks { list, insns })
+    let mut blocks = Blocks { list, insns };
+    if reuse {
+        blocks.drop_dead_stores();
+    }
+    Ok(blocks)
+}
+
+const LD_MEM: u16 = op::LD | op::MEM;
+const LDX_MEM: u16 = op::LDX | op::MEM;
+
+/// The bit of a word of scratch memory.
+fn bit(word: u32) -> u16 {
+    1_u16.checked_shl(word).unwrap_or(0)
 }
 
 struct Selector<'a> {
@@ -111,6 +153,8 @@ struct Selector<'a> {
     scratch: &'a mut Scratch,
     insns: Vec<Insn>,
     machine: Machine,
+    /// Whether instructions may be saved.
+    reuse: bool,
 }
 
 impl Selector<'_> {
@@ -123,6 +167,10 @@ impl Selector<'_> {
     fn test(&mut self, test: Test) -> Result<((u16, u32), bool), ErrorKind> {
         let slot = self.values.cells();
         if let Some(number) = self.values.number_of(test.right) {
+            if let Some(inner) = self.single_bit(test, number) {
+                self.load_a(inner, slot)?;
+                return Ok(((jump(Relation::AnyBit) | op::K, number), false));
+            }
             self.load_a(test.left, slot)?;
             return Ok(((jump(test.relation) | op::K, number), false));
         }
@@ -135,6 +183,18 @@ impl Selector<'_> {
         Ok(((jump(relation) | op::X, 0), turned))
     }
 
+    /// Where a test is whether the one bit under a mask is set, and the masked value is not there
+    /// already: what is masked.
+    fn single_bit(&self, test: Test, number: u32) -> Option<ValueId> {
+        let Value::Binary(Operator::And, inner, mask) = self.values.get(test.left) else {
+            return None;
+        };
+        let is_there = self.machine.a == Some(test.left) || self.kept(test.left).is_some();
+        let is_bit = number.is_power_of_two() && self.values.number_of(mask) == Some(number);
+        let fits = self.reuse && test.relation == Relation::Equal && is_bit && !is_there;
+        fits.then_some(inner)
+    }
+
     /// Stores a value; what is loaded from the cell is then in the register, too.
     fn set(&mut self, cell: Cell, value: ValueId) -> Result<(u16, u32), ErrorKind> {
         if cell.0 >= op::MEMWORDS {
@@ -142,7 +202,23 @@ impl Selector<'_> {
         }
         self.load_a(value, self.values.cells())?;
         self.push(op::ST, cell.0);
+        self.machine.cell = Some(cell);
+        if let Some(x) = self.machine.x
+            && self.is_cell(x, cell)
+        {
+            self.machine.x = None;
+        }
         Ok((op::JMP | op::JA, 0))
+    }
+
+    fn is_cell(&self, id: ValueId, cell: Cell) -> bool {
+        matches!(self.values.get(id), Value::Cell(other) if other == cell)
+    }
+
+    /// Whether A holds a value.
+    fn is_in_a(&self, id: ValueId) -> bool {
+        let by_cell = |cell| self.reuse && self.is_cell(id, cell);
+        self.machine.a == Some(id) || self.machine.cell.is_some_and(by_cell)
     }
 
     /// Whether a value can be brought into X without touching A.
@@ -240,6 +316,8 @@ impl Selector<'_> {
             return Ok(());
         }
         match self.values.get(id) {
+            // A store that nothing else is loaded from can then be left out.
+            Value::Cell(_) if self.is_in_a(id) => self.push(op::MISC | op::TAX, 0),
             Value::Constant(n) | Value::Folded(n) => self.push(op::LDX | op::IMM, n),
             Value::Length => self.push(op::LDX | op::LEN, 0),
             Value::HeaderLength { offset } => self.push(op::LDX | op::MSH | op::B, offset),
@@ -257,7 +335,8 @@ impl Selector<'_> {
     }
 
     fn load_a(&mut self, id: ValueId, slot: u32) -> Result<(), ErrorKind> {
-        if self.machine.a == Some(id) {
+        if self.is_in_a(id) {
+            self.machine.a = Some(id);
             return Ok(());
         }
         let simple = matches!(self.values.get(id), Value::Constant(_) | Value::Folded(_));
@@ -273,6 +352,7 @@ impl Selector<'_> {
             }
         }
         self.machine.a = Some(id);
+        self.machine.cell = None;
         Ok(())
     }
 
