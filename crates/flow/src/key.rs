@@ -9,7 +9,8 @@ use crate::record::{FlowKey, Tunnel, TunnelKind};
 ///
 /// Of the addresses, words 0 and 1 are the source (of IPv4 in the first), 2 and 3 the destination. The
 /// first of the rest holds ports, protocol, ToS, version and kind of tunnel; the second the input
-/// interface and both tags; the third the tunnel's identifier.
+/// interface and both tags; the third the tunnel's identifier. Where the first of the rest tells IPv4
+/// outside of tunnels, the words of which it has no use are 0.
 #[derive(Clone, Copy, Debug, Default, Eq)]
 #[repr(C)]
 pub(crate) struct Key {
@@ -70,20 +71,31 @@ impl Key {
         }
     }
 
+    /// The same of IPv6, with the addresses as [`Key::addresses`].
+    #[inline]
+    pub(crate) fn of_ipv6(
+        addresses: [u64; 4],
+        ports: [u16; 2],
+        protocol: u8,
+        tos: u8,
+        input: u32,
+    ) -> Self {
+        let mut key = Self::of_ipv4([0; 2], ports, protocol, tos, input);
+        key.addresses = addresses;
+        key.rest[0] |= u64::from(SIX) << KIND_SHIFT;
+        key
+    }
+
     /// Mixes all words with `seed`, which whoever sends packets does not know.
     #[inline]
     pub(crate) fn hash(&self, seed: Seed) -> u32 {
         let ([a, b, c, d], [transport, place, id]) = (self.addresses, self.rest);
-        let addresses = fold(a ^ seed.0[0], c ^ seed.0[1]);
-        let halves = fold(b ^ seed.0[2], d ^ seed.0[3]);
-        let rest = fold(
-            transport ^ seed.0[1],
-            place ^ id.rotate_left(17) ^ seed.0[2],
-        );
-        let all = fold(
-            addresses ^ halves.rotate_left(23) ^ seed.0[3],
-            rest ^ seed.0[0],
-        );
+        let mut ends = fold(a ^ seed.0[0], c ^ seed.0[1]);
+        // Of IPv4 outside of tunnels the others are 0.
+        if transport >> KIND_SHIFT != 0 {
+            ends = fold(ends ^ b ^ seed.0[2], d ^ id.rotate_left(17) ^ seed.0[3]);
+        }
+        let all = fold(ends ^ transport ^ seed.0[2], place ^ seed.0[3]);
         (all >> 32) as u32
     }
 
@@ -196,16 +208,15 @@ impl Key {
     }
 }
 
-/// Word by word, without a call and without a branch for each.
+/// Word by word, without a call and with few branches.
 impl PartialEq for Key {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        let addresses = self.addresses.iter().zip(&other.addresses);
-        let rest = self.rest.iter().zip(&other.rest);
-        addresses
-            .chain(rest)
-            .fold(0, |differs, (a, b)| differs | (a ^ b))
-            == 0
+        let ([a, b, c, d], [transport, place, id]) = (self.addresses, self.rest);
+        let ([e, f, g, h], [others, other_place, other_id]) = (other.addresses, other.rest);
+        let differs = a ^ e | c ^ g | transport ^ others | place ^ other_place;
+        // Of IPv4 outside of tunnels, which `transport` tells, the others are 0.
+        differs == 0 && (transport >> KIND_SHIFT == 0 || b ^ f | d ^ h | id ^ other_id == 0)
     }
 }
 

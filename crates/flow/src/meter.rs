@@ -8,7 +8,7 @@ use crate::fragments::{Fate, Fragments, Released};
 use crate::key::Seed;
 use crate::options::{MeterOptions, OptionError, nanos};
 use crate::packet::Packet;
-use crate::parse::{Observation, Part, Tunnels, Unmetered, observe};
+use crate::parse::{Observation, Part, Tunnels, Unmetered, frequent, observe_any};
 use crate::sampler::Sampler;
 use crate::share::Batch;
 use crate::sink::FlowSink;
@@ -57,7 +57,10 @@ pub struct Meter {
     /// When entries of fragments were looked at last.
     swept_ns: u64,
     tunnels: Tunnels,
+    /// Whether no tunnel is looked into.
+    outermost: bool,
     both_ways: bool,
+    seed: Seed,
     sampler: Option<Sampler>,
     counters: Counters,
 }
@@ -78,7 +81,9 @@ impl Meter {
             fragments: Fragments::new(options.datagrams as usize, nanos(options.fragments), seed),
             swept_ns: 0,
             tunnels: options.tunnels,
+            outermost: !options.tunnels.any(),
             both_ways: options.both_ways,
+            seed,
             sampler: options
                 .sampling
                 .map(|sampling| Sampler::new(sampling, options.seed)),
@@ -87,16 +92,43 @@ impl Meter {
     }
 
     /// Takes a packet.
-    #[inline]
+    ///
+    /// What is done for most packets becomes a part of the caller's loop, in each place from which it
+    /// is called.
+    #[inline(always)]
     pub fn push<S: FlowSink + ?Sized>(&mut self, packet: &Packet<'_>, sink: &mut S) {
         self.counters.packets += 1;
-        if let Some(sampler) = &mut self.sampler
-            && !sampler.takes()
-        {
+        if self.sampler.is_some() && !self.samples() {
             self.counters.sampled_out += 1;
             return;
         }
-        match observe(packet, self.tunnels, &mut self.block[self.waiting]) {
+        let at = self.waiting % BLOCK;
+        let observation = &mut self.block[at];
+        if !(self.outermost && frequent(packet, self.seed, observation)) {
+            return self.push_other(*packet, sink);
+        }
+        self.counters.ip_packets += 1;
+        self.counters.ip_bytes += u64::from(observation.bytes);
+        if self.both_ways {
+            self.known(sink);
+            return;
+        }
+        self.waiting = at + 1;
+        if self.waiting == BLOCK {
+            self.settle(sink);
+        }
+    }
+
+    /// Whether sampling takes the next packet.
+    #[inline(never)]
+    fn samples(&mut self) -> bool {
+        self.sampler.as_mut().is_none_or(Sampler::takes)
+    }
+
+    /// Takes a packet that is not like most.
+    #[inline(never)]
+    fn push_other<S: FlowSink + ?Sized>(&mut self, packet: Packet<'_>, sink: &mut S) {
+        match observe_any(&packet, self.tunnels, &mut self.block[self.waiting % BLOCK]) {
             Ok(()) => self.observed(sink),
             Err(Unmetered::NotIp) => self.counters.not_ip += 1,
             Err(Unmetered::Malformed) => self.counters.malformed += 1,
@@ -112,24 +144,30 @@ impl Meter {
         // So that the wheels of all meters begin to turn with the first packet of all.
         self.cache.begin_at(begin_ns);
         for observation in batch.observations() {
-            self.block[self.waiting] = *observation;
+            self.block[self.waiting % BLOCK] = *observation;
             self.observed(sink);
         }
         self.advance(now_ns, sink);
     }
 
     /// Keeps the observation that was just written behind those that wait.
-    #[inline]
     fn observed<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
-        let observation = &mut self.block[self.waiting];
+        let observation = &mut self.block[self.waiting % BLOCK];
         self.counters.ip_packets += 1;
         self.counters.ip_bytes += u64::from(observation.bytes);
         if observation.part != Part::Whole && self.fragment(sink) {
             return;
         }
+        self.known(sink);
+    }
+
+    /// Has the observation that was just written wait, the flow of which it tells.
+    fn known<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
+        let observation = &mut self.block[self.waiting % BLOCK];
         if self.both_ways {
-            turn(&mut self.block[self.waiting]);
+            turn(observation);
         }
+        observation.hash = observation.key.hash(self.seed);
         self.waiting += 1;
         if self.waiting == BLOCK {
             self.settle(sink);
@@ -139,7 +177,7 @@ impl Meter {
     /// Finds the flow of a fragment; true where it was put by.
     fn fragment<S: FlowSink + ?Sized>(&mut self, sink: &mut S) -> bool {
         self.counters.fragments += 1;
-        let observation = &mut self.block[self.waiting];
+        let observation = &mut self.block[self.waiting % BLOCK];
         let (fate, released) = self.fragments.place(observation, &mut self.counters);
         if let Some(packets) = released {
             // Behind those that came before, and before this one.
@@ -165,6 +203,7 @@ impl Meter {
     }
 
     /// Counts the packets that wait for their block to be full.
+    #[inline(never)]
     pub fn settle<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
         self.count_waiting(sink);
         if !self.fragments.is_empty() {
@@ -173,7 +212,7 @@ impl Meter {
     }
 
     fn count_waiting<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
-        let block = &self.block[..self.waiting];
+        let block = &self.block[..self.waiting.min(BLOCK)];
         self.cache.block(block, &mut self.counters, sink);
         self.waiting = 0;
     }

@@ -11,7 +11,7 @@ use crate::counters::Counters;
 use crate::key::Seed;
 use crate::options::{MeterOptions, OptionError};
 use crate::packet::Packet;
-use crate::parse::{Observation, Tunnels, Unmetered, observe};
+use crate::parse::{Observation, Tunnels, Unmetered, frequent, observe_any};
 use crate::sampler::Sampler;
 
 /// Meters at most.
@@ -141,7 +141,10 @@ impl Spreader {
             return;
         }
         let mut observation = Observation::default();
-        match observe(packet, self.tunnels, &mut observation) {
+        if !self.tunnels.any() && frequent(packet, self.seed, &mut observation) {
+            return self.put(&observation, give);
+        }
+        match observe_any(packet, self.tunnels, &mut observation) {
             Ok(()) => self.put(&observation, give),
             Err(Unmetered::NotIp) => self.counters.not_ip += 1,
             Err(Unmetered::Malformed) => self.counters.malformed += 1,

@@ -29,6 +29,7 @@ pub use interface::{CaptureFilter, Interface};
 pub use limits::{Limits, ReadOptions};
 pub use linktype::{LinkType, MAX_SNAPLEN};
 pub use packet::{Packet, PacketFlags, Timestamp};
+pub use pcap::UsualRecords;
 pub use pcapng::{
     InterfaceStatistics, InterfaceTable, NameRecord, Names, Options, RawBlock, RawOption,
     RawOptions, Section, Statistics,
@@ -37,7 +38,10 @@ pub use read::{
     CaplenBound, Compression, Format, Item, ReadError, ReadErrorKind, Reader, Structure,
 };
 pub use resolution::Resolution;
-pub use run::{Encoding, LengthOrder, Packets, PcapEncoding, PcapngEncoding, Run, RunTotals};
+pub use run::{
+    BareBlocks, BarePackets, Encoding, LengthOrder, Packets, PcapEncoding, PcapngEncoding, Run,
+    RunTotals,
+};
 pub use write::{
     Codec, CodecError, Compressor, PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter,
     Totals, WriteError, WriteErrorKind, whole_blocks, whole_records,

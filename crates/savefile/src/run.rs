@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::pcap::PcapRecords;
+use crate::pcap::{PcapRecords, UsualRecords};
 use crate::pcapng::{BlockPackets, InterfaceTable, Options};
 use crate::{ByteOrder, Packet};
 
@@ -164,6 +164,24 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn packets(&self) -> Packets<'a> {
         Packets::of(self.bytes, self.encoding)
+    }
+
+    /// The packets as [`Run::packets`], but without their flags, for which the options of each block
+    /// would have to be read: an iterator for each encoding, each step of which becomes a part of the
+    /// caller's loop. For who does little with each packet, and would have to look with each of them
+    /// how it is encoded.
+    #[inline]
+    #[must_use]
+    pub fn bare_packets(&self) -> BarePackets<'a> {
+        match self.encoding {
+            Encoding::Pcap(encoding) => match UsualRecords::new(self.bytes, encoding) {
+                Some(records) => BarePackets::Usual(records),
+                None => BarePackets::Others(self.packets()),
+            },
+            Encoding::Pcapng(encoding) => {
+                BarePackets::Blocks(BareBlocks(BlockPackets::new(self.bytes, encoding)))
+            }
+        }
     }
 
     /// The packets with the options of their blocks, which pcap records do not have.
@@ -340,5 +358,29 @@ impl<'a> Iterator for Packets<'a> {
             Inner::Pcap(records) => records.fold(init, f),
             Inner::Pcapng(blocks) => blocks.fold(init, f),
         }
+    }
+}
+
+/// The packets of a [`Run`] by their encoding, see [`Run::bare_packets`].
+#[derive(Clone, Debug)]
+pub enum BarePackets<'a> {
+    /// Of pcap records as most files have them.
+    Usual(UsualRecords<'a>),
+    /// Of pcapng packet blocks.
+    Blocks(BareBlocks<'a>),
+    /// Of any others.
+    Others(Packets<'a>),
+}
+
+/// Iterator over the packets of pcapng blocks, without their flags.
+#[derive(Clone, Debug)]
+pub struct BareBlocks<'a>(BlockPackets<'a>);
+
+impl<'a> Iterator for BareBlocks<'a> {
+    type Item = Packet<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Packet<'a>> {
+        self.0.next_without_flags()
     }
 }

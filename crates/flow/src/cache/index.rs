@@ -23,6 +23,9 @@ pub(crate) struct Index {
 /// Places that are used at the beginning: half of a first-level cache.
 const FIRST_PLACES: usize = 1 << 11;
 
+/// Places of whose flows the memory, 1 MB, no longer fits into a second-level cache.
+const WIDE_PLACES: usize = 1 << 14;
+
 impl Index {
     /// An index for so many slots, at most half full.
     pub(crate) fn new(slots: usize) -> Self {
@@ -45,6 +48,11 @@ impl Index {
         self.entries.len() * size_of::<u64>()
     }
 
+    /// Whether what is in use is more than a processor has at hand, together with the slots.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.mask >= WIDE_PLACES
+    }
+
     /// The first entry at which the search for `hash` looks; to have its cache line at hand.
     #[inline]
     pub(crate) fn first(&self, hash: u32) -> u64 {
@@ -52,7 +60,7 @@ impl Index {
     }
 
     /// The first slot of that hash of which `is_it` is true.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = hash as usize & self.mask;
         loop {

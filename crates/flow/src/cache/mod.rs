@@ -20,6 +20,7 @@ use crate::parse::{NO_LABEL, Observation, TCP};
 use crate::record::{EndReason, FlowRecord, MacAddresses, Traffic};
 use crate::sink::FlowSink;
 use index::Index;
+use slot::count_next;
 use slot::{Extra, NONE, Slot, State};
 pub(crate) use slot::{NO_TRAFFIC, count, merge};
 use tcp::{ACK, FIN, RST, SYN};
@@ -46,6 +47,11 @@ pub(crate) struct Cache {
     seed: Seed,
     /// The time of packets.
     now_ns: u64,
+    /// The time of packets up to which the wheel has turned.
+    turned_ns: u64,
+    /// The time of packets at which lists of the wheel are to be looked at, if none comes that is
+    /// from before the last one.
+    due_ns: u64,
     begun: bool,
     /// Flows under way, now and at most.
     active: u32,
@@ -66,6 +72,8 @@ impl Cache {
             keeps_extra: limits.has_extra(),
             seed,
             now_ns: 0,
+            turned_ns: 0,
+            due_ns: 0,
             begun: false,
             active: 0,
             peak: 0,
@@ -100,20 +108,25 @@ impl Cache {
         self.now_ns
     }
 
-    /// Counts the packets of a block, of at most [`BLOCK`].
+    /// Counts the packets of a block, of at most [`BLOCK`], of whose keys the hashes are known.
     pub(crate) fn block<S: FlowSink + ?Sized>(
         &mut self,
         block: &[Observation],
         counters: &mut Counters,
         sink: &mut S,
     ) {
-        let mut hashes = [0_u32; BLOCK];
-        let mut found = [NONE; BLOCK];
-        self.touch(block, &mut hashes, &mut found);
-        for ((observation, hash), found) in block.iter().zip(hashes).zip(found) {
-            self.go_on(observation.time_ns, counters, sink);
-            if !self.goes_on(found, observation) {
-                self.packet(observation, hash, found, counters, sink);
+        if self.index.is_wide() {
+            self.touch(block);
+        }
+        let plain = !self.keeps_extra;
+        for observation in block {
+            if !self.is_soon(observation.time_ns) {
+                self.go_on(observation.time_ns, counters, sink);
+            }
+            let guess = self.index.find(observation.hash, |_| true);
+            let guess = guess.unwrap_or(NONE);
+            if !(plain && self.goes_on(guess, observation)) {
+                self.packet(observation, guess, counters, sink);
             }
         }
     }
@@ -121,15 +134,14 @@ impl Cache {
     /// Reads the entries of the index and then the slots of a block before they are needed. The
     /// reads don't depend on one another, so that the processor waits for the memory of many at a
     /// time.
-    fn touch(&self, block: &[Observation], hashes: &mut [u32; BLOCK], found: &mut [u32; BLOCK]) {
+    fn touch(&self, block: &[Observation]) {
         let mut touched = 0;
-        for (observation, hash) in block.iter().zip(hashes.iter_mut()) {
-            *hash = observation.key.hash(self.seed);
-            touched ^= self.index.first(*hash);
+        for observation in block {
+            touched ^= self.index.first(observation.hash);
         }
-        for (hash, found) in hashes.iter().zip(found.iter_mut()).take(block.len()) {
-            *found = self.index.find(*hash, |_| true).unwrap_or(NONE);
-            if let Some(slot) = self.slots.get(*found as usize) {
+        for observation in block {
+            let guess = self.index.find(observation.hash, |_| true);
+            if let Some(slot) = self.slots.get(guess.unwrap_or(NONE) as usize) {
                 touched ^= slot.key.addresses[0] ^ slot.traffic.packets;
             }
         }
@@ -138,11 +150,8 @@ impl Cache {
 
     /// Counts a packet that is like most: of a flow that is under way, is not ended by it and has
     /// nothing else to be kept. False where it is not, and nothing was done.
-    #[inline]
+    #[inline(always)]
     fn goes_on(&mut self, guess: u32, observation: &Observation) -> bool {
-        if self.keeps_extra {
-            return false;
-        }
         let Some(slot) = self.slots.get_mut(guess as usize) else {
             return false;
         };
@@ -155,20 +164,20 @@ impl Cache {
         if !same || !in_time || observation.tcp_flags & (FIN | RST) != 0 {
             return false;
         }
-        count(traffic, observation);
+        count_next(traffic, observation);
         true
     }
 
     /// Counts one packet, of which `guess` may be the slot.
-    #[inline]
+    #[inline(never)]
     fn packet<S: FlowSink + ?Sized>(
         &mut self,
         observation: &Observation,
-        hash: u32,
         guess: u32,
         counters: &mut Counters,
         sink: &mut S,
     ) -> u32 {
+        let hash = observation.hash;
         let is_it = |slot: &Slot| slot.state.has(State::USED) && slot.key == observation.key;
         let id = match self.slots.get(guess as usize) {
             Some(slot) if is_it(slot) => guess,
@@ -177,7 +186,7 @@ impl Cache {
                 let known = self.index.find(hash, |id| is_it(&slots[id as usize]));
                 match known {
                     Some(id) => id,
-                    None => self.insert(observation, hash, counters, sink),
+                    None => self.insert(observation, counters, sink),
                 }
             }
         };
@@ -192,7 +201,7 @@ impl Cache {
             count(&mut self.slots[id as usize].traffic, observation);
         }
         if observation.tcp_flags & (FIN | RST) != 0 {
-            self.close(id, observation, hash, counters, sink);
+            self.close(id, observation, counters, sink);
         }
         id
     }
@@ -227,29 +236,54 @@ impl Cache {
     pub(crate) fn begin_at(&mut self, time_ns: u64) {
         if !self.begun {
             self.now_ns = time_ns;
+            self.turned_ns = time_ns;
             self.begun = true;
         }
     }
 
-    /// Lets time go on to that of a packet, and ends the flows whose time-outs pass.
+    /// Whether the time of a packet is that of the last one or later, and nothing has to be looked at
+    /// until then; time then goes on.
     #[inline]
+    fn is_soon(&mut self, time_ns: u64) -> bool {
+        let soon = time_ns >= self.now_ns && time_ns < self.due_ns;
+        if soon {
+            self.now_ns = time_ns;
+        }
+        soon
+    }
+
+    /// Lets time go on to that of a packet, and ends the flows whose time-outs pass.
     pub(crate) fn go_on<S: FlowSink + ?Sized>(
         &mut self,
         time_ns: u64,
         counters: &mut Counters,
         sink: &mut S,
     ) {
+        self.turn_wheel();
         if time_ns > self.now_ns {
-            let by = if self.begun { time_ns - self.now_ns } else { 0 };
+            if !self.begun {
+                self.turned_ns = time_ns;
+            }
             self.now_ns = time_ns;
             self.begun = true;
-            if self.wheel.go_on(by) {
+            if self.turn_wheel() {
                 self.expire(counters, sink);
             }
         } else if self.now_ns - time_ns > self.limits.inactive_ns {
             // Another capture, or a clock that was set: from here on its time counts.
             self.now_ns = time_ns;
+            self.turned_ns = time_ns;
         }
+        if self.begun {
+            self.due_ns = self.now_ns.saturating_add(self.wheel.until_due());
+        }
+    }
+
+    /// Lets the wheel's time catch up with that of packets. Whether there are lists to be looked at.
+    fn turn_wheel(&mut self) -> bool {
+        let by = self.now_ns - self.turned_ns;
+        self.turned_ns = self.now_ns;
+        self.wheel.go_on(by)
     }
 
     fn expire<S: FlowSink + ?Sized>(&mut self, counters: &mut Counters, sink: &mut S) {
@@ -299,7 +333,6 @@ impl Cache {
         &mut self,
         id: u32,
         observation: &Observation,
-        hash: u32,
         counters: &mut Counters,
         sink: &mut S,
     ) {
@@ -318,11 +351,12 @@ impl Cache {
         if self.limits.linger_ns == 0 {
             self.emit(id, EndReason::EndOfFlow, counters, sink);
             self.wheel.take(&mut self.slots, id);
-            self.release_hashed(id, hash);
+            self.release_hashed(id, observation.hash);
             return;
         }
         if !state.has(State::CLOSING) {
             state.set(State::CLOSING);
+            self.turn_wheel();
             self.wheel.take(&mut self.slots, id);
             self.wheel.put(&mut self.slots, id, self.limits.linger_ns);
         }
@@ -331,15 +365,15 @@ impl Cache {
     fn insert<S: FlowSink + ?Sized>(
         &mut self,
         observation: &Observation,
-        hash: u32,
         counters: &mut Counters,
         sink: &mut S,
     ) -> u32 {
         let id = self.vacant(counters, sink);
         self.slots[id as usize].key = observation.key;
         self.begin(id, observation);
-        self.index.insert(hash, id);
+        self.index.insert(observation.hash, id);
         let wait = self.limits.inactive_ns.min(self.limits.active_ns);
+        self.turn_wheel();
         self.wheel.put(&mut self.slots, id, wait);
         counters.flows += 1;
         self.active += 1;
@@ -367,6 +401,7 @@ impl Cache {
 
     fn evict<S: FlowSink + ?Sized>(&mut self, counters: &mut Counters, sink: &mut S) {
         let mut looks = 0;
+        self.turn_wheel();
         while let Some((id, away)) = self.wheel.soonest() {
             self.wheel.take(&mut self.slots, id);
             let (wait, _) = self.left(id);
@@ -425,8 +460,10 @@ impl Cache {
         counters: &mut Counters,
         sink: &mut S,
     ) {
-        let hash = observation.key.hash(self.seed);
-        let id = self.packet(observation, hash, NONE, counters, sink);
+        let mut observation = *observation;
+        observation.hash = observation.key.hash(self.seed);
+        let observation = &observation;
+        let id = self.packet(observation, NONE, counters, sink);
         let mut rest = *traffic;
         rest.packets = rest.packets.saturating_sub(1);
         rest.bytes = rest.bytes.saturating_sub(observation.bytes.into());

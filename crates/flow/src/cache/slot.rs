@@ -167,6 +167,17 @@ pub(crate) fn count(traffic: &mut Traffic, observation: &Observation) {
     };
 }
 
+/// Adds a packet that is not from before the last one to counters that are not of none.
+#[inline]
+pub(crate) fn count_next(traffic: &mut Traffic, observation: &Observation) {
+    let mut counted = *traffic;
+    count(&mut counted, observation);
+    // What is known need not be computed.
+    counted.first_ns = traffic.first_ns;
+    counted.last_ns = observation.time_ns;
+    *traffic = counted;
+}
+
 /// Adds counters to counters.
 pub(crate) fn merge(traffic: &mut Traffic, more: &Traffic) {
     traffic.packets += more.packets;

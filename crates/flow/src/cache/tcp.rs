@@ -34,7 +34,7 @@ impl Tcp {
     /// single byte before what is expected is a keep-alive, which is not.
     fn follow(&mut self, packet: &Observation, direction: usize) {
         let marks = u32::from(packet.tcp_flags & SYN != 0) + u32::from(packet.tcp_flags & FIN != 0);
-        let length = packet.payload.saturating_add(marks);
+        let length = packet.payload().saturating_add(marks);
         let end = packet.sequence.wrapping_add(length);
         if !self.begun[direction] {
             self.begun[direction] = true;
@@ -46,7 +46,7 @@ impl Tcp {
             self.expected[direction] = end;
             return;
         }
-        let keep_alive = packet.payload <= 1 && marks == 0 && new == 0;
+        let keep_alive = packet.payload() <= 1 && marks == 0 && new == 0;
         if length > 0 && !keep_alive {
             self.retransmissions[direction] = self.retransmissions[direction].saturating_add(1);
         }

@@ -46,6 +46,11 @@ impl Wheel {
         self.now_ns >> STEP_SHIFT > self.step
     }
 
+    /// How far time may go on until there are lists to be looked at, in nanoseconds.
+    pub(crate) fn until_due(&self) -> u64 {
+        ((self.step + 1) << STEP_SHIFT).saturating_sub(self.now_ns)
+    }
+
     /// Goes to the next list whose time has come, empties it, and gives its first slot; the others
     /// follow by [`Slot::next`]. None where none is left.
     pub(crate) fn next_due(&mut self) -> Option<u32> {

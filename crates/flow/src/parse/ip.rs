@@ -120,11 +120,11 @@ fn parse6(
     let [first, second, ..] = *header;
     let stated = u16::from_be_bytes([header[4], header[5]]);
     let half = |at: usize| {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&header[at..at + 8]);
-        u64::from_be_bytes(bytes)
+        header[at..]
+            .first_chunk()
+            .map(|half| u64::from_be_bytes(*half))
     };
-    *addresses = [half(16), half(8), half(32), half(24)];
+    *addresses = [half(16)?, half(8)?, half(32)?, half(24)?];
     *network = Network {
         six: true,
         tos: first << 4 | second >> 4,

@@ -29,6 +29,7 @@ pub(crate) struct Link {
 pub(crate) const TAGGED: u16 = 0x8000;
 
 pub(super) const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_PPP: u16 = 0x880b;
 const ETHERTYPE_MPLS: u16 = 0x8847;
@@ -45,11 +46,14 @@ pub(crate) fn find_ip(layer: LinkLayer, data: &[u8], link: &mut Link) -> Option<
     match layer {
         LinkLayer::Ethernet => {
             // What most packets are, in few steps.
-            if be16(data, 12)? == ETHERTYPE_IPV4 {
-                link.macs = chunk(data, 0);
-                return Some(14);
+            match be16(data, 12)? {
+                ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => {
+                    link.macs = chunk(data, 0);
+                    Some(14)
+                }
+                ETHERTYPE_ARP => None,
+                _ => ethernet(data, 0, link),
             }
-            ethernet(data, 0, link)
         }
         LinkLayer::Raw => Some(0),
         LinkLayer::Cooked2 => {

@@ -15,7 +15,7 @@ pub(crate) use link::TAGGED;
 pub(crate) use transport::{ICMP, ICMPV6, TCP, icmp_request};
 pub use tunnel::Tunnels;
 
-use crate::key::{Key, Rest};
+use crate::key::{Key, Rest, Seed};
 use crate::packet::{LinkLayer, Packet};
 use crate::record::Tunnel;
 use ip::Network;
@@ -29,12 +29,14 @@ const NESTED: usize = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observation {
     pub(crate) key: Key,
+    /// The key's hash, once the key is what the cache knows the flow by.
+    pub(crate) hash: u32,
     pub(crate) time_ns: u64,
     pub(crate) bytes: u32,
     pub(crate) mpls: u32,
     pub(crate) sequence: u32,
-    /// Bytes of the transport's payload, of TCP.
-    pub(crate) payload: u32,
+    /// Bytes of the headers of IP and, of TCP, of the transport.
+    pub(crate) headers: u32,
     pub(crate) tcp_flags: u16,
     pub(crate) ttl: u8,
     pub(crate) tos: u8,
@@ -43,6 +45,13 @@ pub(crate) struct Observation {
     pub(crate) part: Part,
     /// Whether the key's ends were exchanged, to be the same for both directions.
     pub(crate) reversed: bool,
+}
+
+impl Observation {
+    /// Bytes of the transport's payload, of TCP.
+    pub(crate) fn payload(&self) -> u32 {
+        self.bytes.saturating_sub(self.headers)
+    }
 }
 
 /// [`Observation::mpls`] of a packet without labels.
@@ -57,52 +66,77 @@ pub(crate) enum Unmetered {
     Malformed,
 }
 
-/// Reads a packet into `observation`, all of which is written where there is IP.
-#[inline]
-pub(crate) fn observe(
-    packet: &Packet<'_>,
-    tunnels: Tunnels,
-    observation: &mut Observation,
-) -> Result<(), Unmetered> {
-    if !tunnels.any() && frequent(packet, observation).is_some() {
-        return Ok(());
+/// Reads what most packets are, with one look at the length: Ethernet without tags, IP without
+/// options and not in fragments, TCP or UDP. False where that is not so, and nothing was written;
+/// what it finds is what [`observe_any`] would, and the key's hash.
+#[inline(always)]
+pub(crate) fn frequent(packet: &Packet<'_>, seed: Seed, observation: &mut Observation) -> bool {
+    if packet.link != LinkLayer::Ethernet {
+        return false;
     }
-    observe_any(packet, tunnels, observation)
+    let Some(frame) = packet.data.first_chunk::<54>() else {
+        return false;
+    };
+    let found = match [frame[12], frame[13]] {
+        [0x08, 0x00] => frequent4(packet, frame, seed, observation),
+        [0x86, 0xdd] => frequent6(packet, seed, observation),
+        _ => None,
+    };
+    found.is_some()
 }
 
-/// Reads what most packets are, with one look at the length: Ethernet without tags, IPv4 without
-/// options and not in fragments, TCP or UDP. Gives none, and has written nothing, where that is not
-/// so; what it finds is what [`observe_any`] would.
-#[inline]
-fn frequent(packet: &Packet<'_>, observation: &mut Observation) -> Option<()> {
-    const IPV4_OF_20_BYTES: [u8; 3] = [0x08, 0x00, 0x45];
-    const FRAGMENT: u16 = 0x3fff;
+/// What of the header of TCP is kept beside the ports: sequence number, flags, and its length.
+type OfTcp = (u32, u16, u32);
+
+/// The same of a protocol of which a frame that is frequent is.
+#[inline(always)]
+fn frequent_transport<const N: usize>(
+    frame: &[u8; N],
+    at: usize,
+    protocol: u8,
+) -> Option<([u16; 2], OfTcp)> {
     const FLAGS: u16 = 0x0fff;
-    let frame: &[u8; 54] = packet.data.first_chunk()?;
+    let be16 = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+    let ports = [be16(at), be16(at + 2)];
+    match protocol {
+        TCP => {
+            let sequence = [frame[at + 4], frame[at + 5], frame[at + 6], frame[at + 7]];
+            let header = u32::from(frame[at + 12] >> 4) * 4;
+            let flags = be16(at + 12) & FLAGS;
+            Some((ports, (u32::from_be_bytes(sequence), flags, header)))
+        }
+        UDP => Some((ports, (0, 0, 0))),
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn frequent4(
+    packet: &Packet<'_>,
+    frame: &[u8; 54],
+    seed: Seed,
+    observation: &mut Observation,
+) -> Option<()> {
+    const HEADER_OF_20_BYTES: u8 = 0x45;
+    const FRAGMENT: u16 = 0x3fff;
     let be16 = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
     let be32 =
         |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
     let (bytes, protocol, tos) = (be16(16), frame[23], frame[15]);
-    if packet.link != LinkLayer::Ethernet
-        || [frame[12], frame[13], frame[14]] != IPV4_OF_20_BYTES
-        || be16(20) & FRAGMENT != 0
-        || bytes < 20
-    {
+    if frame[14] != HEADER_OF_20_BYTES || be16(20) & FRAGMENT != 0 || bytes < 20 {
         return None;
     }
-    let (sequence, tcp_flags, header) = match protocol {
-        TCP => (be32(38), be16(46) & FLAGS, u32::from(frame[46] >> 4) * 4),
-        UDP => (0, 0, 0),
-        _ => return None,
-    };
-    let (addresses, ports) = ([be32(26), be32(30)], [be16(34), be16(36)]);
+    let (ports, (sequence, tcp_flags, header)) = frequent_transport(frame, 34, protocol)?;
+    let addresses = [be32(26), be32(30)];
+    let key = Key::of_ipv4(addresses, ports, protocol, tos, packet.input);
     *observation = Observation {
-        key: Key::of_ipv4(addresses, ports, protocol, tos, packet.input),
+        key,
+        hash: key.hash(seed),
         time_ns: packet.time_ns,
         bytes: bytes.into(),
         mpls: NO_LABEL,
         sequence,
-        payload: u32::from(bytes).saturating_sub(20 + header),
+        headers: 20 + header,
         tcp_flags,
         ttl: frame[22],
         tos,
@@ -114,9 +148,44 @@ fn frequent(packet: &Packet<'_>, observation: &mut Observation) -> Option<()> {
     Some(())
 }
 
-/// Reads any packet.
+#[inline(always)]
+fn frequent6(packet: &Packet<'_>, seed: Seed, observation: &mut Observation) -> Option<()> {
+    let frame: &[u8; 68] = packet.data.first_chunk()?;
+    let (bytes, protocol) = (u16::from_be_bytes([frame[18], frame[19]]), frame[20]);
+    if frame[14] >> 4 != 6 || bytes == 0 {
+        return None;
+    }
+    let (ports, (sequence, tcp_flags, header)) = frequent_transport(frame, 54, protocol)?;
+    let half = |at: usize| {
+        frame[at..]
+            .first_chunk()
+            .map(|half| u64::from_be_bytes(*half))
+    };
+    let addresses = [half(30)?, half(22)?, half(46)?, half(38)?];
+    let tos = frame[14] << 4 | frame[15] >> 4;
+    let key = Key::of_ipv6(addresses, ports, protocol, tos, packet.input);
+    *observation = Observation {
+        key,
+        hash: key.hash(seed),
+        time_ns: packet.time_ns,
+        bytes: 40 + u32::from(bytes),
+        mpls: NO_LABEL,
+        sequence,
+        headers: 40 + header,
+        tcp_flags,
+        ttl: frame[21],
+        tos,
+        macs: *frame.first_chunk()?,
+        has_macs: true,
+        part: Part::Whole,
+        reversed: false,
+    };
+    Some(())
+}
+
+/// Reads any packet into `observation`, all of which is written where there is IP, but for the hash.
 #[inline(never)]
-fn observe_any(
+pub(crate) fn observe_any(
     packet: &Packet<'_>,
     tunnels: Tunnels,
     observation: &mut Observation,
@@ -155,11 +224,12 @@ fn observe_any(
         tunnel,
     });
     let headers = network.headers.saturating_add(transport.header);
+    observation.hash = 0;
     observation.time_ns = packet.time_ns;
     observation.bytes = network.bytes;
     observation.mpls = link.mpls.unwrap_or(NO_LABEL);
     observation.sequence = transport.sequence;
-    observation.payload = network.bytes.saturating_sub(headers);
+    observation.headers = headers;
     observation.tcp_flags = transport.tcp_flags;
     observation.ttl = network.ttl;
     observation.tos = network.tos;
@@ -208,41 +278,55 @@ fn enter(
 mod tests {
     use super::*;
 
-    /// Frames around what is frequent, each with every length and with each of the bytes that tell
-    /// set otherwise.
-    #[test]
-    fn the_short_way_and_the_long_way_find_the_same() {
-        let mut frame: Vec<u8> = (1..=70).collect();
-        frame[12..14].copy_from_slice(&[8, 0]);
-        frame[14..24].copy_from_slice(&[0x45, 7, 0, 56, 9, 9, 0x40, 0, 61, 6]);
+    /// The same frame with each byte set otherwise, one at a time, of each length.
+    fn compare(frame: &[u8], bytes: std::ops::Range<usize>, lengths: &[usize]) -> u32 {
+        let seed = Seed::new(1);
         let mut frequent_ones = 0;
-        for protocol in [TCP, UDP, ICMP] {
-            frame[23] = protocol;
-            for at in 12..48 {
-                for byte in [0, 1, 5, 0x20, 0x45, 0x50, 0x60, 0xff, frame[at]] {
-                    let mut frame = frame.clone();
-                    frame[at] = byte;
-                    for length in [33, 34, 48, 53, 54, 60, 70] {
-                        let packet = Packet {
-                            data: &frame[..length],
-                            len: 70,
-                            time_ns: 5,
-                            link: LinkLayer::Ethernet,
-                            input: 3,
-                        };
-                        let (mut short, mut long) = Default::default();
-                        if frequent(&packet, &mut short).is_none() {
-                            assert_eq!(short, Observation::default());
-                            continue;
-                        }
-                        frequent_ones += 1;
-                        let found = observe_any(&packet, Tunnels::default(), &mut long);
-                        assert_eq!(found, Ok(()));
-                        assert_eq!(short, long, "byte {at} is {byte}");
+        for at in bytes {
+            for byte in [0, 1, 5, 0x20, 0x45, 0x50, 0x60, 0xff, frame[at]] {
+                let mut frame = frame.to_vec();
+                frame[at] = byte;
+                for &length in lengths {
+                    let packet = Packet {
+                        data: &frame[..length],
+                        len: 90,
+                        time_ns: 5,
+                        link: LinkLayer::Ethernet,
+                        input: 3,
+                    };
+                    let (mut short, mut long) = Default::default();
+                    if !frequent(&packet, seed, &mut short) {
+                        assert_eq!(short, Observation::default());
+                        continue;
                     }
+                    frequent_ones += 1;
+                    let found = observe_any(&packet, Tunnels::default(), &mut long);
+                    assert_eq!(found, Ok(()));
+                    long.hash = long.key.hash(seed);
+                    assert_eq!(short, long, "byte {at} is {byte}");
                 }
             }
         }
-        assert!(frequent_ones > 1000, "{frequent_ones}");
+        frequent_ones
+    }
+
+    /// Frames around what is frequent.
+    #[test]
+    fn the_short_way_and_the_long_way_find_the_same() {
+        let mut frame: Vec<u8> = (1..=90).collect();
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14..24].copy_from_slice(&[0x45, 7, 0, 56, 9, 9, 0x40, 0, 61, 6]);
+        for protocol in [TCP, UDP, ICMP] {
+            frame[23] = protocol;
+            let found = compare(&frame, 12..48, &[33, 34, 48, 53, 54, 60, 70]);
+            assert_eq!(found > 500, protocol != ICMP, "{found}");
+        }
+        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        frame[14..22].copy_from_slice(&[0x6b, 0x80, 0, 0, 0, 30, 6, 61]);
+        for protocol in [TCP, UDP, ICMPV6] {
+            frame[20] = protocol;
+            let found = compare(&frame, 12..70, &[53, 54, 62, 67, 68, 74, 90]);
+            assert_eq!(found > 500, protocol != ICMPV6, "{found}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{Block, Interface, Packet, Timestamp};
+use ringtap_capture::{BarePackets, Block, Interface, Packet, Timestamp};
 use ringtap_flow::{LinkLayer, Meter, Packet as MeteredPacket};
 use ringtap_sys::memory;
 
@@ -114,13 +114,11 @@ impl Probe {
         match &mut self.work {
             Work::Alone(alone) => {
                 let Alone { meter, outlets } = &mut **alone;
-                each(block, |packet| {
-                    meter.push(&metered(places, &packet), outlets);
-                });
+                each(block, &mut ToMeter(places, meter, outlets));
                 alone.outputs_go_on()?;
             }
             Work::Threads(threads) => {
-                each(block, |packet| threads.push(&metered(places, &packet)));
+                each(block, &mut ToThreads(places, threads));
                 threads.go_on();
                 if threads.has_failed() {
                     return threads.finish();
@@ -241,17 +239,49 @@ pub(crate) fn print_tables(talkers: Option<&mut Talkers>) -> Result<(), FlowErro
     }
 }
 
-/// Calls `take` with each packet of a block.
-#[inline]
-fn each(block: &Block<'_>, mut take: impl FnMut(Packet<'_>)) {
-    match block.runs() {
-        Some(runs) => runs.for_each(|run| run.packets().for_each(&mut take)),
-        None => block.packets().for_each(take),
+/// What takes packets one by one.
+///
+/// Not a closure, since only a function can be made a part of each loop that calls it.
+trait Taker {
+    fn take(&mut self, packet: &Packet<'_>);
+}
+
+struct ToMeter<'a>(&'a [Place], &'a mut Meter, &'a mut Outlets);
+
+impl Taker for ToMeter<'_> {
+    #[inline(always)]
+    fn take(&mut self, packet: &Packet<'_>) {
+        let Self(places, meter, outlets) = self;
+        meter.push(&metered(places, packet), *outlets);
+    }
+}
+
+struct ToThreads<'a>(&'a [Place], &'a mut Threads);
+
+impl Taker for ToThreads<'_> {
+    #[inline(always)]
+    fn take(&mut self, packet: &Packet<'_>) {
+        let Self(places, threads) = self;
+        threads.push(&metered(places, packet));
+    }
+}
+
+/// Gives each packet of a block.
+fn each(block: &Block<'_>, taker: &mut impl Taker) {
+    let Some(runs) = block.runs() else {
+        return block.packets().for_each(|packet| taker.take(&packet));
+    };
+    for run in runs {
+        match run.bare_packets() {
+            BarePackets::Usual(records) => records.for_each(|packet| taker.take(&packet)),
+            BarePackets::Blocks(blocks) => blocks.for_each(|packet| taker.take(&packet)),
+            BarePackets::Others(packets) => packets.for_each(|packet| taker.take(&packet)),
+        }
     }
 }
 
 /// A packet as meters take it.
-#[inline]
+#[inline(always)]
 fn metered<'p>(places: &[Place], packet: &Packet<'p>) -> MeteredPacket<'p> {
     const UNKNOWN: Place = Place {
         link: LinkLayer::Other,
@@ -268,10 +298,14 @@ fn metered<'p>(places: &[Place], packet: &Packet<'p>) -> MeteredPacket<'p> {
 }
 
 /// Nanoseconds since 1970; what is before or too long after is at the nearest end.
-#[inline]
+#[inline(always)]
 fn nanos(time: Timestamp) -> u64 {
-    u64::try_from(time.secs())
-        .unwrap_or(0)
-        .saturating_mul(1_000_000_000)
-        .saturating_add(time.subsec_nanos().into())
+    const PER_SECOND: u64 = 1_000_000_000;
+    const LAST: u64 = u64::MAX / PER_SECOND;
+    let nanos = u64::from(time.subsec_nanos());
+    match u64::try_from(time.secs()) {
+        Ok(secs) if secs < LAST => secs * PER_SECOND + nanos,
+        Ok(_) => u64::MAX,
+        Err(_) => nanos,
+    }
 }

@@ -171,38 +171,87 @@ impl<'a> Iterator for PcapRecords<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Packet<'a>> {
-        let encoding = &self.encoding;
-        let order = encoding.byte_order;
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *self.rest.first_chunk()?;
-        let secs = order.u32([a, b, c, d]);
-        let fraction = order.u32([e, f, g, h]);
-        let (caplen, len) = encoding.lengths(order.u32([i, j, k, l]), order.u32([m, n, o, p]));
-        let data = self.rest.get(encoding.header_len()..)?;
-        let (data, rest) = data.split_at_checked(caplen as usize)?;
-        self.rest = rest;
-        Some(Packet {
-            timestamp: timestamp(secs, fraction, encoding.nanos),
-            len,
-            interface: 0,
-            flags: PacketFlags::default(),
-            data: &data[..data.len().min(encoding.snaplen as usize)],
-        })
+        next(&mut self.rest, self.encoding)
     }
 }
 
+/// Iterator over validated packet records that are encoded as those of most files are: with the
+/// least significant byte first, in microseconds.
+#[derive(Clone, Debug)]
+pub struct UsualRecords<'a> {
+    rest: &'a [u8],
+    snaplen: u32,
+}
+
+impl<'a> UsualRecords<'a> {
+    /// None where they are encoded otherwise.
+    pub(crate) fn new(bytes: &'a [u8], encoding: PcapEncoding) -> Option<Self> {
+        let records = Self {
+            rest: bytes,
+            snaplen: encoding.snaplen,
+        };
+        (encoding == records.encoding()).then_some(records)
+    }
+
+    #[inline(always)]
+    fn encoding(&self) -> PcapEncoding {
+        PcapEncoding {
+            byte_order: ByteOrder::Little,
+            nanos: false,
+            extended: false,
+            lengths: LengthOrder::CapturedFirst,
+            snaplen: self.snaplen,
+        }
+    }
+}
+
+impl<'a> Iterator for UsualRecords<'a> {
+    type Item = Packet<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Packet<'a>> {
+        let encoding = self.encoding();
+        next(&mut self.rest, encoding)
+    }
+}
+
+/// The packet at the start of `rest`, which is then what follows it.
+#[inline(always)]
+fn next<'a>(rest: &mut &'a [u8], encoding: PcapEncoding) -> Option<Packet<'a>> {
+    let order = encoding.byte_order;
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *rest.first_chunk()?;
+    let secs = order.u32([a, b, c, d]);
+    let fraction = order.u32([e, f, g, h]);
+    let (caplen, len) = encoding.lengths(order.u32([i, j, k, l]), order.u32([m, n, o, p]));
+    let data = rest.get(encoding.header_len()..)?;
+    let (data, behind) = data.split_at_checked(caplen as usize)?;
+    *rest = behind;
+    Some(Packet {
+        timestamp: timestamp(secs, fraction, encoding.nanos),
+        len,
+        interface: 0,
+        flags: PacketFlags::default(),
+        data: &data[..data.len().min(encoding.snaplen as usize)],
+    })
+}
+
 /// A record's time; a fraction of a second or more, which damaged files hold, is carried.
-#[inline]
+#[inline(always)]
 fn timestamp(secs: u32, fraction: u32, nanos: bool) -> Timestamp {
     if nanos {
         return Timestamp::new(i64::from(secs), fraction);
     }
-    let carry = if fraction < MICROS_PER_SEC {
-        0
-    } else {
-        fraction / MICROS_PER_SEC
-    };
+    if fraction >= MICROS_PER_SEC {
+        return carried(secs, fraction);
+    }
+    Timestamp::new(i64::from(secs), fraction * NANOS_PER_MICRO)
+}
+
+#[cold]
+fn carried(secs: u32, micros: u32) -> Timestamp {
+    let carry = micros / MICROS_PER_SEC;
     Timestamp::new(
         i64::from(secs) + i64::from(carry),
-        (fraction - carry * MICROS_PER_SEC) * NANOS_PER_MICRO,
+        (micros - carry * MICROS_PER_SEC) * NANOS_PER_MICRO,
     )
 }
