@@ -94,7 +94,7 @@ pub enum Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackEndKind {
-    /// AF_PACKET, batches by sendmmsg(2), past the queueing discipline.
+    /// AF_PACKET, batches by one system call each, past the queueing discipline.
     Packet,
     /// Frames that the kernel repeats and a program varies (`BPF_PROG_RUN`), handed to the driver
     /// without a socket buffer.

@@ -21,10 +21,20 @@ pub(super) struct Frames {
 impl Frames {
     /// Takes memory for some frames.
     pub(super) fn prepare(&mut self, template: &Template) {
-        self.stride = template.longest();
-        let frames = (MEMORY / self.stride.max(1)).clamp(LEAST, MOST);
+        self.stride = template.longest().max(1);
+        let frames = (MEMORY / self.stride).clamp(LEAST, MOST);
         self.memory = vec![0; self.stride * frames];
         self.template = Some(template.clone());
+    }
+
+    /// What frames are made from.
+    pub(super) fn template(&self) -> Option<&Template> {
+        self.template.as_ref()
+    }
+
+    /// How many of so many frames are made for one call.
+    pub(super) fn at_once(&self, count: usize) -> usize {
+        count.min(self.memory.len() / self.stride.max(1))
     }
 
     /// Makes frames from the number `first` on, as many as `count` and the memory allow, with the

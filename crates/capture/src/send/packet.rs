@@ -1,12 +1,15 @@
-//! Back-end `packet`: an AF_PACKET socket, batches by one system call each.
+//! Back-end `packet`: AF_PACKET. Few frames go by a socket of their own, many by a ring that is shared
+//! with the kernel; either way a batch is one system call.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use ringtap_sys::packet::{self, SendStamp, SenderOptions};
+use ringtap_savefile::LinkType;
+use ringtap_sys::netlink::Netlink;
+use ringtap_sys::packet::{self, RingSender, SendStamp, SenderOptions};
 use ringtap_sys::poll::{self, Interest};
 
-use super::frames::Frames;
+use super::frames::{Frames, now};
 use super::segments::Segmented;
 use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, SendOptions, Template};
 use crate::hook::HookDevice;
@@ -15,11 +18,20 @@ use crate::source::Waker;
 /// A queue that is full says nothing when it no longer is.
 const FULL_PAUSE: Duration = Duration::from_micros(50);
 
-/// The socket.
+/// Frames at once from which on a ring is worth its memory.
+const MANY: usize = 64;
+/// Header of Ethernet, and a tag.
+const HEADER: usize = 14;
+const TAG: usize = 4;
+
+/// The sockets.
 pub(super) struct PacketBackEnd {
     socket: packet::Sender,
-    /// Whether the driver's queue was full at the last call; else it was the socket's memory.
-    is_queue_full: bool,
+    /// For many frames.
+    ring: Option<Ring>,
+    /// Whether the socket does not tell when there is room again: the driver's queue was full at the
+    /// last call, or it was the ring that had no room.
+    is_mute: bool,
     made: Frames,
     /// For frames that are handed over as one, as long as that goes.
     segmented: Option<Segmented>,
@@ -42,7 +54,8 @@ impl PacketBackEnd {
         }
         Ok(Self {
             socket,
-            is_queue_full: false,
+            ring: Ring::open(device, options),
+            is_mute: false,
             made: Frames::default(),
             segmented: options
                 .segmentation
@@ -53,7 +66,7 @@ impl PacketBackEnd {
     }
 
     fn refused(&mut self, refused: packet::Refused) -> Refused {
-        self.is_queue_full = matches!(refused, packet::Refused::QueueFull);
+        self.is_mute = matches!(refused, packet::Refused::QueueFull);
         match refused {
             packet::Refused::NoRoom => Refused::NoRoom,
             packet::Refused::QueueFull => Refused::QueueFull,
@@ -61,6 +74,47 @@ impl PacketBackEnd {
             packet::Refused::Invalid => Refused::Rejected(Rejection::Invalid),
             packet::Refused::Failed(error) => Refused::Failed(error),
         }
+    }
+
+    /// How many of the frames, from the first on, go by the ring.
+    fn fitting(&mut self, frames: &[&[u8]]) -> usize {
+        let Some(ring) = &mut self.ring else { return 0 };
+        if !ring.is_worth(frames.len()) {
+            return 0;
+        }
+        frames.iter().take_while(|frame| ring.fits(frame)).count()
+    }
+
+    /// Whether so many frames up to so many bytes go by the ring.
+    fn takes(&mut self, longest: usize, count: usize) -> bool {
+        let ring = self.ring.as_mut();
+        ring.is_some_and(|ring| longest <= ring.longest && ring.is_worth(count))
+    }
+
+    /// Hands over so many frames, each of which `write` writes by its place among them.
+    fn by_ring(
+        &mut self,
+        count: usize,
+        mut write: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> std::result::Result<usize, Refused> {
+        let Some(Ring { sender, .. }) = &mut self.ring else {
+            return Err(Refused::NoRoom);
+        };
+        for at in 0..count {
+            if !sender.push(|place| write(at, place)) {
+                break;
+            }
+        }
+        let sent = match sender.submit() {
+            // All of it is still with the kernel.
+            Ok(0) => Err(packet::Refused::NoRoom),
+            sent => sent,
+        };
+        sent.map_err(|refused| {
+            let refused = self.refused(refused);
+            self.is_mute = true;
+            refused
+        })
     }
 
     /// Frames as one, where that goes.
@@ -103,6 +157,14 @@ impl BackEnd for PacketBackEnd {
     }
 
     fn send(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused> {
+        let fitting = self.fitting(frames);
+        if fitting > 0 {
+            return self.by_ring(fitting, |at, place| {
+                let frame = frames[at];
+                place[..frame.len()].copy_from_slice(frame);
+                frame.len()
+            });
+        }
         let sent = match frames {
             [frame] => self.socket.send(frame).map(|()| 1),
             frames => self.socket.send_batch(frames),
@@ -127,7 +189,15 @@ impl BackEnd for PacketBackEnd {
             return sent;
         }
         let mut made = std::mem::take(&mut self.made);
-        let sent = made.with(first, count, |frames| self.send(frames));
+        let sent = match made.template() {
+            Some(template) if self.takes(template.longest(), count) => {
+                let nanos = now();
+                self.by_ring(made.at_once(count), |at, place| {
+                    template.write(first + at as u64, nanos, place)
+                })
+            }
+            _ => made.with(first, count, |frames| self.send(frames)),
+        };
         self.made = made;
         sent
     }
@@ -138,11 +208,70 @@ impl BackEnd for PacketBackEnd {
             Some(segmented) if self.waits_for_segmented => segmented.as_fd(),
             _ => self.socket.as_fd(),
         };
-        if self.is_queue_full {
+        if self.is_mute {
             poll::wait([woken], Some(limit.min(FULL_PAUSE)))?;
         } else {
             poll::wait([woken, Interest::write(socket)], Some(limit))?;
         }
         Ok(())
+    }
+}
+
+/// The socket with the ring, whose memory is taken when there is much to send.
+struct Ring {
+    sender: RingSender,
+    /// What the interface takes without a tag, in bytes: on this way the kernel does not look.
+    longest: usize,
+    state: State,
+}
+
+/// Whether the ring has its memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    NotYet,
+    Ready,
+    /// There is none to be had.
+    Never,
+}
+
+impl Ring {
+    /// Nothing where frames are to be stamped, which is asked of the other socket, where lengths are
+    /// counted in another way than Ethernet's, and where the kernel is too old.
+    fn open(device: &HookDevice, options: &SendOptions) -> Option<Self> {
+        if options.stamps.is_some() || device.link_type != LinkType::ETHERNET {
+            return None;
+        }
+        let mtu = Netlink::open().ok()?.link(&device.name).ok()?.mtu;
+        let sender = RingSender::open(&SenderOptions {
+            device: &device.name,
+            ifindex: device.index,
+            qdisc_bypass: options.qdisc_bypass,
+            buffer: options.buffer,
+        });
+        Some(Self {
+            sender: sender.ok()?,
+            longest: usize::try_from(mtu).ok()?.saturating_add(HEADER),
+            state: State::NotYet,
+        })
+    }
+
+    /// Whether so many frames go by the ring: once it is used all do, so that none overtakes another in
+    /// an adapter with several queues.
+    fn is_worth(&mut self, frames: usize) -> bool {
+        if self.state == State::NotYet && frames >= MANY {
+            self.state = match self.sender.reserve(self.longest.saturating_add(TAG)) {
+                Ok(()) => State::Ready,
+                Err(_) => State::Never,
+            };
+            self.longest = self.longest.min(self.sender.longest());
+        }
+        self.state == State::Ready
+    }
+
+    /// Whether the interface, and a slot, takes a frame: of this length, or with a tag.
+    fn fits(&self, frame: &[u8]) -> bool {
+        let is_tagged = frame.get(12..HEADER) == Some(&[0x81, 0]);
+        let most = self.longest + if is_tagged { TAG } else { 0 };
+        frame.len() <= most.min(self.sender.longest())
     }
 }

@@ -9,7 +9,7 @@ use ringtap_capture::send::{
 use ringtap_testkit::alloc;
 use ringtap_testkit::netns::VethPair;
 
-use crate::support::{bytes, drain, frames, outgoing, receiver, sender};
+use crate::support::{bytes, drain, frame, frames, outgoing, receiver, sender};
 
 pub(crate) fn queue_arrives_byte_for_byte() {
     let pair = VethPair::new();
@@ -28,6 +28,43 @@ pub(crate) fn queue_arrives_byte_for_byte() {
         (0, 0, false)
     );
     assert_eq!(drain(&mut *receiver), sent);
+}
+
+/// Many go by a ring, whose frames the kernel does not measure; one goes by a call that does.
+pub(crate) fn many_are_judged_as_one_is() {
+    let pair = VethPair::new();
+    let mut receiver = receiver(&pair.right);
+    let mut sent = frames(100);
+    sent.extend([13, 14, 15].map(|len| frame(1, len)));
+    for len in [1513, 1514, 1515, 1517, 1518, 1519, 3_000] {
+        let plain = frame(1, len);
+        let mut tagged = plain.clone();
+        tagged[12..16].copy_from_slice(&[0x81, 0, 0, 5]);
+        sent.extend([plain, tagged]);
+    }
+    sent.extend(frames(300));
+    let mut many = sender(&pair.left, &SendOptions::default());
+    let report = many.transmit(outgoing(&sent, 0), Timing::TopSpeed).unwrap();
+    let told: Vec<_> = report
+        .rejections
+        .iter()
+        .map(|one| (one.index, one.len, one.reason))
+        .collect();
+    let arrived = drain(&mut *receiver);
+    assert_eq!(report.packets, arrived.len() as u64);
+    let mut one = sender(&pair.left, &SendOptions::default());
+    let mut expected = Vec::new();
+    for (index, frame) in (0..).zip(&sent) {
+        match one.send(frame) {
+            Ok(()) => {}
+            Err(SendError::Rejected { len, reason, .. }) => expected.push((index, len, reason)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(told, expected);
+    assert_eq!(drain(&mut *receiver), arrived);
+    // One too short, five too long, and two with a tag, for which there is more room.
+    assert_eq!(expected.len(), 1 + 5 + 2, "{expected:?}");
 }
 
 pub(crate) fn one_frame_at_a_time() {

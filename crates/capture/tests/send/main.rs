@@ -23,6 +23,11 @@ fn main() -> std::process::ExitCode {
             root,
             frames::queue_arrives_byte_for_byte,
         ),
+        test(
+            "many_are_judged_as_one_is",
+            root,
+            frames::many_are_judged_as_one_is,
+        ),
         test("one_frame_at_a_time", root, frames::one_frame_at_a_time),
         test("times_are_kept", root, frames::times_are_kept),
         test("sent_packets_are_stamped", root, frames::stamped),

@@ -3,7 +3,8 @@
 
 use std::mem::{offset_of, size_of};
 
-/// `TPACKET_V3` of `enum tpacket_versions`.
+/// `TPACKET_V2` and `TPACKET_V3` of `enum tpacket_versions`.
+pub(super) const TPACKET_V2: libc::c_int = 1;
 pub(super) const TPACKET_V3: libc::c_int = 2;
 
 /// Options of `SOL_PACKET`.
@@ -13,6 +14,7 @@ pub(super) mod option {
     pub(crate) const STATISTICS: libc::c_int = 6;
     pub(crate) const VERSION: libc::c_int = 10;
     pub(crate) const RESERVE: libc::c_int = 12;
+    pub(crate) const TX_RING: libc::c_int = 13;
     pub(crate) const VNET_HDR: libc::c_int = 15;
     pub(crate) const TIMESTAMP: libc::c_int = 17;
     pub(crate) const FANOUT: libc::c_int = 18;

@@ -1,5 +1,5 @@
 //! The `AF_PACKET` receive ring, version 3 (packet(7); `linux/if_packet.h`; Linux 3.2, all that is
-//! used here from 4.14), and a [`Sender`] of frames.
+//! used here from 4.14), and senders of frames: [`Sender`] and, from a ring of its own, [`RingSender`].
 //!
 //! What it is: the one module that owns the ring's layout and its memory orderings. What it is
 //! not: it knows no filter expression (instructions come in ready) and waits for nothing
@@ -46,6 +46,7 @@ mod segments;
 mod send;
 mod socket;
 mod stamps;
+mod transmit;
 
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ pub use ring::Ring;
 pub use segments::{MOST_SEGMENTS, SegmentSender, Segments};
 pub use send::{BATCH, Refused, Sender, SenderOptions};
 pub use stamps::{SendStamp, SendStamps};
+pub use transmit::RingSender;
 
 /// A classic-BPF instruction as the kernel takes it (`struct sock_filter`).
 #[repr(C)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::endpoint::Endpoint;
 use super::frame::{Cursor, RingBlock, Shape, is_ready};
 use super::geometry::Geometry;
-use super::layout::RingRequest;
+use super::layout::{RingRequest, TPACKET_V3};
 use super::socket::Socket;
 use super::{Instruction, LinkLayer, RingOptions, Statistics};
 use crate::{Error, Result};
@@ -62,7 +62,7 @@ impl Ring {
     /// The call that failed, on the device's name.
     pub fn open(options: &RingOptions<'_>, geometry: Geometry) -> Result<Self> {
         let socket = Socket::open(options.link.is_cooked(), options.device)?;
-        socket.set_version_3()?;
+        socket.set_version(TPACKET_V3)?;
         socket.set_reserve(RESERVE)?;
         if options.timestamp == super::TimestampSource::Adapter {
             socket.start_adapter_clock()?;
@@ -313,7 +313,7 @@ fn allocate(socket: &Socket, geometry: Geometry, retire_timeout: u32) -> Result<
         private_size: 0,
         features: 0,
     })?;
-    Map::new(socket, geometry).inspect_err(|_| {
+    Map::new(socket, geometry.bytes(), "mmap(PACKET_RX_RING)").inspect_err(|_| {
         // So that the next attempt may set up a smaller one; its failure would show there.
         let _ = socket.set_ring(&RingRequest::default());
     })
@@ -321,7 +321,7 @@ fn allocate(socket: &Socket, geometry: Geometry, retire_timeout: u32) -> Result<
 
 /// The mapped ring.
 #[derive(Debug)]
-struct Map {
+pub(super) struct Map {
     address: NonNull<u8>,
     len: usize,
 }
@@ -330,12 +330,12 @@ struct Map {
 unsafe impl Send for Map {}
 
 impl Map {
-    fn new(socket: &Socket, geometry: Geometry) -> Result<Self> {
-        const CALL: &str = "mmap(PACKET_RX_RING)";
-        let context = || format!("{} ({} bytes)", socket.device(), geometry.bytes());
-        let Ok(len) = usize::try_from(geometry.bytes()) else {
+    /// Maps so many bytes, those of the ring that the socket has.
+    pub(super) fn new(socket: &Socket, bytes: u64, call: &'static str) -> Result<Self> {
+        let context = || format!("{} ({bytes} bytes)", socket.device());
+        let Ok(len) = usize::try_from(bytes) else {
             let source = std::io::Error::from_raw_os_error(libc::ENOMEM);
-            return Err(Error::new(CALL, context(), source));
+            return Err(Error::new(call, context(), source));
         };
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
         let address = unsafe {
@@ -352,8 +352,13 @@ impl Map {
             Some(address) if address.as_ptr().cast() != libc::MAP_FAILED => {
                 Ok(Self { address, len })
             }
-            _ => Err(Error::last(CALL, context())),
+            _ => Err(Error::last(call, context())),
         }
+    }
+
+    /// Where it begins.
+    pub(super) const fn address(&self) -> NonNull<u8> {
+        self.address
     }
 }
 

@@ -171,7 +171,7 @@ impl Headers {
 }
 
 impl Socket {
-    fn set_qdisc_bypass(&self) -> Result<()> {
+    pub(super) fn set_qdisc_bypass(&self) -> Result<()> {
         const CALL: &str = "setsockopt(PACKET_QDISC_BYPASS)";
         self.set_packet(option::QDISC_BYPASS, &1_i32, CALL)
     }

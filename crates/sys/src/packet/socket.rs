@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use super::layout::{
-    AF_PACKET, ETH_P_ALL, MEMBERSHIP_PROMISCUOUS, Membership, RingRequest, RingStatistics,
-    TPACKET_V3, len_of, option,
+    AF_PACKET, ETH_P_ALL, MEMBERSHIP_PROMISCUOUS, Membership, RingRequest, RingStatistics, len_of,
+    option,
 };
 use super::{Fanout, Instruction, TimestampSource};
 use crate::{Error, Result};
@@ -44,8 +44,9 @@ impl Socket {
         })
     }
 
-    pub(super) fn set_version_3(&self) -> Result<()> {
-        self.set_packet(option::VERSION, &TPACKET_V3, "setsockopt(PACKET_VERSION)")
+    /// `TPACKET_V2` or `TPACKET_V3`.
+    pub(super) fn set_version(&self, version: libc::c_int) -> Result<()> {
+        self.set_packet(option::VERSION, &version, "setsockopt(PACKET_VERSION)")
     }
 
     pub(super) fn set_reserve(&self, bytes: u32) -> Result<()> {

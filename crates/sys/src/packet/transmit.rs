@@ -1,0 +1,306 @@
+//! Frames sent from a ring that is shared with the kernel (`PACKET_TX_RING`, version 2; packet(7),
+//! Documentation/networking/packet_mmap.rst; Linux 4.6 for how it is used here).
+//!
+//! What it is: the fastest way to hand many frames to a packet socket. Each is written to a slot, and
+//! one system call hands over all that were written. Every slot has a header of virtio
+//! (`PACKET_VNET_HDR`) that says that all of the frame is header. The kernel therefore copies the frame
+//! into a buffer of its own instead of lending the ring's pages to the driver, which costs more than it
+//! saves up to the usual MTU: pages are to be counted, and whoever receives them within the host copies
+//! them again. What it is not: a check of lengths. The kernel makes none on this way, so the caller
+//! does.
+//!
+//! # Who may touch what
+//!
+//! Each slot has a status word, accessed as an atomic only. While it is `AVAILABLE` this process alone
+//! touches the slot, from `SEND_REQUEST` on the kernel alone. The kernel looks at slots during the
+//! system call only, and in the order in which they were filled; it stores `SENDING` in what it takes
+//! and, when that has left, on whatever processor, `AVAILABLE`. So after the call what still has
+//! `SEND_REQUEST` was not taken, and belongs to this process again.
+
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::layout::{RingRequest, TPACKET_V2, option};
+use super::ring::Map;
+use super::send::{BATCH, Refused, SenderOptions};
+use super::socket::Socket;
+use crate::Result;
+
+/// `TP_STATUS_AVAILABLE`, `TP_STATUS_SEND_REQUEST`, `TP_STATUS_WRONG_FORMAT`.
+const AVAILABLE: u32 = 0;
+const SEND_REQUEST: u32 = 1;
+const WRONG_FORMAT: u32 = 4;
+
+/// `struct tpacket2_hdr`.
+#[repr(C)]
+struct Header {
+    status: AtomicU32,
+    len: u32,
+    /// What matters for received packets only.
+    received: [u32; 6],
+}
+
+/// `struct virtio_net_hdr`, in the machine's order, of a frame that needs nothing done to it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Virtio {
+    flags_and_type: [u8; 2],
+    header_len: u16,
+    rest: [u16; 3],
+}
+
+const VIRTIO: usize = size_of::<Virtio>();
+/// Where data begins: `TPACKET2_HDRLEN` less the address of the link layer in it.
+const DATA: usize = size_of::<Header>();
+
+const _: () = assert!(VIRTIO == 10 && DATA == 32 && offset_of!(Virtio, header_len) == 2);
+
+/// Slots begin where a cache line does.
+const ALIGNMENT: usize = 64;
+/// Bytes of the ring's blocks, of slots, and slots at most.
+const BLOCK: usize = 1 << 16;
+const MEMORY: usize = 1 << 20;
+const MOST_SLOTS: usize = 512;
+/// The longest frame that a ring takes; an MTU of 9,000 with all headers, and more.
+const LONGEST: usize = 9_216;
+
+/// A socket that sends by one interface from a ring.
+#[derive(Debug)]
+pub struct RingSender {
+    // The mapping is declared first, so that it goes before the socket.
+    slots: Option<Slots>,
+    socket: Socket,
+}
+
+/// The ring.
+#[derive(Debug)]
+struct Slots {
+    map: Map,
+    shape: Shape,
+    /// The slot that the kernel looks at next.
+    next: usize,
+    /// Slots from there on that were filled and not handed over.
+    filled: usize,
+}
+
+/// How the ring is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    slot: usize,
+    per_block: usize,
+    blocks: usize,
+}
+
+impl RingSender {
+    /// Needs `CAP_NET_RAW`. Takes no memory yet.
+    ///
+    /// # Errors
+    /// As [`Sender::open`](super::Sender::open); the kernel does not know such rings.
+    pub fn open(options: &SenderOptions<'_>) -> Result<Self> {
+        let socket = Socket::open(false, options.device)?;
+        socket.set_version(TPACKET_V2)?;
+        socket.set_packet(option::VNET_HDR, &1_i32, "setsockopt(PACKET_VNET_HDR)")?;
+        if options.qdisc_bypass {
+            socket.set_qdisc_bypass()?;
+        }
+        if let Some(bytes) = options.buffer {
+            socket.set_send_buffer(bytes)?;
+        }
+        socket.bind_for_sending(options.ifindex)?;
+        Ok(Self {
+            slots: None,
+            socket,
+        })
+    }
+
+    /// Takes the ring's memory, 1 MiB at most, for frames up to so many bytes, or up to
+    /// [`RingSender::longest`] where those are fewer. Once is enough. Needs no privilege.
+    ///
+    /// # Errors
+    /// The kernel has no memory for it (ENOMEM).
+    pub fn reserve(&mut self, longest: usize) -> Result<()> {
+        if self.slots.is_some() {
+            return Ok(());
+        }
+        let shape = Shape::new(longest.min(LONGEST));
+        self.socket.set_packet(
+            option::TX_RING,
+            &shape.request(),
+            "setsockopt(PACKET_TX_RING)",
+        )?;
+        let map = Map::new(&self.socket, shape.bytes(), "mmap(PACKET_TX_RING)")?;
+        self.slots = Some(Slots {
+            map,
+            shape,
+            next: 0,
+            filled: 0,
+        });
+        Ok(())
+    }
+
+    /// The longest frame that a slot takes, in bytes; 0 without a ring.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        let slots = self.slots.as_ref();
+        slots.map_or(0, |slots| slots.shape.longest())
+    }
+
+    /// Has a frame written into a slot; `write` returns its length. False where no slot is free, or as
+    /// many were filled as one call takes: [`RingSender::submit`] hands them over.
+    #[inline]
+    pub fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
+        let Some(slots) = &mut self.slots else {
+            return false;
+        };
+        if slots.filled >= BATCH.min(slots.shape.slots()) {
+            return false;
+        }
+        let at = slots.next + slots.filled;
+        if slots.status(at).load(Ordering::Acquire) != AVAILABLE {
+            return false;
+        }
+        slots.fill(at, write);
+        slots.status(at).store(SEND_REQUEST, Ordering::Release);
+        slots.filled += 1;
+        true
+    }
+
+    /// Hands over what was pushed, without waiting. Returns how many of these the kernel has taken, from
+    /// the first on, at least 1 unless there are none; the others are gone from the ring.
+    ///
+    /// # Errors
+    /// The first frame was not sent, and why.
+    pub fn submit(&mut self) -> std::result::Result<usize, Refused> {
+        let Some(slots) = self.slots.as_mut().filter(|slots| slots.filled > 0) else {
+            return Ok(0);
+        };
+        let fd = self.socket.as_fd().as_raw_fd();
+        // SAFETY: no buffer is passed; what the kernel reads and writes of the ring stays mapped.
+        let sent = unsafe { libc::send(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT) };
+        let refused = (sent < 0).then(|| self.socket.refusal("send(PACKET_TX_RING)"));
+        match slots.settle() {
+            // A slot may not be looked at although nothing failed, where memory is short.
+            0 => Err(refused.unwrap_or(Refused::NoRoom)),
+            taken => Ok(taken),
+        }
+    }
+}
+
+impl Slots {
+    /// The slot of this number, which may be beyond the last by one round.
+    fn place(&self, number: usize) -> NonNull<u8> {
+        let offset = self.shape.offset(number % self.shape.slots());
+        // SAFETY: the shape's slots lie within its bytes, which is the length of the mapping.
+        unsafe { self.map.address().add(offset) }
+    }
+
+    fn status(&self, number: usize) -> &AtomicU32 {
+        // SAFETY: the slot begins with a header, aligned to 64 bytes, in memory that is mapped for as
+        // long as `self` lives; the status is accessed as an atomic by all.
+        unsafe { &(*self.place(number).cast::<Header>().as_ptr()).status }
+    }
+
+    /// Has the frame written, behind the two headers.
+    #[inline]
+    fn fill(&mut self, number: usize, write: impl FnOnce(&mut [u8]) -> usize) {
+        let place = self.place(number);
+        let room = self.shape.slot - DATA;
+        // SAFETY: the slot is `AVAILABLE`, so that the kernel does not touch it, and `self` is borrowed
+        // mutably: there is no other reference to these bytes, all within the slot.
+        let data = unsafe { std::slice::from_raw_parts_mut(place.as_ptr().add(DATA), room) };
+        let (virtio, frame) = data.split_at_mut(VIRTIO);
+        let len = write(frame).min(frame.len());
+        virtio.fill(0);
+        // A slot has fewer than 65,536 bytes.
+        let header_len = u16::try_from(len).unwrap_or(u16::MAX);
+        virtio[2..4].copy_from_slice(&header_len.to_ne_bytes());
+        let len = u32::try_from(len + VIRTIO).unwrap_or(u32::MAX);
+        // SAFETY: as above; the place is the header's length, which nobody else accesses now.
+        unsafe { (&raw mut (*place.cast::<Header>().as_ptr()).len).write(len) };
+    }
+
+    /// Counts what was taken of what was filled, and takes the rest back.
+    fn settle(&mut self) -> usize {
+        let filled = std::mem::take(&mut self.filled);
+        let is_taken = |at: &usize| {
+            let status = self.status(self.next + at).load(Ordering::Acquire);
+            status != SEND_REQUEST && status != WRONG_FORMAT
+        };
+        let taken = (0..filled).take_while(is_taken).count();
+        for at in taken..filled {
+            let status = self.status(self.next + at);
+            status.store(AVAILABLE, Ordering::Release);
+        }
+        self.next = (self.next + taken) % self.shape.slots();
+        taken
+    }
+}
+
+impl Shape {
+    /// For frames up to so many bytes, which are fewer than a block has.
+    fn new(longest: usize) -> Self {
+        let slot = (DATA + VIRTIO + longest).next_multiple_of(ALIGNMENT);
+        let per_block = BLOCK / slot;
+        let slots = (MEMORY / slot).min(MOST_SLOTS);
+        Self {
+            slot,
+            per_block,
+            blocks: slots / per_block,
+        }
+    }
+
+    fn slots(&self) -> usize {
+        self.per_block * self.blocks
+    }
+
+    fn offset(&self, slot: usize) -> usize {
+        slot / self.per_block * BLOCK + slot % self.per_block * self.slot
+    }
+
+    fn longest(&self) -> usize {
+        self.slot - DATA - VIRTIO
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.blocks * BLOCK) as u64
+    }
+
+    fn request(&self) -> RingRequest {
+        // All are at most the megabyte of the whole.
+        let number = |value: usize| u32::try_from(value).unwrap_or(0);
+        RingRequest {
+            block_size: number(BLOCK),
+            blocks: number(self.blocks),
+            frame_size: number(self.slot),
+            frames: number(self.slots()),
+            ..RingRequest::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_lie_inside_their_blocks() {
+        for longest in [14, 60, 1_518, 4_000, LONGEST] {
+            let shape = Shape::new(longest);
+            assert!(shape.longest() >= longest);
+            assert!(
+                shape.slots() >= 96 && shape.bytes() <= MEMORY as u64,
+                "{shape:?}"
+            );
+            let mut end = 0;
+            for slot in 0..shape.slots() {
+                let begin = shape.offset(slot);
+                assert!(begin >= end, "{shape:?}");
+                end = begin + shape.slot;
+                assert_eq!(begin / BLOCK, (end - 1) / BLOCK, "{shape:?}");
+            }
+            assert!(end as u64 <= shape.bytes());
+        }
+    }
+}
