@@ -53,19 +53,25 @@ pub fn words(program: &[Insn], data: &[u8], len: u32) -> Words {
 }
 
 /// As [`run`], with words that keep what they have from the beginning, whatever is stored to them; and
-/// metadata that no kernel has is beyond the packet, as it is for libpcap's `bpf_filter`.
+/// where there is no metadata, it is beyond the packet, as it is for libpcap's `bpf_filter`.
 #[must_use]
-pub fn run_keeping(program: &[Insn], data: &[u8], len: u32, kept: Words) -> Option<u32> {
+pub fn run_keeping(
+    program: &[Insn],
+    data: &[u8],
+    len: u32,
+    kept: Words,
+    has_metadata: bool,
+) -> Option<u32> {
     let mut machine = Machine::new(data, len);
     machine.kept = kept;
     machine.slots = kept;
-    machine.is_kernel = false;
+    machine.has_metadata = has_metadata;
     machine.run(program)
 }
 
 struct Machine<'a> {
     data: &'a [u8],
-    is_kernel: bool,
+    has_metadata: bool,
     is_padded: bool,
     /// What a division by zero gives; nothing: the packet is rejected.
     quotient: Option<u32>,
@@ -87,7 +93,7 @@ impl<'a> Machine<'a> {
     fn new(data: &'a [u8], len: u32) -> Self {
         Self {
             data,
-            is_kernel: true,
+            has_metadata: true,
             is_padded: false,
             quotient: None,
             len,
@@ -124,11 +130,12 @@ impl<'a> Machine<'a> {
                     op::MEM => self.slots[slot],
                     op::IMM => Some(k),
                     op::LEN => Some(self.len),
+                    op::ABS | op::IND if k >= op::SKF_AD_OFF && !self.has_metadata => None,
                     op::ABS if k >= op::SKF_AD_OFF => Some(0),
                     op::ABS => self.bytes(k, code),
                     // Metadata of the kernel, asked for at a place that is counted from the end of a
                     // header of variable length: no kernel answers that.
-                    op::IND if self.is_kernel && k >= op::SKF_AD_OFF => return Step::Undefined,
+                    op::IND if k >= op::SKF_AD_OFF => return Step::Undefined,
                     op::MSH => self.bytes(k, op::B).map(|byte| (byte & 0xf) * 4),
                     _ => self.x.checked_add(k).and_then(|at| self.bytes(at, code)),
                 };
@@ -240,6 +247,6 @@ mod tests {
         let mut kept = words(&program, &[], 0);
         assert_eq!((kept[2], kept[3]), (None, Some(7)));
         kept[3] = Some(9);
-        assert_eq!(run_keeping(&program, &[], 0, kept), Some(9));
+        assert_eq!(run_keeping(&program, &[], 0, kept, true), Some(9));
     }
 }

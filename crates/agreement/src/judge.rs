@@ -139,7 +139,7 @@ impl Judge {
     /// program for the expression behind a test that is always true and asks for the lengths, on
     /// packets that are long enough for that test. The words of the lengths then belong to them
     /// alone; they have there what libpcap computes for the test by itself, because with `pppoes`
-    /// in the expression it computes some of them wrongly, or not at all.
+    /// in the expression it computes some of them wrongly, or not at all. With metadata and without.
     fn is_overwritten(&mut self, expression: &str, random: &mut Random) -> bool {
         let lengths = match self.dlt {
             WLAN | PRISM | RADIOTAP | AVS | PPI => "ether src 1:1:1:1:1:1 or ip proto 1",
@@ -171,7 +171,13 @@ impl Judge {
                 continue;
             }
             let lengths = foreign::words(&always, data, *len);
-            if foreign::run_keeping(&behind, data, *len, lengths) != Some(ours.run(data, *len)) {
+            let run =
+                |has_metadata| foreign::run_keeping(&behind, data, *len, lengths, has_metadata);
+            if run(false) != Some(ours.run(data, *len)) {
+                return false;
+            }
+            let ours = ours.run_with(data, *len, &Ancillary::default());
+            if run(true).is_some_and(|theirs| theirs != ours) {
                 return false;
             }
             compared += 1;

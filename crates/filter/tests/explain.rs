@@ -141,6 +141,51 @@ fn fields_and_numbers_have_their_names() {
             "the rule number (bytes 36–39) is 7",
         ),
         (
+            LinkType(127),
+            "type mgt",
+            "the frame type (0xc of byte 0 of the 802.11 frame)",
+        ),
+        (
+            LinkType(127),
+            "udp",
+            "the EtherType (bytes 6–7 behind the 802.11 header) is IPv4 (0x0800)",
+        ),
+        (
+            LinkType(127),
+            "radio[0] < link[wlan[0]]",
+            "the length of the radiotap header",
+        ),
+        (
+            LinkType(163),
+            "ip src host 10.0.0.1",
+            "the IPv4 source address (bytes 20–23 behind the 802.11 header) is 10.0.0.1",
+        ),
+        (
+            LinkType(192),
+            "tcp dst port 80",
+            "the TCP destination port (bytes 2–3 behind the IPv4 header) is 80 (http)",
+        ),
+        (
+            LinkType(192),
+            "ip",
+            "the link type behind the PPI header (bytes 4–7) is 105",
+        ),
+        (
+            LinkType(119),
+            "ip6 proto 17",
+            "the IPv6 next header (byte 14 behind the 802.11 header) is UDP (17)",
+        ),
+        (
+            LinkType(105),
+            "udp src port 53",
+            "the UDP source port (bytes 0–1 behind the IPv4 header) is 53 (dns)",
+        ),
+        (
+            LinkType(117),
+            "tcp port 22",
+            "the TCP source port (bytes 40–41 behind the pf header) is 22 (ssh)",
+        ),
+        (
             LinkType::RAW,
             "udp",
             "the IP version (the high 4 bits of byte 0) is 4",

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use super::behind::{self, Start};
 use super::number::Style;
 use super::symbol::{Kind, Symbol};
 use super::trace::Facts;
@@ -34,6 +35,8 @@ pub(super) enum Where {
     Packet(u32),
     /// So many bytes behind the IPv4 header.
     BehindIpv4(u32),
+    /// So many bytes from a place that varies.
+    From(Start, u32),
 }
 
 /// The field that a load reads, and where it is.
@@ -50,28 +53,88 @@ pub(super) fn of(link: LinkType, facts: &Facts, value: &Symbol) -> Option<(Field
         let field = at(link, facts, *offset, *bytes)?;
         return Some((field, Where::Packet(*offset)));
     };
-    let Kind::HeaderLength(header) = index.kind else {
-        return None;
-    };
-    let behind = offset.checked_sub(header)?;
-    let field = behind_ipv4(facts, header, behind, *bytes)?;
+    if let Kind::HeaderLength(header) = index.kind {
+        let behind = offset.checked_sub(header)?;
+        let protocol = Symbol::field(1, header.checked_add(IPV4_PROTOCOL)?);
+        let field = find(transport(facts.of(&protocol)?, 4)?, behind, *bytes)?;
+        return Some((field, Where::BehindIpv4(behind)));
+    }
+    if let Some((start, constant)) = behind::place(link, index) {
+        let distance = constant.checked_add(*offset)?;
+        let layers = layers_from(start, facts, &|bytes, at| {
+            Symbol::new(Kind::Load {
+                bytes,
+                index: Some(Rc::clone(index)),
+                offset: at.wrapping_sub(constant),
+            })
+        });
+        let field = in_layers(&layers, distance, *bytes)?;
+        return Some((field, Where::From(start, distance)));
+    }
+    let (at, header, distance) = behind::behind_ipv4(link, index)?;
+    let protocol = Symbol::new(Kind::Load {
+        bytes: 1,
+        index: Some(at),
+        offset: header.wrapping_add(IPV4_PROTOCOL),
+    });
+    let behind = distance.wrapping_add(*offset);
+    let field = find(transport(facts.of(&protocol)?, 4)?, behind, *bytes)?;
     Some((field, Where::BehindIpv4(behind)))
 }
 
+/// The byte of the IPv4 header that tells the protocol.
+const IPV4_PROTOCOL: u32 = 9;
+
+/// The headers from a place on that varies; loads from it are as `load` makes them.
+fn layers_from(start: Start, facts: &Facts, load: Load<'_>) -> Vec<Layer> {
+    /// LLC and SNAP headers before the payload (IEEE 802.2, RFC 1042).
+    const SNAP_TYPE: u32 = 6;
+    const SNAP_BYTES: u32 = 8;
+    /// Address families of systems with pf, and of this one.
+    const INET: u32 = 2;
+    const INET6: [u32; 4] = [10, 24, 28, 30];
+    let layer = |rows| Layer { offset: 0, rows };
+    let mut layers = Vec::new();
+    match start {
+        Start::Frame => layers.push(layer(WLAN)),
+        Start::Payload => {
+            layers.push(layer(SNAP));
+            follow(
+                &mut layers,
+                facts,
+                (SNAP_TYPE, SNAP_BYTES),
+                by_ethertype,
+                load,
+            );
+        }
+        Start::Logged => {
+            let family = |number| match number {
+                INET => Some(0x0800),
+                number => INET6.contains(&number).then_some(0x86dd),
+            };
+            let families = facts.of(&Symbol::field(1, 1));
+            if let Some(number) = families.and_then(|numbers| common(numbers, family)) {
+                network(&mut layers, facts, 0, number, load);
+            }
+        }
+    }
+    layers
+}
+
+/// Makes a load of so many bytes at an offset from where layers are counted.
+type Load<'a> = &'a dyn Fn(u32, u32) -> Rc<Symbol>;
+
 /// What is at `offset` from the start of the packet.
 pub(super) fn at(link: LinkType, facts: &Facts, offset: u32, bytes: u32) -> Option<Field> {
-    let layers = layers(link, facts);
+    in_layers(&layers(link, facts), offset, bytes)
+}
+
+fn in_layers(layers: &[Layer], offset: u32, bytes: u32) -> Option<Field> {
     let in_layer = |layer: &Layer| {
         let behind = offset.checked_sub(layer.offset)?;
         find(layer.rows, behind, bytes)
     };
     layers.iter().rev().find_map(in_layer)
-}
-
-/// What is at `offset` behind the IPv4 header that begins at `header`, whose protocol is known.
-fn behind_ipv4(facts: &Facts, header: u32, offset: u32, bytes: u32) -> Option<Field> {
-    let rows = transport(facts.of(&Symbol::field(1, header.checked_add(9)?))?, 4)?;
-    find(rows, offset, bytes)
 }
 
 /// The bits of a field under a mask, by the field's name.
@@ -123,6 +186,24 @@ const BITS: &[(&str, u32, &str, Style)] = &[
     ("frame control", 0xfc, "frame type and subtype", Style::Hex),
     ("frame flags", 0x03, "direction", Style::Decimal),
     (
+        "list of the radiotap fields",
+        0x0100_0000,
+        "mark of a radiotap time stamp",
+        Style::Hex,
+    ),
+    (
+        "list of the radiotap fields",
+        0x0200_0000,
+        "mark of radiotap flags",
+        Style::Hex,
+    ),
+    (
+        "list of the radiotap fields",
+        0x80,
+        "mark of a second list of radiotap fields",
+        Style::Hex,
+    ),
+    (
         "destination address",
         1,
         "group bit of the destination address",
@@ -164,12 +245,22 @@ fn layers(link: LinkType, facts: &Facts) -> Vec<Layer> {
             return raw(link, facts);
         }
         LinkType::NULL | LinkType::LOOP => return vec![layer(0, LOOPBACK)],
-        LinkType(105) => return vec![layer(0, WLAN)],
-        LinkType(117) => return vec![layer(0, PF_LOG)],
+        behind::WLAN => return vec![layer(0, WLAN)],
+        behind::PF_LOG => return vec![layer(0, PF_LOG)],
+        behind::RADIOTAP => return vec![layer(0, RADIOTAP)],
+        behind::PPI => return vec![layer(0, PPI)],
+        behind::AVS => return vec![layer(0, AVS)],
+        behind::PRISM => return vec![layer(0, PRISM)],
         _ => return Vec::new(),
     };
     let mut layers = vec![layer(0, rows)];
-    follow(&mut layers, facts, (type_at, payload), numbering);
+    follow(
+        &mut layers,
+        facts,
+        (type_at, payload),
+        numbering,
+        &Symbol::field,
+    );
     layers
 }
 
@@ -206,11 +297,12 @@ fn follow(
     facts: &Facts,
     (mut type_at, mut payload): (u32, u32),
     mut numbering: fn(u32) -> Option<Next>,
+    load: Load<'_>,
 ) {
     const MOST_LAYERS: usize = 8;
     while layers.len() < MOST_LAYERS {
         let Some(next) = facts
-            .of(&Symbol::field(2, type_at))
+            .of(&load(2, type_at))
             .and_then(|numbers| common(numbers, numbering))
         else {
             return;
@@ -238,12 +330,12 @@ fn follow(
                 });
                 return;
             }
-            Next::Network(number) => return network(layers, facts, payload, number),
+            Next::Network(number) => return network(layers, facts, payload, number, load),
         }
     }
 }
 
-fn network(layers: &mut Vec<Layer>, facts: &Facts, offset: u32, number: u32) {
+fn network(layers: &mut Vec<Layer>, facts: &Facts, offset: u32, number: u32, load: Load<'_>) {
     let rows = match number {
         0x0800 => IPV4,
         0x0806 => ARP,
@@ -252,7 +344,7 @@ fn network(layers: &mut Vec<Layer>, facts: &Facts, offset: u32, number: u32) {
     };
     layers.push(Layer { offset, rows });
     if number == 0x86dd
-        && let Some(numbers) = facts.of(&Symbol::field(1, offset + 6))
+        && let Some(numbers) = facts.of(&load(1, offset + 6))
         && let Some(rows) = transport(numbers, 6)
     {
         layers.push(Layer {
@@ -279,7 +371,7 @@ fn raw(link: LinkType, facts: &Facts) -> Vec<Layer> {
         }
     };
     let mut layers = Vec::new();
-    network(&mut layers, facts, 0, number);
+    network(&mut layers, facts, 0, number, &Symbol::field);
     layers
 }
 
@@ -354,6 +446,35 @@ const WLAN: &[Row] = &[
     (16, 6, "third address", Hex),
     (22, 2, "sequence control", Hex),
     (24, 6, "fourth address", Hex),
+];
+const SNAP: &[Row] = &[
+    (0, 1, "LLC destination", Hex),
+    (1, 1, "LLC source", Hex),
+    (2, 1, "LLC control", Hex),
+    (3, 3, "SNAP organisation", Hex),
+    (6, 2, "EtherType", EtherType),
+];
+/// <https://www.radiotap.org>; numbers are little-endian.
+const RADIOTAP: &[Row] = &[
+    (0, 1, "radiotap version", Decimal),
+    (2, 2, "length of the radiotap header", Hex),
+    (4, 4, "list of the radiotap fields", Hex),
+];
+/// Per-Packet Information, of CACE Technologies; numbers are little-endian.
+const PPI: &[Row] = &[
+    (0, 1, "PPI version", Decimal),
+    (1, 1, "PPI flags", Hex),
+    (2, 2, "length of the PPI header", Hex),
+    (4, 4, "link type behind the PPI header", Style::LittleEndian),
+];
+const AVS: &[Row] = &[
+    (0, 4, "AVS version", Hex),
+    (4, 4, "length of the AVS header", Decimal),
+];
+/// The driver writes one of AVS in its place where it has one.
+const PRISM: &[Row] = &[
+    (0, 4, "kind of the Prism or AVS header", Hex),
+    (4, 4, "length of the Prism or AVS header", Decimal),
 ];
 /// What pf writes before packets that it logs (pflog(4)).
 const PF_LOG: &[Row] = &[

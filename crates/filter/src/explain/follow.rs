@@ -91,7 +91,7 @@ fn evaluate(value: &Symbol, data: &[u8]) -> Option<u32> {
             crate::ir::apply(operator, evaluate(left, data)?, evaluate(right, data)?)
         }
         // Where these come from depends on the way.
-        Kind::Field { .. } | Kind::Word(_) => None,
+        Kind::Field { .. } | Kind::Word(_) | Kind::Start(_) => None,
         Kind::Ancillary(_) | Kind::Unknown => None,
     }
 }

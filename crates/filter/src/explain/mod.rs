@@ -8,6 +8,7 @@
 //! packet (`trace`, `symbol`); comparisons put together to steps (`step`); names for the fields and
 //! numbers in them (`field`, `number`); sentences (`sentence`).
 
+mod behind;
 mod cost;
 mod field;
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub(super) enum Style {
     ArpOperation,
     PppProtocol,
     PacketType,
+    /// Of four bytes, the least first.
+    LittleEndian,
     /// Only the bits above so many low ones.
     Shifted(u32),
 }
@@ -48,6 +50,7 @@ impl Style {
             },
             Self::Ipv4 => Ipv4Addr::from_bits(number).to_string(),
             Self::TcpFlags => tcp_flags(number),
+            Self::LittleEndian => number.swap_bytes().to_string(),
             Self::Shifted(bits) if number.trailing_zeros() >= bits => (number >> bits).to_string(),
             Self::Shifted(_) => format!("{number:#x}"),
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
+use super::behind;
 use super::field::{self, Field, Where};
 use super::number::{self, Style};
 use super::step::{Choice, Part, Ranges, Step, What};
@@ -94,6 +95,10 @@ impl Writer<'_> {
             }
             What::Test(node) => {
                 let condition = self.test(node);
+                if node.yes == node.no {
+                    // It decides what is computed on the way.
+                    return format!("see whether {condition}, {}", self.goal(node.yes, "it"));
+                }
                 format!("if {condition}, {}", self.either(node.yes, node.no))
             }
         }
@@ -251,7 +256,12 @@ impl Writer<'_> {
             style: Style::Decimal,
             largest: u32::MAX,
         };
+        if behind::is_header_length(self.link, value) {
+            let name = behind::header(self.link);
+            return plain(format!("the length of the {name} header"));
+        }
         match &value.kind {
+            Kind::Start(start) => plain(start.name().to_owned()),
             Kind::Constant(number) => plain(number.to_string()),
             Kind::Length => plain("the packet's length".to_owned()),
             Kind::Ancillary(number) => Said {
@@ -358,6 +368,7 @@ impl Writer<'_> {
             match at {
                 Where::Packet(offset) => place(offset, bytes),
                 Where::BehindIpv4(offset) => behind_header(offset, bytes),
+                Where::From(start, offset) => format!("{} {}", place(offset, bytes), start.place()),
             },
         ))
     }
@@ -379,6 +390,11 @@ impl Writer<'_> {
             && *offset >= header
         {
             return behind_header(offset - header, *bytes);
+        }
+        if let Some((start, distance)) = behind::place(self.link, index)
+            && let Some(offset) = distance.checked_add(*offset)
+        {
+            return format!("{} {}", place(offset, *bytes), start.place());
         }
         let (terms, constant) = self.sum(index, facts);
         let offset = offset.wrapping_add(constant);

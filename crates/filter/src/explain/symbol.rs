@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::behind::Start;
 use super::number::Style;
 
 /// Larger expressions are not shown: they would not be read, and arithmetic on a register with
@@ -40,6 +41,8 @@ pub(super) enum Kind {
         style: Style,
         bytes: u32,
     },
+    /// Where something begins, computed differently on different ways.
+    Start(Start),
     /// What a word of scratch memory holds, where that depends on the way.
     Word(usize),
     /// Different on different ways, or too large.

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use super::behind;
 use super::field::{self, Field};
 use super::symbol::{Kind, Symbol};
 use crate::LinkType;
@@ -137,11 +138,18 @@ impl State {
             if own != others {
                 let named =
                     field(here, own).filter(|own| Some(own) == field(there, others).as_ref());
-                *own = Symbol::new(named.unwrap_or(Kind::Unknown));
+                let start = || common_start(link, own, others);
+                *own = Symbol::new(named.or_else(start).unwrap_or(Kind::Unknown));
             }
         }
         self.facts.meet(&other.facts);
         for number in 0..SCRATCH_WORDS {
+            let (own, others) = (&self.scratch[number], &other.scratch[number]);
+            let start = (own != others).then(|| common_start(link, own, others));
+            if let Some(start) = start.flatten() {
+                self.scratch[number] = Symbol::new(start);
+                continue;
+            }
             let word = Symbol::new(Kind::Word(number));
             if self.scratch[number] != other.scratch[number] && self.scratch[number] != word {
                 self.forget(number);
@@ -149,6 +157,12 @@ impl State {
             }
         }
     }
+}
+
+/// What begins at both places.
+fn common_start(link: LinkType, own: &Symbol, others: &Symbol) -> Option<Kind> {
+    let start = behind::start(link, own)?;
+    (behind::start(link, others)? == start).then_some(Kind::Start(start))
 }
 
 const SCRATCH_WORDS: usize = op::MEMWORDS as usize;

@@ -1,0 +1,224 @@
+//! Places that are counted from the end of a header whose length varies: a report of reception before
+//! an 802.11 frame, this frame's own header, the header before a logged packet.
+
+use std::rc::Rc;
+
+use super::symbol::{Kind, Symbol};
+use crate::LinkType;
+use crate::program::opcode as op;
+
+pub(super) const WLAN: LinkType = LinkType(105);
+pub(super) const PF_LOG: LinkType = LinkType(117);
+pub(super) const PRISM: LinkType = LinkType(119);
+pub(super) const RADIOTAP: LinkType = LinkType(127);
+pub(super) const AVS: LinkType = LinkType(163);
+pub(super) const PPI: LinkType = LinkType(192);
+
+/// What begins at such a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// The 802.11 frame, behind the report of reception.
+    Frame,
+    /// What an 802.11 frame carries, with its LLC header.
+    Payload,
+    /// The packet behind the pf header.
+    Logged,
+}
+
+impl Start {
+    /// Where bytes are that are counted from here.
+    pub(super) fn place(self) -> &'static str {
+        match self {
+            Self::Frame => "of the 802.11 frame",
+            Self::Payload => "behind the 802.11 header",
+            Self::Logged => "behind the pf header",
+        }
+    }
+
+    /// The number of its first byte.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Frame => "the place where the 802.11 frame begins",
+            Self::Payload => "the place where the 802.11 header ends",
+            Self::Logged => "the place where the pf header ends",
+        }
+    }
+}
+
+/// The least bytes of an 802.11 header before its payload.
+const MAC_BYTES: u32 = 24;
+
+/// What a number is the place of, if it is one.
+pub(super) fn start(link: LinkType, value: &Symbol) -> Option<Start> {
+    match place(link, value)? {
+        (Start::Frame, MAC_BYTES) => Some(Start::Payload),
+        (start, 0) => Some(start),
+        _ => None,
+    }
+}
+
+/// A number as a distance from such a place.
+pub(super) fn place(link: LinkType, value: &Symbol) -> Option<(Start, u32)> {
+    let mut sum = Sum::default();
+    sum.add(value);
+    sum.place(link)
+}
+
+/// A number as the length of the IPv4 header at a distance from such a place, added to another: where
+/// the header is, its first byte as it was loaded, and the distance behind it.
+pub(super) fn behind_ipv4(link: LinkType, value: &Symbol) -> Option<(Rc<Symbol>, u32, u32)> {
+    let mut sum = Sum::default();
+    sum.add(value);
+    let (at, index, offset) = sum.terms.iter().enumerate().find_map(|(at, term)| {
+        let (index, offset) = header_length(term)?;
+        Some((at, Rc::clone(index), offset))
+    })?;
+    sum.terms.swap_remove(at);
+    let (start, constant) = place(link, &index)?;
+    let (other, distance) = sum.place(link)?;
+    let header = constant.wrapping_add(offset);
+    (other == start).then(|| (index, offset, distance.wrapping_sub(header)))
+}
+
+/// `(first byte & 0xf) << 2`: where that byte is.
+fn header_length(term: &Symbol) -> Option<(&Rc<Symbol>, u32)> {
+    let low = operand(term, op::LSH, 2)?;
+    match &operand(low, op::AND, 0xf)?.kind {
+        Kind::Load {
+            bytes: 1,
+            index: Some(index),
+            offset,
+        } => Some((index, *offset)),
+        _ => None,
+    }
+}
+
+/// The left side of an operation with a number.
+fn operand(value: &Symbol, operation: u16, number: u32) -> Option<&Symbol> {
+    match &value.kind {
+        Kind::Arithmetic(found, left, right)
+            if *found == operation && right.number() == Some(number) =>
+        {
+            Some(left)
+        }
+        _ => None,
+    }
+}
+
+/// A number as a sum.
+#[derive(Default)]
+struct Sum<'a> {
+    terms: Vec<&'a Symbol>,
+    constant: u32,
+}
+
+impl<'a> Sum<'a> {
+    fn add(&mut self, value: &'a Symbol) {
+        match &value.kind {
+            Kind::Constant(number) => self.constant = self.constant.wrapping_add(*number),
+            Kind::Arithmetic(op::ADD, left, right) => {
+                self.add(left);
+                self.add(right);
+            }
+            _ => self.terms.push(value),
+        }
+    }
+
+    fn place(&self, link: LinkType) -> Option<(Start, u32)> {
+        let constant = self.constant;
+        // Prism's header has a length of its own; one of AVS in its place tells it.
+        const PRISM_BYTES: u32 = 144;
+        match self.terms[..] {
+            [] if link == WLAN => Some((Start::Frame, constant)),
+            [] if link == PRISM => Some((Start::Frame, constant.checked_sub(PRISM_BYTES)?)),
+            [only] => match whole(link, only) {
+                Some(start) => Some((start, constant)),
+                None if link == WLAN && is_qos_bytes(link, only) => {
+                    Some((Start::Payload, constant.checked_sub(MAC_BYTES)?))
+                }
+                None => None,
+            },
+            [first, second] => {
+                let is_sum = |a, b| whole(link, a) == Some(Start::Frame) && is_qos_bytes(link, b);
+                let fits = is_sum(first, second) || is_sum(second, first);
+                let distance = constant.checked_sub(MAC_BYTES)?;
+                fits.then_some((Start::Payload, distance))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A term that is such a place by itself.
+fn whole(link: LinkType, term: &Symbol) -> Option<Start> {
+    if let Kind::Start(start) = term.kind {
+        return Some(start);
+    }
+    if is_header_length(link, term) {
+        return Some(Start::Frame);
+    }
+    // Rounded up to words.
+    let mut sum = Sum::default();
+    sum.add(operand(term, op::AND, !3)?);
+    sum.constant = sum.constant.checked_sub(3)?;
+    match (link, &sum.terms[..]) {
+        (PF_LOG, [length]) if sum.constant == 0 && is_load(length, 1, 0) => Some(Start::Logged),
+        (RADIOTAP, _) => match sum.place(link)? {
+            (Start::Frame, MAC_BYTES) | (Start::Payload, 0) => Some(Start::Payload),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether this is the length of the header before the frame, as it stands in that header.
+pub(super) fn is_header_length(link: LinkType, value: &Symbol) -> bool {
+    match link {
+        AVS | PRISM => is_load(value, 4, 4),
+        RADIOTAP | PPI => match &value.kind {
+            Kind::Arithmetic(op::OR, low, high) => {
+                is_load(low, 1, 2) && operand(high, op::LSH, 8).is_some_and(|h| is_load(h, 1, 3))
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The header before the frame, by name.
+pub(super) fn header(link: LinkType) -> &'static str {
+    match link {
+        RADIOTAP => "radiotap",
+        PPI => "PPI",
+        _ => "AVS",
+    }
+}
+
+fn is_load(value: &Symbol, count: u32, at: u32) -> bool {
+    value.kind
+        == Kind::Load {
+            bytes: count,
+            index: None,
+            offset: at,
+        }
+}
+
+/// Whether this is 2 in QoS frames, and else 0: the bit of the subtype, shifted.
+fn is_qos_bytes(link: LinkType, value: &Symbol) -> bool {
+    let control = operand(value, op::AND, 2).and_then(|bits| operand(bits, op::RSH, 6));
+    match control.map(|control| &control.kind) {
+        Some(Kind::Load {
+            bytes: 1,
+            index: None,
+            offset: 0,
+        }) => link == WLAN,
+        Some(Kind::Load {
+            bytes: 1,
+            index: Some(index),
+            offset,
+        }) => place(link, index).is_some_and(|(start, constant)| {
+            start == Start::Frame && constant.wrapping_add(*offset) == 0
+        }),
+        _ => false,
+    }
+}
