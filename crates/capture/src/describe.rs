@@ -64,6 +64,8 @@ pub enum KernelClock {
     /// International atomic time (`bpf_ktime_get_tai_ns`, Linux 6.1), less the leap seconds: the
     /// host's wall clock.
     Tai,
+    /// The same, read once for each poll of the driver.
+    TaiByPoll,
     /// The monotonic clock (`bpf_ktime_get_ns`), shifted to the wall clock.
     Monotonic,
     /// The monotonic clock as of the last tick (`bpf_ktime_get_coarse_ns`, Linux 5.11), shifted.
@@ -202,6 +204,10 @@ impl fmt::Display for Clock {
             Self::Live(TimestampSource::Adapter) => "adapter, in nanoseconds",
             Self::Kernel(KernelClock::Tai) => {
                 "host, in nanoseconds (atomic time less leap seconds)"
+            }
+            Self::Kernel(KernelClock::TaiByPoll) => {
+                "host, in nanoseconds, read once for each poll of the driver (atomic time less leap \
+                 seconds)"
             }
             Self::Kernel(KernelClock::Monotonic) => "host, in nanoseconds (monotonic, shifted)",
             Self::Kernel(KernelClock::Coarse) => "host, as of the kernel's last tick",

@@ -78,6 +78,19 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// Other programs were put before the capture's at a hook, where they may end the way of packets. The
+    /// capture goes on.
+    #[error(
+        "{device}: {others} other program(s) run before the capture at {hook} now, and may hide packets"
+    )]
+    Overtaken {
+        /// The device.
+        device: String,
+        /// Where.
+        hook: String,
+        /// How many.
+        others: usize,
+    },
     /// The interface is gone: deleted, or moved to another network namespace.
     #[error("{device}: the interface is gone")]
     InterfaceGone {
@@ -132,7 +145,7 @@ impl Error {
     /// Whether the source that gave the error may be asked for more.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::InterfaceDown { .. })
+        matches!(self, Self::InterfaceDown { .. } | Self::Overtaken { .. })
     }
 
     /// Whether the kernel refused for want of rights, such as those that a program has given up since it

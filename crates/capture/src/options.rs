@@ -55,6 +55,10 @@ pub enum Precision {
     /// The clock is read for each packet.
     #[default]
     Fine,
+    /// The clock is read once for the packets that a driver takes from its queue in one go (a poll of
+    /// NAPI, 64 packets at most): at XDP in the driver (Linux 6.1), else as fine. What a driver finds
+    /// in its queue has come before; a clock that is read for each of them tells when it got to them.
+    Poll,
     /// The time of the kernel's last tick, which costs nothing; at the taps only (Linux 5.11), else
     /// as fine.
     Coarse,
@@ -131,6 +135,10 @@ pub struct CaptureOptions {
     pub priority: Option<u8>,
     /// Processors for that thread; empty for all.
     pub cpus: Vec<usize>,
+    /// Ask about once a second whether another program was put before the capture's at a tcx chain, and
+    /// report it ([`crate::Error::Overtaken`]). The kernel tells it to the device's network namespace and
+    /// those with `CAP_NET_ADMIN` only, which [`crate::Source::keeps`] then has among the rights to keep.
+    pub watch_chain: bool,
     /// The capture is studied, not used: its programs in the kernel go as far as this only, at the taps,
     /// and [`crate::Source::programs`] tells their parts.
     pub study: Option<Stage>,
@@ -160,6 +168,7 @@ impl Default for CaptureOptions {
             busy_poll: None,
             priority: None,
             cpus: Vec::new(),
+            watch_chain: false,
             study: None,
         }
     }

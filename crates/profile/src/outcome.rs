@@ -129,6 +129,7 @@ impl Profile<'_> {
             timeout_ms: millis,
             precision: match options.precision {
                 Precision::Fine => "fine",
+                Precision::Poll => "poll",
                 Precision::Coarse => "coarse",
                 Precision::None => "none",
             }

@@ -164,6 +164,9 @@ pub(crate) struct CaptureArgs {
     /// Steal also where the host's own connections hang on the interface
     #[arg(long)]
     pub(crate) force: bool,
+    /// Tell when another program is put before the capture at tcx; keeps CAP_NET_ADMIN for that
+    #[arg(long)]
+    pub(crate) watch_chain: bool,
     /// Don't put packets of several processors into one order in time
     #[arg(long)]
     pub(crate) unordered: bool,
@@ -173,7 +176,7 @@ pub(crate) struct CaptureArgs {
     /// Keep one packet in N, by chance; with every:N (xdp and tcx) each N-th
     #[arg(long, value_name = "N", value_parser = values::sample)]
     pub(crate) sample: Option<Sample>,
-    /// Source of the time stamps: host, host_lowprec, host_hiprec, adapter, adapter_unsynced, none
+    /// Source of the time stamps: host, host_lowprec, host_hiprec, host_poll, adapter, adapter_unsynced, none
     #[arg(short = 'j', long, value_name = "TYPE")]
     pub(crate) timestamp: Option<String>,
     /// Nanoseconds in the pcap file and in the printed time (pcapng files always have them)

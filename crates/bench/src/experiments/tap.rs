@@ -68,6 +68,8 @@ struct Case {
     captures: usize,
     /// Whether who captures runs on the sender's processor.
     crowded: bool,
+    /// What stamps packets, if not a reading of the clock for each.
+    stamp: Option<&'static str>,
 }
 
 const WHOLE: u32 = 262_144;
@@ -89,6 +91,7 @@ const fn case(
         peer,
         captures: 1,
         crowded: false,
+        stamp: None,
     }
 }
 
@@ -110,6 +113,14 @@ impl Case {
         }
     }
 
+    /// The same with another clock.
+    const fn stamped(self, stamp: &'static str) -> Self {
+        Self {
+            stamp: Some(stamp),
+            ..self
+        }
+    }
+
     /// The same with everything on one processor.
     const fn crowded(self) -> Self {
         Self {
@@ -119,12 +130,14 @@ impl Case {
     }
 }
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 18] = [
     case("xdp", true, 64, 96, 1, Peer::Tcpdump),
     case("xdp", true, 1496, 96, 1, Peer::Tcpdump),
     case("xdp", true, 1496, WHOLE, 1, Peer::Tcpdump),
     case("xdp", true, 64, 96, 1, Peer::Drop),
     case("xdp", true, 1496, 96, 1, Peer::Drop),
+    case("xdp", true, 64, 96, 1, Peer::Drop).stamped("host_poll"),
+    case("xdp", true, 1496, 96, 1, Peer::Drop).stamped("host_poll"),
     case("xdp", true, 64, 96, 1, Peer::StampedDrop),
     case("xdp", false, 64, WHOLE, 1, Peer::Tcpdump),
     case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump),
@@ -235,8 +248,10 @@ impl Setting<'_> {
             (1, true) => ", all on one processor",
             _ => ", three captures at once",
         };
+        let clock = self.case.stamp.map(|name| format!(", -j {name}"));
+        let clock = clock.unwrap_or_default();
         format!(
-            "{what}{engine}, {mode}, {senders} x {packets} frames of {size} bytes, {kept}{crowd}, against \
+            "{what}{engine}, {mode}, {senders} x {packets} frames of {size} bytes, {kept}{clock}{crowd}, against \
              {peer}"
         )
     }
@@ -269,6 +284,9 @@ impl Setting<'_> {
             .args(["dump", "-i", &device, "--direction", "in", "--mode", mode])
             .args(["-s", &snaplen.to_string(), "--buffer", "64M", "-Z", "root"])
             .args(["--format", "pcapng", "-w", "/dev/null"]);
+        if let Some(stamp) = self.case.stamp {
+            command.args(["-j", stamp]);
+        }
         command
     }
 

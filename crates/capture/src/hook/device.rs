@@ -26,6 +26,8 @@ pub struct HookDevice {
     pub hardware_type: u16,
     /// What its packets begin with.
     pub link_type: LinkType,
+    /// What kind of virtual device it is (`veth`, `tun`); none for an adapter.
+    pub kind: Option<String>,
     /// Whether it is loopback, which shows each packet going out and coming in.
     pub is_loopback: bool,
     /// Whether it is up.
@@ -61,6 +63,9 @@ impl HookDevice {
             tag_restorer: tag_restorer.transpose().map_err(failed)?.flatten(),
             name: String::from_utf8_lossy(link.name.as_bytes()).into_owned(),
             index: link.index,
+            kind: link
+                .kind
+                .map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned()),
             hardware_type: link.hardware_type,
             link_type: link_type(link.hardware_type),
             is_loopback: link.flags & LOOPBACK != 0,
@@ -78,4 +83,11 @@ fn takes_tags(link: &Link) -> Result<bool> {
     Ok(features
         .iter()
         .any(|feature| feature.active && takes(feature.name.as_bytes())))
+}
+
+/// Whether the kernel is one with `PREEMPT_RT`, which tells by this file. Programs on one processor may
+/// interrupt one another there.
+pub(crate) fn is_realtime_kernel() -> bool {
+    let flag = std::fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
+    flag.trim() == "1"
 }

@@ -24,6 +24,7 @@ pub(crate) use attach::consent;
 pub use attach::{Attached, Hook, Standing, attach};
 pub use choice::{HookChoice, PassedOver, Place, Reason, Uncovered, Wanted};
 pub use device::HookDevice;
+pub(crate) use device::is_realtime_kernel;
 pub use error::HookError;
 pub(crate) use guard::hazards;
 pub use guard::{StealHazard, steal_hazards};

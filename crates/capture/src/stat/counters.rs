@@ -12,6 +12,7 @@
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, Mapping, possible_cpus};
 
 use super::Count;
+use crate::hook::is_realtime_kernel;
 
 /// Bytes of a slot: packets, then bytes.
 const SLOT: usize = 16;
@@ -97,12 +98,6 @@ pub(super) const fn slot_offset(slot: usize) -> usize {
 
 fn stride(filters: usize) -> usize {
     slot_offset(filters + 1).next_multiple_of(ALIGN)
-}
-
-/// Whether the kernel is one with PREEMPT_RT, which tells by this file.
-fn is_realtime_kernel() -> bool {
-    let flag = std::fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
-    flag.trim() == "1"
 }
 
 #[cfg(test)]

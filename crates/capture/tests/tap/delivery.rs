@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Next, Source};
+use ringtap_capture::{CaptureOptions, Next, Precision, Source};
 use ringtap_sys::poll::ReadSet;
 use ringtap_sys::sched::{online_cpus, set_affinity};
 use ringtap_testkit::netns::VethPair;
@@ -34,12 +34,18 @@ fn send_on_all_processors(pair: &VethPair, each: u32) -> usize {
 }
 
 pub(crate) fn two_processors_in_order() {
+    in_order("tcx", Precision::Fine);
+    in_order("xdp", Precision::Poll);
+}
+
+fn in_order(engine: &str, precision: Precision) {
     let pair = VethPair::new();
     let options = CaptureOptions {
         buffer: 64 << 20,
+        precision,
         ..prompt()
     };
-    let mut source = tap("tcx", &pair.right, &options);
+    let mut source = tap(engine, &pair.right, &options);
     let reader = thread::spawn(move || (drain(&mut *source), source));
     let sent = send_on_all_processors(&pair, 20_000);
     let (seen, mut source) = reader.join().unwrap();

@@ -342,6 +342,49 @@ pub(crate) fn cut_chain_is_seen_first() {
     assert_eq!(numbers(&drain(&mut *source)), [3]);
 }
 
+pub(crate) fn tells_of_a_cut_chain() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        watch_chain: true,
+        ..prompt()
+    };
+    let mut source = tap("tcx", &pair.right, &options);
+    assert_eq!(source.keeps(), [Capability::NET_ADMIN]);
+    for round in 0..2 {
+        let cutter = cut_chain(&pair.right).unwrap();
+        let told = pair.right.run(|| first_error(&mut *source, PATIENCE));
+        let told = told.unwrap_or_else(|| panic!("not told, round {round}"));
+        assert!(told.is_transient());
+        assert!(
+            matches!(&told, Error::Overtaken { others: 1, hook, .. } if hook.contains("ingress")),
+            "{told}"
+        );
+        let again = Duration::from_millis(1200);
+        if round == 0 {
+            // Once is enough.
+            let repeated = pair.right.run(|| first_error(&mut *source, again));
+            assert!(repeated.is_none(), "{repeated:?}");
+        }
+        drop(cutter);
+        let none = pair.right.run(|| first_error(&mut *source, again));
+        assert!(none.is_none(), "{none:?}");
+    }
+    injector.send(&frame(1, 60)).unwrap();
+    assert_eq!(numbers(&drain(&mut *source)), [1]);
+}
+
+/// The first error of a source within a time.
+fn first_error(source: &mut dyn Source, time: Duration) -> Option<Error> {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        if let Err(error) = source.next() {
+            return Some(error);
+        }
+    }
+    None
+}
+
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }

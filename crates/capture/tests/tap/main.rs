@@ -26,6 +26,11 @@ fn main() -> std::process::ExitCode {
             records::are_packet_blocks,
         ),
         test(
+            "polls_have_a_stamp_each",
+            root,
+            records::polls_have_a_stamp_each,
+        ),
+        test(
             "every_length_is_whole",
             root,
             records::every_length_is_whole,
@@ -187,6 +192,7 @@ fn main() -> std::process::ExitCode {
             root,
             faults::cut_chain_is_seen_first,
         ),
+        test("tells_of_a_cut_chain", root, faults::tells_of_a_cut_chain),
         test(
             "thousand_openings_leak_nothing",
             root,

@@ -5,10 +5,13 @@ use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{CaptureOptions, Next, PacketFlags, Precision, SampleMode, Timestamp};
+use ringtap_capture::{
+    CaptureOptions, Clock, KernelClock, Next, PacketFlags, Precision, SampleMode, Timestamp,
+};
 use ringtap_testkit::netns::{VethOptions, VethPair};
+use ringtap_testkit::traffic::{LiveFrames, Target};
 
-use crate::support::{drain, frame, injector, number, numbers, prompt, tap};
+use crate::support::{Seen, drain, frame, injector, number, numbers, prompt, tap};
 
 /// Bytes of a record beside the packet and its padding.
 const RECORD: usize = 44;
@@ -288,13 +291,54 @@ pub(crate) fn joined_segments_are_whole() {
     assert!(seen.iter().any(|packet| packet.flags.0 & 3 == 2), "answers");
 }
 
+fn now() -> Timestamp {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Timestamp::new(i64::try_from(now.as_secs()).unwrap(), now.subsec_nanos())
+}
+
+pub(crate) fn polls_have_a_stamp_each() {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    let options = CaptureOptions {
+        precision: Precision::Poll,
+        buffer: 16 << 20,
+        ..prompt()
+    };
+    let mut source = tap("xdp", &pair.right, &options);
+    let described = source.describe().clock;
+    assert_eq!(described, Clock::Kernel(KernelClock::TaiByPoll));
+    // Each of these is a poll of its own.
+    let mut times = Vec::new();
+    for number in 0..50 {
+        let before = now();
+        injector.send(&frame(number, 60)).unwrap();
+        times.push((before, now()));
+    }
+    let seen = drain(&mut *source);
+    assert_eq!(numbers(&seen), (0..50).collect::<Vec<_>>());
+    for ((before, after), packet) in times.into_iter().zip(seen) {
+        assert!((before..=after).contains(&packet.timestamp));
+    }
+    // So are not these; rings that were exchanged are left nevertheless.
+    pair.right.run(|| source.set_buffer(32 << 20)).unwrap();
+    let packets = 20_000;
+    let frames = LiveFrames::new(&frame(1, 60), Target::OutOf(&pair.left)).unwrap();
+    frames.send(packets).unwrap();
+    let seen = drain(&mut *source);
+    assert_eq!(seen.len(), packets as usize);
+    let new = |two: &[Seen]| two[0].timestamp < two[1].timestamp;
+    let stamps = seen.windows(2).filter(|two| new(two)).count();
+    assert!(stamps > 10 && stamps < seen.len() / 4, "{stamps} stamps");
+    let is_sorted = seen.is_sorted_by_key(|packet| packet.timestamp);
+    assert!(is_sorted);
+    // At tcx packets come from elsewhere, too.
+    let tcx = tap("tcx", &pair.right, &options);
+    assert_eq!(tcx.describe().clock, Clock::Kernel(KernelClock::Tai));
+}
+
 pub(crate) fn stamps_follow_the_choice() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let now = || {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Timestamp::new(i64::try_from(now.as_secs()).unwrap(), now.subsec_nanos())
-    };
     for precision in [Precision::Fine, Precision::Coarse, Precision::None] {
         let options = CaptureOptions {
             precision,

@@ -38,11 +38,13 @@ pub enum Helper {
     XdpGetBuffLen,
     /// As [`Helper::SkbLoadBytes`], for XDP (5.18).
     XdpLoadBytes,
+    /// Ticks of the kernel's timer since it was started, which needs no call on 64-bit machines (5.6).
+    Jiffies64,
     /// International atomic time in nanoseconds (6.1).
     KtimeGetTaiNs,
 }
 
-const ALL: [Helper; 17] = [
+const ALL: [Helper; 18] = [
     Helper::MapLookupElem,
     Helper::KtimeGetNs,
     Helper::GetPrandomU32,
@@ -59,6 +61,7 @@ const ALL: [Helper; 17] = [
     Helper::KtimeGetCoarseNs,
     Helper::XdpGetBuffLen,
     Helper::XdpLoadBytes,
+    Helper::Jiffies64,
     Helper::KtimeGetTaiNs,
 ];
 
@@ -80,6 +83,7 @@ impl Helper {
             Self::XdpAdjustTail => 65,
             Self::RedirectMap => 51,
             Self::RingbufOutput => 130,
+            Self::Jiffies64 => 118,
             Self::KtimeGetCoarseNs => 160,
             Self::XdpGetBuffLen => 188,
             Self::XdpLoadBytes => 189,
@@ -104,6 +108,7 @@ impl Helper {
             Self::XdpAdjustTail => "bpf_xdp_adjust_tail",
             Self::RedirectMap => "bpf_redirect_map",
             Self::RingbufOutput => "bpf_ringbuf_output",
+            Self::Jiffies64 => "bpf_jiffies64",
             Self::KtimeGetCoarseNs => "bpf_ktime_get_coarse_ns",
             Self::XdpGetBuffLen => "bpf_xdp_get_buff_len",
             Self::XdpLoadBytes => "bpf_xdp_load_bytes",

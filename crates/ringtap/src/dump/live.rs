@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    CaptureOptions, Filter, Interface, Item, LinkType, Next, Source, Stats, devices, open,
+    CaptureOptions, Error, Filter, Interface, Item, LinkType, Next, Source, Stats, devices, open,
     open_fanout,
 };
 
@@ -307,9 +307,12 @@ impl Run<'_> {
     }
 
     /// Tells of a source's interruption, its so manieth; once for all sources, since each meets it.
-    fn interrupted(&self, number: u64, error: &ringtap_capture::Error) {
+    fn interrupted(&self, number: u64, error: &Error) {
         if self.interruptions.fetch_max(number, Ordering::Relaxed) < number {
-            notice(format_args!("{error}; waiting"));
+            match error {
+                Error::Overtaken { .. } => notice(format_args!("{error}")),
+                _ => notice(format_args!("{error}; waiting")),
+            }
         }
     }
 

@@ -293,6 +293,7 @@ fn capture_options(
                 .is_none_or(|(_, format)| *format == FileFormat::Pcap),
         fanout: (capture.threads > 1).then(Fanout::default),
         busy_poll: capture.busy_poll.then_some(BUSY_POLL),
+        watch_chain: capture.watch_chain,
         priority: capture.priority.map(|priority| priority.0),
         cpus: capture
             .cpu
@@ -310,11 +311,12 @@ fn capture_options(
     Ok(options)
 }
 
-/// The names are libpcap's (pcap-tstamp(7)), and `none`.
+/// The names are libpcap's (pcap-tstamp(7)), `host_poll` and `none`.
 fn timestamp_source(name: Option<&str>) -> Result<(TimestampSource, Precision), UsageError> {
     let host = |precision| Ok((TimestampSource::Host, precision));
     match name {
         None | Some("host" | "host_hiprec") => host(Precision::Fine),
+        Some("host_poll") => host(Precision::Poll),
         Some("host_lowprec") => host(Precision::Coarse),
         Some("none") => host(Precision::None),
         Some("adapter" | "adapter_unsynced") => Ok((TimestampSource::Adapter, Precision::Fine)),

@@ -4,7 +4,8 @@ use crate::bpf::page_size;
 
 /// Number of the last record published; 0 while there is none.
 pub const PUBLISHED: usize = 0;
-/// 1 while a program works on the ring.
+/// 1 while a program works on the ring; where stamps are by poll, the poll's number, 2 or more, from its
+/// first record to its end.
 pub const BUSY: usize = 64;
 /// Packets for which the ring had no room.
 pub const FULL: usize = 128;

@@ -37,6 +37,10 @@
 //! 6. load `waiting` of [`Control`]; where it is set, add the record's length to `gathered`, and
 //!    ring where the sum reaches `wanted` by that.
 //!
+//! Where the packets of one poll of a driver share a stamp, `busy` is taken for the first of them, for a
+//! number that no poll before had, and given back at the end of the poll, by another program. The
+//! clock is read after it was taken, once.
+//!
 //! The true head, number and captured bytes are kept in memory that is not mapped; a process that
 //! spoils its tail loses packets of its own and nothing else, since room is tested by an unsigned
 //! comparison and every address is masked.
@@ -62,7 +66,8 @@
 //!
 //! *No record is overtaken.* A reader that finds `busy` = 0 in ring B, after it has loaded the heads
 //! of all rings, knows that what B publishes from then on is stamped after every record below those
-//! heads: the producer exchanges `busy` before it reads the clock.
+//! heads: the producer exchanges `busy` before it reads the clock. So does a reader that finds another
+//! number in `busy` than it found first: that poll has begun after it had loaded the heads.
 
 mod clock;
 mod control;

@@ -119,11 +119,12 @@ impl Ring {
         self.mapping.load_u64(layout::PUBLISHED) == self.tail.packets
     }
 
-    /// Whether a program works on a record that [`Ring::head`] does not show yet.
+    /// 1 while a program works on a record that [`Ring::head`] does not show yet, another number
+    /// during a poll whose records have one stamp, else 0.
     #[must_use]
     #[inline]
-    pub fn is_busy(&self) -> bool {
-        self.mapping.load_u64(layout::BUSY) != 0
+    pub fn busy(&self) -> u64 {
+        self.mapping.load_u64(layout::BUSY)
     }
 
     /// What the programs counted.

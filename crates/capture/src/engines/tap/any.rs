@@ -18,6 +18,7 @@ use ringtap_sys::packet::LinkLayer;
 use ringtap_sys::tap::{Clock, Control, Doorbell};
 
 use super::TapSource;
+use super::chain::ChainWatch;
 use super::open::{bpf_error, clock_of, set_clock};
 use super::plan::{Bound, FilterPlan, Form, Programs};
 use super::program::{Cooked, Maps, largest_record};
@@ -116,7 +117,11 @@ pub(super) fn open(
     let room = room_for(&links);
     let rings = RingSet::create(&kernel, options.buffer, largest_record(room)).map_err(failed)?;
     let names = (!options.cooked).then(|| make_names(&kernel)).transpose();
-    let kernel_clock = clock_of(options);
+    let kernel_clock = match clock_of(options) {
+        // What is captured here is not seen in polls alone.
+        KernelClock::TaiByPoll => KernelClock::Tai,
+        clock => clock,
+    };
     let control = Control::create(&kernel).map_err(failed)?;
     let clock = Clock::watch(&host.wall)?;
     set_clock(&control, &clock, kernel_clock);
@@ -143,6 +148,8 @@ pub(super) fn open(
         clock,
         kernel_clock,
         attached: Attached::default(),
+        chain: ChainWatch::new(),
+        polls: None,
         waker: Waker::new()?,
         options: options.clone(),
         room,

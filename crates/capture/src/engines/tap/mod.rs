@@ -24,9 +24,11 @@
 //! read to their end before.
 
 mod any;
+mod chain;
 mod merge;
 mod open;
 mod plan;
+mod polls;
 mod program;
 mod protocol;
 mod reader;
@@ -52,8 +54,10 @@ use crate::options::CaptureOptions;
 use crate::source::Delivery;
 use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
 use any::{Any, Loaded, form_of};
+use chain::ChainWatch;
 pub(crate) use open::{open_stealing, open_tcx, open_xdp, refuse_fanout};
 use plan::{Bound, FilterPlan, Form, Programs};
+use polls::Polls;
 use program::Maps;
 use reader::Reader;
 pub(crate) use reader::TapRecords;
@@ -71,6 +75,10 @@ struct TapSource {
     clock: Clock,
     kernel_clock: KernelClock,
     attached: Attached,
+    /// What stands before the programs, where that is watched.
+    chain: ChainWatch,
+    /// What ends the stamps of polls, where they have one each.
+    polls: Option<Polls>,
     waker: Waker,
     options: CaptureOptions,
     /// Bytes that the largest packet needs.
@@ -205,6 +213,14 @@ impl TapSource {
             geometry,
             maps,
         };
+        // It is there before the programs that need it, and stays until they are gone.
+        let polls = match (&self.polls, self.attached.hooks.first()) {
+            (Some(_), Some(hook)) => Polls::watch(&self.kernel, hook.device(), &maps),
+            _ => None,
+        };
+        if polls.is_none() && self.kernel_clock == KernelClock::TaiByPoll {
+            self.kernel_clock = KernelClock::Tai;
+        }
         let mut loaded: Vec<Loaded> = Vec::new();
         for (form, place) in self.forms_and_places() {
             if !plan.is_for(form) {
@@ -237,6 +253,7 @@ impl TapSource {
         if wait_for_all_cpus().is_err() {
             std::thread::sleep(wait::GRACE_WITHOUT_BARRIER);
         }
+        self.polls = polls;
         Ok(())
     }
 }
@@ -281,6 +298,7 @@ impl Source for TapSource {
         if !self.reader.is_delivering() {
             self.reader.leave_old_rings();
             self.look_now_and_then()?;
+            self.look_at_chain()?;
             let is_empty = !self.reader.has_old_rings() && self.reader.available() == 0;
             if is_empty && !self.comes_while_armed() {
                 return Ok(Next::TimedOut);
@@ -324,6 +342,9 @@ impl Source for TapSource {
     }
 
     fn keeps(&self) -> &'static [Capability] {
+        if self.watches_chain() {
+            return &[Capability::NET_ADMIN];
+        }
         self.attached.keeps()
     }
 

@@ -10,7 +10,9 @@ use ringtap_sys::packet::{LinkLayer, Promiscuous, TimestampSource};
 use ringtap_sys::tap::{Clock, Control, Doorbell};
 
 use super::TapSource;
+use super::chain::ChainWatch;
 use super::plan::{Bound, FilterPlan, Form, Programs};
+use super::polls::Polls;
 use super::program::largest_record;
 use super::reader::Reader;
 use super::rings::RingSet;
@@ -193,6 +195,13 @@ impl Opening {
         let geometry = self.rings.geometry();
         let maps = self.rings.maps(&self.control, &self.doorbell);
         let plan = FilterPlan::of_one(filter, &self.device, options)?;
+        let mut polls = None;
+        if kernel_clock == KernelClock::TaiByPoll {
+            polls = Polls::watch(&self.kernel, &self.device, &maps);
+            if polls.is_none() {
+                kernel_clock = KernelClock::Tai;
+            }
+        }
         set_clock(&self.control, &self.clock, kernel_clock);
         let wanted = Wanted {
             hook: choice,
@@ -220,7 +229,7 @@ impl Opening {
             let form = Form::own(link_type);
             match programs.load(form, place, kernel_clock) {
                 // Before Linux 6.1 programs cannot read atomic time.
-                Err(error) if kernel_clock == KernelClock::Tai => {
+                Err(error) if is_atomic(kernel_clock) => {
                     let loaded = programs.load(form, place, KernelClock::Monotonic);
                     let program = loaded.map_err(|_| error)?;
                     kernel_clock = KernelClock::Monotonic;
@@ -230,6 +239,11 @@ impl Opening {
                 outcome => outcome,
             }
         })?;
+        let is_native = |hook: &Hook| hook.place() == Place::Xdp(bpf::XdpMode::Native);
+        if polls.is_some() && !attached.hooks.iter().any(is_native) {
+            polls = None;
+            kernel_clock = KernelClock::Tai;
+        }
         let plan = plan.for_hooks(&attached.hooks);
         let notes = notes(&attached, &self.device, &self.rings, options);
         let mut interface = self.target.description(link_type, options.snaplen);
@@ -253,6 +267,8 @@ impl Opening {
             clock: self.clock,
             kernel_clock,
             attached,
+            chain: ChainWatch::new(),
+            polls,
             waker: Waker::new()?,
             options: options.clone(),
             room: self.room,
@@ -290,9 +306,15 @@ fn engine_of(attached: &Attached, asked: &'static str) -> &'static str {
     }
 }
 
+/// Whether it needs Linux 6.1.
+pub(super) fn is_atomic(clock: KernelClock) -> bool {
+    matches!(clock, KernelClock::Tai | KernelClock::TaiByPoll)
+}
+
 pub(super) fn clock_of(options: &CaptureOptions) -> KernelClock {
     match options.precision {
         Precision::Fine => KernelClock::Tai,
+        Precision::Poll => KernelClock::TaiByPoll,
         Precision::Coarse => KernelClock::Coarse,
         Precision::None => KernelClock::None,
     }
@@ -301,7 +323,7 @@ pub(super) fn clock_of(options: &CaptureOptions) -> KernelClock {
 /// Tells programs how far their clock is from the wall clock.
 pub(super) fn set_clock(control: &Control, clock: &Clock, which: KernelClock) {
     match which {
-        KernelClock::Tai => control.set_clock_offset(clock.from_tai()),
+        KernelClock::Tai | KernelClock::TaiByPoll => control.set_clock_offset(clock.from_tai()),
         KernelClock::Monotonic | KernelClock::Coarse => {
             control.set_clock_offset(clock.from_monotonic());
         }

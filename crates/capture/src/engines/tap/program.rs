@@ -7,6 +7,7 @@
 //! Registers: R6 context, R7 this CPU's state, R8 the ring, R9 the record. Values that live longer
 //! than a call stand on the stack below the filter's part.
 
+mod poll;
 mod record;
 
 use ringtap_filter::Program;
@@ -78,6 +79,8 @@ pub(super) enum EmitError {
     Assemble(#[from] AssembleError),
 }
 
+pub(super) use poll::code_at_end_of_poll;
+
 /// Bytes of a record for `caplen` bytes of a packet, with all options that it may have.
 pub(super) const fn largest_record(caplen: u32) -> u32 {
     caplen.next_multiple_of(4) + record::FIXED + record::DROPCOUNT
@@ -97,8 +100,12 @@ pub(super) mod state {
     pub(super) const CAPTURED: i16 = 32;
     /// Packets that came on a CPU that has no ring.
     pub(in super::super) const NO_RING: i16 = 40;
+    /// The stamp of this poll, the tick in which it was taken, and the poll's number.
+    pub(super) const STAMP: i16 = 48;
+    pub(super) const TICK: i16 = 56;
+    pub(super) const POLL: i16 = 64;
     /// Bytes of it all.
-    pub(in super::super) const BYTES: u32 = 48;
+    pub(in super::super) const BYTES: u32 = 72;
 }
 
 /// Slots of the stack, of eight bytes each.
@@ -262,6 +269,9 @@ impl Tap<'_> {
         look_up(None, asm);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.no_ring);
         asm.mov64(Reg::R8, Reg::R0);
+        if self.stamps_by_poll() {
+            return;
+        }
         asm.mov64(Reg::R1, 1);
         let busy = offset(layout::BUSY);
         asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R8, busy, Reg::R1);
@@ -291,20 +301,28 @@ impl Tap<'_> {
 
     fn stamp(&self, asm: &mut Assembler) {
         asm.mark(ProgramPart::Timestamp.name());
+        if self.stamps_by_poll() {
+            return self.stamp_by_poll(asm);
+        }
         let helper = match self.clock {
-            KernelClock::Tai => Helper::KtimeGetTaiNs,
+            KernelClock::Tai | KernelClock::TaiByPoll => Helper::KtimeGetTaiNs,
             KernelClock::Monotonic => Helper::KtimeGetNs,
             KernelClock::Coarse => Helper::KtimeGetCoarseNs,
             KernelClock::None => {
                 return asm.store_imm(Size::Dw, Reg::R10, slot::TIME, 0);
             }
         };
+        self.read_clock(helper, asm);
+        asm.store(Size::Dw, Reg::R10, slot::TIME, Reg::R0);
+    }
+
+    /// The wall clock to R0.
+    fn read_clock(&self, helper: Helper, asm: &mut Assembler) {
         asm.call(helper);
         self.load_control(Reg::R1, asm);
         let shift = offset(layout::CLOCK_OFFSET);
         asm.load(Size::Dw, Reg::R1, Reg::R1, shift);
         asm.add64(Reg::R0, Reg::R1);
-        asm.store(Size::Dw, Reg::R10, slot::TIME, Reg::R0);
     }
 
     fn load_control(&self, dst: Reg, asm: &mut Assembler) {
@@ -429,7 +447,7 @@ impl Tap<'_> {
         asm.place(same_chunk);
         let published = offset(layout::PUBLISHED);
         asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R8, published, Reg::R2);
-        release(asm);
+        self.release(asm);
     }
 
     fn ring_the_bell(&self, asm: &mut Assembler, ends: Ends) {
@@ -468,20 +486,22 @@ impl Tap<'_> {
         add(Reg::R8, offset(layout::UNREADABLE), 1, asm);
         asm.place(lost);
         add(Reg::R7, state::PENDING, 1, asm);
-        release(asm);
+        self.release(asm);
         asm.jump(ends.done);
         // The verifier refuses code that nothing leads to.
         if self.sample.is_some_and(|(one_in, _)| one_in > 1) {
             asm.place(ends.sampled);
             add(Reg::R8, offset(layout::SAMPLED), 1, asm);
-            release(asm);
+            self.release(asm);
             asm.jump(ends.done);
         }
-        asm.place(ends.contended);
-        asm.mov64(Reg::R1, 1);
-        let contended = offset(layout::CONTENDED);
-        asm.atomic(Size::Dw, AtomicOp::Add, Reg::R8, contended, Reg::R1);
-        asm.jump(ends.done);
+        if !self.stamps_by_poll() {
+            asm.place(ends.contended);
+            asm.mov64(Reg::R1, 1);
+            let contended = offset(layout::CONTENDED);
+            asm.atomic(Size::Dw, AtomicOp::Add, Reg::R8, contended, Reg::R1);
+            asm.jump(ends.done);
+        }
         asm.place(ends.no_ring);
         add(Reg::R7, state::NO_RING, 1, asm);
         asm.place(ends.done);
@@ -495,6 +515,14 @@ impl Tap<'_> {
         }
         asm.mov32(Reg::R0, self.place.verdict_pass());
         asm.exit();
+    }
+
+    /// Gives the ring back. The exchange of `published` before it orders it after the record. A ring
+    /// that is taken for a poll is given back at the poll's end.
+    fn release(&self, asm: &mut Assembler) {
+        if !self.stamps_by_poll() {
+            asm.store_imm(Size::Dw, Reg::R8, offset(layout::BUSY), 0);
+        }
     }
 }
 
@@ -513,11 +541,6 @@ fn add(base: Reg, at: i16, value: i32, asm: &mut Assembler) {
     asm.load(Size::Dw, Reg::R1, base, at);
     asm.add64(Reg::R1, value);
     asm.store(Size::Dw, base, at, Reg::R1);
-}
-
-/// Gives the ring back. The exchange of `published` before it orders it after the record.
-fn release(asm: &mut Assembler) {
-    asm.store_imm(Size::Dw, Reg::R8, offset(layout::BUSY), 0);
 }
 
 /// `dst` = the ring's address + (index modulo count, a power of two) · bytes, a power of two.

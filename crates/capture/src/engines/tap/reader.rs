@@ -199,12 +199,14 @@ impl Reader {
     }
 }
 
-/// Waits until every program has published what it works on, or the bound on lateness has passed.
+/// Waits until every program has published what it works on, and every poll has ended that may stamp
+/// records with an earlier time, or the bound on lateness has passed.
 fn wait_until_idle(rings: &[Ring]) {
     let mut deadline = None;
     for ring in rings {
         let mut looks = 0;
-        while ring.is_busy() {
+        let first = ring.busy();
+        while first != 0 && ring.busy() == first {
             hint::spin_loop();
             looks += 1;
             if looks < LOOKS {

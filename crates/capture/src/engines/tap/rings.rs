@@ -11,6 +11,10 @@ use super::program::{Maps, state};
 /// `ENOMEM` and `E2BIG`, as the kernel refuses memory.
 const NO_MEMORY: [i32; 2] = [12, 7];
 
+/// What [`Ring::busy`] is while a record is being written. A poll's number says nothing of rings whose
+/// programs are gone.
+const WRITING: u64 = 1;
+
 /// The rings of all processors that were online when they were made.
 #[derive(Debug)]
 pub(super) struct RingSet {
@@ -129,7 +133,7 @@ impl RingSet {
     pub(super) fn is_quiet(&self) -> bool {
         self.rings
             .iter()
-            .all(|ring| !ring.is_busy() && ring.is_empty())
+            .all(|ring| ring.busy() != WRITING && ring.is_empty())
     }
 
     /// What programs counted on all processors.

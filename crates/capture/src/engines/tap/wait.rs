@@ -125,6 +125,7 @@ impl TapSource {
         if self.any.is_some() {
             self.look_now_and_then()?;
         }
+        self.look_at_chain()?;
         let mut begun = Instant::now();
         let wanted = self.wanted();
         if let Some(limit) = self.idle_wait() {

@@ -1,0 +1,75 @@
+//! One stamp for all packets of a poll of the driver.
+//!
+//! A driver that hands packets over takes what its queue has, 64 packets at most, and the kernel passes
+//! the tracepoint `napi_poll` after each such poll. So the first packet of a poll reads the clock, those
+//! after it find the stamp, and a program at the tracepoint lets go of it.
+//!
+//! A stamp is at most a tick old, lest whatever calls programs outside of a poll repeat one for ever.
+
+use ringtap_filter::ebpf::{Assembler, AtomicOp, Cond, Helper, Reg, Size, Width};
+use ringtap_sys::bpf::XdpMode;
+use ringtap_sys::tap::layout;
+
+use super::{Tap, look_up, offset, slot, state};
+use crate::describe::KernelClock;
+use crate::hook::Place;
+use crate::options::Stage;
+
+/// The first of a poll's numbers, and the distance of two: 1 is not among them, which is what a record
+/// has that is stamped alone.
+const NUMBERS: i32 = 2;
+
+impl Tap<'_> {
+    /// Whether packets of a poll have one stamp. Only drivers call programs in polls and nowhere else.
+    pub(super) fn stamps_by_poll(&self) -> bool {
+        self.clock == KernelClock::TaiByPoll
+            && self.place == Place::Xdp(XdpMode::Native)
+            && self.stage == Stage::Copy
+    }
+
+    /// Leaves the poll's stamp in the slot TIME, and the ring taken.
+    pub(super) fn stamp_by_poll(&self, asm: &mut Assembler) {
+        let (first, known) = (asm.label(), asm.label());
+        let busy = offset(layout::BUSY);
+        asm.call(Helper::Jiffies64);
+        asm.load(Size::Dw, Reg::R1, Reg::R8, busy);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, first);
+        asm.load(Size::Dw, Reg::R1, Reg::R7, state::TICK);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R1, Reg::R0, known);
+        asm.place(first);
+        asm.store(Size::Dw, Reg::R7, state::TICK, Reg::R0);
+        asm.load(Size::Dw, Reg::R1, Reg::R7, state::POLL);
+        asm.add64(Reg::R1, NUMBERS);
+        asm.store(Size::Dw, Reg::R7, state::POLL, Reg::R1);
+        asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R8, busy, Reg::R1);
+        self.read_clock(Helper::KtimeGetTaiNs, asm);
+        asm.store(Size::Dw, Reg::R7, state::STAMP, Reg::R0);
+        asm.place(known);
+        asm.load(Size::Dw, Reg::R0, Reg::R7, state::STAMP);
+        asm.store(Size::Dw, Reg::R10, slot::TIME, Reg::R0);
+    }
+}
+
+/// What runs at the end of each poll: it gives this processor's ring back. `rings` is the map of them.
+pub(in super::super) fn code_at_end_of_poll(rings: i32) -> Vec<u64> {
+    let mut asm = Assembler::new();
+    let done = asm.label();
+    let busy = offset(layout::BUSY);
+    asm.store_imm(Size::Dw, Reg::R10, slot::KEY, 0);
+    asm.call(Helper::GetSmpProcessorId);
+    asm.store(Size::W, Reg::R10, slot::KEY, Reg::R0);
+    look_up(Some(rings), &mut asm);
+    asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, done);
+    asm.store_imm(Size::W, Reg::R10, slot::KEY, 0);
+    asm.mov64(Reg::R1, Reg::R0);
+    look_up(None, &mut asm);
+    asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, done);
+    asm.load(Size::Dw, Reg::R1, Reg::R0, busy);
+    asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, done);
+    asm.store_imm(Size::Dw, Reg::R0, busy, 0);
+    asm.place(done);
+    asm.mov32(Reg::R0, 0);
+    asm.exit();
+    // All labels are placed, and near.
+    asm.finish().unwrap_or_default()
+}
