@@ -12,7 +12,66 @@ const MAGIC: u16 = 0xeb9f;
 /// Bytes of the header up to the lengths of both sections, and of a type without what its kind adds.
 const HEADER: usize = 24;
 const TYPE: usize = 12;
+const KIND_STRUCT: u32 = 4;
+const KIND_UNION: u32 = 5;
+const KIND_ENUM: u32 = 6;
 const KIND_FUNC: u32 = 12;
+/// How deep structures without a name are looked into.
+const NESTED: u32 = 4;
+
+/// The types of the running kernel, to look things up by name.
+#[derive(Debug)]
+pub struct KernelTypes(Vec<u8>);
+
+impl KernelTypes {
+    /// Reads them; `None` where the kernel tells nothing of its types.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn read() -> crate::Result<Option<Self>> {
+        match std::fs::read(KERNEL_TYPES) {
+            Ok(types) => Ok(Some(Self(types))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::new("read", KERNEL_TYPES, error)),
+        }
+    }
+
+    /// The number of a kernel function that programs may call. Functions of modules are not found.
+    #[must_use]
+    pub fn function(&self, name: &str) -> Option<u32> {
+        let sections = Sections::of(&self.0)?;
+        let mut functions = sections.types().filter(|kind| kind.is(KIND_FUNC));
+        functions.find_map(|function| {
+            sections
+                .has_name(function.name, name)
+                .then_some(function.id)
+        })
+    }
+
+    /// The offset in bytes of a structure's member, those of structures and unions without a name in it
+    /// included.
+    #[must_use]
+    pub fn member(&self, structure: &str, member: &str) -> Option<u32> {
+        let sections = Sections::of(&self.0)?;
+        let types: Vec<Type<'_>> = sections.types().collect();
+        let mut structures = types.iter().filter(|kind| kind.is(KIND_STRUCT));
+        let structure = structures.find(|kind| sections.has_name(kind.name, structure))?;
+        let bits = sections.member(&types, structure, member, NESTED)?;
+        (bits % 8 == 0).then_some(bits / 8)
+    }
+
+    /// The value of an enumeration's constant.
+    #[must_use]
+    pub fn constant(&self, name: &str) -> Option<u32> {
+        let sections = Sections::of(&self.0)?;
+        let constants = sections.types().filter(|kind| kind.is(KIND_ENUM));
+        let mut constants = constants.flat_map(|kind| kind.added.chunks_exact(8));
+        constants.find_map(|constant| {
+            let is_it = sections.has_name(word(constant, 0)?, name);
+            is_it.then(|| word(constant, 4)).flatten()
+        })
+    }
+}
 
 /// The number of a kernel function that programs may call, by its name; `None` where the kernel has
 /// no such function, or tells nothing of its types. Functions of modules are not found.
@@ -20,41 +79,97 @@ const KIND_FUNC: u32 = 12;
 /// # Errors
 /// The types cannot be read.
 pub fn kernel_function(name: &str) -> crate::Result<Option<u32>> {
-    match std::fs::read(KERNEL_TYPES) {
-        Ok(types) => Ok(find_function(&types, name.as_bytes())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::new("read", KERNEL_TYPES, error)),
+    Ok(KernelTypes::read()?.and_then(|types| types.function(name)))
+}
+
+/// Both sections.
+#[derive(Clone, Copy)]
+struct Sections<'a> {
+    types: &'a [u8],
+    strings: &'a [u8],
+}
+
+/// A type.
+#[derive(Clone, Copy)]
+struct Type<'a> {
+    id: u32,
+    /// Where its name is.
+    name: u32,
+    info: u32,
+    /// What its kind adds.
+    added: &'a [u8],
+}
+
+impl Type<'_> {
+    fn is(&self, kind: u32) -> bool {
+        self.info >> 24 & 0x1f == kind
     }
 }
 
-/// Walks the types; nothing where they are not in the form that is described.
-fn find_function(btf: &[u8], name: &[u8]) -> Option<u32> {
-    if btf.get(..2)? != MAGIC.to_ne_bytes() || btf.len() < HEADER {
-        return None;
-    }
-    let header_len = word(btf, 4)? as usize;
-    let section = |offset: usize| -> Option<&[u8]> {
-        let start = header_len.checked_add(word(btf, offset)? as usize)?;
-        let len = word(btf, offset + 4)? as usize;
-        btf.get(start..start.checked_add(len)?)
-    };
-    let (types, strings) = (section(8)?, section(16)?);
-    let (mut at, mut id) = (0_usize, 0_u32);
-    while at < types.len() {
-        // Numbers begin with 1; 0 is void.
-        id += 1;
-        let info = word(types, at + 4)?;
-        let kind = info >> 24 & 0x1f;
-        if kind == KIND_FUNC {
-            let text = strings.get(word(types, at)? as usize..)?;
-            let ends = text.get(name.len()) == Some(&0);
-            if ends && text.starts_with(name) {
-                return Some(id);
-            }
+impl<'a> Sections<'a> {
+    /// Nothing where they are not in the form that is described.
+    fn of(btf: &'a [u8]) -> Option<Self> {
+        if btf.get(..2)? != MAGIC.to_ne_bytes() || btf.len() < HEADER {
+            return None;
         }
-        at = at.checked_add(TYPE + added(kind, (info & 0xffff) as usize)?)?;
+        let header_len = word(btf, 4)? as usize;
+        let section = |offset: usize| -> Option<&[u8]> {
+            let start = header_len.checked_add(word(btf, offset)? as usize)?;
+            let len = word(btf, offset + 4)? as usize;
+            btf.get(start..start.checked_add(len)?)
+        };
+        Some(Self {
+            types: section(8)?,
+            strings: section(16)?,
+        })
     }
-    None
+
+    /// The types, up to the first of an unknown kind. Numbers begin with 1; 0 is void.
+    fn types(self) -> impl Iterator<Item = Type<'a>> {
+        let (mut at, mut id) = (0_usize, 0_u32);
+        std::iter::from_fn(move || {
+            let (name, info) = (word(self.types, at)?, word(self.types, at + 4)?);
+            let begin = at.checked_add(TYPE)?;
+            let end = begin.checked_add(added(info >> 24 & 0x1f, (info & 0xffff) as usize)?)?;
+            let added = self.types.get(begin..end)?;
+            (at, id) = (end, id + 1);
+            Some(Type {
+                id,
+                name,
+                info,
+                added,
+            })
+        })
+    }
+
+    fn has_name(&self, at: u32, name: &str) -> bool {
+        let text = self.strings.get(at as usize..).unwrap_or_default();
+        text.get(name.len()) == Some(&0) && text.starts_with(name.as_bytes())
+    }
+
+    /// The offset of a member in bits.
+    fn member(&self, types: &[Type<'_>], of: &Type<'_>, name: &str, depth: u32) -> Option<u32> {
+        // Where a structure has members of bits, their number stands above the offset.
+        let mask = if of.info >> 31 == 1 {
+            0xff_ffff
+        } else {
+            u32::MAX
+        };
+        of.added.chunks_exact(12).find_map(|member| {
+            let (at, kind) = (word(member, 0)?, word(member, 4)?);
+            let offset = word(member, 8)? & mask;
+            if self.has_name(at, name) {
+                return Some(offset);
+            }
+            let inner = types.get((kind as usize).checked_sub(1)?)?;
+            let is_nested = inner.is(KIND_STRUCT) || inner.is(KIND_UNION);
+            if depth == 0 || !is_nested || !self.has_name(at, "") {
+                return None;
+            }
+            let within = self.member(types, inner, name, depth - 1)?;
+            offset.checked_add(within)
+        })
+    }
 }
 
 /// Bytes that follow a type, by its kind and its number of members; nothing for unknown kinds.
@@ -117,22 +232,94 @@ mod tests {
         [&btf, &types, &strings[..]].concat()
     }
 
+    fn find_function(types: &[u8], name: &str) -> Option<u32> {
+        KernelTypes(types.to_vec()).function(name)
+    }
+
     #[test]
     fn functions_are_found_by_their_whole_names() {
-        assert_eq!(find_function(&types(), b"one_of_it"), Some(3));
-        assert_eq!(find_function(&types(), b"one"), Some(4));
-        assert_eq!(find_function(&types(), b"on"), None);
-        assert_eq!(find_function(&types(), b"int"), None);
+        assert_eq!(find_function(&types(), "one_of_it"), Some(3));
+        assert_eq!(find_function(&types(), "one"), Some(4));
+        assert_eq!(find_function(&types(), "on"), None);
+        assert_eq!(find_function(&types(), "int"), None);
     }
 
     #[test]
     fn broken_types_hold_nothing() {
         let whole = types();
         for len in 0..whole.len() {
-            assert_eq!(find_function(&whole[..len], b"missing"), None);
+            assert_eq!(find_function(&whole[..len], "missing"), None);
         }
         let mut far = whole;
         far[8..12].fill(0xff);
-        assert_eq!(find_function(&far, b"one"), None);
+        assert_eq!(find_function(&far, "one"), None);
+    }
+
+    #[test]
+    fn members_are_found_within_structures_without_names() {
+        let strings = b"\0it\0a\0b\0c\0ON\0";
+        let words: [u32; 37] = [
+            1,
+            4 << 24 | 2,
+            24, // struct it
+            4,
+            9,
+            0, // a, of a type that is not there, at 0
+            0,
+            2,
+            64, // a union without a name, at 8
+            0,
+            5 << 24 | 1,
+            8, // union
+            0,
+            3,
+            0,
+            0,
+            4 << 24 | 2 | 1 << 31,
+            8, // struct, with members of bits
+            6,
+            9,
+            3 << 24 | 2, // b, of 3 bits, at bit 2
+            8,
+            9,
+            32, // c
+            0,
+            6 << 24 | 2,
+            4, // enum
+            4,
+            7,
+            10,
+            1,
+            0,
+            99 << 24,
+            0,
+            0,
+            0,
+            0,
+        ];
+        let types: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("short");
+        let mut btf = MAGIC.to_ne_bytes().to_vec();
+        btf.extend([1, 0]);
+        for word in [24, 0, len(&types), len(&types), len(strings)] {
+            btf.extend(word.to_ne_bytes());
+        }
+        let btf = KernelTypes([&btf, &types, &strings[..]].concat());
+        assert_eq!(btf.member("it", "a"), Some(0));
+        assert_eq!(btf.member("it", "b"), None, "not at a byte");
+        assert_eq!(btf.member("it", "c"), Some(12));
+        assert_eq!(btf.member("it", "d"), None);
+        assert_eq!(btf.constant("ON"), Some(1));
+        assert_eq!(btf.constant("it"), None);
+    }
+
+    #[test]
+    fn the_running_kernel_tells_of_its_own() {
+        let types = KernelTypes::read().expect("readable");
+        let types = types.expect("this kernel tells its types");
+        assert!(types.function("bpf_cast_to_kern_ctx").is_some());
+        assert_eq!(types.member("xdp_buff", "data"), Some(0));
+        assert!(types.member("xdp_buff", "flags").is_some());
+        assert!(types.constant("XDP_FLAGS_HAS_FRAGS").is_some());
     }
 }

@@ -7,6 +7,7 @@
 //! Registers: R6 context, R7 this CPU's state, R8 the ring, R9 the record. Values that live longer
 //! than a call stand on the stack below the filter's part.
 
+mod length;
 mod poll;
 mod record;
 
@@ -337,9 +338,7 @@ impl Tap<'_> {
     fn measure(&self, asm: &mut Assembler, ends: Ends) {
         asm.mark(ProgramPart::Tap.name());
         if self.place.is_xdp() {
-            asm.mov64(Reg::R1, Reg::R6);
-            asm.call(Helper::XdpGetBuffLen);
-            asm.mov32(Reg::R0, Reg::R0);
+            length::load_length(asm);
         } else {
             let plain = asm.label();
             asm.load(Size::W, Reg::R0, Reg::R6, skb::LEN);
