@@ -3,25 +3,19 @@
 //!
 //! Over numbers, lines; over names, bars. Medians are drawn, the whole range as a thin line over them.
 
-use std::fmt::Display;
 use std::ops::Range;
 
-use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use ringtap_chart::{Area, Error, FONT, LINE, Sheet, WIDTH, number};
 
 use crate::results::{Case, Figure, Metric, Scale};
 use crate::sample::Sample;
 
-/// Width of a drawing; panels of lines share it by two.
-const WIDTH: u32 = 1160;
 const LINES_HEIGHT: u32 = 360;
-const LINE: u32 = 18;
 const BAR: u32 = 16;
 const AXIS: u32 = 64;
-/// Characters of a caption's line.
-const COLUMNS: usize = 165;
-const FONT: &str = "sans-serif";
 const COLOURS: [RGBColor; 8] = [
     RGBColor(200, 60, 30),
     RGBColor(30, 90, 180),
@@ -33,34 +27,26 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(90, 60, 20),
 ];
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
 /// Draws a figure.
 ///
 /// # Errors
-/// The drawing library's, as a sentence.
-pub fn svg(figure: &Figure, caption: &str) -> Result<String, String> {
+/// The drawing library's.
+pub fn svg(figure: &Figure, caption: &str) -> Result<String, Error> {
     let names = contenders(figure);
-    let caption = wrapped(caption, COLUMNS);
+    let legend: Vec<(&str, RGBColor)> = names
+        .iter()
+        .copied()
+        .zip(COLOURS.into_iter().cycle())
+        .collect();
     let panels = heights(figure);
-    let body: u32 = panels.iter().sum();
-    let foot = LINE * u32::try_from(caption.len()).unwrap_or(1) + 12;
-    let head = 2 * LINE + 24;
-    let mut text = String::new();
-    {
-        let root = SVGBackend::with_string(&mut text, (WIDTH, head + body + foot));
-        let root = root.into_drawing_area();
-        root.fill(&WHITE).map_err(sentence)?;
-        let (top, rest) = root.split_vertically(head);
-        let (middle, bottom) = rest.split_vertically(body);
-        heading(&top, &figure.title, &names)?;
-        draw_panels(&middle, figure, &names, &panels)?;
-        for (line, y) in caption.iter().zip((4..).step_by(LINE as usize)) {
-            write_text(&bottom, line, (16, y), 13)?;
-        }
-        root.present().map_err(sentence)?;
-    }
-    Ok(described(&text, &figure.title, &caption.join(" ")))
+    let sheet = Sheet {
+        title: &figure.title,
+        legend: &legend,
+        caption,
+    };
+    sheet.draw(panels.iter().sum(), |body| {
+        draw_panels(body, figure, &names, &panels)
+    })
 }
 
 /// The contenders of all cases, each once, in the order in which they come.
@@ -86,25 +72,12 @@ fn heights(figure: &Figure) -> Vec<u32> {
     vec![LINES_HEIGHT; metrics.div_ceil(2)]
 }
 
-fn heading(area: &Area<'_>, title: &str, names: &[&str]) -> Result<(), String> {
-    write_text(area, title, (16, 10), 18)?;
-    let mut x = 16;
-    for (name, colour) in names.iter().zip(COLOURS.iter().cycle()) {
-        let mark = [(x, 40), (x + 12, 52)];
-        area.draw(&Rectangle::new(mark, colour.filled()))
-            .map_err(sentence)?;
-        write_text(area, name, (x + 17, 39), 14)?;
-        x += 38 + 8 * i32::try_from(name.chars().count()).unwrap_or(0);
-    }
-    Ok(())
-}
-
 fn draw_panels(
     area: &Area<'_>,
     figure: &Figure,
     names: &[&str],
     heights: &[u32],
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let bars = figure.x.scale == Scale::Names;
     let mut rest = area.clone();
     let mut metrics = figure.metrics.iter().enumerate();
@@ -142,7 +115,7 @@ fn draw_lines(
     names: &[&str],
     at: usize,
     metric: &Metric,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let across = Across::of(figure);
     let mut chart = ChartBuilder::on(area)
         .caption(metric.label(), (FONT, 15))
@@ -150,15 +123,15 @@ fn draw_lines(
         .x_label_area_size(44)
         .y_label_area_size(72)
         .build_cartesian_2d(across, 0.0..top(figure, at))
-        .map_err(sentence)?;
+        .map_err(Error::new)?;
     chart
         .configure_mesh()
         .max_light_lines(1)
         .x_desc(figure.x.label())
         .y_desc(metric.label())
-        .y_label_formatter(&|&y| short(y))
+        .y_label_formatter(&|&y| number(y))
         .draw()
-        .map_err(sentence)?;
+        .map_err(Error::new)?;
     for (&name, colour) in names.iter().zip(COLOURS.iter().cycle()) {
         let values: Vec<(f64, &Sample)> = figure
             .cases
@@ -167,12 +140,12 @@ fn draw_lines(
             .collect();
         let line = values.iter().map(|(x, sample)| (*x, sample.median()));
         let line = LineSeries::new(line, colour.stroke_width(2)).point_size(3);
-        chart.draw_series(line).map_err(sentence)?;
+        chart.draw_series(line).map_err(Error::new)?;
         let spreads = values.iter().map(|(x, sample)| {
             let ends = vec![(*x, sample.least()), (*x, sample.most())];
             PathElement::new(ends, colour.stroke_width(1))
         });
-        chart.draw_series(spreads).map_err(sentence)?;
+        chart.draw_series(spreads).map_err(Error::new)?;
     }
     Ok(())
 }
@@ -242,7 +215,7 @@ impl Ranged for Across {
 
 impl ValueFormatter<f64> for Across {
     fn format_ext(&self, value: &f64) -> String {
-        short(*value)
+        number(*value)
     }
 }
 
@@ -252,27 +225,27 @@ fn draw_bars(
     names: &[&str],
     at: usize,
     metric: &Metric,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let rows: u32 = figure.cases.iter().map(rows_of).sum();
     let most = top(figure, at);
     let mut chart = ChartBuilder::on(area)
         .margin(12)
         .x_label_area_size(44)
         .build_cartesian_2d(0.0..most, f64::from(rows.max(1))..0.0)
-        .map_err(sentence)?;
+        .map_err(Error::new)?;
     chart
         .configure_mesh()
         .max_light_lines(1)
         .disable_y_mesh()
         .disable_y_axis()
         .x_desc(metric.label())
-        .x_label_formatter(&|&x| short(x))
+        .x_label_formatter(&|&x| number(x))
         .draw()
-        .map_err(sentence)?;
+        .map_err(Error::new)?;
     let mut y = 0.0;
     for case in &figure.cases {
         let title = Text::new(case.title.clone(), (most * 0.002, y + 1.0), (FONT, 13));
-        chart.draw_series([title]).map_err(sentence)?;
+        chart.draw_series([title]).map_err(Error::new)?;
         y += f64::from(LINE);
         for contender in &case.contenders {
             let place = names.iter().position(|name| *name == contender.name);
@@ -280,98 +253,34 @@ fn draw_bars(
             let sample = &contender.samples[at];
             let (above, below) = (y + 2.0, y + f64::from(BAR) - 2.0);
             let bar = Rectangle::new([(0.0, above), (sample.median(), below)], colour.filled());
-            chart.draw_series([bar]).map_err(sentence)?;
+            chart.draw_series([bar]).map_err(Error::new)?;
             let middle = f64::midpoint(above, below);
             let spread = vec![(sample.least(), middle), (sample.most(), middle)];
             let spread = PathElement::new(spread, BLACK.stroke_width(1));
-            chart.draw_series([spread]).map_err(sentence)?;
+            chart.draw_series([spread]).map_err(Error::new)?;
+            // The number behind it: also a bar of nothing says something.
+            let value = format!("{:.*}", metric.digits, sample.median());
+            let end = (sample.most() + most * 0.004, middle);
+            let value = Text::new(value, end, value_style());
+            chart.draw_series([value]).map_err(Error::new)?;
             y += f64::from(BAR);
         }
     }
     Ok(())
 }
 
+fn value_style() -> TextStyle<'static> {
+    let style = (FONT, 11).into_font().color(&BLACK);
+    style.pos(Pos::new(HPos::Left, VPos::Center))
+}
+
 fn rows_of(case: &Case) -> u32 {
     LINE + BAR * u32::try_from(case.contenders.len()).unwrap_or_default()
 }
 
-fn write_text(area: &Area<'_>, text: &str, at: (i32, i32), size: i32) -> Result<(), String> {
-    let style = (FONT, size).into_font().color(&BLACK);
-    area.draw_text(text, &style, at).map_err(sentence)
-}
-
-fn sentence(error: impl Display) -> String {
-    format!("the drawing: {error}")
-}
-
-/// A number as an axis shows it: without digits that say nothing.
-fn short(value: f64) -> String {
-    let digits = match value.abs() {
-        size if !(1e-9..100.0).contains(&size) => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
-        _ => 3,
-    };
-    let text = format!("{value:.digits$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
-}
-
-/// Lines of so many characters at most, broken at spaces.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut();
-        let fits = |line: &String| line.chars().count() + word.chars().count() < columns;
-        match line {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if fits(line) => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-/// The drawing with a title and a description for readers that see no pictures.
-fn described(svg: &str, title: &str, caption: &str) -> String {
-    let (title, caption) = (escaped(title), escaped(caption));
-    match svg
-        .find("<svg")
-        .and_then(|at| Some(at + svg[at..].find('>')? + 1))
-    {
-        Some(end) => {
-            let (begin, rest) = svg.split_at(end);
-            format!("{begin}\n<title>{title}</title>\n<desc>{caption}</desc>{rest}")
-        }
-        None => svg.to_owned(),
-    }
-}
-
-/// Text for XML and HTML.
-#[must_use]
-pub fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            _ => escaped.push(character),
-        }
-    }
-    escaped
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{short, svg, wrapped};
+    use super::svg;
     use crate::results::sample_results;
 
     #[test]
@@ -395,7 +304,8 @@ mod tests {
                 assert!(has(text), "{text} in {texts:?}");
             }
             assert!(has("this is another"), "{texts:?}");
-            assert!(has("1500"), "{texts:?}");
+            // A number of an axis, or a name.
+            assert!(has("1,500") || has("1500 bytes"), "{texts:?}");
             let title = document
                 .descendants()
                 .find(|node| node.tag_name().name() == "title");
@@ -406,17 +316,5 @@ mod tests {
         }
         let over_sizes = svg(&results.figures[0], "").expect("drawn");
         assert!(over_sizes.contains("frame [bytes]"));
-    }
-
-    #[test]
-    fn numbers_of_axes_are_short() {
-        let shown = [0.0, 0.125, 1.5, 12.0, 150.0, 70_000.0].map(short);
-        assert_eq!(shown, ["0", "0.125", "1.5", "12", "150", "70000"]);
-    }
-
-    #[test]
-    fn captions_are_wrapped_at_spaces() {
-        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
-        assert_eq!(wrapped("", 8), [""]);
     }
 }

@@ -125,14 +125,13 @@ pub fn table(case: &Case, metrics: &[Metric]) -> String {
 /// A ratio with what it allows to say.
 #[must_use]
 pub fn against(ratio: &Sample, verdict: Verdict, reference: &str) -> String {
-    let number = if ratio.is_empty() {
-        "–".to_owned()
-    } else {
-        format!("{:.3}", ratio.median())
-    };
-    match verdict {
-        Verdict::Less | Verdict::More => format!("{number} of {reference}"),
-        Verdict::Equal | Verdict::Open => format!("{number}: {}", verdict.text()),
+    let number = (!ratio.is_empty()).then(|| format!("{:.3}", ratio.median()));
+    match (verdict, number) {
+        (Verdict::Less | Verdict::More, Some(number)) => format!("{number} of {reference}"),
+        // There is no ratio to nothing.
+        (Verdict::Less | Verdict::More, None) => format!("{} than {reference}", verdict.text()),
+        (Verdict::Equal | Verdict::Open, Some(number)) => format!("{number}: {}", verdict.text()),
+        (Verdict::Equal | Verdict::Open, None) => verdict.text().to_owned(),
     }
 }
 
@@ -169,6 +168,9 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("2.0 (2.0–2.0)"), "{text}");
+        let nothing = Sample::default();
+        assert_eq!(against(&nothing, Verdict::More, "c"), "more than c");
+        assert_eq!(against(&nothing, Verdict::Equal, "c"), "equal");
     }
 
     #[test]

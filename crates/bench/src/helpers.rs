@@ -7,7 +7,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ringtap_filter::ebpf::{Assembler, Reg};
 use ringtap_lab::traffic::{Sizes, Traffic};
+use ringtap_sys::bpf::{Kernel, Program, ProgramKind, Run};
+use ringtap_sys::cycles::{thread_id, thread_time};
 
 /// Runs a program to its end, which must be success.
 pub(crate) fn check(command: &mut Command) -> Result<(), String> {
@@ -33,6 +36,63 @@ pub(crate) fn timed(command: &mut Command) -> Result<f64, String> {
 /// Reads a file to its end, so that it is in the page cache.
 pub(crate) fn fill_cache(file: &Path) -> io::Result<u64> {
     io::copy(&mut File::open(file)?, &mut io::sink())
+}
+
+/// A program of the kernel run on one packet over and over, without a capture.
+pub(crate) struct Alone {
+    program: Program,
+    /// Returns at once: what a run costs by itself.
+    empty: Program,
+    frame: Vec<u8>,
+}
+
+impl Alone {
+    /// Runs of a stretch, of which the median counts: others disturb some of them.
+    const RUNS: u32 = 50_000;
+    const STRETCHES: usize = 11;
+
+    /// Loads an XDP program, for a datagram in a frame of so many bytes.
+    pub(crate) fn new(code: &Assembler, frags: bool, frame: u16) -> Result<Self, String> {
+        let mut empty = Assembler::new();
+        empty.mov32(Reg::R0, 1);
+        empty.exit();
+        let load = |code: &Assembler| {
+            let code = code.finish().map_err(|error| error.to_string())?;
+            let kind = ProgramKind::Xdp { frags };
+            let program = Program::load(&Kernel::running(), "alone", kind, &code);
+            program.map_err(|error| error.to_string())
+        };
+        Ok(Self {
+            program: load(code)?,
+            empty: load(&empty)?,
+            frame: datagram(frame),
+        })
+    }
+
+    /// Of a run, without what running a program that only returns takes.
+    pub(crate) fn nanoseconds(&self) -> Result<f64, String> {
+        let mut differences = Vec::new();
+        for _ in 0..Self::STRETCHES {
+            let empty = self.time(&self.empty)?;
+            differences.push(self.time(&self.program)? - empty);
+        }
+        differences.sort_by(f64::total_cmp);
+        Ok(differences[Self::STRETCHES / 2].max(0.0))
+    }
+
+    /// By this thread's processor time: the kernel's own account has whole nanoseconds only.
+    fn time(&self, program: &Program) -> Result<f64, String> {
+        let run = Run {
+            data: &self.frame,
+            repeat: Self::RUNS,
+            ..Run::default()
+        };
+        let now = || thread_time(thread_id()).map_err(|error| error.to_string());
+        let begun = now()?;
+        program.run(&run).map_err(|error| error.to_string())?;
+        let took = now()?.saturating_sub(begun);
+        Ok(took.as_secs_f64() * 1e9 / f64::from(Self::RUNS))
+    }
 }
 
 /// A UDP datagram in a frame of so many bytes.

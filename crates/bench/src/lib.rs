@@ -43,6 +43,9 @@ pub struct Options {
     pub out: PathBuf,
     /// The ringtap program that is measured.
     pub ringtap: PathBuf,
+    /// Leave out what the folder holds already, whole, of the same program and as long a run: so that
+    /// an interrupted run goes on.
+    pub resume: bool,
 }
 
 /// The name of every experiment, with what it shows.
@@ -52,46 +55,69 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
         .map(|experiment| (experiment.name, experiment.purpose))
 }
 
-/// Runs one experiment, or `all`, and writes what they found.
+/// Runs one experiment, or `all`, and writes what they found. Of all, one that fails ends none of the
+/// others.
 ///
 /// # Errors
 /// No experiment has the name; one fails; results cannot be written. An experiment that the machine
 /// lacks something for is an error only where it was asked for by name.
 pub fn run(name: &str, options: &Options) -> Result<(), Error> {
-    let all = name == "all";
-    let chosen: Vec<&Experiment> = EXPERIMENTS
+    if name == "all" {
+        return run_all(options);
+    }
+    let experiment = EXPERIMENTS
         .iter()
-        .filter(|experiment| all || experiment.name == name)
-        .collect();
-    if chosen.is_empty() {
-        return Err(Error::Unknown(name.to_owned()));
-    }
+        .find(|experiment| experiment.name == name)
+        .ok_or_else(|| Error::Unknown(name.to_owned()))?;
     std::fs::create_dir_all(&options.out).map_err(Error::at(&options.out))?;
-    if all {
-        print_plan(&chosen, options);
+    if options.resume && is_there(experiment, options) {
+        println!("{name}: there already");
+        return Ok(());
     }
-    let mut failed = Vec::new();
-    for experiment in chosen {
+    run_one(experiment, options)
+}
+
+fn run_all(options: &Options) -> Result<(), Error> {
+    std::fs::create_dir_all(&options.out).map_err(Error::at(&options.out))?;
+    let (there, wanted): (Vec<&Experiment>, Vec<&Experiment>) = EXPERIMENTS
+        .iter()
+        .partition(|experiment| options.resume && is_there(experiment, options));
+    print_plan(&there, &wanted, options);
+    let (mut left_out, mut failed) = (Vec::new(), Vec::new());
+    for experiment in wanted {
         match run_one(experiment, options) {
             Ok(()) => {}
-            Err(Error::Needs { experiment, reason }) if all => {
+            Err(Error::Needs { experiment, reason }) => {
                 println!("{experiment}: left out: {reason}");
+                left_out.push(format!("{experiment}: {reason}"));
             }
-            Err(error @ Error::Failed { .. }) if all => {
+            Err(error) => {
                 println!("{error}");
-                failed.push(experiment.name);
+                failed.push((experiment.name, error.to_string()));
             }
-            Err(error) => return Err(error),
         }
     }
-    if all {
-        report(&options.out)?;
+    report(&options.out)?;
+    for reason in left_out {
+        println!("left out: {reason}");
+    }
+    for (_, reason) in &failed {
+        println!("failed: {reason}");
     }
     if failed.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::Some(failed.join(", ")))
+        return Ok(());
     }
+    let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
+    Err(Error::Some(names.join(", ")))
+}
+
+/// Whether the folder holds what this run would find.
+fn is_there(experiment: &Experiment, options: &Options) -> bool {
+    let build = machine::build(&options.ringtap);
+    let results = report::load_one(&options.out, experiment.name);
+    // What cannot be read is measured again.
+    results
+        .is_ok_and(|results| results.is_some_and(|results| results.is_whole(&build, options.quick)))
 }
 
 /// Writes `report.html` of all results in a folder.
@@ -115,10 +141,13 @@ pub fn markdown(folder: &Path) -> Result<String, Error> {
     table::markdown(&report::load(folder)?).map_err(Error::Report)
 }
 
-fn print_plan(chosen: &[&Experiment], options: &Options) {
+fn print_plan(there: &[&Experiment], wanted: &[&Experiment], options: &Options) {
+    for experiment in there {
+        println!("  {:<10} there already", experiment.name);
+    }
     println!("the plan, each experiment with the time that it may take:");
     let mut total = Duration::ZERO;
-    for experiment in chosen {
+    for experiment in wanted {
         let budget = experiment.budget(options.quick);
         total += budget;
         println!(
@@ -128,7 +157,11 @@ fn print_plan(chosen: &[&Experiment], options: &Options) {
             experiment.purpose
         );
     }
-    println!("  together   {:>5} s at most", total.as_secs());
+    let minutes = total.as_secs().div_ceil(60);
+    println!(
+        "  together   {:>5} s at most, {minutes} minutes",
+        total.as_secs()
+    );
 }
 
 fn run_one(experiment: &Experiment, options: &Options) -> Result<(), Error> {
@@ -150,16 +183,22 @@ fn run_one(experiment: &Experiment, options: &Options) -> Result<(), Error> {
         let ended = thread.join();
         ended.unwrap_or_else(|panic| Err(Stop::Failed(message(&*panic))))
     });
+    if let Err(Stop::Failed(reason)) = &ended {
+        session.fail(reason);
+    }
     let (results, rows) = session.finish(begun.elapsed().as_secs_f64());
     // What was measured before it failed is kept.
     if !results.figures.is_empty() {
         write(&results, &rows, &options.out)?;
     }
     let experiment = name.to_owned();
-    match ended {
-        Ok(()) => Ok(()),
-        Err(Stop::Needs(reason)) => Err(Error::Needs { experiment, reason }),
-        Err(Stop::Failed(reason)) => Err(Error::Failed { experiment, reason }),
+    match (ended, results.failures.as_slice()) {
+        (Err(Stop::Needs(reason)), _) => Err(Error::Needs { experiment, reason }),
+        (_, []) => Ok(()),
+        (_, failures) => Err(Error::Failed {
+            experiment,
+            reason: failures.join("; "),
+        }),
     }
 }
 
@@ -186,9 +225,9 @@ fn write(results: &Results, rows: &str, out: &Path) -> Result<(), Error> {
     let csv = format!("{}{rows}", session::COLUMNS);
     save(session::file(out, name, "csv"), &csv)?;
     for (number, figure) in (1..).zip(&results.figures) {
-        let svg = chart::svg(figure, &results.caption).map_err(|reason| Error::Failed {
+        let svg = chart::svg(figure, &results.caption).map_err(|error| Error::Failed {
             experiment: name.to_owned(),
-            reason,
+            reason: error.to_string(),
         })?;
         save(session::file(out, &format!("{name}-{number}"), "svg"), &svg)?;
     }

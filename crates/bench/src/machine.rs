@@ -1,8 +1,10 @@
 //! The machine and the moment that a measurement belongs to.
 
+use std::path::Path;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
+use twox_hash::XxHash64;
 
 /// What is written beside every figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +67,15 @@ impl Machine {
             "ringtap {ringtap}; Linux {kernel}; {processor}; {cpus} CPUs; {memory_gib} GiB; {wire}"
         )
     }
+}
+
+/// What a program is known by: a hash of all its bytes; empty where it cannot be read.
+pub(crate) fn build(program: &Path) -> String {
+    let bytes = std::fs::read(program);
+    bytes.map_or_else(
+        |_| String::new(),
+        |bytes| format!("{:016x}", XxHash64::oneshot(0, &bytes)),
+    )
 }
 
 /// The first line that a program prints; empty where it cannot be run.

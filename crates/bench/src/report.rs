@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::chart::{self, escaped};
+use ringtap_chart::escaped;
+
+use crate::chart;
 use crate::contest::against;
 use crate::documents::Documents;
 use crate::error::Error;
@@ -23,17 +25,21 @@ const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:1180px;margin:2em a
 /// # Errors
 /// A file cannot be read, or is not of this program's making.
 pub fn load(folder: &Path) -> Result<Vec<Results>, Error> {
-    let mut all = Vec::new();
-    for experiment in EXPERIMENTS {
-        let path = session::file(folder, experiment.name, "json");
-        let text = match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            text => text.map_err(Error::at(&path))?,
-        };
-        let results = serde_json::from_str(&text);
-        all.push(results.map_err(|source| Error::Json { path, source })?);
-    }
-    Ok(all)
+    let all = EXPERIMENTS
+        .iter()
+        .map(|experiment| load_one(folder, experiment.name));
+    all.filter_map(Result::transpose).collect()
+}
+
+/// What a folder holds of one experiment.
+pub(crate) fn load_one(folder: &Path, experiment: &str) -> Result<Option<Results>, Error> {
+    let path = session::file(folder, experiment, "json");
+    let text = match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        text => text.map_err(Error::at(&path))?,
+    };
+    let results = serde_json::from_str(&text);
+    results.map_err(|source| Error::Json { path, source })
 }
 
 /// The page.
@@ -50,12 +56,22 @@ pub fn html(all: &[Results]) -> Result<String, String> {
     page += &machines(all);
     page += &peers(all);
     page += "<p>Medians, with the whole range in brackets and as thin lines. Contenders ran by turns; a ratio is \
-             the median of the rounds' ratios. Where ranges overlap, no difference is shown.</p>\n<ul>\n";
+             the median of the rounds' ratios. Where ranges overlap, no difference is shown; of fewer than four rounds \
+             also where they are no farther apart than they are wide.</p>\n<ul>\n";
     for results in all {
         let (name, purpose) = (&results.experiment, escaped(&results.purpose));
         page += &format!("<li><a href=\"#{name}\">{name}</a>: {purpose}</li>\n");
     }
     page += "</ul>\n";
+    let is_here = |name: &str| all.iter().any(|results| results.experiment == name);
+    let missing: Vec<&str> = EXPERIMENTS
+        .iter()
+        .map(|experiment| experiment.name)
+        .filter(|name| !is_here(name))
+        .collect();
+    if !missing.is_empty() {
+        page += &format!("<p>Not measured: {}.</p>\n", missing.join(", "));
+    }
     for results in all {
         page += &experiment(results, &documents)?;
     }
@@ -105,9 +121,12 @@ fn experiment(results: &Results, documents: &Documents) -> Result<String, String
     let mut text = format!("<h2 id=\"{name}\">{name}</h2>\n");
     text += &format!("<p>{}</p>\n", escaped(&results.caption));
     for figure in &results.figures {
-        let svg = chart::svg(figure, &results.caption)?;
+        let svg = chart::svg(figure, &results.caption).map_err(|error| error.to_string())?;
         text += &format!("<figure>\n{svg}\n</figure>\n");
         text += &table(figure);
+    }
+    for failure in &results.failures {
+        text += &format!("<p class=\"note\">Failed: {}</p>\n", escaped(failure));
     }
     for note in &results.notes {
         text += &format!("<p class=\"note\">Note: {}</p>\n", escaped(note));

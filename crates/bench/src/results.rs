@@ -17,6 +17,15 @@ pub struct Results {
     pub caption: String,
     /// Less data and fewer rounds: to see that it works, not to compare.
     pub quick: bool,
+    /// Only cases whose title had this text, where not all were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<String>,
+    /// What the program that was measured is known by: the same build, the same text.
+    #[serde(default)]
+    pub build: String,
+    /// What went wrong; what was measured nevertheless is here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
     /// Where and when.
     pub machine: Machine,
     /// Seconds that it took.
@@ -230,6 +239,9 @@ pub(crate) fn sample_results(experiment: &str) -> Results {
         purpose: "a sample".to_owned(),
         caption: "The documents found one thing, and this is another.".to_owned(),
         quick: true,
+        only: None,
+        build: String::new(),
+        failures: Vec::new(),
         machine: Machine::here(),
         seconds: 1.5,
         peers: vec![Peer {
@@ -245,9 +257,34 @@ pub(crate) fn sample_results(experiment: &str) -> Results {
     }
 }
 
+impl Results {
+    /// Whether it is all of an experiment, of the same program and as long a run.
+    #[must_use]
+    pub fn is_whole(&self, build: &str, quick: bool) -> bool {
+        let of_the_same = !build.is_empty() && self.build == build && self.quick == quick;
+        of_the_same && self.only.is_none() && self.failures.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::sample_results;
+
+    #[test]
+    fn only_whole_results_of_the_same_program_need_no_further_run() {
+        let mut results = sample_results("tap");
+        assert!(!results.is_whole("", true), "an unknown program");
+        results.build = "a".to_owned();
+        assert!(results.is_whole("a", true));
+        assert!(!results.is_whole("b", true) && !results.is_whole("a", false));
+        let failed = super::Results {
+            failures: vec!["broken".to_owned()],
+            ..results.clone()
+        };
+        assert!(!failed.is_whole("a", true));
+        results.only = Some("64".to_owned());
+        assert!(!results.is_whole("a", true));
+    }
 
     #[test]
     fn results_survive_their_file() {

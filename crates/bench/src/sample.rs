@@ -66,9 +66,9 @@ impl Sample {
 /// Which of two is less, where the runs allow to say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every run of the first is below every run of the second.
+    /// Every run of the first is below every run of the second, and far enough.
     Less,
-    /// Every run of the first is above every run of the second.
+    /// Every run of the first is above every run of the second, and far enough.
     More,
     /// Every run of both has the same value.
     Equal,
@@ -89,7 +89,12 @@ impl Verdict {
     }
 }
 
-/// Compares the whole ranges, not only the medians. One run of each shows nothing.
+/// So many runs of each are apart by chance in 3 of 100 cases at most; fewer must be farther apart.
+const ENOUGH: usize = 4;
+
+/// Compares the whole ranges, not only the medians. One run of each shows nothing; with fewer than
+/// four, what lies between the ranges must be wider than both together (two runs each, of the same
+/// thing, lie apart in one case of three, so far apart in one of sixteen).
 #[must_use]
 pub fn compare(first: &Sample, second: &Sample) -> Verdict {
     let all = [first.most(), second.least(), second.most()];
@@ -98,14 +103,18 @@ pub fn compare(first: &Sample, second: &Sample) -> Verdict {
         .all(|value| (value - first.least()).abs() < f64::EPSILON)
     {
         Verdict::Equal
-    } else if first.runs().min(second.runs()) < 2 {
-        Verdict::Open
-    } else if first.most() < second.least() {
-        Verdict::Less
-    } else if first.least() > second.most() {
-        Verdict::More
     } else {
-        Verdict::Open
+        let runs = first.runs().min(second.runs());
+        let gap = (second.least() - first.most()).max(first.least() - second.most());
+        let widths = (first.most() - first.least()) + (second.most() - second.least());
+        let needed = if runs < ENOUGH { widths } else { 0.0 };
+        if runs < 2 || gap <= needed {
+            Verdict::Open
+        } else if first.most() < second.least() {
+            Verdict::Less
+        } else {
+            Verdict::More
+        }
     }
 }
 
@@ -133,9 +142,15 @@ mod tests {
 
     #[test]
     fn a_conclusion_needs_ranges_apart() {
-        let (low, high) = (sample(&[1.0, 2.0]), sample(&[3.0, 4.0]));
+        let (low, high) = (sample(&[1.0, 2.0]), sample(&[5.0, 6.0]));
         assert_eq!(compare(&low, &high), Verdict::Less);
         assert_eq!(compare(&high, &low), Verdict::More);
+        // Two runs that are no farther apart than they are wide may be so by chance; four may not.
+        let near = sample(&[3.0, 4.0]);
+        assert_eq!(compare(&low, &near), Verdict::Open);
+        let (low, near) = (sample(&[1.0, 2.0, 1.5, 1.2]), sample(&[3.0, 4.0, 3.5, 3.2]));
+        assert_eq!(compare(&low, &near), Verdict::Less);
+        assert_eq!(compare(&near, &low), Verdict::More);
         let (one, other) = (sample(&[1.0, 3.0]), sample(&[2.0, 4.0]));
         assert_eq!(compare(&one, &other), Verdict::Open);
         assert_eq!(compare(&other, &one).text(), "no difference shown");

@@ -9,7 +9,7 @@ use ringtap_lab::need::find_tool;
 
 use crate::Options;
 use crate::contest::{self, Limits, Row};
-use crate::machine::{Machine, first_line};
+use crate::machine::{self, Machine, first_line};
 use crate::results::{Axis, Case, Figure, Metric, Peer, Results, Scale};
 use crate::sample::Sample;
 
@@ -71,6 +71,9 @@ impl Session {
                 purpose: purpose.to_owned(),
                 caption: caption.to_owned(),
                 quick: options.quick,
+                only: options.case.clone(),
+                build: machine::build(&options.ringtap),
+                failures: Vec::new(),
                 machine: Machine::here(),
                 seconds: 0.0,
                 peers: Vec::new(),
@@ -149,6 +152,11 @@ impl Session {
         self.few_rounds = true;
     }
 
+    /// The experiment ends for this.
+    pub(crate) fn fail(&mut self, reason: &str) {
+        self.results.failures.push(reason.to_owned());
+    }
+
     /// Something that the reader of the figures should know.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
         let text = text.into();
@@ -175,7 +183,8 @@ impl Session {
     }
 
     /// Measures a case of the last figure that was begun, prints its table and keeps what was
-    /// measured. Nothing where it is not asked for, or the experiment's time is over, which is noted.
+    /// measured. Nothing where it is not asked for, the experiment's time is over, which is noted, or
+    /// it fails, which is kept: other cases may not.
     pub(crate) fn case(
         &mut self,
         title: &str,
@@ -204,7 +213,14 @@ impl Session {
         let figure = figure.ok_or("no figure was begun")?;
         let metrics = figure.metrics.len();
         let measured = contest::run(title, contenders, reference, metrics, limits, measure);
-        let (mut case, rows) = measured?;
+        let (mut case, rows) = match measured {
+            Ok(measured) => measured,
+            Err(reason) => {
+                println!("  failed: {reason}");
+                self.results.failures.push(reason);
+                return Ok(None);
+            }
+        };
         #[expect(clippy::cast_precision_loss, reason = "a few cases")]
         let place = figure.cases.len() as f64;
         case.x = match figure.x.scale {

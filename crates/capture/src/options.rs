@@ -66,7 +66,8 @@ pub enum Precision {
     None,
 }
 
-/// How far a program in the kernel goes with each packet: for measurements of what each step costs.
+/// How far a program in the kernel goes with each packet: for measurements of what each step costs. A
+/// packet socket's filter accepts nothing before [`Stage::Copy`], so that it has no clock to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// It is called, and no more.
@@ -139,8 +140,8 @@ pub struct CaptureOptions {
     /// report it ([`crate::Error::Overtaken`]). The kernel tells it to the device's network namespace and
     /// those with `CAP_NET_ADMIN` only, which [`crate::Source::keeps`] then has among the rights to keep.
     pub watch_chain: bool,
-    /// The capture is studied, not used: its programs in the kernel go as far as this only, at the taps,
-    /// and [`crate::Source::programs`] tells their parts.
+    /// The capture is studied, not used: its programs in the kernel go as far as this only, at the taps
+    /// and in packet sockets, and [`crate::Source::programs`] tells the parts of the taps'.
     pub study: Option<Stage>,
 }
 

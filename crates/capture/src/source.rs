@@ -148,13 +148,13 @@ pub trait Source: Send {
 /// A part of the programs that capture in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProgramPart {
-    /// Finding the ring, the record's frame, publishing it.
+    /// Being called, finding the ring and room in it, the record's head.
     Tap,
     /// The filter.
     Filter,
     /// Reading the clock.
     Timestamp,
-    /// Copying the packet's bytes.
+    /// Copying the packet's bytes, closing the record and publishing it, which waits for them.
     Copy,
     /// Waking the reader.
     Wake,

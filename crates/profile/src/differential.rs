@@ -1,25 +1,39 @@
-//! The tap's program cut after each of its steps, and what a run of it then takes, by the kernel's own
-//! statistics of programs.
+//! A capture cut after each of its steps, and what a packet then takes.
 //!
-//! The stages take turns in short rounds, so that a change of the traffic or of the machine meets all of
-//! them. The statistics cost two readings of a clock per run, which is in each stage's time and cancels in
-//! the differences.
+//! At the taps by the kernel's own statistics of programs: they cost two readings of a clock per run, which
+//! is in each stage's time and cancels in the differences. A packet socket's filter has no such statistics;
+//! there it is the processor time of the generator's thread, which also receives what it sends. The stages
+//! take turns in short rounds, so that a change of the traffic or of the machine meets all of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{CaptureOptions, Filter, Next, Source, Stage, open};
 use ringtap_sys::bpf::{Kernel, Program, Statistics};
 
-use crate::Result;
 use crate::report::{Figure, Step, spread, to_f64};
+use crate::{Error, Result};
 
-/// The stages with their names.
-pub const STAGES: [(Stage, &str); 4] = [
-    (Stage::Hook, "hook"),
-    (Stage::Filter, "filter"),
-    (Stage::Timestamp, "timestamp"),
-    (Stage::Copy, "copy"),
+/// A stage: its name in reports, how far the capture goes (nothing for no capture), and bytes of a packet
+/// that it keeps at most, where those are not the capture's own.
+type Cut = (&'static str, Option<Stage>, Option<u32>);
+
+/// The stages of the taps. Records of one byte have all of a record's cost but the copy's.
+const OF_TAPS: [Cut; 5] = [
+    ("hook", Some(Stage::Hook), None),
+    ("filter", Some(Stage::Filter), None),
+    ("timestamp", Some(Stage::Timestamp), None),
+    ("ring", Some(Stage::Copy), Some(1)),
+    ("copy", Some(Stage::Copy), None),
+];
+/// Those of a packet socket, whose filter comes before the stamp, so that the ring has that, too.
+const OF_SOCKETS: [Cut; 5] = [
+    ("none", None, None),
+    ("hook", Some(Stage::Hook), None),
+    ("filter", Some(Stage::Filter), None),
+    ("ring", Some(Stage::Copy), Some(1)),
+    ("copy", Some(Stage::Copy), None),
 ];
 
 /// Runs that a round must have to count.
@@ -31,8 +45,11 @@ const PATIENCE: Duration = Duration::from_millis(10);
 /// Rounds.
 pub const ROUNDS: u32 = 5;
 
+/// Processor time so far in nanoseconds, and packets so far.
+pub type Meter<'a> = &'a (dyn Fn() -> Result<(u64, u64)> + Sync);
+
 /// What is compared.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Comparison<'a> {
     /// The device, with the engine: `tcx:eth0`.
     pub device: &'a str,
@@ -44,6 +61,16 @@ pub struct Comparison<'a> {
     pub duration: Duration,
     /// Ticks in a nanosecond.
     pub ticks_per_ns: f64,
+    /// What tells time and packets where no program has statistics of its own.
+    pub meter: Option<Meter<'a>>,
+}
+
+/// What one stage took in a round.
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    nanos: u64,
+    runs: u64,
+    lost: u64,
 }
 
 impl Comparison<'_> {
@@ -52,49 +79,92 @@ impl Comparison<'_> {
     /// # Errors
     /// The right to have statistics is missing (`CAP_SYS_ADMIN`), or a capture can't be opened.
     pub fn run(&self, stop: &AtomicBool) -> Result<Vec<Step>> {
-        let _statistics = Statistics::enable(&Kernel::running())?;
-        let each = self.duration / (ROUNDS * 4);
+        // A thread of its own: where readers run is the capture's option.
+        thread::scope(|scope| {
+            let steps = thread::Builder::new().name("steps".to_owned());
+            let steps = steps.spawn_scoped(scope, || self.take_turns(stop));
+            let steps =
+                steps.map_err(|source| ringtap_sys::Error::new("clone", "steps", source))?;
+            steps.join().map_err(|_| Error::Thread("measuring"))?
+        })
+    }
+
+    fn take_turns(&self, stop: &AtomicBool) -> Result<Vec<Step>> {
+        self.options.place_thread()?;
+        let (cuts, _statistics) = match self.meter {
+            Some(_) => (OF_SOCKETS, None),
+            None => (OF_TAPS, Some(Statistics::enable(&Kernel::running())?)),
+        };
+        let each = self.duration / (ROUNDS * 5);
         let each = each.max(SHORTEST);
-        let mut rounds: [Vec<Option<f64>>; STAGES.len()] = Default::default();
-        let mut runs = [0_u64; STAGES.len()];
+        let mut rounds: [Vec<Option<f64>>; OF_TAPS.len()] = Default::default();
+        let mut all = [Taken::default(); OF_TAPS.len()];
         for _ in 0..ROUNDS {
-            for (number, &(stage, _)) in STAGES.iter().enumerate() {
+            for (number, &cut) in cuts.iter().enumerate() {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                let (time, count) = self.measure(stage, each)?;
-                let has_counted = count >= FEWEST_RUNS;
-                rounds[number].push(has_counted.then(|| to_f64(time) / to_f64(count)));
-                runs[number] += if has_counted { count } else { 0 };
+                let taken = self.measure(cut, each)?;
+                let has_counted = taken.runs >= FEWEST_RUNS;
+                let cost = has_counted.then(|| to_f64(taken.nanos) / to_f64(taken.runs));
+                rounds[number].push(cost);
+                if has_counted {
+                    all[number].runs += taken.runs;
+                    all[number].lost += taken.lost;
+                }
             }
         }
-        Ok(self.steps(&rounds, runs))
+        Ok(self.steps(&cuts, &rounds, all))
     }
 
-    /// Nanoseconds and runs of one stage.
-    fn measure(&self, stage: Stage, duration: Duration) -> Result<(u64, u64)> {
+    fn measure(&self, (_, stage, snaplen): Cut, duration: Duration) -> Result<Taken> {
         let options = CaptureOptions {
-            study: Some(stage),
+            study: stage,
             timeout: PATIENCE,
+            snaplen: snaplen.unwrap_or(self.options.snaplen),
             ..self.options.clone()
         };
-        let mut source = open(self.device, &options, self.filter)?;
-        let programs = source.programs()?;
-        let before = total(&programs)?;
+        let source = stage.map(|_| open(self.device, &options, self.filter));
+        let mut source = source.transpose()?;
+        let programs = match (&source, self.meter) {
+            (Some(source), None) => source.programs()?,
+            _ => Vec::new(),
+        };
+        let now = || match self.meter {
+            Some(meter) => meter(),
+            None => total(&programs),
+        };
+        let before = now()?;
         let begin = Instant::now();
         while begin.elapsed() < duration {
-            read(source.as_mut())?;
+            match &mut source {
+                Some(source) => read(source.as_mut())?,
+                None => thread::sleep(PATIENCE),
+            }
         }
-        let after = total(&programs)?;
-        Ok((after.0 - before.0, after.1 - before.1))
+        let after = now()?;
+        let lost = match &mut source {
+            Some(source) => source.stats()?.dropped.ring.unwrap_or_default(),
+            None => 0,
+        };
+        Ok(Taken {
+            nanos: after.0 - before.0,
+            runs: after.1 - before.1,
+            lost,
+        })
     }
 
-    fn steps(&self, rounds: &[Vec<Option<f64>>], runs: [u64; STAGES.len()]) -> Vec<Step> {
+    fn steps(
+        &self,
+        cuts: &[Cut; OF_TAPS.len()],
+        rounds: &[Vec<Option<f64>>; OF_TAPS.len()],
+        all: [Taken; OF_TAPS.len()],
+    ) -> Vec<Step> {
         let figure = |mut values: Vec<f64>| {
             let (median, low, high) = spread(&mut values)?;
             Some(Figure::new(median, low, high, self.ticks_per_ns))
         };
-        let all = STAGES.iter().enumerate().filter_map(|(number, (_, name))| {
+        let steps = cuts.iter().enumerate().filter_map(|(number, (name, ..))| {
             let more = number.checked_sub(1).and_then(|before| {
                 let pairs = rounds[before].iter().zip(&rounds[number]);
                 figure(
@@ -110,10 +180,11 @@ impl Comparison<'_> {
                 run: figure(measured)?,
                 more,
                 rounds: u32::try_from(counted).unwrap_or(u32::MAX),
-                runs: runs[number],
+                runs: all[number].runs,
+                lost: all[number].lost,
             })
         });
-        all.collect()
+        steps.collect()
     }
 }
 
@@ -122,7 +193,7 @@ fn read(source: &mut dyn Source) -> Result<()> {
     if let Next::Block(block) = source.next()? {
         let mut seen = 0_u64;
         for packet in &block {
-            seen = seen.wrapping_add(crate::reader::application_sees(&packet));
+            seen = seen.wrapping_add(crate::reader::application_sees(&packet, 0));
         }
         std::hint::black_box(seen);
     }

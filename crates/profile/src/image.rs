@@ -11,7 +11,7 @@ use ringtap_capture::Packet;
 pub(crate) fn application() -> Option<Range<u64>> {
     let data = fs::read("/proc/self/exe").ok()?;
     let file = object::File::parse(&*data).ok()?;
-    let function: fn(&Packet<'_>) -> u64 = crate::reader::application_sees;
+    let function: fn(&Packet<'_>, u64) -> u64 = crate::reader::application_sees;
     let start = function as usize as u64;
     let in_file = start.wrapping_sub(slide(&file)?);
     let is_it = |symbol: &object::Symbol<'_, '_>| symbol.size() > 0 && symbol.address() == in_file;

@@ -135,6 +135,7 @@ impl Profile<'_> {
             }
             .to_owned(),
             steals: options.mode == Mode::Steal,
+            work_ns: self.plan.work,
             busy_poll_ns: u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX),
         }
     }
@@ -193,10 +194,18 @@ impl Profile<'_> {
         let parts = COMPONENTS.map(|component| {
             let (cost, origin) = match component {
                 Component::Driver | Component::Stack => (None, None),
+                Component::Tap if steps.first().is_some_and(|step| step.stage == "none") => {
+                    (step("hook", false), Some(Origin::Differential))
+                }
                 Component::Tap => (step("hook", true), Some(Origin::Differential)),
                 Component::Filter => (step("filter", false), Some(Origin::Differential)),
                 Component::Timestamp => (step("timestamp", false), Some(Origin::Differential)),
-                Component::Copy => (step("copy", false), Some(Origin::Differential)),
+                Component::Copy => (
+                    step("ring", false)
+                        .zip(step("copy", false))
+                        .map(|(ring, copy)| ring.plus(copy)),
+                    Some(Origin::Differential),
+                ),
                 Component::Wake => (Some(figure(clock.system_ns)), Some(Origin::Accounting)),
                 Component::Reader => (Some(figure(clock.user_ns)), Some(Origin::Accounting)),
                 // Reader and application are one for the accounts.

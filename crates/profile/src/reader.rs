@@ -7,10 +7,15 @@ use ringtap_sys::cycles::{Usage, ticks};
 
 use crate::Result;
 
-/// What the application does with each packet: looks at its length and its type, and is done. A
-/// function of its own, so that samples can be told by its addresses.
+/// What the application does with each packet: looks at its length and its type, works for so many ticks
+/// of the processor's clock where it is told to, and is done. A function of its own, so that samples can be
+/// told by its addresses.
 #[inline(never)]
-pub(crate) fn application_sees(packet: &Packet<'_>) -> u64 {
+pub(crate) fn application_sees(packet: &Packet<'_>, work: u64) -> u64 {
+    if work > 0 {
+        let begun = ticks();
+        while ticks().wrapping_sub(begun) < work {}
+    }
     let kind = packet
         .data
         .get(12..14)
@@ -60,7 +65,7 @@ impl Phase {
 }
 
 /// Reads until the end is asked for; a mark for each phase that has ended.
-pub(crate) fn read(source: &mut dyn Source, phase: &Phase) -> Result<Vec<Mark>> {
+pub(crate) fn read(source: &mut dyn Source, phase: &Phase, work: u64) -> Result<Vec<Mark>> {
     let mut marks = Vec::new();
     let mut totals = Totals::default();
     let mut present = phase.0.load(Ordering::Relaxed);
@@ -83,7 +88,7 @@ pub(crate) fn read(source: &mut dyn Source, phase: &Phase) -> Result<Vec<Mark>> 
             Next::Block(block) => {
                 let begin = ticks();
                 for packet in &block {
-                    seen = seen.wrapping_add(application_sees(&packet));
+                    seen = seen.wrapping_add(application_sees(&packet, work));
                     totals.packets += 1;
                     totals.bytes += packet.data.len() as u64;
                 }

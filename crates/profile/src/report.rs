@@ -41,6 +41,17 @@ impl Figure {
             high_ns,
         }
     }
+
+    /// Both together, the ranges added up.
+    #[must_use]
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            ns: self.ns + other.ns,
+            cycles: self.cycles + other.cycles,
+            low_ns: self.low_ns + other.low_ns,
+            high_ns: self.high_ns + other.high_ns,
+        }
+    }
 }
 
 /// Where a figure comes from.
@@ -143,20 +154,25 @@ pub struct Method {
     pub cannot_tell: Vec<String>,
 }
 
-/// A step of the tap's program, alone.
+/// A capture that goes so far and no farther.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// `hook`, `filter`, `timestamp` or `copy`: the program went so far.
+    /// `hook`, `filter`, `timestamp`, `ring` (records of one byte) or `copy`; with engine packet, `none`
+    /// (no capture) comes first, and the stamp is in `ring`.
     pub stage: String,
-    /// What one run of it took by the kernel's statistics, the two readings of the clock that these
-    /// cost included: median, lowest and highest of the rounds.
+    /// What a packet took. At the taps by the kernel's statistics of the program, the two readings of the
+    /// clock that these cost included; with engine packet, of the thread that generates and receives.
+    /// Median, lowest and highest of the rounds.
     pub run: Figure,
     /// What it took more than the stage before; nothing for the first.
     pub more: Option<Figure>,
     /// Rounds that were measured.
     pub rounds: u32,
-    /// Runs of the program in all of them.
+    /// Packets in all of them.
     pub runs: u64,
+    /// Packets that found no room in the ring: they were not copied.
+    #[serde(default)]
+    pub lost: u64,
 }
 
 /// Rates beside the costs.
@@ -225,6 +241,9 @@ pub struct Settings {
     pub steals: bool,
     /// Nanoseconds that the reader looks for packets before it sleeps.
     pub busy_poll_ns: u64,
+    /// Nanoseconds that the application works on each packet, as it was told to.
+    #[serde(default)]
+    pub work_ns: u32,
 }
 
 /// A profile.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ringtap_capture::{CaptureOptions, Direction, Filter, Source, Stage, open};
 use ringtap_sys::bpf::{Kernel, NativePart};
-use ringtap_sys::cycles::{Rate, thread_id};
+use ringtap_sys::cycles::{Rate, thread_id, thread_time};
 use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Name, Netlink};
 use ringtap_sys::perf::{Sampler, Trigger, is_refusal, paranoid};
@@ -52,8 +52,10 @@ pub struct Plan {
     pub rate: u32,
     /// What is generated, where there is no interface.
     pub traffic: Traffic,
-    /// Whether the tap's program is also cut short and measured step by step.
+    /// Whether the capture is also cut short and measured step by step.
     pub steps: bool,
+    /// Nanoseconds that the application works on each packet, by the processor's clock.
+    pub work: u32,
 }
 
 /// Makes a profile of an engine, by its name; nothing for the one that a capture takes by itself.
@@ -195,6 +197,8 @@ impl<'a> Profile<'a> {
         let phase = Phase::default();
         let (tell, told) = std::sync::mpsc::channel();
         let options = &self.plan.options;
+        let work = f64::from(self.plan.work) * self.rate.per_nanosecond;
+        let work = if self.plan.work == 0 { 0 } else { whole(work) };
         thread::scope(|scope| {
             let reader = thread::Builder::new().name("reader".to_owned());
             let (reading, telling) = (&phase, tell);
@@ -202,7 +206,7 @@ impl<'a> Profile<'a> {
                 options.place_thread()?;
                 // Whoever waits for it is there.
                 let _ = telling.send(thread_id());
-                reader::read(source.as_mut(), reading)
+                reader::read(source.as_mut(), reading, work)
             });
             let reader =
                 reader.map_err(|source| ringtap_sys::Error::new("clone", "reader", source))?;
@@ -406,34 +410,52 @@ impl<'a> Profile<'a> {
             .map_or_else(String::new, |driver| driver.name.to_string())
     }
 
-    /// The tap's program, step by step.
+    /// The capture, step by step.
     fn steps(&mut self, engine: &str) -> Result<Vec<Step>> {
         if !self.plan.steps || self.stop.load(Ordering::Relaxed) {
             return Ok(Vec::new());
         }
-        if !matches!(engine, "tcx" | "xdp") {
-            self.cannot_tell.push(format!(
-                "steps by programs cut short: engine {engine} has no program of its own that the kernel keeps \
-                 statistics of"
-            ));
+        let meter = self.generator.as_ref().map(Generator::thread);
+        let (reason, meter) = match (engine, meter) {
+            ("tcx" | "xdp", _) => (None, None),
+            ("packet", Some(thread)) => (None, Some(thread)),
+            ("packet", None) => (Some("with engine packet they need generated packets"), None),
+            _ => (Some("AF_XDP takes packets whole or not at all"), None),
+        };
+        if let Some(reason) = reason {
+            self.cannot_tell
+                .push(format!("steps by captures cut short: {reason}"));
             return Ok(Vec::new());
         }
+        let this = &*self;
+        let meter = meter.map(|thread| move || this.metered(thread));
         let comparison = Comparison {
             device: &format!("{engine}:{}", self.name),
             options: &self.plan.options,
             filter: self.plan.filter.as_ref(),
             duration: self.plan.duration.mul_f64(1.0 - SAMPLED - COUNTED),
             ticks_per_ns: self.rate.per_nanosecond,
+            meter: meter
+                .as_ref()
+                .map(|meter| meter as &(dyn Fn() -> Result<(u64, u64)> + Sync)),
         };
-        match comparison.run(self.stop) {
+        let steps = comparison.run(self.stop);
+        match steps {
             Ok(steps) => Ok(steps),
             Err(Error::Bpf(error)) => {
                 self.cannot_tell
-                    .push(format!("steps by programs cut short: {error}"));
+                    .push(format!("steps by captures cut short: {error}"));
                 Ok(Vec::new())
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Processor time of a thread in nanoseconds, and packets of the interface.
+    fn metered(&self, thread: u32) -> Result<(u64, u64)> {
+        let time = thread_time(thread)?.as_nanos();
+        let nanos = u64::try_from(time).unwrap_or(u64::MAX);
+        Ok((nanos, self.moment()?.packets))
     }
 }
 

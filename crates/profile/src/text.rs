@@ -201,15 +201,22 @@ fn steps(text: &mut String, report: &Report) -> std::fmt::Result {
     if report.steps.is_empty() {
         return Ok(());
     }
+    let is_socket = report.steps[0].stage == "none";
+    let what = if is_socket {
+        "the capture cut short, processor time of the thread that generates and receives"
+    } else {
+        "the tap's program cut short"
+    };
     writeln!(
         text,
-        "\nthe tap's program cut short (median of {} rounds, lowest – highest)",
+        "\n{what} (median of {} rounds, lowest – highest)",
         report.steps[0].rounds
     )?;
     for step in &report.steps {
         let title = match step.stage.as_str() {
+            "none" => "no capture".to_owned(),
             "hook" => "hook only".to_owned(),
-            "copy" => "+ ring, copy".to_owned(),
+            "ring" if is_socket => "+ ring, stamp".to_owned(),
             stage => format!("+ {stage}"),
         };
         let Figure {
@@ -220,18 +227,63 @@ fn steps(text: &mut String, report: &Report) -> std::fmt::Result {
         } = step.run;
         write!(
             text,
-            "{title:<14} {ns:>8.1} ns a run ({low_ns:.1} – {high_ns:.1})"
+            "{title:<14} {ns:>8.1} ns a packet ({low_ns:.1} – {high_ns:.1})"
         )?;
         match step.more {
-            None => writeln!(text, ", of it the statistics' own two readings of a clock")?,
-            Some(more) => writeln!(
+            None if is_socket => write!(text, ", making the packet included")?,
+            None => write!(text, ", of it the statistics' own two readings of a clock")?,
+            Some(more) => write!(
                 text,
                 ", {:+.1} ns ({:.1} – {:.1})",
                 more.ns, more.low_ns, more.high_ns
             )?,
         }
+        if step.lost > 0 {
+            let percent = 100.0 * ratio(to_f64(step.lost), to_f64(step.runs));
+            write!(text, "; {percent:.1} % found no room and were not copied")?;
+        }
+        writeln!(text)?;
     }
-    Ok(())
+    beside_samples(text, report, is_socket)
+}
+
+/// The two methods side by side, where both have a figure for the same work.
+fn beside_samples(text: &mut String, report: &Report, is_socket: bool) -> std::fmt::Result {
+    if report.method.sampling.is_none() {
+        return Ok(());
+    }
+    let step = |stage: &str| {
+        let step = report.steps.iter().find(|step| step.stage == stage)?;
+        step.more.map(|more| more.ns)
+    };
+    let sampled = |component| report.ns(component);
+    let mut pairs = vec![("filter", sampled(Component::Filter), step("filter"))];
+    if !is_socket {
+        let stamp = sampled(Component::Timestamp);
+        pairs.push(("timestamp", stamp, step("timestamp")));
+    }
+    // Where the one method draws the line between ring and copy, the other can't.
+    let inside = [Component::Tap, Component::Copy, Component::Wake];
+    let inside = inside
+        .into_iter()
+        .chain(is_socket.then_some(Component::Timestamp));
+    let inside: Option<f64> = inside.map(sampled).sum();
+    let outside = if is_socket { step("hook") } else { Some(0.0) };
+    let ring = [step("ring"), step("copy"), outside];
+    let ring: Option<f64> = ring.into_iter().sum();
+    let title = if is_socket {
+        "hook, stamp, ring, copy, wake-ups"
+    } else {
+        "ring, copy, wake-ups (samples: with the hook)"
+    };
+    pairs.push((title, inside, ring));
+    let both: Vec<String> = pairs
+        .into_iter()
+        .filter_map(|(title, sampled, step)| {
+            Some(format!("{title} {:.1} and {:.1} ns", sampled?, step?))
+        })
+        .collect();
+    writeln!(text, "by samples and by steps: {}", both.join("; "))
 }
 
 /// Functions that a line shows.
@@ -280,7 +332,8 @@ fn method(text: &mut String, report: &Report) -> std::fmt::Result {
     if !report.steps.is_empty() {
         writeln!(
             text,
-            "- programs cut short: the kernel's run-time statistics, on while they were measured and off again"
+            "- captures cut short: the kernel's run-time statistics of programs, on while they were measured and off \
+             again; with engine packet, the processor time of the generator's thread"
         )?;
     }
     let rate = match method.constant_rate {

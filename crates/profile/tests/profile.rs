@@ -32,6 +32,7 @@ fn plan(duration: u64, steps: bool) -> Plan {
         rate: 4000,
         traffic: Traffic::default(),
         steps,
+        work: 0,
     }
 }
 
@@ -108,7 +109,7 @@ fn tap() {
         .collect();
     assert_eq!(
         stages,
-        ["hook", "filter", "timestamp", "copy"],
+        ["hook", "filter", "timestamp", "ring", "copy"],
         "{:?}",
         report.steps
     );
@@ -144,7 +145,7 @@ fn tap() {
         "before",
         "now",
         "caption",
-        "nanoseconds per packet",
+        "cost of a packet [ns]",
         "unexplained",
         "timestamp",
     ] {
@@ -157,13 +158,29 @@ fn tap() {
 
 fn engines() {
     for engine in ["packet", "xdp", "xsk"] {
-        let mut plan = plan(400, false);
+        let mut plan = plan(400, engine == "packet");
+        plan.work = 300;
         if engine == "xsk" {
             plan.options.mode = Mode::Steal;
         }
         let report = profile(&plan, engine);
         assert_eq!(report.engine, engine);
         check(&report);
-        assert!(report.steps.is_empty());
+        assert_eq!(report.settings.work_ns, 300);
+        assert!(
+            report.ns(Component::Application) > Some(0.0),
+            "the application's work is seen: {report:?}"
+        );
+        let stages: Vec<&str> = report
+            .steps
+            .iter()
+            .map(|step| step.stage.as_str())
+            .collect();
+        if engine == "packet" {
+            let expected = ["none", "hook", "filter", "ring", "copy"];
+            assert_eq!(stages, expected, "{:?}", report.steps);
+        } else {
+            assert!(stages.is_empty(), "{stages:?}");
+        }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) fn run(args: &BenchArgs) -> ExitCode {
         case: args.case.clone(),
         out: args.out.clone(),
         ringtap,
+        resume: args.resume,
     };
     let done = match name {
         "report" => ringtap_bench::report(&options.out),

@@ -62,6 +62,9 @@ pub(crate) struct BenchArgs {
     /// Only cases whose title has this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) case: Option<String>,
+    /// Leave out what the folder holds already: whole, of this build of ringtap, and as long a run
+    #[arg(long)]
+    pub(crate) resume: bool,
     /// The names of the experiments, and what each shows
     #[arg(long)]
     pub(crate) list: bool,

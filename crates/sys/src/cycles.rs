@@ -138,6 +138,28 @@ pub fn thread_id() -> u32 {
     unsafe { libc::gettid() }.unsigned_abs()
 }
 
+/// Processor time of a thread of this process until now, in user and kernel mode, by the scheduler's
+/// clock: its clock as `pthread_getcpuclockid(3)` makes it (linux/posix-timers.h).
+///
+/// # Errors
+/// There is no such thread any more.
+pub fn thread_time(thread: u32) -> Result<Duration> {
+    /// `CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`.
+    const OF_A_THREAD: i32 = 4 | 2;
+    let clock = (!thread.cast_signed() << 3) | OF_A_THREAD;
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer describes `time`, which outlives the call.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } < 0 {
+        return Err(Error::last("clock_gettime", "a thread's clock"));
+    }
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Ok(Duration::new(seconds, nanos))
+}
+
 /// Clock ticks a second, the unit of `/proc/stat` (`sysconf(_SC_CLK_TCK)`).
 #[must_use]
 pub fn clock_ticks() -> u64 {
@@ -158,6 +180,19 @@ mod tests {
         let first = ticks();
         std::thread::sleep(Duration::from_millis(2));
         assert!(ticks() > first);
+    }
+
+    #[test]
+    fn a_thread_that_works_takes_time() {
+        let before = thread_time(thread_id()).expect("the own thread");
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < Duration::from_millis(5) {
+            std::hint::spin_loop();
+        }
+        let after = thread_time(thread_id()).expect("the own thread");
+        assert!(after > before, "{before:?} {after:?}");
+        let other = std::thread::spawn(thread_id).join().expect("joined");
+        assert!(thread_time(other).is_err(), "it has ended");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::results::Axis;
 use crate::session::{Done, Session};
 use crate::stage::{Load, Pace, READER, Reader, SENDER, Stage};
 
-const RATES: [u32; 4] = [250_000, 500_000, 1_000_000, 2_000_000];
+const RATES: [u32; 3] = [500_000, 1_000_000, 2_000_000];
 const QUICK_RATES: [u32; 2] = [500_000, 2_000_000];
 const SIZE: u16 = 64;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     session.figure("Where the reader runs", rate, metrics());
     let stage = Stage::new();
     let rates: &[u32] = session.amount(&RATES, &QUICK_RATES);
-    let milliseconds = session.amount(1_500, 400);
+    let milliseconds = session.amount(1_000, 400);
     for &rate in rates {
         let load = Load {
             size: SIZE,

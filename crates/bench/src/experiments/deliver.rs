@@ -6,9 +6,9 @@ use crate::results::{Axis, Metric};
 use crate::session::{Done, Session};
 use crate::stage::{Load, Pace, READER, Reader, Seen, Sent, Stage};
 
-const PACKETS: u32 = 2_000_000;
+const PACKETS: u32 = 1_500_000;
 const QUICK_PACKETS: u32 = 400_000;
-const SIZES: [u16; 6] = [64, 128, 256, 512, 1024, 1496];
+const SIZES: [u16; 5] = [64, 128, 512, 1024, 1496];
 const QUICK_SIZES: [u16; 2] = [64, 1496];
 
 pub(crate) fn run(session: &mut Session) -> Done {

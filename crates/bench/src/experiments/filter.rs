@@ -8,13 +8,14 @@ use ringtap_filter::program::opcode::{ABS, H, JEQ, JMP, K, LD, RET};
 use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
 use ringtap_jit::{Native, PacketRef};
 use ringtap_lab::Need;
-use ringtap_sys::bpf::{self, Kernel, ProgramKind, Run};
 use ringtap_sys::cycles::Rate;
 
-use crate::helpers::{datagram, float};
+use crate::helpers::{Alone, datagram, float};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session};
 
+/// Bytes of the packet.
+const FRAME: u16 = 64;
 /// Packets of a batch.
 const PACKETS: usize = 256;
 /// Stretches of a millisecond at least, of which the median counts: others disturb some of them.
@@ -127,23 +128,20 @@ fn numbered(count: u16, text: impl Fn(u16) -> String) -> String {
 struct Machines {
     program: Program,
     native: Native,
-    kernel: bpf::Program,
-    /// In the kernel: what a run costs of a program that only returns.
-    empty: bpf::Program,
+    kernel: Alone,
     packet: Vec<u8>,
 }
 
 impl Machines {
     fn new(program: Program) -> Result<Self, String> {
         let native = Native::compile(&program).map_err(|error| error.to_string())?;
-        let nothing = Program::new(vec![Insn::new(RET | K, 0)]);
-        let nothing = nothing.map_err(|error| error.to_string())?;
+        let code = standalone(&program, Hook::Xdp { frags: false });
+        let code = code.map_err(|error| error.to_string())?;
         Ok(Self {
             native,
-            kernel: loaded(&program)?,
-            empty: loaded(&nothing)?,
+            kernel: Alone::new(&code, false, FRAME)?,
             program,
-            packet: datagram(64),
+            packet: datagram(FRAME),
         })
     }
 
@@ -169,32 +167,9 @@ impl Machines {
                     black_box(&verdicts);
                 })
             }
-            _ => {
-                let whole = in_kernel(&self.kernel, data)?;
-                (whole - in_kernel(&self.empty, data)?).max(0.0)
-            }
+            _ => self.kernel.nanoseconds()?,
         })
     }
-}
-
-fn loaded(program: &Program) -> Result<bpf::Program, String> {
-    let code = standalone(program, Hook::Xdp { frags: false });
-    let code = code.map_err(|error| error.to_string())?.finish();
-    let code = code.map_err(|error| error.to_string())?;
-    let kind = ProgramKind::Xdp { frags: false };
-    let program = bpf::Program::load(&Kernel::running(), "filter", kind, &code);
-    program.map_err(|error| error.to_string())
-}
-
-/// The average of a run as the kernel tells it, in whole nanoseconds.
-fn in_kernel(program: &bpf::Program, data: &[u8]) -> Result<f64, String> {
-    let run = Run {
-        data,
-        repeat: 1_000_000,
-        ..Run::default()
-    };
-    let outcome = program.run(&run).map_err(|error| error.to_string())?;
-    Ok(outcome.duration.as_secs_f64() * 1e9)
 }
 
 /// Nanoseconds for one packet of a pass over all of them: the median of several stretches.

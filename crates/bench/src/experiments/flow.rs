@@ -27,7 +27,7 @@ const QUICK_BYTES: u64 = 100_000_000;
 const FLOWS: u32 = 1_000_000;
 const QUICK_FLOWS: u32 = 100_000;
 /// Packets of each flow.
-const TURNS: u32 = 10;
+const TURNS: u32 = 5;
 /// More than either file has flows.
 const CACHE: &str = "1100000";
 const ACTIVE: &str = "300";

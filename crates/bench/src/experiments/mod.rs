@@ -66,7 +66,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   sender's processor never full, and a Fast Ethernet nearly full from 400 bytes on. Here: \
                   packets that arrive at the other end of a veth pair, counted in its driver, over the \
                   size of frames; one sender on one processor.",
-        seconds: (360, 35),
+        seconds: (400, 35),
         body: send::run,
     },
     Experiment {
@@ -76,7 +76,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   Windows, and about half of them on FreeBSD. Here: frames made in the kernel at top speed \
                   on one processor, the capture on the other, written to /dev/null; loss and the reader's \
                   processor time beside the rate. The tap steals where the case says so, tcpdump copies.",
-        seconds: (480, 50),
+        seconds: (420, 55),
         body: tap::run,
     },
     Experiment {
@@ -86,7 +86,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   the filter and some 20 % of the rest. Deri (2004): 2.5 % by libpcap and 75.7 % by PF_RING of \
                   175,000 packets a second. Here: frames of the kernel's making at top speed on one processor, \
                   on the other a reader that looks at each packet and throws it away; peers write to /dev/null.",
-        seconds: (420, 45),
+        seconds: (360, 45),
         body: deliver::run,
     },
     Experiment {
@@ -95,7 +95,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Risso and Degioanni (2001, section 5.5): counting in the kernel costs as little as a filter \
                   that rejects all, far less than a void application. Here: ringtap stat at tcx, a reader that \
                   counts what it captures, and tcpdump writing to /dev/null.",
-        seconds: (240, 30),
+        seconds: (200, 25),
         body: monitor::run,
     },
     Experiment {
@@ -103,9 +103,9 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "what a filter costs over its instructions: interpreter, native code, eBPF",
         caption: "Degioanni and others (2003, figures 4 and 7): cycles grow linearly with the instructions of \
                   the filter (3, 21, 50), and native code is 3.1 to 5 times as fast; filtering and copying are \
-                  15 % of the whole. Here: one packet in cache; eBPF by the kernel's own \
-                  account, in whole nanoseconds, less a program that only returns.",
-        seconds: (120, 20),
+                  15 % of the whole. Here: one packet in cache; eBPF in the kernel, \
+                  less a program that only returns.",
+        seconds: (60, 10),
         body: filter::run,
     },
     Experiment {
@@ -114,7 +114,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Degioanni and others (2003, figure 5): 540 to 10,500 cycles a packet for the first copy, 364 to \
                   8,664 for the second; small packets cost more a byte in the first, large ones in the second. \
                   Here: the tap at tcx with its copy less the tap without; ringtap has no second copy.",
-        seconds: (180, 25),
+        seconds: (150, 20),
         body: copy::run,
     },
     Experiment {
@@ -133,7 +133,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   3,200 come at once. Braun and others (2010, figure 11): with 64-byte packets more load on the \
                   application captures more, since it calls poll() less. Here: calls and sleeps of the reader \
                   counted in the kernel.",
-        seconds: (420, 45),
+        seconds: (400, 40),
         body: wakeup::run,
     },
     Experiment {
@@ -142,7 +142,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Braun and others (2010, section 4.1): with load on the application, kernel and reader on two \
                   processors of one pair (A:B) capture best, and any fixed place beats the scheduler. Here: frames \
                   of 64 bytes over their rate; the receiver's processor is A.",
-        seconds: (300, 35),
+        seconds: (300, 40),
         body: affinity::run,
     },
     Experiment {
@@ -151,7 +151,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Braun and others (2010, figure 9): of 1,270,000 packets a second each further capture costs all of \
                   them packets; Linux suffered more than FreeBSD, PF_RING least. Here: the same rate, all readers on \
                   one processor; shares are the mean of the captures.",
-        seconds: (180, 30),
+        seconds: (200, 40),
         body: processes::run,
     },
     Experiment {
@@ -161,7 +161,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   section 4.2) found no gain beyond a limit and harm from too large ones; bursts need room. Here: \
                   the ring's size at top speed with a reader that keeps up, and with bursts and a reader that is \
                   slower than they are.",
-        seconds: (420, 40),
+        seconds: (400, 45),
         body: buffers::run,
     },
     Experiment {
@@ -170,7 +170,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Deri (2004) captured 550,789 packets a second of 64 bytes with real-time interrupts, and 1.1 instead \
                   of 0.65 million with one processor that only polls. Here: a program that computes on each \
                   processor, and what helps the capture against it.",
-        seconds: (120, 30),
+        seconds: (200, 45),
         body: realtime::run,
     },
     Experiment {
@@ -178,9 +178,10 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "whether ringtap profile puts a known load into the right component",
         caption: "Degioanni and others (2003, figures 4, 5 and 6) gave cycles of filters of 3, 21 and 50 \
                   instructions, of copies by the byte, and of each component. Here: filters of so many \
-                  instructions and copies of so many bytes, as the profiler's two methods tell them, and the \
-                  filter run alone; packets of 60 or 1514 bytes generated at top speed, the tap at XDP.",
-        seconds: (540, 100),
+                  instructions, copies of so many bytes and an application that works for so long, as the \
+                  profiler's two methods tell them, and the filter run alone; packets of 60 or 1514 bytes \
+                  generated at top speed, the tap at XDP.",
+        seconds: (480, 100),
         body: profile::run,
     },
     Experiment {
@@ -189,7 +190,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Deri's slides (2004) give 376,453 packets a second of 64 bytes metered by nProbe on \
                   PF_RING with real-time interrupts, against 550,789 that were only captured. Here: a file \
                   in the page cache metered on one processor.",
-        seconds: (300, 40),
+        seconds: (330, 35),
         body: flow::run,
     },
     Experiment {
@@ -197,7 +198,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "a capture in the page cache read, filtered, written to /dev/null",
         caption: "No experiment of the documents. A file in the page cache read, filtered and written to \
                   /dev/null, against tcpdump.",
-        seconds: (240, 30),
+        seconds: (60, 15),
         body: read::run,
     },
     Experiment {
@@ -207,7 +208,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   each packet were saved at high rates. Here: the part of offered packets that is in the \
                   file, and the load of the processor that captures, over the load that another processor \
                   offers; beside, what the file system takes of plain data.",
-        seconds: (1000, 30),
+        seconds: (500, 40),
         body: dump::headers,
     },
     Experiment {
@@ -217,7 +218,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   packets were saved instead of 68 bytes. Here: the part of offered packets that is in the \
                   file, and the load of the processor that captures, over the load that another processor \
                   offers; beside, what the file system takes of plain data.",
-        seconds: (1000, 30),
+        seconds: (500, 40),
         body: dump::whole,
     },
     Experiment {
@@ -226,7 +227,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Braun and others (2010, figures 10 and 11) had packzip compress what it captured, in packets \
                   of 64, 256 and 512 bytes, at levels 0 to 9. Here: the part of packets sent at top speed that \
                   is in the compressed file, over the level of compression.",
-        seconds: (1000, 30),
+        seconds: (500, 35),
         body: packzip::run,
     },
     Experiment {
@@ -235,7 +236,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "No experiment of the documents. A capture of 2 GB in the page cache, made of the corpus' \
                   packets, in which one host has 20 packets in one place: the time to find them, by ringtap's \
                   index and without it, against tcpdump.",
-        seconds: (180, 20),
+        seconds: (120, 15),
         body: search::run,
     },
     Experiment {
@@ -243,7 +244,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "200,000 packets a second over a veth pair: loss and processor time",
         caption: "Degioanni and others (2003) worked at 148,809 packets a second, a full Fast Ethernet. \
                   Here: 200,000 a second captured into a file without any option, against tcpdump.",
-        seconds: (240, 30),
+        seconds: (180, 35),
         body: live::run,
     },
     Experiment {
@@ -251,7 +252,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "how late packets are delivered, by time-out and in immediate mode",
         caption: "WinPcap's delayed write (Risso and Degioanni, 2001) delivers when a minimum of data has \
                   come, or at the time-out. Here: how late a packet reaches the application at a low rate.",
-        seconds: (300, 35),
+        seconds: (180, 25),
         body: delay::run,
     },
     Experiment {
@@ -260,7 +261,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Degioanni and others (2003, section 4.3.4) spent 1,800 cycles on a time stamp, the \
                   largest single cost in their figure 6, and 270 with the processor's counter (5.3). Here: \
                   an XDP program that reads a clock and drops, against one that only drops.",
-        seconds: (180, 20),
+        seconds: (100, 15),
         body: clock::run,
     },
     Experiment {
@@ -268,7 +269,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "the processor time of a capture to which no packet comes",
         caption: "Braun and others (2010, section 4.3) found that a reader which asks by poll() in vain \
                   disturbs the capture. Here: what a capture costs to which nothing comes.",
-        seconds: (240, 25),
+        seconds: (150, 30),
         body: idle::run,
     },
     Experiment {
@@ -277,7 +278,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Risso and Degioanni (2001, section 5.5) counted in the kernel at a cost like that of a \
                   filter which rejects all. Here: the rate that is reached while 1, 16 or 64 filters are \
                   counted at XDP, against a program that only drops; by time on the processor.",
-        seconds: (240, 25),
+        seconds: (180, 30),
         body: stat::run,
     },
     Experiment {
@@ -285,7 +286,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "gaps of 1, 10 and 100 thousand packets a second from a file, against tcpreplay",
         caption: "No experiment of the documents. How far gaps between packets are from what the file has, \
                   as a program at the receiving driver sees them.",
-        seconds: (300, 30),
+        seconds: (180, 25),
         body: pace::run,
     },
     Experiment {
@@ -293,7 +294,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "one tcpdump on ringtap's libpcap and on Debian's: reading files, live captures",
         caption: "Braun and others (2010, figure 6) found small differences between versions of libpcap \
                   under one application. Here: Debian's tcpdump on its own libpcap and on ringtap's.",
-        seconds: (300, 40),
+        seconds: (200, 25),
         body: libpcap::run,
     },
 ];
@@ -307,7 +308,7 @@ mod tests {
         let quick: u64 = EXPERIMENTS.iter().map(|one| one.seconds.1).sum();
         let full: u64 = EXPERIMENTS.iter().map(|one| one.seconds.0).sum();
         assert!(quick < 15 * 60, "{quick} s");
-        assert!(full < 3 * 3600, "{full} s");
+        assert!(full < 2 * 3600 - 5 * 60, "{full} s");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::stage::{Load, Pace, READER, Reader, Stage};
 
 /// Braun and others had 1,270,000 a second.
 const RATE: u32 = 1_270_000;
-const PACKETS: u32 = 2_540_000;
+const PACKETS: u32 = 1_270_000;
 const QUICK_PACKETS: u32 = 500_000;
 const SIZE: u16 = 64;
 

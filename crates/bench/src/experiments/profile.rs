@@ -1,42 +1,46 @@
 //! Whether the profiler puts a known load where it belongs: filters of so many instructions, packets of
-//! which so many bytes are copied.
+//! which so many bytes are copied, an application that works for so long.
 //!
-//! What a filter costs is also measured alone, on one packet a million times over, which no profiler has
-//! a hand in. What is copied is told by the two methods of the profiler, samples and programs cut short,
-//! against each other.
+//! What a filter costs is also measured alone, on one packet over and over, which no profiler has a hand
+//! in. What is copied is told by the two methods of the profiler, samples and captures cut short, against
+//! each other. For each load it is said what it should add, what the samples show, and whether that is
+//! right.
 
+use std::cell::RefCell;
 use std::process::Command;
 
 use ringtap_capture::{Filter, LinkType};
 use ringtap_filter::ebpf::lower::{Hook, standalone};
-use ringtap_filter::ebpf::{Assembler, Reg};
 use ringtap_lab::Need;
-use ringtap_sys::bpf::{Kernel, Program, ProgramKind, Run};
 use serde_json::Value;
 
-use crate::helpers::{datagram, float};
-use crate::results::{Axis, Metric};
+use crate::helpers::{Alone, float};
+use crate::results::{Axis, Case, Metric};
+use crate::sample::Sample;
 use crate::session::{Done, Session};
 
 /// Comparisons of each filter: a load and a jump each, besides the answers.
-const COMPARISONS: [usize; 4] = [1, 10, 24, 44];
-const SNAPLENS: [u16; 4] = [64, 256, 768, 1514];
+const COMPARISONS: [usize; 3] = [1, 10, 44];
+const SNAPLENS: [u16; 3] = [64, 512, 1514];
 const FRAME: u16 = 60;
 const LONG_FRAME: u16 = 1514;
-/// Runs of a filter alone.
-const REPEAT: u32 = 1_000_000;
-const XDP: ProgramKind = ProgramKind::Xdp { frags: true };
+/// Nanoseconds that the application works on a packet.
+const WORK: u16 = 200;
+/// A load is where it belongs where the samples show so much of it: the difference of two profiles, each
+/// of which is known to some percent.
+const RIGHT: std::ops::RangeInclusive<f64> = 0.7..=1.4;
 
 pub(crate) fn run(session: &mut Session) -> Done {
     session.require(&[Need::Root, Need::Kernel(6, 1)])?;
     session.require_cpus(2)?;
     let profiler = Profiler {
         ringtap: session.ringtap.to_string_lossy().into_owned(),
-        duration: session.amount("3s", "1500ms"),
+        duration: session.amount("2500ms", "1500ms"),
+        last: RefCell::default(),
     };
     filters(session, &profiler)?;
     copies(session, &profiler)?;
-    rest(session, &profiler)
+    loads(session, &profiler)
 }
 
 /// A filter that accepts after so many comparisons, none of which another makes unnecessary.
@@ -56,22 +60,19 @@ fn filters(session: &mut Session, profiler: &Profiler) -> Done {
         Axis::linear("instructions", ""),
         vec![Metric::new("filter", "ns a packet", 1)],
     );
-    for comparisons in session.amount(COMPARISONS.as_slice(), &COMPARISONS[2..]) {
+    for comparisons in session.amount(COMPARISONS.as_slice(), &COMPARISONS[1..]) {
         let text = filter(*comparisons);
-        let compiled = Filter::new(text.as_str()).compile(LinkType::ETHERNET, 262_144);
-        let compiled = compiled.map_err(|error| error.to_string())?;
-        let count = compiled.insns().len();
-        let alone = Alone::new(&compiled)?;
+        let (count, alone) = alone(&text)?;
         let contenders = [
             "profile: samples",
-            "profile: program cut short",
+            "profile: capture cut short",
             "run alone",
         ];
         let title = format!("a filter of {count} instructions");
-        session.case(&title, Some(float(count as u64)), &contenders, 2, |who| {
+        session.case(&title, Some(float(count)), &contenders, 2, |who| {
             let ns = match who {
-                0 => component(&profiler.run(&["--no-steps"], &text)?, "filter")?,
-                1 => step(&profiler.run(&[], &text)?, "filter")?,
+                0 => component(&profiler.either(who, &[], &text)?, "filter")?,
+                1 => step(&profiler.either(who, &[], &text)?, "filter")?,
                 _ => alone.nanoseconds()?,
             };
             Ok(vec![ns])
@@ -80,121 +81,159 @@ fn filters(session: &mut Session, profiler: &Profiler) -> Done {
     Ok(())
 }
 
+/// A filter's instructions, and what runs it alone.
+fn alone(text: &str) -> Result<(u64, Alone), String> {
+    let compiled = Filter::new(text).compile(LinkType::ETHERNET, 262_144);
+    let compiled = compiled.map_err(|error| error.to_string())?;
+    let code =
+        standalone(&compiled, Hook::Xdp { frags: true }).map_err(|error| error.to_string())?;
+    let alone = Alone::new(&code, true, FRAME)?;
+    Ok((compiled.insns().len() as u64, alone))
+}
+
 fn copies(session: &mut Session, profiler: &Profiler) -> Done {
     session.figure(
         "What copying costs, by the bytes copied",
         Axis::linear("snapshot length", "bytes"),
         vec![Metric::new(
-            "copy (cut short: with all of the ring)",
+            "copy (samples: with publishing)",
             "ns a packet",
             1,
         )],
     );
-    for snaplen in session.amount(SNAPLENS.as_slice(), &SNAPLENS[2..]) {
+    for snaplen in session.amount(SNAPLENS.as_slice(), &SNAPLENS[1..]) {
         let (size, bytes) = (LONG_FRAME.to_string(), snaplen.to_string());
         let options = ["--size", &size, "-s", &bytes];
-        let contenders = ["profile: samples", "profile: program cut short"];
+        let contenders = ["profile: samples", "profile: capture cut short"];
         let title = format!("{snaplen} of {LONG_FRAME} bytes");
         session.case(&title, Some(f64::from(*snaplen)), &contenders, 1, |who| {
-            let ns = if who == 0 {
-                component(
-                    &profiler.run(&[options.as_slice(), &["--no-steps"]].concat(), "")?,
-                    "copy",
-                )?
+            let report = profiler.either(who, &options, "")?;
+            Ok(vec![if who == 0 {
+                component(&report, "copy")?
             } else {
-                step(&profiler.run(&options, "")?, "copy")?
-            };
-            Ok(vec![ns])
+                step(&report, "copy")?
+            }])
         })?;
     }
     Ok(())
 }
 
-/// What the load must not move, and what stays unexplained.
-fn rest(session: &mut Session, profiler: &Profiler) -> Done {
+/// A profile with a load and one without.
+struct Load {
+    title: String,
+    component: &'static str,
+    without: (Vec<String>, String),
+    with: (Vec<String>, String),
+}
+
+/// What the load should add, and what the samples show in its component and in all others.
+fn loads(session: &mut Session, profiler: &Profiler) -> Done {
     session.figure(
-        "All but the component that is loaded",
+        "A known load, and where the samples show it",
         Axis::names("load"),
         vec![
-            Metric::new("loaded component", "ns a packet", 1),
-            Metric::new("kernel's other components", "ns a packet", 1),
+            Metric::new("more in its component", "ns a packet", 1),
+            Metric::new("more in the kernel's other components", "ns a packet", 1),
             Metric::new("unexplained", "% of the total", 1),
         ],
     );
-    let long = filter(COMPARISONS[3]);
-    let size = LONG_FRAME.to_string();
-    let loads: [(&str, &str, Vec<&str>, &str); 4] = [
-        ("filter of a few instructions", "filter", vec![], "ip"),
-        ("filter of many instructions", "filter", vec![], &long),
-        (
-            "64 bytes of each packet",
-            "copy",
-            vec!["--size", &size, "-s", "64"],
-            "",
-        ),
-        (
-            "1514 bytes of each packet",
-            "copy",
-            vec!["--size", &size, "-s", "1514"],
-            "",
-        ),
+    let (few, many) = (filter(COMPARISONS[0]), filter(COMPARISONS[2]));
+    let ((less, few_alone), (more, many_alone)) = (alone(&few)?, alone(&many)?);
+    let options = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+    let long = LONG_FRAME.to_string();
+    let work = WORK.to_string();
+    let loads = [
+        Load {
+            title: format!("{} more instructions of a filter", more - less),
+            component: "filter",
+            without: (Vec::new(), few),
+            with: (Vec::new(), many),
+        },
+        Load {
+            title: format!("{} more bytes of a packet copied", LONG_FRAME - 64),
+            component: "copy",
+            without: (options(&["--size", &long, "-s", "64"]), String::new()),
+            with: (options(&["--size", &long, "-s", &long]), String::new()),
+        },
+        Load {
+            title: format!("{WORK} ns of the application's work on a packet"),
+            component: "application",
+            without: (Vec::new(), String::new()),
+            with: (options(&["--work", &work]), String::new()),
+        },
     ];
-    for (title, loaded, options, filter) in loads {
-        session.case(title, None, &["profile: samples"], 0, |_| {
-            let report = profiler.run(&[options.as_slice(), &["--no-steps"]].concat(), filter)?;
-            let mut others = 0.0;
-            for other in ["driver", "stack", "tap", "filter", "timestamp", "copy"] {
-                others += if other == loaded {
-                    0.0
-                } else {
-                    component(&report, other)?
-                };
+    for load in loads {
+        let contenders = ["profile: samples", "expected"];
+        let case = session.case(&load.title, None, &contenders, 1, |who| {
+            if who == 1 && load.component == "application" {
+                return Ok(vec![f64::from(WORK), 0.0, 0.0]);
             }
-            let unexplained = number(&report["unexplained"]["share"])? * 100.0;
-            Ok(vec![component(&report, loaded)?, others, unexplained])
+            if who == 1 && load.component == "filter" {
+                let ns = many_alone.nanoseconds()? - few_alone.nanoseconds()?;
+                return Ok(vec![ns, 0.0, 0.0]);
+            }
+            let report = |(options, filter): &(Vec<String>, String)| {
+                let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
+                if who == 0 {
+                    options.push("--no-steps");
+                }
+                profiler.run(&options, filter)
+            };
+            let (without, with) = (report(&load.without)?, report(&load.with)?);
+            if who == 1 {
+                return Ok(vec![
+                    step(&with, "copy")? - step(&without, "copy")?,
+                    0.0,
+                    0.0,
+                ]);
+            }
+            let name = load.component;
+            let unexplained = number(&with["unexplained"]["share"])? * 100.0;
+            Ok(vec![
+                component(&with, name)? - component(&without, name)?,
+                others(&with, name)? - others(&without, name)?,
+                unexplained,
+            ])
         })?;
+        if let Some(case) = case {
+            session.note(verdict(&load, &case));
+        }
     }
     Ok(())
 }
 
-/// A filter's program, run without a capture.
-struct Alone {
-    program: Program,
-    empty: Program,
-    frame: Vec<u8>,
+/// All components of the kernel but the loaded one.
+fn others(report: &Value, loaded: &str) -> Result<f64, String> {
+    let all = ["driver", "stack", "tap", "filter", "timestamp", "copy"];
+    let others = all.into_iter().filter(|name| *name != loaded);
+    others.map(|name| component(report, name)).sum()
 }
 
-impl Alone {
-    fn new(filter: &ringtap_filter::Program) -> Result<Self, String> {
-        let code =
-            standalone(filter, Hook::Xdp { frags: true }).map_err(|error| error.to_string())?;
-        let mut empty = Assembler::new();
-        empty.mov32(Reg::R0, 1);
-        empty.exit();
-        let load = |code: &Assembler| {
-            let code = code.finish().map_err(|error| error.to_string())?;
-            let program = Program::load(&Kernel::running(), "filter_alone", XDP, &code);
-            program.map_err(|error| error.to_string())
-        };
-        Ok(Self {
-            program: load(&code)?,
-            empty: load(&empty)?,
-            frame: datagram(FRAME),
-        })
-    }
+/// The expectation, what was seen, and what that says.
+fn verdict(load: &Load, case: &Case) -> String {
+    let sample = |who: usize| &case.contenders[who].samples[0];
+    let (seen, expected) = (sample(0), sample(1));
+    let judgement = judged(seen, expected);
+    let Load {
+        title, component, ..
+    } = load;
+    format!(
+        "{title}: {} ns expected, {} ns more in component {component}: {judgement}",
+        expected.show(1),
+        seen.show(1),
+    )
+}
 
-    /// Of a run, without what running an empty program takes.
-    fn nanoseconds(&self) -> Result<f64, String> {
-        let run = Run {
-            data: &self.frame,
-            repeat: REPEAT,
-            ..Run::default()
-        };
-        let time = |program: &Program| {
-            let outcome = program.run(&run).map_err(|error| error.to_string())?;
-            Ok::<_, String>(outcome.duration.as_secs_f64() * 1e9)
-        };
-        Ok((time(&self.program)? - time(&self.empty)?).max(0.0))
+/// What may be said of what was seen against what was expected.
+fn judged(seen: &Sample, expected: &Sample) -> &'static str {
+    let ratio = seen.median() / expected.median();
+    let spread = seen.most() - seen.least();
+    if RIGHT.contains(&ratio) && seen.least() > 0.0 {
+        "the right component by the right amount"
+    } else if spread > expected.median() || expected.median() <= 0.0 {
+        "no telling, the spread swallows it"
+    } else {
+        "not the right amount"
     }
 }
 
@@ -202,9 +241,23 @@ impl Alone {
 struct Profiler {
     ringtap: String,
     duration: &'static str,
+    /// What was found for a contender whose other method is still to be asked for.
+    last: RefCell<Option<(usize, Value)>>,
 }
 
 impl Profiler {
+    /// One profile has both methods' figures: the contender that comes second has the first's.
+    fn either(&self, who: usize, options: &[&str], filter: &str) -> Result<Value, String> {
+        match self.last.take() {
+            Some((other, report)) if other != who => Ok(report),
+            _ => {
+                let report = self.run(options, filter)?;
+                self.last.replace(Some((who, report.clone())));
+                Ok(report)
+            }
+        }
+    }
+
     fn run(&self, options: &[&str], filter: &str) -> Result<Value, String> {
         let mut command = Command::new(&self.ringtap);
         command.args([
@@ -251,4 +304,29 @@ fn number(value: &Value) -> Result<f64, String> {
     value
         .as_f64()
         .ok_or_else(|| format!("{value} is no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judged;
+    use crate::sample::Sample;
+
+    #[test]
+    fn a_load_is_judged_by_what_it_should_add() {
+        let sample = |values: &[f64]| {
+            let mut sample = Sample::default();
+            values.iter().for_each(|&value| sample.push(value));
+            sample
+        };
+        let expected = sample(&[100.0, 102.0]);
+        let judge = |values: &[f64]| judged(&sample(values), &expected);
+        assert_eq!(
+            judge(&[95.0, 110.0]),
+            "the right component by the right amount"
+        );
+        assert_eq!(judge(&[10.0, 20.0]), "not the right amount");
+        assert_eq!(judge(&[250.0, 260.0]), "not the right amount");
+        assert!(judge(&[-80.0, 120.0]).starts_with("no telling"));
+        assert!(judged(&expected, &sample(&[0.0])).starts_with("no telling"));
+    }
 }

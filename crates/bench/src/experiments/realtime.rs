@@ -49,7 +49,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let names: Vec<&str> = ways.iter().map(|way| way.name).collect();
     let load = Load {
         size: SIZE,
-        packets: session.amount(RATE * 2, RATE / 2),
+        packets: session.amount(RATE, RATE / 2),
         pace: Pace::Rate(RATE),
         // Through the driver's poll, which can be a thread.
         at_driver: true,

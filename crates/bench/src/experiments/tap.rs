@@ -21,7 +21,7 @@ use crate::helpers::{captured, cpu_seconds, datagram, float};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side};
 
-const PACKETS: u32 = 4_000_000;
+const PACKETS: u32 = 2_000_000;
 const QUICK_PACKETS: u32 = 400_000;
 /// Sent before, until caches are warm.
 const WARM_UP: u32 = 50_000;

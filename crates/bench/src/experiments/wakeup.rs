@@ -14,7 +14,7 @@ use crate::stage::{Load, Pace, READER, Reader, Seen, Sent, Stage, own_options};
 const RATE: u32 = 200_000;
 const SIZE: u16 = 64;
 /// Bytes; 0 is immediate mode.
-const MIN_TO_COPY: [u32; 6] = [0, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
+const MIN_TO_COPY: [u32; 5] = [0, 1 << 10, 16 << 10, 64 << 10, 256 << 10];
 const QUICK_MIN_TO_COPY: [u32; 3] = [0, 16 << 10, 256 << 10];
 /// Milliseconds.
 const TIMEOUTS: [u16; 4] = [1, 10, 100, 1_000];
@@ -58,7 +58,7 @@ fn called(sent: Sent, seen: &[Seen]) -> Vec<f64> {
 fn steady(session: &Session) -> Load {
     Load {
         size: SIZE,
-        packets: session.amount(RATE * 2, RATE / 2),
+        packets: session.amount(RATE, RATE / 2),
         pace: Pace::Rate(RATE),
         at_driver: false,
     }
@@ -145,7 +145,7 @@ fn work(session: &mut Session, stage: &Stage) -> Done {
     );
     let load = Load {
         size: SIZE,
-        packets: session.amount(3_000_000, 500_000),
+        packets: session.amount(2_000_000, 500_000),
         pace: Pace::Top,
         at_driver: false,
     };

@@ -32,9 +32,12 @@ pub(crate) struct ProfileArgs {
     /// Samples per second and processor
     #[arg(long, value_name = "HZ", default_value = "4000", value_parser = clap::value_parser!(u32).range(100..=20_000))]
     pub(crate) rate: u32,
-    /// Only sample; don't measure the steps of the tap's program one by one
+    /// Only sample; don't measure the capture's steps one by one
     #[arg(long)]
     pub(crate) no_steps: bool,
+    /// A known load: nanoseconds that the application works on each packet
+    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub(crate) work: u32,
     #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputArgs,
     #[command(flatten, next_help_heading = "Capture")]

@@ -150,6 +150,7 @@ fn decide(args: &ProfileArgs) -> Result<(Plan, Vec<Option<&'static str>>), Failu
             cpu: None,
         },
         steps: !args.no_steps,
+        work: args.work,
     };
     let steals = args.capture.mode == Mode::Steal || device.is_none();
     let engines = if args.compare {

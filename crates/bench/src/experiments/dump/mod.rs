@@ -27,7 +27,7 @@ use crate::session::{Done, Session};
 /// The lengths of frames.
 const SIZES: [u16; 3] = [1496, 508, 60];
 /// Offered loads, in percent of the generator's greatest rate.
-const LOADS: [u32; 7] = [10, 20, 40, 60, 80, 90, 100];
+const LOADS: [u32; 4] = [20, 50, 80, 100];
 const QUICK_LOADS: [u32; 2] = [30, 100];
 /// How long packets are offered at most, and how many bytes of them.
 const SECONDS: f64 = 1.0;
@@ -55,15 +55,24 @@ fn run(session: &mut Session, snaplen: Option<u32>) -> Done {
     let gro = ["-K", &pair.right.device, "gro", "on"];
     pair.right.namespace.output("ethtool", &gro);
     let places = Storage::find(session);
-    let sizes = session.amount(&SIZES[..], &SIZES[..1]);
-    for storage in session.amount(&places[..], &places[..places.len().min(1)]) {
+    for (number, storage) in session
+        .amount(&places[..], &places[..places.len().min(1)])
+        .iter()
+        .enumerate()
+    {
+        // Behind the first file system, the longest frames tell what it limits.
+        let most = if session.quick || number > 0 {
+            1
+        } else {
+            SIZES.len()
+        };
         let rate = storage.sequential_rate()?;
         session.note(format!(
             "{} takes {:.0} MB/s of sequential data",
             storage.name,
             rate / 1e6
         ));
-        for &size in sizes {
+        for &size in &SIZES[..most] {
             let generator = Generator::new(session, &pair.left, size)?;
             let setting = Setting {
                 pair: &pair,

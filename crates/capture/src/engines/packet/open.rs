@@ -12,7 +12,7 @@ use ringtap_sys::packet::{
 };
 use ringtap_sys::{kernel, memory};
 
-use super::program::{accept, can_ignore_outgoing, with_rules};
+use super::program::{accept, can_ignore_outgoing, cut_short, with_rules};
 use super::state::State;
 use super::{ActiveFilter, Aside, BLOCKS_BETWEEN_COUNTS, PacketSource};
 use crate::describe::{Clock, FilterPlace, Memory, Note, UserSpaceReason};
@@ -146,6 +146,7 @@ impl FilterPlan {
     ) -> Result<Self> {
         let ignored = ring.ignores_outgoing();
         let program = with_rules(scope, options, ignored, &self.instructions);
+        let program = cut_short(program, options.study);
         let Err(error) = ring.set_filter(&program) else {
             ring.set_snaplen(self.snaplen);
             return Ok(self);

@@ -4,7 +4,7 @@
 use ringtap_sys::packet::Instruction;
 
 use crate::engines::interface::Scope;
-use crate::options::{CaptureOptions, Direction};
+use crate::options::{CaptureOptions, Direction, Stage};
 
 /// `ld [k]`, `ld #k`, `jeq #k`, `jge #k`, `ret #k` (linux/filter.h, linux/bpf_common.h).
 const LOAD_WORD: u16 = 0x20;
@@ -12,6 +12,9 @@ const LOAD_IMMEDIATE: u16 = 0x00;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
 const RETURN: u16 = 0x06;
+/// The class of an operation, and that of all returns.
+const CLASS: u16 = 0x07;
+const CLASS_RETURN: u16 = 0x06;
 
 /// Offsets at which a load yields what the kernel knows of a packet (`SKF_AD_OFF` and following).
 const PROTOCOL: u32 = 0xffff_f000;
@@ -38,6 +41,22 @@ pub(super) fn can_ignore_outgoing(scope: Scope, direction: Direction) -> bool {
 /// Accepts every packet, up to `snaplen` bytes.
 pub(super) fn accept(snaplen: u32) -> Vec<Instruction> {
     vec![instruction(RETURN, snaplen)]
+}
+
+/// What is left of a program of which only so much is studied: it is called, or runs to its end, and
+/// accepts nothing.
+pub(super) fn cut_short(program: Vec<Instruction>, study: Option<Stage>) -> Vec<Instruction> {
+    match study {
+        None | Some(Stage::Copy) => program,
+        Some(Stage::Hook) => accept(0),
+        Some(Stage::Filter | Stage::Timestamp) => {
+            let returns_nothing = |each: Instruction| match each.code & CLASS {
+                CLASS_RETURN => instruction(RETURN, 0),
+                _ => each,
+            };
+            program.into_iter().map(returns_nothing).collect()
+        }
+    }
 }
 
 /// `filter`, after the rules that the options ask for. Loopback's packets are taken once: as they
@@ -200,6 +219,22 @@ mod tests {
         options.protocol = Some(ALL_PROTOCOLS);
         let rules = with_rules(Scope::Interface, &options, false, &accept(1));
         assert_eq!(rules, accept(1));
+    }
+
+    #[test]
+    fn a_program_that_is_studied_accepts_nothing_before_the_copy() {
+        let whole = with_rules(Scope::Any, &options(Direction::In), false, &accept(96));
+        for (study, length, accepted) in [
+            (None, whole.len(), 96),
+            (Some(Stage::Copy), whole.len(), 96),
+            (Some(Stage::Timestamp), whole.len(), 0),
+            (Some(Stage::Filter), whole.len(), 0),
+            (Some(Stage::Hook), 1, 0),
+        ] {
+            let program = cut_short(whole.clone(), study);
+            assert_eq!(program.len(), length, "{study:?}");
+            assert_eq!(run(&program, 0, 2, 0), accepted, "{study:?}");
+        }
     }
 
     #[test]

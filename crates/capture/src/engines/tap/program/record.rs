@@ -99,7 +99,8 @@ impl Tap<'_> {
             Some(cooked) => self.copy_cooked(cooked, asm, ends),
             None => self.copy(asm, ends),
         }
-        asm.mark(ProgramPart::Tap.name());
+        // To the copy belongs what follows, too, up to publishing: its exchange waits until the bytes
+        // are written.
         self.close(asm);
     }
 
