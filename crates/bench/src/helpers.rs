@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ringtap_filter::ebpf::{Assembler, Reg};
 use ringtap_lab::traffic::{Sizes, Traffic};
 use ringtap_sys::bpf::{Kernel, Program, ProgramKind, Run};
-use ringtap_sys::cycles::{thread_id, thread_time};
+use ringtap_sys::cycles::{Usage, thread_id, thread_time};
 
 /// Runs a program to its end, which must be success.
 pub(crate) fn check(command: &mut Command) -> Result<(), String> {
@@ -141,6 +141,12 @@ pub(crate) fn cpu_seconds(id: u32) -> io::Result<f64> {
         nanos += field.ok_or_else(|| io::Error::other("no schedstat"))?;
     }
     Ok(Duration::from_nanos(nanos).as_secs_f64())
+}
+
+/// Seconds on a processor of all programs that this one has started and that have ended.
+pub(crate) fn children_seconds() -> Result<f64, String> {
+    let used = Usage::of_children().map_err(|error| error.to_string())?;
+    Ok((used.user + used.system).as_secs_f64())
 }
 
 /// How busy a processor was since the machine started, in ticks: a line of `/proc/stat` (proc(5)).

@@ -139,12 +139,12 @@ pub(crate) fn own_options() -> CaptureOptions {
 }
 
 impl Stage {
-    pub(crate) fn new() -> Self {
-        // Without GRO, or an XDP program, a veth loses frames that are redirected into it.
+    pub(crate) fn new() -> Result<Self, String> {
         let pair = VethPair::new();
-        let gro = ["-K", &pair.right.device, "gro", "on"];
-        pair.right.namespace.output("ethtool", &gro);
-        Self { pair }
+        pair.right
+            .take_frames()
+            .map_err(|error| error.to_string())?;
+        Ok(Self { pair })
     }
 
     /// Sends while readers read, each placed on the processors named (none: wherever the scheduler

@@ -11,13 +11,42 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use ringtap_sys::netlink::Netlink;
+use ringtap_sys::ethtool::Ethtool;
+use ringtap_sys::netlink::{self, Name, Netlink};
 pub use ringtap_sys::netlink::{LinkOptions, Veth};
 use ringtap_sys::netns;
 
 const READY_LIMIT: Duration = Duration::from_secs(10);
 const PREFIX_V4: u8 = 24;
 const PREFIX_V6: u8 = 64;
+
+/// Why there is no wire.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// A namespace could not be made or set up.
+    #[error(transparent)]
+    Namespace(#[from] ringtap_sys::Error),
+    /// An interface could not be made or set up.
+    #[error("{device}: {source}")]
+    Interface {
+        /// The interface.
+        device: String,
+        /// The reason.
+        source: netlink::Error,
+    },
+    /// An end that never came up.
+    #[error("{0} got no carrier")]
+    NoCarrier(String),
+}
+
+impl WireError {
+    fn of(device: &str) -> impl FnOnce(netlink::Error) -> Self {
+        let device = device.to_owned();
+        |source| Self::Interface { device, source }
+    }
+}
+
+type Wired<T> = Result<T, WireError>;
 
 /// A network namespace of the test's own: everything of [`netns::Namespace`], made quiet.
 #[derive(Clone, Debug)]
@@ -30,11 +59,7 @@ impl Namespace {
     /// The system forbids it.
     #[must_use]
     pub fn new() -> Self {
-        let namespace = Self::with_ipv6();
-        namespace
-            .disable_ipv6()
-            .expect("IPv6 can be turned off in an own namespace");
-        namespace
+        Self::try_new(false).expect("a network namespace can be made")
     }
 
     /// The same with IPv6 left on: interfaces announce themselves on their wires.
@@ -43,12 +68,19 @@ impl Namespace {
     /// The system forbids it.
     #[must_use]
     pub fn with_ipv6() -> Self {
-        let namespace = Self(netns::Namespace::new().expect("a network namespace can be made"));
-        namespace
+        Self::try_new(true).expect("a network namespace can be made")
+    }
+
+    fn try_new(ipv6: bool) -> Wired<Self> {
+        let namespace = netns::Namespace::new()?;
+        let up = namespace
             .netlink()
-            .set_up("lo", true)
-            .expect("loopback can be set up");
-        namespace
+            .and_then(|mut netlink| netlink.set_up("lo", true));
+        up.map_err(WireError::of("lo"))?;
+        if !ipv6 {
+            namespace.disable_ipv6()?;
+        }
+        Ok(Self(namespace))
     }
 
     /// Runs a closure inside and waits for it; a panic in it fails the test.
@@ -127,6 +159,9 @@ pub struct VethOptions {
     pub queues: Option<u32>,
     /// Largest payload of a frame, in bytes.
     pub mtu: Option<u32>,
+    /// Processors, a bit for each, to which what the right end receives is handed on (RPS; the
+    /// variable `net/core/rps_default_mask` of its namespace, Linux 6.4).
+    pub receive_mask: Option<u64>,
 }
 
 impl Default for VethOptions {
@@ -138,6 +173,7 @@ impl Default for VethOptions {
             static_neighbours: true,
             queues: Some(1),
             mtu: None,
+            receive_mask: None,
         }
     }
 }
@@ -158,19 +194,14 @@ pub struct Side {
 }
 
 impl Side {
-    fn new(number: u8, options: &VethOptions) -> Self {
-        let namespace = if options.ipv6 {
-            Namespace::with_ipv6()
-        } else {
-            Namespace::new()
-        };
-        Self {
-            namespace,
+    fn new(number: u8, options: &VethOptions) -> Wired<Self> {
+        Ok(Self {
+            namespace: Namespace::try_new(options.ipv6)?,
             device: format!("veth{}", number - 1),
             mac: [0x02, 0x99, 0, 0, 0, number],
             ipv4: Ipv4Addr::new(10, 99, 0, number),
             ipv6: Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, number.into()),
-        }
+        })
     }
 
     /// Runs a closure in the side's namespace.
@@ -179,6 +210,20 @@ impl Side {
     /// As [`Namespace::run`].
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.namespace.run(work)
+    }
+
+    /// Has this end of a veth pair poll, by receive offload: else it loses frames without a socket
+    /// buffer that are redirected into it.
+    ///
+    /// # Errors
+    /// The system forbids it.
+    pub fn take_frames(&self) -> Wired<()> {
+        let name = Name::new(self.device.as_bytes());
+        let switched = (*self.namespace).run(|| {
+            let mut ethtool = Ethtool::open()?;
+            ethtool.set_receive_offload(&name, true).map(|_| ())
+        });
+        Ok(switched??)
     }
 
     fn link_options(&self, options: &VethOptions) -> LinkOptions {
@@ -190,14 +235,16 @@ impl Side {
         }
     }
 
-    fn configure(&self, other: &Self, options: &VethOptions) {
-        let mut netlink = self.namespace.netlink();
+    fn netlink(&self) -> Wired<Netlink> {
+        (*self.namespace)
+            .netlink()
+            .map_err(WireError::of(&self.device))
+    }
+
+    fn configure(&self, other: &Self, options: &VethOptions) -> Wired<()> {
         if options.ipv6 {
-            self.silence_ipv6();
+            self.silence_ipv6()?;
         }
-        netlink
-            .set_up(&self.device, true)
-            .expect("an end can be set up");
         let families = [
             (
                 options.ipv4,
@@ -212,40 +259,39 @@ impl Side {
                 IpAddr::from(other.ipv6),
             ),
         ];
-        for (wanted, address, prefix, neighbour) in families {
-            if !wanted {
-                continue;
+        let mut netlink = self.netlink()?;
+        let mut configure = || {
+            netlink.set_up(&self.device, true)?;
+            for (_, address, prefix, neighbour) in families.iter().filter(|family| family.0) {
+                netlink.add_address(&self.device, *address, *prefix)?;
+                if options.static_neighbours {
+                    netlink.add_neighbour(&self.device, *neighbour, other.mac)?;
+                }
             }
-            netlink
-                .add_address(&self.device, address, prefix)
-                .expect("an address can be added");
-            if options.static_neighbours {
-                netlink
-                    .add_neighbour(&self.device, neighbour, other.mac)
-                    .expect("a neighbour can be added");
-            }
-        }
+            Ok(())
+        };
+        configure().map_err(WireError::of(&self.device))
     }
 
     /// Waits until nothing is lost any more on its way to or from this end.
-    fn wait_until_ready(&self, options: &VethOptions) {
-        let mut netlink = self.namespace.netlink();
-        let up = netlink
-            .wait_until_up(&self.device, READY_LIMIT)
-            .expect("the end exists");
-        assert!(up, "{} got no carrier", self.device);
+    fn wait_until_ready(&self, options: &VethOptions) -> Wired<()> {
+        let mut netlink = self.netlink()?;
+        let failed = || WireError::of(&self.device);
+        let up = netlink.wait_until_up(&self.device, READY_LIMIT);
+        let mut is_ready = up.map_err(failed())?;
         if options.ipv6 {
             let local = netlink.wait_until_local(self.ipv6.into(), READY_LIMIT);
-            assert!(
-                local.expect("a routing table"),
-                "{} is not received on",
-                self.ipv6
-            );
+            is_ready &= local.map_err(failed())?;
+        }
+        if is_ready {
+            Ok(())
+        } else {
+            Err(WireError::NoCarrier(self.device.clone()))
         }
     }
 
     /// No router solicitations and no link-local address that would be announced.
-    fn silence_ipv6(&self) {
+    fn silence_ipv6(&self) -> Wired<()> {
         let device = &self.device;
         let variables = [
             ("accept_ra", "0"),
@@ -254,9 +300,9 @@ impl Side {
         ];
         for (variable, value) in variables {
             self.namespace
-                .set_sysctl(&format!("net/ipv6/conf/{device}/{variable}"), value)
-                .expect("the kernel has IPv6");
+                .set_sysctl(&format!("net/ipv6/conf/{device}/{variable}"), value)?;
         }
+        Ok(())
     }
 }
 
@@ -285,23 +331,35 @@ impl VethPair {
     /// The system forbids it.
     #[must_use]
     pub fn with(options: &VethOptions) -> Self {
-        let (left, right) = (Side::new(1, options), Side::new(2, options));
-        let mut netlink = left.namespace.netlink();
-        netlink
-            .create_veth(&Veth {
-                name: left.device.as_bytes(),
-                options: left.link_options(options),
-                peer_name: right.device.as_bytes(),
-                peer_options: right.link_options(options),
-                peer_namespace: Some(std::os::fd::AsFd::as_fd(&*right.namespace)),
-            })
-            .expect("a veth pair can be made");
-        left.configure(&right, options);
-        right.configure(&left, options);
-        for side in [&left, &right] {
-            side.wait_until_ready(options);
+        Self::try_with(options).unwrap_or_else(|error| panic!("a wire: {error}"))
+    }
+
+    /// The same where it may be forbidden.
+    ///
+    /// # Errors
+    /// The system forbids it.
+    pub fn try_with(options: &VethOptions) -> Wired<Self> {
+        let (left, right) = (Side::new(1, options)?, Side::new(2, options)?);
+        if let Some(mask) = options.receive_mask {
+            // Of devices that are made from now on.
+            right
+                .namespace
+                .set_sysctl("net/core/rps_default_mask", &format!("{mask:x}"))?;
         }
-        Self { left, right }
+        let made = left.netlink()?.create_veth(&Veth {
+            name: left.device.as_bytes(),
+            options: left.link_options(options),
+            peer_name: right.device.as_bytes(),
+            peer_options: right.link_options(options),
+            peer_namespace: Some(std::os::fd::AsFd::as_fd(&*right.namespace)),
+        });
+        made.map_err(WireError::of(&left.device))?;
+        left.configure(&right, options)?;
+        right.configure(&left, options)?;
+        for side in [&left, &right] {
+            side.wait_until_ready(options)?;
+        }
+        Ok(Self { left, right })
     }
 }
 

@@ -26,6 +26,9 @@ pub enum Error {
         /// The reason.
         source: netlink::Error,
     },
+    /// The wire for generated packets could not be made.
+    #[error(transparent)]
+    Wire(#[from] ringtap_lab::netns::WireError),
     /// Traffic could not be generated.
     #[error("generating traffic: {0}")]
     Traffic(#[from] SendError),

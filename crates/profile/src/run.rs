@@ -19,7 +19,7 @@ use crate::naps::{self, Counting};
 use crate::outcome::{Gathered, Seen};
 use crate::reader::{self, Phase};
 use crate::report::{Report, Step};
-use crate::traffic::{Generator, RECEIVING, Traffic, Wire};
+use crate::traffic::{Generator, Traffic, Wire};
 use crate::{COMPONENTS, Component, Error, KernelSymbols, Result, Table, TapKind, image};
 
 /// How often samples are taken out of the kernel's rings.
@@ -67,10 +67,10 @@ pub struct Plan {
 pub fn run(plan: &Plan, engine: Option<&str>, stop: &AtomicBool) -> Result<Report> {
     // A thread of its own goes to where the packets are.
     thread::scope(|scope| {
-        let work = || match plan.device {
-            Some(_) => Profile::new(plan, engine, stop, None)?.run(),
+        let work = || match &plan.device {
+            Some(name) => Profile::new(plan, name, engine, stop, None).run(),
             None => {
-                let wire = Wire::new()?;
+                let wire = Wire::new(plan.traffic.receive_mask)?;
                 wire.enter()?;
                 let (first, last) = processors()?;
                 let mut plan = plan.clone();
@@ -79,7 +79,7 @@ pub fn run(plan: &Plan, engine: Option<&str>, stop: &AtomicBool) -> Result<Repor
                     plan.options.cpus = vec![last];
                 }
                 let generator = wire.generate(&plan.traffic)?;
-                Profile::new(&plan, engine, stop, Some(generator))?.run()
+                Profile::new(&plan, wire.receiving(), engine, stop, Some(generator)).run()
             }
         };
         let thread = thread::Builder::new().name("profile".to_owned());
@@ -127,13 +127,14 @@ pub(crate) struct Moment {
 impl<'a> Profile<'a> {
     fn new(
         plan: &'a Plan,
+        name: &str,
         engine: Option<&str>,
         stop: &'a AtomicBool,
         generator: Option<Generator>,
-    ) -> Result<Self> {
-        let name = plan.device.clone().unwrap_or_else(|| RECEIVING.to_owned());
+    ) -> Self {
+        let name = name.to_owned();
         let device = engine.map_or_else(|| name.clone(), |engine| format!("{engine}:{name}"));
-        Ok(Self {
+        Self {
             plan,
             stop,
             generator,
@@ -142,7 +143,7 @@ impl<'a> Profile<'a> {
             rate: Rate::measure(CALIBRATION),
             tap: TapKind::default(),
             cannot_tell: Vec::new(),
-        })
+        }
     }
 
     fn run(mut self) -> Result<Report> {

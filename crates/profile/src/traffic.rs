@@ -1,7 +1,6 @@
 //! Packets where none are there: two network namespaces of one's own, a virtual wire between them, and a
 //! generator at one end. Both go when this is dropped, or its process dies.
 
-use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -11,18 +10,11 @@ use ringtap_capture::send::{
     Arrivals, BackEndKind, Demand, Generation, Report, SendOptions, Sender, Template,
     TemplateOptions,
 };
-use ringtap_sys::ethtool::Ethtool;
-use ringtap_sys::netlink::{LinkOptions, Name, Veth};
-use ringtap_sys::netns::Namespace;
+use ringtap_lab::netns::{Side, VethOptions, VethPair};
 use ringtap_sys::{cycles, sched};
 
 use crate::{Error, Result};
 
-/// The end that sends, and the end that is profiled.
-const SENDING: &str = "veth0";
-/// The name of the end that is profiled.
-pub const RECEIVING: &str = "veth1";
-const READY_LIMIT: Duration = Duration::from_secs(10);
 /// Nobody profiles for longer.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
@@ -38,6 +30,8 @@ pub struct Traffic {
     /// The processor that generates, and so also receives: veth hands packets over on the one that
     /// sends them.
     pub cpu: Option<usize>,
+    /// Processors to which received packets are handed on (RPS), a bit for each.
+    pub receive_mask: Option<u64>,
 }
 
 impl Default for Traffic {
@@ -48,59 +42,30 @@ impl Default for Traffic {
             per_second: None,
             flows: 1,
             cpu: None,
+            receive_mask: None,
         }
     }
 }
 
 /// Two namespaces with a wire between them.
 #[derive(Debug)]
-pub struct Wire {
-    left: Namespace,
-    right: Namespace,
-}
+pub struct Wire(VethPair);
 
 impl Wire {
-    /// Makes it. Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
+    /// Makes it; what arrives is handed on to those processors, where some are named (a bit for each).
+    /// Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
     ///
     /// # Errors
     /// The system forbids it.
-    pub fn new() -> Result<Self> {
-        let (left, right) = (Namespace::new()?, Namespace::new()?);
-        for namespace in [&left, &right] {
-            namespace.disable_ipv6()?;
-        }
-        let failed = |source| Error::Interface {
-            device: SENDING.to_owned(),
-            source,
-        };
-        let one_queue = LinkOptions {
-            rx_queues: Some(1),
-            tx_queues: Some(1),
-            ..LinkOptions::default()
-        };
-        let mut netlink = left.netlink().map_err(failed)?;
-        netlink
-            .create_veth(&Veth {
-                name: SENDING.as_bytes(),
-                options: one_queue.clone(),
-                peer_name: RECEIVING.as_bytes(),
-                peer_options: one_queue,
-                peer_namespace: Some(right.as_fd()),
-            })
-            .map_err(failed)?;
-        for (namespace, name) in [(&right, RECEIVING), (&left, SENDING)] {
-            let mut netlink = namespace.netlink().map_err(failed)?;
-            netlink.set_up(name, true).map_err(failed)?;
-        }
-        for (namespace, name) in [(&right, RECEIVING), (&left, SENDING)] {
-            let mut netlink = namespace.netlink().map_err(failed)?;
-            netlink.wait_until_up(name, READY_LIMIT).map_err(failed)?;
-        }
-        // A veth takes frames without a socket buffer only where its other end polls.
-        right.run(|| {
-            Ethtool::open()?.set_receive_offload(&Name::new(RECEIVING.as_bytes()), true)
-        })??;
-        Ok(Self { left, right })
+    pub fn new(receive_mask: Option<u64>) -> Result<Self> {
+        let pair = VethPair::try_with(&VethOptions {
+            ipv4: false,
+            static_neighbours: false,
+            receive_mask,
+            ..VethOptions::default()
+        })?;
+        pair.right.take_frames()?;
+        Ok(Self(pair))
     }
 
     /// Moves the calling thread to where packets arrive.
@@ -108,7 +73,13 @@ impl Wire {
     /// # Errors
     /// The system forbids it.
     pub fn enter(&self) -> Result<()> {
-        Ok(self.right.enter()?)
+        Ok(self.0.right.namespace.enter()?)
+    }
+
+    /// The name of the end where packets arrive.
+    #[must_use]
+    pub fn receiving(&self) -> &str {
+        &self.0.right.device
     }
 
     /// Begins to send.
@@ -128,11 +99,11 @@ impl Wire {
                     per_second,
                 });
         let (tell, told) = mpsc::channel();
-        let (namespace, cpu) = (self.left.clone(), traffic.cpu);
+        let (side, cpu) = (self.0.left.clone(), traffic.cpu);
         let thread = std::thread::Builder::new()
             .name("generator".to_owned())
             .spawn(move || {
-                let opened = open(&namespace, cpu, &template, arrivals.rate());
+                let opened = open(&side, cpu, &template, arrivals.rate());
                 let mut sender = match opened {
                     Ok(sender) => sender,
                     Err(error) => {
@@ -168,12 +139,12 @@ impl Wire {
 }
 
 fn open(
-    namespace: &Namespace,
+    side: &Side,
     cpu: Option<usize>,
     template: &Template,
     per_second: Option<f64>,
 ) -> Result<Sender> {
-    namespace.enter()?;
+    side.namespace.enter()?;
     if let Some(cpu) = cpu {
         sched::set_affinity(&[cpu])?;
     }
@@ -184,7 +155,7 @@ fn open(
         }),
         ..SendOptions::default()
     };
-    Ok(Sender::open(SENDING, &options)?)
+    Ok(Sender::open(&side.device, &options)?)
 }
 
 /// A generator at work; dropping it ends it.

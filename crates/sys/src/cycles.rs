@@ -81,7 +81,7 @@ fn constant() -> Option<bool> {
     Some(has("constant_tsc") && has("nonstop_tsc"))
 }
 
-/// What a thread has used since it began (`getrusage(2)`, `RUSAGE_THREAD`).
+/// What a thread, or the children that have ended, have used (`getrusage(2)`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time on a processor in user space.
@@ -100,10 +100,22 @@ impl Usage {
     /// # Errors
     /// The kernel refuses, which it does not.
     pub fn of_this_thread() -> Result<Self> {
+        Self::of(libc::RUSAGE_THREAD)
+    }
+
+    /// Of the children of this process that have ended and were waited for, and of theirs.
+    ///
+    /// # Errors
+    /// The kernel refuses, which it does not.
+    pub fn of_children() -> Result<Self> {
+        Self::of(libc::RUSAGE_CHILDREN)
+    }
+
+    fn of(whose: i32) -> Result<Self> {
         // SAFETY: all zeros are a valid value of this structure of integers.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: the pointer describes `usage`, which outlives the call.
-        if unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) } < 0 {
+        if unsafe { libc::getrusage(whose, &raw mut usage) } < 0 {
             return Err(Error::last("getrusage", ""));
         }
         let time = |time: libc::timeval| {

@@ -13,7 +13,7 @@ const QUICK_RATES: [u32; 2] = [500_000, 2_000_000];
 const SIZE: u16 = 64;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
     session.require_cpus(2)?;
     let places: [(&str, &[usize]); 3] = [
         ("A:A", &[SENDER]),
@@ -33,7 +33,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let names: Vec<&str> = contenders.iter().map(|(name, ..)| name.as_str()).collect();
     let rate = Axis::log("rate of frames of 64 bytes", "packets/s");
     session.figure("Where the reader runs", rate, metrics());
-    let stage = Stage::new();
+    let stage = Stage::new()?;
     let rates: &[u32] = session.amount(&RATES, &QUICK_RATES);
     let milliseconds = session.amount(1_000, 400);
     for &rate in rates {

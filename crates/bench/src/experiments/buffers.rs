@@ -19,9 +19,9 @@ const RATE: u32 = 500_000;
 const WORK: u32 = 1_000;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
     session.require_cpus(2)?;
-    let stage = Stage::new();
+    let stage = Stage::new()?;
     let top = Load {
         size: SIZE,
         packets: session.amount(2_000_000, 400_000),

@@ -17,7 +17,7 @@ use ringtap_lab::Need;
 use ringtap_lab::corpus;
 use ringtap_lab::pcap::{self, Pcap};
 
-use crate::helpers::timed;
+use crate::helpers::{children_seconds, float, timed};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side, judge};
 
@@ -44,8 +44,12 @@ pub(crate) fn run(session: &mut Session) -> Done {
         .into_iter()
         .filter(|peer| session.peer(peer).is_some())
         .collect();
-    let time = vec![Metric::new("time", "s", 3)];
-    session.figure("A capture file metered", Axis::names("file"), time);
+    let metrics = vec![
+        Metric::new("time", "s", 3),
+        Metric::new("processor time", "s", 3),
+        Metric::new("metered", "million packets/s", 2),
+    ];
+    session.figure("A capture file metered", Axis::names("file"), metrics);
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     // Where softflowd sends to: nobody reads, so that the socket is full and costs nobody time.
     let sink = UdpSocket::bind("127.0.0.1:0").map_err(|error| format!("a socket: {error}"))?;
@@ -77,7 +81,8 @@ pub(crate) fn run(session: &mut Session) -> Done {
                     Side::Peer if peer == "softflowd" => Program::Softflowd(&collector),
                     Side::Peer => Program::Nfpcapd(folder.path()),
                 };
-                program.time(&file).map(|seconds| vec![seconds])
+                let (seconds, processor) = program.time(&file)?;
+                Ok(vec![seconds, processor, float(packets) / seconds / 1e6])
             })?;
             judge(&format!("of {peer}'s time"), GOAL, case.as_ref(), 0);
         }
@@ -95,8 +100,8 @@ enum Program<'a> {
 }
 
 impl Program<'_> {
-    /// Seconds that it takes for the file.
-    fn time(&self, file: &Path) -> Result<f64, String> {
+    /// Seconds that it takes for the file, by the clock and on a processor.
+    fn time(&self, file: &Path) -> Result<(f64, f64), String> {
         let mut command = Command::new("taskset");
         command.args(["-c", "0"]);
         let mut made = None;
@@ -133,11 +138,13 @@ impl Program<'_> {
                 made = Some(flows);
             }
         }
+        let before = children_seconds()?;
         let seconds = timed(&mut command)?;
+        let processor = children_seconds()? - before;
         if let Some(flows) = made {
             std::fs::remove_dir_all(flows).map_err(|error| format!("its folder: {error}"))?;
         }
-        Ok(seconds)
+        Ok((seconds, processor))
     }
 }
 

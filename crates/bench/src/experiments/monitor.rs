@@ -19,7 +19,7 @@ const QUICK_SIZES: [u16; 2] = [64, 1496];
 const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
     session.require_cpus(2)?;
     let mut names = vec!["ringtap stat", "ringtap reader"];
     if session.peer("tcpdump").is_some() {
@@ -27,7 +27,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     }
     let bytes = Axis::log("frame without check sequence", "bytes");
     session.figure("Counted packets", bytes, at_top_speed());
-    let stage = Stage::new();
+    let stage = Stage::new()?;
     let packets = session.amount(PACKETS, QUICK_PACKETS);
     let sizes: &[u16] = session.amount(&SIZES, &QUICK_SIZES);
     let ringtap = session.ringtap.clone();

@@ -18,7 +18,7 @@ use ringtap_sys::sched::set_affinity;
 use serde::Deserialize;
 
 use super::dump::{Storage, packets_in, settle};
-use crate::helpers::{datagram, float};
+use crate::helpers::{cpu_seconds, datagram, float};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, judge_least};
 
@@ -121,6 +121,8 @@ impl Setting<'_> {
         let title = format!("{size} bytes, {name}");
         let metrics = vec![
             Metric::new("captured", "%", 2),
+            // Until all is compressed, which may be after sending.
+            Metric::new("processor time of a captured packet", "ns", 0),
             Metric::new("compressed to", "%", 1),
             Metric::new("offered", "million packets/s", 3),
         ];
@@ -160,6 +162,9 @@ impl Setting<'_> {
         running.wait_until_capturing(side, LIMIT).map_err(explain)?;
         let sent = self.send()?;
         settle(&file);
+        let behind = compressor.as_ref().map(Child::id);
+        let of = |id: u32| cpu_seconds(id).map_err(explain);
+        let used = of(running.id())? + behind.map(of).transpose()?.unwrap_or_default();
         running.signal("INT").map_err(explain)?;
         let output = running.wait(LIMIT).map_err(explain)?;
         if let Some(mut compressor) = compressor {
@@ -173,6 +178,7 @@ impl Setting<'_> {
         let whole = float(came) * float(self.record().map_err(explain)?);
         Ok(vec![
             captured * 100.0,
+            used * 1e9 / float(came).max(1.0),
             float(size) / whole.max(1.0) * 100.0,
             sent.sent / sent.seconds.max(1e-3) / 1e6,
         ])

@@ -14,7 +14,7 @@ const QUICK_PACKETS: u32 = 500_000;
 const SIZE: u16 = 64;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
     session.require_cpus(2)?;
     let mut readers = vec![
         ("ringtap tcx", Reader::tcx()),
@@ -30,7 +30,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
         captures,
         metrics(),
     );
-    let stage = Stage::new();
+    let stage = Stage::new()?;
     let load = Load {
         size: SIZE,
         packets: session.amount(PACKETS, QUICK_PACKETS),

@@ -30,7 +30,7 @@ struct Way {
 }
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
     session.require_cpus(2)?;
     let metrics = vec![
         Metric::new("lost", "%", 2),
@@ -40,7 +40,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     ];
     let title = "A capture of 300,000 packets/s beside programs that compute";
     session.figure(title, Axis::names("hook"), metrics);
-    let stage = Stage::new();
+    let stage = Stage::new()?;
     let mut ways = ways();
     if let Err(reason) = threaded(&stage, false) {
         session.note(format!("threaded NAPI is left out: {reason}"));

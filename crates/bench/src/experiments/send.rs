@@ -97,6 +97,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let metrics = vec![
         Metric::new("rate", "million packets/s", 3),
         Metric::new("load", "Mbit/s", 0),
+        Metric::new("lost", "%", 2),
         Metric::new("sender's processor", "%", 0),
     ];
     let bytes = Axis::log("frame without check sequence", "bytes");
@@ -109,7 +110,8 @@ pub(crate) fn run(session: &mut Session) -> Done {
         session.case(&title, Some(bytes), &names, trafgen.unwrap_or(1), |who| {
             let sent = bench.measure(contenders[who], size)?;
             let (rate, busy) = (sent.rate, 100.0 * sent.busy);
-            Ok(vec![rate / 1e6, rate * bytes * 8e-6, busy])
+            let load = rate * bytes * 8e-6;
+            Ok(vec![rate / 1e6, load, 100.0 * sent.lost, busy])
         })?;
     }
     Ok(())
@@ -161,7 +163,8 @@ impl Bench {
         command.stderr(Stdio::piped());
         let explain = |error: std::io::Error| format!("{}: {error}", who.name());
         let running = Running::start(&mut command).map_err(explain)?;
-        let sent = arriving(&record)?;
+        let mut sent = arriving(&record)?;
+        sent.lost = (1.0 - sent.packets / float(count)).max(0.0);
         let output = running.wait(LIMIT).map_err(explain)?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
@@ -210,6 +213,9 @@ struct Sent {
     rate: f64,
     /// The share of that time in which the sender's processor was busy.
     busy: f64,
+    packets: f64,
+    /// The share of what was to be sent that did not arrive.
+    lost: f64,
 }
 
 /// Watches the counter until nothing comes any more.
@@ -234,6 +240,8 @@ fn arriving(record: &XdpRecord) -> Result<Sent, String> {
     Ok(Sent {
         rate: float(last - first) / (last_at - first_at).as_secs_f64(),
         busy: after.since(before),
+        packets: float(last),
+        lost: 0.0,
     })
 }
 

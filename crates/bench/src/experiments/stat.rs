@@ -53,7 +53,7 @@ struct Setting<'a> {
 }
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(5, 18), Need::Tool("ethtool")])?;
+    session.require(&[Need::Root, Need::Kernel(5, 18)])?;
     session.require_cpus(2)?;
     let packets = session.amount(PACKETS, QUICK_PACKETS);
     let metrics = vec![

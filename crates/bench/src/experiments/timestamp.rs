@@ -4,7 +4,8 @@ use ringtap_capture::{CaptureOptions, Mode, Precision, Stage as Depth};
 use ringtap_lab::Need;
 use ringtap_lab::traffic::XdpDrop;
 
-use crate::results::{Axis, Metric};
+use crate::results::{Axis, Case, Metric};
+use crate::sample::{Verdict, compare};
 use crate::session::{Done, Session};
 use crate::stage::{Load, Pace, READER, Reader, Stage, own_options};
 
@@ -14,14 +15,14 @@ const SIZE: u16 = 64;
 const SNAPLEN: u32 = 96;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
     session.require_cpus(2)?;
     let metrics = vec![
         Metric::new("kernel's processor time of a packet", "ns", 1),
         Metric::new("lost", "%", 2),
     ];
     session.figure("The clocks of the tap", Axis::names("tap"), metrics);
-    let stage = Stage::new();
+    let stage = Stage::new()?;
     let names = [
         "read for each packet",
         "last tick",
@@ -72,18 +73,32 @@ pub(crate) fn run(session: &mut Session) -> Done {
             ])
         })?;
         if let Some(case) = case {
-            let cost = |who: usize| case.contenders[who].samples[0].median();
-            let stamp = cost(0) - cost(2);
-            let of_capture = cost(0) - cost(3);
-            if of_capture > 0.0 && stamp > 0.0 {
-                session.note(format!(
-                    "{what}: reading the clock is {:.1} % of the kernel's whole time for a packet, and {:.1} % of \
-                     what the capture adds to it",
-                    100.0 * stamp / cost(0),
-                    100.0 * stamp / of_capture,
-                ));
-            }
+            session.note(told(what, &case));
         }
     }
     Ok(())
+}
+
+/// What reading the clock is of the whole, where the runs allow to say so.
+fn told(what: &str, case: &Case) -> String {
+    let cost = |who: usize| case.contenders[who].samples[0].median();
+    let (whole, stamp) = (cost(0), cost(0) - cost(2));
+    let shown = |who: usize| {
+        let sample = |who: usize| &case.contenders[who].samples[0];
+        compare(sample(0), sample(who)) == Verdict::More
+    };
+    let share = |of: f64| 100.0 * stamp / of;
+    if !shown(2) {
+        return format!("{what}: the spread swallows what reading the clock costs");
+    }
+    let of_capture = if shown(3) {
+        let percent = share(whole - cost(3));
+        format!("{percent:.1} % of what the capture adds to it")
+    } else {
+        "the spread swallows what the capture adds to it".to_owned()
+    };
+    format!(
+        "{what}: reading the clock is {:.1} % of the kernel's whole time for a packet; {of_capture}",
+        share(whole)
+    )
 }

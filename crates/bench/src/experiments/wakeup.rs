@@ -24,9 +24,9 @@ const WORK: [u32; 6] = [0, 50, 100, 200, 400, 800];
 const QUICK_WORK: [u32; 3] = [0, 100, 400];
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
     session.require_cpus(2)?;
-    let stage = Stage::new();
+    let stage = Stage::new()?;
     let has_tcpdump = session.peer("tcpdump").is_some();
     min_to_copy(session, &stage, has_tcpdump)?;
     timeout(session, &stage)?;
@@ -136,7 +136,7 @@ fn timeout(session: &mut Session, stage: &Stage) -> Done {
 fn work(session: &mut Session, stage: &Stage) -> Done {
     let axis = Axis::linear("application's work on a packet", "ns");
     let mut wanted = metrics();
-    wanted.truncate(3);
+    wanted.truncate(4);
     wanted.push(Metric::new("system calls", "of 1000 packets", 2));
     session.figure(
         "The application's load at top speed, 64 bytes",
@@ -158,7 +158,7 @@ fn work(session: &mut Session, stage: &Stage) -> Done {
             let reader = reader.working(nanoseconds);
             let (sent, seen) = stage.run(load, &[reader], &[READER])?;
             let mut values = figures(sent, &seen);
-            values.truncate(3);
+            values.truncate(4);
             values.extend(called(sent, &seen).first());
             Ok(values)
         })?;

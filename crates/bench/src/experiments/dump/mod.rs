@@ -46,14 +46,14 @@ pub(crate) fn headers(session: &mut Session) -> Done {
 }
 
 fn run(session: &mut Session, snaplen: Option<u32>) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("ethtool")])?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
     session.require_cpus(2)?;
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let capturers = Capturers::find(session, snaplen, folder.path())?;
     session.few_rounds();
     let pair = VethPair::new();
-    let gro = ["-K", &pair.right.device, "gro", "on"];
-    pair.right.namespace.output("ethtool", &gro);
+    let polling = pair.right.take_frames();
+    polling.map_err(|error| error.to_string())?;
     let places = Storage::find(session);
     for (number, storage) in session
         .amount(&places[..], &places[..places.len().min(1)])
