@@ -2,17 +2,19 @@
 //!
 //! A piece of advice names what dominates and what would help. Where that is a setting of the capture, it
 //! can be tried: runs with and without it take turns, and the effect is told with its spread, or that the
-//! spread swallows it. Settings of the interface are never touched; what to do there is told only.
+//! spread swallows it. Settings of the host's interface are touched only where the plan allows that, and
+//! put back; of a wire of our own, another one is made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ringtap_capture::Precision;
 use ringtap_capture::devices::{DeviceInfo, Effect as Offload};
-use ringtap_capture::{CaptureOptions, Precision};
 use serde::{Deserialize, Serialize};
 
+use crate::interface::Changed;
 use crate::report::{Figure, Report, ratio, spread, to_f64};
-use crate::{COMPONENTS, Component, Plan, Result};
+use crate::{COMPONENTS, Component, Error, Plan, Result};
 
 /// A component of less than this share is not worth advice.
 const WORTH: f64 = 0.05;
@@ -24,10 +26,12 @@ const FULL: f64 = 0.9;
 const PAIRS: usize = 3;
 /// The longest of each.
 const LONGEST: Duration = Duration::from_secs(1);
+/// How long a busy reader looks for packets before it sleeps, in microseconds.
+const BUSY: u32 = 200;
 /// Enough of a packet for headers, as `ringtap flow` takes it.
 const HEADERS: u32 = 96;
 
-/// A setting of the capture that can be tried.
+/// A setting that can be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "setting", content = "value")]
 pub enum Trial {
@@ -39,10 +43,18 @@ pub enum Trial {
     MinToCopy(u32),
     /// A ring of so many bytes.
     Buffer(u64),
+    /// So many microseconds of looking for packets before each sleep.
+    BusyPoll(u32),
+    /// The reader on this processor.
+    Cpu(usize),
+    /// Received packets handed on to these processors, a bit for each (RPS).
+    Rps(u64),
+    /// No joining of received packets.
+    NoGro,
 }
 
 impl Trial {
-    /// The option of `ringtap dump` for it.
+    /// The option of `ringtap dump` for it, or the command for the interface.
     #[must_use]
     pub fn option(self) -> String {
         match self {
@@ -50,6 +62,12 @@ impl Trial {
             Self::Snaplen(bytes) => format!("-s {bytes}"),
             Self::MinToCopy(bytes) => format!("--min-to-copy {}", size(bytes.into())),
             Self::Buffer(bytes) => format!("-B {}", size(bytes)),
+            Self::BusyPoll(_) => "--busy-poll".to_owned(),
+            Self::Cpu(cpu) => format!("--cpu {cpu}"),
+            Self::Rps(mask) => {
+                format!("echo {mask:x} > /sys/class/net/DEV/queues/rx-0/rps_cpus")
+            }
+            Self::NoGro => "ethtool -K DEV gro off".to_owned(),
         }
     }
 
@@ -59,18 +77,40 @@ impl Trial {
         match self {
             Self::CoarseClock => Component::Timestamp,
             Self::Snaplen(_) => Component::Copy,
-            Self::MinToCopy(_) => Component::Wake,
-            Self::Buffer(_) => Component::Reader,
+            Self::MinToCopy(_) | Self::BusyPoll(_) => Component::Wake,
+            Self::Buffer(_) | Self::Cpu(_) => Component::Reader,
+            Self::Rps(_) | Self::NoGro => Component::Stack,
         }
     }
 
-    fn apply(self, options: &mut CaptureOptions) {
+    /// Makes the plan one with the setting. What is set at the host's interface is put back with the
+    /// value that is returned.
+    fn apply(self, plan: &mut Plan) -> Result<Option<Changed>> {
+        let options = &mut plan.options;
         match self {
             Self::CoarseClock => options.precision = Precision::Coarse,
             Self::Snaplen(bytes) => options.snaplen = bytes,
             Self::MinToCopy(bytes) => options.min_to_copy = bytes,
             Self::Buffer(bytes) => options.buffer = bytes,
+            Self::BusyPoll(micros) => {
+                options.busy_poll = Some(Duration::from_micros(micros.into()));
+            }
+            Self::Cpu(cpu) => options.cpus = vec![cpu],
+            Self::Rps(mask) => match &plan.device {
+                Some(device) => return Changed::rps(device, mask).map(Some),
+                None => plan.traffic.receive_mask = Some(mask),
+            },
+            Self::NoGro => {
+                let device = plan.device.as_deref().unwrap_or_default();
+                return Changed::gro_off(device).map(Some);
+            }
         }
+        Ok(None)
+    }
+
+    /// Whether it is a setting of the interface.
+    const fn is_of_interface(self) -> bool {
+        matches!(self, Self::Rps(_) | Self::NoGro)
     }
 }
 
@@ -93,6 +133,10 @@ pub struct Effect {
     pub total_before: Figure,
     /// The total with it.
     pub total_after: Figure,
+    /// Packets a second that were delivered without: median, lowest, highest.
+    pub delivered_before: [f64; 3],
+    /// And with it.
+    pub delivered_after: [f64; 3],
     /// Pairs of runs.
     pub pairs: usize,
     /// Whether the component's ranges lie apart; else nothing can be concluded.
@@ -108,6 +152,9 @@ pub struct Advice {
     pub trial: Option<Trial>,
     /// What it brought, where it was tried.
     pub effect: Option<Effect>,
+    /// Why it could not be tried, where it should have been.
+    #[serde(default)]
+    pub untried: Option<String>,
 }
 
 impl Advice {
@@ -116,6 +163,7 @@ impl Advice {
             text: text.into(),
             trial: None,
             effect: None,
+            untried: None,
         }
     }
 
@@ -227,6 +275,11 @@ fn settings(report: &Report) -> Vec<Advice> {
             report.rates.wake_ups_per_packet
         );
         advice.push(Advice::setting(Trial::MinToCopy(more), text));
+        if settings.busy_poll_ns == 0 {
+            let text = "A reader that looks for packets before it sleeps (busy polling) is woken less, and keeps its \
+                        processor busy where there are none.";
+            advice.push(Advice::setting(Trial::BusyPoll(BUSY), text));
+        }
     }
     let lost = report.packets.dropped_ring.unwrap_or_default();
     if lost > 0 {
@@ -259,42 +312,74 @@ fn placement(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     };
     let is_full = ratio(to_f64(most.busy), to_f64(most.all)) > FULL;
     let is_alone = ratio(to_f64(most.kernel), to_f64(total)) > FULL;
+    let others = all.iter().filter(|cpu| cpu.cpu != most.cpu && cpu.cpu < 64);
+    let mask = others.fold(0, |mask, cpu| mask | 1_u64 << cpu.cpu);
+    // At XDP packets are taken before they are handed on.
+    let can_hand_on = mask != 0 && matches!(report.engine.as_str(), "tcx" | "packet");
+    if is_full && is_alone && interface.is_none() && can_hand_on {
+        advice.push(Advice::setting(
+            Trial::Rps(mask),
+            format!(
+                "Processor {} makes and receives everything and is full: RPS hands what is received to others, which \
+                 costs more in all and may deliver more.",
+                most.cpu
+            ),
+        ));
+    }
     if is_full && is_alone && all.len() > 1 && interface.is_some() {
         let queues = interface
             .and_then(|interface| interface.rx_queues)
             .unwrap_or(1);
-        let text = if queues > 1 {
-            format!(
+        if queues > 1 {
+            advice.push(Advice::words(format!(
                 "Processor {} receives nearly everything and is full, though there are {queues} queues: spread \
-                     flows over them (RSS: ethtool -X, and interrupts over processors).",
+                 flows over them (RSS: ethtool -X, and interrupts over processors). It is not tried: flows go \
+                 where the adapter's keys send them.",
                 most.cpu
-            )
-        } else {
-            format!(
-                "Processor {} receives everything and is full; the interface has one queue. RPS \
-                     (/sys/class/net/{}/queues/rx-0/rps_cpus) hands packets to other processors.",
-                most.cpu, report.device
-            )
-        };
-        advice.push(Advice::words(text));
+            )));
+        }
+        if can_hand_on {
+            let text = format!(
+                "Processor {} receives everything and is full: RPS hands packets to other processors.",
+                most.cpu
+            );
+            advice.push(Advice::setting(Trial::Rps(mask), text));
+        }
     }
     let readers: u64 = all.iter().map(|cpu| cpu.reader).sum();
     let beside = ratio(to_f64(most.reader), to_f64(readers));
     if is_full && readers > 0 && beside > 0.5 && all.len() > 1 {
-        advice.push(Advice::words(format!(
-            "The reader runs on processor {}, which also receives, and is full: put it elsewhere (--cpu).", most.cpu
-        )));
+        let text = format!(
+            "The reader runs on processor {}, which also receives, and is full: put it elsewhere.",
+            most.cpu
+        );
+        let elsewhere = all.iter().find(|cpu| cpu.cpu != most.cpu);
+        advice.extend(elsewhere.map(|cpu| Advice::setting(on(cpu.cpu), text)));
+    } else if readers > 0 && beside < 0.1 && part_share(report, Component::Reader) >= WORTH {
+        let text = format!(
+            "The reader is not on processor {}, which receives: packets go from one cache to another. On the same \
+             one they don't, but share its time.",
+            most.cpu
+        );
+        advice.push(Advice::setting(on(most.cpu), text));
     }
     let moves = all
         .iter()
         .filter(|cpu| ratio(to_f64(cpu.reader), to_f64(readers)) > 0.1)
         .count();
     if moves > 1 {
-        advice.push(Advice::words(format!(
-            "The reader moved between {moves} processors: one of its own (--cpu) keeps its cache warm."
-        )));
+        let text = format!(
+            "The reader moved between {moves} processors: one of its own keeps its cache warm."
+        );
+        let its = all.iter().max_by_key(|cpu| cpu.reader);
+        advice.extend(its.map(|cpu| Advice::setting(on(cpu.cpu), text)));
     }
     advice
+}
+
+/// The reader on a processor.
+fn on(cpu: u32) -> Trial {
+    Trial::Cpu(usize::try_from(cpu).unwrap_or_default())
 }
 
 /// Offloads by which a capture shows something else than the wire.
@@ -307,27 +392,49 @@ fn offloads(interface: &DeviceInfo) -> Vec<Advice> {
     });
     let advice = falsifying.map(|offload| {
         let names: Vec<String> = offload.features.iter().map(ToString::to_string).collect();
-        Advice::words(format!(
+        let text = format!(
             "{}: on, so that {}. Costs per packet are then of the interface's packets, not of those that are captured. \
              ethtool -K {} switches it off.",
             names.join(", "), offload.effect.clause(), interface.name
-        ))
+        );
+        if offload.effect == Offload::ReceivedMerged {
+            Advice::setting(Trial::NoGro, text)
+        } else {
+            Advice::words(text)
+        }
     });
     advice.collect()
 }
 
-/// Tries every setting that the report's advice names, by runs with and without it in turn.
+/// Tries every setting that the report's advice names, by runs with and without it in turn. Settings of
+/// the host's interface only with that consent.
 ///
 /// # Errors
-/// A capture can't be opened or fails.
-pub fn try_all(plan: &Plan, report: &mut Report, stop: &AtomicBool) -> Result<()> {
+/// A capture can't be opened or fails. A setting that the system refuses is no error: the advice says so.
+pub fn try_all(
+    plan: &Plan,
+    report: &mut Report,
+    may_change_interface: bool,
+    stop: &AtomicBool,
+) -> Result<()> {
     let engine = report.engine.clone();
     for advice in &mut report.advice {
         let Some(trial) = advice.trial else { continue };
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        advice.effect = try_one(plan, &engine, trial, stop)?;
+        if trial.is_of_interface() && plan.device.is_some() && !may_change_interface {
+            let reason = "it is a setting of the host's interface; --try-interface tries it";
+            advice.untried = Some(reason.to_owned());
+            continue;
+        }
+        match try_one(plan, &engine, trial, stop) {
+            Ok(effect) => advice.effect = effect,
+            Err(error @ (Error::Setting { .. } | Error::Wire(_))) => {
+                advice.untried = Some(error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }
@@ -338,40 +445,47 @@ fn try_one(plan: &Plan, engine: &str, trial: Trial, stop: &AtomicBool) -> Result
         steps: false,
         ..plan.clone()
     };
-    let mut with = without.clone();
-    trial.apply(&mut with.options);
     let component = trial.component();
-    // Component and total, without and with.
-    let mut measured: [[Vec<f64>; 2]; 2] = Default::default();
+    // Component, total and delivered packets a second, without and with.
+    let mut measured: [[Vec<f64>; 3]; 2] = Default::default();
     let mut ticks_per_ns = 1.0;
     for pair in 0..PAIRS {
         for side in [pair % 2, (pair + 1) % 2] {
-            let plan = if side == 0 { &without } else { &with };
-            let report = crate::run(plan, Some(engine), stop)?;
+            let mut plan = without.clone();
+            let changed = if side == 1 {
+                trial.apply(&mut plan)?
+            } else {
+                None
+            };
+            let report = crate::run(&plan, Some(engine), stop)?;
+            drop(changed);
             ticks_per_ns = report.method.ticks_per_ns;
             if let (Some(ns), true) = (report.ns(component), report.packets.interface > 0) {
+                let delivered = to_f64(report.packets.captured) / report.seconds.max(1e-9);
                 measured[side][0].push(ns);
                 measured[side][1].push(report.total.ns);
+                measured[side][2].push(delivered);
             }
         }
     }
-    let mut figures = measured.iter_mut().flatten().map(|values| {
-        let (median, low, high) = spread(values)?;
-        Some(Figure::new(median, low, high, ticks_per_ns))
-    });
-    let mut next = || figures.next().flatten();
-    let (Some(before), Some(total_before), Some(after), Some(total_after)) =
-        (next(), next(), next(), next())
-    else {
+    let mut spreads = measured.iter_mut().flatten().map(|values| spread(values));
+    let mut next = || spreads.next().flatten();
+    let (Some(before), Some(total_before), Some(rate_before)) = (next(), next(), next()) else {
         return Ok(None);
     };
-    let apart = before.low_ns > after.high_ns || after.low_ns > before.high_ns;
+    let (Some(after), Some(total_after), Some(rate_after)) = (next(), next(), next()) else {
+        return Ok(None);
+    };
+    let figure = |(median, low, high)| Figure::new(median, low, high, ticks_per_ns);
+    let (before, after) = (figure(before), figure(after));
     Ok(Some(Effect {
         before,
         after,
-        total_before,
-        total_after,
+        total_before: figure(total_before),
+        total_after: figure(total_after),
+        delivered_before: rate_before.into(),
+        delivered_after: rate_after.into(),
         pairs: PAIRS,
-        concludes: apart,
+        concludes: before.low_ns > after.high_ns || after.low_ns > before.high_ns,
     }))
 }

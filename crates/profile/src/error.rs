@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ringtap_capture::send::SendError;
 use ringtap_sys::netlink;
@@ -32,6 +32,14 @@ pub enum Error {
     /// Traffic could not be generated.
     #[error("generating traffic: {0}")]
     Traffic(#[from] SendError),
+    /// A setting of the interface could not be changed.
+    #[error("{}: {source}", path.display())]
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
     /// A thread ended by a panic.
     #[error("the {0} thread failed")]
     Thread(&'static str),
@@ -66,3 +74,11 @@ pub enum Error {
 
 /// What this crate's functions return.
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Makes an I/O error one of a setting in that file.
+    pub(crate) fn setting(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        |source| Self::Setting { path, source }
+    }
+}

@@ -19,6 +19,7 @@ pub mod counters;
 pub mod differential;
 mod error;
 mod image;
+mod interface;
 mod naps;
 mod outcome;
 mod reader;

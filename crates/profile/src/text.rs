@@ -392,7 +392,10 @@ fn advice(text: &mut String, report: &Report) -> std::fmt::Result {
         }
         match (&advice.effect, advice.trial) {
             (Some(effect), Some(trial)) => tried(text, effect, trial.component())?,
-            (None, Some(_)) => writeln!(text, "  Not tried; --try does.")?,
+            (None, Some(_)) => match &advice.untried {
+                Some(reason) => writeln!(text, "  Not tried: {reason}.")?,
+                None => writeln!(text, "  Not tried; --try does.")?,
+            },
             _ => {}
         }
     }
@@ -406,6 +409,13 @@ fn tried(text: &mut String, effect: &Effect, component: Component) -> std::fmt::
             figure.ns, figure.low_ns, figure.high_ns
         )
     };
+    let rate = |[median, low, high]: &[f64; 3]| {
+        let millions = [median, low, high].map(|rate| rate / 1e6);
+        format!(
+            "{:.3} ({:.3} – {:.3}) million packets/s",
+            millions[0], millions[1], millions[2]
+        )
+    };
     let verdict = if effect.concludes {
         ""
     } else {
@@ -413,13 +423,16 @@ fn tried(text: &mut String, effect: &Effect, component: Component) -> std::fmt::
     };
     writeln!(
         text,
-        "  Tried in {} pairs: {} {} before, {} with it{verdict}; total {:.1} → {:.1} ns.",
+        "  Tried in {} pairs: {} {} before, {} with it{verdict}; total {:.1} → {:.1} ns; delivered \
+         {} before, {} with it.",
         effect.pairs,
         component.title(),
         range(&effect.before),
         range(&effect.after),
         effect.total_before.ns,
         effect.total_after.ns,
+        rate(&effect.delivered_before),
+        rate(&effect.delivered_after),
     )
 }
 

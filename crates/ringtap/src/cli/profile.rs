@@ -29,6 +29,9 @@ pub(crate) struct ProfileArgs {
     /// Try the settings that the profile advises, and say what each brings
     #[arg(long = "try")]
     pub(crate) try_settings: bool,
+    /// With -i, try settings of the interface as well (RPS, GRO), and put them back
+    #[arg(long)]
+    pub(crate) try_interface: bool,
     /// Samples per second and processor
     #[arg(long, value_name = "HZ", default_value = "4000", value_parser = clap::value_parser!(u32).range(100..=20_000))]
     pub(crate) rate: u32,

@@ -117,8 +117,8 @@ fn profile(
         plan.options.direction = ringtap_capture::Direction::In;
     }
     let mut report = ringtap_profile::run(&plan, engine, stop)?;
-    if args.try_settings {
-        advice::try_all(&plan, &mut report, stop)?;
+    if args.try_settings || args.try_interface {
+        advice::try_all(&plan, &mut report, args.try_interface, stop)?;
     }
     Ok(report)
 }
@@ -147,7 +147,7 @@ fn decide(args: &ProfileArgs) -> Result<(Plan, Vec<Option<&'static str>>), Failu
             size: args.traffic.size,
             per_second: args.traffic.pps,
             flows: args.traffic.flows,
-            cpu: None,
+            ..Traffic::default()
         },
         steps: !args.no_steps,
         work: args.work,

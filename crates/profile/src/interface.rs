@@ -1,0 +1,73 @@
+//! Settings of the host's interface, changed for a while and put back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ringtap_sys::ethtool::Ethtool;
+use ringtap_sys::netlink::Name;
+
+use crate::{Error, Result};
+
+/// What was changed; dropping it puts back what was there.
+#[derive(Debug)]
+pub(crate) enum Changed {
+    /// Files with what stood in them.
+    Files(Vec<(PathBuf, String)>),
+    /// Receive offload, which was on, by the interface's name.
+    Gro(String),
+}
+
+impl Changed {
+    /// Has the kernel hand what all queues receive to those processors, a bit for each.
+    pub(crate) fn rps(device: &str, mask: u64) -> Result<Self> {
+        let queues = Path::new("/sys/class/net").join(device).join("queues");
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&queues).map_err(Error::setting(&queues))? {
+            let path = entry.map_err(Error::setting(&queues))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("rx-") {
+                files.push(path.join("rps_cpus"));
+            }
+        }
+        // From here on, what has been changed is put back whatever happens.
+        let mut changed = Vec::new();
+        let mut change = |path: PathBuf| {
+            let before = fs::read_to_string(&path).map_err(Error::setting(&path))?;
+            fs::write(&path, format!("{mask:x}")).map_err(Error::setting(&path))?;
+            changed.push((path, before));
+            Ok(())
+        };
+        let done: Result<()> = files.into_iter().try_for_each(&mut change);
+        let changed = Self::Files(changed);
+        done.map(|()| changed)
+    }
+
+    /// Switches the joining of received packets off, where it is on.
+    pub(crate) fn gro_off(device: &str) -> Result<Self> {
+        switch_gro(device, false)?;
+        Ok(Self::Gro(device.to_owned()))
+    }
+}
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        // Whoever could change it can put it back; an interface that has gone needs nothing.
+        match self {
+            Self::Files(files) => {
+                for (path, before) in files {
+                    let _ = fs::write(path, before.trim());
+                }
+            }
+            Self::Gro(device) => {
+                let _ = switch_gro(device, true);
+            }
+        }
+    }
+}
+
+fn switch_gro(device: &str, on: bool) -> Result<()> {
+    let name = Name::new(device.as_bytes());
+    let mut ethtool = Ethtool::open()?;
+    ethtool.set_receive_offload(&name, on)?;
+    Ok(())
+}
