@@ -19,12 +19,14 @@ use crate::{Error, Result};
 /// that it keeps at most, where those are not the capture's own.
 type Cut = (&'static str, Option<Stage>, Option<u32>);
 
-/// The stages of the taps. Records of one byte have all of a record's cost but the copy's.
+/// So few bytes cost next to nothing to copy; fewer are copied by a call of the kernel.
+const FEW: u32 = 8;
+/// The stages of the taps. Records of a few bytes have all of a record's cost but the copy's.
 const OF_TAPS: [Cut; 5] = [
     ("hook", Some(Stage::Hook), None),
     ("filter", Some(Stage::Filter), None),
     ("timestamp", Some(Stage::Timestamp), None),
-    ("ring", Some(Stage::Copy), Some(1)),
+    ("ring", Some(Stage::Copy), Some(FEW)),
     ("copy", Some(Stage::Copy), None),
 ];
 /// Those of a packet socket, whose filter comes before the stamp, so that the ring has that, too.
@@ -32,7 +34,7 @@ const OF_SOCKETS: [Cut; 5] = [
     ("none", None, None),
     ("hook", Some(Stage::Hook), None),
     ("filter", Some(Stage::Filter), None),
-    ("ring", Some(Stage::Copy), Some(1)),
+    ("ring", Some(Stage::Copy), Some(FEW)),
     ("copy", Some(Stage::Copy), None),
 ];
 
@@ -121,7 +123,7 @@ impl Comparison<'_> {
         let options = CaptureOptions {
             study: stage,
             timeout: PATIENCE,
-            snaplen: snaplen.unwrap_or(self.options.snaplen),
+            snaplen: self.options.snaplen.min(snaplen.unwrap_or(u32::MAX)),
             ..self.options.clone()
         };
         let source = stage.map(|_| open(self.device, &options, self.filter));

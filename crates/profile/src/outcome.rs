@@ -17,6 +17,9 @@ use crate::run::{Moment, Profile};
 use crate::traffic::Traffic;
 use crate::{COMPONENTS, Component, image};
 
+/// The share of packets that may be lost before figures are of something else.
+const WORTH_TELLING: f64 = 0.01;
+
 impl Profile<'_> {
     pub(crate) fn report(
         mut self,
@@ -87,6 +90,17 @@ impl Profile<'_> {
         {
             self.cannot_tell
                 .push("polls and softirqs of this interface from those of others".to_owned());
+        }
+        let lost = ratio(
+            to_f64(report.packets.dropped_ring.unwrap_or_default()),
+            to_f64(report.packets.interface),
+        );
+        if lost > WORTH_TELLING {
+            self.cannot_tell.push(format!(
+                "what copying and reading cost where no packet is lost: {:.0} % found no room in the ring, were not \
+                 copied, and count as packets",
+                100.0 * lost
+            ));
         }
         if report.engine == "packet" {
             self.cannot_tell.push(

@@ -157,7 +157,7 @@ pub struct Method {
 /// A capture that goes so far and no farther.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// `hook`, `filter`, `timestamp`, `ring` (records of one byte) or `copy`; with engine packet, `none`
+    /// `hook`, `filter`, `timestamp`, `ring` (records of eight bytes) or `copy`; with engine packet, `none`
     /// (no capture) comes first, and the stamp is in `ring`.
     pub stage: String,
     /// What a packet took. At the taps by the kernel's statistics of the program, the two readings of the

@@ -22,6 +22,8 @@ use crate::session::{Done, Session};
 /// Comparisons of each filter: a load and a jump each, besides the answers.
 const COMPARISONS: [usize; 3] = [1, 10, 44];
 const SNAPLENS: [u16; 3] = [64, 512, 1514];
+/// Packets a second where the ring must have room for all: what is lost is not copied, and not read.
+const PACE: &str = "300000";
 const FRAME: u16 = 60;
 const LONG_FRAME: u16 = 1514;
 /// Nanoseconds that the application works on a packet.
@@ -103,7 +105,7 @@ fn copies(session: &mut Session, profiler: &Profiler) -> Done {
     );
     for snaplen in session.amount(SNAPLENS.as_slice(), &SNAPLENS[1..]) {
         let (size, bytes) = (LONG_FRAME.to_string(), snaplen.to_string());
-        let options = ["--size", &size, "-s", &bytes];
+        let options = ["--size", &size, "--pps", PACE, "-s", &bytes];
         let contenders = ["profile: samples", "profile: capture cut short"];
         let title = format!("{snaplen} of {LONG_FRAME} bytes");
         session.case(&title, Some(f64::from(*snaplen)), &contenders, 1, |who| {
@@ -139,7 +141,10 @@ fn loads(session: &mut Session, profiler: &Profiler) -> Done {
     );
     let (few, many) = (filter(COMPARISONS[0]), filter(COMPARISONS[2]));
     let ((less, few_alone), (more, many_alone)) = (alone(&few)?, alone(&many)?);
-    let options = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+    let paced = |texts: &[&str]| {
+        let all = ["--pps", PACE].into_iter().chain(texts.iter().copied());
+        all.map(str::to_owned).collect()
+    };
     let long = LONG_FRAME.to_string();
     let work = WORK.to_string();
     let loads = [
@@ -152,14 +157,14 @@ fn loads(session: &mut Session, profiler: &Profiler) -> Done {
         Load {
             title: format!("{} more bytes of a packet copied", LONG_FRAME - 64),
             component: "copy",
-            without: (options(&["--size", &long, "-s", "64"]), String::new()),
-            with: (options(&["--size", &long, "-s", &long]), String::new()),
+            without: (paced(&["--size", &long, "-s", "64"]), String::new()),
+            with: (paced(&["--size", &long, "-s", &long]), String::new()),
         },
         Load {
             title: format!("{WORK} ns of the application's work on a packet"),
             component: "application",
-            without: (Vec::new(), String::new()),
-            with: (options(&["--work", &work]), String::new()),
+            without: (paced(&[]), String::new()),
+            with: (paced(&["--work", &work]), String::new()),
         },
     ];
     for load in loads {

@@ -450,10 +450,11 @@ impl Tap<'_> {
     }
 
     fn ring_the_bell(&self, asm: &mut Assembler, ends: Ends) {
-        asm.mark(ProgramPart::Wake.name());
+        // Still part of publishing: what waited for its exchange is seen a few instructions behind it.
         self.load_control(Reg::R1, asm);
         asm.load(Size::Dw, Reg::R2, Reg::R1, offset(layout::WAITING));
         asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, ends.done);
+        asm.mark(ProgramPart::Wake.name());
         asm.load(Size::Dw, Reg::R3, Reg::R10, slot::TOTAL);
         asm.mov64(Reg::R4, Reg::R3);
         let gathered = offset(layout::GATHERED);
