@@ -76,7 +76,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   Windows, and about half of them on FreeBSD. Here: frames made in the kernel at top speed \
                   on one processor, the capture on the other, written to /dev/null; loss and the reader's \
                   processor time beside the rate. The tap steals where the case says so, tcpdump copies.",
-        seconds: (420, 55),
+        seconds: (450, 60),
         body: tap::run,
     },
     Experiment {
@@ -105,7 +105,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   the filter (3, 21, 50), and native code is 3.1 to 5 times as fast; filtering and copying are \
                   15 % of the whole. Here: one packet in cache; eBPF in the kernel, \
                   less a program that only returns.",
-        seconds: (60, 10),
+        seconds: (40, 10),
         body: filter::run,
     },
     Experiment {
@@ -198,7 +198,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "a capture in the page cache read, filtered, written to /dev/null",
         caption: "No experiment of the documents. A file in the page cache read, filtered and written to \
                   /dev/null, against tcpdump.",
-        seconds: (60, 15),
+        seconds: (50, 15),
         body: read::run,
     },
     Experiment {
