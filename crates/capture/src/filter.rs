@@ -273,15 +273,28 @@ enum Runner {
 
 impl Runner {
     fn new(program: Program) -> Self {
+        Self::interpreted(program).made_native()
+    }
+
+    /// Ready at once: to make native code takes longer than to interpret some hundred packets.
+    fn interpreted(program: Program) -> Self {
         if program.asks_for(op::SKF_AD_PKTTYPE) {
             let known = [PACKET_HOST, op::PACKET_OUTGOING];
-            let each = known.map(|kind| Self::new(program.with_known(op::SKF_AD_PKTTYPE, kind)));
-            return Self::ByDirection(Box::new(each));
+            let each = known.map(|kind| program.with_known(op::SKF_AD_PKTTYPE, kind));
+            return Self::ByDirection(Box::new(each.map(Self::Interpreter)));
         }
-        match Native::compile(&program) {
-            Ok(native) => Self::Native(Arc::new(native)),
-            // The interpreter runs every program; which of both does is a matter of speed.
-            Err(_) => Self::Interpreter(program),
+        Self::Interpreter(program)
+    }
+
+    fn made_native(self) -> Self {
+        match self {
+            Self::Native(native) => Self::Native(native),
+            Self::Interpreter(program) => match Native::compile(&program) {
+                Ok(native) => Self::Native(Arc::new(native)),
+                // The interpreter runs every program; which of both does is a matter of speed.
+                Err(_) => Self::Interpreter(program),
+            },
+            Self::ByDirection(each) => Self::ByDirection(Box::new(each.map(Self::made_native))),
         }
     }
 
@@ -317,6 +330,26 @@ impl FilterTable {
         let mut table = Self::of_live(snaplen);
         table.add(program, link_type, index);
         table
+    }
+
+    /// The same for few packets: by the interpreter.
+    pub(crate) fn of_few(program: &Program, link_type: LinkType, index: u32, snaplen: u32) -> Self {
+        let program = program.with_known(op::SKF_AD_IFINDEX, index);
+        let key = (link_type, ByteOrder::NATIVE);
+        Self {
+            programs: vec![(key, Runner::interpreted(program))],
+            by_interface: vec![0],
+            snaplen,
+        }
+    }
+
+    /// The same for many packets: as native code.
+    pub(crate) fn made_native(mut self) -> Self {
+        let programs = self.programs.into_iter();
+        self.programs = programs
+            .map(|(key, runner)| (key, runner.made_native()))
+            .collect();
+        self
     }
 
     /// For a live capture, of which no interface is known yet.

@@ -23,7 +23,7 @@ const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 /// `DLT_MATCHING_MAX`).
 const MATCHING: std::ops::RangeInclusive<c_int> = 104..=289;
 /// Bytes of a stream's buffer where nobody reads along.
-const BUFFER: usize = 256 * 1024;
+const BUFFER: usize = 64 * 1024;
 
 /// A buffer of `malloc`.
 struct Memory(*mut c_void);

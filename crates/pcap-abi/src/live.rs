@@ -80,8 +80,9 @@ const DOCSIS: c_int = 143;
 pub(crate) const COOKED_V1: c_int = 113;
 pub(crate) const COOKED_V2: c_int = 276;
 
-/// Memory for packets where nobody says how much, in bytes: as libpcap's times 4.
-const BUFFER: u64 = 8 << 20;
+/// Memory for packets where nobody says how much, in bytes: twice what libpcap takes. More would cost its
+/// time at every start: the kernel clears it, and maps it page by page.
+const BUFFER: u64 = 4 << 20;
 /// When packets are handed over where the program sets no time-out.
 const HAND_OVER: Duration = Duration::from_millis(10);
 /// How long one wait of a capture without a time-out takes.

@@ -129,7 +129,9 @@ impl Reading {
 
     /// Leaves out those of the copied packets that the program rejects.
     fn narrow(&mut self, program: &Program) {
-        if let Some(program) = matcher(program) {
+        if !self.backlog.is_empty()
+            && let Some(program) = matcher(program)
+        {
             self.backlog.retain(|packet| program.accepts(packet));
         }
     }

@@ -103,7 +103,8 @@ impl FilterPlan {
         };
         let program = filter.compile(link_type, snaplen)?;
         let lowered = lower(&program, layer, snaplen);
-        let table = Some(FilterTable::of_one(&program, link_type, ifindex, snaplen));
+        // Where the kernel runs the filter, only packets of an older one come by here.
+        let table = Some(FilterTable::of_few(&program, link_type, ifindex, snaplen));
         Ok(match lowered {
             Ok(instructions) => {
                 let place = FilterPlace::Kernel {
@@ -129,7 +130,7 @@ impl FilterPlan {
     /// The same filter, run here on whole packets; the kernel accepts all.
     fn moved_to_user_space(self, reason: UserSpaceReason) -> Self {
         Self {
-            table: self.table,
+            table: self.table.map(FilterTable::made_native),
             place: FilterPlace::UserSpace { reason },
             instructions: accept(MAX_SNAPLEN),
             snaplen: MAX_SNAPLEN,
