@@ -80,7 +80,8 @@ const DOCSIS: c_int = 143;
 pub(crate) const COOKED_V1: c_int = 113;
 pub(crate) const COOKED_V2: c_int = 276;
 
-/// Memory for packets where nobody says how much, in bytes: twice what libpcap takes. More would cost its
+/// Memory for packets where nobody says how much, in bytes: twice what libpcap takes, so that blocks can
+/// be twice as large, and wake-ups half as many. More would cost its
 /// time at every start: the kernel clears it, and maps it page by page.
 const BUFFER: u64 = 4 << 20;
 /// When packets are handed over where the program sets no time-out.

@@ -4,11 +4,12 @@ use super::layout::{BLOCK_HEADER_LEN, FRAME_ALIGNMENT, FRAME_HEADER_LEN, MAC_ROO
 
 /// The smallest block: below, the work per block outweighs what a reader gains.
 const MIN_BLOCK: u32 = 32 * 1024;
-/// Beyond this size a block saves its reader no more, and its packets leave the processor's cache.
-const ENOUGH_BLOCK: u64 = 256 * 1024;
+/// Beyond this size a block saves its reader no more: at moderate rates each costs a wake-up, whose price
+/// is that of some hundred packets.
+const ENOUGH_BLOCK: u64 = 512 * 1024;
 /// Blocks that a ring has if it can: the read time-out hands over whole blocks, full or not, and a
-/// reader that is away for some time-outs should still find room.
-const GOOD_BLOCKS: u64 = 16;
+/// reader that is away for some time-outs should still find room. libpcap's rings have as many.
+const GOOD_BLOCKS: u64 = 8;
 /// The kernel takes the block's size as a signed 32-bit number.
 const MAX_BLOCK: u32 = 1 << 30;
 /// Fewer blocks would leave the kernel none to write into while one is read.
@@ -67,8 +68,8 @@ impl Geometry {
     /// The ring for `request` on a machine with pages of `page` bytes (a power of two).
     ///
     /// Blocks are powers of two, so that the kernel can take them as one piece of memory, and hold
-    /// at least one packet of the snaplen. Small packets come in blocks of up to 256 KiB, which their
-    /// reader asks for less often, as long as the ring still has 16 of them.
+    /// at least one packet of the snaplen. Small packets come in blocks of up to 512 KiB, which their
+    /// reader asks for less often, as long as the ring still has 8 of them.
     ///
     /// # Errors
     ///
@@ -201,8 +202,8 @@ mod tests {
     fn small_packets_come_in_larger_blocks_where_the_ring_has_room() {
         for (buffer, block) in [
             (256 << 10, 32 << 10),
-            (2 << 20, 128 << 10),
-            (64 << 20, 256 << 10),
+            (2 << 20, 256 << 10),
+            (64 << 20, 512 << 10),
         ] {
             assert_eq!(geometry(buffer, 96).unwrap().block_size(), block);
         }
@@ -225,7 +226,7 @@ mod tests {
             geometry(u64::MAX, 96),
             Err(GeometryError::BufferTooLarge {
                 buffer: u64::MAX,
-                most: 262_144 << 19
+                most: 524_288 << 19
             })
         );
     }
@@ -233,13 +234,13 @@ mod tests {
     #[test]
     fn halving_ends_at_two_blocks() {
         let mut geometry = geometry(8 << 20, 65_536).unwrap();
-        assert_eq!(geometry.blocks(), 32);
+        assert_eq!(geometry.blocks(), 16);
         let mut steps = 0;
         while let Some(half) = geometry.halved() {
             assert_eq!(half.block_size(), geometry.block_size());
             geometry = half;
             steps += 1;
         }
-        assert_eq!((geometry.blocks(), steps), (2, 4));
+        assert_eq!((geometry.blocks(), steps), (2, 3));
     }
 }
