@@ -271,8 +271,10 @@ impl fmt::Display for Description {
             "promiscuous:    {}",
             if self.promiscuous { "yes" } else { "no" }
         )?;
-        if let Some(bound) = self.delivery_bound {
-            writeln!(f, "delivery:       within {} ms", bound.as_millis())?;
+        match self.delivery_bound {
+            Some(bound) if bound.is_zero() => writeln!(f, "delivery:       at once")?,
+            Some(bound) => writeln!(f, "delivery:       within {} ms", bound.as_millis())?,
+            None => {}
         }
         writeln!(f, "filter:         {}", self.filter)?;
         if let Some(group) = self.fanout_group {

@@ -25,6 +25,16 @@ fn main() -> std::process::ExitCode {
         ),
         test("wraps_around", &[Need::Root], wraps_around),
         test(
+            "hands_over_each_packet_at_once",
+            &[Need::Root],
+            hands_over_each_packet_at_once,
+        ),
+        test(
+            "wraps_around_in_slots",
+            &[Need::Root],
+            wraps_around_in_slots,
+        ),
+        test(
             "counts_what_it_dropped",
             &[Need::Root],
             counts_what_it_dropped,
@@ -56,6 +66,7 @@ fn options(device: &str, ifindex: u32) -> RingOptions<'_> {
         link: LinkLayer::Ethernet,
         snaplen: 65_535,
         retire_timeout_ms: 10,
+        immediate: false,
         promiscuous: false,
         ignore_outgoing: false,
         timestamp: TimestampSource::Host,
@@ -114,6 +125,95 @@ fn read(ring: &mut Ring, packets: u64, mut each: impl FnMut(&ringtap_sys::packet
             }
         }
     }
+}
+
+/// A ring of which each packet has a slot, and whose time-out is no help.
+fn slots(side: &Side, buffer: u64, snaplen: u32) -> Ring {
+    let ifindex = side.namespace.netlink().index(&side.device).unwrap();
+    let request = GeometryRequest {
+        buffer,
+        snaplen,
+        headroom: Ring::IMMEDIATE_HEADROOM,
+    };
+    let geometry = Geometry::new(&request, page_size()).unwrap();
+    let options = RingOptions {
+        immediate: true,
+        retire_timeout_ms: 30_000,
+        snaplen,
+        ..options(&side.device, ifindex)
+    };
+    side.run(|| {
+        let mut ring = Ring::open(&options, geometry).unwrap();
+        ring.bind(&options).unwrap();
+        ring.set_filter(&ACCEPT).unwrap();
+        ring
+    })
+}
+
+fn hands_over_each_packet_at_once() {
+    let pair = VethPair::new();
+    let mut ring = slots(&pair.right, 4 << 20, 65_535);
+    let injector = injector(&pair.left);
+    for number in 0..100 {
+        let sent = frame(number, 60 + number as usize);
+        injector.send(&sent).unwrap();
+        let mut seen = Vec::new();
+        // A block that is forgotten is found again as it was.
+        if number % 7 == 0 {
+            while !ring.is_ready() {
+                let limit = Some(Duration::from_secs(2));
+                let [ready] = wait([Interest::read(ring.as_fd())], limit).unwrap();
+                assert!(ready.readable);
+            }
+            let block = ring.take().unwrap();
+            assert_eq!(block.frames().next().unwrap().data, sent);
+            std::mem::forget(block);
+        }
+        read(&mut ring, 1, |frame| {
+            assert_eq!((frame.len as usize, frame.ifindex != 0), (sent.len(), true));
+            seen.push(frame.data.to_vec());
+        });
+        assert_eq!(seen, [sent]);
+    }
+    let statistics = ring.statistics().unwrap();
+    assert_eq!((statistics.received, statistics.dropped), (100, 0));
+    assert_eq!(statistics.damaged_blocks, 0);
+}
+
+fn wraps_around_in_slots() {
+    let pair = VethPair::new();
+    // Two blocks of 32 KiB with a few slots each.
+    let mut ring = slots(&pair.right, 64 << 10, 4000);
+    let injector = injector(&pair.left);
+    let mut number = 0;
+    for turn in 0..200 {
+        let count = 1 + turn % 9;
+        let frames: Vec<_> = (number..number + count).map(|n| frame(n, 1500)).collect();
+        number += count;
+        for frame in &frames {
+            injector.send(frame).unwrap();
+        }
+        let mut seen = Vec::new();
+        read(&mut ring, count.into(), |frame| {
+            seen.push(frame.data.to_vec());
+        });
+        assert_eq!(seen, frames, "turn {turn}");
+    }
+    // Slots that are not given back are lost to the kernel, which says so.
+    for number in 0..100 {
+        injector.send(&frame(number, 1500)).unwrap();
+    }
+    let mut seen = Vec::new();
+    read(&mut ring, 100, |frame| {
+        seen.push(frame.data.to_vec());
+    });
+    let expected: Vec<_> = (0..100).map(|n| frame(n, 1500)).take(seen.len()).collect();
+    assert_eq!(seen, expected);
+    let statistics = ring.statistics().unwrap();
+    let lost = 100 - seen.len() as u64;
+    assert!(lost > 0);
+    assert_eq!(statistics.received, u64::from(number) + 100);
+    assert_eq!((statistics.dropped, statistics.damaged_blocks), (lost, 0));
 }
 
 fn delivers_frames_in_order() {

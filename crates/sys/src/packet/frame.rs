@@ -11,6 +11,8 @@ use super::layout::{
     STATUS_TIME_HARDWARE, STATUS_USER, STATUS_VLAN_TPID_VALID, STATUS_VLAN_VALID,
 };
 
+use super::slots::{self, Taken};
+
 /// Ethertype of IEEE 802.1Q, where the kernel does not say which one it was.
 const ETHERTYPE_VLAN: u16 = 0x8100;
 /// The Ethernet addresses, after which a VLAN tag stands.
@@ -64,6 +66,10 @@ pub(super) struct Cursor {
     pub(super) damaged: Cell<u64>,
     /// Whether the present block is among them.
     block_damaged: Cell<bool>,
+    /// The slot of that block to be read next, in a ring of slots.
+    pub(super) slot: u32,
+    /// How many slots from there on were converted already.
+    pub(super) converted: u32,
 }
 
 /// A packet in the ring.
@@ -113,6 +119,8 @@ pub struct RingBlock<'a> {
     blocks: u32,
     shape: Shape,
     cursor: &'a mut Cursor,
+    /// Its slots, where the ring has such: the block's other slots are not part of it.
+    taken: Option<Taken>,
 }
 
 /// Whether the block at `base` belongs to this process.
@@ -159,12 +167,38 @@ impl<'a> RingBlock<'a> {
             blocks,
             shape,
             cursor,
+            taken: None,
+        }
+    }
+
+    /// The same of slots, which have been converted.
+    ///
+    /// # Safety
+    ///
+    /// As [`RingBlock::new`], of the bytes of those slots.
+    pub(super) unsafe fn of_slots(
+        base: NonNull<u8>,
+        (size, blocks): (u32, u32),
+        shape: Shape,
+        taken: Taken,
+        cursor: &'a mut Cursor,
+    ) -> Self {
+        Self {
+            base,
+            size,
+            blocks,
+            shape,
+            cursor,
+            taken: Some(taken),
         }
     }
 
     /// The number of packets that the kernel put into the block.
     #[must_use]
     pub fn len(&self) -> u32 {
+        if let Some(taken) = &self.taken {
+            return taken.count;
+        }
         // SAFETY: the header is in bounds and aligned ([`RingBlock::new`]).
         unsafe { (&raw const (*self.header()).packets).read() }
     }
@@ -180,8 +214,11 @@ impl<'a> RingBlock<'a> {
     #[inline]
     #[must_use]
     pub fn frames(&self) -> Frames<'_> {
-        // SAFETY: the header is in bounds and aligned ([`RingBlock::new`]).
-        let first = unsafe { (&raw const (*self.header()).first_packet).read() };
+        let first = match &self.taken {
+            Some(taken) => taken.first_frame(),
+            // SAFETY: the header is in bounds and aligned ([`RingBlock::new`]).
+            None => unsafe { (&raw const (*self.header()).first_packet).read() },
+        };
         Frames {
             block: self,
             offset: first,
@@ -192,6 +229,26 @@ impl<'a> RingBlock<'a> {
 
     fn header(&self) -> *const BlockHeader {
         self.base.as_ptr().cast_const().cast()
+    }
+
+    /// Gives those slots back, and goes on behind them.
+    fn give_slots_back(&mut self, taken: Taken) {
+        let Taken {
+            slots,
+            first,
+            count,
+        } = taken;
+        for slot in first..first + count {
+            // SAFETY: the slots belong to this process and are valid for `'a` ([`RingBlock::of_slots`]).
+            // Every borrow of their bytes ended before the drop.
+            unsafe { slots::give_back(self.base.add(slots.offset(slot) as usize)) };
+        }
+        self.cursor.converted = 0;
+        self.cursor.slot = first + count;
+        if self.cursor.slot >= slots.per_block {
+            self.cursor.slot = 0;
+            self.cursor.block = (self.cursor.block + 1) % self.blocks;
+        }
     }
 
     #[cold]
@@ -206,6 +263,10 @@ impl Drop for RingBlock<'_> {
     fn drop(&mut self) {
         self.cursor.visited.set(0);
         self.cursor.block_damaged.set(false);
+        if let Some(taken) = self.taken {
+            self.give_slots_back(taken);
+            return;
+        }
         self.cursor.block = (self.cursor.block + 1) % self.blocks;
         // SAFETY: the block is valid for `'a` and its status accessed as an atomic only. Every
         // borrow of its bytes ended before the drop, and the release keeps their reads before it.

@@ -35,6 +35,8 @@ pub struct GeometryRequest {
 pub struct Geometry {
     block_size: u32,
     blocks: u32,
+    /// The most that a packet takes, with its headers and the headroom.
+    frame_size: u32,
 }
 
 /// Why no ring can be had with these numbers.
@@ -78,8 +80,8 @@ impl Geometry {
         let too_long = GeometryError::Snaplen {
             snaplen: request.snaplen,
         };
-        let frame = u64::from(frame_size(request));
-        let needed = u64::from(BLOCK_HEADER_LEN) + frame;
+        let frame_size = frame_size(request);
+        let needed = u64::from(BLOCK_HEADER_LEN) + u64::from(frame_size);
         let good = (request.buffer / GOOD_BLOCKS).clamp(1, ENOUGH_BLOCK);
         let block_size = needed
             .max(u64::from(MIN_BLOCK.max(page)))
@@ -98,7 +100,11 @@ impl Geometry {
             });
         }
         match u32::try_from(wanted) {
-            Ok(blocks) if blocks <= MAX_BLOCKS => Ok(Self { block_size, blocks }),
+            Ok(blocks) if blocks <= MAX_BLOCKS => Ok(Self {
+                block_size,
+                blocks,
+                frame_size,
+            }),
             _ => {
                 let most = u64::from(block_size) * u64::from(MAX_BLOCKS);
                 Err(GeometryError::BufferTooLarge {
@@ -121,6 +127,11 @@ impl Geometry {
         self.blocks
     }
 
+    /// The most that a packet takes, in bytes, with its headers and the headroom.
+    pub(super) const fn frame_size(self) -> u32 {
+        self.frame_size
+    }
+
     /// Bytes of the whole ring.
     #[must_use]
     pub const fn bytes(self) -> u64 {
@@ -134,17 +145,18 @@ impl Geometry {
         if blocks < MIN_BLOCKS {
             None
         } else {
-            Some(Self {
-                block_size: self.block_size,
-                blocks,
-            })
+            Some(Self { blocks, ..self })
         }
     }
 
     /// A geometry that is not checked, for blocks made by a test.
     #[cfg(test)]
     pub(super) const fn unchecked(block_size: u32, blocks: u32) -> Self {
-        Self { block_size, blocks }
+        Self {
+            block_size,
+            blocks,
+            frame_size: block_size,
+        }
     }
 }
 

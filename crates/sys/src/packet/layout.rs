@@ -77,6 +77,21 @@ pub(super) struct FrameHeader {
     pub(super) vlan_tpid: u16,
 }
 
+/// `struct tpacket2_hdr`, without its padding. The status is read as an atomic, elsewhere.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct SlotHeader {
+    pub(super) status: std::mem::MaybeUninit<u32>,
+    pub(super) len: u32,
+    pub(super) caplen: u32,
+    pub(super) mac: u16,
+    pub(super) net: u16,
+    pub(super) secs: u32,
+    pub(super) nanos: u32,
+    pub(super) vlan_tci: u16,
+    pub(super) vlan_tpid: u16,
+}
+
 /// `struct sockaddr_ll`, which follows the frame's header.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -136,6 +151,8 @@ pub(super) const fn len_of<T>() -> u32 {
 
 /// From a frame's start to its link address: `TPACKET_ALIGN(sizeof(struct tpacket3_hdr))`.
 pub(super) const LINK_ADDRESS_OFFSET: u32 = 48;
+/// From a slot's start to its link address: `TPACKET_ALIGN(sizeof(struct tpacket2_hdr))`.
+pub(super) const SLOT_ADDRESS_OFFSET: u32 = 32;
 /// What the kernel writes before a frame's data and headroom: `TPACKET3_HDRLEN`.
 pub(super) const FRAME_HEADER_LEN: u32 = LINK_ADDRESS_OFFSET + len_of::<LinkAddress>();
 /// What the kernel writes at a block's start; frames follow.
@@ -155,6 +172,9 @@ const _: () = {
     assert!(size_of::<FrameHeader>() == 40);
     assert!(offset_of!(FrameHeader, mac) == 24);
     assert!(offset_of!(FrameHeader, vlan_tpid) == 36);
+    assert!(size_of::<SlotHeader>() == 28);
+    assert!(offset_of!(SlotHeader, mac) == 12);
+    assert!(offset_of!(SlotHeader, vlan_tci) == 24);
     assert!(size_of::<LinkAddress>() == size_of::<libc::sockaddr_ll>());
     assert!(size_of::<RingRequest>() == 28);
     assert!(size_of::<Membership>() == 16);

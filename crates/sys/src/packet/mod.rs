@@ -34,6 +34,11 @@
 //! plus the timer's lateness. From Linux 6.18 the timer is a high-resolution one; before, it counts
 //! jiffies (a time-out of 1 ms means up to two jiffies, 8 ms at 250 Hz). Nothing short of the time-out
 //! makes the kernel hand over a block with room left; the time-out's least value is 1 ms.
+//!
+//! Who wants packets as they come has a ring of another version (TPACKET_V2): each packet has a slot of
+//! its own, which has a status word of its own, and wakes the reader. What was said of blocks holds of
+//! slots; a [`RingBlock`] is then a run of slots that are ready. A slot holds the largest packet, so
+//! that such a ring has room for fewer.
 
 mod endpoint;
 mod frame;
@@ -44,6 +49,7 @@ mod promiscuous;
 mod ring;
 mod segments;
 mod send;
+mod slots;
 mod socket;
 mod stamps;
 mod transmit;
@@ -155,6 +161,8 @@ pub struct RingOptions<'a> {
     pub snaplen: u32,
     /// When the kernel hands over a block that is not full, in milliseconds; at least 1.
     pub retire_timeout_ms: u16,
+    /// Hand over each packet by itself, at once (TPACKET_V2): the time-out means nothing then.
+    pub immediate: bool,
     /// Receive what is addressed to others; ignored for all interfaces.
     pub promiscuous: bool,
     /// Leave out what the host sends, where the kernel can (Linux 4.20).

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::endpoint::Endpoint;
 use super::frame::{Cursor, RingBlock, Shape, is_ready};
 use super::geometry::Geometry;
-use super::layout::{RingRequest, TPACKET_V3};
+use super::layout::{RingRequest, TPACKET_V2, TPACKET_V3};
+use super::slots::{self, Slots, Taken};
 use super::socket::Socket;
 use super::{Instruction, LinkLayer, RingOptions, Statistics};
 use crate::{Error, Result};
@@ -35,6 +36,8 @@ pub struct Ring {
     shape: Shape,
     geometry: Geometry,
     requested: Geometry,
+    /// Where each packet has a slot of its own.
+    slots: Option<Slots>,
     cursor: Cursor,
     /// Sums of what the kernel counts from one call to the next.
     statistics: Arc<Mutex<Statistics>>,
@@ -47,6 +50,8 @@ pub struct Ring {
 impl Ring {
     /// Bytes of headroom that the ring needs, for [`super::GeometryRequest`].
     pub const HEADROOM: u32 = RESERVE;
+    /// The same for a ring that hands over each packet by itself.
+    pub const IMMEDIATE_HEADROOM: u32 = RESERVE + slots::RESERVE;
 
     /// Makes the socket with all its options, the ring, and a filter that rejects everything, so
     /// that no packet gets in before the caller's filter is there.
@@ -62,8 +67,13 @@ impl Ring {
     /// The call that failed, on the device's name.
     pub fn open(options: &RingOptions<'_>, geometry: Geometry) -> Result<Self> {
         let socket = Socket::open(options.link.is_cooked(), options.device)?;
-        socket.set_version(TPACKET_V3)?;
-        socket.set_reserve(RESERVE)?;
+        let slots = options.immediate.then(|| Slots::new(geometry));
+        let (version, reserve) = match slots {
+            Some(_) => (TPACKET_V2, Self::IMMEDIATE_HEADROOM),
+            None => (TPACKET_V3, Self::HEADROOM),
+        };
+        socket.set_version(version)?;
+        socket.set_reserve(reserve)?;
         if options.timestamp == super::TimestampSource::Adapter {
             socket.start_adapter_clock()?;
         }
@@ -75,7 +85,7 @@ impl Ring {
         socket.attach_filter(&REJECT_ALL)?;
         let retire = options.retire_timeout_ms;
         let (obtained, map) = shrink_until_it_fits(geometry, |geometry| {
-            allocate(&socket, geometry, u32::from(retire))
+            allocate(&socket, geometry, slots, u32::from(retire))
         })?;
         Ok(Self {
             map,
@@ -86,6 +96,7 @@ impl Ring {
             },
             geometry: obtained,
             requested: geometry,
+            slots,
             cursor: Cursor::default(),
             statistics: Arc::default(),
             fanout_group: None,
@@ -137,29 +148,51 @@ impl Ring {
     #[inline]
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        // SAFETY: `block_address` is the start of a block of the mapping.
-        unsafe { is_ready(self.block_address(self.cursor.block)) }
+        let base = self.block_address(self.cursor.block);
+        match self.slots {
+            // SAFETY: `block_address` is the start of a block of the mapping.
+            None => unsafe { is_ready(base) },
+            // SAFETY: the cursor's slot is one of the block's.
+            Some(slots) => unsafe {
+                slots::is_ready(base.add(slots.offset(self.cursor.slot) as usize))
+            },
+        }
     }
 
     /// The next block, where the kernel has handed one over.
     #[inline]
     pub fn take(&mut self) -> Option<RingBlock<'_>> {
         let base = self.block_address(self.cursor.block);
+        let (size, blocks) = (self.geometry.block_size(), self.geometry.blocks());
+        if let Some(slots) = self.slots {
+            let (first, converted) = (self.cursor.slot, self.cursor.converted);
+            // SAFETY: the block is one of the mapping's, which has these slots, and the cursor is this
+            // ring's. No block is borrowed from the ring, so that nobody has a reference to its bytes.
+            let taken = unsafe { Taken::take(base, slots, first, converted) }?;
+            self.cursor.converted = taken.count;
+            let cursor = &mut self.cursor;
+            // SAFETY: as above; the slots belong to this process.
+            return Some(unsafe {
+                RingBlock::of_slots(base, (size, blocks), self.shape, taken, cursor)
+            });
+        }
         // SAFETY: as in `is_ready`.
         if !unsafe { is_ready(base) } {
             return None;
         }
-        let (size, blocks) = (self.geometry.block_size(), self.geometry.blocks());
         // SAFETY: the block is ready, mapped for as long as the ring is borrowed, of this size and
         // page-aligned; the cursor is this ring's.
         Some(unsafe { RingBlock::new(base, size, blocks, self.shape, &mut self.cursor) })
     }
 
     /// How many blocks may hold packets that the kernel has put in by now: those that are ready,
-    /// and the one that it fills.
+    /// and the one that it fills. More where packets have slots, which make blocks of any length.
     #[must_use]
     pub fn blocks_begun(&self) -> u32 {
         let blocks = self.geometry.blocks();
+        if let Some(slots) = self.slots {
+            return slots.per_block.saturating_mul(blocks);
+        }
         let mut count = 0;
         while count < blocks {
             let index = (self.cursor.block + count) % blocks;
@@ -302,13 +335,21 @@ fn is_memory_shortage(error: &Error) -> bool {
     )
 }
 
-fn allocate(socket: &Socket, geometry: Geometry, retire_timeout: u32) -> Result<Map> {
+fn allocate(
+    socket: &Socket,
+    geometry: Geometry,
+    slots: Option<Slots>,
+    retire_timeout: u32,
+) -> Result<Map> {
+    // TPACKET_V3 packs frames of any length; the kernel wants the fields to agree.
+    let (frame_size, per_block) = slots.map_or((geometry.block_size(), 1), |slots| {
+        (slots.size, slots.per_block)
+    });
     socket.set_ring(&RingRequest {
         block_size: geometry.block_size(),
         blocks: geometry.blocks(),
-        // TPACKET_V3 packs frames of any length; the kernel wants the fields to agree.
-        frame_size: geometry.block_size(),
-        frames: geometry.blocks(),
+        frame_size,
+        frames: geometry.blocks().saturating_mul(per_block),
         retire_timeout,
         private_size: 0,
         features: 0,

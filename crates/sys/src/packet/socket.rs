@@ -44,7 +44,7 @@ impl Socket {
         })
     }
 
-    /// `TPACKET_V2` or `TPACKET_V3`.
+    /// `version` is one of the constants `TPACKET_…`.
     pub(super) fn set_version(&self, version: libc::c_int) -> Result<()> {
         self.set_packet(option::VERSION, &version, "setsockopt(PACKET_VERSION)")
     }

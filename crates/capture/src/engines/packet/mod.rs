@@ -14,10 +14,11 @@
 //!
 //! # When packets are handed over
 //!
-//! When a block is full, or has waited for the time-out; in immediate mode that is 1 ms, the
-//! least that TPACKET_V3 knows ([`ringtap_sys::packet`] tells what the kernel adds). There is no
-//! change to another ring version: a packet that comes alone waits 0.5 ms on average, and one that
-//! comes in a burst costs no wake-up of its own. `examples/delay.rs` measures it, beside tcpdump.
+//! When a block is full, or has waited for the time-out, 1 ms at least ([`ringtap_sys::packet`] tells
+//! what the kernel adds). In immediate mode the ring is of another version, as libpcap's is: each packet
+//! has a slot of its own, and is handed over as it comes, with a wake-up where the reader sleeps. Such
+//! a ring has room for fewer packets, as a slot holds the largest. `examples/delay.rs` measures it,
+//! beside tcpdump.
 
 mod open;
 mod program;

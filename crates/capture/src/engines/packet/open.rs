@@ -22,7 +22,7 @@ use crate::filter::{FilterTable, lower};
 use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, OptionError};
 use crate::{Description, Error, Filter, LinkType, Result, Source};
 
-/// The least time-out of the ring, for immediate mode.
+/// The least time-out of a ring, for immediate mode, where it means nothing.
 const IMMEDIATE_MS: u16 = 1;
 /// From this kernel on the ring's timer is a high-resolution one.
 const HIGH_RESOLUTION_TIMER: (u32, u32) = (6, 18);
@@ -295,6 +295,7 @@ fn ring_options<'a>(
         link,
         snaplen: options.snaplen,
         retire_timeout_ms: retire_timeout_ms(options),
+        immediate: options.immediate,
         promiscuous: options.promiscuous,
         ignore_outgoing: can_ignore_outgoing(target.scope(), options.direction),
         timestamp: options.timestamp,
@@ -320,7 +321,11 @@ fn geometry(
     let request = |buffer| GeometryRequest {
         buffer,
         snaplen: plan.snaplen.min(target.largest_packet()),
-        headroom: Ring::HEADROOM,
+        headroom: if options.immediate {
+            Ring::IMMEDIATE_HEADROOM
+        } else {
+            Ring::HEADROOM
+        },
     };
     // The kernel would rather end other processes than refuse; half of what is free is asked for
     // at most.
@@ -395,8 +400,11 @@ fn explain(source: ringtap_sys::Error, device: &str) -> Error {
     }
 }
 
-/// The longest that a packet waits in the ring.
-fn delivery_bound(retire_timeout: Duration) -> Duration {
+/// The longest that a packet waits in the ring: not at all, where each has a slot.
+fn delivery_bound(options: &CaptureOptions, retire_timeout: Duration) -> Duration {
+    if options.immediate {
+        return Duration::ZERO;
+    }
     if kernel::version() >= HIGH_RESOLUTION_TIMER {
         // The timer runs from the block's opening on: a packet waits for one period at most.
         return retire_timeout;
@@ -440,7 +448,7 @@ pub(super) fn describe(source: &PacketSource) -> Description {
         loopback: source.scope == Scope::Loopback,
         promiscuous: source.options.promiscuous && !any,
         direction: source.options.direction,
-        delivery_bound: Some(delivery_bound(source.retire_timeout)),
+        delivery_bound: Some(delivery_bound(&source.options, source.retire_timeout)),
         filter: source.filter.place.clone(),
         fanout_group: source.ring.fanout_group(),
         notes: source.notes.clone(),
