@@ -41,6 +41,15 @@ pub fn run_without_ends(
     machine.run(program)
 }
 
+/// Whether a packet comes to a test for any of all 32 bits that libpcap's optimiser took to be always
+/// true, with the number zero.
+#[must_use]
+pub fn loses_zero(program: &[Insn], data: &[u8], len: u32) -> bool {
+    let mut machine = Machine::new(data, len);
+    machine.run(program);
+    machine.lost_zero
+}
+
 /// Scratch memory, as far as it is written.
 pub type Words = [Option<u32>; 16];
 
@@ -79,6 +88,8 @@ struct Machine<'a> {
     a: u32,
     x: u32,
     slots: Words,
+    /// Whether zero came to a test that should have told it from other numbers.
+    lost_zero: bool,
     /// What stores don't change.
     kept: Words,
 }
@@ -100,6 +111,7 @@ impl<'a> Machine<'a> {
             a: 0,
             x: 0,
             slots: [None; 16],
+            lost_zero: false,
             kept: [None; 16],
         }
     }
@@ -166,8 +178,10 @@ impl<'a> Machine<'a> {
         Step::Skip(0)
     }
 
-    fn jump(&self, insn: Insn) -> i64 {
+    fn jump(&mut self, insn: Insn) -> i64 {
+        const ANY_OF_ALL: u16 = op::JMP | op::JSET | op::K;
         let Insn { code, k, jt, jf } = insn;
+        self.lost_zero |= code == ANY_OF_ALL && k == u32::MAX && jt == jf && self.a == 0;
         let other = if code & op::X == 0 { k } else { self.x };
         let holds = match code & 0xf0 {
             op::JA => return i64::from(k.cast_signed()),
@@ -219,7 +233,7 @@ mod tests {
     use ringtap_filter::Insn;
     use ringtap_filter::program::opcode as op;
 
-    use super::{is_undefined, run, run_keeping, words};
+    use super::{is_undefined, loses_zero, run, run_keeping, words};
 
     #[test]
     fn only_a_path_that_loads_unset_memory_counts() {
@@ -236,6 +250,21 @@ mod tests {
         assert_eq!(run(&program, &[1], 1), Some(1));
         assert_eq!(run(&program, &[], 1), Some(0));
     }
+    #[test]
+    fn only_zero_is_lost_where_both_outcomes_lead_to_one_place() {
+        let program = |jf| {
+            [
+                Insn::new(op::LD | op::B | op::ABS, 0),
+                Insn::jump(op::JMP | op::JSET, u32::MAX, 0, jf),
+                Insn::new(op::RET, 0),
+                Insn::new(op::RET, 1),
+            ]
+        };
+        assert!(loses_zero(&program(0), &[0], 1));
+        assert!(!loses_zero(&program(0), &[1], 1));
+        assert!(!loses_zero(&program(1), &[0], 1));
+    }
+
     #[test]
     fn kept_words_are_not_stored_over() {
         let program = [

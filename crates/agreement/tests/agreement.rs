@@ -113,6 +113,7 @@ struct Tally {
     contradictions: usize,
     undefined: usize,
     dropped: usize,
+    lost_zeros: usize,
     overwritten: usize,
     verdicts: usize,
     failures: Vec<String>,
@@ -134,6 +135,7 @@ impl Tally {
             Finding::Alike(_) if case.expected == Expected::Refused => fail("both accept it"),
             Finding::Alike(alike) => {
                 self.undefined += usize::from(alike.leniency.undefined);
+                self.lost_zeros += usize::from(alike.leniency.lost_zero);
                 self.dropped += usize::from(alike.leniency.dropped_arithmetic);
                 let Leniency {
                     two_minds,
@@ -155,7 +157,7 @@ impl Tally {
         println!(
             "{what}: {} expressions agree on {} packets, {} are refused alike, {} differ as known; \
              libpcap is of two minds on {}, {} have dead loads, in {} only one sees the contradiction, libpcap has no defined verdict on {}, drops bad arithmetic in {}, \
-             and overwrites a length in {}",
+             overwrites a length in {}, and takes zero for another number in {}",
             self.alike,
             self.verdicts,
             self.refused,
@@ -165,7 +167,8 @@ impl Tally {
             self.contradictions,
             self.undefined,
             self.dropped,
-            self.overwritten
+            self.overwritten,
+            self.lost_zeros
         );
         let shown = if is_full() { usize::MAX } else { SHOWN };
         for failure in self.failures.iter().take(shown) {
