@@ -10,7 +10,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use ringtap_capture::index::{
-    Built, IndexError, IndexOptions, IndexUse, Search, build_index, open_indexed, path_for, skips,
+    Built, IndexError, IndexOptions, IndexUse, Search, SeekPoint, build_index, open_indexed,
+    path_for, skips,
 };
 use ringtap_capture::{
     Filter, Interface, LinkType, Next, Packet, PacketFlags, ReadOptions, Source, Timestamp,
@@ -18,7 +19,7 @@ use ringtap_capture::{
 };
 use ringtap_filter::search::need;
 use ringtap_filter::{CompileOptions, Program, Tables, compile};
-use ringtap_savefile::{ByteOrder, Item, PcapOptions, PcapWriter, Reader};
+use ringtap_savefile::{ByteOrder, Codec, Item, PcapOptions, PcapWriter, Reader};
 use ringtap_testkit::{Need, corpus, expressions, suite, test};
 
 fn main() -> std::process::ExitCode {
@@ -31,6 +32,12 @@ fn main() -> std::process::ExitCode {
         ),
         test("a_host_among_many", &[], a_host_among_many),
         test("compressed_files", &[], compressed_files),
+        test(
+            "packets_that_cannot_be_followed",
+            &[],
+            packets_that_cannot_be_followed,
+        ),
+        test("chunks_of_one_frame", &[], chunks_of_one_frame),
         test("a_range_of_times", &[], a_range_of_times),
         test(
             "a_damaged_index_is_ignored",
@@ -43,7 +50,7 @@ fn main() -> std::process::ExitCode {
     ])
 }
 
-/// Stretches as small as the reader makes runs: a few packets.
+/// Every packet a stretch.
 fn small() -> IndexOptions {
     let mut options = IndexOptions::default();
     (options.stretch, options.least) = (1, 0);
@@ -133,7 +140,6 @@ fn nothing_is_left_out() {
 }
 
 struct Placed {
-    /// Of the run that it is in.
     offset: u64,
     link_type: LinkType,
     order: ByteOrder,
@@ -141,7 +147,7 @@ struct Placed {
     data: Vec<u8>,
 }
 
-/// The first packets of a file, with the offsets of their runs, which stretches are made of.
+/// The first packets of a file, with their offsets.
 fn packets_with_offsets(file: &Path) -> Vec<Placed> {
     const MOST: usize = 30;
     let mut reader = Reader::open(file, &small().read).unwrap();
@@ -150,13 +156,20 @@ fn packets_with_offsets(file: &Path) -> Vec<Placed> {
         let order = reader.byte_order();
         let types: Vec<LinkType> = reader.interfaces().iter().map(|it| it.link_type).collect();
         match reader.next() {
-            Ok(Some(Item::Run(run))) => packets.extend(run.packets().map(|packet| Placed {
-                offset: run.offset(),
-                link_type: types[packet.interface as usize],
-                order,
-                len: packet.len,
-                data: packet.data.to_vec(),
-            })),
+            Ok(Some(Item::Run(run))) => {
+                let mut rest = run;
+                while !rest.is_empty() {
+                    let (one, behind) = rest.split(0);
+                    packets.extend(one.packets().map(|packet| Placed {
+                        offset: one.offset(),
+                        link_type: types[packet.interface as usize],
+                        order,
+                        len: packet.len,
+                        data: packet.data.to_vec(),
+                    }));
+                    rest = behind;
+                }
+            }
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => break,
         }
@@ -338,20 +351,87 @@ fn compressed_files() {
         assert!(matches!(used, IndexUse::Used { .. }), "{name}: {used:?}");
 
         // The frames that are passed over are not even read: they may be gone.
-        let places = [compressed.len() / 5, compressed.len() * 4 / 5];
-        let spoilt = File::options().write(true).open(&path).unwrap();
-        let modified = spoilt.metadata().unwrap().modified().unwrap();
-        for place in places {
-            std::os::unix::fs::FileExt::write_all_at(&spoilt, &[0xff; 20_000], place as u64)
-                .unwrap();
-        }
-        spoilt.set_modified(modified).unwrap();
+        spoil(&path, &[compressed.len() / 5, compressed.len() * 4 / 5]);
         let filter = Filter::new("host 10.99.99.99");
         let options = ReadOptions::default();
         let search = Search::default();
         let (source, _) = open_indexed(&path, &options, Some(&filter), &search).unwrap();
         assert_eq!(read(source, &search), (found, None), "{name}");
     }
+}
+
+/// Where nobody can tell what is in a packet, little more than the packet is read in vain.
+fn packets_that_cannot_be_followed() {
+    let whole = many(40_000, 200);
+    let header = 24;
+    let record = 16 + 200;
+    // IPv6, cut within an address.
+    let mut cut = vec![0; 16];
+    cut[8..16].copy_from_slice(&[44, 0, 0, 0, 44, 0, 0, 0]);
+    cut.extend([2; 12]);
+    cut.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 4, 17, 64]);
+    cut.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    cut.extend([0x20, 1, 0xd, 0xb8, 0, 0]);
+    assert_eq!(cut.len(), 16 + 44);
+    let mut bytes = whole[..header].to_vec();
+    for part in whole[header..].chunks(5000 * record) {
+        bytes.extend_from_slice(part);
+        bytes.extend_from_slice(&cut);
+    }
+    let (_folder, path) = in_folder(&bytes);
+    index(&path, &IndexOptions::default());
+    for (filter, count) in [("host 10.99.99.99", 1), ("net 2001:db8::/32", 8)] {
+        let (found, used) = both_ways(&path, filter, &Search::default());
+        assert_eq!(found.len(), count, "{filter}");
+        let IndexUse::Used { bytes: left, .. } = used else {
+            panic!("{filter}: {used:?}");
+        };
+        let read = bytes.len() as u64 - left;
+        assert!(read < 2 << 20, "{filter}: {read} bytes are read");
+    }
+}
+
+/// A file of one frame of zstd or lz4, whose writer knows where its chunks begin.
+fn chunks_of_one_frame() {
+    /// Bytes that are compressed on their own.
+    const CHUNK: usize = 300_000;
+    let whole = many(40_000, 200);
+    for codec in [Codec::Zstd(3), Codec::Lz4] {
+        let mut compressor = codec.compressor().unwrap();
+        let mut compressed = codec.begin().to_vec();
+        let mut chunks = Vec::new();
+        for (number, chunk) in whole.chunks(CHUNK).enumerate() {
+            chunks.push(SeekPoint {
+                compressed: compressed.len() as u64,
+                uncompressed: (number * CHUNK) as u64,
+            });
+            compressor.compress(chunk, &mut compressed).unwrap();
+        }
+        compressed.extend_from_slice(codec.end());
+        let (_folder, path) = in_folder(&compressed);
+        let mut options = IndexOptions::default();
+        options.chunks = chunks;
+        assert_eq!(index(&path, &options).packets, 40_000, "{codec}");
+        let (found, used) = both_ways(&path, "host 10.99.99.99", &Search::default());
+        assert_eq!(found.len(), 1, "{codec}");
+        assert!(matches!(used, IndexUse::Used { .. }), "{codec}: {used:?}");
+        // What is passed over is not even read.
+        spoil(&path, &[compressed.len() / 5]);
+        let filter = Filter::new("host 10.99.99.99");
+        let (options, search) = (ReadOptions::default(), Search::default());
+        let (source, _) = open_indexed(&path, &options, Some(&filter), &search).unwrap();
+        assert_eq!(read(source, &search), (found, None), "{codec}");
+    }
+}
+
+/// Spoils some bytes of a file at these places, so that its time does not tell.
+fn spoil(path: &Path, places: &[usize]) {
+    let spoilt = File::options().write(true).open(path).unwrap();
+    let modified = spoilt.metadata().unwrap().modified().unwrap();
+    for place in places {
+        std::os::unix::fs::FileExt::write_all_at(&spoilt, &[0xff; 20_000], *place as u64).unwrap();
+    }
+    spoilt.set_modified(modified).unwrap();
 }
 
 fn a_range_of_times() {

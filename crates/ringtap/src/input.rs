@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use ringtap_capture::index::{self, IndexUse, Search};
@@ -22,28 +23,35 @@ pub(crate) enum InputError {
     Read { path: PathBuf, source: io::Error },
 }
 
-/// Opens a capture file, or for `-` standard input.
+/// Opens a capture file, or for `-` standard input. A reader of that or of a FIFO ends when it is
+/// interrupted, though nothing comes.
 pub(crate) fn open(
     path: &Path,
     filter: Option<&Filter>,
     interruption: Interruption,
 ) -> Result<FileSource, InputError> {
     let options = ReadOptions::default();
-    if path.as_os_str() != "-" {
+    if !may_be_silent(path) {
         return Ok(open_file(path, &options, filter)?);
     }
-    let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    let (file, name) = if path.as_os_str() == "-" {
+        let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+        (file, "standard input".to_owned())
+    } else {
+        (poll::open_fifo(path), path.display().to_string())
+    };
     let file = file.map_err(|source| InputError::Read {
         path: path.to_owned(),
         source,
     })?;
     let stream = Interruptible { file, interruption };
-    Ok(open_stream(
-        Box::new(stream),
-        "standard input",
-        &options,
-        filter,
-    )?)
+    Ok(open_stream(Box::new(stream), &name, &options, filter)?)
+}
+
+/// Whether it is standard input or a FIFO, whose writer may be silent for long.
+pub(crate) fn may_be_silent(path: &Path) -> bool {
+    let is_fifo = |path: &Path| path.metadata().is_ok_and(|it| it.file_type().is_fifo());
+    path.as_os_str() == "-" || is_fifo(path)
 }
 
 /// Opens a capture file to search it, by its index where there is one.
@@ -56,7 +64,7 @@ pub(crate) fn open_indexed(
     Ok(index::open_indexed(path, &options, filter, search)?)
 }
 
-/// Standard input that ends when a signal asks for it, though its writer is silent.
+/// Standard input, or a FIFO, that ends when a signal asks for it, though its writer is silent.
 struct Interruptible {
     file: File,
     interruption: Interruption,
@@ -91,8 +99,12 @@ impl Read for Interruptible {
             if interrupt.readable {
                 self.interruption.waker.take();
             }
-            if input.readable || input.failed {
-                return self.file.read(buffer);
+            if !input.readable && !input.failed {
+                continue;
+            }
+            match self.file.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
             }
         }
     }

@@ -1,6 +1,9 @@
 //! Waiting for file descriptors.
 
+use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 
@@ -42,6 +45,16 @@ pub struct Readiness {
     pub writable: bool,
     /// An error is pending, or the other side is gone.
     pub failed: bool,
+}
+
+/// Opens a FIFO for reading without waiting for its writer (`O_NONBLOCK`, fifo(7)): [`wait`] does, and
+/// reads give `EAGAIN` where there is nothing.
+///
+/// # Errors
+/// As open(2).
+pub fn open_fifo(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
 /// Waits until one of the descriptors is ready, `timeout` has passed (none waits for ever) or a

@@ -23,9 +23,11 @@ use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, judge_least};
 
 const SIZES: [u16; 3] = [256, 64, 512];
-const LEVELS: [u32; 5] = [0, 1, 3, 6, 9];
+const LEVELS: [u32; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+/// Those of zstd.
+const FEW_LEVELS: [u32; 3] = [1, 5, 9];
 const QUICK_LEVELS: [u32; 2] = [1, 6];
-const PACKETS: u64 = 600_000;
+const PACKETS: u64 = 500_000;
 const QUICK_PACKETS: u64 = 200_000;
 /// Packets of the file that is sent again and again.
 const FILE_PACKETS: usize = 20_000;
@@ -47,7 +49,7 @@ struct Kind {
     name: &'static str,
     program: &'static str,
     extension: &'static str,
-    least: u32,
+    levels: &'static [u32],
 }
 
 const KINDS: [Kind; 2] = [
@@ -55,13 +57,13 @@ const KINDS: [Kind; 2] = [
         name: "zlib",
         program: "gzip",
         extension: "gz",
-        least: 0,
+        levels: &LEVELS,
     },
     Kind {
         name: "zstd",
         program: "zstd",
         extension: "zst",
-        least: 1,
+        levels: &FEW_LEVELS,
     },
 ];
 
@@ -129,10 +131,7 @@ impl Setting<'_> {
         session.figure(&title, Axis::linear("level", ""), metrics);
         let pipe = format!("tcpdump | {program}");
         let contenders = ["ringtap, 1 thread", "ringtap, 2 threads", &pipe];
-        for &level in session.amount(&LEVELS[..], &QUICK_LEVELS[..]) {
-            if level < self.kind.least {
-                continue;
-            }
+        for &level in session.amount(self.kind.levels, &QUICK_LEVELS[..]) {
             let case = format!("{title}, level {level}");
             let case = session.case(&case, Some(f64::from(level)), &contenders, 2, |who| {
                 self.measure(who, level)

@@ -39,6 +39,20 @@ pub(super) fn open(
     Ok(chosen(source, reason))
 }
 
+/// Opens the device for several readers by the one engine that has them.
+pub(super) fn fanout(
+    device: &Device<'_>,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+    count: usize,
+) -> Result<Vec<Box<dyn Source>>> {
+    let sources = (device.engine().calls(device)?.fanout)(device, options, filter, count)?;
+    let with_reason = |source| chosen(source, ONE_READER.to_owned());
+    Ok(sources.into_iter().map(with_reason).collect())
+}
+
+const ONE_READER: &str = "the others have one reader";
+
 /// Why only the AF_PACKET ring comes into question.
 fn only_packet(device: &Device<'_>, options: &CaptureOptions) -> Option<&'static str> {
     if device.name == "any" {
@@ -46,7 +60,7 @@ fn only_packet(device: &Device<'_>, options: &CaptureOptions) -> Option<&'static
     } else if options.timestamp == TimestampSource::Adapter {
         Some("the others cannot read the adapter's clock")
     } else if options.fanout.is_some() {
-        Some("the others have one reader")
+        Some(ONE_READER)
     } else {
         None
     }

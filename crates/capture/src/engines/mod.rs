@@ -243,8 +243,11 @@ pub fn open_fanout(
 ) -> Result<Vec<Box<dyn Source>>> {
     options.validate()?;
     let device = Device::parse(device)?;
-    let calls = device.engine().calls(&device)?;
-    (calls.fanout)(&device, options, filter, count).map_err(|error| device.blame_engine(error))
+    let opened = match device.engine {
+        Some(engine) => (engine.calls(&device)?.fanout)(&device, options, filter, count),
+        None => choice::fanout(&device, options, filter, count),
+    };
+    opened.map_err(|error| device.blame_engine(error))
 }
 
 #[cfg(test)]

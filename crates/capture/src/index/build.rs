@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 
 use ringtap_filter::search::{Followed, Key, KeyReader};
-use ringtap_savefile::index::{Collector, Entry, IndexWriter, Stamp};
+use ringtap_savefile::index::{Collector, Entry, IndexWriter, Keys, SeekPoint, Stamp};
 use ringtap_savefile::{
     ByteOrder, Interface, Item, LinkType, Packet, ReadError, ReadOptions, Reader, Run, Timestamp,
 };
@@ -18,8 +18,12 @@ pub struct IndexOptions {
     /// Bytes of a stretch, about: the less, the less a search reads around what it finds, and the
     /// more stretches it has to look at.
     pub stretch: u64,
-    /// Bytes below which a stretch is left out of the index, and always read.
+    /// Bytes below which a stretch is left out of the index, and always read; and of what is looked
+    /// at as a whole where a packet could not be followed.
     pub least: u64,
+    /// Places of a compressed capture, in ascending order, that it can be read from, beside those
+    /// where a member or frame begins: chunks of a [`Codec`](ringtap_savefile::Codec).
+    pub chunks: Vec<SeekPoint>,
     /// How the capture is read.
     pub read: ReadOptions,
 }
@@ -29,8 +33,23 @@ impl Default for IndexOptions {
         Self {
             stretch: 1 << 20,
             least: 1 << 14,
+            chunks: Vec::new(),
             read: ReadOptions::default(),
         }
+    }
+}
+
+impl IndexOptions {
+    /// The last place at or before one of the uncompressed capture that it can be read from.
+    fn seek(&self, offset: u64, reader: &Reader) -> Option<SeekPoint> {
+        let member = reader.seek_point(offset);
+        let behind = self
+            .chunks
+            .partition_point(|chunk| chunk.uncompressed <= offset);
+        let chunk = behind.checked_sub(1).and_then(|at| self.chunks.get(at));
+        let later = chunk
+            .filter(|chunk| member.is_none_or(|member| chunk.uncompressed > member.uncompressed));
+        later.copied().or(member)
     }
 }
 
@@ -71,6 +90,7 @@ pub fn build_index(
         writer: IndexWriter::new(output).map_err(failed)?,
         options: options.clone(),
         stretch: None,
+        ended: Vec::new(),
         collector: Collector::default(),
         readers: Readers::default(),
     };
@@ -91,9 +111,19 @@ struct Builder {
     writer: IndexWriter<File>,
     options: IndexOptions,
     /// What is known of the stretch that is read.
-    stretch: Option<Entry>,
+    stretch: Option<Stretch>,
+    /// Stretches of the run that is read, which have ended; where they can be read from is told when
+    /// it is done.
+    ended: Vec<Entry>,
     collector: Collector,
     readers: Readers,
+}
+
+/// A stretch that grows, of packets all of which could be followed or all of which count as if they
+/// could not.
+struct Stretch {
+    entry: Entry,
+    followed: bool,
 }
 
 impl Builder {
@@ -104,74 +134,127 @@ impl Builder {
                 .extend(reader.interfaces(), reader.byte_order());
             match reader.next() {
                 Ok(Some(Item::Run(run))) => {
-                    let (run_at, len) = (run.offset(), run.bytes().len() as u64);
-                    self.run(&run)?;
-                    self.lies_at(run_at, len, &reader)?;
+                    let begin = run.offset();
+                    self.run(&run);
+                    self.place(begin, &reader)?;
                 }
-                Ok(Some(_)) => self.end()?,
+                Ok(Some(_)) => self.end_all(&reader)?,
                 Ok(None) => {
-                    self.end()?;
+                    self.end_all(&reader)?;
                     return Ok(None);
                 }
                 Err(error) => {
-                    self.end()?;
+                    self.end_all(&reader)?;
                     return Ok(Some(error));
                 }
             }
         }
     }
 
-    fn run(&mut self, run: &Run<'_>) -> io::Result<()> {
+    /// Adds a run in pieces: where one packet in it could not be followed, only the piece has to be
+    /// read by every search.
+    fn run(&mut self, run: &Run<'_>) {
+        let mut rest = *run;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split(self.options.least);
+            self.piece(&piece);
+            rest = behind;
+        }
+    }
+
+    fn piece(&mut self, piece: &Run<'_>) {
+        let (mut first, mut last) = (Timestamp::new(i64::MAX, 0), Timestamp::new(i64::MIN, 0));
+        let mut followed = true;
+        let (readers, collector) = (&mut self.readers, &mut self.collector);
+        // Keys are added before it is known whether the piece belongs to the stretch: those of a
+        // piece that does not are too many, which hides nothing.
+        piece.packets().for_each(|packet| {
+            first = first.min(packet.timestamp);
+            last = last.max(packet.timestamp);
+            followed &= readers.collect(&packet, collector);
+        });
+        let goes_on = |stretch: &Stretch| {
+            stretch.followed == followed
+                && stretch.entry.offset + stretch.entry.len == piece.offset()
+        };
         if self
             .stretch
             .as_ref()
-            .is_some_and(|stretch| stretch.offset + stretch.len != run.offset())
+            .is_some_and(|stretch| !goes_on(stretch))
         {
-            self.end()?;
+            let begins_followed = followed;
+            self.end();
+            if begins_followed {
+                self.collect_again(piece);
+            }
         }
-        let stretch = self.stretch.get_or_insert_with(|| Entry {
-            offset: run.offset(),
-            len: 0,
-            packets: 0,
-            first: Timestamp::new(i64::MAX, 0),
-            last: Timestamp::new(i64::MIN, 0),
-            seek: None,
-            keys: ringtap_savefile::index::Keys::ANYTHING,
+        let stretch = self.stretch.get_or_insert_with(|| Stretch {
+            entry: Entry {
+                offset: piece.offset(),
+                len: 0,
+                packets: 0,
+                first,
+                last,
+                seek: None,
+                keys: Keys::ANYTHING,
+            },
+            followed,
         });
-        stretch.packets += run.len() as u64;
+        let entry = &mut stretch.entry;
+        entry.packets += piece.len() as u64;
+        entry.first = entry.first.min(first);
+        entry.last = entry.last.max(last);
+        entry.len += piece.bytes().len() as u64;
+        if entry.len >= self.options.stretch {
+            self.end();
+        }
+    }
+
+    /// The keys of a piece that begins a stretch went to the one before.
+    fn collect_again(&mut self, piece: &Run<'_>) {
         let (readers, collector) = (&mut self.readers, &mut self.collector);
-        run.packets().for_each(|packet| {
-            stretch.first = stretch.first.min(packet.timestamp);
-            stretch.last = stretch.last.max(packet.timestamp);
+        piece.packets().for_each(|packet| {
             readers.collect(&packet, collector);
         });
+    }
+
+    /// Tells where the stretches can be read from that have begun in the run from `begin` on, and
+    /// writes those that have ended.
+    fn place(&mut self, begin: u64, reader: &Reader) -> io::Result<()> {
+        let growing = self.stretch.iter_mut().map(|stretch| &mut stretch.entry);
+        for entry in self.ended.iter_mut().chain(growing) {
+            if entry.offset >= begin {
+                entry.seek = self.options.seek(entry.offset, reader);
+            }
+        }
+        for entry in self.ended.drain(..) {
+            self.writer.write(&entry)?;
+        }
         Ok(())
     }
 
-    /// The run that was added last lies there; ends the stretch where it is long enough.
-    fn lies_at(&mut self, offset: u64, len: u64, reader: &Reader) -> io::Result<()> {
-        if let Some(stretch) = &mut self.stretch {
-            if stretch.offset == offset {
-                stretch.seek = reader.seek_point(offset);
-            }
-            stretch.len += len;
-            if stretch.len >= self.options.stretch {
-                self.end()?;
-            }
-        }
-        Ok(())
+    /// Ends the stretch, if one was begun, and writes what has ended.
+    fn end_all(&mut self, reader: &Reader) -> io::Result<()> {
+        self.end();
+        self.place(u64::MAX, reader)
     }
 
     /// Ends the stretch, if one was begun.
-    fn end(&mut self) -> io::Result<()> {
-        let Some(mut stretch) = self.stretch.take() else {
-            return Ok(());
+    fn end(&mut self) {
+        let Some(Stretch {
+            mut entry,
+            followed,
+        }) = self.stretch.take()
+        else {
+            return;
         };
-        stretch.keys = self.collector.take(stretch.len);
-        if stretch.len < self.options.least {
-            return Ok(());
+        let keys = self.collector.take(entry.len);
+        if followed {
+            entry.keys = keys;
         }
-        self.writer.write(&stretch)
+        if entry.len >= self.options.least {
+            self.ended.push(entry);
+        }
     }
 }
 
@@ -198,19 +281,18 @@ impl Readers {
         }
     }
 
-    fn collect(&mut self, packet: &Packet<'_>, collector: &mut Collector) {
+    /// Tells the collector of a packet's keys; gives whether there are no others.
+    fn collect(&mut self, packet: &Packet<'_>, collector: &mut Collector) -> bool {
         let index = self.by_interface.get(packet.interface as usize);
         let reader = index.and_then(|index| self.readers.get_mut(*index));
         let Some((_, Some(reader))) = reader else {
-            return collector.anything();
+            return false;
         };
         let followed = reader.read(packet.data, packet.len, |key| match key {
             Key::Ip4(address) => collector.ip4(address),
             Key::Ip6(address) => collector.ip6(address),
             Key::Port(port) => collector.port(port),
         });
-        if followed == Followed::No {
-            collector.anything();
-        }
+        followed == Followed::Wholly
     }
 }

@@ -9,5 +9,5 @@ mod build;
 mod search;
 
 pub use build::{Built, IndexOptions, build_index};
-pub use ringtap_savefile::index::{IndexError, Skips, path_for};
+pub use ringtap_savefile::index::{IndexError, SeekPoint, Skips, is_index, path_for};
 pub use search::{IndexUse, Search, open_indexed, skips};

@@ -11,6 +11,9 @@ use ringtap_savefile::{ReadOptions, Reader, Timestamp};
 use crate::engines::FileSource;
 use crate::{Filter, Result, open_file};
 
+/// Bytes of an index that are read at once.
+const BUFFER: usize = 256 << 10;
+
 /// What is searched for, beside what the filter accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Search {
@@ -118,7 +121,7 @@ pub fn skips(
     search: &Search,
 ) -> std::result::Result<(Skips, u64), IndexError> {
     let stamp = Stamp::of(capture)?;
-    let mut entries = IndexReader::new(BufReader::new(index), &stamp)?;
+    let mut entries = IndexReader::new(BufReader::with_capacity(BUFFER, index), &stamp)?;
     let (mut skips, mut indexed) = (Skips::default(), 0_u64);
     while let Some(entry) = entries.next_entry()? {
         indexed = indexed.saturating_add(entry.len);

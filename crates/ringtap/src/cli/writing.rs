@@ -30,9 +30,10 @@ pub(crate) struct WriteArgs {
     /// Threads that compress; without it as many as there are processors for them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) compress_threads: Option<u16>,
-    /// Memory for what waits to be compressed and written
-    #[arg(long, value_name = "SIZE", default_value = "64M")]
-    pub(crate) write_buffer: Size,
+    /// Memory for what waits to be compressed and written; without it an eighth of what is free, at
+    /// least 64M and at most 512M
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) write_buffer: Option<Size>,
     /// CPUs that the threads run on that compress and write, such as 1 or 2-3
     #[arg(long, value_name = "LIST")]
     pub(crate) write_cpu: Option<CpuList>,

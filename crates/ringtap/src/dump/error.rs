@@ -40,6 +40,9 @@ pub(crate) enum DumpError {
     /// The input tells of no interface, so a pcap file's header can't be written.
     #[error("{}: the input describes no interface; a pcap file needs a link type", path.display())]
     NoLinkType { path: PathBuf },
+    /// What would be overwritten by an index is none.
+    #[error("{}: is no index, and is not overwritten by one", path.display())]
+    NoIndex { path: PathBuf },
     /// Input and output are the same file.
     #[error("{}: is both read and written; writing would destroy it", path.display())]
     SameFile { path: PathBuf },
@@ -67,10 +70,8 @@ pub(crate) enum UsageError {
     LiveOnly { option: &'static str },
     #[error("--threads needs -w: packets of several threads have no common order to print")]
     ThreadsPrint,
-    #[error(
-        "--index goes with one file; with -C or -G, index the files by ringtap dump -r FILE --index"
-    )]
-    IndexOfSeveral,
+    #[error("-C and -G need files that can follow one another; {name} is no file")]
+    NoRotation { name: String },
     #[error("{option} needs -C or -G: there is one file only")]
     OneFile { option: &'static str },
     #[error("-w {name}: not a name that a time can be put into: {reason}")]
@@ -124,7 +125,10 @@ impl DumpError {
     /// 2 for wrong usage, 1 for all else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::SameFile { .. } | Self::NoRotation { .. } => 2,
+            Self::Usage(_)
+            | Self::SameFile { .. }
+            | Self::NoRotation { .. }
+            | Self::NoIndex { .. } => 2,
             Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
                 crate::exit::status_of(error)
             }

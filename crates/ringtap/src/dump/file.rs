@@ -11,7 +11,7 @@ use ringtap_savefile::{
     WriteError, WriteErrorKind, whole_blocks, whole_records,
 };
 
-use super::command::Commands;
+use super::after::After;
 use super::error::DumpError;
 use super::fill::{self, See, Stops};
 use super::opened::Opened;
@@ -27,7 +27,7 @@ pub(crate) struct CaptureFile {
     pub(super) state: State,
     settings: Settings,
     rotation: Option<Rotation>,
-    commands: Option<Commands>,
+    after: After,
     /// The way to the files, where it is not a direct one.
     queue: Option<Arc<Queue>>,
     /// What the files before have taken.
@@ -103,11 +103,7 @@ struct Told {
 
 impl CaptureFile {
     /// Creates the file, or takes standard output for `-`.
-    pub(crate) fn create(
-        path: &Path,
-        settings: Settings,
-        commands: Option<Commands>,
-    ) -> Result<Self, DumpError> {
+    pub(crate) fn create(path: &Path, settings: Settings, after: After) -> Result<Self, DumpError> {
         let mut rotation = settings.writing.rotation.clone().map(Rotation::new);
         let began = now();
         let mut path = path.to_owned();
@@ -126,7 +122,7 @@ impl CaptureFile {
             state,
             settings,
             rotation,
-            commands,
+            after,
             queue: None,
             earlier: Totals::default(),
             known: Vec::new(),
@@ -264,7 +260,7 @@ impl CaptureFile {
             header,
         };
         let first = (self.path.clone(), file, regular);
-        let started = Queue::start(queue, first, self.commands.clone());
+        let started = Queue::start(queue, first, self.after.clone());
         let queue = started.map_err(|source| super::setup("start the writer", source))?;
         let queue = Arc::new(queue);
         self.queue = Some(Arc::clone(&queue));
@@ -474,9 +470,7 @@ impl CaptureFile {
             Target::Queued(queue) => queue.complete(totals.packets),
             Target::Direct(file) => {
                 drop(file);
-                if let Some(commands) = &self.commands {
-                    commands.run(self.path.clone());
-                }
+                self.after.run(self.path.clone(), Vec::new());
             }
         }
         self.earlier.packets += totals.packets;

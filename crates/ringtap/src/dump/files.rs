@@ -42,7 +42,7 @@ pub(crate) fn run(
     let mut passed_over = 0;
     let mut sources = Vec::new();
     for path in paths {
-        if path.as_os_str() != "-" && !args.range.no_index {
+        if !input::may_be_silent(path) && !args.range.no_index {
             let (source, used) = input::open_indexed(path, filter, &search)?;
             passed_over += index::tell(&used);
             sources.push(source);
@@ -56,7 +56,7 @@ pub(crate) fn run(
         nano: plan.nano || sources.iter().any(fine),
         ..plan.clone()
     };
-    let (mut sink, commands) = open_outputs(args, plan, false, &[])?;
+    let (mut sink, after) = open_outputs(args, plan, false, &[])?;
     let watched = requests.watch(vec![interrupt]);
     watched.map_err(|source| setup("watch for signals", source))?;
     let inputs: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
@@ -94,12 +94,8 @@ pub(crate) fn run(
     let finished = sink.file.take().map(|file| file.finish(None)).transpose();
     summary.correct(&result, &finished);
     report(&summary, args.report.json_stats);
-    if let Some(commands) = commands {
-        commands.wait();
-    }
-    result?;
-    finished?;
-    sink.make_index()
+    let done = after.wait();
+    result.and(finished.map(drop)).and(done)
 }
 
 /// The arguments with the files of a list behind `-r`, which look like words of the filter: those at

@@ -1,10 +1,12 @@
-//! `--index`: indices of what is written, or of files that are there.
+//! `--index`: indices of files that are there, or were just completed.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use ringtap_capture::index::{Built, IndexOptions, IndexUse, build_index, path_for};
+use ringtap_capture::index::{
+    Built, IndexOptions, IndexUse, SeekPoint, build_index, is_index, path_for,
+};
 
 use super::error::{DumpError, UsageError};
 use crate::cli::DumpArgs;
@@ -19,8 +21,19 @@ pub(crate) struct Index {
     output: Option<File>,
 }
 
+/// A file's size and time of modification, by which it is known whether it was written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version(u64, i64, i64);
+
+impl Version {
+    pub(crate) fn of(metadata: &fs::Metadata) -> Self {
+        Self(metadata.len(), metadata.mtime(), metadata.mtime_nsec())
+    }
+}
+
 impl Index {
-    /// Prepares the index of a capture file that exists.
+    /// Prepares the index of a capture file that exists. A file that has the index's name is only
+    /// overwritten where it is an index.
     pub(crate) fn prepare(capture: &Path) -> Result<Self, DumpError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -38,8 +51,12 @@ impl Index {
         }
         let path = path_for(capture);
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
+        options.read(true).write(true).create(true).truncate(false);
         let output = options.open(&path).map_err(failed(&path))?;
+        if !is_to_be_written(&output).map_err(failed(&path))? {
+            return Err(DumpError::NoIndex { path });
+        }
+        output.set_len(0).map_err(failed(&path))?;
         Ok(Self {
             capture: file,
             name: capture.display().to_string(),
@@ -48,12 +65,19 @@ impl Index {
         })
     }
 
-    /// Makes the index, the capture being complete.
-    pub(crate) fn make(mut self) -> Result<Built, DumpError> {
+    /// The capture as it is now; nothing where that can't be told.
+    pub(crate) fn version(&self) -> Option<Version> {
+        self.capture.metadata().ok().as_ref().map(Version::of)
+    }
+
+    /// Makes the index, the capture being complete; `chunks` are places that it can be read from.
+    pub(crate) fn make(&mut self, chunks: Vec<SeekPoint>) -> Result<Built, DumpError> {
         let Some(output) = self.output.take() else {
             return Err(DumpError::Usage(UsageError::IndexOfNoFile));
         };
-        let built = build_index(&self.capture, &self.name, output, &IndexOptions::default());
+        let mut options = IndexOptions::default();
+        options.chunks = chunks;
+        let built = build_index(&self.capture, &self.name, output, &options);
         if built.is_err() {
             remove(&self.path);
         }
@@ -70,11 +94,21 @@ impl Drop for Index {
     }
 }
 
+/// Whether nothing is lost when the file is written: it is empty, or an index.
+fn is_to_be_written(file: &File) -> std::io::Result<bool> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Ok(false);
+    }
+    let mut start = [0; 8];
+    let read = file.read_at(&mut start, 0)?;
+    Ok(metadata.len() == 0 || is_index(&start[..read]))
+}
+
 fn remove(path: &Path) {
     // Where the right to is gone, an index stays that nobody takes for one.
     let _ = fs::remove_file(path);
 }
-
 /// `-r FILE --index`: makes the indices of the files, and nothing else.
 pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpError> {
     let chosen = !args.filter.is_empty()
@@ -91,7 +125,7 @@ pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpErr
         if path.as_os_str() == "-" {
             return Err(DumpError::Usage(UsageError::IndexOfNoFile));
         }
-        let built = Index::prepare(path)?.make()?;
+        let built = Index::prepare(path)?.make(Vec::new())?;
         notice(format_args!(
             "{}: {} packets in an index of {} bytes",
             path_for(path).display(),

@@ -55,7 +55,7 @@ pub(crate) fn run(
     // While the process may still ask for a priority; its threads inherit both.
     let placed = request.options.place_thread();
     placed.map_err(|source| setup("place the capture threads", source))?;
-    let (mut sink, commands) = open_outputs(args, plan, true, sources[0].keeps())?;
+    let (mut sink, after) = open_outputs(args, plan, true, sources[0].keeps())?;
     name_interfaces(&mut sink, &interfaces)?;
     sink.begin_source(filter.is_none());
     sink.interfaces(&interfaces)?;
@@ -99,11 +99,8 @@ pub(crate) fn run(
         .transpose();
     summary.correct(&result, &finished);
     report(&summary, args.report.json_stats);
-    if let Some(commands) = commands {
-        commands.wait();
-    }
-    result.and(finished.map(drop))?;
-    sink.make_index()
+    let done = after.wait();
+    result.and(finished.map(drop)).and(done)
 }
 
 fn open_sources(

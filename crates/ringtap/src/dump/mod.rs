@@ -1,5 +1,6 @@
 //! `ringtap dump`: a source, a selection, and where the packets go.
 
+mod after;
 mod command;
 mod error;
 mod file;
@@ -31,10 +32,10 @@ use ringtap_sys::privileges::{self, Capability, User};
 use crate::cli::DumpArgs;
 use crate::expression;
 use crate::notice::{notice, raw};
+use after::After;
 use command::Commands;
 use error::DumpError;
 use file::{CaptureFile, Settings};
-use index::Index;
 use plan::{Input, Plan};
 use printed::Printed;
 use select::Selector;
@@ -97,7 +98,7 @@ fn open_outputs(
     plan: &Plan,
     live: bool,
     keep: &[Capability],
-) -> Result<(Sink, Option<Commands>), DumpError> {
+) -> Result<(Sink, After), DumpError> {
     let mut keep = keep.to_vec();
     if plan.output.writing.rotation.is_some() && args.capture.user.is_none() {
         // Files that are created later are created by the right that creates the first.
@@ -110,17 +111,17 @@ fn open_outputs(
         relinquish(user.as_ref(), keep)?;
     }
     let commands = plan.output.writing.command.clone().map(Commands::new);
+    let after = After::new(args.range.index, commands);
     let file = match &plan.output.file {
         Some((path, format)) => {
             let settings = settings(plan, *format, live);
-            Some(CaptureFile::create(path, settings, commands.clone())?)
+            Some(CaptureFile::create(path, settings, after.clone())?)
         }
         None => None,
     };
-    let index = match &plan.output.file {
-        Some((path, _)) if args.range.index => Some(Index::prepare(path)?),
-        _ => None,
-    };
+    if let (Some((path, _)), None) = (&plan.output.file, &plan.output.writing.rotation) {
+        after.prepare(path)?;
+    }
     if user.is_none() {
         relinquish(None, keep)?;
     }
@@ -129,9 +130,8 @@ fn open_outputs(
         .print
         .then(|| Printed::new(&args.print, &args.capture))
         .transpose()?;
-    let mut sink = Sink::new(Selector::new(&plan.selection), file, printed);
-    sink.index = index;
-    Ok((sink, commands))
+    let sink = Sink::new(Selector::new(&plan.selection), file, printed);
+    Ok((sink, after))
 }
 
 fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings {

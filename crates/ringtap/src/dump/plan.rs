@@ -14,6 +14,7 @@ use super::error::UsageError;
 use super::file::Writing;
 use super::rotate::{self, RotationPlan};
 use super::select::Selection;
+use super::writer;
 use crate::cli::{self, DumpArgs, FileFormat};
 use crate::values::MAX_SNAPLEN;
 
@@ -111,10 +112,6 @@ impl Plan {
 }
 
 fn refuse_index(args: &DumpArgs) -> Result<(), UsageError> {
-    let writing = &args.writing;
-    if writing.file_size.is_some() || writing.rotate_seconds.is_some() {
-        return Err(UsageError::IndexOfSeveral);
-    }
     match &args.write {
         Some(path) if path.as_os_str() != "-" => Ok(()),
         _ => Err(UsageError::IndexOfNoFile),
@@ -157,6 +154,10 @@ fn refuse_without_rotation(args: &DumpArgs) -> Result<(), UsageError> {
 fn writing(args: &DumpArgs, path: &Path) -> Result<Writing, UsageError> {
     let given = &args.writing;
     let rotates = given.file_size.is_some() || given.rotate_seconds.is_some();
+    if rotates && is_no_file(path) {
+        let name = path.display().to_string();
+        return Err(UsageError::NoRotation { name });
+    }
     if given.rotate_seconds.is_some() {
         rotate::check_name(path).map_err(|reason| UsageError::TimeName {
             name: path.display().to_string(),
@@ -176,7 +177,9 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<Writing, UsageError> {
     Ok(Writing {
         codec: given.codec(path),
         workers: workers.max(1),
-        memory: given.write_buffer.0,
+        memory: given
+            .write_buffer
+            .map_or_else(writer::automatic_memory, |size| size.0),
         cpus,
         immediate: args.capture.immediate,
         rotation: rotates.then(|| RotationPlan {
@@ -187,6 +190,11 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<Writing, UsageError> {
         }),
         command: given.postrotate.clone(),
     })
+}
+
+/// Whether the name stands for standard output, a pipe or a device.
+fn is_no_file(path: &Path) -> bool {
+    path.as_os_str() == "-" || path.metadata().is_ok_and(|found| !found.is_file())
 }
 
 /// Where capture threads have processors of their own, those that write have the others.

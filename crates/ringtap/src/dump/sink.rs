@@ -4,7 +4,6 @@ use ringtap_capture::{Block, Interface, Item, Packet, Timestamp};
 
 use super::error::DumpError;
 use super::file::CaptureFile;
-use super::index::Index;
 use super::printed::Printed;
 use super::select::{Selector, Verdict};
 
@@ -13,8 +12,6 @@ pub(crate) struct Sink {
     pub(crate) selector: Selector,
     pub(crate) file: Option<CaptureFile>,
     pub(crate) printed: Option<Printed>,
-    /// The index that is to be made of the file.
-    pub(crate) index: Option<Index>,
     /// The interfaces of the present source.
     interfaces: Vec<Interface>,
 }
@@ -29,7 +26,6 @@ impl Sink {
             selector,
             file,
             printed,
-            index: None,
             interfaces: Vec::new(),
         }
     }
@@ -90,13 +86,6 @@ impl Sink {
             }
             (None, None) => Ok(()),
         }
-    }
-
-    /// Makes the index, the file being complete.
-    pub(crate) fn make_index(&mut self) -> Result<(), DumpError> {
-        self.index
-            .take()
-            .map_or(Ok(()), |index| index.make().map(drop))
     }
 
     /// Takes nothing any more that was captured at `now` or later.

@@ -1,15 +1,17 @@
 //! Wrong usage, missing files, full disks, closed pipes: clear words, the right exit status, and
 //! what was written stays whole.
 
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use ringtap_testkit::pcap::Pcap;
+use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::Traffic;
 use ringtap_testkit::{Need, Test, test};
 
-use crate::program::{RINGTAP, bytes, dump, finished, frames, stderr, succeeded};
+use crate::program::{LIMIT, RINGTAP, bytes, dump, figure, finished, frames, stderr, succeeded};
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
@@ -30,6 +32,11 @@ pub(crate) fn tests() -> Vec<Test> {
             "an_input_without_interface_leaves_no_output",
             &[],
             no_interface,
+        ),
+        test(
+            "a_signal_ends_the_reading_of_a_silent_fifo",
+            &[Need::Tool("mkfifo")],
+            silent_fifo,
         ),
         test("several_files_are_read_in_turn", &[], several_files),
         test("output_over_input_is_refused", &[], same_file),
@@ -273,6 +280,32 @@ fn damaged_file() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert_eq!(frames(&output.stdout), frames(&whole)[..99]);
     assert!(text.contains("offset"), "the place is named: {text}");
+}
+
+/// Whoever writes the FIFO says nothing more: only the signal ends the reading.
+fn silent_fifo() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [fifo, written] = ["fifo", "out.pcap"].map(|name| folder.path().join(name));
+    succeeded(finished(Command::new("mkfifo").arg(&fifo)));
+    let mut command = dump();
+    command.arg("-r").arg(&fifo).arg("-w").arg(&written);
+    let running = Running::start_piped(&mut command).expect("ringtap starts");
+    let mut writer = std::fs::File::options()
+        .write(true)
+        .open(&fifo)
+        .expect("a reader");
+    let (_folder, path) = capture_file(2);
+    writer.write_all(&bytes(&path)).expect("a capture");
+    let deadline = Instant::now() + LIMIT;
+    // Once something is written, signals are watched.
+    while std::fs::metadata(&written).map_or(0, |data| data.len()) < 40 {
+        assert!(Instant::now() < deadline, "nothing is written");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.signal("INT").expect("a signal");
+    let output = succeeded(running.wait(LIMIT).expect("it ends"));
+    assert_eq!(figure(&stderr(&output), "packets captured"), Some(2));
+    drop(writer);
 }
 
 fn several_files() {

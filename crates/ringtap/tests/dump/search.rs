@@ -20,6 +20,9 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         test("indices_of_files_that_are_there", &[], of_files),
         test("an_index_that_does_not_fit_is_told_of", &[], ignored),
+        test("an_index_beside_each_of_several_files", &[], of_several),
+        test("chunks_that_are_not_needed_are_not_read", &[], of_chunks),
+        test("nothing_but_an_index_is_overwritten", &[], foreign),
         test("times_of_day", &[], times_of_day),
         test("a_list_of_files_is_read_in_time_order", &[], lists),
         test("what_no_index_can_be_made_of", &[], refused),
@@ -251,6 +254,90 @@ fn lists() {
         seconds(&output),
         [&late, &late, &late, &early, &early].map(String::clone)
     );
+}
+
+fn of_several() {
+    let (folder, path) = folder();
+    traffic(&path, NOON, 12_000);
+    for name in ["f.pcap", "f.pcap.lz4"] {
+        let first = folder.path().join(name);
+        let mut command = dump();
+        command.arg("-r").arg(&path).arg("-w").arg(&first);
+        run(command.args(["-C", "4", "--index", "-z", "true"]));
+        let number = |number: u32| PathBuf::from(format!("{}{number}", first.display()));
+        let files = [first.clone(), number(1), number(2), number(3)];
+        for file in &files {
+            assert!(
+                bytes(&index_of(file)).starts_with(b"RTINDEX\x01"),
+                "{}",
+                file.display()
+            );
+        }
+        assert!(!index_of(&number(4)).exists());
+        let output = run(dump()
+            .arg("-r")
+            .args(&files)
+            .args(["-w", "-", "host 10.9.9.9"]));
+        assert_eq!(frames(&output.stdout).len(), 1);
+        let text = stderr(&output);
+        assert!(!text.contains("without it"), "{text}");
+        assert_eq!(figure(&text, "packets read"), Some(12_000), "{text}");
+    }
+}
+
+/// Of a file that is one frame, only the chunk is decompressed in which something may be.
+fn of_chunks() {
+    let (folder, path) = folder();
+    traffic(&path, NOON, 12_000);
+    for name in ["c.pcapng.zst", "c.pcapng.lz4", "c.pcapng.gz"] {
+        let packed = folder.path().join(name);
+        run(dump()
+            .arg("-r")
+            .arg(&path)
+            .arg("-w")
+            .arg(&packed)
+            .arg("--index"));
+        let search = |option: &str| {
+            let mut command = dump();
+            command.arg("-r").arg(&packed);
+            finished(command.args([option, "-w", "-", "host 10.9.9.9"]))
+        };
+        let found = succeeded(search("--nano"));
+        assert_eq!(frames(&found.stdout).len(), 1, "{name}");
+        // Of eight chunks the second and third are spoilt; the file's header is in the first.
+        let file = fs::File::options()
+            .write(true)
+            .open(&packed)
+            .expect("the file");
+        let metadata = file.metadata().expect("its time");
+        let spoilt = vec![0xff; usize::try_from(metadata.len() / 10).expect("a length")];
+        let at = metadata.len() / 5;
+        std::os::unix::fs::FileExt::write_all_at(&file, &spoilt, at).expect("a write");
+        file.set_modified(metadata.modified().expect("a time"))
+            .expect("a time");
+        let found = succeeded(search("--nano"));
+        assert_eq!(frames(&found.stdout).len(), 1, "{name}");
+        assert_eq!(search("--no-index").status.code(), Some(1), "{name}");
+    }
+}
+
+fn foreign() {
+    let (_folder, path) = folder();
+    traffic(&path, NOON, 100);
+    let notes = index_of(&path);
+    fs::write(&notes, "my notes").expect("a file");
+    let output = finished(dump().arg("-r").arg(&path).arg("--index"));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("is no index"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(bytes(&notes), b"my notes");
+    // An index that was not finished is one.
+    fs::write(&notes, b"RTINDEX\0\0\0").expect("a file");
+    run(dump().arg("-r").arg(&path).arg("--index"));
+    assert!(bytes(&notes).starts_with(b"RTINDEX\x01"));
 }
 
 fn refused() {

@@ -61,6 +61,7 @@ pub(crate) fn tests() -> Vec<Test> {
             nothing_at_the_seam,
         )
         .serial(),
+        test("a_thousand_files_at_full_load", &live[..1], thousand_files).serial(),
         test("a_window_ends_by_the_clock", &live[..1], quiet_windows),
         test("a_dawdling_reader_is_counted_in_the_ring", &live, slow).serial(),
         test("a_kill_leaves_what_was_whole", &live, killed).serial(),
@@ -195,6 +196,10 @@ fn no_rotation() {
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         assert!(output.stdout.is_empty());
     }
+    // Before the device is looked for, which is not there.
+    let output = finished(dump().args(["-i", "no-such-device", "-w", "-", "-C1"]));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("-C and -G"), "{}", stderr(&output));
     let written = folder.path().join("f.pcap");
     for option in ["-W2", "-zgzip"] {
         let mut command = dump();
@@ -381,6 +386,63 @@ fn nothing_at_the_seam() {
             assert_eq!(delivered(&paths), 30_000, "{name}");
         }
     }
+}
+
+/// As fast as packets can be made: more than a thousand files. The ring has room for all, so that
+/// nothing but rotation could lose any.
+fn thousand_files() {
+    /// Where generated packets have the number of their run, 16 bits, and their own, 48 bits.
+    const NUMBER: std::ops::Range<usize> = 44..52;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pair = VethPair::new();
+    // Only then frames can be put into the device as they are made.
+    let gro = ["-K", &pair.right.device, "gro", "on"];
+    pair.right.namespace.output("ethtool", &gro);
+    let mut command = dump_live(&pair.right);
+    command.args(["--buffer", "256M", "-C", "64k", "-Q", "in", "-w"]);
+    let running = capturing(command.arg(folder.path().join("f.pcapng")), &pair.right);
+    // What the device can't take of it, on a machine that is busy, is sent again.
+    for _ in 0..20 {
+        let mut generate = pair.left.namespace.command(RINGTAP);
+        generate.args(["gen", "-i", &format!("live:{}", pair.left.device), "--yes"]);
+        generate.args(["--count", "56000", "--size", "1400", "--cpu", "0"]);
+        succeeded(finished(&mut generate));
+        if files_in(folder.path()) > 1000 {
+            break;
+        }
+    }
+    let summary = stderr(&interrupted(running));
+    let [captured, received, lost] = [
+        "packets captured",
+        "received by the filter",
+        "dropped in the ring",
+    ]
+    .map(|what| figure(&summary, what).unwrap_or_else(|| panic!("{what}: {summary}")));
+    assert_eq!((captured, lost), (received, 0), "{summary}");
+    let paths = in_order(folder.path(), "f.pcapng");
+    assert!(paths.len() > 1000, "{} files: {summary}", paths.len());
+    let frames = paths.iter().flat_map(|path| whole(path));
+    // Others than the generator's are the kernel's own.
+    let generated = frames.map(|frame| {
+        let number = frame.get(NUMBER).filter(|_| frame.len() == 1400);
+        number.map(|bytes| {
+            bytes
+                .iter()
+                .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte))
+        })
+    });
+    let all: Vec<Option<u64>> = generated.collect();
+    assert_eq!(all.len() as u64, captured, "in the files: {summary}");
+    let mut numbers: Vec<u64> = all.into_iter().flatten().collect();
+    assert!(numbers.len() > 40_000, "{} packets", numbers.len());
+    let ordered = |a: &u64, b: &u64| a < b || a >> 48 != b >> 48;
+    assert!(numbers.is_sorted_by(ordered), "each run in order");
+    numbers.sort_unstable();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "each packet once");
+}
+
+fn files_in(folder: &Path) -> usize {
+    fs::read_dir(folder).expect("a folder").count()
 }
 
 /// What the counters at the end of each file say was delivered, in all of them.

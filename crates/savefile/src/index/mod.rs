@@ -18,12 +18,14 @@
 //! All numbers are little-endian. A header of 64 bytes: the magic `RTINDEX` and the version 1; length
 //! of the capture, modification time in seconds and nanoseconds, XXH64 of its first 4096 bytes, the
 //! number of entries and that of the packets in them (64 bits each, but the nanoseconds 32, and 32
-//! zero bits behind them); XXH64 of all that. It is written last.
+//! zero bits behind them); XXH64 of all that. It is written last: until then
+//! there is nothing but the magic.
 //!
 //! Then the entries, each with the length of its body (32 bits), XXH64 of the body, and the body:
 //! offset and length of the stretch in the uncompressed capture and its packets (64 bits each); first
 //! and last time, seconds (64) and nanoseconds (32); for a compressed capture where the last member
-//! or frame at or before the stretch begins in the compressed file and what offset in the
+//! or frame, or chunk of a frame that has its chunks one by one
+//! ([`crate::Codec`]), at or before the stretch begins in the compressed file and what offset in the
 //! uncompressed one that is (64 each, all ones if unknown); three sets (IPv4, IPv6, ports), each a
 //! kind (8 bits), a length in bytes (32) and the bytes.
 //!
@@ -73,6 +75,12 @@ pub fn path_for(capture: &Path) -> PathBuf {
     let mut name = OsString::from(capture);
     name.push(".idx");
     name.into()
+}
+
+/// Whether a file that begins so is an index, finished or not.
+#[must_use]
+pub fn is_index(start: &[u8]) -> bool {
+    start.starts_with(&MAGIC)
 }
 
 /// What tells a capture file, as it is now, from others and from itself at other times.

@@ -145,6 +145,10 @@ fn parse(header: &[u8; HEADER]) -> Option<(u8, Stamp, u64, u64)> {
         return None;
     }
     let [version] = fields.array()?;
+    if version == 0 {
+        // It was begun, and not finished.
+        return None;
+    }
     let len = fields.u64()?;
     let modified = fields.time()?;
     fields.u32()?;

@@ -265,7 +265,6 @@ pub struct Collector {
     ip4: Distinct<u32>,
     ip6: Distinct<u128>,
     ports: Box<[u64; PORT_WORDS]>,
-    anything: bool,
 }
 
 const PORT_WORDS: usize = (1 << 16) / 64;
@@ -276,7 +275,6 @@ impl Default for Collector {
             ip4: Distinct::default(),
             ip6: Distinct::default(),
             ports: Box::new([0; PORT_WORDS]),
-            anything: false,
         }
     }
 }
@@ -302,11 +300,6 @@ impl Collector {
         }
     }
 
-    /// Adds a packet of which nothing is known.
-    pub fn anything(&mut self) {
-        self.anything = true;
-    }
-
     /// The keys of a stretch of `len` bytes, as sets that are in proportion to it; then there are
     /// none any more.
     pub fn take(&mut self, len: u64) -> Keys {
@@ -315,9 +308,6 @@ impl Collector {
         let ip4 = self.ip4.take();
         let ip6 = self.ip6.take();
         let ports = self.take_ports();
-        if std::mem::take(&mut self.anything) {
-            return Keys::ANYTHING;
-        }
         let room = usize::try_from(len / SHARE).unwrap_or(usize::MAX);
         let ports = Set::within(ports, room / 4);
         let mut room = room - ports.room();
@@ -475,14 +465,5 @@ mod tests {
             assert!(bytes.len() as u64 <= len / 128 + 15, "{addresses} in {len}");
             assert_eq!(Keys::take(&mut Fields(&bytes)), Some(keys));
         }
-    }
-
-    #[test]
-    fn a_packet_that_was_not_followed_hides_nothing() {
-        let mut collector = Collector::default();
-        collector.anything();
-        let keys = collector.take(1000);
-        assert_eq!(keys, Keys::ANYTHING);
-        assert!(keys.ip6.may_have(one(5)));
     }
 }

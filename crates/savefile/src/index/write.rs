@@ -20,7 +20,10 @@ impl<W: Write + Seek> IndexWriter<W> {
     /// Writing fails.
     pub fn new(output: W) -> io::Result<Self> {
         let mut output = BufWriter::new(output);
-        output.write_all(&[0; HEADER])?;
+        let mut header = [0; HEADER];
+        // Of no version yet, but known for what it is to be.
+        header[..MAGIC.len()].copy_from_slice(&MAGIC);
+        output.write_all(&header)?;
         Ok(Self {
             output,
             entries: 0,

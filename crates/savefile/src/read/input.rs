@@ -41,7 +41,7 @@ pub enum Compression {
 
 impl Compression {
     /// What a stream that begins with these bytes is compressed with.
-    fn detect(magic: &[u8]) -> Option<Self> {
+    pub(super) fn detect(magic: &[u8]) -> Option<Self> {
         if magic.starts_with(&GZIP_MAGIC) {
             return Some(Self::Gzip);
         }

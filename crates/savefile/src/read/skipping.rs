@@ -1,40 +1,57 @@
 //! Reading a capture without the stretches that a search passes over.
+//!
+//! A compressed one is read from where a member or frame begins, or a chunk of a file that is one
+//! frame of such chunks ([`Codec`]): before that, the decoder is given the frame's header.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use super::input::{Compression, Input};
+use super::input::{Compression, Input, MAGIC_LEN};
+use crate::Codec;
 use crate::index::{SkippingFile, SkippingStream, Skips};
 
 /// The bytes of a file, decompressed, without the stretches.
 pub(super) fn open(file: File, skips: &Arc<Skips>) -> io::Result<Box<dyn Read + Send>> {
-    let stream = from(&file, 0)?;
+    let stream = Input::new(Box::new(From {
+        file: file.try_clone()?,
+        at: 0,
+    }))?;
     let skips = Arc::clone(skips);
     let Some(compression) = stream.compression() else {
         return Ok(Box::new(SkippingFile { file, skips, at: 0 }));
     };
     Ok(Box::new(SkippingStream {
         stream,
-        open: move |at| from(&file, at).and_then(|input| is_still(input, compression)),
+        open: move |at| from(&file, at, compression),
         skips,
         stream_at: 0,
         at: 0,
     }))
 }
 
-fn from(file: &File, at: u64) -> io::Result<Input> {
+/// The file, decompressed from a place on.
+fn from(file: &File, at: u64, compression: Compression) -> io::Result<Input> {
     let file = file.try_clone()?;
-    Input::new(Box::new(From { file, at }))
-}
-
-fn is_still(input: Input, compression: Compression) -> io::Result<Input> {
-    if input.compression() == Some(compression) {
-        return Ok(input);
-    }
-    let message = format!("no {compression} data begin where the index says so");
-    Err(io::Error::new(io::ErrorKind::InvalidData, message))
+    let begins = |at, with: &[u8]| {
+        let mut bytes = vec![0; with.len()];
+        let read = file.read_exact_at(&mut bytes, at);
+        read.is_ok() && bytes == with
+    };
+    let mut magic = [0; MAGIC_LEN];
+    file.read_exact_at(&mut magic, at)?;
+    // No block of zstd or lz4 is as long as it would be if a magic were its header.
+    let header = match (Compression::detect(&magic), compression) {
+        (Some(found), _) if found == compression => &[][..],
+        (_, Compression::Zstd) if begins(0, Codec::Zstd(0).begin()) => Codec::Zstd(0).begin(),
+        (_, Compression::Lz4) if begins(0, Codec::Lz4.begin()) => Codec::Lz4.begin(),
+        _ => {
+            let message = format!("no {compression} data begin where the index says so");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+    };
+    Input::new(Box::new(header.chain(From { file, at })))
 }
 
 /// A file from a place on.

@@ -65,7 +65,8 @@ impl Capturers {
     /// What a file's name ends in; netsniff-ng wants to know the format by it.
     pub(super) fn extension(&self, who: usize) -> &'static str {
         match self.all.get(who) {
-            Some((Kind::Dumpcap, ..)) => ".pcapng",
+            // Their own formats; the records in the tap's ring have it already.
+            Some((Kind::Tap | Kind::Dumpcap, ..)) => ".pcapng",
             _ => ".pcap",
         }
     }

@@ -21,16 +21,17 @@ use self::capturers::Capturers;
 use self::generator::Generator;
 pub(super) use self::storage::{Storage, packets_in, settle};
 use crate::helpers::{cpu_seconds, float};
-use crate::results::{Axis, Case, Metric};
+use crate::results::{Axis, Case, Contender, Metric};
+use crate::sample::Sample;
 use crate::session::{Done, Session};
 
 /// The lengths of frames.
 const SIZES: [u16; 3] = [1496, 508, 60];
 /// Offered loads, in percent of the generator's greatest rate.
-const LOADS: [u32; 4] = [20, 50, 80, 100];
+const LOADS: [u32; 4] = [10, 40, 70, 100];
 const QUICK_LOADS: [u32; 2] = [30, 100];
 /// How long packets are offered at most, and how many bytes of them.
-const SECONDS: f64 = 1.0;
+const SECONDS: f64 = 0.7;
 const QUICK_SECONDS: f64 = 0.3;
 const BYTES: f64 = 1e9;
 /// Where who captures runs; the generator runs on the other one.
@@ -123,6 +124,7 @@ impl Setting<'_> {
                 self.measure(who, load, seconds)
             })?;
             self.judge(case.as_ref());
+            judge_peers(case.as_ref());
         }
         Ok(())
     }
@@ -190,6 +192,32 @@ impl Setting<'_> {
                 captured.least()
             );
         }
+    }
+}
+
+/// No peer captures a larger part of what it is offered.
+fn judge_peers(case: Option<&Case>) {
+    let captured = |contender: &Contender| {
+        let first = contender.samples.first();
+        first.map_or(0.0, Sample::median)
+    };
+    let Some(case) = case else {
+        return;
+    };
+    let ours = |contender: &&Contender| contender.name.starts_with("ringtap");
+    let peers = case.contenders.iter().filter(|contender| !ours(contender));
+    let best = peers.map(captured).fold(0.0, f64::max);
+    for contender in case.contenders.iter().filter(ours) {
+        let verdict = if captured(contender) >= best {
+            "reached"
+        } else {
+            "not reached"
+        };
+        println!(
+            "  goal: {} captures no less than any peer ({best:.2} %): {verdict} ({:.2} %)",
+            contender.name,
+            captured(contender)
+        );
     }
 }
 

@@ -1,25 +1,59 @@
-//! Memory that a disk takes as it is: it begins at a multiple of [`ALIGNMENT`].
+//! Memory that a disk takes as it is: it begins at a multiple of [`ALIGNMENT`]. Where there is time to
+//! wait for them, it lies in large pages: a write past the page cache finds such memory in one piece;
+//! see `docs/writing.md` for what that gains.
 
 use ringtap_sys::disk::ALIGNMENT;
+use ringtap_sys::memory;
+
+/// Bytes of a large page.
+pub(super) const LARGE_PAGE: usize = 2 << 20;
 
 /// Bytes in aligned memory.
 pub(super) struct Buffer {
     memory: Vec<u8>,
     start: usize,
     len: usize,
+    is_large: bool,
 }
 
 impl Buffer {
     /// Room for `capacity` bytes.
     pub(super) fn new(capacity: usize) -> Self {
-        let memory = vec![0; capacity + ALIGNMENT];
-        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        Self::aligned(capacity, ALIGNMENT)
+    }
+
+    /// The same in large pages, if there are any, and touched: that may take the kernel a while,
+    /// which has to move other pages out of the way.
+    pub(super) fn large(capacity: usize) -> Self {
+        let mut buffer = Self::aligned(capacity, LARGE_PAGE);
+        let first = buffer.memory.as_ptr().addr() + buffer.start;
+        // Small pages hold the same.
+        let _ = memory::prefer_large_pages(first..first + capacity);
+        let pages = buffer.memory.get_mut(buffer.start..buffer.start + capacity);
+        for page in pages.unwrap_or_default().chunks_mut(ALIGNMENT) {
+            if let Some(byte) = page.first_mut() {
+                *byte = 1;
+            }
+        }
+        buffer.is_large = true;
+        buffer
+    }
+
+    fn aligned(capacity: usize, alignment: usize) -> Self {
+        // What is not used is not touched, and so no memory.
+        let memory = vec![0; capacity + alignment];
+        let start = memory.as_ptr().align_offset(alignment);
         Self {
             // Where the offset can't be told, writes are not aligned, and the disk says so.
-            start: if start < ALIGNMENT { start } else { 0 },
+            start: if start < alignment { start } else { 0 },
             memory,
             len: 0,
+            is_large: false,
         }
+    }
+
+    pub(super) fn is_large(&self) -> bool {
+        self.is_large
     }
 
     pub(super) fn len(&self) -> usize {

@@ -76,11 +76,15 @@ impl Disk {
     }
 
     /// Gives back what was reserved and not used, and closes the file.
-    pub(super) fn finish(self) -> io::Result<()> {
-        if self.reserved.is_some_and(|reserved| reserved > self.size) {
-            self.file.set_len(self.size)?;
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> io::Result<()> {
+        match self.reserved.take() {
+            Some(reserved) if reserved > self.size => self.file.set_len(self.size),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Bytes that the file has taken.
@@ -158,5 +162,13 @@ impl Disk {
                 let _ = self.file.set_len(self.size);
             }
         }
+    }
+}
+
+impl Drop for Disk {
+    /// Also where writing has failed.
+    fn drop(&mut self) {
+        // That is what was told then.
+        let _ = self.give_back();
     }
 }

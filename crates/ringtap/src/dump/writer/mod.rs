@@ -10,11 +10,12 @@
 //! are cut when they are long enough, when a file ends, and once a second ([`FLUSH`]).
 //!
 //! Memory is bounded: who wants to add to a full queue waits, so that packets that no disk can take
-//! are lost in the ring, where they are counted, and nowhere else. Nothing is allocated for a chunk
-//! once the queue has been full.
+//! are lost in the ring, where they are counted, and nowhere else. Chunks are used again and again;
+//! memory that a burst has taken beyond a few of them is given back in the next pause.
 
 mod buffer;
 mod disk;
+mod memory;
 mod queue;
 mod threads;
 
@@ -23,10 +24,16 @@ use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ringtap_sys::disk::ALIGNMENT;
+
+pub(crate) use memory::automatic as automatic_memory;
 pub(crate) use queue::{Failure, Gauge, Queue, QueueSettings, Whole};
 
-/// Bytes of a chunk before compression.
-pub(crate) const CHUNK: usize = 1 << 20;
+/// Memory of a chunk before compression.
+const ROOM: usize = buffer::LARGE_PAGE;
+/// Bytes of a chunk before compression, about: with what it may be longer, and the block of the disk
+/// that it begins within, it fills a large page.
+pub(crate) const CHUNK: usize = ROOM - SLACK - ALIGNMENT;
 /// Bytes by which a chunk may be longer before memory has to grow: a block of a ring.
 pub(crate) const SLACK: usize = 512 << 10;
 /// Chunks are on their way to the file after this time at the latest.
@@ -68,10 +75,15 @@ mod tests {
     use std::time::Instant;
 
     use ringtap_savefile::Codec;
+    use ringtap_testkit::alloc::{Counting, count};
 
     use super::*;
+    use crate::dump::after::After;
 
     const LIMIT: Duration = Duration::from_secs(60);
+
+    #[global_allocator]
+    static ALLOCATOR: Counting = Counting;
 
     fn queue(path: &Path, regular: bool, codec: Option<Codec>) -> Queue {
         let mut options = File::options();
@@ -86,7 +98,7 @@ mod tests {
             size: u64::MAX,
             header: 0,
         };
-        Queue::start(settings, (path.to_owned(), file, regular), None).unwrap()
+        Queue::start(settings, (path.to_owned(), file, regular), After::default()).unwrap()
     }
 
     fn append(queue: &Queue, bytes: &[u8]) -> io::Result<usize> {
@@ -120,6 +132,25 @@ mod tests {
             assert!(written.starts_with(&expected) && written.len() > expected.len());
             fs::remove_file(&path).unwrap();
         }
+    }
+
+    #[test]
+    fn filling_takes_no_memory_but_that_of_the_chunks() {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = queue(&folder.path().join("f"), true, None);
+        let bytes = vec![7; 64 << 10];
+        let mut packets = 0;
+        let mut fill = |times: u32| {
+            for _ in 0..times {
+                append(&queue, &bytes).unwrap();
+                packets += 1;
+                queue.commit(packets);
+            }
+        };
+        fill(100);
+        let ((), counts) = count(|| fill(600));
+        // Of the few chunks of a queue of a mebibyte, some may not have been needed before.
+        assert!(counts.allocations <= 3, "{counts:?}");
     }
 
     #[test]

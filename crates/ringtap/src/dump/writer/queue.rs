@@ -13,8 +13,11 @@ use ringtap_savefile::{Codec, Totals};
 use ringtap_sys::disk::ALIGNMENT;
 
 use super::buffer::Buffer;
-use super::{CHUNK, FLUSH, SLACK, threads};
-use crate::dump::command::Commands;
+use super::{CHUNK, FLUSH, ROOM, threads};
+use crate::dump::after::After;
+
+/// Chunks whose memory is made at the beginning, and kept in pauses.
+const KEPT: usize = 16;
 
 /// Bytes of the whole records at the front of a part of a file, and packets in them.
 pub(crate) type Whole = fn(&[u8]) -> (u64, u64);
@@ -122,6 +125,8 @@ pub(super) struct State {
     pub(super) closed: bool,
     pub(super) failed: bool,
     pub(super) failure: Option<Failure>,
+    /// The file that was begun last.
+    path: PathBuf,
     /// What all files have taken.
     pub(super) totals: Totals,
 }
@@ -137,7 +142,7 @@ pub(super) struct Shared {
     /// There is a free buffer.
     pub(super) room: Condvar,
     pub(super) gauge: Arc<Gauge>,
-    pub(super) commands: Option<Commands>,
+    pub(super) after: After,
 }
 
 /// The chunk that grows.
@@ -166,11 +171,11 @@ impl Queue {
     pub(crate) fn start(
         settings: QueueSettings,
         (path, file, regular): (PathBuf, File, bool),
-        commands: Option<Commands>,
+        after: After,
     ) -> io::Result<Self> {
         let workers = settings.codec.map_or(0, |_| settings.workers.max(1));
         // A chunk that is compressed takes its memory twice.
-        let each = (CHUNK + SLACK) as u64 * if workers > 0 { 2 } else { 1 };
+        let each = ROOM as u64 * if workers > 0 { 2 } else { 1 };
         let buffers = usize::try_from(settings.memory / each).unwrap_or(usize::MAX);
         let buffers = buffers.max(workers + 3);
         let shared = Arc::new(Shared {
@@ -180,7 +185,7 @@ impl Queue {
             ready: Condvar::new(),
             room: Condvar::new(),
             gauge: Arc::default(),
-            commands,
+            after,
             settings,
         });
         shared.gauge.room.store(buffers as u64, Ordering::Relaxed);
@@ -313,6 +318,7 @@ impl State {
             closed: false,
             failed: false,
             failure: None,
+            path: PathBuf::new(),
             totals: Totals::default(),
         }
     }
@@ -376,7 +382,7 @@ impl Shared {
             if state.unmade > 0 {
                 state.unmade -= 1;
                 drop(state);
-                return Ok(Buffer::new(CHUNK + SLACK + ALIGNMENT));
+                return Ok(Buffer::new(ROOM));
             }
             let woken = self.room.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
@@ -423,10 +429,41 @@ impl Shared {
         }
     }
 
+    /// Makes the buffers that are used again and again, while there may be nothing to do yet.
+    pub(super) fn prepare(&self) {
+        for _ in 0..KEPT {
+            let mut state = self.state();
+            if state.unmade == 0 || state.failed {
+                return;
+            }
+            state.unmade -= 1;
+            drop(state);
+            let buffer = Buffer::large(ROOM);
+            self.state().free.push(buffer);
+            self.room.notify_one();
+        }
+    }
+
+    /// Gives memory back that nothing has waited in for a while, but for some chunks.
+    pub(super) fn trim(&self) {
+        let mut state = self.state();
+        state.free.sort_by_key(|buffer| !buffer.is_large());
+        let kept = state.free.len().min(KEPT);
+        let unused = state.free.split_off(kept);
+        state.unmade += unused.len();
+        let packed = state.free_packed.len().min(KEPT);
+        let packed = state.free_packed.split_off(packed);
+        drop(state);
+        drop((unused, packed));
+    }
+
     fn push(&self, item: Item) {
         let mut state = self.state();
         if state.failed {
             return;
+        }
+        if let Item::Open(path, _) = &item {
+            state.path.clone_from(path);
         }
         let waiting = &self.gauge.waiting;
         waiting.store(state.items.len() as u64 + 1, Ordering::Relaxed);
@@ -436,6 +473,20 @@ impl Shared {
             self.work.notify_one();
         }
         self.ready.notify_one();
+    }
+
+    /// Ends the work of all threads, of which one can't go on.
+    pub(super) fn broken(&self, source: io::Error) {
+        let path = self.state().path.clone();
+        self.fail(Failure {
+            path,
+            source,
+            creating: false,
+            written: 0,
+            intact: 0,
+            packets: 0,
+            earlier: 0,
+        });
     }
 
     /// Ends the work of all threads.

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ringtap_savefile::Compressor;
+use ringtap_savefile::index::SeekPoint;
 use ringtap_sys::disk::ALIGNMENT;
 use ringtap_sys::sched;
 
@@ -29,15 +30,8 @@ pub(super) struct Alive<'a>(pub(super) &'a Shared);
 impl Drop for Alive<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.fail(Failure {
-                path: PathBuf::new(),
-                source: io::Error::other("a thread of the writer has panicked"),
-                creating: false,
-                written: 0,
-                intact: 0,
-                packets: 0,
-                earlier: 0,
-            });
+            let message = "a thread of the writer has panicked";
+            self.0.broken(io::Error::other(message));
         }
     }
 }
@@ -57,15 +51,7 @@ pub(super) fn compress(shared: &Shared, mut compressor: Compressor) {
         packed.clear();
         let result = compressor.compress(chunk.buffer.bytes(), &mut packed);
         if let Err(source) = result {
-            return shared.fail(Failure {
-                path: PathBuf::new(),
-                source,
-                creating: false,
-                written: 0,
-                intact: 0,
-                packets: 0,
-                earlier: 0,
-            });
+            return shared.broken(source);
         }
         let mut state = shared.state();
         let index = number.checked_sub(state.first);
@@ -124,6 +110,7 @@ pub(super) fn write(shared: &Shared) {
         flushed: Instant::now(),
         withheld: false,
     };
+    shared.prepare();
     while let Some(item) = next(shared) {
         if let Err(failure) = writer.take(item) {
             return shared.fail(failure);
@@ -195,6 +182,8 @@ struct OpenFile {
     packets: u64,
     /// The same before the last one.
     before: (u64, u64),
+    /// Where it can be read from, if that is of use to anyone.
+    chunks: Vec<SeekPoint>,
 }
 
 impl Writer<'_> {
@@ -215,10 +204,14 @@ impl Writer<'_> {
                 written
             }
             Item::Close => self.close(),
-            Item::Idle if self.withheld && self.flushed.elapsed() >= FLUSH => {
-                self.write_staged(true)
+            Item::Idle => {
+                self.shared.trim();
+                match self.withheld && self.flushed.elapsed() >= FLUSH {
+                    true => self.write_staged(true),
+                    false => Ok(()),
+                }
             }
-            Item::Idle | Item::Working => Ok(()),
+            Item::Working => Ok(()),
         }
     }
 
@@ -253,6 +246,7 @@ impl Writer<'_> {
             intact: 0,
             packets: 0,
             before: (0, 0),
+            chunks: Vec::new(),
         });
         self.staged.clear();
         self.staged_chunks.clear();
@@ -341,8 +335,18 @@ impl Writer<'_> {
 
     /// Adds a compressed chunk to what is staged.
     fn packed(&mut self, chunk: &Chunk, packed: &[u8]) -> Result<(), Failure> {
-        self.staged.push(packed);
         let at = self.file.as_ref().map_or(0, |file| file.staged_at);
+        if let Some(file) = self
+            .file
+            .as_mut()
+            .filter(|_| self.shared.after.wants_chunks())
+        {
+            file.chunks.push(SeekPoint {
+                compressed: at + self.staged.len() as u64,
+                uncompressed: chunk.base,
+            });
+        }
+        self.staged.push(packed);
         let end = at + self.staged.len() as u64;
         self.staged_chunks.push_back((end, chunk.packets));
         self.withheld = true;
@@ -419,9 +423,7 @@ impl Writer<'_> {
         state.totals.packets += file.packets;
         state.totals.bytes += size;
         drop(state);
-        if let Some(commands) = &self.shared.commands {
-            commands.run(file.path);
-        }
+        self.shared.after.run(file.path, file.chunks);
         Ok(())
     }
 

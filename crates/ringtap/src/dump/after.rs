@@ -1,0 +1,194 @@
+//! What is done with each file that is complete: its index, then the command of `-z`.
+//!
+//! Indices are made one after the other by a thread of its own, which has the least share of the
+//! processors: a capture that goes on does not wait for it.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use ringtap_capture::index::SeekPoint;
+use ringtap_sys::sched;
+
+use super::command::Commands;
+use super::error::DumpError;
+use super::index::{Index, Version};
+use crate::notice::notice;
+
+/// The least share of the processors (nice(2)).
+const NICE: u8 = 19;
+
+/// Does with files what is to be done with them.
+#[derive(Clone, Default)]
+pub(crate) struct After {
+    indexer: Option<Arc<Indexer>>,
+    commands: Option<Commands>,
+}
+
+#[derive(Default)]
+struct Indexer {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The index of the only file, which was opened while there was a right to.
+    prepared: Option<Index>,
+    files: VecDeque<Complete>,
+    thread: Option<JoinHandle<()>>,
+    closed: bool,
+    /// The first index that could not be made.
+    failure: Option<DumpError>,
+}
+
+/// A file that is complete.
+struct Complete {
+    path: PathBuf,
+    chunks: Vec<SeekPoint>,
+    version: Option<Version>,
+}
+
+impl After {
+    pub(crate) fn new(index: bool, commands: Option<Commands>) -> Self {
+        Self {
+            indexer: index.then(Arc::default),
+            commands,
+        }
+    }
+
+    /// Whether it is of use to know where files can be read from.
+    pub(crate) fn wants_chunks(&self) -> bool {
+        self.indexer.is_some()
+    }
+
+    /// Opens the index of the only file that will be complete, while there is a right to.
+    ///
+    /// # Errors
+    /// It can't be opened, or would overwrite something else.
+    pub(crate) fn prepare(&self, path: &Path) -> Result<(), DumpError> {
+        if let Some(indexer) = &self.indexer {
+            indexer.state().prepared = Some(Index::prepare(path)?);
+        }
+        Ok(())
+    }
+
+    /// Begins to do it with a file, which can be read from the chunks on, and waits for nothing.
+    /// Threads begin here and not earlier, so that they have the rights that the caller has by now.
+    pub(crate) fn run(&self, path: PathBuf, chunks: Vec<SeekPoint>) {
+        let Some(indexer) = &self.indexer else {
+            if let Some(commands) = &self.commands {
+                commands.run(path);
+            }
+            return;
+        };
+        let metadata = path.metadata().ok();
+        let mut state = indexer.state();
+        state.files.push_back(Complete {
+            version: metadata.as_ref().map(Version::of),
+            path,
+            chunks,
+        });
+        if state.thread.is_none() {
+            let (shared, commands) = (Arc::clone(indexer), self.commands.clone());
+            let thread = thread::Builder::new().name("index".into());
+            match thread.spawn(move || shared.work(commands.as_ref())) {
+                Ok(thread) => state.thread = Some(thread),
+                Err(source) => {
+                    let failure = super::setup("start a thread for the index", source);
+                    state.failure.get_or_insert(failure);
+                }
+            }
+        }
+        drop(state);
+        indexer.changed.notify_one();
+    }
+
+    /// Waits until all of it is done.
+    ///
+    /// # Errors
+    /// An index could not be made, the first of such; the files themselves are complete.
+    pub(crate) fn wait(&self) -> Result<(), DumpError> {
+        let done = self.indexer.as_ref().map_or(Ok(()), |it| it.finish());
+        if let Some(commands) = &self.commands {
+            commands.wait();
+        }
+        done
+    }
+}
+
+impl Indexer {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, commands: Option<&Commands>) {
+        // With its ordinary share it makes the same.
+        let _ = sched::set_nice(NICE);
+        while let Some((file, prepared)) = self.next() {
+            if let Err(failure) = make(&file, prepared) {
+                let mut state = self.state();
+                match state.failure {
+                    None => state.failure = Some(failure),
+                    Some(_) => notice(&failure),
+                }
+            }
+            if let Some(commands) = commands {
+                commands.run(file.path);
+            }
+        }
+    }
+
+    fn next(&self) -> Option<(Complete, Option<Index>)> {
+        let mut state = self.state();
+        loop {
+            if let Some(file) = state.files.pop_front() {
+                return Some((file, state.prepared.take()));
+            }
+            if state.closed {
+                return None;
+            }
+            let woken = self.changed.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn finish(&self) -> Result<(), DumpError> {
+        let thread = {
+            let mut state = self.state();
+            state.closed = true;
+            state.thread.take()
+        };
+        self.changed.notify_all();
+        let whole = thread.is_none_or(|thread| thread.join().is_ok());
+        let mut state = self.state();
+        // What was prepared for a file that has failed goes.
+        state.prepared = None;
+        match state.failure.take() {
+            Some(failure) => Err(failure),
+            None if whole => Ok(()),
+            None => {
+                let source = std::io::Error::other("its thread has panicked");
+                Err(super::setup("make the index", source))
+            }
+        }
+    }
+}
+
+/// Makes the index of a file, unless it is being written again: of a ring of files, each gets one
+/// that lasts for long enough.
+fn make(file: &Complete, prepared: Option<Index>) -> Result<(), DumpError> {
+    let mut index = match prepared {
+        Some(index) => index,
+        None => Index::prepare(&file.path)?,
+    };
+    let is_same = |index: &Index| file.version.is_none() || index.version() == file.version;
+    if !is_same(&index) {
+        return Ok(());
+    }
+    match index.make(file.chunks.clone()) {
+        Err(_) if !is_same(&index) => Ok(()),
+        made => made.map(drop),
+    }
+}
