@@ -298,8 +298,14 @@ pub(crate) fn judge(what: &str, goal: f64, case: Option<&Case>, metric: usize) {
 }
 
 /// The ratio of a goal that is to be reached or passed, judged: the worst round counts.
-pub(crate) fn judge_least(what: &str, goal: f64, case: Option<&Case>, metric: usize) {
-    let ratio = case.and_then(|case| case.contenders.first()?.ratios.get(metric));
+pub(crate) fn judge_least(
+    what: &str,
+    goal: f64,
+    case: Option<&Case>,
+    contender: usize,
+    metric: usize,
+) {
+    let ratio = case.and_then(|case| case.contenders.get(contender)?.ratios.get(metric));
     if let Some(worst) = ratio.filter(|ratio| !ratio.is_empty()).map(Sample::least) {
         let reached = if worst >= goal {
             "reached"

@@ -407,7 +407,7 @@ fn thousand_files() {
         generate.args(["gen", "-i", &format!("live:{}", pair.left.device), "--yes"]);
         generate.args(["--count", "56000", "--size", "1400", "--cpu", "0"]);
         succeeded(finished(&mut generate));
-        if files_in(folder.path()) > 1000 {
+        if settled(folder.path()) > 1000 {
             break;
         }
     }
@@ -441,8 +441,18 @@ fn thousand_files() {
     assert!(numbers.is_sorted_by(|a, b| a < b), "each packet once");
 }
 
-fn files_in(folder: &Path) -> usize {
-    fs::read_dir(folder).expect("a folder").count()
+/// The files in a folder, once there are no more for a while.
+fn settled(folder: &Path) -> usize {
+    let count = || fs::read_dir(folder).expect("a folder").count();
+    let mut before = count();
+    loop {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = count();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
 }
 
 /// What the counters at the end of each file say was delivered, in all of them.

@@ -103,8 +103,8 @@ fn kind_of(path: &Path) -> Option<String> {
 
 /// Waits until a file does not grow any more.
 pub(crate) fn settle(file: &Path) {
-    const STEP: Duration = Duration::from_millis(120);
-    const STEPS: usize = 125;
+    const STEP: Duration = Duration::from_millis(200);
+    const STEPS: usize = 75;
     let size = || file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
     let mut sizes = [u64::MAX; 3];
     for _ in 0..STEPS {

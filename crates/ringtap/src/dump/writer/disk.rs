@@ -15,6 +15,10 @@ use super::CHUNK;
 /// Room is reserved in steps of so many bytes at most.
 const STEP: u64 = 64 << 20;
 
+/// Files of less, in bytes, go through the page cache as they are: to wait for the disk and to give
+/// back room for each costs more than their bytes.
+const SMALL: u64 = 1 << 20;
+
 /// A file that grows.
 pub(super) struct Disk {
     file: File,
@@ -41,15 +45,16 @@ impl Disk {
     /// A file that is empty, of about `size` bytes in the end; one that is not regular takes bytes in
     /// their order only.
     pub(super) fn new(file: File, regular: bool, size: u64) -> Self {
+        let small = size < SMALL;
         let way = match regular {
-            true if disk::set_direct(&file, true).is_ok() => Way::Direct,
+            true if !small && disk::set_direct(&file, true).is_ok() => Way::Direct,
             true => Way::Cached,
             false => Way::Stream,
         };
         Self {
             file,
             way,
-            reserved: regular.then_some(0),
+            reserved: (regular && !small).then_some(0),
             step: size.saturating_add(CHUNK as u64).min(STEP),
             size: 0,
         }
