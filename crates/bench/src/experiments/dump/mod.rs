@@ -3,7 +3,8 @@
 //! `dump68` keeps 68 bytes of each packet, `dumpall` everything. One processor offers packets of one
 //! size at a share of the greatest rate that it reaches when nobody captures; who captures runs on the
 //! other one and writes to a file system, the disk's or one in memory. What counts is what is in the
-//! file afterwards. How fast the file system takes plain sequential data is measured beside.
+//! file afterwards. Everyone writes the format that is its own: pcapng the tap, whose ring has it, and
+//! dumpcap, pcap the others. How fast the file system takes plain sequential data is measured beside.
 
 mod capturers;
 mod generator;
