@@ -24,8 +24,9 @@ use crate::session::{Done, Session, judge_least};
 
 const SIZES: [u16; 3] = [256, 64, 512];
 const LEVELS: [u32; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-/// Those of zstd.
-const FEW_LEVELS: [u32; 3] = [1, 5, 9];
+/// Those of gzip for the other sizes, and of zstd.
+const FEW_LEVELS: [u32; 5] = [0, 1, 3, 6, 9];
+const ZSTD_LEVELS: [u32; 3] = [1, 5, 9];
 const QUICK_LEVELS: [u32; 2] = [1, 6];
 /// Bytes that are sent, with the heads of records: many times what can wait, so that it is the
 /// compression that counts.
@@ -51,7 +52,8 @@ struct Kind {
     name: &'static str,
     program: &'static str,
     extension: &'static str,
-    levels: &'static [u32],
+    /// Of the first size, and of the others.
+    levels: [&'static [u32]; 2],
 }
 
 const KINDS: [Kind; 2] = [
@@ -59,13 +61,13 @@ const KINDS: [Kind; 2] = [
         name: "zlib",
         program: "gzip",
         extension: "gz",
-        levels: &LEVELS,
+        levels: [&LEVELS, &FEW_LEVELS],
     },
     Kind {
         name: "zstd",
         program: "zstd",
         extension: "zst",
-        levels: &FEW_LEVELS,
+        levels: [&ZSTD_LEVELS, &ZSTD_LEVELS],
     },
 ];
 
@@ -133,7 +135,9 @@ impl Setting<'_> {
         session.figure(&title, Axis::linear("level", ""), metrics);
         let pipe = format!("tcpdump | {program}");
         let contenders = ["ringtap, 1 thread", "ringtap, 2 threads", &pipe];
-        for &level in session.amount(self.kind.levels, &QUICK_LEVELS[..]) {
+        let [all, few] = self.kind.levels;
+        let levels = if size == SIZES[0] { all } else { few };
+        for &level in session.amount(levels, &QUICK_LEVELS[..]) {
             let case = format!("{title}, level {level}");
             let case = session.case(&case, Some(f64::from(level)), &contenders, 2, |who| {
                 self.measure(who, level)
