@@ -41,11 +41,11 @@ struct Endless {
 
 impl Endless {
     /// Returns once some packets have come.
-    fn start(pair: &VethPair, receiver: &mut Receiver) -> Self {
+    fn start(pair: &VethPair, receiver: &mut Receiver, timing: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = file(folder.path(), &frames(100), 50);
         let path = path.to_str().unwrap();
-        let arguments = ["-r", path, "--loop", "0", "--pps", "20000"];
+        let arguments = [&["-r", path, "--loop", "0"], timing].concat();
         let running = Running::start_piped(&mut command(&pair.left, &arguments)).unwrap();
         Self {
             running,
@@ -55,11 +55,18 @@ impl Endless {
     }
 }
 
+/// Few packets at once, and many.
+const TIMINGS: [&[&str]; 2] = [&["--pps", "20000"], &["--topspeed"]];
+
 pub(crate) fn link_down_midway() {
+    TIMINGS.into_iter().for_each(link_down);
+}
+
+fn link_down(timing: &[&str]) {
     let pair = VethPair::new();
     let mut receiver = Receiver::on(&pair.right);
     let before = dropped(&pair.left);
-    let replay = Endless::start(&pair, &mut receiver);
+    let replay = Endless::start(&pair, &mut receiver, timing);
     set_up(&pair.left, false);
     let output = replay.running.wait(LIMIT).unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -75,10 +82,14 @@ pub(crate) fn link_down_midway() {
 /// The other end takes nothing for a while: each packet that meets that is tried again, and counted by
 /// the device each time.
 pub(crate) fn queue_full_for_a_while() {
+    TIMINGS.into_iter().for_each(queue_full);
+}
+
+fn queue_full(timing: &[&str]) {
     let pair = VethPair::new();
     let mut receiver = Receiver::on(&pair.right);
     let before = dropped(&pair.left);
-    let mut replay = Endless::start(&pair, &mut receiver);
+    let mut replay = Endless::start(&pair, &mut receiver, timing);
     set_up(&pair.right, false);
     while dropped(&pair.left) == before {
         std::thread::sleep(Duration::from_millis(2));

@@ -72,6 +72,8 @@ pub struct RingSender {
     // The mapping is declared first, so that it goes before the socket.
     slots: Option<Slots>,
     socket: Socket,
+    /// Why the frame behind those that were taken last was not: the next call tells.
+    owed: Option<Refused>,
 }
 
 /// The ring.
@@ -112,6 +114,7 @@ impl RingSender {
         Ok(Self {
             slots: None,
             socket,
+            owed: None,
         })
     }
 
@@ -154,7 +157,7 @@ impl RingSender {
         let Some(slots) = &mut self.slots else {
             return false;
         };
-        if slots.filled >= BATCH.min(slots.shape.slots()) {
+        if self.owed.is_some() || slots.filled >= BATCH.min(slots.shape.slots()) {
             return false;
         }
         let at = slots.next + slots.filled;
@@ -171,8 +174,12 @@ impl RingSender {
     /// the first on, at least 1 unless there are none; the others are gone from the ring.
     ///
     /// # Errors
-    /// The first frame was not sent, and why.
+    /// The first frame was not sent, and why. Where that is the one behind those that the last call
+    /// handed over, it is not tried again: the device has counted it, if it does.
     pub fn submit(&mut self) -> std::result::Result<usize, Refused> {
+        if let Some(refused) = self.owed.take() {
+            return Err(refused);
+        }
         let Some(slots) = self.slots.as_mut().filter(|slots| slots.filled > 0) else {
             return Ok(0);
         };
@@ -183,7 +190,10 @@ impl RingSender {
         match slots.settle() {
             // A slot may not be looked at although nothing failed, where memory is short.
             0 => Err(refused.unwrap_or(Refused::NoRoom)),
-            taken => Ok(taken),
+            taken => {
+                self.owed = refused.filter(|refused| !matches!(refused, Refused::NoRoom));
+                Ok(taken)
+            }
         }
     }
 }

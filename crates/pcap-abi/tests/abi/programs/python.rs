@@ -3,9 +3,11 @@
 use std::fs;
 
 use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
 use ringtap_testkit::{Need, Test, test};
 
 use super::stage::{Stage, same, sample, text};
+use crate::library::LIMIT;
 
 /// Debian's own interpreter: packages are installed for it.
 const PYTHON: &str = "/usr/bin/python3";
@@ -21,6 +23,17 @@ for packet in sniff(iface="veth0", filter="udp and greater 100", count=20, timeo
     print(packet.summary(), len(packet))
 sendp(Ether(dst="02:00:00:00:00:09") / IP(dst="10.99.0.2") / UDP() / b"hello", iface="veth0")
 "#;
+
+const SCAPY_SENDS: &str = r#"
+from scapy.all import *
+conf.use_pcap = True
+conf.verb = 0
+to = Ether(src="02:00:00:00:00:08", dst="02:00:00:00:00:09") / IP(src="10.99.0.1", dst="10.99.0.2")
+sendp(to / UDP(sport=7, dport=9) / b"hello", iface="veth0")
+sendp([to / TCP(seq=number) / Raw(b"x" * number) for number in range(1, 40)], iface="veth0")
+"#;
+/// What that sends.
+const SENT: usize = 40;
 
 const PCAPY: &str = r#"
 import sys
@@ -53,6 +66,7 @@ for number in range(20):
 pub(super) fn tests() -> Vec<Test> {
     vec![
         module("scapy_captures", "scapy", |stage| live(stage, SCAPY, None)),
+        module("scapy_sends", "scapy", scapy_sends),
         module("pcapy_captures", "pcapy", |stage| {
             live(stage, PCAPY, Some("ndpi/http_auth.pcap"))
         }),
@@ -67,6 +81,35 @@ fn module(name: &str, module: &'static str, scenario: fn(&Stage) -> String) -> T
         Need::PythonModule(module),
     ];
     test(format!("programs::{name}"), &needs, move || same(scenario))
+}
+
+/// What arrives of it, by Debian's tcpdump.
+fn scapy_sends(stage: &Stage) -> String {
+    let pair = VethPair::new();
+    let mut watcher = pair.right.namespace.command("tcpdump");
+    watcher.args([
+        "-i",
+        "veth1",
+        "-nn",
+        "-t",
+        "-e",
+        "-xx",
+        "-c",
+        &SENT.to_string(),
+    ]);
+    watcher.env_remove("LD_LIBRARY_PATH");
+    let mut watcher = Running::start_piped(&mut watcher).expect("tcpdump starts");
+    let ready = watcher.wait_until_capturing(&pair.right, LIMIT);
+    ready.expect("tcpdump captures");
+    fs::write(stage.path("sends.py"), SCAPY_SENDS).expect("a script");
+    let mut command = stage.command_on(&pair.left, PYTHON);
+    stage.stdout(command.arg("sends.py"));
+    let seen = text(&watcher.wait(LIMIT).expect("tcpdump ends").stdout);
+    let packets = seen
+        .lines()
+        .filter(|line| line.starts_with("02:00:00:00:00:08 >"));
+    assert_eq!(packets.count(), SENT, "{seen}");
+    seen
 }
 
 fn live(stage: &Stage, script: &str, file: Option<&str>) -> String {
