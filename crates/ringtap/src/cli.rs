@@ -179,7 +179,7 @@ pub(crate) struct CaptureArgs {
     /// Keep one packet in N, by chance; with every:N (xdp and tcx) each N-th
     #[arg(long, value_name = "N", value_parser = values::sample)]
     pub(crate) sample: Option<Sample>,
-    /// Source of the time stamps: host, host_lowprec, host_hiprec, host_poll, adapter, adapter_unsynced, none
+    /// Source of the time stamps: host, host_lowprec, host_hiprec, adapter, adapter_unsynced, none
     #[arg(short = 'j', long, value_name = "TYPE")]
     pub(crate) timestamp: Option<String>,
     /// Nanoseconds in the pcap file and in the printed time (pcapng files always have them)

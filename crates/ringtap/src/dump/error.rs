@@ -89,7 +89,7 @@ pub(crate) enum UsageError {
     #[error("-t may be given up to five times")]
     TimeFlags,
     #[error(
-        "--timestamp {name}: expected host, host_lowprec, host_hiprec, host_poll, adapter, adapter_unsynced or none"
+        "--timestamp {name}: expected host, host_lowprec, host_hiprec, adapter, adapter_unsynced or none"
     )]
     TimestampType { name: String },
     #[error("unknown link type {name:?}; ringtap filter -L lists them")]

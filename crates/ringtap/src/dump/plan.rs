@@ -319,12 +319,12 @@ fn capture_options(
     Ok(options)
 }
 
-/// The names are libpcap's (pcap-tstamp(7)), `host_poll` and `none`.
+/// The names are libpcap's (pcap-tstamp(7)), where `host` is of no certain precision, and `none`.
 fn timestamp_source(name: Option<&str>) -> Result<(TimestampSource, Precision), UsageError> {
     let host = |precision| Ok((TimestampSource::Host, precision));
     match name {
-        None | Some("host" | "host_hiprec") => host(Precision::Fine),
-        Some("host_poll") => host(Precision::Poll),
+        None | Some("host") => host(Precision::Poll),
+        Some("host_hiprec") => host(Precision::Fine),
         Some("host_lowprec") => host(Precision::Coarse),
         Some("none") => host(Precision::None),
         Some("adapter" | "adapter_unsynced") => Ok((TimestampSource::Adapter, Precision::Fine)),
