@@ -310,13 +310,13 @@ pub(crate) struct StatArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["interface", "read", "collect"]))]
 pub(crate) struct FlowArgs {
     /// Interface to capture on: NAME, tcx:NAME, xdp:NAME, packet:NAME, or any
     #[arg(
         short = 'i',
         long = "interface",
         value_name = "DEV",
-        required_unless_present_any = ["read", "collect"],
         conflicts_with = "read"
     )]
     pub(crate) interface: Option<String>,

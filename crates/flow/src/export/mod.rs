@@ -172,7 +172,8 @@ pub struct ExportCounters {
     pub bytes: u64,
     /// Flows that the protocol cannot express: those of IPv6 in v5.
     pub not_expressible: u64,
-    /// Records whose times were cut to the 49 days that NetFlow's clock can tell apart.
+    /// Records whose times were cut to the 49 days that NetFlow's clock can tell apart, or whose
+    /// counters to what 4096 records of v5 can tell.
     pub clamped: u64,
 }
 

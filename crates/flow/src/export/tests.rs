@@ -312,6 +312,27 @@ fn a_record_waits_no_longer_than_it_may() {
     }
 }
 
+/// Records that were collected say what their exporter likes.
+#[test]
+fn a_record_that_lies_is_cut() {
+    for version in [Version::V5, Version::V9, Version::Ipfix] {
+        let mut sent = Vec::new();
+        let mut encoder = Encoder::new(options(version)).unwrap();
+        let mut record = flow();
+        encoder.record(&record, &mut keep(&mut sent));
+        (record.forward.first_ns, record.forward.last_ns) = (record.forward.last_ns, 0);
+        record.forward.packets = u64::MAX;
+        encoder.record(&record, &mut keep(&mut sent));
+        record.forward.first_ns = u64::MAX;
+        encoder.record(&record, &mut keep(&mut sent));
+        encoder.finish(&mut keep(&mut sent));
+        let parts = if version == Version::V5 { 4096 } else { 1 };
+        assert_eq!(encoder.counters().flows, 1 + 2 * parts, "{version:?}");
+        let cut = encoder.counters().clamped;
+        assert_eq!(cut, if version == Version::V5 { 2 } else { 0 });
+    }
+}
+
 #[test]
 fn a_new_session_begins_with_templates_and_number_0() {
     let mut sent = Vec::new();

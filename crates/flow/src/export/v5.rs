@@ -13,6 +13,9 @@ const RECORD: usize = 48;
 /// As many as Cisco's collectors accept.
 const MAX_RECORDS: usize = 30;
 const NANOS_PER_MILLI: u64 = 1_000_000;
+/// Records that one becomes at most, whatever its counters say: 17 TB, which no flow carries within
+/// a time-out, but which anybody may claim whose records are collected.
+const MAX_PARTS: u64 = 4096;
 
 /// Writes messages of NetFlow v5.
 #[derive(Debug)]
@@ -59,8 +62,10 @@ impl V5 {
             self.send(sink);
             clock = self.uptime.fit(record, self.now_ns, true);
         }
-        self.counters.clamped += u64::from(clock == Clock::Clamped);
         let traffic = &record.forward;
+        let most = MAX_PARTS * u64::from(u32::MAX);
+        let is_cut = traffic.packets > most || traffic.bytes > most;
+        self.counters.clamped += u64::from(clock == Clock::Clamped || is_cut);
         for (packets, bytes) in parts(traffic) {
             if !self.has_room() {
                 self.send(sink);
@@ -161,9 +166,10 @@ fn sampling_field(sampling: Sampling) -> u16 {
     }
 }
 
-/// Packets and bytes, in as many parts as their 32 bits need.
+/// Packets and bytes, in as many parts as their 32 bits need; cut where that is too many.
 fn parts(traffic: &Traffic) -> impl Iterator<Item = (u32, u32)> {
-    let (packets, bytes) = (traffic.packets, traffic.bytes);
+    let most = |counter: u64| counter.min(MAX_PARTS * u64::from(u32::MAX));
+    let (packets, bytes) = (most(traffic.packets), most(traffic.bytes));
     let count = packets.max(bytes).div_ceil(u32::MAX.into()).max(1);
     let part = move |total: u64, index| total / count + u64::from(index < total % count);
     (0..count).map(move |index| (saturate(part(packets, index)), saturate(part(bytes, index))))

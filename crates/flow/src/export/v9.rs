@@ -42,10 +42,12 @@ impl Uptime {
     /// Makes room for a record's times, where that doesn't change those of records before it in the
     /// same message.
     pub(crate) fn fit(&mut self, record: &FlowRecord, now_ns: u64, empty: bool) -> Clock {
-        let first_ms = earliest(record) / NANOS_PER_MILLI;
-        let end_ms = whole_second(now_ns.max(latest(record))) * 1000;
+        let first_ns = earliest(record);
+        let first_ms = first_ns / NANOS_PER_MILLI;
+        // Of a record that was collected, the end may be before the beginning.
+        let end_ms = whole_second(now_ns.max(latest(record)).max(first_ns)) * 1000;
         let span = u64::from(u32::MAX);
-        let fits = |boot: u64| boot <= first_ms && end_ms - boot <= span;
+        let fits = |boot: u64| boot <= first_ms && end_ms.saturating_sub(boot) <= span;
         if self.boot_ms.is_some_and(fits) {
             return Clock::Fits;
         }

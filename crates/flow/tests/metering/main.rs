@@ -626,6 +626,45 @@ fn several_meters_give_the_records_of_one() {
     }
 }
 
+#[test]
+fn packets_are_spread_over_meters_without_allocations() {
+    const PACKETS: u64 = 50_000;
+    let options = MeterOptions {
+        flows: 500,
+        ..MeterOptions::default()
+    };
+    let mut spreader = Spreader::new(&options, 3).expect("valid options");
+    let new = |_| Meter::new(&options).expect("valid options");
+    let mut meters: Vec<Meter> = (0..3).map(new).collect();
+    let mut data = ipv4(1, 2, 17, &udp(1, 2, b""));
+    let mut packets = 0;
+    let mut sink = |record: &FlowRecord| packets += record.packets();
+    let ((), counts) = count(|| {
+        for number in 0..PACKETS {
+            data[12..16].copy_from_slice(&u32::try_from(number % 5000).unwrap_or(0).to_be_bytes());
+            // Fragments too, of which many never get their first one.
+            data[6] = if number % 5 == 0 { 0x20 } else { 0 };
+            data[7] = u8::from(number % 7 == 0);
+            let packet = Packet {
+                data: &data,
+                len: 28,
+                time_ns: START + number * 1000,
+                link: LinkLayer::Raw,
+                input: 0,
+            };
+            spreader.push(&packet, |meter, batch| meters[meter].take(batch, &mut sink));
+        }
+        spreader.settle(|meter, batch| meters[meter].take(batch, &mut sink));
+    });
+    assert_eq!(counts.allocations, 0);
+    for meter in &mut meters {
+        meter.flush(&mut sink);
+        assert!(meter.counters().ip_packets > PACKETS / 6);
+        assert!(meter.counters().evicted() > 0);
+    }
+    assert_eq!(packets, PACKETS);
+}
+
 /// Meters packets of raw IP with several meters.
 fn spread(
     options: &MeterOptions,

@@ -130,7 +130,7 @@ fn threads_agree() {
 
 fn usage() {
     let cases: [(&[&str], &str); 4] = [
-        (&["flow"], "required"),
+        (&["flow"], "--interface <DEV>|--read <FILE>|--collect"),
         (&["flow", "-r", "x", "--mode", "steal"], "live captures"),
         (&["flow", "-r", "x", "--active", "never"], "expected a time"),
         (&["flow", "-r", "x", "--flows", "0"], "not in 1"),

@@ -6,9 +6,9 @@
 
 mod export;
 mod file;
+mod origin;
 mod report;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use ringtap_flow::export::{ExportError, ExportOptions, Refresh, Statistics};
@@ -18,6 +18,7 @@ use crate::cli::RecordArgs;
 pub(crate) use export::{Collector, CollectorError};
 use export::{Exporters, Patience};
 use file::RecordFile;
+pub(crate) use origin::Origin;
 pub(crate) use report::OutputReport;
 
 /// Why records cannot leave.
@@ -54,16 +55,6 @@ pub(crate) struct Setting {
     pub(crate) inactive: Duration,
     /// Whether records come from a file, which can wait, or live, where packets would be lost.
     pub(crate) can_wait: bool,
-}
-
-/// Who sent a record that was not metered here.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
-    pub(crate) exporter: SocketAddr,
-    /// Observation domain, source id or engine id.
-    pub(crate) domain: u32,
-    /// One packet in so many was metered, as far as the exporter has told.
-    pub(crate) sampling: u32,
 }
 
 /// All collectors and files of a run.
