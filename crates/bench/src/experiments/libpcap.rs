@@ -1,5 +1,5 @@
-//! The same tcpdump on ringtap's libpcap and on Debian's: a file read, filtered and written, and a
-//! live capture's processor time.
+//! The same tcpdump on ringtap's libpcap and on Debian's: a file read, filtered and written, and the
+//! processor time of a live capture and of its start.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,11 @@ const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 const PACKETS: u64 = 1_000_000;
 const QUICK_PACKETS: u64 = 200_000;
 const RATES: [u32; 2] = [20_000, 200_000];
+/// Starts in one run.
+const STARTS: u64 = 20;
+const QUICK_STARTS: u64 = 10;
+/// From the binding of the socket on, a program has its filter to set and its rights to give up.
+const SETTLING: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What all runs share.
@@ -42,6 +47,7 @@ struct Setting {
 pub(crate) fn run(session: &mut Session) -> Done {
     let setting = Setting::new(session)?;
     reading(session, &setting)?;
+    starting(session, &setting)?;
     capturing(session, &setting)
 }
 
@@ -158,12 +164,32 @@ fn capturing(session: &mut Session, setting: &Setting) -> Done {
     Ok(())
 }
 
-fn capture(
-    setting: &Setting,
-    side: Side,
-    pair: &VethPair,
-    replay: &Replay,
-) -> Result<Vec<f64>, String> {
+fn starting(session: &mut Session, setting: &Setting) -> Done {
+    session.require(&[Need::Root])?;
+    let metrics = vec![Metric::new("processor time of a start", "ms", 3)];
+    session.figure("tcpdump begins to capture", Axis::names("start"), metrics);
+    let starts = session.amount(STARTS, QUICK_STARTS);
+    let case = format!("tcpdump -i, {starts} starts");
+    if !session.wants(&case) {
+        return Ok(());
+    }
+    let pair = VethPair::new();
+    let case = session.versus(&case, "Debian's", |side| {
+        let mut used = 0.0;
+        for _ in 0..starts {
+            let running = start(setting, side, &pair)?;
+            std::thread::sleep(SETTLING);
+            used += cpu_seconds(running.id()).map_err(|error| format!("{side:?}: {error}"))?;
+            stop(running, side)?;
+        }
+        Ok(vec![used * 1e3 / float(starts)])
+    })?;
+    judge("of the processor time on Debian's", 1.0, case.as_ref(), 0);
+    Ok(())
+}
+
+/// A tcpdump that captures.
+fn start(setting: &Setting, side: Side, pair: &VethPair) -> Result<Running, String> {
     let explain = |error: std::io::Error| format!("{side:?}: {error}");
     let mut command = pair
         .right
@@ -175,13 +201,29 @@ fn capture(
     running
         .wait_until_capturing(&pair.right, LIMIT)
         .map_err(explain)?;
+    Ok(running)
+}
+
+/// Ends it, and returns what it says.
+fn stop(running: Running, side: Side) -> Result<String, String> {
+    let explain = |error: std::io::Error| format!("{side:?}: {error}");
+    running.signal("INT").map_err(explain)?;
+    let output = running.wait(LIMIT).map_err(explain)?;
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn capture(
+    setting: &Setting,
+    side: Side,
+    pair: &VethPair,
+    replay: &Replay,
+) -> Result<Vec<f64>, String> {
+    let running = start(setting, side, pair)?;
     let sent = replay.run(&pair.left);
     // The last packets wait for the time-out of the ring.
     std::thread::sleep(Duration::from_millis(1500));
-    let used = cpu_seconds(running.id()).map_err(explain)?;
-    running.signal("INT").map_err(explain)?;
-    let output = running.wait(LIMIT).map_err(explain)?;
-    let summary = String::from_utf8_lossy(&output.stderr);
+    let used = cpu_seconds(running.id()).map_err(|error| format!("{side:?}: {error}"))?;
+    let summary = stop(running, side)?;
     let captured = captured(&summary).ok_or_else(|| format!("{side:?}: {summary}"))?;
     let (sent, captured) = (float(sent), float(captured));
     Ok(vec![sent - captured, used * 1e9 / captured.max(1.0)])

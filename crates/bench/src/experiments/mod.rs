@@ -294,7 +294,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "one tcpdump on ringtap's libpcap and on Debian's: reading files, live captures",
         caption: "Braun and others (2010, figure 6) found small differences between versions of libpcap \
                   under one application. Here: Debian's tcpdump on its own libpcap and on ringtap's.",
-        seconds: (200, 25),
+        seconds: (250, 35),
         body: libpcap::run,
     },
 ];
