@@ -143,7 +143,7 @@ impl Setting<'_> {
                 self.measure(who, level)
             })?;
             let pipe = case.as_ref().and_then(|case| case.contenders.last());
-            let kept = pipe.map_or(100.0, |pipe| pipe.samples[0].median());
+            let kept = pipe.map_or(100.0, |pipe| pipe.samples[0].most());
             if kept < 100.0 {
                 // Nobody captures more than everything.
                 let goal = GOAL.min(100.0 / kept.max(1.0));
