@@ -23,6 +23,8 @@ const MANY: usize = 64;
 /// Header of Ethernet, and a tag.
 const HEADER: usize = 14;
 const TAG: usize = 4;
+/// A frame of fewer bytes than the interface has in its headers would be padded on the ring's way.
+const SHORTEST: usize = 32;
 
 /// The sockets.
 pub(super) struct PacketBackEnd {
@@ -272,6 +274,6 @@ impl Ring {
     fn fits(&self, frame: &[u8]) -> bool {
         let is_tagged = frame.get(12..HEADER) == Some(&[0x81, 0]);
         let most = self.longest + if is_tagged { TAG } else { 0 };
-        frame.len() <= most.min(self.sender.longest())
+        (SHORTEST..=most.min(self.sender.longest())).contains(&frame.len())
     }
 }
