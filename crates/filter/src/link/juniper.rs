@@ -11,6 +11,9 @@ pub(super) struct Magic {
     /// Where the network layer begins. Where libpcap does not know it, one or two bytes before the
     /// packet's start, which makes tests on it look at bytes of the header.
     payload: u32,
+    /// Where libpcap lets the payload begin, so many bytes before: in a tunnel OSI headers stay as far
+    /// from the payload.
+    before: u32,
     /// From there to an OSI header.
     osi: u32,
     has_direction: bool,
@@ -26,6 +29,7 @@ impl Magic {
             mask: 0xffff_ff00,
             magic: Self::JUNIPER,
             payload,
+            before: 0,
             osi,
             has_direction: true,
         }
@@ -38,7 +42,10 @@ impl Magic {
     pub(super) const GGSN: Self = Self::juniper("Juniper GGSN or monitor", 12, NO_NOSNAP);
     pub(super) const ATM1: Self = Self::juniper("Juniper ATM1", 4, 10);
     pub(super) const ATM2: Self = Self::juniper("Juniper ATM2", 8, 10);
-    pub(super) const ETHERNET: Self = Self::juniper("Juniper Ethernet or PPPoE", 32, 3);
+    pub(super) const ETHERNET: Self = Self {
+        before: 18,
+        ..Self::juniper("Juniper Ethernet or PPPoE", 32, 21)
+    };
     pub(super) const PPPOE_ATM: Self = Self::juniper("Juniper PPPoE over ATM", 6, NO_NOSNAP);
     /// The preamble of MS/TP (ANSI/ASHRAE 135, clause 9.3).
     pub(super) const BACNET: Self = Self {
@@ -46,6 +53,7 @@ impl Magic {
         mask: 0xffff_0000,
         magic: 0x55ff_0000,
         payload: UNKNOWN,
+        before: 0,
         osi: 0,
         has_direction: false,
     };
@@ -61,6 +69,7 @@ impl LinkLayer for Magic {
 
     fn place(&self, _: &mut Values) -> Place {
         Place {
+            payload: self.payload.wrapping_sub(self.before).into(),
             osi: self.osi,
             ..Place::fixed(0, self.payload)
         }
