@@ -70,6 +70,24 @@ impl Filter {
         self
     }
 
+    /// The same for a capture on a device: where no netmask was given and the expression may need
+    /// one, with that of the device's first IPv4 network, if it has one.
+    pub(crate) fn on_device(&self, name: &str) -> Self {
+        if self.netmask.is_some() || !self.expression.contains("broadcast") {
+            return self.clone();
+        }
+        let device = crate::devices::by_name(name).ok();
+        let addresses = device.iter().flat_map(|device| &device.addresses);
+        let mut netmasks = addresses.filter_map(|address| match address.netmask() {
+            IpAddr::V4(netmask) => Some(netmask),
+            IpAddr::V6(_) => None,
+        });
+        match netmasks.next() {
+            Some(netmask) => self.clone().with_netmask(netmask),
+            None => self.clone(),
+        }
+    }
+
     /// The same with the optimiser on (as it is) or off.
     #[must_use]
     pub fn with_optimizer(mut self, on: bool) -> Self {

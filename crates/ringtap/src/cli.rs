@@ -518,6 +518,9 @@ pub(crate) struct FilterArgs {
     /// Understand the extensions of the language too: sets, packets in tunnels, IPv6 extension headers
     #[arg(long)]
     pub(crate) extended: bool,
+    /// The netmask of the network that "ip broadcast" is about; a capture takes its device's
+    #[arg(long, value_name = "MASK")]
+    pub(crate) netmask: Option<std::net::Ipv4Addr>,
     /// The decisions in words, and what they cost
     #[arg(long)]
     pub(crate) explain: bool,

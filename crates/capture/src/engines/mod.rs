@@ -221,6 +221,8 @@ pub fn open_on(
     options.validate()?;
     let mut device = Device::parse(device)?;
     device.host = Some(host);
+    let filter = filter.map(|filter| filter.on_device(device.name));
+    let filter = filter.as_ref();
     let opened = match device.engine {
         Some(engine) => (engine.calls(&device)?.open)(&device, options, filter),
         None => choice::open(&device, options, filter),
@@ -243,6 +245,8 @@ pub fn open_fanout(
 ) -> Result<Vec<Box<dyn Source>>> {
     options.validate()?;
     let device = Device::parse(device)?;
+    let filter = filter.map(|filter| filter.on_device(device.name));
+    let filter = filter.as_ref();
     let opened = match device.engine {
         Some(engine) => (engine.calls(&device)?.fanout)(&device, options, filter, count),
         None => choice::fanout(&device, options, filter, count),

@@ -316,9 +316,11 @@ fn compile(device: &HookDevice, filters: &[Filter]) -> Result<Vec<Program>> {
         let device = device.name.clone();
         return Err(StatError::LinkType { device, link_type }.into());
     }
-    let compiled = filters
-        .iter()
-        .map(|filter| filter.compile(link_type, MAX_SNAPLEN));
+    let compiled = filters.iter().map(|filter| {
+        filter
+            .on_device(&device.name)
+            .compile(link_type, MAX_SNAPLEN)
+    });
     compiled.collect()
 }
 

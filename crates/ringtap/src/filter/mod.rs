@@ -35,9 +35,12 @@ fn text(args: &FilterArgs) -> Result<String, FilterError> {
     }
     let link_type = link_type(&args.link_type)?;
     let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
-    let filter = Filter::new(expression)
+    let mut filter = Filter::new(expression)
         .with_optimizer(!args.no_optimize)
         .with_extensions(args.extended);
+    if let Some(netmask) = args.netmask {
+        filter = filter.with_netmask(netmask);
+    }
     let program = filter.compile(link_type, args.snaplen)?;
     let mut text = String::new();
     // An explanation stands alone, unless a form is asked for too.
