@@ -320,3 +320,33 @@ pub(crate) fn judge_least(
 pub(crate) fn file(folder: &Path, experiment: &str, extension: &str) -> PathBuf {
     folder.join(format!("{experiment}.{extension}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_that_fails_ends_no_other() {
+        let options = Options {
+            quick: true,
+            case: None,
+            out: PathBuf::new(),
+            ringtap: PathBuf::new(),
+            resume: false,
+        };
+        let mut session = Session::new("none", "", "", Duration::from_secs(60), &options);
+        session.figure(
+            "a figure",
+            Axis::names("case"),
+            vec![Metric::new("time", "s", 1)],
+        );
+        let broken = session.case("first", None, &["a"], 0, |_| Err("broken".to_owned()));
+        assert_eq!(broken, Ok(None));
+        let measured = session.case("second", None, &["a"], 0, |_| Ok(vec![1.0]));
+        assert!(measured.is_ok_and(|case| case.is_some()));
+        let (results, _) = session.finish(1.0);
+        assert_eq!(results.failures, ["first: a: broken"]);
+        assert_eq!(results.figures[0].cases.len(), 1);
+        assert!(!results.is_whole(&results.build, true));
+    }
+}

@@ -83,6 +83,7 @@ fn stacks(area: &Area<'_>, bars: &[Bar<'_>]) -> std::result::Result<(), Drawing>
     chart
         .configure_mesh()
         .disable_x_mesh()
+        .max_light_lines(1)
         .x_labels(bars.len().max(1) * 2 + 1)
         .x_label_formatter(&name)
         .x_desc("engine or run")
@@ -91,10 +92,6 @@ fn stacks(area: &Area<'_>, bars: &[Bar<'_>]) -> std::result::Result<(), Drawing>
         .label_style((FONT, 15))
         .draw()
         .map_err(Drawing::new)?;
-    let labelled = |text: String, at: (f64, f64), size: i32, vertical: VPos| {
-        let style = (FONT, size).into_font().color(&BLACK);
-        Text::new(text, at, style.pos(Pos::new(HPos::Center, vertical)))
-    };
     for ((_, report), number) in bars.iter().zip(0_u32..) {
         let middle = f64::from(number);
         let mut top = 0.0;
@@ -104,22 +101,27 @@ fn stacks(area: &Area<'_>, bars: &[Bar<'_>]) -> std::result::Result<(), Drawing>
             chart.draw_series([stripe]).map_err(Drawing::new)?;
             if ns > highest * ROOM {
                 let at = (middle, top + ns / 2.0);
-                let label = labelled(format!("{ns:.0}"), at, 14, VPos::Center);
+                let style = (FONT, 14).into_font().color(&readable_on(colour));
+                let style = style.pos(Pos::new(HPos::Center, VPos::Center));
+                let label = Text::new(format!("{ns:.0}"), at, style);
                 chart.draw_series([label]).map_err(Drawing::new)?;
             }
             top += ns;
         }
         let (ns, cycles) = (report.total.ns, report.total.cycles);
         let at = (middle, top + highest * 0.01);
-        let total = labelled(
-            format!("{ns:.0} ns, {cycles:.0} cycles"),
-            at,
-            16,
-            VPos::Bottom,
-        );
+        let style = (FONT, 16).into_font().color(&BLACK);
+        let style = style.pos(Pos::new(HPos::Center, VPos::Bottom));
+        let total = Text::new(format!("{ns:.0} ns, {cycles:.0} cycles"), at, style);
         chart.draw_series([total]).map_err(Drawing::new)?;
     }
     Ok(())
+}
+
+/// Black, or white where that is too dark to be read on.
+fn readable_on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
+    let light = 3 * u32::from(red) + 6 * u32::from(green) + u32::from(blue);
+    if light < 1_100 { WHITE } else { BLACK }
 }
 
 /// Heights and colours, from below.

@@ -52,6 +52,15 @@ fn experiment() {
         svg.contains("[ns]") && svg.contains("<desc>"),
         "no unit or caption"
     );
+    // Some cases are not the whole; the whole is not measured again.
+    let path = out.join("clock.json");
+    assert_eq!(results["only"], "last tick");
+    let mut whole = results.clone();
+    whole.as_object_mut().expect("an object").remove("only");
+    std::fs::write(&path, whole.to_string()).expect("written");
+    let there = bench(&["clock", "--quick", "--resume"], &out);
+    let text = String::from_utf8_lossy(&there.stdout);
+    assert!(text.contains("clock: there already"), "{text}");
     assert!(bench(&["report"], &out).status.success());
     let page = read("report.html");
     assert!(

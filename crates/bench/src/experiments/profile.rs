@@ -22,8 +22,9 @@ use crate::session::{Done, Session};
 /// Comparisons of each filter: a load and a jump each, besides the answers.
 const COMPARISONS: [usize; 3] = [1, 10, 44];
 const SNAPLENS: [u16; 3] = [64, 512, 1514];
-/// Packets a second where the ring must have room for all: what is lost is not copied, and not read.
-const PACE: &str = "300000";
+/// Packets a second where the ring must have room for all: what is lost is not copied, and not read. And
+/// bytes that wait before the reader is woken: else longer packets wake it more often.
+const PACE: [&str; 4] = ["--pps", "300000", "--min-to-copy", "4M"];
 const FRAME: u16 = 60;
 const LONG_FRAME: u16 = 1514;
 /// Nanoseconds that the application works on a packet.
@@ -40,9 +41,9 @@ pub(crate) fn run(session: &mut Session) -> Done {
         duration: session.amount("2500ms", "1500ms"),
         last: RefCell::default(),
     };
+    loads(session, &profiler)?;
     filters(session, &profiler)?;
-    copies(session, &profiler)?;
-    loads(session, &profiler)
+    copies(session, &profiler)
 }
 
 /// A filter that accepts after so many comparisons, none of which another makes unnecessary.
@@ -105,7 +106,8 @@ fn copies(session: &mut Session, profiler: &Profiler) -> Done {
     );
     for snaplen in session.amount(SNAPLENS.as_slice(), &SNAPLENS[1..]) {
         let (size, bytes) = (LONG_FRAME.to_string(), snaplen.to_string());
-        let options = ["--size", &size, "--pps", PACE, "-s", &bytes];
+        let own = ["--size", &size, "-s", &bytes];
+        let options = [PACE.as_slice(), own.as_slice()].concat();
         let contenders = ["profile: samples", "profile: capture cut short"];
         let title = format!("{snaplen} of {LONG_FRAME} bytes");
         session.case(&title, Some(f64::from(*snaplen)), &contenders, 1, |who| {
@@ -142,7 +144,7 @@ fn loads(session: &mut Session, profiler: &Profiler) -> Done {
     let (few, many) = (filter(COMPARISONS[0]), filter(COMPARISONS[2]));
     let ((less, few_alone), (more, many_alone)) = (alone(&few)?, alone(&many)?);
     let paced = |texts: &[&str]| {
-        let all = ["--pps", PACE].into_iter().chain(texts.iter().copied());
+        let all = PACE.into_iter().chain(texts.iter().copied());
         all.map(str::to_owned).collect()
     };
     let long = LONG_FRAME.to_string();

@@ -311,7 +311,8 @@ impl Setting<'_> {
         }
     }
 
-    fn ringtap(&self) -> Command {
+    /// `ringtap dump` or `ringtap flow`, as far as they have the same options.
+    fn own(&self, subcommand: &str) -> Command {
         let Case {
             engine,
             steal,
@@ -323,9 +324,15 @@ impl Setting<'_> {
         let ringtap = self.ringtap.to_string_lossy();
         let mut command = self.pair.right.namespace.command(&ringtap);
         command
-            .args(["dump", "-i", &device, "--direction", "in", "--mode", mode])
-            .args(["-s", &snaplen.to_string(), "--buffer", "64M", "-Z", "root"])
-            .args(["--format", "pcapng", "-w", "/dev/null"]);
+            .args([subcommand, "-i", &device, "--direction", "in"])
+            .args(["--mode", mode, "-s", &snaplen.to_string()])
+            .args(["--buffer", "64M", "-Z", "root"]);
+        command
+    }
+
+    fn ringtap(&self) -> Command {
+        let mut command = self.own("dump");
+        command.args(["--format", "pcapng", "-w", "/dev/null"]);
         if let Some(stamp) = self.case.stamp {
             command.args(["-j", stamp]);
         }
@@ -334,20 +341,7 @@ impl Setting<'_> {
     }
 
     fn probe(&self) -> Command {
-        let Case {
-            engine,
-            steal,
-            snaplen,
-            ..
-        } = self.case;
-        let mode = if steal { "steal" } else { "copy" };
-        let device = format!("{engine}:{}", self.pair.right.device);
-        let ringtap = self.ringtap.to_string_lossy();
-        let mut command = self.pair.right.namespace.command(&ringtap);
-        command
-            .args(["flow", "-i", &device, "--direction", "in", "--mode", mode])
-            .args(["-s", &snaplen.to_string(), "--buffer", "64M", "-Z", "root"]);
-        command
+        self.own("flow")
     }
 
     fn tcpdump(&self) -> Command {

@@ -454,7 +454,6 @@ impl Tap<'_> {
         self.load_control(Reg::R1, asm);
         asm.load(Size::Dw, Reg::R2, Reg::R1, offset(layout::WAITING));
         asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, ends.done);
-        asm.mark(ProgramPart::Wake.name());
         asm.load(Size::Dw, Reg::R3, Reg::R10, slot::TOTAL);
         asm.mov64(Reg::R4, Reg::R3);
         let gathered = offset(layout::GATHERED);
@@ -463,6 +462,7 @@ impl Tap<'_> {
         asm.jump_if(Cond::Ge, Width::W64, Reg::R4, Reg::R5, ends.done);
         asm.add64(Reg::R4, Reg::R3);
         asm.jump_if(Cond::Lt, Width::W64, Reg::R4, Reg::R5, ends.done);
+        asm.mark(ProgramPart::Wake.name());
         asm.push(Insn::LoadMap {
             dst: Reg::R1,
             fd: self.maps.doorbell,
