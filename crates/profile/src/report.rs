@@ -333,9 +333,10 @@ pub fn wilson(count: u64, all: u64) -> (f64, f64) {
     let middle = share + square / (2.0 * all);
     let half = Z * (share * (1.0 - share) / all + square / (4.0 * all * all)).sqrt();
     let scale = 1.0 + square / all;
+    // The share is between them, also where rounding says otherwise.
     (
-        ((middle - half) / scale).max(0.0),
-        ((middle + half) / scale).min(1.0),
+        ((middle - half) / scale).clamp(0.0, share),
+        ((middle + half) / scale).clamp(share, 1.0),
     )
 }
 
@@ -459,6 +460,10 @@ mod tests {
             "{low} {high}"
         );
         assert_eq!(wilson(0, 0), (0.0, 1.0));
+        for all in 1..3_000 {
+            assert_eq!(wilson(0, all).0.to_bits(), 0, "{all}");
+            assert_eq!(wilson(all, all).1.to_bits(), 1_f64.to_bits(), "{all}");
+        }
     }
 
     #[test]
