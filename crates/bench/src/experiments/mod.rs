@@ -208,7 +208,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   each packet were saved at high rates. Here: the part of offered packets that is in the \
                   file, and the load of the processor that captures, over the load that another processor \
                   offers; beside, what the file system takes of plain data.",
-        seconds: (500, 40),
+        seconds: (480, 35),
         body: dump::headers,
     },
     Experiment {
@@ -218,7 +218,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   packets were saved instead of 68 bytes. Here: the part of offered packets that is in the \
                   file, and the load of the processor that captures, over the load that another processor \
                   offers; beside, what the file system takes of plain data.",
-        seconds: (500, 40),
+        seconds: (480, 35),
         body: dump::whole,
     },
     Experiment {
