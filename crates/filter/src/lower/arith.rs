@@ -80,11 +80,12 @@ impl Lowering<'_> {
                 span,
             } => {
                 let first = first_number(right);
+                let of_numbers = is_of_numbers(left);
                 let (left, right) = (self.arith(left)?, self.arith(right)?);
                 // A computed constant is checked too when optimising, unless it is a shift of
-                // another constant: that has a result, 0.
+                // another, of numbers alone: that has a result, 0. Of `len * 0` libpcap finds out later.
                 let shift = matches!(operator, Operator::ShiftLeft | Operator::ShiftRight);
-                let computed = shift && self.values.number_of(left.value).is_some();
+                let computed = shift && of_numbers;
                 let optimize = self.options.optimize && !computed;
                 let folded = self.values.number_of(right.value).filter(|_| optimize);
                 for number in [first, folded] {
@@ -204,6 +205,16 @@ fn first_number(arith: &Arith) -> Option<u32> {
         Arith::Negate(inner) => first_number(inner),
         Arith::Load { index, .. } => first_number(index),
         Arith::Binary { left, .. } => first_number(left),
+    }
+}
+
+/// Whether nothing of the packet is in it.
+fn is_of_numbers(arith: &Arith) -> bool {
+    match arith {
+        Arith::Number(_) => true,
+        Arith::Length | Arith::Load { .. } => false,
+        Arith::Negate(inner) => is_of_numbers(inner),
+        Arith::Binary { left, right, .. } => is_of_numbers(left) && is_of_numbers(right),
     }
 }
 
