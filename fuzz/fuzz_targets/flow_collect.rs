@@ -12,7 +12,7 @@ use ringtap_flow::export::{Encoder, ExportOptions, Message, Version};
 
 /// The collector's own modules, from its sources, since a program is no library.
 #[path = "../../crates/ringtap/src/flow"]
-#[allow(dead_code, reason = "what only the program needs")]
+#[expect(dead_code, reason = "what only the program needs")]
 mod flow {
     #[path = "outputs"]
     pub(crate) mod outputs {
