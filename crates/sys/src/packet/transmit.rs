@@ -251,7 +251,10 @@ impl Slots {
 impl Shape {
     /// For frames up to so many bytes, which are fewer than a block has.
     fn new(longest: usize) -> Self {
-        let slot = (DATA + VIRTIO + longest).next_multiple_of(ALIGNMENT);
+        // Smaller slots would be more in a block than the ring may have; the kernel wants whole blocks.
+        let slot = (DATA + VIRTIO + longest)
+            .next_multiple_of(ALIGNMENT)
+            .max(BLOCK / MOST_SLOTS);
         let per_block = BLOCK / slot;
         let slots = (MEMORY / slot).min(MOST_SLOTS);
         Self {
