@@ -26,7 +26,7 @@ const EXPRESSIONS: [&str; 3] = [
 ];
 const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 
-const PACKETS: u64 = 1_000_000;
+const PACKETS: u64 = 250_000;
 const QUICK_PACKETS: u64 = 200_000;
 const RATES: [u32; 2] = [20_000, 200_000];
 /// Starts in one run.

@@ -5,7 +5,7 @@ use std::hash::BuildHasher as _;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, SampleMode};
+use ringtap_capture::{CaptureOptions, Precision, SampleMode};
 use ringtap_flow::{MeterOptions, Sampling, SamplingMode, Tunnels};
 
 use super::error::FlowError;
@@ -90,6 +90,8 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
         force: capture.force,
         // Flows do not need the order of packets of several processors.
         unordered: true,
+        // Nor a time for each packet of those that a driver takes from its queue in one go.
+        precision: Precision::Poll,
         cpus: capture
             .cpu
             .as_ref()
