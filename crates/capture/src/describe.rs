@@ -54,6 +54,8 @@ pub enum Clock {
     Live(TimestampSource),
     /// One of the kernel's, as its programs can read it.
     Kernel(KernelClock),
+    /// The adapter's, as a tap's program is told it; for packets without its stamp one of the kernel's.
+    Adapter(KernelClock),
     /// The one that the file's writer used.
     File,
 }
@@ -192,6 +194,15 @@ pub enum Note {
         /// Why not.
         reason: String,
     },
+    /// The adapter was told to stamp what it receives.
+    #[error(
+        "the adapter was told to stamp received packets; this is undone at the end of the capture, \
+         unless it is killed"
+    )]
+    AdapterStamps,
+    /// The driver tells XDP the adapter's stamps, and cannot be told to have packets stamped.
+    #[error("the adapter stamps what it stamps anyway: {0}")]
+    AdapterNotAsked(String),
     /// Promiscuous mode on all interfaces.
     #[error("interfaces are not made promiscuous for \"any\"")]
     NotPromiscuous,
@@ -200,6 +211,13 @@ pub enum Note {
 impl fmt::Display for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Adapter(other) => {
+                return write!(
+                    f,
+                    "adapter, in nanoseconds; for packets without its stamp: {}",
+                    Self::Kernel(*other)
+                );
+            }
             Self::Live(TimestampSource::Host) => "host, in nanoseconds",
             Self::Live(TimestampSource::Adapter) => "adapter, in nanoseconds",
             Self::Kernel(KernelClock::Tai) => {

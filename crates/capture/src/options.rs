@@ -215,9 +215,14 @@ pub enum OptionError {
         /// The engine.
         engine: &'static str,
     },
-    /// [`CaptureOptions::timestamp`] at a tap.
-    #[error("option timestamp: the taps have no access to the adapter's clock, engine packet has")]
-    AdapterClockAtTap,
+    /// [`CaptureOptions::timestamp`] with a socket of AF_XDP.
+    #[error(
+        "option timestamp: engine {engine} has no access to the adapter's clock; packet, tcx and xdp have"
+    )]
+    AdapterClockAtSocket {
+        /// The engine.
+        engine: &'static str,
+    },
     /// [`CaptureOptions::protocol`] at a tap, of packets that do not tell it.
     #[error("option protocol: packets of {link_type} do not tell their protocol to a tap")]
     ProtocolOfLinkType {

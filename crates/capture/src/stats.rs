@@ -11,6 +11,9 @@ pub struct Stats {
     pub dropped: Dropped,
     /// How often the ring became full.
     pub freezes: Option<u64>,
+    /// Packets with the host's time, where the adapter's was asked for and it had none of them: sent
+    /// ones, and those that it did not stamp. Known to the taps and AF_XDP.
+    pub stamped_by_host: Option<u64>,
 }
 
 /// Packets lost or left out, by the layer where it happened.

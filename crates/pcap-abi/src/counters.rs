@@ -90,7 +90,7 @@ mod tests {
                 interface: None,
                 ..Dropped::default()
             },
-            freezes: None,
+            ..Stats::default()
         };
         let expected = PcapStat {
             ps_recv: 5,

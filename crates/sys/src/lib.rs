@@ -20,6 +20,7 @@ pub mod packet;
 pub mod perf;
 pub mod poll;
 pub mod privileges;
+pub mod receive_stamps;
 pub mod resolve;
 pub mod sched;
 pub mod signals;

@@ -96,6 +96,19 @@ impl Namespace {
         on_thread(|| self.enter().map(|()| work()))?
     }
 
+    /// Runs a closure inside the namespace: at once where the calling thread is in it, else as
+    /// [`Namespace::run`] does, which needs `CAP_SYS_ADMIN`.
+    ///
+    /// # Errors
+    /// As [`Namespace::run`].
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        let here = Self::current().and_then(|here| here.inode());
+        if here.is_ok() && here.ok() == self.inode().ok() {
+            return Ok(work());
+        }
+        self.run(work)
+    }
+
     /// Moves the calling thread, and only it, into the namespace. Needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors

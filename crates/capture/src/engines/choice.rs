@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringtap_savefile::Interface;
-use ringtap_sys::packet::TimestampSource;
 use ringtap_sys::privileges::Capability;
 
 use super::{Device, packet, tap};
@@ -57,8 +56,6 @@ const ONE_READER: &str = "the others have one reader";
 fn only_packet(device: &Device<'_>, options: &CaptureOptions) -> Option<&'static str> {
     if device.name == "any" {
         Some("it filters all interfaces in the kernel; tcx:any is the tap on all of them")
-    } else if options.timestamp == TimestampSource::Adapter {
-        Some("the others cannot read the adapter's clock")
     } else if options.fanout.is_some() {
         Some(ONE_READER)
     } else {

@@ -160,6 +160,7 @@ impl Source for FileSource {
             received: Some(self.packets),
             dropped,
             freezes: None,
+            stamped_by_host: None,
         })
     }
 

@@ -11,6 +11,7 @@ mod xsk;
 use ringtap_savefile::LinkType;
 use ringtap_sys::bpf::Kernel;
 use ringtap_sys::privileges::Capability;
+use ringtap_sys::receive_stamps::Stamper;
 use ringtap_sys::tap::WallClock;
 
 use crate::options::CaptureOptions;
@@ -118,14 +119,17 @@ impl Engine {
     }
 }
 
-/// What captures find beneath them: the kernel's `bpf(2)` and the wall clock. The default is what runs;
-/// others are for tests of what happens on other kernels, and when the clock is set.
+/// What captures find beneath them: the kernel's `bpf(2)`, the wall clock, adapters that stamp packets.
+/// The default is what runs; others are for tests of what happens on other kernels, when the clock is
+/// set, and with adapters that are not there.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     /// `bpf(2)`, perhaps behind a gate.
     pub kernel: Kernel,
     /// The wall clock, or a stand-in.
     pub wall: WallClock,
+    /// Who is asked for the adapter's stamps; at the taps.
+    pub stamper: Stamper,
 }
 
 /// A device as the user names it: `eth0`, `packet:eth0`, `any`.

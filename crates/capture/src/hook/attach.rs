@@ -225,6 +225,13 @@ impl Attaching<'_> {
             Place::Xdp(_) if self.device.takes_tags && !self.wanted.reads_tags_at_xdp => {
                 Some(Reason::VlanTagsTakenOut)
             }
+            _ if self
+                .wanted
+                .stamps
+                .is_some_and(|stamps| !stamps.serves(place)) =>
+            {
+                Some(Reason::NoAdapterStamps)
+            }
             Place::Clsact(_) if self.wanted.mode == Mode::Steal => Some(Reason::OutlivesProcess),
             _ => None,
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use ringtap_sys::bpf::XdpMode;
 use ringtap_sys::netlink;
 
-use super::Side;
+use super::{Side, StampReader};
 use crate::options::{Direction, Mode};
 
 /// A hook on the way of a packet.
@@ -93,6 +93,9 @@ pub struct Wanted {
     /// Whether the caller's XDP programs read a VLAN tag that the driver took out of the packet.
     /// If not, XDP is passed over where the driver does that.
     pub reads_tags_at_xdp: bool,
+    /// What tells programs the adapter's stamps, where the caller's read those. Places where they are
+    /// not told are passed over.
+    pub stamps: Option<StampReader>,
 }
 
 impl Wanted {
@@ -156,6 +159,9 @@ pub enum Reason {
     /// Tags would be missing from the packets.
     #[error("the driver takes VLAN tags out of packets before XDP sees them")]
     VlanTagsTakenOut,
+    /// Programs there are not told when the adapter received a packet.
+    #[error("the adapter's stamps are not told there")]
+    NoAdapterStamps,
     /// The kernel is older than 6.6, or was built without it.
     #[error("the kernel has no tcx (Linux 6.6)")]
     NoTcx,

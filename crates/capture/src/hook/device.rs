@@ -3,6 +3,7 @@
 use ringtap_savefile::LinkType;
 use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Link, Netlink, XdpProgram};
+use ringtap_sys::netns::Namespace;
 
 use super::TagRestorer;
 use crate::engines::link_type;
@@ -38,6 +39,8 @@ pub struct HookDevice {
     pub takes_tags: bool,
     /// What puts such tags back at XDP, where the driver tells them.
     pub tag_restorer: Option<TagRestorer>,
+    /// The network namespace that it is in, where somebody remembers it.
+    pub home: Option<Namespace>,
 }
 
 impl HookDevice {
@@ -61,6 +64,7 @@ impl HookDevice {
         Ok(Self {
             takes_tags,
             tag_restorer: tag_restorer.transpose().map_err(failed)?.flatten(),
+            home: None,
             name: String::from_utf8_lossy(link.name.as_bytes()).into_owned(),
             index: link.index,
             kind: link
@@ -72,6 +76,15 @@ impl HookDevice {
             is_up: link.flags & UP != 0,
             xdp: link.xdp,
         })
+    }
+
+    /// Remembers the calling thread's network namespace as its own, by a file descriptor, so that
+    /// programs that are for this device alone can be loaded by threads that are elsewhere.
+    #[must_use]
+    pub fn remembering_home(self) -> Self {
+        // Without /proc they must be loaded from here.
+        let home = Namespace::current().ok();
+        Self { home, ..self }
     }
 }
 

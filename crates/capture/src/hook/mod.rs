@@ -18,6 +18,7 @@ mod clsact;
 mod device;
 mod error;
 mod guard;
+mod stamps;
 mod tags;
 
 pub(crate) use attach::consent;
@@ -29,4 +30,5 @@ pub use error::HookError;
 pub(crate) use guard::hazards;
 pub use guard::{StealHazard, steal_hazards};
 pub use ringtap_sys::bpf::TcxSide as Side;
+pub use stamps::StampReader;
 pub use tags::TagRestorer;

@@ -214,6 +214,7 @@ impl Statistics {
             force: options.force,
             // Who asks for XDP gets it, and is told what it does not see.
             reads_tags_at_xdp: hook == HookChoice::Xdp || device.tag_restorer.is_some(),
+            stamps: None,
         };
         let code = emission.code(filters)?;
         let attached = attach(kernel, &device, &wanted, &mut |place| {

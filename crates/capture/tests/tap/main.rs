@@ -4,6 +4,7 @@
     reason = "a test fails where something is missing"
 )]
 
+mod adapter;
 mod any;
 mod changes;
 mod delivery;
@@ -67,6 +68,22 @@ fn main() -> std::process::ExitCode {
             records::stamps_follow_the_choice,
         ),
         test("samples_each_nth", root, records::samples_each_nth),
+        test(
+            "adapter_stamps_at_xdp_or_the_host_s",
+            root,
+            adapter::stamps_at_xdp_or_the_host_s,
+        ),
+        test("adapter_stamps_at_tcx", root, adapter::stamps_at_tcx),
+        test(
+            "adapter_no_clock_is_told_at_the_opening",
+            root,
+            adapter::no_clock_is_told_at_the_opening,
+        ),
+        test(
+            "reloads_from_another_namespace",
+            root,
+            adapter::reloads_from_another_namespace,
+        ),
         test(
             "two_processors_in_order",
             root,

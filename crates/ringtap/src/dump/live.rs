@@ -353,6 +353,7 @@ fn sum(all: impl IntoIterator<Item = Stats>) -> Stats {
     let total = all.into_iter().reduce(|mut total, one| {
         total.received = add(total.received, one.received);
         total.freezes = add(total.freezes, one.freezes);
+        total.stamped_by_host = add(total.stamped_by_host, one.stamped_by_host);
         let (dropped, more) = (&mut total.dropped, one.dropped);
         dropped.hook = add(dropped.hook, more.hook);
         dropped.sampling = add(dropped.sampling, more.sampling);

@@ -34,6 +34,9 @@ struct Json {
     received: Option<u64>,
     bytes: u64,
     dropped: JsonDropped,
+    /// There only where the adapter's stamps were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stamped_by_host: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -85,6 +88,7 @@ impl Summary {
                 interface: dropped.interface,
                 application: dropped.application,
             },
+            stamped_by_host: self.stats.stamped_by_host,
         };
         serde_json::to_writer(&mut *out, &json)?;
         writeln!(out)
@@ -115,6 +119,14 @@ impl Summary {
             if let Some(n) = count.filter(|&n| always || n > 0) {
                 writeln!(out, "{n} {} {place}", plural(n))?;
             }
+        }
+        if let Some(n) = self.stats.stamped_by_host {
+            let have = if n == 1 { "has" } else { "have" };
+            writeln!(
+                out,
+                "{n} {} {have} the host's time, not the adapter's",
+                plural(n)
+            )?;
         }
         if let Some(n) = self.stats.freezes.filter(|&n| n > 0) {
             writeln!(
@@ -148,6 +160,7 @@ mod tests {
                     ..Dropped::default()
                 },
                 freezes: Some(1),
+                stamped_by_host: None,
             },
         }
     }
@@ -162,6 +175,19 @@ mod tests {
              \"dropped\":{\"hook\":null,\"sampling\":null,\"ring\":2,\"interface\":null,\
              \"application\":null}}\n"
         );
+    }
+
+    #[test]
+    fn stamps_of_the_host_are_told_where_the_adapter_s_were_wanted() {
+        let mut summary = summary();
+        summary.stats.stamped_by_host = Some(7);
+        let mut out = Vec::new();
+        summary.write_json(&mut out).unwrap();
+        summary.write_text(&mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.contains(",\"stamped_by_host\":7}\n"), "{out}");
+        let line = "\n7 packets have the host's time, not the adapter's\n";
+        assert!(out.contains(line), "{out}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
 use super::marks::{Marks, NativePart};
 use super::verifier::Rejection;
+use crate::netns::Namespace;
 
 /// The licence that programs declare. The kernel knows it as compatible with the GPL; none of the
 /// helpers that ringtap calls asks for that since 5.8 (before, `bpf_ktime_get_ns` did), kernel
@@ -118,6 +119,9 @@ pub struct ProgramInfo {
 pub struct LoadOptions<'a> {
     /// The device that the program is for, as [`Program::load_for_device`] has it.
     pub device: Option<u32>,
+    /// The network namespace that the device is in, if not that of the calling thread; to load from
+    /// another one takes `CAP_SYS_ADMIN`.
+    pub namespace: Option<&'a Namespace>,
     /// Names for stretches of the code, each with the index of its first word, ascending from 0 on;
     /// [`Program::native_parts`] then tells where they are. Empty for none.
     pub marks: &'a [(usize, &'static str)],
@@ -169,7 +173,10 @@ impl Program {
         ifindex: u32,
     ) -> Result<Self> {
         let device = Some(ifindex);
-        let options = LoadOptions { device, marks: &[] };
+        let options = LoadOptions {
+            device,
+            ..LoadOptions::default()
+        };
         Self::load_with(kernel, name, kind, instructions, &options)
     }
 
@@ -189,7 +196,7 @@ impl Program {
         } else {
             Marks::load(kernel, options.marks).ok()
         };
-        Load {
+        let load = Load {
             kernel,
             name,
             kind,
@@ -197,8 +204,15 @@ impl Program {
             licence: LICENCE,
             device: options.device,
             marks: marks.as_ref(),
+        };
+        match options.namespace.filter(|_| options.device.is_some()) {
+            // The kernel looks the device up in the namespace of the thread that asks.
+            Some(namespace) => {
+                let loaded = namespace.within(|| load.load());
+                loaded.map_err(|error| Error::Call { error, hint: None })?
+            }
+            None => load.load(),
         }
-        .load()
     }
 
     /// [`Program::load`] with another licence than [`LICENCE`].

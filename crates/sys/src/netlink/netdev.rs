@@ -16,7 +16,8 @@ const GET_DEVICE: u8 = 1;
 const IFINDEX: u16 = 1;
 const XDP_FEATURES: u16 = 3;
 const RX_METADATA: u16 = 5;
-/// `NETDEV_XDP_RX_METADATA_VLAN_TAG` (6.8).
+/// `NETDEV_XDP_RX_METADATA_TIMESTAMP` (6.3) and `NETDEV_XDP_RX_METADATA_VLAN_TAG` (6.8).
+const RX_TIMESTAMP: u64 = 1 << 0;
 const RX_VLAN_TAG: u64 = 1 << 2;
 /// `NETDEV_XDP_ACT_NDO_XMIT` and `NETDEV_XDP_ACT_XSK_ZEROCOPY`.
 const NDO_XMIT: u64 = 1 << 2;
@@ -43,6 +44,16 @@ impl Netlink {
     pub fn xdp_knows_vlan_tags(index: u32) -> Result<bool> {
         let bits = device_bits(index, RX_METADATA)?;
         Ok(bits.is_some_and(|bits| bits & RX_VLAN_TAG != 0))
+    }
+
+    /// Whether the driver tells XDP programs when the adapter received a packet; false also where the
+    /// kernel does not say. Needs no privilege. Speaks for the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// As [`Netlink::xdp_knows_vlan_tags`].
+    pub fn xdp_knows_receive_times(index: u32) -> Result<bool> {
+        let bits = device_bits(index, RX_METADATA)?;
+        Ok(bits.is_some_and(|bits| bits & RX_TIMESTAMP != 0))
     }
 
     /// What the driver offers to XDP programs as it is set up now; `None` where the kernel does not

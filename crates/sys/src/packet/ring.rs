@@ -11,6 +11,7 @@ use super::layout::{RingRequest, TPACKET_V2, TPACKET_V3};
 use super::slots::{self, Slots, Taken};
 use super::socket::Socket;
 use super::{Instruction, LinkLayer, RingOptions, Statistics};
+use crate::receive_stamps::ReceiveStamps;
 use crate::{Error, Result};
 
 /// Bytes that the kernel keeps free before each packet. With the room that it leaves anyway there
@@ -45,6 +46,8 @@ pub struct Ring {
     ignores_outgoing: bool,
     bound: bool,
     ifindex: u32,
+    /// What has the adapter stamp packets, where its stamps are wanted.
+    receive_stamps: Option<ReceiveStamps>,
 }
 
 impl Ring {
@@ -74,9 +77,9 @@ impl Ring {
         };
         socket.set_version(version)?;
         socket.set_reserve(reserve)?;
-        if options.timestamp == super::TimestampSource::Adapter {
-            socket.start_adapter_clock()?;
-        }
+        let receive_stamps = (options.timestamp == super::TimestampSource::Adapter)
+            .then(|| ReceiveStamps::start(options.device, options.ifindex))
+            .transpose()?;
         socket.set_timestamp(options.timestamp)?;
         let ignores_outgoing = options.ignore_outgoing && socket.ignore_outgoing()?;
         if let Some(duration) = options.busy_poll {
@@ -103,6 +106,7 @@ impl Ring {
             ignores_outgoing,
             bound: false,
             ifindex: options.ifindex,
+            receive_stamps,
         })
     }
 
@@ -278,6 +282,13 @@ impl Ring {
     #[must_use]
     pub const fn fanout_group(&self) -> Option<u16> {
         self.fanout_group
+    }
+
+    /// Whether the adapter's stamps must be switched off at the end, for which CAP_NET_ADMIN is needed.
+    #[must_use]
+    pub fn must_undo(&self) -> bool {
+        let stamps = self.receive_stamps.as_ref();
+        stamps.is_some_and(ReceiveStamps::must_undo)
     }
 
     /// Whether the kernel itself leaves out what the host sends.

@@ -61,35 +61,6 @@ impl Socket {
         self.set_packet(option::TIMESTAMP, &flags, "setsockopt(PACKET_TIMESTAMP)")
     }
 
-    /// Has the NIC stamp every packet that it receives (`SIOCSHWTSTAMP`).
-    pub(super) fn start_adapter_clock(&self) -> Result<()> {
-        const TX_OFF: libc::c_int = 0;
-        const RX_FILTER_ALL: libc::c_int = 1;
-        let mut config = libc::hwtstamp_config {
-            flags: 0,
-            tx_type: TX_OFF,
-            rx_filter: RX_FILTER_ALL,
-        };
-        // SAFETY: all-zero bytes are a valid `ifreq`.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        let room = request.ifr_name.len() - 1;
-        for (to, &from) in request.ifr_name[..room]
-            .iter_mut()
-            .zip(self.device.as_bytes())
-        {
-            *to = from.cast_signed();
-        }
-        request.ifr_ifru.ifru_data = (&raw mut config).cast();
-        // SAFETY: `request` and the `config` that it points to are valid for reading and writing,
-        // and outlive the call.
-        let result =
-            unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::SIOCSHWTSTAMP, &raw mut request) };
-        if result < 0 {
-            return Err(Error::last("ioctl(SIOCSHWTSTAMP)", &self.device));
-        }
-        Ok(())
-    }
-
     /// Linux 4.20; false where the kernel does not know it.
     pub(super) fn ignore_outgoing(&self) -> Result<bool> {
         let result = self.set_packet(

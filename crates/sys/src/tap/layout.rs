@@ -17,6 +17,8 @@ pub const UNREADABLE: usize = 144;
 pub const CONTENDED: usize = 152;
 /// Packets of which less was kept than snaplen and length allow.
 pub const CLAMPED: usize = 160;
+/// Packets stamped by the host, for which the adapter had no stamp.
+pub const BY_HOST: usize = 168;
 /// For each of the last [`SLOT_COUNT`] records: its end, and captured bytes up to there.
 pub const SLOTS: usize = 1024;
 /// Number of slots.

@@ -31,6 +31,8 @@ pub struct Counters {
     pub contended: u64,
     /// Stored with less bytes than snaplen and length allow.
     pub clamped: u64,
+    /// Stamped by the host, where the adapter's stamps are wanted and it had none.
+    pub by_host: u64,
 }
 
 /// One CPU's ring. Packets that were not read go with it.
@@ -138,6 +140,7 @@ impl Ring {
             unreadable: load(layout::UNREADABLE),
             contended: load(layout::CONTENDED),
             clamped: load(layout::CLAMPED),
+            by_host: load(layout::BY_HOST),
         }
     }
 

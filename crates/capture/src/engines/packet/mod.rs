@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use ringtap_savefile::Interface;
 use ringtap_sys::packet::{Endpoint, LinkLayer, Ring};
 use ringtap_sys::poll::{self, Interest};
+use ringtap_sys::privileges::Capability;
 
 use crate::describe::FilterPlace;
 use crate::engines::interface::{InterfaceLosses, Scope};
@@ -41,7 +42,7 @@ use crate::{
     Block, Description, Dropped, Error, Filter, LinkType, Next, Result, Source, Stats, Waker,
 };
 use open::FilterPlan;
-pub(crate) use open::{open, open_fanout};
+pub(crate) use open::{explain, open, open_fanout};
 use state::State;
 
 /// The kernel counts in 32 bits until it is asked; a block cannot hold 2^24 packets.
@@ -93,6 +94,7 @@ impl Companion for Aside {
                 application: None,
             },
             freezes: Some(statistics.freezes),
+            stamped_by_host: None,
         })
     }
 
@@ -257,6 +259,14 @@ impl Source for PacketSource {
 
     fn waker(&self) -> Waker {
         self.waker.clone()
+    }
+
+    fn keeps(&self) -> &'static [Capability] {
+        if self.ring.must_undo() {
+            &[Capability::NET_ADMIN]
+        } else {
+            &[]
+        }
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {

@@ -38,6 +38,7 @@ mod errno {
     pub(super) const EACCES: i32 = 13;
     pub(super) const ENODEV: i32 = 19;
     pub(super) const EINVAL: i32 = 22;
+    pub(super) const ERANGE: i32 = 34;
     pub(super) const EOPNOTSUPP: i32 = 95;
     pub(super) const ENETDOWN: i32 = 100;
 }
@@ -378,7 +379,7 @@ fn notes(options: &CaptureOptions, target: &Target, ring: &Ring, larger: bool) -
 }
 
 /// What a refused call means for the one who asked.
-fn explain(source: ringtap_sys::Error, device: &str) -> Error {
+pub(crate) fn explain(source: ringtap_sys::Error, device: &str) -> Error {
     let device = device.to_owned();
     let adapter = source.call == "ioctl(SIOCSHWTSTAMP)";
     match source.errno() {
@@ -391,7 +392,7 @@ fn explain(source: ringtap_sys::Error, device: &str) -> Error {
                 source,
             }
         }
-        Some(errno::EOPNOTSUPP | errno::EINVAL) if adapter => {
+        Some(errno::EOPNOTSUPP | errno::EINVAL | errno::ERANGE) if adapter => {
             Error::NoAdapterClock { device, source }
         }
         Some(errno::ENETDOWN) => Error::InterfaceDown { device },

@@ -30,7 +30,7 @@ use crate::engines::Device;
 use crate::engines::interface::Target;
 use crate::engines::link::{self, link_of};
 use crate::hook::{self, Attached, HookChoice, HookDevice, HookError, Place, Side, Wanted};
-use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError};
+use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, TimestampSource};
 use crate::{Error, Filter, Interface, LinkType, Result};
 
 /// What the device is called.
@@ -98,6 +98,9 @@ pub(super) fn open(
 ) -> Result<TapSource> {
     if options.mode == Mode::Steal {
         return Err(OptionError::StealsFromAny.into());
+    }
+    if options.timestamp == TimestampSource::Adapter {
+        return Err(OptionError::AdapterClockOfAny.into());
     }
     let plan = if options.cooked {
         FilterPlan::cooked(filter, options)?
@@ -172,6 +175,8 @@ pub(super) fn open(
         state: State::Up,
         looked: Instant::now(),
         _promiscuous: None,
+        home: None,
+        receive_stamps: None,
         notes,
     };
     source.cover(&links)?;
@@ -278,6 +283,7 @@ impl TapSource {
             mode: Mode::Copy,
             force: false,
             reads_tags_at_xdp: false,
+            stamps: None,
         };
         let kernel = self.kernel.clone();
         let mut attached = hook::attach(&kernel, &device, &wanted, &mut |place| {
@@ -349,6 +355,7 @@ impl TapSource {
         let programs = Programs {
             kernel: &self.kernel,
             device: self.bound,
+            home: None,
             plan: &self.plan,
             options: &self.options,
             room: self.room,

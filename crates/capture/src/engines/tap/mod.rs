@@ -42,8 +42,10 @@ use ringtap_savefile::{Interface, InterfaceTable, Item};
 use ringtap_sys::bpf::{Kernel, Program};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{LinkWatch, Netlink};
+use ringtap_sys::netns::Namespace;
 use ringtap_sys::packet::Promiscuous;
 use ringtap_sys::privileges::Capability;
+use ringtap_sys::receive_stamps::ReceiveStamps;
 use ringtap_sys::sched::wait_for_all_cpus;
 use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
@@ -104,6 +106,10 @@ struct TapSource {
     losses: Option<InterfaceLosses>,
     /// Held for its effect.
     _promiscuous: Option<Promiscuous>,
+    /// The network namespace of the interface, where there is one interface.
+    home: Option<Namespace>,
+    /// What has the adapter stamp packets, where its stamps are wanted.
+    receive_stamps: Option<ReceiveStamps>,
     notes: Vec<Note>,
 }
 
@@ -207,6 +213,7 @@ impl TapSource {
         let programs = Programs {
             kernel: &self.kernel,
             device: self.bound,
+            home: self.home.as_ref(),
             plan,
             options: &self.options,
             room: self.room,
@@ -334,6 +341,7 @@ impl Source for TapSource {
                 application: None,
             },
             freezes: None,
+            stamped_by_host: self.bound.stamps.map(|_| counters.by_host),
         })
     }
 
@@ -342,7 +350,8 @@ impl Source for TapSource {
     }
 
     fn keeps(&self) -> &'static [Capability] {
-        if self.watches_chain() {
+        let stamps = self.receive_stamps.as_ref();
+        if self.watches_chain() || stamps.is_some_and(ReceiveStamps::must_undo) {
             return &[Capability::NET_ADMIN];
         }
         self.attached.keeps()

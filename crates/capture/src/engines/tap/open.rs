@@ -7,6 +7,7 @@ use ringtap_sys::bpf::{self, Kernel};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{LinkWatch, Netlink};
 use ringtap_sys::packet::{LinkLayer, Promiscuous, TimestampSource};
+use ringtap_sys::receive_stamps::ReceiveStamps;
 use ringtap_sys::tap::{Clock, Control, Doorbell};
 
 use super::TapSource;
@@ -21,7 +22,10 @@ use crate::describe::{self, KernelClock, Memory, Note};
 use crate::engines::Device;
 use crate::engines::interface::{InterfaceLosses, Target};
 use crate::engines::link::link_of;
-use crate::hook::{self, Attached, Hook, HookChoice, HookDevice, HookError, Place, Wanted};
+use crate::engines::packet;
+use crate::hook::{
+    self, Attached, Hook, HookChoice, HookDevice, HookError, Place, StampReader, Wanted,
+};
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
 use crate::{Description, Error, Filter, LinkType, Result, Source};
 
@@ -77,9 +81,6 @@ fn open(
     filter: Option<&Filter>,
 ) -> Result<Box<dyn Source>> {
     options.validate()?;
-    if options.timestamp == TimestampSource::Adapter {
-        return Err(OptionError::AdapterClockAtTap.into());
-    }
     if device.name == "any" {
         return match choice {
             HookChoice::Tcx => Ok(Box::new(super::any::open(device, options, filter)?)),
@@ -99,8 +100,50 @@ fn open(
             link_type,
         });
     }
-    let opening = Opening::new(engine, device, hook_device, options, filter)?;
+    let hook_device = hook_device.remembering_home();
+    let mut opening = Opening::new(engine, device, hook_device, options, filter)?;
+    if options.timestamp == TimestampSource::Adapter {
+        let asked = AdapterClock::ask(device, &opening.device, choice)?;
+        opening.adapter_clock = Some(asked);
+    }
     Ok(Box::new(opening.attach(choice, options, filter)?))
+}
+
+/// The adapter's clock, where packets are to be stamped by it.
+struct AdapterClock {
+    reader: StampReader,
+    switched_on: Option<ReceiveStamps>,
+    note: Option<Note>,
+}
+
+impl AdapterClock {
+    /// Has the adapter stamp packets. What it stamps unasked will do where the driver tells XDP stamps,
+    /// and takes no requests.
+    fn ask(device: &Device<'_>, found: &HookDevice, choice: HookChoice) -> Result<Self> {
+        let started = device.host().stamper.start(&found.name, found.index);
+        let reader = StampReader::find(found.index, started.is_ok());
+        let reader = reader.map_err(|source| Error::Interface {
+            device: device.given.to_owned(),
+            source,
+        })?;
+        match started.map_err(|source| packet::explain(source, device.given)) {
+            Ok(stamps) => Ok(Self {
+                reader,
+                note: stamps.must_undo().then_some(Note::AdapterStamps),
+                switched_on: Some(stamps),
+            }),
+            Err(Error::NoAdapterClock { source, .. })
+                if choice == HookChoice::Xdp && reader.is_told_at_xdp() =>
+            {
+                Ok(Self {
+                    reader,
+                    switched_on: None,
+                    note: Some(Note::AdapterNotAsked(source.to_string())),
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Unknown devices are told by the text that the user gave.
@@ -134,6 +177,7 @@ struct Opening {
     clock: Clock,
     room: u32,
     promiscuous: Option<Promiscuous>,
+    adapter_clock: Option<AdapterClock>,
 }
 
 impl Opening {
@@ -180,6 +224,7 @@ impl Opening {
             room,
             promiscuous,
             device: hook_device,
+            adapter_clock: None,
         })
     }
 
@@ -191,6 +236,8 @@ impl Opening {
         filter: Option<&Filter>,
     ) -> Result<TapSource> {
         let mut kernel_clock = clock_of(options);
+        let stamps = self.adapter_clock.as_ref().map(|clock| clock.reader);
+        let bound = Bound::of(&self.device, stamps);
         let link_type = self.device.link_type;
         let geometry = self.rings.geometry();
         let maps = self.rings.maps(&self.control, &self.doorbell);
@@ -214,12 +261,14 @@ impl Opening {
             force: options.force,
             // Who asks for XDP gets it, and is told what it does not see.
             reads_tags_at_xdp: choice == HookChoice::Xdp || self.device.tag_restorer.is_some(),
+            stamps,
         };
         let attached = hook::attach(&self.kernel, &self.device, &wanted, &mut |place| {
             let plan = plan.for_place(place);
             let programs = Programs {
                 kernel: &self.kernel,
-                device: Bound::of(&self.device),
+                device: bound,
+                home: self.device.home.as_ref(),
                 plan: &plan,
                 options,
                 room: self.room,
@@ -245,7 +294,11 @@ impl Opening {
             kernel_clock = KernelClock::Tai;
         }
         let plan = plan.for_hooks(&attached.hooks);
-        let notes = notes(&attached, &self.device, &self.rings, options);
+        let mut notes = notes(&attached, &self.device, &self.rings, options);
+        let (switched_on, note) = self
+            .adapter_clock
+            .map_or((None, None), |clock| (clock.switched_on, clock.note));
+        notes.extend(note);
         let mut interface = self.target.description(link_type, options.snaplen);
         interface.filter = filter.map(Filter::for_file);
         let interfaces = vec![interface];
@@ -258,7 +311,9 @@ impl Opening {
             link.is_ok_and(|link| link.index == self.device.index && link.flags & UP != 0);
         Ok(TapSource {
             engine: engine_of(&attached, self.engine),
-            bound: Bound::of(&self.device),
+            bound,
+            home: self.device.home,
+            receive_stamps: switched_on,
             device: self.device.name,
             kernel: self.kernel,
             reader: Reader::new(self.rings, !options.unordered, options.snaplen),
@@ -313,6 +368,8 @@ pub(super) fn is_atomic(clock: KernelClock) -> bool {
 
 pub(super) fn clock_of(options: &CaptureOptions) -> KernelClock {
     match options.precision {
+        // Packets without the adapter's stamp are few, or not of one poll.
+        Precision::Poll if options.timestamp == TimestampSource::Adapter => KernelClock::Tai,
         Precision::Fine => KernelClock::Tai,
         Precision::Poll => KernelClock::TaiByPoll,
         Precision::Coarse => KernelClock::Coarse,
@@ -415,7 +472,10 @@ pub(super) fn describe(source: &TapSource) -> Description {
         device: source.device.clone(),
         link_types,
         hook: hook_name(hooks, stolen),
-        clock: describe::Clock::Kernel(source.kernel_clock),
+        clock: match source.bound.stamps {
+            Some(_) => describe::Clock::Adapter(source.kernel_clock),
+            None => describe::Clock::Kernel(source.kernel_clock),
+        },
         vlan,
         memory: Some(Memory {
             block_size: u32::try_from(rings.geometry().size()).unwrap_or(u32::MAX),

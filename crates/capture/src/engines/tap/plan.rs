@@ -4,13 +4,14 @@ use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{self, Hook as LoweringHook, Vlan};
 use ringtap_savefile::CaptureFilter;
 use ringtap_sys::bpf::{self, Kernel, ProgramKind};
+use ringtap_sys::netns::Namespace;
 use ringtap_sys::tap::Geometry;
 
 use super::program::{Cooked, Maps, Tap};
 use super::protocol::of_protocol;
 use crate::describe::{FilterPlace, KernelClock, UserSpaceReason};
 use crate::filter::{FilterTable, at_hook};
-use crate::hook::{Hook, HookDevice, Place, TagRestorer};
+use crate::hook::{Hook, HookDevice, Place, StampReader, TagRestorer};
 use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, Stage};
 use crate::{Filter, LinkType, Result};
 
@@ -196,6 +197,8 @@ pub(super) struct Bound {
     pub(super) index: u32,
     /// What puts VLAN tags back at XDP.
     pub(super) tags: Option<TagRestorer>,
+    /// What tells the adapter's stamps, where those are wanted.
+    pub(super) stamps: Option<StampReader>,
     /// Whether it is loopback.
     pub(super) loopback: bool,
 }
@@ -205,11 +208,13 @@ impl Bound {
     pub(super) const ANY: Self = Self {
         index: 0,
         tags: None,
+        stamps: None,
         loopback: false,
     };
 
-    pub(super) fn of(device: &HookDevice) -> Self {
+    pub(super) fn of(device: &HookDevice, stamps: Option<StampReader>) -> Self {
         Self {
+            stamps,
             index: device.index,
             tags: device.tag_restorer,
             loopback: device.is_loopback,
@@ -221,6 +226,8 @@ impl Bound {
 pub(super) struct Programs<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) device: Bound,
+    /// The network namespace of the device, where it is remembered.
+    pub(super) home: Option<&'a Namespace>,
     pub(super) plan: &'a FilterPlan,
     pub(super) options: &'a CaptureOptions,
     pub(super) room: u32,
@@ -253,6 +260,7 @@ impl Programs<'_> {
                 .sample
                 .map(|one_in| (one_in.get(), self.options.sample_mode)),
             clock,
+            stamps: self.device.stamps,
             tags: self.device.tags,
             cooked: form.cooked,
             steal: self.options.mode == Mode::Steal,
@@ -268,9 +276,11 @@ impl Programs<'_> {
         // 32-bit jumps are there since 6.6; most filters do without.
         let code = tap.emit(false).or_else(|_| tap.emit(true));
         let (code, marks) = code.unwrap_or_default();
-        let bound = place.is_xdp() && self.device.tags.is_some();
+        let calls_driver =
+            self.device.tags.is_some() || self.device.stamps.is_some_and(|one| one.serves(place));
         let options = bpf::LoadOptions {
-            device: bound.then_some(self.device.index),
+            device: (place.is_xdp() && calls_driver).then_some(self.device.index),
+            namespace: self.home,
             marks: if self.options.study.is_some() {
                 &marks
             } else {

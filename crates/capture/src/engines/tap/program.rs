@@ -7,6 +7,7 @@
 //! Registers: R6 context, R7 this CPU's state, R8 the ring, R9 the record. Values that live longer
 //! than a call stand on the stack below the filter's part.
 
+mod adapter;
 mod length;
 mod poll;
 mod record;
@@ -20,7 +21,7 @@ use ringtap_filter::ebpf::{
 use ringtap_sys::tap::{Geometry, layout};
 
 use crate::describe::KernelClock;
-use crate::hook::{Place, TagRestorer};
+use crate::hook::{Place, StampReader, TagRestorer};
 use crate::options::{SampleMode, Stage};
 use crate::source::ProgramPart;
 
@@ -59,6 +60,8 @@ pub(super) struct Tap<'a> {
     pub(super) room: u32,
     pub(super) sample: Option<(u32, SampleMode)>,
     pub(super) clock: KernelClock,
+    /// What tells the adapter's stamps, where those are wanted; the clock then is for packets without.
+    pub(super) stamps: Option<StampReader>,
     /// What puts VLAN tags back at XDP.
     pub(super) tags: Option<TagRestorer>,
     /// The form that packets get, if not their own; at tcx only.
@@ -302,9 +305,16 @@ impl Tap<'_> {
 
     fn stamp(&self, asm: &mut Assembler) {
         asm.mark(ProgramPart::Timestamp.name());
+        if let Some(stamps) = self.stamps {
+            return self.stamp_by_adapter(stamps, asm);
+        }
         if self.stamps_by_poll() {
             return self.stamp_by_poll(asm);
         }
+        self.stamp_by_host(asm);
+    }
+
+    fn stamp_by_host(&self, asm: &mut Assembler) {
         let helper = match self.clock {
             KernelClock::Tai | KernelClock::TaiByPoll => Helper::KtimeGetTaiNs,
             KernelClock::Monotonic => Helper::KtimeGetNs,

@@ -164,6 +164,7 @@ pub(super) fn sum(a: Counters, b: Counters) -> Counters {
         unreadable: a.unreadable + b.unreadable,
         contended: a.contended + b.contended,
         clamped: a.clamped + b.clamped,
+        by_host: a.by_host + b.by_host,
     }
 }
 

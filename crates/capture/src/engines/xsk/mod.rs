@@ -187,6 +187,7 @@ impl Source for SocketSource {
                 application: None,
             },
             freezes: None,
+            stamped_by_host: None,
         })
     }
 

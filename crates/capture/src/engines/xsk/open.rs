@@ -40,12 +40,14 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Source>> {
     options.validate()?;
     check(device, options)?;
-    let found = HookDevice::find(device.name).map_err(|error| match error {
-        Error::NoSuchDevice { .. } => Error::NoSuchDevice {
-            device: device.given.to_owned(),
-        },
-        other => other,
-    })?;
+    let found = HookDevice::find(device.name)
+        .map_err(|error| match error {
+            Error::NoSuchDevice { .. } => Error::NoSuchDevice {
+                device: device.given.to_owned(),
+            },
+            other => other,
+        })?
+        .remembering_home();
     let wanted = Wanted {
         hook: HookChoice::XdpAlone,
         mode: Mode::Steal,
@@ -53,6 +55,7 @@ pub(crate) fn open(
         force: options.force,
         // Who asks for this engine gets it, and is told what it does not see.
         reads_tags_at_xdp: true,
+        stamps: None,
     };
     hook::consent(&found, &wanted)?;
     let plan = FilterPlan::new(filter, &found, options.snaplen)?;
@@ -117,7 +120,7 @@ fn check(device: &Device<'_>, options: &CaptureOptions) -> Result<()> {
         return Err(OptionError::SentAtSocket { engine: ENGINE }.into());
     }
     if options.timestamp == TimestampSource::Adapter {
-        return Err(OptionError::AdapterClockAtTap.into());
+        return Err(OptionError::AdapterClockAtSocket { engine: ENGINE }.into());
     }
     if options.sample.is_some() {
         return Err(OptionError::SampledAtSocket { engine: ENGINE }.into());
@@ -273,6 +276,7 @@ impl Loading<'_> {
         let (code, marks) = code.unwrap_or_default();
         let options = bpf::LoadOptions {
             device: tags.map(|_| self.device.index),
+            namespace: self.device.home.as_ref(),
             marks: if self.marked { &marks } else { &[] },
         };
         bpf::Program::load_with(kernel, "ringtap_xsk", kind, &code, &options)

@@ -1,0 +1,88 @@
+//! When the adapter received a packet, as programs are told it.
+//!
+//! At XDP in the driver a kernel function tells it (`bpf_xdp_metadata_rx_timestamp`, Linux 6.3), where
+//! the driver has an answer; programs with this call are for one device, in its driver
+//! (`Program::load_for_device`). Behind, the socket buffer has it (`__sk_buff.hwtstamp`, Linux 5.16).
+//! Generic XDP is told nothing.
+
+use ringtap_filter::ebpf::{Assembler, Cond, Insn, Label, Reg, Size, Width};
+use ringtap_sys::bpf::{XdpMode, kernel_function};
+use ringtap_sys::netlink::{self, Netlink};
+
+use super::{Place, Side};
+
+/// The kernel function that tells it: context, address of the time → 0, or a negative error where the
+/// adapter has not stamped the packet.
+const FUNCTION: &str = "bpf_xdp_metadata_rx_timestamp";
+/// Offset in `struct __sk_buff`.
+const RECEIVED_AT: i16 = 184;
+
+/// Where programs on a device find the adapter's stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StampReader {
+    /// The kernel's function that tells them at XDP, where the driver does.
+    function: Option<u32>,
+    /// Whether socket buffers have them.
+    in_buffers: bool,
+}
+
+impl StampReader {
+    /// `in_buffers` tells whether the adapter has agreed to stamp packets. The device is one of the
+    /// calling thread's network namespace.
+    ///
+    /// # Errors
+    /// The driver cannot be asked, or the kernel's types cannot be read.
+    pub fn find(ifindex: u32, in_buffers: bool) -> netlink::Result<Self> {
+        let function = if Netlink::xdp_knows_receive_times(ifindex)? {
+            kernel_function(FUNCTION)?
+        } else {
+            None
+        };
+        Ok(Self {
+            function,
+            in_buffers,
+        })
+    }
+
+    /// Whether the driver tells stamps to XDP.
+    #[must_use]
+    pub fn is_told_at_xdp(self) -> bool {
+        self.function.is_some()
+    }
+
+    /// Whether programs at the place can be told stamps. Sent packets have none anywhere, which speaks
+    /// against no place.
+    #[must_use]
+    pub fn serves(self, place: Place) -> bool {
+        match place {
+            Place::Xdp(XdpMode::Native) => self.function.is_some(),
+            Place::Xdp(_) => false,
+            Place::Tcx(side) | Place::Clsact(side) => self.in_buffers || side == Side::Egress,
+        }
+    }
+
+    /// Leaves the stamp at the offset `stack` from R10, a multiple of 8, and goes on; or goes to
+    /// `without`, where the packet has none. R6 holds the context; R0 to R5 are lost.
+    pub fn write_read(self, place: Place, stack: i16, without: Label, asm: &mut Assembler) {
+        match (place, self.function) {
+            (Place::Xdp(_), Some(id)) => {
+                asm.store_imm(Size::Dw, Reg::R10, stack, 0);
+                asm.mov64(Reg::R1, Reg::R6);
+                asm.mov64(Reg::R2, Reg::R10);
+                asm.add64(Reg::R2, i32::from(stack));
+                asm.push(Insn::CallKernel { id });
+                asm.jump_if(Cond::Ne, Width::W32, Reg::R0, 0, without);
+                asm.load(Size::Dw, Reg::R0, Reg::R10, stack);
+            }
+            (Place::Tcx(Side::Ingress) | Place::Clsact(Side::Ingress), _) if self.in_buffers => {
+                asm.load(Size::Dw, Reg::R0, Reg::R6, RECEIVED_AT);
+                asm.store(Size::Dw, Reg::R10, stack, Reg::R0);
+            }
+            // What a sent packet has there was stamped when another adapter received it.
+            _ => return asm.jump(without),
+        }
+        // Drivers without a stamp for the packet may leave zero; some keep a pointer there until a
+        // socket asks, which is negative.
+        asm.jump_if(Cond::Sle, Width::W64, Reg::R0, 0, without);
+    }
+}
