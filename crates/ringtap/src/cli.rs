@@ -194,6 +194,10 @@ pub(crate) struct CaptureArgs {
     /// Real-time priority of the capture threads: fifo:1 to fifo:99
     #[arg(long, value_name = "fifo:N")]
     pub(crate) priority: Option<FifoPriority>,
+    /// CPUs that the interface's packets are received on, by threads of the kernel in the place of
+    /// interrupts (threaded NAPI), until the capture ends
+    #[arg(long, value_name = "LIST")]
+    pub(crate) packet_cpu: Option<CpuList>,
     /// Let the reader poll the device's queue instead of waiting for its interrupt
     #[arg(long)]
     pub(crate) busy_poll: bool,

@@ -21,6 +21,13 @@ pub(crate) struct CpuList(pub(crate) Vec<usize>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FifoPriority(pub(crate) u8);
 
+impl FifoPriority {
+    /// The next higher one, where there is one.
+    pub(crate) fn next_above(self) -> u8 {
+        self.0.saturating_add(1).min(99)
+    }
+}
+
 /// One packet in so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {

@@ -14,6 +14,7 @@ pub mod ethtool;
 pub mod eventfd;
 pub mod kernel;
 pub mod memory;
+pub mod napi;
 pub mod netlink;
 pub mod netns;
 pub mod packet;

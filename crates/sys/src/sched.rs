@@ -131,10 +131,16 @@ pub fn online_cpus() -> Result<CpuList> {
 /// # Errors
 /// The kernel knows more than [`CPUS_MAX`] processors.
 pub fn affinity() -> Result<CpuList> {
+    affinity_of(0)
+}
+
+/// The processors of a thread, the calling one for 0.
+fn affinity_of(thread: u32) -> Result<CpuList> {
+    let thread = thread.cast_signed();
     let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];
     // SAFETY: the pointer and the length in bytes describe `mask`, which outlives the call; a set
     // of processors is an array of unsigned longs of any length (sched_setaffinity(2)).
-    let result = unsafe { libc::sched_getaffinity(0, mask_bytes(), mask.as_mut_ptr().cast()) };
+    let result = unsafe { libc::sched_getaffinity(thread, mask_bytes(), mask.as_mut_ptr().cast()) };
     if result < 0 {
         return Err(Error::last("sched_getaffinity", ""));
     }
@@ -148,6 +154,10 @@ pub fn affinity() -> Result<CpuList> {
 /// None of them is online and allowed (`EINVAL`), or a number is not below [`CPUS_MAX`]
 /// (likewise).
 pub fn set_affinity(cpus: &[usize]) -> Result<()> {
+    set_affinity_of(0, cpus)
+}
+
+fn set_affinity_of(thread: u32, cpus: &[usize]) -> Result<()> {
     let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];
     for &cpu in cpus {
         let Some(word) = mask.get_mut(cpu / MASK_BITS) else {
@@ -160,8 +170,9 @@ pub fn set_affinity(cpus: &[usize]) -> Result<()> {
         };
         *word |= 1 << (cpu % MASK_BITS);
     }
+    let thread = thread.cast_signed();
     // SAFETY: the pointer and the length in bytes describe `mask`, which outlives the call.
-    let result = unsafe { libc::sched_setaffinity(0, mask_bytes(), mask.as_ptr().cast()) };
+    let result = unsafe { libc::sched_setaffinity(thread, mask_bytes(), mask.as_ptr().cast()) };
     match result {
         0 => Ok(()),
         _ => Err(Error::last(
@@ -193,6 +204,74 @@ pub fn set_fifo(priority: u8) -> Result<()> {
             "sched_setscheduler(SCHED_FIFO)",
             format!("priority {priority}"),
         )),
+    }
+}
+
+/// Where a thread runs, and with what policy and priority (sched(7)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    cpus: CpuList,
+    policy: libc::c_int,
+    priority: libc::c_int,
+}
+
+impl Placement {
+    /// That of a thread, the calling one for 0.
+    ///
+    /// # Errors
+    /// There is no such thread (`ESRCH`).
+    pub fn of(thread: u32) -> Result<Self> {
+        let cpus = affinity_of(thread)?;
+        let mut param = libc::sched_param { sched_priority: 0 };
+        let number = thread.cast_signed();
+        // SAFETY: takes no pointer.
+        let policy = unsafe { libc::sched_getscheduler(number) };
+        // SAFETY: the pointer describes `param`, which outlives the call.
+        let result = unsafe { libc::sched_getparam(number, &raw mut param) };
+        if policy < 0 || result < 0 {
+            return Err(Error::last(
+                "sched_getscheduler",
+                format!("thread {thread}"),
+            ));
+        }
+        Ok(Self {
+            cpus,
+            policy,
+            priority: param.sched_priority,
+        })
+    }
+
+    /// The same on other processors, and with the policy `SCHED_FIFO` where a priority is given.
+    #[must_use]
+    pub fn moved(&self, cpus: &[usize], priority: Option<u8>) -> Self {
+        Self {
+            cpus: CpuList(cpus.to_vec()),
+            policy: priority.map_or(self.policy, |_| libc::SCHED_FIFO),
+            priority: priority.map_or(self.priority, libc::c_int::from),
+        }
+    }
+
+    /// Gives it to a thread. Needs `CAP_SYS_NICE` for one that is not ours.
+    ///
+    /// # Errors
+    /// None of the processors is online (`EINVAL`), the privilege is missing (`EPERM`), the thread is
+    /// gone (`ESRCH`).
+    pub fn give(&self, thread: u32) -> Result<()> {
+        set_affinity_of(thread, &self.cpus.0)?;
+        let param = libc::sched_param {
+            sched_priority: self.priority,
+        };
+        // SAFETY: the pointer describes `param`, which outlives the call.
+        let result = unsafe {
+            libc::sched_setscheduler(thread.cast_signed(), self.policy, &raw const param)
+        };
+        match result {
+            0 => Ok(()),
+            _ => Err(Error::last(
+                "sched_setscheduler",
+                format!("thread {thread}"),
+            )),
+        }
     }
 }
 

@@ -11,9 +11,11 @@ use ringtap_capture::{
     CaptureOptions, Error, Filter, Interface, Item, LinkType, Next, Source, Stats, devices, open,
     open_fanout,
 };
+use ringtap_sys::privileges::Capability;
 
 use super::error::{DumpError, UsageError};
 use super::file::{CaptureFile, now};
+use super::placement::receive_by_threads;
 use super::plan::Plan;
 use super::progress::Line;
 
@@ -55,7 +57,13 @@ pub(crate) fn run(
     // While the process may still ask for a priority; its threads inherit both.
     let placed = request.options.place_thread();
     placed.map_err(|source| setup("place the capture threads", source))?;
-    let (mut sink, after) = open_outputs(args, plan, true, sources[0].keeps())?;
+    // Dropped before the sources: what they were opened with stands until then.
+    let receiving = receive_by_threads(&args.capture, &description.device)?;
+    let mut keep = sources[0].keeps().to_vec();
+    if receiving.is_some() {
+        keep.extend([Capability::NET_ADMIN, Capability::SYS_NICE]);
+    }
+    let (mut sink, after) = open_outputs(args, plan, true, &keep)?;
     name_interfaces(&mut sink, &interfaces)?;
     sink.begin_source(filter.is_none());
     sink.interfaces(&interfaces)?;
@@ -81,7 +89,7 @@ pub(crate) fn run(
     let shown = gauge.filter(|_| !plan.output.print);
     let line = shown.and_then(|gauge| Line::show(Arc::clone(&run.delivered), gauge));
     let result = run.pump_all(&mut sources);
-    drop(line);
+    drop((line, receiving));
     let all = sources
         .iter_mut()
         .map(|source| source.stats().unwrap_or_default());

@@ -9,6 +9,7 @@ mod fill;
 mod index;
 mod live;
 mod opened;
+mod placement;
 mod plan;
 mod printed;
 mod program;

@@ -243,6 +243,7 @@ fn refuse_live_options(args: &DumpArgs) -> Result<(), UsageError> {
         (capture.timestamp.is_some(), "--timestamp"),
         (capture.threads > 1, "--threads"),
         (capture.cpu.is_some(), "--cpu"),
+        (capture.packet_cpu.is_some(), "--packet-cpu"),
         (capture.priority.is_some(), "--priority"),
         (capture.busy_poll, "--busy-poll"),
         (capture.mode == cli::Mode::Steal, "--mode steal"),

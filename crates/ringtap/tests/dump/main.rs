@@ -2,7 +2,8 @@
 //!
 //! Compared with tcpdump where both do the same ([`corpus`]); on a network of the test's own
 //! ([`live`], [`shutdown`], [`privileges`]); when things go wrong ([`failures`]); to several files and compressed ones ([`writing`]); for its memory
-//! ([`memory`]), and that of the loop beneath it ([`allocations`]); searches by indices ([`search`]).
+//! ([`memory`]), and that of the loop beneath it ([`allocations`]); searches by indices ([`search`]);
+//! where packets are received ([`placement`]).
 #![forbid(unsafe_code)]
 
 mod allocations;
@@ -10,6 +11,7 @@ mod corpus;
 mod failures;
 mod live;
 mod memory;
+mod placement;
 mod privileges;
 mod program;
 mod search;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         failures::tests(),
         writing::tests(),
         memory::tests(),
+        placement::tests(),
         allocations::tests(),
         search::tests(),
     ];

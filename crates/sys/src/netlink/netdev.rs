@@ -14,6 +14,9 @@ const FAMILY_NAME: u16 = 2;
 /// `NETDEV_CMD_DEV_GET` and its attributes.
 const GET_DEVICE: u8 = 1;
 const IFINDEX: u16 = 1;
+/// `NETDEV_CMD_NAPI_GET` (6.8) and its attributes; the first is the interface, too.
+const GET_NAPI: u8 = 11;
+const THREAD: u16 = 4;
 const XDP_FEATURES: u16 = 3;
 const RX_METADATA: u16 = 5;
 /// `NETDEV_XDP_RX_METADATA_TIMESTAMP` (6.3) and `NETDEV_XDP_RX_METADATA_VLAN_TAG` (6.8).
@@ -67,6 +70,42 @@ impl Netlink {
             takes_redirected: bits & NDO_XMIT != 0,
             zero_copy: bits & ZERO_COPY != 0,
         }))
+    }
+}
+
+impl Netlink {
+    /// The threads that receive an interface's packets in the place of interrupts, by their numbers in
+    /// the initial PID namespace; none where interrupts do, or the kernel does not tell (6.8). Needs no
+    /// privilege. Speaks for the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// As [`Netlink::xdp_knows_vlan_tags`].
+    pub fn receive_threads(index: u32) -> Result<Vec<u32>> {
+        let mut socket = Socket::open_for(libc::NETLINK_GENERIC)?;
+        let Some(family) = family(&mut socket)? else {
+            return Ok(Vec::new());
+        };
+        let make = || {
+            let body = [GET_NAPI, 1, 0, 0];
+            let kind = (family, "NETDEV_CMD_NAPI_GET");
+            let mut request = Request::new(kind, libc::NLM_F_DUMP, &body, "netdev");
+            request.number(IFINDEX, index);
+            request
+        };
+        let Ok(records) = socket.dump(make, |_| true) else {
+            return Ok(Vec::new());
+        };
+        let mut threads = Vec::new();
+        for record in records.iter().filter(|record| record.kind == family) {
+            let attributes = Attributes::after(&record.payload, BODY_LEN, "netdev")?;
+            attributes.each(|attribute| {
+                if attribute.kind == THREAD {
+                    threads.push(attribute.u32("NETDEV_A_NAPI_PID")?);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(threads)
     }
 }
 
