@@ -237,9 +237,53 @@ pub enum Hint {
         "this belongs to the extensions of the language, which must be switched on (--extended)"
     )]
     Extensions,
-    /// A mistyped name of a host.
-    #[error("the name was found neither as an address nor by the resolver")]
-    CheckName,
+    /// A prefix or mask behind `host`.
+    #[error("a prefix or mask makes a network: \"net 10.0.0.0/8\"")]
+    Network,
+    /// Bits beyond the prefix.
+    #[error(
+        "behind the prefix all bits are 0, as in \"net 10.0.0.0/8\"; a single address follows \"host\""
+    )]
+    ZeroBits,
+    /// `net … netmask …`.
+    #[error("the word is \"mask\": \"net 10.0.0.0 mask 255.0.0.0\"")]
+    Mask,
+    /// `ip broadcast` where no netmask is known.
+    #[error(
+        "a capture takes the netmask of its device's IPv4 address, \"ringtap filter\" takes --netmask; \"dst host 255.255.255.255\" needs none"
+    )]
+    Netmask,
+    /// A hardware address without `ether`.
+    #[error("hardware addresses follow \"ether host\", \"ether src\" or \"ether dst\"")]
+    EtherHost,
+    /// An IP address behind `ether`.
+    #[error("\"ether\" takes hardware addresses; without it, \"host\" takes those of IP")]
+    IpHost,
+    /// `tcp host`.
+    #[error("hosts and networks are a matter of IP: \"tcp and host 10.0.0.1\"")]
+    JoinHost,
+    /// `host = …`.
+    #[error("a value follows its qualifier without a sign: \"host 10.0.0.1\", \"src port 80\"")]
+    NoSign,
+    /// Values with commas between them.
+    #[error(
+        "several values are joined by \"or\", as in \"port 80 or 443\"; with --extended, sets are written \"port in {{ 80, 443 }}\""
+    )]
+    Several,
+    /// Quotes within the expression.
+    #[error("quotes belong to the shell, around the whole expression")]
+    Quotes,
+    /// `tcp[13] = syn`.
+    #[error("named numbers are written out: tcp-syn, icmp-echo, icmp6-echo")]
+    NamedNumber,
+    /// `icmp type 8`, `icmp echo`.
+    #[error("types of ICMP are written \"icmp[icmptype] = icmp-echo\"")]
+    IcmpType,
+    /// What can only be false because of where `vlan` and the like stand.
+    #[error(
+        "\"vlan\", \"mpls\", \"pppoes\" and tunnels move what comes after them, and what stands before them is outside: put them first"
+    )]
+    MoveFirst,
 }
 
 impl CompileError {

@@ -19,6 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod advice;
 pub mod disasm;
 #[cfg(any(test, fuzzing))]
 pub mod each_pass;
@@ -97,6 +98,14 @@ impl CompileOptions {
 /// # Errors
 /// What is wrong with the expression and where; [`CompileError::render`] shows it.
 pub fn compile(
+    expr: &str,
+    options: &CompileOptions,
+    resolver: &dyn Resolver,
+) -> Result<Program, CompileError> {
+    program(expr, options, resolver).map_err(|error| advice::advised(error, expr))
+}
+
+fn program(
     expr: &str,
     options: &CompileOptions,
     resolver: &dyn Resolver,

@@ -117,3 +117,38 @@ fn chains_of_tunnels_are_bounded() {
         assert!(refused.is_some(), "{unit}{join}");
     }
 }
+
+/// A few letters name 256 protocols: those of a range are not made tests before they are counted.
+#[test]
+fn ranges_of_protocols_are_bounded() {
+    let mut options = CompileOptions::new(LinkType::ETHERNET);
+    options.extensions = true;
+    let kind = |expression: &str| {
+        let program = compile(expression, &options, &Tables::new());
+        program.err().map(|error| error.kind)
+    };
+    let same = longest("0-255", ",");
+    assert_eq!(
+        kind(&format!("ip proto in {{ {} }}", &same[..same.len() - 40])),
+        None
+    );
+    let sparse: Vec<String> = (0..60_000)
+        .map(|n| format!("{}-{}", n * 300, n * 300 + 255))
+        .collect();
+    let sparse = format!("ether proto in {{ {} }}", sparse.join(","));
+    assert!(kind(&sparse).is_some());
+    let sets = longest("ether proto in { 1537-1792 }", " or ");
+    assert_eq!(kind(&sets), Some(ErrorKind::TooLarge));
+}
+
+/// Text that is no language, as long as allowed: looked at once, not again from each of its characters.
+#[test]
+fn rows_of_one_character_are_refused() {
+    let rows = [
+        ":", "::1:", ": ", "a", "0", "1.", "1-", "a:", "$", "\\", "/", "(", "[", "&", "|", "\0",
+        "é", "-", "!", "<", ">>", "0x", ":::1", "1:g ", "_", "1/", "{",
+    ];
+    for unit in rows {
+        assert!(refusal(longest(unit, ""), true).is_some(), "{unit:?}");
+    }
+}

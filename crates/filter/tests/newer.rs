@@ -1,5 +1,6 @@
 //! What the manual page of libpcap 1.11 has beyond the installed version, so that there is nothing
-//! to compare with: `vxlan`, `gateway` by name, names after `ether proto`.
+//! to compare with: `vxlan`, `gateway` by name, names after `ether proto`, prefixes behind a direction,
+//! block acknowledgements of 802.11.
 #![forbid(unsafe_code)]
 
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
@@ -147,4 +148,48 @@ fn ether_types_have_more_names() {
     assert!(takes("ether proto lldp", &frame(1, 0x88cc, &[0; 20])));
     assert!(takes("ether proto slow", &frame(1, 0x8809, &[0; 20])));
     assert!(!takes("ether proto slow", &frame(1, 0x88cc, &[0; 20])));
+}
+
+/// Behind `src` and `dst` a prefix needs no `net`, and means the same as with it.
+#[test]
+fn a_prefix_behind_a_direction_is_a_network() {
+    let options = CompileOptions::new(LinkType::ETHERNET);
+    let program = |text: &str| compile(text, &options, &Tables::new()).expect(text);
+    for (short, long) in [
+        ("src 10.0.0.0/8", "src net 10.0.0.0/8"),
+        ("dst 2001:db8::/32", "dst net 2001:db8::/32"),
+        ("ip src or dst 10.0/16", "ip src or dst net 10.0/16"),
+        ("arp dst 10.0.0.0/8", "arp dst net 10.0.0.0/8"),
+        ("ip6 src and dst ::/0", "ip6 src and dst net ::/0"),
+        (
+            "src 10.1.2.3/32 or 192.0.2.0/24",
+            "src net 10.1.2.3/32 or 192.0.2.0/24",
+        ),
+        (
+            "src (10.0.0.0/8 or 192.0.2.1)",
+            "src net 10.0.0.0/8 or src host 192.0.2.1",
+        ),
+    ] {
+        assert_eq!(program(short), program(long), "{short}");
+    }
+}
+
+#[test]
+fn block_acknowledgements_have_names() {
+    for optimize in [false, true] {
+        let mut options = CompileOptions::new(LinkType(105));
+        options.optimize = optimize;
+        for (name, control) in [("bar", 0x84), ("ba", 0x94)] {
+            for expression in [
+                format!("type ctl subtype {name}"),
+                format!("wlan subtype {name}"),
+            ] {
+                let program = compile(&expression, &options, &Tables::new()).expect("accepted");
+                for other in [0x84, 0x94, 0xb4, 0x88, 0x98] {
+                    let taken = program.run(&[other, 0, 0, 0, 2, 0, 0, 0, 0, 1], 10) != 0;
+                    assert_eq!(taken, other == control, "{expression} on {other:#x}");
+                }
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use std::process::{Command, ExitCode, Output};
 
 use ringtap_sys::bpf::{Kernel, Program, ProgramKind};
+use ringtap_testkit::libpcap::{Compile, Oracle};
 use ringtap_testkit::traffic::Traffic;
 use ringtap_testkit::{Need, suite, test};
 
@@ -40,6 +41,11 @@ fn main() -> ExitCode {
         ),
         test("a_filter_is_read_from_a_file", &[], filter_of_a_file),
         test("extensions_are_switched_on", &[], extensions),
+        test(
+            "ip_broadcast_takes_the_netmask_of_the_option",
+            &[Need::LibpcapDev],
+            netmask,
+        ),
         test("usage_errors_exit_with_2", &[], usage_errors),
     ])
 }
@@ -294,8 +300,69 @@ fn extensions() {
     assert!(error.contains("--extended"), "{error}");
 }
 
+/// What is printed decides as what libpcap compiles for the same mask.
+fn netmask() {
+    let mut oracle = Oracle::start().expect("the helper starts");
+    let addresses = [
+        [10, 0, 0, 255],
+        [10, 0, 0, 0],
+        [10, 0, 15, 255],
+        [10, 0, 255, 255],
+        [10, 0, 0, 7],
+        [255, 255, 255, 255],
+    ];
+    let frames = addresses.map(|address| {
+        let mut frame = Traffic::default().frames().remove(0);
+        frame[30..34].copy_from_slice(&address);
+        frame
+    });
+    let mut taken = Vec::new();
+    for mask in ["255.255.255.0", "255.255.240.0", "255.0.0.0", "0.0.0.0"] {
+        let parsed: std::net::Ipv4Addr = mask.parse().expect("a mask");
+        let how = Compile {
+            netmask: Some(parsed.to_bits()),
+            ..Compile::default()
+        };
+        let theirs = oracle.compile("ip broadcast", how).expect("a program");
+        let ours = classic(&filter(&["-ddd", "--netmask", mask, "ip broadcast"]));
+        for frame in &frames {
+            let len = u32::try_from(frame.len()).expect("short");
+            let verdict = ours.run(frame, len);
+            let expected = oracle.filter(&theirs, frame, len).expect("a verdict");
+            assert_eq!(verdict, expected, "{mask} on {:?}", &frame[30..34]);
+            taken.push(verdict != 0);
+        }
+    }
+    // The masks make a difference.
+    assert_eq!(taken[..6], [true, true, true, true, false, true]);
+    assert_eq!(taken[6..12], [false, true, true, true, false, true]);
+    let refused = ringtap(&["filter", "ip broadcast"]);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(error.contains("--netmask"), "{error}");
+}
+
+/// The program that `-ddd` prints.
+fn classic(text: &str) -> ringtap_filter::Program {
+    fn next<T: std::str::FromStr>(line: &mut std::str::Split<'_, char>) -> T {
+        let number = line.next().and_then(|number| number.parse().ok());
+        number.expect("a number that fits its field")
+    }
+    let insns = text.lines().skip(1).map(|line| {
+        let numbers = &mut line.split(' ');
+        ringtap_filter::Insn {
+            code: next(numbers),
+            jt: next(numbers),
+            jf: next(numbers),
+            k: next(numbers),
+        }
+    });
+    ringtap_filter::Program::new(insns.collect()).expect("a valid program")
+}
+
 fn usage_errors() {
-    let cases: [(&[&str], &[&str]); 8] = [
+    let cases: [(&[&str], &[&str]); 9] = [
+        (&["--netmask", "255.255", "ip"], &["255.255", "--netmask"]),
         (&["tcp port"], &["  tcp port\n", "          ^\n"]),
         (&["host 10/8"], &["         ^\n", "hint: "]),
         (&["-y", "nosuch", "ip"], &["nosuch", "-L"]),

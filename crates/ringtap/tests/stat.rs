@@ -24,6 +24,11 @@ fn main() -> ExitCode {
         test("plain_lines_and_summary_agree", root, plain),
         test("a_table_is_drawn_on_a_terminal", script, table),
         test("two_counts_and_a_dump_agree", root, together),
+        test(
+            "ip_broadcast_takes_the_netmask_of_the_device",
+            root,
+            netmask,
+        ),
         test("sigint_and_sigterm_end_with_an_interval", root, signals),
         test("a_deleted_interface_ends_it", root, deleted),
         test("kill_9_leaves_nothing_attached", root, killed),
@@ -238,6 +243,25 @@ fn together() {
     for running in [first, second] {
         assert_eq!(summed(&lines(&interrupted(running))), sent);
     }
+}
+
+/// The device's network is 10.99.0.0/24.
+fn netmask() {
+    let pair = VethPair::new();
+    let side = &pair.right;
+    let filters = ["ip broadcast", "dst net 10.99.0.0/24"];
+    let arguments = [&["--json", "--interval", "10s"][..], &filters].concat();
+    let running = counting(&mut stat(side, &arguments), side, 2);
+    let injector = side.run(|| Injector::open(index_of(side)).expect("root"));
+    let frame = Traffic::default().frames().remove(0);
+    for last in [255, 0, 127, 1, 254] {
+        let mut frame = frame.clone();
+        frame[30..34].copy_from_slice(&[10, 99, 0, last]);
+        injector.send(&frame).expect("the end is up");
+    }
+    let lines = lines(&interrupted(running));
+    let counted = |at: usize| pair_of(&lines[0]["filters"][at]).0;
+    assert_eq!([counted(0), counted(1)], [2, 5], "{lines:?}");
 }
 
 fn signals() {

@@ -244,7 +244,10 @@ const MANAGEMENT_SUBTYPES: Names = &[
     ("deauthentication", 0xc0),
 ];
 
+/// The first two as of libpcap 1.11.
 const CONTROL_SUBTYPES: Names = &[
+    ("bar", 0x80),
+    ("ba", 0x90),
     ("ps-poll", 0xa0),
     ("rts", 0xb0),
     ("cts", 0xc0),

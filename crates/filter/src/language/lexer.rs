@@ -305,8 +305,14 @@ fn hex_pairs(word: &str) -> Option<[u8; 6]> {
 /// A hardware address with separators: six numbers of one or two hexadecimal digits, all separated
 /// alike, or three of four digits with dots.
 fn mac_length(rest: &str) -> Option<(usize, [u8; 6])> {
-    let hex = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+    const DIGITS: usize = 4;
+    let digits = rest.bytes().take(DIGITS + 1);
+    let hex = digits.take_while(u8::is_ascii_hexdigit).count();
     let separator = *rest.as_bytes().get(hex)?;
+    // Else a row of colons would be walked through from each of them.
+    if !(1..=DIGITS).contains(&hex) {
+        return None;
+    }
     if !matches!(separator, b':' | b'.' | b'-') {
         return None;
     }
@@ -345,6 +351,9 @@ fn ipv6_length(rest: &str) -> Option<(usize, Ipv6Addr)> {
     const LONGEST: usize = 45;
     // Eight groups, or two colons in a row for those that are left out.
     const COLONS: usize = 7;
+    if rest.starts_with(":::") {
+        return None;
+    }
     let run = rest
         .bytes()
         .take(LONGEST + 1)
@@ -368,12 +377,15 @@ fn ipv6_length(rest: &str) -> Option<(usize, Ipv6Addr)> {
 
 /// The length of numbers with colons that form no address.
 fn colons_length(rest: &str) -> Option<usize> {
+    if rest.starts_with(':') {
+        return None;
+    }
     let run = rest
         .bytes()
         .take_while(|&b| b.is_ascii_hexdigit() || b == b':')
         .count();
     let colons = rest[..run].bytes().filter(|&b| b == b':').count();
-    (colons >= 2 && rest.as_bytes()[0] != b':').then_some(run)
+    (colons >= 2).then_some(run)
 }
 
 /// A hint for a word that cannot stand where it stands.

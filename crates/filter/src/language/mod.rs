@@ -11,6 +11,15 @@ mod parser;
 pub(crate) use keyword::Proto;
 pub(crate) use parser::parse;
 
+/// Whether a word begins a primitive that moves the place of what comes after it.
+pub(crate) fn moves_what_follows(word: &str) -> bool {
+    use keyword::Keyword;
+    matches!(
+        keyword::lookup(word),
+        Some(Keyword::Vlan | Keyword::Mpls | Keyword::Pppoes | Keyword::Geneve | Keyword::Vxlan)
+    )
+}
+
 /// Bounds that keep the compilation of hostile expressions short.
 pub mod limits {
     /// The longest expression, in bytes.

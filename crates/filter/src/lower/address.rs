@@ -10,8 +10,22 @@ use crate::language::ast::{Direction, Dotted, Id, Kind, Qualifiers};
 use crate::link::{equals, ethertype, masked};
 use crate::resolve::NameKind;
 
+/// A prefix behind nothing but a direction is a network, as of libpcap 1.11.
+fn as_network(qualifiers: Qualifiers, id: &Id) -> Qualifiers {
+    let is_network = matches!(id, Id::DottedPrefix(..) | Id::Ipv6Prefix(..))
+        && qualifiers.proto != Some(Proto::Decnet);
+    match qualifiers.kind {
+        Kind::Default if is_network => Qualifiers {
+            kind: Kind::Net,
+            ..qualifiers
+        },
+        _ => qualifiers,
+    }
+}
+
 impl Lowering<'_> {
     pub(super) fn address(&mut self, qualifiers: Qualifiers, id: &Id) -> Lowered<Condition> {
+        let qualifiers = as_network(qualifiers, id);
         let net = qualifiers.kind == Kind::Net;
         let whole = |dotted: Dotted| dotted.ipv4.ok_or(ErrorKind::BadIpv4);
         match *id {

@@ -114,6 +114,8 @@ struct Lowering<'a> {
     transport: Option<extension::Transport>,
     /// The last walk of a `deep ( … )` that every packet has made that comes here, and from where.
     walked: Option<(Place, extension::Transport)>,
+    /// How many protocols ranges have named so far.
+    listed: u32,
     /// The part of the current primitive that an error is about, if not the whole.
     inner: Option<Range<usize>>,
     /// What addresses and ports were compared with, where someone wants to know.
@@ -139,6 +141,7 @@ impl<'a> Lowering<'a> {
             inner_packet: None,
             transport: None,
             walked: None,
+            listed: 0,
             inner: None,
             compared: None,
         }

@@ -31,10 +31,23 @@ pub(crate) struct Example {
     pub(crate) place: String,
 }
 
+/// A name of a row of names, in its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Name {
+    pub(crate) expression: String,
+    pub(crate) dlt: u32,
+    /// File and line.
+    pub(crate) place: String,
+}
+
 /// A page's examples.
 pub(crate) struct Page {
     pub(crate) examples: Vec<Example>,
+    pub(crate) names: Vec<Name>,
 }
+
+/// Headings of tables that have no examples.
+const OTHERS: [&str; 3] = ["written", "qualifier", "tunnel"];
 
 /// A packet of the examples.
 pub(crate) struct Sample {
@@ -61,6 +74,8 @@ struct Columns {
     takes: Option<usize>,
     leaves: Option<usize>,
     on: Option<usize>,
+    /// In a row of names, the expression that they stand in.
+    within: Option<usize>,
 }
 
 impl Columns {
@@ -71,7 +86,11 @@ impl Columns {
             "example with names" | "example of 1.11" | "example of ringtap" => Expected::Ours,
             "extension" => Expected::Extension,
             "refused" => Expected::Refused,
-            _ => return None,
+            "names" => Expected::Ours,
+            other => {
+                assert!(OTHERS.contains(&other), "a table headed {other:?}");
+                return None;
+            }
         };
         let column = |name| heading.iter().position(|cell| cell == name);
         Some(Self {
@@ -79,6 +98,7 @@ impl Columns {
             takes: column("takes"),
             leaves: column("leaves"),
             on: column("on"),
+            within: column("in"),
         })
     }
 }
@@ -87,7 +107,7 @@ impl Page {
     pub(crate) fn read(file: &str) -> Self {
         let link_types = LinkTypes::load();
         let text = read(file);
-        let mut examples = Vec::new();
+        let (mut examples, mut names) = (Vec::new(), Vec::new());
         let mut columns = None;
         for (number, line) in (1..).zip(text.lines()) {
             let Some(cells) = cells(line) else {
@@ -108,6 +128,16 @@ impl Page {
             let on = cell(columns.on).map_or("EN10MB", |cell| cell.trim_matches('`'));
             let spans = code_spans(&cells[0]);
             assert!(!spans.is_empty(), "{place}: no example");
+            if let Some(within) = cell(columns.within) {
+                let within = within.trim_matches('`');
+                assert!(within.contains("NAME"), "{place}: {within}");
+                names.extend(spans[0].split(' ').map(|name| Name {
+                    expression: within.replace("NAME", name),
+                    dlt: link_types.resolve(on)[0],
+                    place: place.clone(),
+                }));
+                continue;
+            }
             let example = |expression| Example {
                 expression,
                 expected: columns.expected,
@@ -124,7 +154,7 @@ impl Page {
             );
             examples.extend(row);
         }
-        Self { examples }
+        Self { examples, names }
     }
 }
 

@@ -11,6 +11,7 @@ mod corpus;
 mod failures;
 mod live;
 mod memory;
+mod netmask;
 mod placement;
 mod privileges;
 mod program;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         writing::tests(),
         memory::tests(),
         placement::tests(),
+        netmask::tests(),
         allocations::tests(),
         search::tests(),
     ];

@@ -8,7 +8,7 @@ use super::{Parsed, Parser};
 use crate::error::{CompileError, ErrorKind, Hint};
 
 /// What arithmetic can begin with.
-const OPERAND: &[&str] = &["a number", "len", "proto[offset:size]", "-", "("];
+pub(super) const OPERAND: &[&str] = &["a number", "len", "proto[offset:size]", "-", "("];
 
 /// How strongly unary minus binds.
 const UNARY: u8 = 6;
@@ -65,7 +65,9 @@ impl Parser<'_> {
             return self.arith_set(left, start);
         }
         let Some(relation) = self.peek().and_then(relation) else {
-            return Err(self.unexpected(&["=", "!=", "<", "<=", ">", ">=", "an operator"]));
+            let mut error = self.unexpected(&["=", "!=", "<", "<=", ">", ">=", "an operator"]);
+            error.hint.get_or_insert(Hint::Comparison);
+            return Err(error);
         };
         self.at += 1;
         let right = self.binary(0)?;

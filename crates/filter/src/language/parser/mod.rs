@@ -14,7 +14,7 @@ mod id;
 mod primitive;
 
 use super::ast::{Expr, Junction, Qualifiers, Span};
-use super::keyword::Keyword;
+use super::keyword::{self, Keyword, Proto};
 use super::lexer::{self, Symbol, Token, TokenKind};
 use super::limits;
 use crate::error::{CompileError, ErrorKind, Hint};
@@ -82,6 +82,11 @@ impl Parser<'_> {
         self.tokens.get(self.at + n).map(|token| &token.kind)
     }
 
+    fn peek_before(&self, n: usize) -> Option<&TokenKind> {
+        let at = self.at.checked_sub(n)?;
+        self.tokens.get(at).map(|token| &token.kind)
+    }
+
     fn at_keyword(&self, keyword: Keyword) -> bool {
         self.peek() == Some(&TokenKind::Keyword(keyword))
     }
@@ -138,11 +143,15 @@ impl Parser<'_> {
         }
         let wants_value = expected.first() == Some(&VALUE[0]);
         let wants_junction = expected.first() == Some(&"and");
+        let wants_number = expected.first() == Some(&arith::OPERAND[0]);
         match &token.kind {
             TokenKind::Keyword(Keyword::Proto(_)) if wants_value => Some(Hint::EscapeKeyword),
+            TokenKind::Symbol(Symbol::Equal) if wants_value => Some(Hint::NoSign),
+            TokenKind::Symbol(Symbol::Bang) if wants_number => Some(Hint::Comparison),
+            TokenKind::Name(_) if wants_number => names_a_number(word).then_some(Hint::NamedNumber),
             TokenKind::Symbol(Symbol::Slash) => Some(Hint::DottedPrefix),
             TokenKind::Symbol(_) if wants_junction => self.symbol_hint(),
-            _ if wants_junction => Some(Hint::MissingJunction),
+            _ if wants_junction => Some(self.junction_hint(&token.kind, word)),
             TokenKind::Name(_)
             | TokenKind::Number(_)
             | TokenKind::Dotted(_)
@@ -162,8 +171,25 @@ impl Parser<'_> {
         !self.extensions && extension::is_word(word)
     }
 
+    /// Words after a complete condition.
+    fn junction_hint(&self, kind: &TokenKind, word: &str) -> Hint {
+        match (self.peek_before(1), kind) {
+            (Some(TokenKind::Keyword(Keyword::Proto(Proto::Link))), TokenKind::Mac(_)) => {
+                Hint::EtherHost
+            }
+            (Some(TokenKind::Keyword(Keyword::Proto(Proto::Icmp | Proto::Icmp6))), _) => {
+                Hint::IcmpType
+            }
+            _ if word == "netmask" => Hint::Mask,
+            _ => Hint::MissingJunction,
+        }
+    }
+
     /// Symbols after a complete condition: an operator of arithmetic, as in `ip & 1`.
     fn symbol_hint(&self) -> Option<Hint> {
+        if self.peek_before(2) == Some(&TokenKind::Keyword(Keyword::Portrange)) {
+            return Some(Hint::Portrange);
+        }
         let closing = [Symbol::RightParen, Symbol::RightBracket];
         (!closing.iter().any(|&s| self.at_symbol(s))).then_some(Hint::Comparison)
     }
@@ -311,6 +337,15 @@ impl Parser<'_> {
         };
         Err(CompileError::new(open..open + 1, ErrorKind::Unclosed(opened)).expecting(expected))
     }
+}
+
+/// Whether the end of a named number's name: `syn` of `tcp-syn`.
+fn names_a_number(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    ["tcp-", "icmp-", "icmp6-"].iter().any(|prefix| {
+        let name = format!("{prefix}{word}");
+        matches!(keyword::lookup(&name), Some(Keyword::Number(_)))
+    })
 }
 
 /// What can follow qualifiers.

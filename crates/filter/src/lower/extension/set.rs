@@ -23,6 +23,9 @@ pub(in super::super) fn member(
     Condition::Any(each.collect())
 }
 
+/// The most protocols that the ranges of one expression may have: a few letters name 256.
+const MOST_LISTED: u32 = 0x1_0000;
+
 /// In ascending order, without overlaps and neighbours.
 fn merged(ranges: &[Numbers]) -> Vec<Numbers> {
     let mut sorted = ranges.to_vec();
@@ -135,10 +138,11 @@ impl Lowering<'_> {
         /// A protocol is a byte over IP, at most two bytes elsewhere.
         const MOST: u32 = 0x100;
         let mut any = Vec::new();
+        let mut ranges = Vec::new();
         for element in elements {
             match element {
                 Element::Id(id, span) => any.push(self.element(q, id, span)?),
-                Element::Numbers(Numbers { first, last }) => {
+                Element::Numbers(range @ Numbers { first, last }) => {
                     if last - first >= MOST {
                         return Err(ErrorKind::OutOfRange {
                             field: "length of a range of protocols",
@@ -146,10 +150,17 @@ impl Lowering<'_> {
                             max: MOST,
                         });
                     }
-                    for number in *first..=*last {
-                        any.push(self.numbered_protocol(q, number)?);
-                    }
+                    ranges.push(*range);
                 }
+            }
+        }
+        for Numbers { first, last } in merged(&ranges) {
+            self.listed = self.listed.saturating_add(last - first + 1);
+            if self.listed > MOST_LISTED {
+                return Err(ErrorKind::TooLarge);
+            }
+            for number in first..=last {
+                any.push(self.numbered_protocol(q, number)?);
             }
         }
         Ok(Condition::Any(any))
