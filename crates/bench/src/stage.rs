@@ -5,6 +5,7 @@
 //! what is measured. A reader is void unless the experiment gives it work: it looks at every packet
 //! and throws it away.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -15,7 +16,7 @@ use ringtap_lab::netns::VethPair;
 use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{LiveFrames, Target};
 use ringtap_sys::cycles::{Rate, Usage, thread_id, ticks};
-use ringtap_sys::sched::set_affinity;
+use ringtap_sys::sched::{set_affinity, set_fifo};
 
 use crate::helpers::{captured, cpu_seconds, datagram, float};
 use crate::syscalls::{Syscalls, Who};
@@ -25,6 +26,8 @@ pub(crate) const SENDER: usize = 0;
 /// Where readers run, if an experiment does not say otherwise.
 pub(crate) const READER: usize = 1;
 const LIMIT: Duration = Duration::from_secs(60);
+/// The real-time priority of an urgent sender.
+const URGENCY: u8 = 50;
 /// After the last packet, so that time-outs pass.
 const SETTLE: Duration = Duration::from_millis(150);
 /// The same for programs, whose time-out is libpcap's second.
@@ -56,6 +59,9 @@ pub(crate) enum Pace {
     Rate(u32),
     /// So many packets a second, in bursts of so many at top speed.
     Bursts(u32, u32),
+    /// So many packets a second, in bursts of half a millisecond, whatever else wants the sender's
+    /// processor: as an adapter's interrupts have them received.
+    Urgent(u32),
 }
 
 /// Who reads.
@@ -67,6 +73,8 @@ pub(crate) enum Reader {
         options: Box<CaptureOptions>,
         work: u32,
     },
+    /// `ringtap dump`, with further options.
+    Dump(PathBuf, Vec<String>),
     /// tcpdump, with further options.
     Tcpdump(Vec<String>),
     Dumpcap,
@@ -181,6 +189,11 @@ impl Stage {
     }
 }
 
+/// Packets in so much time, at a rate.
+fn half_a_millisecond(rate: u32) -> u32 {
+    (rate / 2_000).max(16)
+}
+
 /// Sends from a thread of its own on the sender's processor.
 fn send(frames: &LiveFrames<'_>, load: Load) -> Result<Sent, String> {
     std::thread::scope(|scope| {
@@ -194,7 +207,11 @@ fn send(frames: &LiveFrames<'_>, load: Load) -> Result<Sent, String> {
                 Pace::Top => frames
                     .send_measured(load.packets)
                     .map(|cost| (cost.elapsed.as_secs_f64(), cost.processor.as_secs_f64())),
-                Pace::Rate(rate) => paced(rate, (rate / 2_000).max(16)),
+                Pace::Rate(rate) => paced(rate, half_a_millisecond(rate)),
+                Pace::Urgent(rate) => {
+                    set_fifo(URGENCY).map_err(|error| error.to_string())?;
+                    paced(rate, half_a_millisecond(rate))
+                }
                 Pace::Bursts(rate, burst) => paced(rate, burst),
             };
             let (seconds, processor) = took.map_err(|error| error.to_string())?;
@@ -391,7 +408,14 @@ fn toil(work: u64) {
 
 fn command(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Command {
     let side = &stage.pair.right;
+    let own;
     let (program, arguments): (&str, Vec<String>) = match reader {
+        Reader::Dump(ringtap, options) => {
+            own = ringtap.to_string_lossy();
+            let fixed = ["dump", "-Q", "in", "-Z", "root", "-i", &side.device];
+            let fixed = fixed.iter().map(|text| (*text).to_owned());
+            (&own, fixed.chain(options.iter().cloned()).collect())
+        }
         Reader::Tcpdump(options) => {
             let fixed = [
                 "-Q",

@@ -2,6 +2,7 @@
 
 use std::net::UdpSocket;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use ringtap_capture::stat::{Count, Interval, StatOptions, Statistics};
 use ringtap_capture::{Direction, Error, Filter, Mode};
@@ -14,6 +15,7 @@ use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
 use ringtap_testkit::{Need, suite, test};
 
 const EINVAL: i32 = 22;
+const PATIENCE: Duration = Duration::from_secs(20);
 const EXPRESSIONS: [&str; 7] = [
     "",
     "udp",
@@ -45,6 +47,9 @@ fn main() -> ExitCode {
         test("two_count_at_the_same_time", tcx, two_at_once),
         test("intervals_add_up_to_the_totals", tcx, intervals),
         test("a_device_that_goes_keeps_its_counts", tcx, deleted),
+        test("a_packet_socket_counts_too", root, by_socket),
+        test("a_packet_socket_stands_in_without_rights", root, stand_in),
+        test("what_a_packet_socket_loses_is_told", root, socket_losses),
         test("no_rights_are_named", &[Need::NotRoot], no_rights),
         test("filters_are_checked_first", &[], wrong_filters),
     ])
@@ -469,6 +474,105 @@ fn deleted() {
     netlink.delete(&pair.right.device).expect("deleted");
     assert!(!statistics.is_attached());
     mix.assert_counted(statistics.read(), 1);
+}
+
+/// Reads until as many packets were counted or lost as were sent.
+fn read_until(statistics: &mut Statistics, packets: u64) {
+    let begun = Instant::now();
+    loop {
+        statistics.read();
+        let totals = statistics.totals();
+        if totals.total.packets + totals.lost.expect("told") >= packets {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{totals:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn by_socket() {
+    let pair = VethPair::new();
+    let mix = Mix::new();
+    let received = StatOptions {
+        direction: Direction::In,
+        ..StatOptions::default()
+    };
+    let mut statistics = open(&pair.right, "packet:", &received);
+    let mut sent = open(&pair.left, "packet:", &StatOptions::default());
+    for times in 1..=2 {
+        mix.send_from(&pair.left);
+        let (_, total) = mix.expected(times);
+        for counting in [&mut statistics, &mut sent] {
+            read_until(counting, total.packets);
+            mix.assert_counted(counting.totals(), times);
+            assert_eq!(counting.totals().lost, Some(0));
+            assert!(counting.is_attached());
+        }
+    }
+    let description = statistics.describe();
+    assert!(!description.is_in_kernel());
+    assert_eq!(description.hooks(), "packet socket");
+    let netlink = &mut pair.right.namespace.netlink();
+    netlink.delete(&pair.right.device).expect("deleted");
+    let begun = Instant::now();
+    while statistics.is_attached() {
+        assert!(begun.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (_, total) = mix.expected(2);
+    statistics.read();
+    assert_eq!(statistics.totals().total, total);
+}
+
+/// As the kernel is to who has CAP_NET_RAW alone.
+fn stand_in() {
+    const EPERM: i32 = 1;
+    let pair = VethPair::new();
+    let kernel = Kernel::behind(|_: &Request<'_>| Err(EPERM));
+    let mut statistics = open_on(&kernel, &pair.right, "", &StatOptions::default());
+    let text = statistics.describe().to_string();
+    assert!(text.contains("hook:           packet socket\n"), "{text}");
+    assert!(text.contains("note:           not at a hook: "), "{text}");
+    assert!(text.contains("Operation not permitted"), "{text}");
+    assert!(statistics.keeps().is_empty());
+    let mix = Mix::new();
+    mix.send_from(&pair.left);
+    read_until(&mut statistics, mix.expected(1).1.packets);
+    mix.assert_counted(statistics.totals(), 1);
+    for (device, mode) in [("tcx:veth1", Mode::Copy), ("veth1", Mode::Steal)] {
+        let options = StatOptions {
+            mode,
+            ..StatOptions::default()
+        };
+        let opened = pair
+            .right
+            .run(|| Statistics::open_on(&kernel, device, &filters(), &options));
+        let error = opened.expect_err("neither asked for nor able");
+        assert!(error.is_permission_denied(), "{error}");
+    }
+}
+
+fn socket_losses() {
+    const SENT: u32 = 40_000;
+    let pair = VethPair::new();
+    let options = StatOptions {
+        direction: Direction::In,
+        begins_later: true,
+        ..StatOptions::default()
+    };
+    let mut statistics = open(&pair.right, "packet:", &options);
+    let frame = &Mix::new().frames[1];
+    let frames = LiveFrames::new(frame, Target::ReceivedOn(&pair.right)).expect("loaded");
+    frames.send(SENT).expect("sent");
+    read_until(&mut statistics, SENT.into());
+    let totals = statistics.totals();
+    let lost = totals.lost.expect("told");
+    // More than the ring has room for, and nobody has read.
+    assert!(lost > 0 && totals.total.packets > 0, "{totals:?}");
+    assert_eq!(totals.total.packets + lost, SENT.into());
+    let length = frame.len() as u64;
+    assert_eq!(totals.total.bytes, totals.total.packets * length);
+    assert_eq!(statistics.read().lost, Some(0));
 }
 
 fn no_rights() {

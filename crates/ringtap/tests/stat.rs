@@ -19,6 +19,7 @@ const FILTERS: [&str; 3] = ["udp", "tcp port 443", "vlan"];
 fn main() -> ExitCode {
     let root = &[Need::Root, Need::Kernel(6, 6)];
     let script = &[Need::Root, Need::Kernel(6, 6), Need::Tool("script")];
+    let setpriv = &[Need::Root, Need::Tool("setpriv")];
     suite(vec![
         test("json_lines_add_up_to_what_was_sent", root, json_adds_up),
         test("plain_lines_and_summary_agree", root, plain),
@@ -34,6 +35,11 @@ fn main() -> ExitCode {
         test("kill_9_leaves_nothing_attached", root, killed),
         test("a_closed_pipe_ends_it", root, closed_pipe),
         test("stealing_needs_consent", root, consent),
+        test(
+            "a_packet_socket_counts_without_the_right_to_bpf",
+            setpriv,
+            unprivileged,
+        ),
         test("wrong_usage_is_2", &[], usage),
     ])
 }
@@ -133,6 +139,42 @@ fn summed(lines: &[serde_json::Value]) -> Vec<(u64, u64)> {
     sums
 }
 
+fn unprivileged() {
+    let pair = VethPair::new();
+    let mut command = pair.right.namespace.command("setpriv");
+    command.args([
+        "--inh-caps=-bpf,-net_admin,-perfmon,-sys_admin",
+        "--bounding-set=-bpf,-net_admin,-perfmon,-sys_admin",
+    ]);
+    command.args([RINGTAP, "stat", "-i", &pair.right.device, "-Q", "in"]);
+    command
+        .args(["--interval", "100ms", "--json"])
+        .args(FILTERS);
+    let mut running = Running::start_piped(&mut command).expect("ringtap starts");
+    running
+        .wait_until_capturing(&pair.right, LIMIT)
+        .expect("a packet socket");
+    while !handles_signals(running.id()) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let expected = send(&pair.left);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", running.id()));
+    let status = status.expect("it runs");
+    assert!(status.contains("CapPrm:\t0000000000000000"), "{status}");
+    let output = interrupted(running);
+    let told = stderr(&output);
+    let counting = format!(
+        "counting on {} (packet socket), 3 filters",
+        pair.right.device
+    );
+    assert!(told.contains(&counting), "{told}");
+    assert!(told.contains("not at a hook: "), "{told}");
+    assert!(told.contains("CAP_BPF"), "{told}");
+    let lines = lines(&output);
+    assert_eq!(summed(&lines), expected);
+    assert!(lines.iter().all(|line| line["lost"] == 0), "{lines:?}");
+}
+
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -155,7 +197,7 @@ fn json_adds_up() {
     assert_eq!(summed(&lines), sent);
     let keys: Vec<&String> = lines[0].as_object().expect("an object").keys().collect();
     // serde_json keeps its objects sorted; the order in the text is tested where it is written.
-    assert_eq!(keys, ["filters", "seconds", "time", "total"]);
+    assert_eq!(keys, ["filters", "lost", "seconds", "time", "total"]);
     let time = lines[0]["time"].as_str().expect("a string");
     assert!(time.ends_with('Z') && time.len() == "2026-01-31T12:00:00.000000000Z".len());
     let seconds: f64 = lines

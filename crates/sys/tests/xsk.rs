@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         test("frames_go_round", root, frames_go_round),
         test("a_full_ring_counts_its_losses", root, full_ring),
         test("long_packets_are_counted_as_lost", root, too_long),
+        test("queues_share_memory_and_keep_their_frames", root, shared),
         test("a_queue_has_one_owner", root, one_owner),
         test("impossible_options_are_refused", root, impossible),
     ])
@@ -48,19 +49,7 @@ impl Receiving {
         let options = options(side, frames);
         let receiver = side.run(|| Receiver::open(&options)).expect("AF_XDP");
         let kernel = Kernel::running();
-        let map = Map::create(
-            &kernel,
-            &MapSpec {
-                name: "sockets",
-                kind: MapKind::XskMap,
-                value_size: 4,
-                max_entries: 1,
-                numa_node: None,
-                inner: None,
-            },
-        )
-        .expect("a map");
-        map.update_fd(0, &receiver).expect("a place for the socket");
+        let map = socket_map(&kernel, std::slice::from_ref(&receiver));
         let program = redirecting(&kernel, &map);
         let link = side.run(|| Link::xdp(&program, &kernel, options.ifindex, XdpMode::Native));
         Self {
@@ -87,6 +76,27 @@ impl Receiving {
         }
         packets
     }
+}
+
+/// The sockets of the first queues.
+fn socket_map(kernel: &Kernel, receivers: &[Receiver]) -> Map {
+    let map = Map::create(
+        kernel,
+        &MapSpec {
+            name: "sockets",
+            kind: MapKind::XskMap,
+            value_size: 4,
+            max_entries: u32::try_from(receivers.len()).expect("a few"),
+            numa_node: None,
+            inner: None,
+        },
+    )
+    .expect("a map");
+    for (queue, receiver) in (0..).zip(receivers) {
+        let placed = map.update_fd(queue, receiver);
+        placed.expect("a place for the socket");
+    }
+    map
 }
 
 /// Redirects each packet to the socket of its queue.
@@ -187,6 +197,71 @@ fn too_long() {
         receiving.receiver.statistics().expect("counters").dropped,
         1
     );
+}
+
+fn shared() {
+    const FRAMES: u32 = 64;
+    const ROUNDS: usize = 40;
+    let pair = VethPair::with(&VethOptions {
+        queues: Some(2),
+        ..VethOptions::default()
+    });
+    let first = options(&pair.right, FRAMES);
+    // A third is not there.
+    let queues = [0, 1, 2].map(|queue| QueueOptions { queue, ..first });
+    let opened = pair.right.run(|| Receiver::open_all(&queues));
+    let mut receivers = opened.expect("AF_XDP");
+    assert_eq!(receivers.len(), 2);
+    assert!(receivers.iter().all(|one| one.memory() == 64 * 2048));
+    let kernel = Kernel::running();
+    let map = socket_map(&kernel, &receivers);
+    let program = redirecting(&kernel, &map);
+    let link = pair
+        .right
+        .run(|| Link::xdp(&program, &kernel, first.ifindex, XdpMode::Native));
+    let _link = link.expect("veth has XDP");
+    let mut frames = traffic(32);
+    frames.sort();
+    let mut counts = [0, 0];
+    for round in 0..ROUNDS {
+        inject(&pair.left, &frames);
+        let mut found = Vec::new();
+        while found.len() < frames.len() {
+            let interests = [0, 1].map(|at: usize| Interest::read(receivers[at].as_fd()));
+            let ready = wait(interests, Some(Duration::from_secs(10))).expect("polled");
+            assert!(ready.iter().any(|one| one.readable), "{}", found.len());
+            for (receiver, count) in receivers.iter_mut().zip(&mut counts) {
+                let batch = receiver.batch(FRAMES);
+                *count += batch.len();
+                found.extend(batch.packets().map(|packet| packet.data.to_vec()));
+            }
+        }
+        found.sort();
+        assert_eq!(found, frames, "round {round}");
+    }
+    // Flows are spread by a hash: each queue has had more packets than it has frames.
+    assert!(
+        counts.iter().all(|&count| count > FRAMES as usize),
+        "{counts:?}"
+    );
+    for receiver in &receivers {
+        let statistics = receiver.statistics().expect("counters");
+        assert_eq!(statistics, Statistics::default());
+    }
+    // Each loses for itself, and the memory outlives the socket that it was registered for.
+    let sender = LiveFrames::new(&frames[0], Target::OutOf(&pair.left)).expect("loaded");
+    sender.send(1_000).expect("sent");
+    let lost = |receiver: &Receiver| {
+        let Statistics {
+            dropped, no_frame, ..
+        } = receiver.statistics().expect("counters");
+        dropped.max(no_frame)
+    };
+    let all: u64 = receivers.iter().map(lost).sum();
+    assert!(all >= 1_000 - 2 * u64::from(FRAMES), "{all}");
+    drop(receivers.remove(0));
+    let batch = receivers[0].batch(FRAMES);
+    assert!(batch.packets().all(|packet| packet.data == frames[0]));
 }
 
 fn one_owner() {

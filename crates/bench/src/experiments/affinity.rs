@@ -1,16 +1,30 @@
 //! The reader on the processor that receives (A:A), on the other (A:B), or wherever the scheduler
-//! puts it, over the rate of packets.
+//! puts it, over the rate of packets; and A:A beyond what the processor can do.
+//!
+//! For the latter, packets are received before anything else runs, as an adapter's interrupts have
+//! them, and what is left of the processor is the reader's. Who needs less of it for a packet loses
+//! fewer. Programs write to `/dev/null`, with rings of the same size.
 
 use ringtap_lab::Need;
 
 use super::deliver::{figures, metrics, tcpdump};
-use crate::results::Axis;
+use crate::results::{Axis, Case};
 use crate::session::{Done, Session};
 use crate::stage::{Load, Pace, READER, Reader, SENDER, Stage};
 
 const RATES: [u32; 3] = [500_000, 1_000_000, 2_000_000];
 const QUICK_RATES: [u32; 2] = [500_000, 2_000_000];
 const SIZE: u16 = 64;
+/// What is offered beyond what the processor can do, in percent of what it receives where nobody
+/// captures.
+const OVERLOADS: [u32; 3] = [65, 70, 75];
+const QUICK_OVERLOADS: [u32; 1] = [70];
+/// Bytes of the rings of both programs, as each takes it.
+const RING: [&str; 2] = ["16M", "16384"];
+/// From how much loss on a program is overloaded, and the most that ringtap may lose of what tcpdump
+/// loses then.
+const OVERLOADED: f64 = 1.0;
+const BOUND: f64 = 0.5;
 
 pub(crate) fn run(session: &mut Session) -> Done {
     session.require(&[Need::Root, Need::Kernel(6, 6)])?;
@@ -51,5 +65,76 @@ pub(crate) fn run(session: &mut Session) -> Done {
             Ok(figures(sent, &seen))
         })?;
     }
+    overload(session, &stage)
+}
+
+/// Everything on one processor, with more packets than it can receive and read.
+fn overload(session: &mut Session, stage: &Stage) -> Done {
+    if session.peer("tcpdump").is_none() {
+        return Ok(());
+    }
+    let milliseconds = session.amount(600, 400);
+    let load = |packets, pace| Load {
+        size: SIZE,
+        packets,
+        pace,
+        at_driver: false,
+    };
+    let readers = [
+        Reader::Dump(
+            session.ringtap.clone(),
+            ["--buffer", RING[0], "--format", "pcapng", "-w", "/dev/null"]
+                .map(str::to_owned)
+                .to_vec(),
+        ),
+        Reader::Tcpdump(["-B", RING[1]].map(str::to_owned).to_vec()),
+    ];
+    let offered = Axis::linear("offered", "% of what is received without a capture");
+    session.figure("All on one processor, overloaded", offered, metrics());
+    let (alone, _) = stage.run(load(400_000, Pace::Top), &[], &[])?;
+    // By the time on the processor, which others may use now and then; they will not while the sender is
+    // urgent.
+    let most = alone.packets / alone.processor;
+    for &percent in session.amount(&OVERLOADS[..], &QUICK_OVERLOADS[..]) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "some millions"
+        )]
+        let rate = (most * f64::from(percent) / 100.0) as u32;
+        let load = load(rate / 1_000 * milliseconds, Pace::Urgent(rate));
+        let title = format!("A:A, {percent} % of what is received without a capture");
+        let names = ["ringtap dump", "tcpdump"];
+        let case = session.case(&title, Some(f64::from(percent)), &names, 1, |who| {
+            let (sent, seen) = stage.run(load, std::slice::from_ref(&readers[who]), &[SENDER])?;
+            Ok(figures(sent, &seen))
+        })?;
+        judge(case.as_ref());
+    }
     Ok(())
+}
+
+/// Where tcpdump is overloaded, ringtap loses half as much at most.
+fn judge(case: Option<&Case>) {
+    const LOST: usize = 2;
+    let lost = |who: usize| {
+        let contender = case?.contenders.get(who)?;
+        Some(contender.samples.get(LOST)?.median())
+    };
+    let (Some(own), Some(peer)) = (lost(0), lost(1)) else {
+        return;
+    };
+    if peer < OVERLOADED {
+        println!("  goal: tcpdump is not overloaded here ({peer:.2} % lost)");
+        return;
+    }
+    let verdict = if own <= BOUND * peer {
+        "reached"
+    } else {
+        "not reached"
+    };
+    println!(
+        "  goal: ringtap loses at most {BOUND} of what tcpdump loses: {verdict} ({:.3})",
+        own / peer
+    );
 }

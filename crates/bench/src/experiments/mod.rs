@@ -141,7 +141,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "the reader on the receiving processor, on the other, or as the scheduler likes",
         caption: "Braun and others (2010, section 4.1): with load on the application, kernel and reader on two \
                   processors of one pair (A:B) capture best, and any fixed place beats the scheduler. Here: frames \
-                  of 64 bytes over their rate; the receiver's processor is A.",
+                  of 64 bytes over their rate; the receiver's processor is A. Then A:A beyond what that \
+                  processor can do, where receiving goes before reading, as by interrupts.",
         seconds: (300, 40),
         body: affinity::run,
     },

@@ -6,10 +6,13 @@ use ringtap_sys::bpf::Features;
 
 use super::StatOptions;
 use crate::hook::{Attached, Hook, HookDevice, Place};
-use crate::{LinkType, Mode};
+use crate::{Description, Error, LinkType, Mode};
 
 const TAGS_TAKEN_OUT: &str = "the driver takes VLAN tags out of packets before XDP sees them: \
      tagged packets are counted as if untagged (keep tags in: ethtool -K DEV rxvlan off)";
+
+const COPIED: &str = "every packet is copied to this process, which counts; packets that come too fast \
+     for it are told as lost";
 
 /// Where and how the filters count, with the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub struct StatDescription {
     pub device: String,
     /// What its packets begin with.
     pub link_type: LinkType,
-    /// The hooks, received packets first.
+    /// The hooks, received packets first; none where a packet socket counts.
     pub places: Vec<Place>,
     /// Whether packets go on to the host.
     pub mode: Mode,
@@ -79,9 +82,41 @@ impl StatDescription {
         }
     }
 
-    /// The hooks in one line, such as `tcx ingress and tcx egress`.
+    /// Counting by a packet socket, for that reason where it was not asked for.
+    pub(super) fn of_socket(
+        device: &HookDevice,
+        socket: &Description,
+        reason: Option<&Error>,
+    ) -> Self {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let mut notes: Vec<String> = Vec::new();
+        if let Some(reason) = reason {
+            notes.push(format!("not at a hook: {reason}"));
+        }
+        notes.push(COPIED.to_owned());
+        Self {
+            device: device.name.clone(),
+            link_type: device.link_type,
+            places: Vec::new(),
+            mode: Mode::Copy,
+            notes,
+            blind: socket.blind.clone(),
+            kernel: release.trim().to_owned(),
+        }
+    }
+
+    /// Whether the kernel counts, at hooks; else this process does, by a packet socket.
+    #[must_use]
+    pub fn is_in_kernel(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// The hooks in one line, such as `tcx ingress and tcx egress`, or `packet socket`.
     #[must_use]
     pub fn hooks(&self) -> String {
+        if !self.is_in_kernel() {
+            return "packet socket".to_owned();
+        }
         let names: Vec<String> = self.places.iter().map(ToString::to_string).collect();
         names.join(" and ")
     }
@@ -97,7 +132,11 @@ impl fmt::Display for StatDescription {
             Mode::Steal => "steal (packets that a filter accepts end here)",
         };
         writeln!(f, "mode:           {mode}")?;
-        writeln!(f, "memory:         counters only, shared with the kernel")?;
+        let memory = match self.is_in_kernel() {
+            true => "counters only, shared with the kernel",
+            false => "counters, and a ring of packets that wait to be counted",
+        };
+        writeln!(f, "memory:         {memory}")?;
         writeln!(f, "kernel:         {}", self.kernel)?;
         for blind in &self.blind {
             writeln!(f, "cannot see:     {blind}")?;

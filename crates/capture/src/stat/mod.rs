@@ -6,6 +6,10 @@
 //! them is reading memory. What it is not: it stores nothing; packets that no filter accepts are in
 //! the total only.
 //!
+//! Who has no right to attach programs counts by a packet socket instead, in a thread of this process
+//! that looks at every packet; what comes too fast for it is told as lost. [`Statistics::describe`]
+//! says which of both it is.
+//!
 //! ```no_run
 //! use std::thread::sleep;
 //! use std::time::Duration;
@@ -28,6 +32,7 @@
 mod counters;
 mod describe;
 mod program;
+mod socket;
 
 use std::time::{Duration, Instant};
 
@@ -39,10 +44,11 @@ use ringtap_sys::privileges::Capability;
 
 use crate::engines::{Device, Engine};
 use crate::hook::{Attached, Hook, HookChoice, HookDevice, HookError, Wanted, attach};
-use crate::{Direction, Filter, LinkType, MAX_SNAPLEN, Mode, Result};
+use crate::{Direction, Error, Filter, LinkType, MAX_SNAPLEN, Mode, Result};
 use counters::Counters;
 pub use describe::StatDescription;
 use program::Emission;
+use socket::SocketCounters;
 
 /// The most filters that one program counts.
 pub const MAX_FILTERS: usize = 256;
@@ -56,6 +62,9 @@ pub struct StatOptions {
     pub direction: Direction,
     /// Whether to steal where the host's connections hang on the device.
     pub force: bool,
+    /// Whether a thread that counts, where no hook does, is left to [`Statistics::begin`]: so that
+    /// privileges can be given up before.
+    pub begins_later: bool,
 }
 
 /// Why statistics could not be had of a device.
@@ -63,7 +72,7 @@ pub struct StatOptions {
 #[non_exhaustive]
 pub enum StatError {
     /// The engine has no hook.
-    #[error("{device}: engine {engine} does not count; use xdp, tcx or none")]
+    #[error("{device}: engine {engine} does not count; use xdp, tcx, packet or none")]
     Engine {
         /// The device as given.
         device: String,
@@ -103,6 +112,14 @@ pub enum StatError {
     /// The filters together make a program with jumps that the kernel does not have.
     #[error("the filters together: {0}")]
     Assemble(#[from] AssembleError),
+    /// There is neither the right to a hook nor to a packet socket.
+    #[error("{hook}; nor by a packet socket: {socket}")]
+    NoWay {
+        /// Why not at a hook.
+        hook: Box<Error>,
+        /// Why not by a socket.
+        socket: Box<Error>,
+    },
 }
 
 /// Packets, and their bytes as they were on the wire (without frame check sequence), VLAN tags
@@ -116,6 +133,11 @@ pub struct Count {
 }
 
 impl Count {
+    fn add(&mut self, bytes: u64) {
+        self.packets += 1;
+        self.bytes += bytes;
+    }
+
     fn since(self, before: Self) -> Self {
         Self {
             packets: self.packets.wrapping_sub(before.packets),
@@ -131,8 +153,11 @@ pub struct Interval {
     pub elapsed: Duration,
     /// By filter, in their order.
     pub filters: Vec<Count>,
-    /// All packets at the hook.
+    /// All packets at the hook, or of the socket.
     pub total: Count,
+    /// Packets that came and are in none of these counts: none at a hook, those that found no room at
+    /// a socket; nothing where the kernel does not tell.
+    pub lost: Option<u64>,
 }
 
 impl Interval {
@@ -148,8 +173,7 @@ impl Interval {
 /// Filters that count. Dropped, they are gone from the kernel.
 #[derive(Debug)]
 pub struct Statistics {
-    attached: Attached,
-    counters: Counters,
+    way: Way,
     opened: Instant,
     read_at: Instant,
     /// As they were at the last reading.
@@ -159,12 +183,34 @@ pub struct Statistics {
     description: StatDescription,
 }
 
+/// What counts.
+#[derive(Debug)]
+enum Way {
+    /// A program at hooks.
+    Hooks {
+        attached: Attached,
+        counters: Counters,
+    },
+    /// A thread that reads a socket.
+    Socket(SocketCounters),
+}
+
+/// What the device asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// A hook, or by no engine's name whatever there is.
+    Hook(HookChoice),
+    /// A packet socket.
+    Socket,
+}
+
 impl Statistics {
-    /// Counts on `device` from the return on: `eth0`, `xdp:eth0`, `tcx:eth0`. Received and sent
-    /// packets are counted, and go on to the host, unless the options say otherwise.
+    /// Counts on `device` from the return on: `eth0`, `xdp:eth0`, `tcx:eth0`, `packet:eth0`. Received
+    /// and sent packets are counted, and go on to the host, unless the options say otherwise.
     ///
-    /// Needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, until it returns. To be called in the network
-    /// namespace of the device.
+    /// A device that names no engine is counted on at a hook, else by a packet socket. The former needs
+    /// CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, the latter CAP_NET_RAW, until it returns. To be called
+    /// in the network namespace of the device.
     ///
     /// # Errors
     /// A filter that is none, or that cannot be told at the hook; a device that cannot be counted
@@ -189,9 +235,44 @@ impl Statistics {
             }
             .into());
         }
-        let (name, hook) = hook_of(device)?;
+        let (name, asked) = asked_of(device)?;
         let device = HookDevice::find(name)?;
         let programs = compile(&device, filters)?;
+        let hook = match asked {
+            Asked::Socket => return Self::by_socket(&device, programs, options, None),
+            Asked::Hook(hook) => hook,
+        };
+        match Self::at_hook(kernel, &device, hook, &programs, filters, options) {
+            Err(error) if hook == HookChoice::Automatic && is_obstacle(&error, options) => {
+                let socket = Self::by_socket(&device, programs, options, Some(&error));
+                socket.map_err(|socket| both(error, socket))
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn by_socket(
+        device: &HookDevice,
+        programs: Vec<Program>,
+        options: &StatOptions,
+        reason: Option<&Error>,
+    ) -> Result<Self> {
+        let filters = programs.len();
+        let (mut counters, description) = SocketCounters::open(device, programs, options, reason)?;
+        if !options.begins_later {
+            counters.begin();
+        }
+        Ok(Self::new(Way::Socket(counters), filters, description))
+    }
+
+    fn at_hook(
+        kernel: &Kernel,
+        device: &HookDevice,
+        hook: HookChoice,
+        programs: &[Program],
+        filters: &[Filter],
+        options: &StatOptions,
+    ) -> Result<Self> {
         let features = Features::probe(kernel);
         let failed = |source| HookError::Bpf {
             device: device.name.clone(),
@@ -199,7 +280,7 @@ impl Statistics {
         };
         let counters = Counters::create(kernel, programs.len()).map_err(failed)?;
         let emission = Emission {
-            programs: &programs,
+            programs,
             link_type: device.link_type,
             counters: &counters,
             mode: options.mode,
@@ -217,7 +298,7 @@ impl Statistics {
             stamps: None,
         };
         let code = emission.code(filters)?;
-        let attached = attach(kernel, &device, &wanted, &mut |place| {
+        let attached = attach(kernel, device, &wanted, &mut |place| {
             let (kind, instructions) = code.of(place);
             let name = "ringtap_stat";
             if place.is_xdp() && device.tag_restorer.is_some() {
@@ -226,37 +307,64 @@ impl Statistics {
             }
             bpf::Program::load(kernel, name, kind, instructions)
         })?;
-        let opened = Instant::now();
-        let description = StatDescription::new(&device, &attached, options, &features);
-        Ok(Self {
-            attached,
-            counters,
-            opened,
-            read_at: opened,
-            before: Interval::of(filters.len()),
-            interval: Interval::of(filters.len()),
-            description,
-        })
+        let description = StatDescription::new(device, &attached, options, &features);
+        let way = Way::Hooks { attached, counters };
+        Ok(Self::new(way, filters.len(), description))
     }
 
-    /// What was counted since the last reading, or since the opening. No system call but for the
-    /// clock; nothing is allocated.
+    fn new(way: Way, filters: usize, description: StatDescription) -> Self {
+        let opened = Instant::now();
+        Self {
+            way,
+            opened,
+            read_at: opened,
+            before: Interval::of(filters),
+            interval: Interval::of(filters),
+            description,
+        }
+    }
+
+    /// Starts the thread that counts, where there is one and [`StatOptions::begins_later`] has left it
+    /// to this; so does the first reading. Until then packets wait in the socket's ring.
+    pub fn begin(&mut self) {
+        if let Way::Socket(counters) = &mut self.way {
+            counters.begin();
+        }
+    }
+
+    /// What was counted since the last reading, or since the opening. Nothing is allocated; at a hook
+    /// there is no system call but for the clock. A socket's packet is counted 10 ms after it came at
+    /// the latest, if the thread that counts keeps up.
     pub fn read(&mut self) -> &Interval {
+        self.begin();
         let now = Instant::now();
         let interval = &mut self.interval;
         interval.elapsed = now - self.read_at;
         self.read_at = now;
         let slots = interval.filters.iter_mut().zip(&mut self.before.filters);
         for (slot, (count, before)) in slots.enumerate() {
-            let current = self.counters.load(slot);
+            let current = self.way.load(slot);
             *count = current.since(*before);
             *before = current;
         }
-        let current = self.counters.load(interval.filters.len());
+        let current = self.way.load(interval.filters.len());
         interval.total = current.since(self.before.total);
         self.before.total = current;
+        let lost = self.way.lost();
+        let before = self.before.lost.unwrap_or_default();
+        interval.lost = lost.map(|lost| lost.saturating_sub(before));
+        self.before.lost = lost.or(self.before.lost);
         self.before.elapsed = now - self.opened;
         interval
+    }
+
+    /// Ends counting by a socket, after what is on its way has been counted: for a last reading that
+    /// leaves nothing out. It takes some 20 ms, half a second at most. At a hook there is nothing on
+    /// its way, and counting goes on.
+    pub fn settle(&mut self) {
+        if let Way::Socket(counters) = &mut self.way {
+            counters.settle();
+        }
     }
 
     /// What the last reading gave.
@@ -275,14 +383,20 @@ impl Statistics {
     /// calls.
     #[must_use]
     pub fn is_attached(&mut self) -> bool {
-        self.attached.hooks.iter_mut().all(Hook::is_attached)
+        match &mut self.way {
+            Way::Hooks { attached, .. } => attached.hooks.iter_mut().all(Hook::is_attached),
+            Way::Socket(counters) => counters.is_attached(),
+        }
     }
 
     /// Capabilities to keep after privileges are given up, so that all is taken away at the end;
     /// none where the kernel does that by itself.
     #[must_use]
     pub fn keeps(&self) -> &'static [Capability] {
-        self.attached.keeps()
+        match &self.way {
+            Way::Hooks { attached, .. } => attached.keeps(),
+            Way::Socket(_) => &[],
+        }
     }
 
     /// Where and how it counts, with the reasons.
@@ -292,13 +406,30 @@ impl Statistics {
     }
 }
 
-/// The interface's name and the hook that the device asks for.
-fn hook_of(given: &str) -> Result<(&str, HookChoice)> {
+impl Way {
+    fn load(&self, slot: usize) -> Count {
+        match self {
+            Self::Hooks { counters, .. } => counters.load(slot),
+            Self::Socket(counters) => counters.load(slot),
+        }
+    }
+
+    fn lost(&self) -> Option<u64> {
+        match self {
+            Self::Hooks { .. } => Some(0),
+            Self::Socket(counters) => counters.lost(),
+        }
+    }
+}
+
+/// The interface's name, and what the device asks for.
+fn asked_of(given: &str) -> Result<(&str, Asked)> {
     let device = Device::parse(given)?;
-    let hook = match device.engine.map(|engine: &Engine| engine.name) {
-        None => HookChoice::Automatic,
-        Some("xdp") => HookChoice::Xdp,
-        Some("tcx") => HookChoice::Tcx,
+    let asked = match device.engine.map(|engine: &Engine| engine.name) {
+        None => Asked::Hook(HookChoice::Automatic),
+        Some("packet") => Asked::Socket,
+        Some("xdp") => Asked::Hook(HookChoice::Xdp),
+        Some("tcx") => Asked::Hook(HookChoice::Tcx),
         Some(engine) => {
             let device = given.to_owned();
             return Err(StatError::Engine { device, engine }.into());
@@ -308,7 +439,25 @@ fn hook_of(given: &str) -> Result<(&str, HookChoice)> {
         let device = given.to_owned();
         return Err(StatError::Any { device }.into());
     }
-    Ok((device.name, hook))
+    Ok((device.name, asked))
+}
+
+/// Whether a socket may count what no hook does.
+fn is_obstacle(error: &Error, options: &StatOptions) -> bool {
+    let by_hook = matches!(
+        error,
+        Error::Hook(_) | Error::Stat(StatError::Filter { .. } | StatError::Assemble(_))
+    );
+    by_hook && options.mode == Mode::Copy
+}
+
+/// What is told where neither way counts.
+fn both(hook: Error, socket: Error) -> Error {
+    if !hook.is_permission_denied() {
+        return hook;
+    }
+    let (hook, socket) = (Box::new(hook), Box::new(socket));
+    StatError::NoWay { hook, socket }.into()
 }
 
 fn compile(device: &HookDevice, filters: &[Filter]) -> Result<Vec<Program>> {
@@ -330,18 +479,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_choose_hooks() {
-        assert_eq!(hook_of("eth0").unwrap(), ("eth0", HookChoice::Automatic));
-        assert_eq!(hook_of("xdp:eth0").unwrap(), ("eth0", HookChoice::Xdp));
-        assert_eq!(hook_of("tcx:eth0").unwrap(), ("eth0", HookChoice::Tcx));
+    fn devices_choose_what_counts() {
+        for (device, name, asked) in [
+            ("eth0", "eth0", Asked::Hook(HookChoice::Automatic)),
+            ("xdp:eth0", "eth0", Asked::Hook(HookChoice::Xdp)),
+            ("tcx:eth0", "eth0", Asked::Hook(HookChoice::Tcx)),
+            ("packet:eth0", "eth0", Asked::Socket),
+        ] {
+            assert_eq!(asked_of(device).unwrap(), (name, asked), "{device}");
+        }
         for (device, text) in [
             (
-                "packet:eth0",
-                "packet:eth0: engine packet does not count; use xdp, tcx or none",
+                "xsk:eth0",
+                "xsk:eth0: engine xsk does not count; use xdp, tcx, packet or none",
             ),
             ("any", "any: count on one interface; \"any\" has no hook"),
+            (
+                "packet:any",
+                "packet:any: count on one interface; \"any\" has no hook",
+            ),
         ] {
-            assert_eq!(hook_of(device).unwrap_err().to_string(), text);
+            assert_eq!(asked_of(device).unwrap_err().to_string(), text);
         }
     }
 

@@ -61,7 +61,8 @@ pub(super) fn counts(interval: &Interval) -> impl Iterator<Item = Count> + '_ {
     interval.filters.iter().copied().chain(total)
 }
 
-/// A line for each filter and for the total, with exact counts in columns.
+/// A line for each filter and for the total, with exact counts in columns, and one for losses where
+/// there are any.
 pub(super) fn summary(filters: &[String], totals: &Interval) -> Vec<String> {
     let names = names(filters);
     let width = names
@@ -73,7 +74,9 @@ pub(super) fn summary(filters: &[String], totals: &Interval) -> Vec<String> {
         let Count { packets, bytes } = count;
         format!("  {name:<width$} {packets:>14} packets {bytes:>18} bytes")
     });
-    lines.collect()
+    let lost = totals.lost.filter(|lost| *lost > 0);
+    let lost = lost.map(|lost| format!("  {lost} packets not counted: lost"));
+    lines.chain(lost).collect()
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ struct Line<'a> {
     seconds: f64,
     filters: Vec<Counted<'a>>,
     total: Counted<'a>,
+    lost: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -59,6 +60,7 @@ impl<W: Write> Json<'_, W> {
                 .map(|(filter, count)| Counted::new(Some(filter), *count))
                 .collect(),
             total: Counted::new(None, interval.total),
+            lost: interval.lost,
         };
         let mut text = serde_json::to_vec(&line)?;
         text.push(b'\n');
@@ -101,6 +103,11 @@ impl<W: Write> Plain<W> {
                  {packet_rate}packets/s, {bit_rate}bit/s\n"
             ));
         }
+        if let Some(lost) = interval.lost.filter(|lost| *lost > 0) {
+            text.push_str(&format!(
+                "{time:.3} {seconds:.3} s  {lost} packets not counted: lost\n"
+            ));
+        }
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
@@ -124,6 +131,7 @@ mod tests {
             elapsed: Duration::from_millis(1_500),
             filters: vec![count(3_000, 180_000), count(0, 0)],
             total: count(3_001, 180_060),
+            lost: Some(2),
         }
     }
 
@@ -147,7 +155,7 @@ mod tests {
             "{\"time\":\"2026-01-31T12:00:00.005000000Z\",\"seconds\":1.5,\"filters\":[\
              {\"filter\":\"udp\",\"packets\":3000,\"bytes\":180000},\
              {\"filter\":\"host \\\"a\\\"\",\"packets\":0,\"bytes\":0}],\
-             \"total\":{\"packets\":3001,\"bytes\":180060}}\n"
+             \"total\":{\"packets\":3001,\"bytes\":180060},\"lost\":2}\n"
         );
     }
 
@@ -161,6 +169,10 @@ mod tests {
         let first = "2026-01-31T12:00:00.005Z 1.500 s  udp: 3000 packets, 180000 bytes, \
                      2.00 kpackets/s, 960 kbit/s\n";
         assert!(text.starts_with(first), "{text}");
-        assert_eq!(text.lines().count(), 3);
+        assert_eq!(text.lines().count(), 4);
+        assert!(
+            text.ends_with(" s  2 packets not counted: lost\n"),
+            "{text}"
+        );
     }
 }

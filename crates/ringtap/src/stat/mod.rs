@@ -1,4 +1,4 @@
-//! `ringtap stat`: packets and bytes by filter, counted in the kernel.
+//! `ringtap stat`: packets and bytes by filter, counted in the kernel, or here where that is not allowed.
 //!
 //! Data in: counters as `ringtap_capture::stat` reads them, once an interval. Data out: a table that
 //! is drawn anew each time ([`table`]), or lines ([`lines`]); a summary on standard error.
@@ -70,6 +70,8 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
         mode: args.mode.into(),
         direction: args.direction.into(),
         force: args.force,
+        // Threads come after privileges are given up.
+        begins_later: true,
     };
     let device = crate::devices::by_number(&args.interface);
     let device = device.as_ref().unwrap_or(&args.interface);
@@ -77,6 +79,7 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
     announce(args, &statistics);
     let given_up = privileges::relinquish(None, statistics.keeps());
     given_up.map_err(|source| setup("give up privileges", source))?;
+    statistics.begin();
     let waker = Waker::new().map_err(|source| setup("make a wake-up", source))?;
     let requests = Requests::default();
     let watched = requests.watch(vec![waker.clone()]);
@@ -156,6 +159,9 @@ impl Run<'_> {
             }
             let stop = self.requests.stop();
             let gone = !stop && !statistics.is_attached();
+            if stop {
+                statistics.settle();
+            }
             if stop || gone || self.ticker.take() > 0 {
                 show(statistics, output)?;
                 shown += 1;

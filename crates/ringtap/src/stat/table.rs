@@ -109,8 +109,12 @@ fn lines(
         line
     };
     let elapsed = totals.elapsed.as_secs_f64();
+    let lost = match totals.lost {
+        None | Some(0) => String::new(),
+        Some(lost) => format!(", {lost} packets lost"),
+    };
     let mut lines = vec![
-        cut(&format!("{heading}, {elapsed:.1} s"), room),
+        cut(&format!("{heading}, {elapsed:.1} s{lost}"), room),
         row("filter", &HEADS.map(|head| format!("{head} "))),
     ];
     let rows = names.iter().zip(counts(interval)).zip(counts(totals));
@@ -164,6 +168,7 @@ mod tests {
             elapsed: Duration::from_secs(1),
             filters: vec![count; filters.len()],
             total: count,
+            lost: Some(0),
         };
         lines(
             &names(&filters),

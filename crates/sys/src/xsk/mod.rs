@@ -10,7 +10,9 @@
 //! (its address is in the fill ring, or the kernel has taken it from there), in the receive ring,
 //! or with the application as part of a [`Batch`]. The application reads frames of a batch only, and
 //! the batch gives them back to the fill ring when it is dropped; the borrow makes sure that no slice
-//! outlives it.
+//! outlives it. Where the sockets of several queues share the memory, each has a stretch of frames that
+//! stay with it: what its receive ring brought goes back to its own fill ring, so that queues cannot
+//! take frames from one another, and nothing is shared between the threads that read them.
 //!
 //! Rings have one producer and one consumer, and two counters that only grow (modulo 2³²). Each side
 //! writes its own counter with release order after it has written, or finished reading, the entries;

@@ -1,6 +1,7 @@
 //! A socket that receives the packets of one queue.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::ring::{Descriptor, Ring};
@@ -38,7 +39,9 @@ pub struct Receiver {
     socket: OwnedFd,
     fill: Ring<u64>,
     receive: Ring<Descriptor>,
-    umem: Umem,
+    umem: Arc<Umem>,
+    /// Frames that are its own: they go round between its rings, and never to another socket's.
+    frames: u32,
     zero_copy: bool,
 }
 
@@ -51,22 +54,68 @@ impl Receiver {
     /// device does not have; EBUSY where another socket has the queue; EOPNOTSUPP without zero-copy
     /// in the driver; ENOBUFS where memory may not be locked.
     pub fn open(options: &QueueOptions) -> Result<Self> {
-        let opened = Opened::new(options, (libc::XDP_RX_RING, "setsockopt(XDP_RX_RING)"))?;
+        Self::with(options, Arc::new(options.memory(1)?), None, 0)
+    }
+
+    /// The same for several queues, of one device or of more, with one memory, which is registered once.
+    /// Each queue has as many frames of it as the first option says, and a fill ring of its own
+    /// (`XDP_SHARED_UMEM`; Linux 5.10). Size of frames and binding are those of the first, too.
+    ///
+    /// Devices may have fewer queues than they tell: from the first on that is not there, what
+    /// follows is left out.
+    ///
+    /// # Errors
+    /// As [`Receiver::open`].
+    pub fn open_all(queues: &[QueueOptions]) -> Result<Vec<Self>> {
+        let Some(first) = queues.first() else {
+            return Ok(Vec::new());
+        };
+        let count = u32::try_from(queues.len()).unwrap_or(u32::MAX);
+        let umem = Arc::new(first.memory(count)?);
+        let mut receivers: Vec<Self> = Vec::with_capacity(queues.len());
+        for (share, queue) in (0..).zip(queues) {
+            let options = QueueOptions {
+                ifindex: queue.ifindex,
+                queue: queue.queue,
+                ..*first
+            };
+            match Self::with(&options, Arc::clone(&umem), receivers.first(), share) {
+                Ok(receiver) => receivers.push(receiver),
+                Err(error) if share > 0 && error.errno() == Some(libc::EINVAL) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(receivers)
+    }
+
+    /// With a share of memory, which is registered already where there is a `first` one with it.
+    fn with(
+        options: &QueueOptions,
+        umem: Arc<Umem>,
+        first: Option<&Self>,
+        share: u32,
+    ) -> Result<Self> {
+        let descriptors = (libc::XDP_RX_RING, "setsockopt(XDP_RX_RING)");
+        let registered_by = first.map(AsFd::as_fd);
+        let opened = Opened::new(options, umem, registered_by, descriptors)?;
         let (socket, umem, offsets) = (&opened.socket, &opened.umem, &opened.offsets);
         let fill_page = libc::off_t::try_from(libc::XDP_UMEM_PGOFF_FILL_RING).unwrap_or(0);
         let size = options.frames;
         let mut fill = Ring::map(socket.as_fd(), fill_page, offsets.fr, size)?;
         let receive = Ring::map(socket.as_fd(), libc::XDP_PGOFF_RX_RING, offsets.rx, size)?;
-        for frame in 0..umem.frames() {
-            fill.write(frame, u64::from(frame) * u64::from(umem.frame_size()));
+        let begin = u64::from(share) * u64::from(size);
+        for frame in 0..size {
+            let address = (begin + u64::from(frame)) * u64::from(umem.frame_size());
+            fill.write(frame, address);
         }
-        fill.publish(umem.frames());
+        fill.publish(size);
         let (socket, umem, zero_copy) = opened.bind(options)?;
         Ok(Self {
             socket,
             fill,
             receive,
             umem,
+            frames: size,
             zero_copy,
         })
     }
@@ -83,10 +132,10 @@ impl Receiver {
         self.umem.frame_size() - HEADROOM
     }
 
-    /// Bytes of memory for packets.
+    /// Bytes of memory for its packets.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.umem.len()
+        self.frames as usize * self.umem.frame_size() as usize
     }
 
     /// How many packets have come and were not taken. No system call.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use super::ring::{Descriptor, Ring};
 use super::socket::{Opened, QueueOptions};
@@ -18,7 +19,7 @@ pub struct Sender {
     socket: OwnedFd,
     transmit: Ring<Descriptor>,
     complete: Ring<u64>,
-    umem: Umem,
+    umem: Arc<Umem>,
     /// Addresses of frames that are free.
     free: Vec<u64>,
     /// Descriptors written that the kernel does not see yet.
@@ -32,7 +33,9 @@ impl Sender {
     /// # Errors
     /// As [`super::Receiver::open`].
     pub fn open(options: &QueueOptions) -> Result<Self> {
-        let opened = Opened::new(options, (libc::XDP_TX_RING, "setsockopt(XDP_TX_RING)"))?;
+        let umem = Arc::new(options.memory(1)?);
+        let descriptors = (libc::XDP_TX_RING, "setsockopt(XDP_TX_RING)");
+        let opened = Opened::new(options, umem, None, descriptors)?;
         let (socket, offsets) = (&opened.socket, &opened.offsets);
         let completion = libc::XDP_UMEM_PGOFF_COMPLETION_RING;
         let completion = libc::off_t::try_from(completion).unwrap_or(0);
@@ -84,8 +87,9 @@ impl Sender {
         let Some(address) = self.free.pop() else {
             return false;
         };
-        // SAFETY: the frame is free: neither ring holds it, and the kernel has given it back.
-        let frame = unsafe { self.umem.frame_mut(address) };
+        // SAFETY: mapped and initialised for as long as the memory lives, which `self` holds. The frame
+        // is free: neither ring holds it, the kernel has given it back, and no socket shares the memory.
+        let frame = unsafe { self.umem.frame(address).as_mut() };
         let len = write(frame).min(frame.len());
         let descriptor = Descriptor {
             address,

@@ -1,7 +1,8 @@
 //! What is alike of sockets that receive and that send: memory, options, binding.
 
 use std::mem::size_of_val;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use super::umem::Umem;
 use crate::{Error, Result};
@@ -50,24 +51,21 @@ impl Binding {
 pub(super) struct Opened {
     // Dropped in this order: the socket before the memory that the kernel accesses for it.
     pub(super) socket: OwnedFd,
-    pub(super) umem: Umem,
+    pub(super) umem: Arc<Umem>,
     pub(super) offsets: libc::xdp_mmap_offsets,
+    /// The bound socket that the memory was registered for, where it is another.
+    registered_by: Option<RawFd>,
 }
 
 impl Opened {
-    /// With a ring of descriptors of this kind: its option and what the call is named.
+    /// With a ring of descriptors of this kind: its option and what the call is named. The memory is
+    /// registered for it, unless a bound socket has it already, which must live until this one is bound.
     pub(super) fn new(
         options: &QueueOptions,
+        umem: Arc<Umem>,
+        registered_by: Option<BorrowedFd<'_>>,
         descriptors: (libc::c_int, &'static str),
     ) -> Result<Self> {
-        if !options.frames.is_power_of_two() || ![2048, 4096].contains(&options.frame_size) {
-            let invalid = std::io::Error::from_raw_os_error(libc::EINVAL);
-            return Err(Error::new(
-                "setsockopt(XDP_UMEM_REG)",
-                options.context(),
-                invalid,
-            ));
-        }
         // SAFETY: takes no pointer; the result is checked before use.
         let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
@@ -75,8 +73,9 @@ impl Opened {
         }
         // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        let umem = Umem::new(options.frames, options.frame_size)?;
-        register(&socket, &umem)?;
+        if registered_by.is_none() {
+            register(&socket, &umem)?;
+        }
         // The kernel asks for the first two also where packets go one way only.
         for (option, call) in [
             (libc::XDP_UMEM_FILL_RING, "setsockopt(XDP_UMEM_FILL_RING)"),
@@ -93,24 +92,33 @@ impl Opened {
             socket,
             umem,
             offsets,
+            registered_by: registered_by.map(|socket| socket.as_raw_fd()),
         })
     }
 
     /// Ties it to the queue; tells whether the adapter accesses the memory itself.
-    pub(super) fn bind(self, options: &QueueOptions) -> Result<(OwnedFd, Umem, bool)> {
-        bind(
-            &self.socket,
-            options.ifindex,
-            options.queue,
-            options.binding,
-        )
-        .map_err(|source| Error::new("bind(AF_XDP)", options.context(), source))?;
+    pub(super) fn bind(self, options: &QueueOptions) -> Result<(OwnedFd, Arc<Umem>, bool)> {
+        bind(&self.socket, options, self.registered_by)
+            .map_err(|source| Error::new("bind(AF_XDP)", options.context(), source))?;
         let is_zero_copy = is_zero_copy(&self.socket);
         Ok((self.socket, self.umem, is_zero_copy))
     }
 }
 
 impl QueueOptions {
+    /// Memory for so many sockets with these options.
+    pub(super) fn memory(&self, sockets: u32) -> Result<Umem> {
+        let frames = self.frames.checked_mul(sockets);
+        let frames = frames
+            .filter(|_| self.frames.is_power_of_two() && [2048, 4096].contains(&self.frame_size));
+        let Some(frames) = frames.filter(|frames| *frames > 0) else {
+            let invalid = std::io::Error::from_raw_os_error(libc::EINVAL);
+            let call = "setsockopt(XDP_UMEM_REG)";
+            return Err(Error::new(call, self.context(), invalid));
+        };
+        Umem::new(frames, self.frame_size)
+    }
+
     fn context(&self) -> String {
         format!("queue {} of interface {}", self.queue, self.ifindex)
     }
@@ -147,13 +155,22 @@ fn is_zero_copy(socket: &OwnedFd) -> bool {
     told.is_ok() && flags & ZERO_COPY != 0
 }
 
-fn bind(socket: &OwnedFd, ifindex: u32, queue: u32, binding: Binding) -> std::io::Result<()> {
+/// A socket that shares memory is bound as the one is that it was registered for.
+fn bind(
+    socket: &OwnedFd,
+    options: &QueueOptions,
+    registered_by: Option<RawFd>,
+) -> std::io::Result<()> {
+    let flags = match registered_by {
+        None => options.binding.flags(),
+        Some(_) => libc::XDP_SHARED_UMEM,
+    };
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::sa_family_t::try_from(libc::AF_XDP).unwrap_or_default(),
-        sxdp_flags: binding.flags(),
-        sxdp_ifindex: ifindex,
-        sxdp_queue_id: queue,
-        sxdp_shared_umem_fd: 0,
+        sxdp_flags: flags,
+        sxdp_ifindex: options.ifindex,
+        sxdp_queue_id: options.queue,
+        sxdp_shared_umem_fd: registered_by.map_or(0, RawFd::cast_unsigned),
     };
     // SAFETY: pointer and length describe `address`, which outlives the call.
     let bound = unsafe {

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use crate::{Error, Result};
 
-/// Anonymous memory in frames of one size.
+/// Anonymous memory in frames of one size, which several sockets may share: each has frames of its own.
 #[derive(Debug)]
 pub(super) struct Umem {
     start: NonNull<u8>,
@@ -13,8 +13,10 @@ pub(super) struct Umem {
     frames: u32,
 }
 
-// SAFETY: plain memory with one owner; all access goes through `&self` or `&mut self` of it.
+// SAFETY: plain memory; who accesses it promises to be alone with the frame, or with others that read.
 unsafe impl Send for Umem {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Umem {}
 
 impl Umem {
     /// Zeroed memory.
@@ -66,20 +68,16 @@ impl Umem {
         at - at % u64::from(self.frame_size)
     }
 
-    /// The frame that begins at an address.
-    ///
-    /// # Safety
-    /// Neither the kernel nor anybody else touches the frame while the slice lives.
+    /// The frame that begins at an address, to be written where nobody else touches it.
     ///
     /// # Panics
     /// No frame begins there.
-    pub(super) unsafe fn frame_mut(&mut self, at: u64) -> &mut [u8] {
+    pub(super) fn frame(&self, at: u64) -> NonNull<[u8]> {
         let size = self.frame_size as usize;
         let offset = usize::try_from(at).unwrap_or(usize::MAX);
         assert!(offset.is_multiple_of(size) && offset < self.len());
-        // SAFETY: in bounds as just checked, for memory is a whole number of frames; mapped and
-        // initialised for as long as `self` lives; that nobody else is there is the caller's promise.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(offset).as_ptr(), size) }
+        // SAFETY: in bounds as just checked, for memory is a whole number of frames.
+        NonNull::slice_from_raw_parts(unsafe { self.start.add(offset) }, size)
     }
 
     /// Bytes of one frame; nothing where they do not all lie in it.

@@ -5,8 +5,9 @@ use std::time::Duration;
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::LowerError;
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, ProgramKind};
+use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::eventfd::Waker;
-use ringtap_sys::netlink::Netlink;
+use ringtap_sys::netlink::{Link, Netlink};
 use ringtap_sys::packet::{Promiscuous, TimestampSource};
 use ringtap_sys::poll::ReadSet;
 use ringtap_sys::tap::Clock;
@@ -22,8 +23,6 @@ use crate::options::{CaptureOptions, Direction, Mode, OptionError};
 use crate::{Description, Error, Filter, Result, Source};
 
 const ENGINE: &str = "xsk";
-/// Error number of a queue that the device does not have.
-const EINVAL: i32 = 22;
 /// The most queues and the most frames of a queue.
 const MOST_QUEUES: u32 = 1 << 10;
 const MOST_FRAMES: u64 = 1 << 18;
@@ -66,7 +65,7 @@ pub(crate) fn open(
     let mut netlink = Netlink::open().map_err(failed)?;
     let target = Target::find(&mut netlink, device.name, device.given)?;
     let link = netlink.link(&found.name).map_err(failed)?;
-    let queues = link.rx_queues.unwrap_or(1).clamp(1, MOST_QUEUES);
+    let queues = used_queues(&link)?;
     let receivers = open_receivers(&found, options, queues, link.mtu)?;
     let host = device.host();
     let kernel = host.kernel;
@@ -128,7 +127,7 @@ fn check(device: &Device<'_>, options: &CaptureOptions) -> Result<()> {
     Ok(())
 }
 
-/// A socket for each queue that the device has.
+/// A socket for each queue that the device has, all with one memory.
 fn open_receivers(
     device: &HookDevice,
     options: &CaptureOptions,
@@ -139,28 +138,31 @@ fn open_receivers(
     let frames = options.buffer / u64::from(frame_size) / u64::from(queues);
     let frames = frames.clamp(LEAST_FRAMES, MOST_FRAMES);
     let frames = u32::try_from(1 << frames.ilog2()).unwrap_or(1 << 18);
-    let mut receivers = Vec::new();
-    for queue in 0..queues {
-        let opened = Receiver::open(&QueueOptions {
-            ifindex: device.index,
-            queue,
-            frames,
-            frame_size,
-            binding: Binding::Automatic,
-        });
-        match opened {
-            Ok(receiver) => {
-                if let Some(duration) = options.busy_poll {
-                    busy_poll(&receiver, duration)?;
-                }
-                receivers.push(receiver);
-            }
-            // The stack may know more queues than the adapter uses.
-            Err(error) if error.errno() == Some(EINVAL) && queue > 0 => break,
-            Err(source) => return Err(source.into()),
+    let queues = (0..queues).map(|queue| QueueOptions {
+        ifindex: device.index,
+        queue,
+        frames,
+        frame_size,
+        binding: Binding::Automatic,
+    });
+    let queues: Vec<QueueOptions> = queues.collect();
+    let receivers = Receiver::open_all(&queues)?;
+    if let Some(duration) = options.busy_poll {
+        for receiver in &receivers {
+            busy_poll(receiver, duration)?;
         }
     }
     Ok(receivers)
+}
+
+/// The receive queues that the adapter uses; the stack may know more.
+fn used_queues(link: &Link) -> Result<u32> {
+    let known = link.rx_queues.unwrap_or(1).clamp(1, MOST_QUEUES);
+    let channels = Ethtool::open()?.channels(&link.name).ok().flatten();
+    let used = channels.map(|channels| channels.rx.saturating_add(channels.combined));
+    Ok(used
+        .filter(|used| *used > 0)
+        .map_or(known, |used| used.min(known)))
 }
 
 /// Asks for polling of the driver; a kernel that has no such thing does without.
