@@ -14,6 +14,9 @@ pub struct Stats {
     /// Packets with the host's time, where the adapter's was asked for and it had none of them: sent
     /// ones, and those that it did not stamp. Known to the taps and AF_XDP.
     pub stamped_by_host: Option<u64>,
+    /// Packets of which less was kept than length and snaplen ask for: they were longer than what the
+    /// interface told at the opening, or than the 65,535 bytes that XDP hands out. Known to the taps.
+    pub clamped: Option<u64>,
 }
 
 /// Packets lost or left out, by the layer where it happened.

@@ -161,6 +161,7 @@ impl Source for FileSource {
             dropped,
             freezes: None,
             stamped_by_host: None,
+            clamped: None,
         })
     }
 

@@ -58,6 +58,11 @@ fn main() -> std::process::ExitCode {
             records::large_packets_are_whole,
         ),
         test(
+            "what_is_cut_is_counted",
+            root,
+            records::what_is_cut_is_counted,
+        ),
+        test(
             "joined_segments_are_whole",
             root,
             records::joined_segments_are_whole,

@@ -258,6 +258,26 @@ pub(crate) fn large_packets_are_whole() {
     }
 }
 
+/// XDP hands out 65,535 bytes of a packet and no more.
+pub(crate) fn what_is_cut_is_counted() {
+    const MOST: usize = 65_535;
+    let pair = VethPair::with(&VethOptions {
+        mtu: Some(65_535),
+        ..VethOptions::default()
+    });
+    let mut source = tap("xdp", &pair.right, &prompt());
+    let injector = injector(&pair.left);
+    let sizes = [60, MOST, MOST + 14];
+    for (i, &size) in (0..).zip(&sizes) {
+        injector.send(&frame(i, size)).unwrap();
+    }
+    let seen = drain(&mut *source);
+    let lengths = |kept: fn(&Seen) -> usize| seen.iter().map(kept).collect::<Vec<_>>();
+    assert_eq!(lengths(|packet| packet.len as usize), sizes);
+    assert_eq!(lengths(|packet| packet.data.len()), [60, MOST, MOST]);
+    assert_eq!(source.stats().unwrap().clamped, Some(1));
+}
+
 pub(crate) fn joined_segments_are_whole() {
     const BYTES: usize = 1 << 20;
     let pair = VethPair::new();

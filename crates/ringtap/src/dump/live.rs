@@ -362,6 +362,7 @@ fn sum(all: impl IntoIterator<Item = Stats>) -> Stats {
         total.received = add(total.received, one.received);
         total.freezes = add(total.freezes, one.freezes);
         total.stamped_by_host = add(total.stamped_by_host, one.stamped_by_host);
+        total.clamped = add(total.clamped, one.clamped);
         let (dropped, more) = (&mut total.dropped, one.dropped);
         dropped.hook = add(dropped.hook, more.hook);
         dropped.sampling = add(dropped.sampling, more.sampling);

@@ -37,6 +37,9 @@ struct Json {
     /// There only where the adapter's stamps were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     stamped_by_host: Option<u64>,
+    /// There only where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clamped: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -89,6 +92,7 @@ impl Summary {
                 application: dropped.application,
             },
             stamped_by_host: self.stats.stamped_by_host,
+            clamped: self.stats.clamped.filter(|&n| n > 0),
         };
         serde_json::to_writer(&mut *out, &json)?;
         writeln!(out)
@@ -119,6 +123,9 @@ impl Summary {
             if let Some(n) = count.filter(|&n| always || n > 0) {
                 writeln!(out, "{n} {} {place}", plural(n))?;
             }
+        }
+        if let Some(n) = self.stats.clamped.filter(|&n| n > 0) {
+            writeln!(out, "{n} {} cut shorter than asked for", plural(n))?;
         }
         if let Some(n) = self.stats.stamped_by_host {
             let have = if n == 1 { "has" } else { "have" };
@@ -160,7 +167,7 @@ mod tests {
                     ..Dropped::default()
                 },
                 freezes: Some(1),
-                stamped_by_host: None,
+                ..Stats::default()
             },
         }
     }
@@ -181,11 +188,19 @@ mod tests {
     fn stamps_of_the_host_are_told_where_the_adapter_s_were_wanted() {
         let mut summary = summary();
         summary.stats.stamped_by_host = Some(7);
+        summary.stats.clamped = Some(2);
         let mut out = Vec::new();
         summary.write_json(&mut out).unwrap();
         summary.write_text(&mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
-        assert!(out.contains(",\"stamped_by_host\":7}\n"), "{out}");
+        assert!(
+            out.contains(",\"stamped_by_host\":7,\"clamped\":2}\n"),
+            "{out}"
+        );
+        assert!(
+            out.contains("\n2 packets cut shorter than asked for\n"),
+            "{out}"
+        );
         let line = "\n7 packets have the host's time, not the adapter's\n";
         assert!(out.contains(line), "{out}");
     }

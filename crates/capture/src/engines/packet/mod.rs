@@ -95,6 +95,7 @@ impl Companion for Aside {
             },
             freezes: Some(statistics.freezes),
             stamped_by_host: None,
+            clamped: None,
         })
     }
 

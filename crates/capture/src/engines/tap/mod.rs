@@ -342,6 +342,7 @@ impl Source for TapSource {
             },
             freezes: None,
             stamped_by_host: self.bound.stamps.map(|_| counters.by_host),
+            clamped: Some(counters.clamped),
         })
     }
 

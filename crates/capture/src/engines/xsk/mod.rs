@@ -188,6 +188,7 @@ impl Source for SocketSource {
             },
             freezes: None,
             stamped_by_host: None,
+            clamped: None,
         })
     }
 

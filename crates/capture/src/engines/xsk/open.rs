@@ -23,6 +23,8 @@ use crate::options::{CaptureOptions, Direction, Mode, OptionError};
 use crate::{Description, Error, Filter, Result, Source};
 
 const ENGINE: &str = "xsk";
+/// What kind of device a bond is.
+const BOND: &str = "bond";
 /// The most queues and the most frames of a queue.
 const MOST_QUEUES: u32 = 1 << 10;
 const MOST_FRAMES: u64 = 1 << 18;
@@ -47,6 +49,9 @@ pub(crate) fn open(
             other => other,
         })?
         .remembering_home();
+    if found.kind.as_deref() == Some(BOND) {
+        return Err(refuse_bond(&found)?.into());
+    }
     let wanted = Wanted {
         hook: HookChoice::XdpAlone,
         mode: Mode::Steal,
@@ -105,6 +110,27 @@ pub(crate) fn open(
         delivered: 0,
         _promiscuous: promiscuous,
     }))
+}
+
+/// The kernel takes XDP programs for a bond, and drops what they redirect to its sockets: the packets
+/// are those of its members.
+fn refuse_bond(bond: &HookDevice) -> Result<OptionError> {
+    let links = Netlink::open().and_then(|mut netlink| netlink.links());
+    let links = links.map_err(|source| Error::Interface {
+        device: bond.name.clone(),
+        source,
+    })?;
+    Ok(OptionError::BondAtSocket {
+        engine: ENGINE,
+        members: members(&links, bond.index),
+    })
+}
+
+fn members(links: &[Link], master: u32) -> Vec<String> {
+    let of_it = links.iter().filter(|link| link.master == Some(master));
+    of_it
+        .map(|link| format!("{ENGINE}:{}", link.name))
+        .collect()
 }
 
 /// Options that this engine cannot follow.
@@ -351,5 +377,38 @@ pub(super) fn describe(source: &SocketSource) -> Description {
         fanout_group: None,
         notes: source.notes.clone(),
         blind: vec!["packets that the host sends"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_sys::netlink::Name;
+
+    use super::*;
+
+    #[test]
+    fn members_of_a_bond_are_named_as_devices() {
+        let link = |index: u32, name: &str, master| Link {
+            index,
+            name: Name::new(name.as_bytes()),
+            master,
+            ..Link::default()
+        };
+        let links = [
+            link(2, "eth0", Some(4)),
+            link(3, "eth1", Some(4)),
+            link(4, "bond0", None),
+            link(5, "eth2", Some(6)),
+        ];
+        let members = members(&links, 4);
+        assert_eq!(members, ["xsk:eth0", "xsk:eth1"]);
+        let error = OptionError::BondAtSocket {
+            engine: ENGINE,
+            members,
+        };
+        assert!(
+            error.to_string().ends_with(": xsk:eth0, xsk:eth1"),
+            "{error}"
+        );
     }
 }
