@@ -10,6 +10,8 @@ use crate::sample::{Sample, Verdict};
 pub struct Limits {
     /// Rounds, each with one run of every contender.
     pub rounds: usize,
+    /// The same for a case in which everybody has the same of the first metric, in every round so far.
+    pub where_equal: usize,
     /// Whether everything runs once before, unmeasured.
     pub warm_up: bool,
     /// When no round begins any more, if the ones before tell that it would end later.
@@ -53,7 +55,9 @@ pub fn run(
     let mut longest = Duration::ZERO;
     for round in 0..limits.rounds {
         let begun = Instant::now();
-        if round > 0 && begun + longest > limits.deadline {
+        if round > 0 && begun + longest > limits.deadline
+            || round >= limits.where_equal && all_equal(&case)
+        {
             break;
         }
         let mut order: Vec<usize> = (0..contenders.len()).collect();
@@ -68,6 +72,12 @@ pub fn run(
         longest = longest.max(begun.elapsed());
     }
     Ok((case, rows))
+}
+
+/// Whether everybody has the same of the first metric in every round.
+fn all_equal(case: &Case) -> bool {
+    let same = |who| matches!(case.verdict(who, 0), None | Some(Verdict::Equal));
+    case.contenders.len() > 1 && (0..case.contenders.len()).all(same)
 }
 
 fn empty(title: &str, contenders: &[&str], reference: usize, metrics: usize) -> Case {
@@ -142,6 +152,7 @@ mod tests {
     fn limits(rounds: usize) -> Limits {
         Limits {
             rounds,
+            where_equal: rounds,
             warm_up: true,
             deadline: Instant::now() + Duration::from_secs(600),
         }
@@ -200,6 +211,23 @@ mod tests {
         };
         let (case, _) = run("case", &["a"], 0, 1, late, |_| Ok(vec![1.0])).expect("measured");
         assert_eq!(case.contenders[0].samples[0].runs(), 1);
+    }
+
+    #[test]
+    fn where_all_have_the_same_fewer_rounds_are_run() {
+        let few = |values: [f64; 2]| {
+            let limits = Limits {
+                where_equal: 3,
+                ..limits(5)
+            };
+            let measured = run("case", &["a", "b"], 1, 2, limits, |who| {
+                Ok(vec![values[who], 1.0 + who as f64])
+            });
+            let (case, _) = measured.expect("measured");
+            case.contenders[0].samples[0].runs()
+        };
+        assert_eq!(few([100.0, 100.0]), 3);
+        assert_eq!(few([100.0, 99.0]), 5);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ringtap_filter::ebpf::{Assembler, Reg};
+use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{Sizes, Traffic};
 use ringtap_sys::bpf::{Kernel, Program, ProgramKind, Run};
 use ringtap_sys::cycles::{Usage, thread_id, thread_time};
@@ -120,6 +121,24 @@ pub(crate) fn captured(summary: &str) -> Option<u64> {
     line.split(' ').next()?.parse().ok()
 }
 
+/// What tcpdump took from the kernel: received, less what it dropped. The packets of its last block,
+/// for whose time-out of a second nobody has to wait, are among them.
+pub(crate) fn taken(summary: &str) -> Option<u64> {
+    let number = |end: &str| -> Option<u64> {
+        let line = summary.lines().find(|line| line.ends_with(end))?;
+        line.split(' ').next()?.parse().ok()
+    };
+    number(" received by filter")?.checked_sub(number(" dropped by kernel")?)
+}
+
+/// Waits until a program that captures has read what there is: its time-out passes, and it rests.
+pub(crate) fn rest(running: &mut Running, timeout: Duration) -> Result<(), String> {
+    const LIMIT: Duration = Duration::from_secs(60);
+    std::thread::sleep(timeout);
+    let rested = running.wait_until_resting(LIMIT);
+    rested.map_err(|error| error.to_string())
+}
+
 /// Error numbers of `/proc` for what has gone: of the entry, and of the task while it is read.
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
@@ -192,7 +211,7 @@ impl Load {
 
 #[cfg(test)]
 mod tests {
-    use super::{Load, captured, cpu_seconds};
+    use super::{Load, captured, cpu_seconds, taken};
 
     #[test]
     fn the_load_of_a_processor_is_read() {
@@ -209,6 +228,10 @@ mod tests {
             Some(7)
         );
         assert_eq!(captured("nothing"), None);
+        let tcpdump =
+            "5 packets captured\n9 packets received by filter\n2 packets dropped by kernel\n";
+        assert_eq!(taken(tcpdump), Some(7));
+        assert_eq!(taken("5 packets captured\n"), None);
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub fn run(name: &str, options: &Options) -> Result<(), Error> {
         println!("{name}: there already");
         return Ok(());
     }
-    run_one(experiment, options)
+    run_one(experiment, options, Duration::ZERO)
 }
 
 fn run_all(options: &Options) -> Result<(), Error> {
@@ -84,8 +84,13 @@ fn run_all(options: &Options) -> Result<(), Error> {
         .partition(|experiment| options.resume && is_there(experiment, options));
     print_plan(&there, &wanted, options);
     let (mut left_out, mut failed) = (Vec::new(), Vec::new());
+    let mut spare = Duration::ZERO;
     for experiment in wanted {
-        match run_one(experiment, options) {
+        let begun = Instant::now();
+        let ended = run_one(experiment, options, spare);
+        spare += experiment.budget(options.quick);
+        spare = spare.saturating_sub(begun.elapsed());
+        match ended {
             Ok(()) => {}
             Err(Error::Needs { experiment, reason }) => {
                 println!("{experiment}: left out: {reason}");
@@ -164,15 +169,16 @@ fn print_plan(there: &[&Experiment], wanted: &[&Experiment], options: &Options) 
     );
 }
 
-fn run_one(experiment: &Experiment, options: &Options) -> Result<(), Error> {
+/// Runs one, with time to spare that others have left.
+fn run_one(experiment: &Experiment, options: &Options, spare: Duration) -> Result<(), Error> {
     let Experiment {
         name,
         purpose,
         caption,
         ..
     } = *experiment;
-    let budget = experiment.budget(options.quick);
-    let mut session = Session::new(name, purpose, caption, budget, options);
+    let limits = (experiment.budget(options.quick) + spare, experiment.rounds);
+    let mut session = Session::new(name, purpose, caption, limits, options);
     println!("\nbench {name}: {purpose}");
     let begun = Instant::now();
     // A thread of its own: which processors it chooses does not concern the next.

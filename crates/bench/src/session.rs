@@ -13,6 +13,10 @@ use crate::machine::{self, Machine, first_line};
 use crate::results::{Axis, Case, Figure, Metric, Peer, Results, Scale};
 use crate::sample::Sample;
 
+const QUICK_ROUNDS: usize = 2;
+/// Of a case in which all have the same.
+const ROUNDS_WHERE_EQUAL: usize = 3;
+
 /// Why an experiment ends early.
 #[derive(Debug)]
 pub(crate) enum Stop {
@@ -46,8 +50,12 @@ pub(crate) struct Session {
     /// Only cases whose title has this text.
     only: Option<String>,
     deadline: Instant,
-    /// Two rounds without a warm-up, where many cases are to be measured.
-    few_rounds: bool,
+    /// Rounds of a case.
+    rounds: usize,
+    /// Whether a case ends early where all have the same.
+    ends_where_equal: bool,
+    /// Whether everything ran once, unmeasured.
+    warm: bool,
     results: Results,
     rows: String,
 }
@@ -57,15 +65,19 @@ impl Session {
         name: &str,
         purpose: &str,
         caption: &str,
-        budget: Duration,
+        limits: (Duration, usize),
         options: &Options,
     ) -> Self {
+        let (budget, rounds) = limits;
         Self {
             ringtap: options.ringtap.clone(),
             quick: options.quick,
             only: options.case.clone(),
             deadline: Instant::now() + budget,
-            few_rounds: false,
+            rounds: if options.quick { QUICK_ROUNDS } else { rounds },
+            ends_where_equal: false,
+            // To see that it works, nothing has to be warm.
+            warm: options.quick,
             results: Results {
                 experiment: name.to_owned(),
                 purpose: purpose.to_owned(),
@@ -147,9 +159,10 @@ impl Session {
             .ok_or_else(|| Stop::Needs(format!("needs the program {name}")))
     }
 
-    /// Measures all that follows in two rounds without a warm-up: for curves of many cases.
-    pub(crate) fn few_rounds(&mut self) {
-        self.few_rounds = true;
+    /// Measures no more than three rounds of a case in which all have the same of what is measured
+    /// first, such as all of the packets: further ones would decide nothing.
+    pub(crate) fn end_where_equal(&mut self) {
+        self.ends_where_equal = true;
     }
 
     /// The experiment ends for this.
@@ -201,12 +214,13 @@ impl Session {
             return Ok(None);
         }
         let limits = Limits {
-            rounds: if self.few_rounds {
-                2
+            rounds: self.rounds,
+            where_equal: if self.ends_where_equal {
+                self.rounds.min(ROUNDS_WHERE_EQUAL)
             } else {
-                self.amount(5, 2)
+                self.rounds
             },
-            warm_up: !self.quick && !self.few_rounds,
+            warm_up: !std::mem::replace(&mut self.warm, true),
             deadline: self.deadline,
         };
         let figure = self.results.figures.last_mut();
@@ -334,7 +348,7 @@ mod tests {
             ringtap: PathBuf::new(),
             resume: false,
         };
-        let mut session = Session::new("none", "", "", Duration::from_secs(60), &options);
+        let mut session = Session::new("none", "", "", (Duration::from_secs(60), 5), &options);
         session.figure(
             "a figure",
             Axis::names("case"),

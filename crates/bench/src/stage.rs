@@ -18,7 +18,7 @@ use ringtap_lab::traffic::{LiveFrames, Target};
 use ringtap_sys::cycles::{Rate, Usage, thread_id, ticks};
 use ringtap_sys::sched::{set_affinity, set_fifo};
 
-use crate::helpers::{captured, cpu_seconds, datagram, float};
+use crate::helpers::{cpu_seconds, datagram, float, rest, taken};
 use crate::syscalls::{Syscalls, Who};
 
 /// Where frames are made and received.
@@ -30,8 +30,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 const URGENCY: u8 = 50;
 /// After the last packet, so that time-outs pass.
 const SETTLE: Duration = Duration::from_millis(150);
-/// The same for programs, whose time-out is libpcap's second.
-const SETTLE_PROGRAM: Duration = Duration::from_millis(1_200);
+/// The time-out of dumpcap and netsniff-ng, and more. For tcpdump's, a second, nobody waits: what is
+/// in its last block is counted, too.
+const SETTLE_PROGRAM: Duration = Duration::from_millis(300);
 
 /// The wire. Frames come in at the right end.
 pub(crate) struct Stage {
@@ -173,16 +174,13 @@ impl Stage {
         let started = readers
             .iter()
             .map(|reader| Started::new(self, reader, cpus));
-        let started = started.collect::<Result<Vec<_>, _>>()?;
+        let mut started = started.collect::<Result<Vec<_>, _>>()?;
         if readers.len() > 1 {
             // The second program cannot be told from the first while it opens its socket.
             std::thread::sleep(Duration::from_millis(400));
         }
         let sent = send(&frames, load)?;
-        let programs = started
-            .iter()
-            .any(|one| matches!(one, Started::Program { .. }));
-        std::thread::sleep(if programs { SETTLE_PROGRAM } else { SETTLE });
+        started.iter_mut().try_for_each(Started::settle)?;
         let seen = started.into_iter().map(Started::end);
         let seen = seen.collect::<Result<Vec<_>, _>>()?;
         Ok((sent, seen))
@@ -308,6 +306,22 @@ impl Started {
             reader: reader.clone(),
             syscalls,
         })
+    }
+
+    /// Waits until what was sent is read.
+    fn settle(&mut self) -> Result<(), String> {
+        match self {
+            Self::Thread { .. } => {
+                std::thread::sleep(SETTLE);
+                Ok(())
+            }
+            Self::Program {
+                running,
+                reader: Reader::Tcpdump(_),
+                ..
+            } => rest(running, Duration::ZERO),
+            Self::Program { running, .. } => rest(running, SETTLE_PROGRAM),
+        }
     }
 
     fn end(self) -> Result<Seen, String> {
@@ -470,7 +484,7 @@ fn count(reader: &Reader, summary: &str) -> Option<u64> {
                 .find(|line| line.contains("packets passed filter"))?;
             line.split_whitespace().next()?.parse().ok()
         }
-        _ => captured(summary),
+        _ => taken(summary),
     }
 }
 
@@ -500,8 +514,8 @@ mod tests {
         assert_eq!(count(&Reader::Dumpcap, dumpcap), Some(1010));
         let netsniff = "Running!\n\n     7  packets incoming (0 unread on exit)\n     6  packets passed filter\n";
         assert_eq!(count(&Reader::NetsniffNg, netsniff), Some(6));
-        let tcpdump = "listening on\n5 packets captured\n9 packets received by filter\n";
-        assert_eq!(count(&Reader::Tcpdump(Vec::new()), tcpdump), Some(5));
+        let tcpdump = "listening on\n5 packets captured\n9 packets received by filter\n3 packets dropped by kernel\n";
+        assert_eq!(count(&Reader::Tcpdump(Vec::new()), tcpdump), Some(6));
         assert_eq!(count(&Reader::Dumpcap, "nothing"), None);
     }
 }

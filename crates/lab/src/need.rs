@@ -31,6 +31,8 @@ pub enum Need {
     LibpcapDev,
     /// A kernel of this version (major, minor) or later.
     Kernel(u32, u32),
+    /// So many processors that this process may use.
+    Processors(usize),
 }
 
 /// Bit numbers of `CapEff` in `/proc/self/status` (linux/capability.h).
@@ -58,6 +60,9 @@ impl Need {
             Self::PythonModule(name) => has_python_module(name),
             Self::LibpcapDev => has_libpcap_headers(),
             Self::Kernel(major, minor) => kernel_version() >= (major, minor),
+            Self::Processors(count) => {
+                std::thread::available_parallelism().is_ok_and(|found| found.get() >= count)
+            }
         }
     }
 }
@@ -76,6 +81,7 @@ impl fmt::Display for Need {
             Self::PythonModule(name) => write!(f, "the Python module {name}"),
             Self::LibpcapDev => f.write_str("a C compiler and libpcap's headers (libpcap-dev)"),
             Self::Kernel(major, minor) => write!(f, "Linux {major}.{minor} or later"),
+            Self::Processors(count) => write!(f, "{count} processors"),
         }
     }
 }

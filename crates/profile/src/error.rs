@@ -40,6 +40,20 @@ pub enum Error {
         /// The reason.
         source: std::io::Error,
     },
+    /// An offload of the interface could not be switched.
+    #[error("{device}: {source}")]
+    Offload {
+        /// The interface.
+        device: String,
+        /// The reason.
+        source: ringtap_sys::Error,
+    },
+    /// `/sys` is not of the network namespace that the interface is in.
+    #[error("{} is of another network namespace's interface", path.display())]
+    Elsewhere {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A thread ended by a panic.
     #[error("the {0} thread failed")]
     Thread(&'static str),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ringtap_sys::ethtool::Ethtool;
-use ringtap_sys::netlink::Name;
+use ringtap_sys::netlink::{Name, Netlink};
 
 use crate::{Error, Result};
 
@@ -20,7 +20,9 @@ pub(crate) enum Changed {
 impl Changed {
     /// Has the kernel hand what all queues receive to those processors, a bit for each.
     pub(crate) fn rps(device: &str, mask: u64) -> Result<Self> {
-        let queues = Path::new("/sys/class/net").join(device).join("queues");
+        let folder = Path::new("/sys/class/net").join(device);
+        check(&folder, device)?;
+        let queues = folder.join("queues");
         let mut files = Vec::new();
         for entry in fs::read_dir(&queues).map_err(Error::setting(&queues))? {
             let path = entry.map_err(Error::setting(&queues))?.path();
@@ -67,7 +69,41 @@ impl Drop for Changed {
 
 fn switch_gro(device: &str, on: bool) -> Result<()> {
     let name = Name::new(device.as_bytes());
-    let mut ethtool = Ethtool::open()?;
-    ethtool.set_receive_offload(&name, on)?;
-    Ok(())
+    let switched = Ethtool::open().and_then(|mut it| it.set_receive_offload(&name, on));
+    switched.map(|_| ()).map_err(|source| Error::Offload {
+        device: device.to_owned(),
+        source,
+    })
+}
+
+/// That the folder is of the interface, and not of one of the same name in the network namespace for
+/// which `/sys` was mounted, whose settings are not to be touched.
+fn check(folder: &Path, device: &str) -> Result<()> {
+    let failed = |source| Error::Interface {
+        device: device.to_owned(),
+        source,
+    };
+    let link = Netlink::open()
+        .and_then(|mut netlink| netlink.link(device))
+        .map_err(failed)?;
+    let bytes: Vec<String> = link
+        .address
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let own = [
+        ("ifindex", link.index.to_string()),
+        ("address", bytes.join(":")),
+    ];
+    let is_same = own.iter().all(|(name, value)| {
+        let found = fs::read_to_string(folder.join(name));
+        found.is_ok_and(|found| found.trim() == value)
+    });
+    if is_same {
+        Ok(())
+    } else {
+        Err(Error::Elsewhere {
+            path: folder.to_owned(),
+        })
+    }
 }

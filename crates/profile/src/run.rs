@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{CaptureOptions, Direction, Filter, Source, Stage, open};
-use ringtap_sys::bpf::{Kernel, NativePart};
+use ringtap_sys::bpf::{self, Kernel, NativePart};
 use ringtap_sys::cycles::{Rate, thread_id, thread_time};
 use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Name, Netlink};
@@ -100,6 +100,9 @@ fn processors() -> Result<(usize, usize)> {
     ))
 }
 
+/// Two counts: how often, and of how much.
+type Pair = (u64, u64);
+
 /// A profile on the way.
 pub(crate) struct Profile<'a> {
     pub(crate) plan: &'a Plan,
@@ -159,8 +162,7 @@ impl<'a> Profile<'a> {
             _ => TapKind::Hook,
         };
         let parts = self.native_parts(source.as_ref());
-        let polls = self.polls();
-        let seen = self.observe(source, &parts, polls.as_ref())?;
+        let seen = self.observe(source, &parts)?;
         let steps = self.steps(description.engine)?;
         if let Some(generator) = self.generator.take() {
             generator.stop()?;
@@ -177,23 +179,8 @@ impl<'a> Profile<'a> {
         parts
     }
 
-    fn polls(&mut self) -> Option<Counting> {
-        match naps::polls(&Kernel::running()) {
-            Ok(polls) => Some(polls),
-            Err(error) => {
-                self.cannot_tell.push(format!("packets per poll: {error}"));
-                None
-            }
-        }
-    }
-
     /// Runs the capture and watches it.
-    fn observe(
-        &mut self,
-        mut source: Box<dyn Source>,
-        parts: &[NativePart],
-        polls: Option<&Counting>,
-    ) -> Result<Seen> {
+    fn observe(&mut self, mut source: Box<dyn Source>, parts: &[NativePart]) -> Result<Seen> {
         let waker = source.waker();
         let phase = Phase::default();
         let (tell, told) = std::sync::mpsc::channel();
@@ -217,7 +204,7 @@ impl<'a> Profile<'a> {
                         phase.next();
                         waker.wake();
                     };
-                    self.watch(thread, parts, polls, &next)
+                    self.watch(thread, parts, &next)
                 }
                 Err(_) => Err(Error::Thread("reading")),
             };
@@ -231,18 +218,11 @@ impl<'a> Profile<'a> {
     }
 
     /// Phases: warm-up, samples, counts.
-    fn watch(
-        &mut self,
-        reader: u32,
-        parts: &[NativePart],
-        polls: Option<&Counting>,
-        next: &dyn Fn(),
-    ) -> Result<Seen> {
+    fn watch(&mut self, reader: u32, parts: &[NativePart], next: &dyn Fn()) -> Result<Seen> {
         self.pause(WARM_UP, || ());
         let mut attributor = self.attributor(reader, parts);
         let mut sampler = self.sampler();
         let mut sampled = Gathered::default();
-        let polls_before = polls.and_then(|polls| polls.read().ok());
         next();
         let begin = self.moment()?;
         if let Some(sampler) = &mut sampler {
@@ -266,9 +246,7 @@ impl<'a> Profile<'a> {
         if let Some(sampler) = &sampler {
             sampler.stop()?;
         }
-        let polls_after = polls.and_then(|polls| polls.read().ok());
-        let polls = polls_before.zip(polls_after);
-        let calls = self.count_calls(reader, next)?;
+        let (polls, calls) = self.count(reader, next)?;
         Ok(Seen {
             begin,
             end,
@@ -277,30 +255,42 @@ impl<'a> Profile<'a> {
             unnamed: attributor.unknown().into_iter().take(UNNAMED).collect(),
             functions: functions(&attributor),
             has_symbols: attributor.has_symbols(),
-            polls: polls.map(|(before, after)| (after.0 - before.0, after.1 - before.1)),
+            polls,
             calls,
             marks: Vec::new(),
         })
     }
 
-    /// System calls of the reader, and the packets of that time: not while samples are taken, for it
-    /// makes every system call of the machine a little dearer.
-    fn count_calls(&mut self, reader: u32, next: &dyn Fn()) -> Result<Option<(u64, u64)>> {
-        let counting = match naps::calls(&Kernel::running(), reader) {
-            Ok(counting) => counting,
-            Err(error) => {
-                self.cannot_tell.push(format!("system calls: {error}"));
-                next();
-                return Ok(None);
-            }
-        };
+    /// Polls of drivers and system calls of the reader, and the packets of that time: not while samples
+    /// are taken, for counting makes every poll and every system call of the machine a little dearer.
+    fn count(&mut self, reader: u32, next: &dyn Fn()) -> Result<(Option<Pair>, Option<Pair>)> {
+        let kernel = Kernel::running();
+        let polls = self.counting("packets per poll", naps::polls(&kernel));
+        let calls = self.counting("system calls", naps::calls(&kernel, reader));
+        let read = |counting: &Option<Counting>| counting.as_ref().map(Counting::read).transpose();
         let begin = self.moment()?;
-        let before = counting.read()?;
+        let before = (read(&polls)?, read(&calls)?);
         self.pause(self.plan.duration.mul_f64(COUNTED), || ());
-        let after = counting.read()?;
+        let after = (read(&polls)?, read(&calls)?);
         let end = self.moment()?;
         next();
-        Ok(Some((after.0 - before.0, end.packets - begin.packets)))
+        let packets = end.packets - begin.packets;
+        let polls = before.0.zip(after.0);
+        let calls = before.1.zip(after.1);
+        Ok((
+            polls.map(|(before, after)| (after.0 - before.0, after.1 - before.1)),
+            calls.map(|(before, after)| (after.0 - before.0, packets)),
+        ))
+    }
+
+    fn counting(&mut self, what: &str, counting: bpf::Result<Counting>) -> Option<Counting> {
+        match counting {
+            Ok(counting) => Some(counting),
+            Err(error) => {
+                self.cannot_tell.push(format!("{what}: {error}"));
+                None
+            }
+        }
     }
 
     fn attributor(&mut self, reader: u32, parts: &[NativePart]) -> Attributor {
@@ -421,7 +411,13 @@ impl<'a> Profile<'a> {
             ("tcx" | "xdp", _) => (None, None),
             ("packet", Some(thread)) => (None, Some(thread)),
             ("packet", None) => (Some("with engine packet they need generated packets"), None),
-            _ => (Some("AF_XDP takes packets whole or not at all"), None),
+            _ => (
+                Some(
+                    "with AF_XDP the program only chooses a socket; what costs is behind it, where packets are \
+                     taken whole or not at all",
+                ),
+                None,
+            ),
         };
         if let Some(reason) = reason {
             self.cannot_tell

@@ -36,9 +36,9 @@ fn plan(duration: u64, steps: bool) -> Plan {
     }
 }
 
-fn profile(plan: &Plan, engine: &str) -> Report {
-    let report = ringtap_profile::run(plan, Some(engine), &AtomicBool::new(false));
-    report.unwrap_or_else(|error| panic!("{engine}: {error}"))
+fn profile(plan: &Plan, engine: Option<&str>) -> Report {
+    let report = ringtap_profile::run(plan, engine, &AtomicBool::new(false));
+    report.unwrap_or_else(|error| panic!("{engine:?}: {error}"))
 }
 
 /// What every report of a capture with packets must hold.
@@ -96,12 +96,16 @@ fn check(report: &Report) {
 }
 
 fn tap() {
-    let report = profile(&plan(1000, true), "tcx");
+    // The engine that is taken by itself: its programs are known through the choice, too.
+    let report = profile(&plan(1000, true), None);
     assert_eq!(
         (report.engine.as_str(), report.driver.as_str()),
         ("tcx", "veth")
     );
     check(&report);
+    let inside = [Component::Filter, Component::Timestamp, Component::Copy];
+    let inside: f64 = inside.iter().filter_map(|part| report.ns(*part)).sum();
+    assert!(inside > 0.0, "the tap's own program is seen: {report:?}");
     let stages: Vec<&str> = report
         .steps
         .iter()
@@ -164,7 +168,7 @@ fn engines() {
         if engine == "xsk" {
             plan.options.mode = Mode::Steal;
         }
-        let report = profile(&plan, engine);
+        let report = profile(&plan, Some(engine));
         assert_eq!(report.engine, engine);
         check(&report);
         assert_eq!(report.settings.work_ns, 3_000);

@@ -14,6 +14,11 @@ fn main() -> ExitCode {
         test("an_experiment_leaves_its_files", live, experiment),
         test("unknown_names_are_usage_errors", &[], unknown_names),
         test("the_readme_is_in_step", &[], readme),
+        test(
+            "the_report_opens_in_a_browser",
+            &[Need::Tool("chromium")],
+            browser,
+        ),
     ])
 }
 
@@ -90,6 +95,85 @@ fn unknown_names() {
             "{name}: {list}"
         );
     }
+}
+
+/// Writes down what a browser makes of every chart: its size, and the texts that take up room.
+const LOOK: &str = "<script>document.body.dataset.charts = JSON.stringify(\
+    [...document.querySelectorAll('figure svg')].map(chart => ({\
+        width: chart.getBoundingClientRect().width,\
+        height: chart.getBoundingClientRect().height,\
+        texts: [...chart.querySelectorAll('text')]\
+            .filter(text => text.getBoundingClientRect().width > 0)\
+            .map(text => text.textContent.trim())})))</script>";
+
+/// The page of the results in `docs/report`, in a browser without a screen: every chart has room, axes
+/// with their units, and its caption; nothing is asked for, and nothing is complained of.
+fn browser() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let results = ringtap_testkit::repository().join("docs/report");
+    for entry in std::fs::read_dir(&results).expect("results") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name");
+        std::fs::copy(&path, folder.path().join(name)).expect("copied");
+    }
+    assert!(bench(&["report"], folder.path()).status.success());
+    let page = folder.path().join("report.html");
+    let text = std::fs::read_to_string(&page).expect("the page");
+    assert_eq!(text.matches("</body>").count(), 1);
+    std::fs::write(&page, text.replace("</body>", &format!("{LOOK}</body>"))).expect("written");
+
+    let mut command = Command::new("timeout");
+    command.args([
+        "120",
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+    ]);
+    command.args(["--enable-logging=stderr", "--dump-dom"]);
+    let profile = folder.path().join("browser");
+    command.arg(format!("--user-data-dir={}", profile.display()));
+    command.arg(format!("file://{}", page.display()));
+    let shown = command.output().expect("chromium runs");
+    let complaints = String::from_utf8_lossy(&shown.stderr);
+    assert!(shown.status.success(), "{complaints}");
+    assert!(!complaints.contains("CONSOLE"), "{complaints}");
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    let charts = shown.split_once("data-charts=\"").expect("looked at").1;
+    let charts = charts.split_once('"').expect("quoted").0;
+    let charts = charts
+        .replace("&quot;", "\"")
+        .replace("&lt;", "<")
+        .replace("&gt;", ">");
+    let charts: Value = serde_json::from_str(&charts.replace("&amp;", "&")).expect("JSON");
+    let mut charts = charts.as_array().expect("a list").iter();
+    for results in ringtap_bench::report::load(folder.path()).expect("results") {
+        for figure in &results.figures {
+            let chart = charts.next().expect("a chart of each figure");
+            let length = |key: &str| chart[key].as_f64().unwrap_or_default();
+            assert!(
+                length("width") > 300.0 && length("height") > 100.0,
+                "{chart}"
+            );
+            let texts: Vec<&str> = chart["texts"]
+                .as_array()
+                .expect("texts")
+                .iter()
+                .filter_map(Value::as_str)
+                .collect();
+            let has = |wanted: &str| texts.iter().any(|text| text.contains(wanted));
+            assert!(has(&figure.title), "{}: {texts:?}", figure.title);
+            for metric in &figure.metrics {
+                assert!(has(&metric.label()), "{}: {texts:?}", metric.label());
+            }
+            // Where it has names, they stand at the bars.
+            let is_named = figure.x.scale == ringtap_bench::results::Scale::Names;
+            assert!(is_named || has(&figure.x.label()), "{texts:?}");
+            let caption: Vec<&str> = results.caption.split(' ').take(4).collect();
+            assert!(has(&caption.join(" ")), "{caption:?}: {texts:?}");
+        }
+    }
+    assert!(charts.next().is_none(), "more charts than figures");
 }
 
 /// What stands in the README is what the command makes of the results in `docs/report`.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ringtap_sys::perf::paranoid;
 use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::Running;
 use ringtap_testkit::{Need, suite, test};
 
 const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
@@ -18,6 +19,17 @@ fn main() -> ExitCode {
             "without_rights_it_says_what_it_cannot_tell",
             &[Need::Root, Need::Tool("setpriv")],
             without_rights,
+        )
+        .serial(),
+        test(
+            "an_interrupted_trial_puts_the_interface_back",
+            &[
+                Need::Root,
+                Need::Kernel(6, 6),
+                Need::Processors(2),
+                Need::Tool("unshare"),
+            ],
+            interrupted_trial,
         )
         .serial(),
         test("wrong_usage_is_told", &[], usage),
@@ -152,6 +164,42 @@ fn interface() {
         assert!(text.contains(expected), "{expected}: {text}");
     }
     assert_eq!(link(), before);
+}
+
+/// Packets that one processor makes and receives, all that it can: the advice is to hand them on (RPS),
+/// which is tried where that is allowed. While it is, an interrupt comes.
+fn interrupted_trial() {
+    // What stood there is not what a new interface has.
+    const SCRIPT: &str = "mount -t sysfs none /sys || exit 9
+        rps=/sys/class/net/$2/queues/rx-0/rps_cpus
+        echo 1 > $rps && before=$(cat $rps) && during=$before || exit 9
+        $1 profile -i packet:$2 -s 96 -B 4M --cpu 1 --no-steps --duration 400ms --try-interface &
+        for look in $(seq 400); do
+            during=$(cat $rps)
+            [ \"$during\" = \"$before\" ] || break
+            sleep 0.05
+        done
+        kill -INT $!
+        wait $!
+        echo \"status $?, before $before, during $during, after $(cat $rps)\"";
+    let pair = VethPair::new();
+    let mut sender = pair.left.namespace.command("taskset");
+    sender.args(["-c", "0", RINGTAP, "gen", "-i"]);
+    sender.arg(format!("packet:{}", pair.left.device));
+    sender.args(["--duration", "60s", "--yes"]);
+    let _sender = Running::start_piped(&mut sender).expect("started");
+    let mut command = pair.right.namespace.command("unshare");
+    command.args(["--mount", "sh", "-c", SCRIPT, "sh", RINGTAP]);
+    let output = finished(command.arg(&pair.right.device));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().last().unwrap_or_default();
+    let value = |name: &str| {
+        let (_, rest) = last.split_once(name).expect(name);
+        rest.trim_start().split(',').next().unwrap_or_default()
+    };
+    assert_eq!(value("status"), "0", "{text}{}", stderr(&output));
+    assert_ne!(value("during"), value("before"), "never tried: {text}");
+    assert_eq!(value("after"), value("before"), "{text}");
 }
 
 fn without_rights() {

@@ -15,9 +15,10 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 29] = [
+const PEERS: [(&str, Sign); 30] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
+    ("chromium", Sign::Program("chromium")),
     ("darkstat", Sign::Program("darkstat")),
     ("ethtool", Sign::Program("ethtool")),
     ("g++", Sign::Program("c++")),

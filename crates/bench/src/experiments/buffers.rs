@@ -24,7 +24,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let stage = Stage::new()?;
     let top = Load {
         size: SIZE,
-        packets: session.amount(2_000_000, 400_000),
+        packets: session.amount(1_500_000, 400_000),
         pace: Pace::Top,
         at_driver: false,
     };
@@ -32,7 +32,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     session.figure(title, Axis::log("ring", "KiB"), at_top_speed());
     over_sizes(session, &stage, top, 0)?;
     let bursts = Load {
-        packets: session.amount(500_000, 200_000),
+        packets: session.amount(350_000, 200_000),
         pace: Pace::Bursts(RATE, BURST),
         ..top
     };

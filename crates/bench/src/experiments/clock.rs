@@ -11,7 +11,7 @@ use crate::helpers::datagram;
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side};
 
-const PACKETS: u32 = 8_000_000;
+const PACKETS: u32 = 3_000_000;
 const QUICK_PACKETS: u32 = 1_000_000;
 const WARM_UP: u32 = 50_000;
 const FRAME: u16 = 64;

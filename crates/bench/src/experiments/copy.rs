@@ -14,7 +14,7 @@ use crate::results::{Axis, Metric};
 use crate::session::{Done, Session};
 use crate::stage::{Load, Pace, READER, Reader, Stage, own_options};
 
-const PACKETS: u32 = 2_000_000;
+const PACKETS: u32 = 1_000_000;
 const QUICK_PACKETS: u32 = 400_000;
 const SIZES: [u16; 6] = [64, 128, 256, 512, 1024, 1496];
 const QUICK_SIZES: [u16; 3] = [64, 512, 1496];

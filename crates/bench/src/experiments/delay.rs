@@ -15,7 +15,7 @@ use crate::session::{Done, Session};
 const PACKETS: usize = 1000;
 const QUICK_PACKETS: usize = 150;
 /// Between two packets: no multiple of the time-outs, so that packets meet the timer at any phase.
-const SPACING: Duration = Duration::from_micros(3_137);
+const SPACING: Duration = Duration::from_micros(2_137);
 /// An EtherType for local experiments (IEEE 802), and the filter for it.
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const FILTER: &str = "ether proto 0x88b5";

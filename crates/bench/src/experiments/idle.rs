@@ -15,7 +15,7 @@ use crate::session::{Done, Session, Side};
 const LIMIT: Duration = Duration::from_secs(30);
 /// What opening costs is over after this time.
 const SETTLED: Duration = Duration::from_secs(1);
-const WATCHED: Duration = Duration::from_secs(10);
+const WATCHED: Duration = Duration::from_secs(3);
 const QUICK_WATCHED: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(session: &mut Session) -> Done {

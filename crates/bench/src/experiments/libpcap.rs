@@ -26,11 +26,11 @@ const EXPRESSIONS: [&str; 3] = [
 ];
 const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 
-const PACKETS: u64 = 250_000;
-const QUICK_PACKETS: u64 = 200_000;
-const RATES: [u32; 2] = [20_000, 200_000];
+/// Packets a second, and packets.
+const RATES: [(u32, u64); 2] = [(20_000, 60_000), (200_000, 250_000)];
+const QUICK_RATES: [(u32, u64); 2] = [(20_000, 40_000), (200_000, 200_000)];
 /// Starts in one run.
-const STARTS: u64 = 20;
+const STARTS: u64 = 15;
 const QUICK_STARTS: u64 = 10;
 /// From the binding of the socket on, a program has its filter to set and its rights to give up.
 const SETTLING: Duration = Duration::from_millis(100);
@@ -142,18 +142,18 @@ fn capturing(session: &mut Session, setting: &Setting) -> Done {
     ];
     session.figure("tcpdump captures", Axis::names("rate"), metrics);
     let file = setting.path("live.pcap");
-    let traffic = Traffic {
-        packets: session.amount(PACKETS, QUICK_PACKETS),
-        sizes: Sizes::Imix,
-        ..Traffic::default()
-    };
-    let made = traffic.write_file(&file);
-    made.map_err(|error| format!("the traffic: {error}"))?;
-    for rate in RATES {
-        let case = format!("tcpdump -i, {} packets at {rate} a second", traffic.packets);
+    for (rate, packets) in session.amount(RATES, QUICK_RATES) {
+        let case = format!("tcpdump -i, {packets} packets at {rate} a second");
         if !session.wants(&case) {
             continue;
         }
+        let traffic = Traffic {
+            packets,
+            sizes: Sizes::Imix,
+            ..Traffic::default()
+        };
+        let made = traffic.write_file(&file);
+        made.map_err(|error| format!("the traffic: {error}"))?;
         let pair = VethPair::new();
         let replay = Replay::new(&file, Rate::Pps(rate));
         let case = session.versus(&case, "Debian's", |side| {

@@ -9,11 +9,11 @@ use ringtap_lab::netns::VethPair;
 use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{Rate, Replay, Sizes, Traffic};
 
-use crate::helpers::{captured, cpu_seconds, float};
+use crate::helpers::{captured, cpu_seconds, float, rest, taken};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side};
 
-const PACKETS: u64 = 1_000_000;
+const PACKETS: u64 = 600_000;
 const QUICK_PACKETS: u64 = 200_000;
 const PPS: u32 = 200_000;
 const LIMIT: Duration = Duration::from_secs(120);
@@ -84,13 +84,18 @@ impl Setting<'_> {
             .wait_until_capturing(&self.pair.right, LIMIT)
             .map_err(explain)?;
         let sent = self.replay.run(&self.pair.left);
-        // The last packets wait for the time-out of the ring.
-        std::thread::sleep(Duration::from_millis(1500));
+        // ringtap's time-out is over by then; for tcpdump's, a second, nobody waits.
+        rest(&mut running, Duration::ZERO)?;
         let used = cpu_seconds(running.id()).map_err(explain)?;
         running.signal("INT").map_err(explain)?;
         let output = running.wait(LIMIT).map_err(explain)?;
         let summary = String::from_utf8_lossy(&output.stderr);
-        let captured = captured(&summary).ok_or_else(|| format!("{side:?}: {summary}"))?;
+        let count = if side == Side::Ringtap {
+            captured
+        } else {
+            taken
+        };
+        let captured = count(&summary).ok_or_else(|| format!("{side:?}: {summary}"))?;
         std::fs::remove_file(&file).map_err(explain)?;
         Ok(vec![float(sent) - float(captured), used])
     }

@@ -44,8 +44,10 @@ pub(crate) struct Experiment {
     /// What the documents found, and what is measured here: the caption of its charts.
     pub(crate) caption: &'static str,
     /// Seconds that it may take, in full and `--quick`: no case begins later, no round that would end
-    /// later.
+    /// later. Of all experiments, what one leaves is the next one's.
     pub(crate) seconds: (u64, u64),
+    /// Rounds of each case, if not `--quick`: five where a goal is decided, three where a curve is drawn.
+    pub(crate) rounds: usize,
     /// What it does.
     pub(crate) body: fn(&mut Session) -> Done,
 }
@@ -66,7 +68,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   sender's processor never full, and a Fast Ethernet nearly full from 400 bytes on. Here: \
                   packets that arrive at the other end of a veth pair, counted in its driver, over the \
                   size of frames; one sender on one processor.",
-        seconds: (400, 35),
+        seconds: (195, 30),
+        rounds: 5,
         body: send::run,
     },
     Experiment {
@@ -76,7 +79,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   Windows, and about half of them on FreeBSD. Here: frames made in the kernel at top speed \
                   on one processor, the capture on the other, written to /dev/null; loss and the reader's \
                   processor time beside the rate. The tap steals where the case says so, tcpdump copies.",
-        seconds: (450, 60),
+        seconds: (195, 45),
+        rounds: 5,
         body: tap::run,
     },
     Experiment {
@@ -86,7 +90,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   the filter and some 20 % of the rest. Deri (2004): 2.5 % by libpcap and 75.7 % by PF_RING of \
                   175,000 packets a second. Here: frames of the kernel's making at top speed on one processor, \
                   on the other a reader that looks at each packet and throws it away; peers write to /dev/null.",
-        seconds: (360, 45),
+        seconds: (110, 35),
+        rounds: 3,
         body: deliver::run,
     },
     Experiment {
@@ -95,7 +100,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Risso and Degioanni (2001, section 5.5): counting in the kernel costs as little as a filter \
                   that rejects all, far less than a void application. Here: ringtap stat at tcx, a reader that \
                   counts what it captures, and tcpdump writing to /dev/null.",
-        seconds: (200, 25),
+        seconds: (55, 20),
+        rounds: 3,
         body: monitor::run,
     },
     Experiment {
@@ -105,7 +111,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   the filter (3, 21, 50), and native code is 3.1 to 5 times as fast; filtering and copying are \
                   15 % of the whole. Here: one packet in cache; eBPF in the kernel, \
                   less a program that only returns.",
-        seconds: (40, 10),
+        seconds: (30, 12),
+        rounds: 5,
         body: filter::run,
     },
     Experiment {
@@ -114,7 +121,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Degioanni and others (2003, figure 5): 540 to 10,500 cycles a packet for the first copy, 364 to \
                   8,664 for the second; small packets cost more a byte in the first, large ones in the second. \
                   Here: the tap at tcx with its copy less the tap without; ringtap has no second copy.",
-        seconds: (150, 20),
+        seconds: (60, 15),
+        rounds: 5,
         body: copy::run,
     },
     Experiment {
@@ -123,7 +131,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Degioanni and others (2003, sections 4.3.4 and 5.3): 1,800 cycles of 5,680 for a stamp; the \
                   processor's counter saved 27 % of the whole. Here: the tap with each of its clocks, the kernel's \
                   time for a packet from making it to the ring.",
-        seconds: (120, 20),
+        seconds: (40, 15),
+        rounds: 5,
         body: timestamp::run,
     },
     Experiment {
@@ -133,7 +142,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   3,200 come at once. Braun and others (2010, figure 11): with 64-byte packets more load on the \
                   application captures more, since it calls poll() less. Here: calls and sleeps of the reader \
                   counted in the kernel.",
-        seconds: (400, 40),
+        seconds: (105, 40),
+        rounds: 3,
         body: wakeup::run,
     },
     Experiment {
@@ -143,7 +153,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   processors of one pair (A:B) capture best, and any fixed place beats the scheduler. Here: frames \
                   of 64 bytes over their rate; the receiver's processor is A. Then A:A beyond what that \
                   processor can do, where receiving goes before reading, as by interrupts.",
-        seconds: (300, 40),
+        seconds: (165, 45),
+        rounds: 5,
         body: affinity::run,
     },
     Experiment {
@@ -152,7 +163,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Braun and others (2010, figure 9): of 1,270,000 packets a second each further capture costs all of \
                   them packets; Linux suffered more than FreeBSD, PF_RING least. Here: the same rate, all readers on \
                   one processor; shares are the mean of the captures.",
-        seconds: (200, 40),
+        seconds: (60, 35),
+        rounds: 3,
         body: processes::run,
     },
     Experiment {
@@ -162,7 +174,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   section 4.2) found no gain beyond a limit and harm from too large ones; bursts need room. Here: \
                   the ring's size at top speed with a reader that keeps up, and with bursts and a reader that is \
                   slower than they are.",
-        seconds: (400, 45),
+        seconds: (115, 40),
+        rounds: 3,
         body: buffers::run,
     },
     Experiment {
@@ -171,7 +184,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Deri (2004) captured 550,789 packets a second of 64 bytes with real-time interrupts, and 1.1 instead \
                   of 0.65 million with one processor that only polls. Here: a program that computes on each \
                   processor, and what helps the capture against it.",
-        seconds: (200, 45),
+        seconds: (60, 25),
+        rounds: 3,
         body: realtime::run,
     },
     Experiment {
@@ -182,7 +196,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   instructions, copies of so many bytes and an application that works for so long, as the \
                   profiler's two methods tell them, and the filter run alone; packets of 60 bytes at top speed, of \
                   1514 bytes 300,000 a second, the tap at XDP.",
-        seconds: (480, 100),
+        seconds: (170, 100),
+        rounds: 3,
         body: profile::run,
     },
     Experiment {
@@ -191,7 +206,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Deri's slides (2004) give 376,453 packets a second of 64 bytes metered by nProbe on \
                   PF_RING with real-time interrupts, against 550,789 that were only captured. Here: a file \
                   in the page cache metered on one processor.",
-        seconds: (330, 35),
+        seconds: (130, 35),
+        rounds: 5,
         body: flow::run,
     },
     Experiment {
@@ -199,7 +215,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "a capture in the page cache read, filtered, written to /dev/null",
         caption: "No experiment of the documents. A file in the page cache read, filtered and written to \
                   /dev/null, against tcpdump.",
-        seconds: (50, 15),
+        seconds: (38, 15),
+        rounds: 5,
         body: read::run,
     },
     Experiment {
@@ -209,7 +226,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   each packet were saved at high rates. Here: the part of offered packets that is in the \
                   file, and the load of the processor that captures, over the load that another processor \
                   offers; beside, what the file system takes of plain data.",
-        seconds: (480, 35),
+        seconds: (280, 40),
+        rounds: 5,
         body: dump::headers,
     },
     Experiment {
@@ -219,7 +237,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   packets were saved instead of 68 bytes. Here: the part of offered packets that is in the \
                   file, and the load of the processor that captures, over the load that another processor \
                   offers; beside, what the file system takes of plain data.",
-        seconds: (480, 35),
+        seconds: (320, 45),
+        rounds: 5,
         body: dump::whole,
     },
     Experiment {
@@ -228,7 +247,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Braun and others (2010, figures 10 and 11) had packzip compress what it captured, in packets \
                   of 64, 256 and 512 bytes, at levels 0 to 9. Here: the part of packets sent at top speed that \
                   is in the compressed file, over the level of compression.",
-        seconds: (500, 35),
+        seconds: (300, 40),
+        rounds: 3,
         body: packzip::run,
     },
     Experiment {
@@ -237,7 +257,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "No experiment of the documents. A capture of 2 GB in the page cache, made of the corpus' \
                   packets, in which one host has 20 packets in one place: the time to find them, by ringtap's \
                   index and without it, against tcpdump.",
-        seconds: (120, 15),
+        seconds: (35, 15),
+        rounds: 5,
         body: search::run,
     },
     Experiment {
@@ -245,7 +266,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "200,000 packets a second over a veth pair: loss and processor time",
         caption: "Degioanni and others (2003) worked at 148,809 packets a second, a full Fast Ethernet. \
                   Here: 200,000 a second captured into a file without any option, against tcpdump.",
-        seconds: (180, 35),
+        seconds: (60, 35),
+        rounds: 3,
         body: live::run,
     },
     Experiment {
@@ -253,7 +275,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "how late packets are delivered, by time-out and in immediate mode",
         caption: "WinPcap's delayed write (Risso and Degioanni, 2001) delivers when a minimum of data has \
                   come, or at the time-out. Here: how late a packet reaches the application at a low rate.",
-        seconds: (180, 25),
+        seconds: (75, 20),
+        rounds: 3,
         body: delay::run,
     },
     Experiment {
@@ -262,7 +285,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Degioanni and others (2003, section 4.3.4) spent 1,800 cycles on a time stamp, the \
                   largest single cost in their figure 6, and 270 with the processor's counter (5.3). Here: \
                   an XDP program that reads a clock and drops, against one that only drops.",
-        seconds: (100, 15),
+        seconds: (25, 10),
+        rounds: 5,
         body: clock::run,
     },
     Experiment {
@@ -270,7 +294,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "the processor time of a capture to which no packet comes",
         caption: "Braun and others (2010, section 4.3) found that a reader which asks by poll() in vain \
                   disturbs the capture. Here: what a capture costs to which nothing comes.",
-        seconds: (150, 30),
+        seconds: (65, 35),
+        rounds: 3,
         body: idle::run,
     },
     Experiment {
@@ -279,7 +304,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Risso and Degioanni (2001, section 5.5) counted in the kernel at a cost like that of a \
                   filter which rejects all. Here: the rate that is reached while 1, 16 or 64 filters are \
                   counted at XDP, against a program that only drops; by time on the processor.",
-        seconds: (180, 30),
+        seconds: (105, 30),
+        rounds: 5,
         body: stat::run,
     },
     Experiment {
@@ -287,7 +313,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "gaps of 1, 10 and 100 thousand packets a second from a file, against tcpreplay",
         caption: "No experiment of the documents. How far gaps between packets are from what the file has, \
                   as a program at the receiving driver sees them.",
-        seconds: (180, 25),
+        seconds: (65, 25),
+        rounds: 5,
         body: pace::run,
     },
     Experiment {
@@ -295,7 +322,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "one tcpdump on ringtap's libpcap and on Debian's: reading files, live captures",
         caption: "Braun and others (2010, figure 6) found small differences between versions of libpcap \
                   under one application. Here: Debian's tcpdump on its own libpcap and on ringtap's.",
-        seconds: (250, 35),
+        seconds: (140, 40),
+        rounds: 5,
         body: libpcap::run,
     },
 ];
@@ -309,7 +337,7 @@ mod tests {
         let quick: u64 = EXPERIMENTS.iter().map(|one| one.seconds.1).sum();
         let full: u64 = EXPERIMENTS.iter().map(|one| one.seconds.0).sum();
         assert!(quick < 15 * 60, "{quick} s");
-        assert!(full < 2 * 3600 - 5 * 60, "{full} s");
+        assert!(full <= 50 * 60, "{full} s");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::results::Axis;
 use crate::session::{Done, Session};
 use crate::stage::{Load, Pace, READER, Reader, Seen, Stage};
 
-const PACKETS: u32 = 2_000_000;
+const PACKETS: u32 = 1_500_000;
 const QUICK_PACKETS: u32 = 400_000;
 const SIZES: [u16; 4] = [64, 256, 512, 1496];
 const QUICK_SIZES: [u16; 2] = [64, 1496];

@@ -75,7 +75,6 @@ pub(crate) fn run(session: &mut Session) -> Done {
     session.require(&[Need::Root, Need::Corpus])?;
     session.require_cpus(2)?;
     let tcpdump = session.needed_peer("tcpdump")?;
-    session.few_rounds();
     let places = Storage::find(session);
     let storage = places.first().ok_or("no place to write to")?;
     let pair = VethPair::new();

@@ -38,7 +38,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     session.require_cpus(2)?;
     let profiler = Profiler {
         ringtap: session.ringtap.to_string_lossy().into_owned(),
-        duration: session.amount("2500ms", "1500ms"),
+        duration: session.amount("2s", "1500ms"),
         last: RefCell::default(),
     };
     loads(session, &profiler)?;

@@ -15,7 +15,7 @@ use crate::stage::{Load, Pace, READER, Reader, SENDER, Stage, own_options};
 
 const RATE: u32 = 300_000;
 const SIZE: u16 = 64;
-/// Packets whose delay is measured, one every 3 ms.
+/// Packets whose delay is measured, one every 2 ms.
 const DELAYS: usize = 300;
 const QUICK_DELAYS: usize = 100;
 const FIFO: u8 = 50;

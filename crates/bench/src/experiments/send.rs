@@ -19,12 +19,13 @@ use crate::results::{Axis, Metric};
 use crate::session::{Done, Session};
 
 /// How long each runs, about; by the rates that they reach.
-const SECONDS: u64 = 1;
+const MILLIS: u64 = 700;
+const QUICK_MILLIS: u64 = 250;
 const LIMIT: Duration = Duration::from_secs(120);
 /// How often the counter is looked at.
 const LOOK: Duration = Duration::from_millis(2);
-/// No packet for so long: it was the last.
-const QUIET: Duration = Duration::from_millis(300);
+/// No packet for so long after the sender's end: it was the last.
+const QUIET: Duration = Duration::from_millis(20);
 /// Packets of the file that tcpreplay sends over and over.
 const FILE_PACKETS: u64 = 1_000;
 /// The sender's processor.
@@ -155,21 +156,22 @@ impl Bench {
 
     /// Packets a second that arrive, and how busy the sender was.
     fn measure(&self, who: Contender, size: usize) -> Result<Sent, String> {
-        let seconds = if self.quick { 1 } else { SECONDS };
-        let count = who.rate() * seconds / if self.quick { 4 } else { 1 };
+        let millis = if self.quick { QUICK_MILLIS } else { MILLIS };
+        let count = who.rate() * millis / 1_000;
         let record = XdpRecord::on(&self.pair.right, 0).map_err(|error| error.to_string())?;
         let mut command = self.command(who, size, count);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::piped());
         let explain = |error: std::io::Error| format!("{}: {error}", who.name());
-        let running = Running::start(&mut command).map_err(explain)?;
-        let mut sent = arriving(&record)?;
-        sent.lost = (1.0 - sent.packets / float(count)).max(0.0);
+        let mut running = Running::start(&mut command).map_err(explain)?;
+        let arrived = arriving(&record, &mut running);
         let output = running.wait(LIMIT).map_err(explain)?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{}: {text}", who.name()));
         }
+        let mut sent = arrived?;
+        sent.lost = (1.0 - sent.packets / float(count)).max(0.0);
         Ok(sent)
     }
 
@@ -218,19 +220,22 @@ struct Sent {
     lost: f64,
 }
 
-/// Watches the counter until nothing comes any more.
-fn arriving(record: &XdpRecord) -> Result<Sent, String> {
+/// Watches the counter until the sender has ended and nothing comes any more.
+fn arriving(record: &XdpRecord, sender: &mut Running) -> Result<Sent, String> {
     let count = || record.count().map_err(|error| error.to_string());
     let begin = Instant::now();
     while count()? == 0 {
-        if begin.elapsed() > LIMIT {
+        if begin.elapsed() > LIMIT || sender.has_ended() && count()? == 0 {
             return Err("no packet came".to_owned());
         }
         std::thread::sleep(LOOK);
     }
     let (first, first_at, before) = (count()?, Instant::now(), Load::of(SENDER));
     let (mut last, mut last_at, mut after) = (first, first_at, before);
-    while last_at.elapsed() < QUIET {
+    while !sender.has_ended() || last_at.elapsed() < QUIET {
+        if last_at.elapsed() > LIMIT {
+            return Err("the sender does not end".to_owned());
+        }
         std::thread::sleep(LOOK);
         let now = count()?;
         if now != last {

@@ -132,7 +132,8 @@ impl Setting<'_> {
         let begun = std::time::Instant::now();
         let rate = self.send()?;
         // An interval at least, so that what is done in each is in the figure.
-        std::thread::sleep(Duration::from_millis(2_100));
+        let rest = Duration::from_millis(2_100).checked_sub(begun.elapsed());
+        std::thread::sleep(rest.unwrap_or_default());
         let used = cpu_seconds(running.id()).map_err(explain)? - before;
         let share = 100.0 * used / begun.elapsed().as_secs_f64();
         running.signal("INT").map_err(explain)?;

@@ -17,7 +17,7 @@ use ringtap_lab::traffic::{Cost, LiveFrames, Target, XdpDrop};
 use ringtap_sys::bpf::{Kernel, TcxSide, query_tcx};
 use ringtap_sys::sched::set_affinity;
 
-use crate::helpers::{captured, cpu_seconds, datagram, float};
+use crate::helpers::{captured, cpu_seconds, datagram, float, rest, taken};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side};
 
@@ -390,15 +390,18 @@ impl Setting<'_> {
         };
         let before = processor(&captures)?;
         let sent = self.send()?;
-        // The last packets wait for the time-out: 100 ms, and a second in tcpdump.
-        std::thread::sleep(Duration::from_millis(if is_tap { 400 } else { 1_200 }));
+        // What a ring holds is read, which the tap's time-out of 100 ms has passed by then.
+        for running in &mut captures {
+            rest(running, Duration::ZERO)?;
+        }
         let used = processor(&captures)? - before;
         let mut came = 0;
         for running in captures {
             running.signal("INT").map_err(explain)?;
             let output = running.wait(LIMIT).map_err(explain)?;
             let summary = String::from_utf8_lossy(&output.stderr);
-            came += captured(&summary).ok_or_else(|| summary.to_string())?;
+            let count = if is_tap { captured } else { taken };
+            came += count(&summary).ok_or_else(|| summary.to_string())?;
         }
         let came = float(came) / self.case.captures as f64;
         let warm_up = f64::from(WARM_UP) * self.case.senders as f64;

@@ -9,7 +9,7 @@ use crate::sample::{Verdict, compare};
 use crate::session::{Done, Session};
 use crate::stage::{Load, Pace, READER, Reader, Stage, own_options};
 
-const PACKETS: u32 = 4_000_000;
+const PACKETS: u32 = 2_000_000;
 const QUICK_PACKETS: u32 = 800_000;
 const SIZE: u16 = 64;
 const SNAPLEN: u32 = 96;

@@ -58,7 +58,7 @@ fn called(sent: Sent, seen: &[Seen]) -> Vec<f64> {
 fn steady(session: &Session) -> Load {
     Load {
         size: SIZE,
-        packets: session.amount(RATE, RATE / 2),
+        packets: session.amount(RATE / 10 * 7, RATE / 2),
         pace: Pace::Rate(RATE),
         at_driver: false,
     }
@@ -145,7 +145,7 @@ fn work(session: &mut Session, stage: &Stage) -> Done {
     );
     let load = Load {
         size: SIZE,
-        packets: session.amount(2_000_000, 500_000),
+        packets: session.amount(1_500_000, 500_000),
         pace: Pace::Top,
         at_driver: false,
     };

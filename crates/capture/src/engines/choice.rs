@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringtap_savefile::Interface;
+use ringtap_sys::bpf::Program;
 use ringtap_sys::privileges::Capability;
 
 use super::{Device, packet, tap};
@@ -136,6 +137,10 @@ impl Source for Chosen {
 
     fn recheck(&self) -> Option<Duration> {
         self.source.recheck()
+    }
+
+    fn programs(&self) -> Result<Vec<Program>> {
+        self.source.programs()
     }
 
     fn describe(&self) -> Description {

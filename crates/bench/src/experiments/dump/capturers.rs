@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use ringtap_lab::netns::Side;
 
@@ -69,6 +70,16 @@ impl Capturers {
             Some((Kind::Tap | Kind::Dumpcap, ..)) => ".pcapng",
             _ => ".pcap",
         }
+    }
+
+    /// How long a packet waits in its ring at most, and more.
+    pub(super) fn time_out(&self, who: usize) -> Duration {
+        let millis = match self.all.get(who) {
+            Some((Kind::Tap | Kind::Packet, ..)) => 120,
+            Some((Kind::Tcpdump, ..)) => 1_050,
+            _ => 300,
+        };
+        Duration::from_millis(millis)
     }
 
     /// The program, to capture what comes at that end into a file.

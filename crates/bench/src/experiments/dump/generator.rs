@@ -41,7 +41,7 @@ impl<'a> Generator<'a> {
             size,
             most: f64::INFINITY,
         };
-        let seconds = session.amount("1s", "300ms");
+        let seconds = session.amount("500ms", "300ms");
         let mut rates = Vec::new();
         for _ in 0..3 {
             let sent = generator.run(generator.command().args(["--duration", seconds]))?;

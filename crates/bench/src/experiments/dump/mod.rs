@@ -21,7 +21,7 @@ use ringtap_sys::sched::set_affinity;
 use self::capturers::Capturers;
 use self::generator::Generator;
 pub(super) use self::storage::{Storage, packets_in, settle};
-use crate::helpers::{cpu_seconds, float};
+use crate::helpers::{cpu_seconds, float, rest};
 use crate::results::{Axis, Case, Contender, Metric};
 use crate::sample::Sample;
 use crate::session::{Done, Session};
@@ -31,8 +31,10 @@ const SIZES: [u16; 3] = [1496, 508, 60];
 /// Offered loads, in percent of the generator's greatest rate.
 const LOADS: [u32; 4] = [10, 40, 70, 100];
 const QUICK_LOADS: [u32; 2] = [30, 100];
+/// Those behind the first file system, which tell what it limits.
+const FEW_LOADS: [u32; 2] = [70, 100];
 /// How long packets are offered at most, and how many bytes of them.
-const SECONDS: f64 = 0.7;
+const SECONDS: f64 = 0.4;
 const QUICK_SECONDS: f64 = 0.3;
 const BYTES: f64 = 1e9;
 /// Where who captures runs; the generator runs on the other one.
@@ -52,7 +54,7 @@ fn run(session: &mut Session, snaplen: Option<u32>) -> Done {
     session.require_cpus(2)?;
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let capturers = Capturers::find(session, snaplen, folder.path())?;
-    session.few_rounds();
+    session.end_where_equal();
     let pair = VethPair::new();
     let polling = pair.right.take_frames();
     polling.map_err(|error| error.to_string())?;
@@ -62,11 +64,10 @@ fn run(session: &mut Session, snaplen: Option<u32>) -> Done {
         .iter()
         .enumerate()
     {
-        // Behind the first file system, the longest frames tell what it limits.
-        let most = if session.quick || number > 0 {
-            1
-        } else {
-            SIZES.len()
+        let (sizes, loads) = match (session.quick, number) {
+            (true, _) => (&SIZES[..1], &QUICK_LOADS[..]),
+            (false, 0) => (&SIZES[..], &LOADS[..]),
+            (false, _) => (&SIZES[..1], &FEW_LOADS[..]),
         };
         let rate = storage.sequential_rate()?;
         session.note(format!(
@@ -74,7 +75,7 @@ fn run(session: &mut Session, snaplen: Option<u32>) -> Done {
             storage.name,
             rate / 1e6
         ));
-        for &size in &SIZES[..most] {
+        for &size in sizes {
             let generator = Generator::new(session, &pair.left, size)?;
             let setting = Setting {
                 pair: &pair,
@@ -84,7 +85,7 @@ fn run(session: &mut Session, snaplen: Option<u32>) -> Done {
                 rate,
                 kept: f64::from(snaplen.unwrap_or(u32::from(size)).min(u32::from(size))),
             };
-            setting.run(session, size, snaplen)?;
+            setting.run(session, size, snaplen, loads)?;
         }
     }
     Ok(())
@@ -103,7 +104,7 @@ struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    fn run(&self, session: &mut Session, size: u16, snaplen: Option<u32>) -> Done {
+    fn run(&self, session: &mut Session, size: u16, snaplen: Option<u32>, loads: &[u32]) -> Done {
         let kept = snaplen.map_or("whole".to_owned(), |bytes| format!("up to {bytes} bytes"));
         let title = format!("{size} bytes, {kept}, to {}", self.storage.name);
         let metrics = vec![
@@ -117,7 +118,7 @@ impl Setting<'_> {
             metrics,
         );
         let names = self.capturers.names();
-        for &load in session.amount(&LOADS[..], &QUICK_LOADS[..]) {
+        for &load in loads {
             let case = format!("{title}, {load} %");
             let seconds = session.amount(SECONDS, QUICK_SECONDS);
             let x = Some(f64::from(load));
@@ -145,7 +146,7 @@ impl Setting<'_> {
         let before = cpu_seconds(running.id()).map_err(explain)?;
         let most = BYTES / (self.kept + 32.0);
         let sent = self.generator.send(load, seconds, most)?;
-        settle(&file);
+        rest(&mut running, self.capturers.time_out(who))?;
         let used = cpu_seconds(running.id()).map_err(explain)? - before;
         running.signal("INT").map_err(explain)?;
         let output = running.wait(LIMIT).map_err(explain)?;
