@@ -138,6 +138,20 @@ pub fn report(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// The results in a folder as text: for each case the medians with their ranges, and how they stand to
+/// the reference, as they are printed while it is measured. Of `only`, an experiment's name or a text
+/// of a case's title, where it is given.
+///
+/// # Errors
+/// The results cannot be read.
+pub fn text(folder: &Path, only: Option<&str>) -> Result<String, Error> {
+    let mut text = String::new();
+    for results in report::load(folder)? {
+        text += &report::text(&results, only.filter(|only| *only != results.experiment));
+    }
+    Ok(text)
+}
+
 /// The README's table, as Markdown, of the results in a folder.
 ///
 /// # Errors

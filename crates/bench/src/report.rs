@@ -7,7 +7,7 @@ use std::path::Path;
 use ringtap_chart::escaped;
 
 use crate::chart;
-use crate::contest::against;
+use crate::contest::{self, against};
 use crate::documents::Documents;
 use crate::error::Error;
 use crate::experiments::EXPERIMENTS;
@@ -40,6 +40,40 @@ pub(crate) fn load_one(folder: &Path, experiment: &str) -> Result<Option<Results
     };
     let results = serde_json::from_str(&text);
     results.map_err(|source| Error::Json { path, source })
+}
+
+/// As text: cases that are asked for, under the titles of their figures.
+pub(crate) fn text(results: &Results, only: Option<&str>) -> String {
+    let mut body = String::new();
+    for figure in &results.figures {
+        let is_wanted = |case: &&Case| only.is_none_or(|only| case.title.contains(only));
+        let cases: Vec<&Case> = figure.cases.iter().filter(is_wanted).collect();
+        if !cases.is_empty() {
+            body += &format!("\n== {}\n", figure.title);
+        }
+        for case in cases {
+            body += &contest::table(case, &figure.metrics);
+        }
+    }
+    if body.is_empty() {
+        return body;
+    }
+    let kind = if results.quick { ", quick" } else { "" };
+    let told = |(kind, texts): (&str, &[String])| -> String {
+        let lines = texts.iter().map(|text| format!("  {kind}: {text}\n"));
+        lines.collect()
+    };
+    let told: String = [
+        ("failed", results.failures.as_slice()),
+        ("note", &results.notes),
+    ]
+    .map(told)
+    .concat();
+    let (name, purpose) = (&results.experiment, &results.purpose);
+    format!(
+        "\nbench {name}: {purpose} ({}{kind})\n{body}{told}",
+        results.machine.time
+    )
 }
 
 /// The page.
@@ -187,9 +221,26 @@ fn row(cells: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::html;
+    use super::{html, text};
     use crate::results::sample_results;
     use roxmltree::{Document, ParsingOptions};
+
+    #[test]
+    fn results_are_shown_as_text() {
+        let results = sample_results("timestamp");
+        let all = text(&results, None);
+        for figure in &results.figures {
+            assert!(all.contains(&format!("\n== {}\n", figure.title)), "{all}");
+            for case in &figure.cases {
+                assert!(all.contains(&case.title), "{all}");
+            }
+        }
+        assert!(
+            all.contains("reference") && all.contains("note: 1.8 < 2 & more"),
+            "{all}"
+        );
+        assert_eq!(text(&results, Some("no case has this")), "");
+    }
 
     #[test]
     fn the_page_is_well_formed_and_needs_nothing_from_elsewhere() {

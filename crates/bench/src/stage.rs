@@ -449,8 +449,13 @@ fn command(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Command {
             ("dumpcap", fixed.map(str::to_owned).to_vec())
         }
         Reader::NetsniffNg | Reader::Library { .. } => {
+            let ring = ["--ring-size", "64MiB"];
             let fixed = ["--silent", "--out", "/dev/null", "--in", &side.device];
-            ("netsniff-ng", fixed.map(str::to_owned).to_vec())
+            let fixed = [&ring[..], &fixed[..]].concat();
+            (
+                "netsniff-ng",
+                fixed.into_iter().map(str::to_owned).collect(),
+            )
         }
     };
     if cpus.is_empty() {

@@ -207,6 +207,10 @@ fn dominant(report: &Report) -> Option<Advice> {
             "the driver's and the interrupts' work is the same with any capture; larger batches per \
                               poll (interrupt coalescing: ethtool -C) make it cheaper per packet"
         }
+        Component::Stack if ends_at_driver(report) => {
+            "packets end before the stack here: it is what other interfaces of this driver receive, and the rest of \
+                             the driver's frames"
+        }
         Component::Stack => {
             "the host's stack has these packets too; where nobody on this host needs them, a tap at \
                              XDP that steals them (-i xdp:DEV --mode steal) leaves this out altogether"
@@ -227,6 +231,15 @@ fn dominant(report: &Report) -> Option<Advice> {
         "{} dominates with {percent:.0} %: {why}.",
         capital(most.title())
     )))
+}
+
+/// Whether the host's stack does not have the packets.
+fn ends_at_driver(report: &Report) -> bool {
+    match report.engine.as_str() {
+        "xsk" => true,
+        "xdp" => report.settings.steals,
+        _ => false,
+    }
 }
 
 fn capital(text: &str) -> String {

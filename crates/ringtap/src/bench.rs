@@ -29,6 +29,9 @@ pub(crate) fn run(args: &BenchArgs) -> ExitCode {
     };
     let done = match name {
         "report" => ringtap_bench::report(&options.out),
+        "show" => {
+            ringtap_bench::text(&options.out, options.case.as_deref()).map(|text| print!("{text}"))
+        }
         "table" => ringtap_bench::markdown(&options.out).map(|text| print!("{text}")),
         _ => ringtap_bench::run(name, &options),
     };

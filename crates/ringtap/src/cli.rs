@@ -50,7 +50,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// The experiment, or all; report and table show what was measured before
+    /// The experiment, or all; show, report and table show what was measured before
     #[arg(value_name = "NAME", required_unless_present = "list")]
     pub(crate) name: Option<String>,
     /// Less data and fewer rounds: to see that it works, not to compare

@@ -72,6 +72,12 @@ fn experiment() {
         page.contains("<svg") && page.contains("1,800 cycles"),
         "no chart or no documents"
     );
+    let shown = bench(&["show", "--case", "last tick"], &out);
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    assert!(
+        shown.contains("== An XDP program that stamps and drops") && shown.contains("reference"),
+        "{shown}"
+    );
     let table = bench(&["table"], &out);
     let table = String::from_utf8_lossy(&table.stdout);
     assert!(

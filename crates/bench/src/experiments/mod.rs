@@ -285,7 +285,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Degioanni and others (2003, section 4.3.4) spent 1,800 cycles on a time stamp, the \
                   largest single cost in their figure 6, and 270 with the processor's counter (5.3). Here: \
                   an XDP program that reads a clock and drops, against one that only drops.",
-        seconds: (25, 10),
+        seconds: (25, 25),
         rounds: 5,
         body: clock::run,
     },
