@@ -128,30 +128,7 @@ fn browser() {
     assert_eq!(text.matches("</body>").count(), 1);
     std::fs::write(&page, text.replace("</body>", &format!("{LOOK}</body>"))).expect("written");
 
-    let mut command = Command::new("timeout");
-    command.args([
-        "120",
-        "chromium",
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-    ]);
-    command.args(["--enable-logging=stderr", "--dump-dom"]);
-    let profile = folder.path().join("browser");
-    command.arg(format!("--user-data-dir={}", profile.display()));
-    command.arg(format!("file://{}", page.display()));
-    let shown = command.output().expect("chromium runs");
-    let complaints = String::from_utf8_lossy(&shown.stderr);
-    assert!(shown.status.success(), "{complaints}");
-    assert!(!complaints.contains("CONSOLE"), "{complaints}");
-    let shown = String::from_utf8_lossy(&shown.stdout);
-    let charts = shown.split_once("data-charts=\"").expect("looked at").1;
-    let charts = charts.split_once('"').expect("quoted").0;
-    let charts = charts
-        .replace("&quot;", "\"")
-        .replace("&lt;", "<")
-        .replace("&gt;", ">");
-    let charts: Value = serde_json::from_str(&charts.replace("&amp;", "&")).expect("JSON");
+    let charts = looked_at(&page, &folder.path().join("browser"));
     let mut charts = charts.as_array().expect("a list").iter();
     for results in ringtap_bench::report::load(folder.path()).expect("results") {
         for figure in &results.figures {
@@ -180,6 +157,33 @@ fn browser() {
         }
     }
     assert!(charts.next().is_none(), "more charts than figures");
+}
+
+/// What [`LOOK`] wrote down, in a browser that found nothing to complain of.
+fn looked_at(page: &Path, profile: &Path) -> Value {
+    let mut command = Command::new("timeout");
+    command.args([
+        "120",
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+    ]);
+    command.args(["--enable-logging=stderr", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", profile.display()));
+    command.arg(format!("file://{}", page.display()));
+    let shown = command.output().expect("chromium runs");
+    let complaints = String::from_utf8_lossy(&shown.stderr);
+    assert!(shown.status.success(), "{complaints}");
+    assert!(!complaints.contains("CONSOLE"), "{complaints}");
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    let charts = shown.split_once("data-charts=\"").expect("looked at").1;
+    let charts = charts.split_once('"').expect("quoted").0;
+    let charts = charts
+        .replace("&quot;", "\"")
+        .replace("&lt;", "<")
+        .replace("&gt;", ">");
+    serde_json::from_str(&charts.replace("&amp;", "&")).expect("JSON")
 }
 
 /// What stands in the README is what the command makes of the results in `docs/report`.
