@@ -18,7 +18,7 @@ use ringtap_lab::traffic::{LiveFrames, Target};
 use ringtap_sys::cycles::{Rate, Usage, thread_id, ticks};
 use ringtap_sys::sched::{set_affinity, set_fifo};
 
-use crate::helpers::{cpu_seconds, datagram, float, rest, taken};
+use crate::helpers::{captured, cpu_seconds, datagram, float, rest, taken};
 use crate::syscalls::{Syscalls, Who};
 
 /// Where frames are made and received.
@@ -317,7 +317,7 @@ impl Started {
             }
             Self::Program {
                 running,
-                reader: Reader::Tcpdump(_),
+                reader: Reader::Dump(..) | Reader::Tcpdump(_),
                 ..
             } => rest(running, Duration::ZERO),
             Self::Program { running, .. } => rest(running, SETTLE_PROGRAM),
@@ -489,7 +489,8 @@ fn count(reader: &Reader, summary: &str) -> Option<u64> {
                 .find(|line| line.contains("packets passed filter"))?;
             line.split_whitespace().next()?.parse().ok()
         }
-        _ => taken(summary),
+        Reader::Tcpdump(_) => taken(summary),
+        Reader::Dump(..) | Reader::Library { .. } => captured(summary),
     }
 }
 

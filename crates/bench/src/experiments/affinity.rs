@@ -49,7 +49,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     session.figure("Where the reader runs", rate, metrics());
     let stage = Stage::new()?;
     let rates: &[u32] = session.amount(&RATES, &QUICK_RATES);
-    let milliseconds = session.amount(1_000, 400);
+    let milliseconds = session.amount(600, 400);
     for &rate in rates {
         let load = Load {
             size: SIZE,
