@@ -178,10 +178,9 @@ pub(super) fn settle_root(graph: &mut Graph, values: &Values) -> bool {
             (root.yes, root.no) = (target, target);
             let root = graph.intern(root);
             graph.set_root(root);
-        } else if root.test().is_some() {
-            graph.set_root(root.yes);
         } else {
-            break;
+            // At an end nobody asks for a cell any more; libpcap leaves out what is computed there.
+            graph.set_root(root.yes);
         }
     }
     graph.root() != before
