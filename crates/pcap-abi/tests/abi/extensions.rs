@@ -70,7 +70,7 @@ sent all 1
 received 50
 ";
 
-/// What it prints then of the engine whose filter is a socket's.
+/// What it prints then of the engine whose filter is a socket's, and that needs few rights.
 const LOCKED: &str = "\
 lock: 0
 statistics: -1
@@ -80,6 +80,11 @@ statistics: 0
 lock: 0
 packets: -1
 still counts: 2
+few rights: 0
+filter: 0
+statistics: 0
+sent all 1
+counted 50 packets, 3000 bytes
 ";
 
 pub(crate) fn tests() -> Vec<Test> {

@@ -49,24 +49,32 @@ static void send_all(pcap_t *handle, pcap_send_queue *queue, int synchronised)
 	say("sent all %d", sent == queue->len);
 }
 
-static void modes(pcap_t *handle, pcap_send_queue *queue)
+/* Adds up the records of statistics until they tell of all frames. */
+static void sum(pcap_t *handle, int sums[2])
 {
 	struct pcap_pkthdr *header;
 	const u_char *data;
 	uint64_t numbers[2] = {0, 0};
-	uint64_t sums[2] = {0, 0};
 
-	say("mode 7: %d", pcap_setmode(handle, 7));
-	say("statistics: %d", pcap_setmode(handle, MODE_STAT));
-	send_all(handle, queue, 1);
+	sums[0] = sums[1] = 0;
 	for (int i = 0; i < 20 && sums[0] < FRAMES; i++) {
 		if (pcap_next_ex(handle, &header, &data) != 1 || header->caplen != sizeof(numbers))
 			break;
 		memcpy(numbers, data, sizeof(numbers));
-		sums[0] += numbers[0];
-		sums[1] += numbers[1];
+		sums[0] += (int)numbers[0];
+		sums[1] += (int)numbers[1];
 	}
-	say("counted %d packets, %d bytes", (int)sums[0], (int)sums[1]);
+}
+
+static void modes(pcap_t *handle, pcap_send_queue *queue)
+{
+	int sums[2];
+
+	say("mode 7: %d", pcap_setmode(handle, 7));
+	say("statistics: %d", pcap_setmode(handle, MODE_STAT));
+	send_all(handle, queue, 1);
+	sum(handle, sums);
+	say("counted %d packets, %d bytes", sums[0], sums[1]);
 	say("packets: %d", pcap_setmode(handle, MODE_CAPT));
 }
 
@@ -158,18 +166,24 @@ static void names(const struct bpf_program *program)
 	}
 }
 
-/* Gives up the rights that are in force, or takes them back. */
-static void have_rights(int wanted)
+/* Has those rights in force that are wanted and permitted. */
+static void have_only(unsigned int low, unsigned int high)
 {
 	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
 	struct __user_cap_data_struct data[2];
 
 	if (syscall(SYS_capget, &header, data) != 0)
 		give_up("capget");
-	for (int i = 0; i < 2; i++)
-		data[i].effective = wanted ? data[i].permitted : 0;
+	data[0].effective = data[0].permitted & low;
+	data[1].effective = data[1].permitted & high;
 	if (syscall(SYS_capset, &header, data) != 0)
 		give_up("capset");
+}
+
+/* Gives up the rights that are in force, or takes them back. */
+static void have_rights(int wanted)
+{
+	have_only(wanted ? ~0u : 0, wanted ? ~0u : 0);
 }
 
 static int filtered(pcap_t *handle, const char *expression)
@@ -261,6 +275,27 @@ static void locked(const char *device, pcap_send_queue *queue)
 	pcap_close(peer);
 }
 
+/* Statistics of who may open packet sockets and nothing else. */
+static void few_rights(const char *device, pcap_send_queue *queue)
+{
+	char errbuf[PCAP_ERRBUF_SIZE];
+	pcap_t *peer = pcap_open_live("veth1", 100, 0, 300, errbuf);
+	pcap_t *handle = pcap_create(device, errbuf);
+	int sums[2];
+
+	have_only(CAP_TO_MASK(CAP_NET_RAW), 0);
+	pcap_set_timeout(handle, 100);
+	say("few rights: %d", pcap_activate(handle));
+	say("filter: %d", filtered(handle, "udp port 9999"));
+	say("statistics: %d", pcap_setmode(handle, MODE_STAT));
+	send_all(peer, queue, 0);
+	sum(handle, sums);
+	say("counted %d packets, %d bytes", sums[0], sums[1]);
+	have_rights(1);
+	pcap_close(handle);
+	pcap_close(peer);
+}
+
 int main(int argc, char **argv)
 {
 	char errbuf[PCAP_ERRBUF_SIZE];
@@ -291,8 +326,10 @@ int main(int argc, char **argv)
 	pcap_freecode(&program);
 	pcap_close(handle);
 	without_rights(argv[1], argv[2], queue);
-	if (strcmp(argv[2], "packet") == 0)
+	if (strcmp(argv[2], "packet") == 0) {
 		locked(argv[1], queue);
+		few_rights(argv[1], queue);
+	}
 	pcap_sendqueue_destroy(queue);
 	return 0;
 }
