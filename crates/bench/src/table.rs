@@ -45,7 +45,7 @@ pub fn markdown(all: &[Results]) -> Result<String, String> {
     let rounds = if quick {
         "short runs"
     } else {
-        "medians of 5 rounds"
+        "medians of 3 or 5 rounds"
     };
     let machine = &newest.machine;
     let mut text = format!(

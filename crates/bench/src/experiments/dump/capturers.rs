@@ -8,6 +8,7 @@ use std::time::Duration;
 use ringtap_lab::netns::Side;
 
 use super::shown;
+use crate::helpers::{captured, taken};
 use crate::session::{Session, Stop};
 
 /// Bytes of the ring, as each program takes it.
@@ -76,10 +77,23 @@ impl Capturers {
     pub(super) fn time_out(&self, who: usize) -> Duration {
         let millis = match self.all.get(who) {
             Some((Kind::Tap | Kind::Packet, ..)) => 120,
-            Some((Kind::Tcpdump, ..)) => 1_050,
+            // A second; nobody waits for what lies in its last block, see below.
+            Some((Kind::Tcpdump, ..)) => 0,
             _ => 300,
         };
         Duration::from_millis(millis)
+    }
+
+    /// Packets that a program had, but not yet written when it was ended, by its summary: those of tcpdump's
+    /// last block, which it would have been given a second later.
+    pub(super) fn in_hand(&self, who: usize, summary: &str) -> u64 {
+        match self.all.get(who) {
+            Some((Kind::Tcpdump, ..)) => {
+                let both = taken(summary).zip(captured(summary));
+                both.map_or(0, |(taken, captured)| taken.saturating_sub(captured))
+            }
+            _ => 0,
+        }
     }
 
     /// The program, to capture what comes at that end into a file.
