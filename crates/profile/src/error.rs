@@ -49,7 +49,7 @@ pub enum Error {
         source: ringtap_sys::Error,
     },
     /// `/sys` is not of the network namespace that the interface is in.
-    #[error("{} is of another network namespace's interface", path.display())]
+    #[error("{} is not of the interface's network namespace", path.display())]
     Elsewhere {
         /// The folder.
         path: PathBuf,
