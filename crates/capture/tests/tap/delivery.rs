@@ -1,5 +1,7 @@
 //! When packets are handed out, and in which order.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,8 +48,19 @@ fn in_order(engine: &str, precision: Precision) {
         ..prompt()
     };
     let mut source = tap(engine, &pair.right, &options);
-    let reader = thread::spawn(move || (drain(&mut *source), source));
+    let end = Arc::new(AtomicBool::new(false));
+    let has_ended = Arc::clone(&end);
+    let reader = thread::spawn(move || {
+        // Senders may have to wait for a processor for longer than a drain does for them.
+        let mut seen = Vec::new();
+        while !has_ended.load(Ordering::Acquire) {
+            seen.append(&mut drain(&mut *source));
+        }
+        seen.append(&mut drain(&mut *source));
+        (seen, source)
+    });
     let sent = send_on_all_processors(&pair, 20_000);
+    end.store(true, Ordering::Release);
     let (seen, mut source) = reader.join().unwrap();
     assert_eq!(source.stats().unwrap().dropped.ring, Some(0));
     assert_eq!(seen.len(), sent);
@@ -69,6 +82,8 @@ pub(crate) fn two_processors_unordered() {
         ..prompt()
     };
     let mut source = tap("tcx", &pair.right, &options);
+    let end = Arc::new(AtomicBool::new(false));
+    let has_ended = Arc::clone(&end);
     let reader = thread::spawn(move || {
         let mut whole_runs = 0;
         let mut seen = 0;
@@ -86,13 +101,14 @@ pub(crate) fn two_processors_unordered() {
                     );
                     last = Some(packet.timestamp);
                 }
-            } else {
+            } else if has_ended.load(Ordering::Acquire) {
                 quiet += 1;
             }
         }
         (seen, whole_runs)
     });
     let sent = send_on_all_processors(&pair, 20_000);
+    end.store(true, Ordering::Release);
     let (seen, runs) = reader.join().unwrap();
     assert_eq!(seen, sent);
     assert!(runs > 1);
