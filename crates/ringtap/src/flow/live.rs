@@ -20,8 +20,9 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     let options = plan::capture_options(args);
     let numbered = crate::devices::by_number(device);
     let device = numbered.as_deref().unwrap_or(device);
-    let mut probe = Probe::new(args)?;
+    // First, so that files are not emptied for a device that cannot be captured on.
     let mut source = open(device, &options, filter)?;
+    let mut probe = Probe::new(args)?;
     let description = source.describe();
     let engine = description.engine;
     if args.report.explain_capture {

@@ -99,6 +99,36 @@ pub(crate) fn usage() {
     }
 }
 
+/// Where one file cannot be written, no other is made or emptied.
+pub(crate) fn all_or_none() {
+    let capture = capture();
+    let folder = capture.folder.path();
+    let name = |name: &str| folder.join(name).to_str().expect("a name").to_owned();
+    let (new, old) = (name("new.csv"), name("old.json"));
+    std::fs::write(&old, "kept").expect("a file");
+    let cases = [
+        (name("records.xml"), 2, "must end in"),
+        (name("no-folder/records.csv"), 1, "No such file"),
+        (new.clone(), 2, "is written to already"),
+        (name("./old.json"), 2, "is written to already"),
+    ];
+    for (last, status, told) in cases {
+        let mut command = Command::new(RINGTAP);
+        command.args(["flow", "-r"]).arg(&capture.path);
+        command.args(["-w", &new, "-w", &old, "-w", &last]);
+        let output = Running::start_piped(&mut command).expect("ringtap starts");
+        let output = output.wait(LIMIT).expect("it ends");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{last}: {text}");
+        assert!(text.contains(told), "{last}: {text}");
+        assert!(!std::fs::exists(&new).expect("a folder"), "{last}");
+        assert_eq!(std::fs::read(&old).expect("a file"), b"kept", "{last}");
+    }
+    probe(&capture, &["-w", &new, "-w", &old]);
+    let text = std::fs::read_to_string(&old).expect("a file");
+    assert!(text.starts_with('{'), "{text}");
+}
+
 /// Parquet has what JSON has.
 #[cfg(feature = "parquet")]
 pub(crate) fn parquet() {

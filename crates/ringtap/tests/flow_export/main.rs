@@ -31,11 +31,14 @@ fn main() -> ExitCode {
         test("csv_and_json_have_the_same_records", &[], files::text),
         test("a_full_disk_ends_the_run", &[], files::full),
         test("wrong_usage_is_2", &[], files::usage),
+        test("all_files_are_made_or_none", &[], files::all_or_none),
     ];
     #[cfg(feature = "parquet")]
     tests.push(test("parquet_has_the_same_records", &[], files::parquet));
     let tshark = &[Need::Tool("tshark")];
     tests.push(test("tshark_reads_an_ipfix_file", tshark, tshark::file));
+    let name = "tshark_reads_what_comes_over_tcp";
+    tests.push(test(name, tshark, tshark::connection));
     for case in collectors::CASES {
         let add = |tool: &'static str, run: fn(&collectors::Case)| -> Test {
             let name = format!("{tool}_reports_the_same_flows_{}", case.name);

@@ -134,7 +134,7 @@ fn session(mut stream: TcpStream) -> (Vec<u16>, u32, usize) {
 }
 
 /// The next connection, if it comes in time.
-fn accept(listener: &TcpListener) -> TcpStream {
+pub(crate) fn accept(listener: &TcpListener) -> TcpStream {
     listener.set_nonblocking(true).expect("a socket");
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -1,16 +1,20 @@
 //! tshark, which takes every message apart and says what is wrong with it.
 
-use std::net::UdpSocket;
+use std::io::Read as _;
+use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use etherparse::PacketBuilder;
 use ringtap_testkit::pcap;
 use ringtap_testkit::process::Running;
+use serde_json::Value;
 
 use crate::capture::{LIMIT, capture, number, probe, text};
 use crate::collectors::Case;
+use crate::transport::accept;
 
 /// The port that tshark takes for one of collectors.
 const PORT: u16 = 2055;
@@ -43,8 +47,13 @@ pub(crate) fn datagrams(case: &Case) {
     pcap::write(&file, &frames).expect("a file");
     without_complaint(&file);
     let records = probed.records.iter();
-    let told = records.filter(|record| case.ipv6 || !text(record, "src").contains(':'));
-    let mut expected: Vec<_> = told
+    let expressible = records.filter(|record| case.ipv6 || !text(record, "src").contains(':'));
+    assert_eq!(counters(&file), told(expressible));
+}
+
+/// Packets and bytes of the records' flows in both directions, sorted.
+fn told<'r>(records: impl Iterator<Item = &'r Value>) -> Vec<(u64, u64)> {
+    let mut expected: Vec<_> = records
         .flat_map(|record| {
             let forward = (number(record, "packets"), number(record, "bytes"));
             let reverse = (
@@ -56,7 +65,28 @@ pub(crate) fn datagrams(case: &Case) {
         .filter(|&(packets, _)| packets > 0)
         .collect();
     expected.sort_unstable();
-    assert_eq!(counters(&file), expected);
+    expected
+}
+
+/// What a connection brings is a file of IPFIX, with all records.
+pub(crate) fn connection() {
+    let capture = capture();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = format!("tcp:{}", listener.local_addr().expect("an address"));
+    let collector = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = accept(&listener).read_to_end(&mut bytes);
+        read.map(|_| bytes)
+    });
+    let probed = probe(&capture, &["--biflow", "--export", &address]);
+    let bytes = collector.join().expect("a collector").expect("its bytes");
+    let export = &probed.stats["exports"][0];
+    assert_eq!(number(export, "bytes"), bytes.len() as u64);
+    assert_eq!(number(export, "flows"), probed.records.len() as u64);
+    let file = capture.folder.path().join("connection.ipfix");
+    std::fs::write(&file, bytes).expect("a file");
+    without_complaint(&file);
+    assert_eq!(counters(&file), told(probed.records.iter()));
 }
 
 /// A file of IPFIX.
@@ -68,8 +98,7 @@ pub(crate) fn file() {
     without_complaint(&file);
     let told = counters(&file);
     let packets: u64 = told.iter().map(|&(packets, _)| packets).sum();
-    let of =
-        |record: &serde_json::Value| number(record, "packets") + number(record, "reverse_packets");
+    let of = |record: &Value| number(record, "packets") + number(record, "reverse_packets");
     assert_eq!(packets, probed.records.iter().map(of).sum::<u64>());
     assert_eq!(probed.stats["files"][1]["file"], name);
 }

@@ -79,13 +79,9 @@ impl Outputs {
         } else {
             Some(Exporters::open(&args.export, options, patience)?)
         };
-        let files = args
-            .write
-            .iter()
-            .map(|path| RecordFile::create(path, &options));
         Ok(Self {
             exporters,
-            files: files.collect::<Result<_, _>>()?,
+            files: RecordFile::create_all(&args.write, &options)?,
             setting,
             failed: None,
         })

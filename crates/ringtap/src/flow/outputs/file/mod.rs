@@ -1,13 +1,13 @@
 //! Files of records: CSV, JSON lines, Parquet, IPFIX. The name's ending decides.
 
 mod columns;
+mod create;
 mod ipfix;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod text;
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ringtap_flow::FlowRecord;
@@ -16,6 +16,7 @@ use ringtap_flow::export::ExportOptions;
 use super::Origin;
 use super::report::FileReport;
 use columns::Row;
+use create::Output;
 
 /// Why a file of records cannot be made or written.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,9 @@ pub(crate) enum FileError {
     #[cfg(not(feature = "parquet"))]
     #[error("{}: this ringtap was built without Parquet (cargo feature parquet)", path.display())]
     NoParquet { path: PathBuf },
+    /// Two names of one file.
+    #[error("{}: is written to already, as {}", path.display(), other.display())]
+    Twice { path: PathBuf, other: PathBuf },
     /// The system refused.
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
@@ -47,6 +51,56 @@ trait Format: Send {
     fn finish(&mut self) -> io::Result<()>;
 }
 
+/// What a name says of the format.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Json,
+    Csv,
+    Ipfix,
+    #[cfg(feature = "parquet")]
+    Parquet,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Result<Self, FileError> {
+        if path == Path::new("-") {
+            return Ok(Self::Json);
+        }
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("json" | "jsonl" | "ndjson") => Ok(Self::Json),
+            Some("csv") => Ok(Self::Csv),
+            Some("ipfix") => Ok(Self::Ipfix),
+            #[cfg(feature = "parquet")]
+            Some("parquet") => Ok(Self::Parquet),
+            #[cfg(not(feature = "parquet"))]
+            Some("parquet") => Err(FileError::NoParquet {
+                path: path.to_path_buf(),
+            }),
+            _ => Err(FileError::Format {
+                path: path.to_path_buf(),
+            }),
+        }
+    }
+
+    /// Writes what a file of the format begins with.
+    fn begin(self, output: Output, options: &ExportOptions) -> io::Result<Box<dyn Format>> {
+        Ok(match self {
+            Self::Json => Box::new(text::JsonLines::new(output)),
+            Self::Csv => Box::new(text::Csv::new(output)?),
+            Self::Ipfix => Box::new(ipfix::Ipfix::new(output, options)?),
+            #[cfg(feature = "parquet")]
+            Self::Parquet => Box::new(parquet::Parquet::new(output)?),
+        })
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> FileError {
+    FileError::Io {
+        path: path.to_path_buf(),
+        source,
+    }
+}
+
 /// A file that is written.
 pub(super) struct RecordFile {
     path: PathBuf,
@@ -57,43 +111,27 @@ pub(super) struct RecordFile {
 }
 
 impl RecordFile {
-    /// Makes the file, in the format that its name says; `-` is JSON lines on standard output.
-    pub(super) fn create(path: &Path, options: &ExportOptions) -> Result<Self, FileError> {
-        let failed = |source| FileError::Io {
-            path: path.to_path_buf(),
-            source,
-        };
-        let open = || -> Result<Box<dyn Write + Send>, FileError> {
-            if path == Path::new("-") {
-                return Ok(Box::new(io::stdout()));
-            }
-            let file = File::create(path).map_err(failed)?;
-            Ok(Box::new(BufWriter::with_capacity(1 << 16, file)))
-        };
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        let format: Box<dyn Format> = match ending {
-            _ if path == Path::new("-") => Box::new(text::JsonLines::new(open()?)),
-            Some("json" | "jsonl" | "ndjson") => Box::new(text::JsonLines::new(open()?)),
-            Some("csv") => Box::new(text::Csv::new(open()?).map_err(failed)?),
-            Some("ipfix") => Box::new(ipfix::Ipfix::new(open()?, options).map_err(failed)?),
-            #[cfg(feature = "parquet")]
-            Some("parquet") => Box::new(parquet::Parquet::new(open()?).map_err(failed)?),
-            #[cfg(not(feature = "parquet"))]
-            Some("parquet") => {
-                let path = path.to_path_buf();
-                return Err(FileError::NoParquet { path });
-            }
-            _ => {
-                let path = path.to_path_buf();
-                return Err(FileError::Format { path });
-            }
-        };
-        Ok(Self {
-            path: path.to_path_buf(),
-            format,
-            records: 0,
-            broken: false,
-        })
+    /// Makes the files, each in the format that its name says; `-` is JSON lines on standard output.
+    /// Where one of them cannot be, the others are as they were.
+    pub(super) fn create_all(
+        paths: &[PathBuf],
+        options: &ExportOptions,
+    ) -> Result<Vec<Self>, FileError> {
+        let kinds = paths.iter().map(|path| Kind::of(path));
+        let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
+        let files = create::open_all(paths)?;
+        let files = paths.iter().zip(kinds).zip(files);
+        files
+            .map(|((path, kind), output)| {
+                let format = kind.begin(output, options);
+                Ok(Self {
+                    path: path.clone(),
+                    format: format.map_err(|source| failed(path, source))?,
+                    records: 0,
+                    broken: false,
+                })
+            })
+            .collect()
     }
 
     pub(super) fn record(
@@ -127,10 +165,7 @@ impl RecordFile {
     fn checked(&mut self, result: io::Result<()>) -> Result<(), FileError> {
         result.map_err(|source| {
             self.broken = true;
-            FileError::Io {
-                path: self.path.clone(),
-                source,
-            }
+            failed(&self.path, source)
         })
     }
 
