@@ -16,7 +16,7 @@ use ringtap_lab::netns::VethPair;
 use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{LiveFrames, Target};
 use ringtap_sys::cycles::{Rate, Usage, thread_id, ticks};
-use ringtap_sys::sched::{set_affinity, set_fifo};
+use ringtap_sys::sched::set_affinity;
 
 use crate::helpers::{captured, cpu_seconds, datagram, float, rest, taken};
 use crate::syscalls::{Syscalls, Who};
@@ -26,8 +26,6 @@ pub(crate) const SENDER: usize = 0;
 /// Where readers run, if an experiment does not say otherwise.
 pub(crate) const READER: usize = 1;
 const LIMIT: Duration = Duration::from_secs(60);
-/// The real-time priority of an urgent sender.
-const URGENCY: u8 = 50;
 /// After the last packet, so that time-outs pass.
 const SETTLE: Duration = Duration::from_millis(150);
 /// The time-out of dumpcap and netsniff-ng, and more. For tcpdump's, a second, nobody waits: what is
@@ -60,9 +58,6 @@ pub(crate) enum Pace {
     Rate(u32),
     /// So many packets a second, in bursts of so many at top speed.
     Bursts(u32, u32),
-    /// So many packets a second, in bursts of half a millisecond, whatever else wants the sender's
-    /// processor: as an adapter's interrupts have them received.
-    Urgent(u32),
 }
 
 /// Who reads.
@@ -171,6 +166,16 @@ impl Stage {
             Target::ReceivedOn(&self.pair.right)
         };
         let frames = LiveFrames::new(&frame, target).map_err(|error| error.to_string())?;
+        self.run_with(readers, cpus, || send(&frames, load))
+    }
+
+    /// The same with another sender.
+    pub(crate) fn run_with(
+        &self,
+        readers: &[Reader],
+        cpus: &[usize],
+        send: impl FnOnce() -> Result<Sent, String>,
+    ) -> Result<(Sent, Vec<Seen>), String> {
         let started = readers
             .iter()
             .map(|reader| Started::new(self, reader, cpus));
@@ -179,17 +184,12 @@ impl Stage {
             // The second program cannot be told from the first while it opens its socket.
             std::thread::sleep(Duration::from_millis(400));
         }
-        let sent = send(&frames, load)?;
+        let sent = send()?;
         started.iter_mut().try_for_each(Started::settle)?;
         let seen = started.into_iter().map(Started::end);
         let seen = seen.collect::<Result<Vec<_>, _>>()?;
         Ok((sent, seen))
     }
-}
-
-/// Packets in so much time, at a rate.
-fn half_a_millisecond(rate: u32) -> u32 {
-    (rate / 2_000).max(16)
 }
 
 /// Sends from a thread of its own on the sender's processor.
@@ -205,11 +205,7 @@ fn send(frames: &LiveFrames<'_>, load: Load) -> Result<Sent, String> {
                 Pace::Top => frames
                     .send_measured(load.packets)
                     .map(|cost| (cost.elapsed.as_secs_f64(), cost.processor.as_secs_f64())),
-                Pace::Rate(rate) => paced(rate, half_a_millisecond(rate)),
-                Pace::Urgent(rate) => {
-                    set_fifo(URGENCY).map_err(|error| error.to_string())?;
-                    paced(rate, half_a_millisecond(rate))
-                }
+                Pace::Rate(rate) => paced(rate, (rate / 2_000).max(16)),
                 Pace::Bursts(rate, burst) => paced(rate, burst),
             };
             let (seconds, processor) = took.map_err(|error| error.to_string())?;

@@ -3,24 +3,29 @@
 //!
 //! For the latter, packets are received before anything else runs, as an adapter's interrupts have
 //! them, and what is left of the processor is the reader's. Who needs less of it for a packet loses
-//! fewer. Programs write to `/dev/null`, with rings of the same size.
+//! fewer. Programs write to `/dev/null`, from rings of the same size.
 
 use ringtap_lab::Need;
+use ringtap_sys::sched::online_cpus;
 
 use super::deliver::{figures, metrics, tcpdump};
+use super::dump::Generator;
 use crate::results::{Axis, Case};
 use crate::session::{Done, Session};
-use crate::stage::{Load, Pace, READER, Reader, SENDER, Stage};
+use crate::stage::{Load, Pace, READER, Reader, SENDER, Sent, Stage};
 
 const RATES: [u32; 3] = [500_000, 1_000_000, 2_000_000];
 const QUICK_RATES: [u32; 2] = [500_000, 2_000_000];
 const SIZE: u16 = 64;
 /// What is offered beyond what the processor can do, in percent of what it receives where nobody
 /// captures.
-const OVERLOADS: [u32; 3] = [65, 70, 75];
-const QUICK_OVERLOADS: [u32; 1] = [70];
-/// Bytes of the rings of both programs, as each takes it.
-const RING: [&str; 2] = ["16M", "16384"];
+const OVERLOADS: [u32; 2] = [60, 75];
+const QUICK_OVERLOADS: [u32; 1] = [75];
+/// How long that is offered.
+const SECONDS: f64 = 1.5;
+const QUICK_SECONDS: f64 = 1.2;
+/// MiB of the ring of either program on this processor: tcpdump has no other, ringtap one for each.
+const RING: usize = 64;
 /// From how much loss on a program is overloaded, and the most that ringtap may lose of what tcpdump
 /// loses then.
 const OVERLOADED: f64 = 1.0;
@@ -73,40 +78,37 @@ fn overload(session: &mut Session, stage: &Stage) -> Done {
     if session.peer("tcpdump").is_none() {
         return Ok(());
     }
-    let milliseconds = session.amount(600, 400);
-    let load = |packets, pace| Load {
-        size: SIZE,
-        packets,
-        pace,
-        at_driver: false,
-    };
+    let seconds = session.amount(SECONDS, QUICK_SECONDS);
+    let cpus = online_cpus().map_err(|error| error.to_string())?;
+    let buffer = format!("{}M", RING * cpus.as_slice().len());
     let readers = [
         Reader::Dump(
             session.ringtap.clone(),
-            ["--buffer", RING[0], "--format", "pcapng", "-w", "/dev/null"]
+            ["--buffer", &buffer, "--format", "pcapng", "-w", "/dev/null"]
                 .map(str::to_owned)
                 .to_vec(),
         ),
-        Reader::Tcpdump(["-B", RING[1]].map(str::to_owned).to_vec()),
+        Reader::Tcpdump(vec!["-B".to_owned(), (RING << 10).to_string()]),
     ];
+    session.note(format!(
+        "overloaded: rings of {RING} MiB on the processor, for which ringtap is given {buffer} together"
+    ));
     let offered = Axis::linear("offered", "% of what is received without a capture");
     session.figure("All on one processor, overloaded", offered, metrics());
-    let (alone, _) = stage.run(load(400_000, Pace::Top), &[], &[])?;
-    // By the time on the processor, which others may use now and then; they will not while the sender is
-    // urgent.
-    let most = alone.packets / alone.processor;
+    let generator = Generator::urgent(session, &stage.pair.left, SIZE)?;
     for &percent in session.amount(&OVERLOADS[..], &QUICK_OVERLOADS[..]) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "some millions"
-        )]
-        let rate = (most * f64::from(percent) / 100.0) as u32;
-        let load = load(rate / 1_000 * milliseconds, Pace::Urgent(rate));
         let title = format!("A:A, {percent} % of what is received without a capture");
         let names = ["ringtap dump", "tcpdump"];
         let case = session.case(&title, Some(f64::from(percent)), &names, 1, |who| {
-            let (sent, seen) = stage.run(load, std::slice::from_ref(&readers[who]), &[SENDER])?;
+            let readers = std::slice::from_ref(&readers[who]);
+            let (sent, seen) = stage.run_with(readers, &[SENDER], || {
+                let sent = generator.send(percent, seconds, f64::INFINITY)?;
+                Ok(Sent {
+                    packets: sent.packets,
+                    seconds: sent.seconds,
+                    processor: 0.0,
+                })
+            })?;
             Ok(figures(sent, &seen))
         })?;
         judge(case.as_ref());

@@ -10,20 +10,24 @@ use super::shown;
 use crate::session::Session;
 
 const CPU: &str = "0";
+/// The real-time priority of an urgent one.
+const PRIORITY: &str = "50";
 
 /// Packets of one size, at shares of the greatest rate.
-pub(super) struct Generator<'a> {
+pub(in crate::experiments) struct Generator<'a> {
     side: &'a Side,
     ringtap: PathBuf,
     size: u16,
+    /// Whether it goes before all other programs of its processor, as interrupts do.
+    urgent: bool,
     /// Packets a second at most.
     most: f64,
 }
 
 /// What was offered.
-pub(super) struct Sent {
-    pub(super) packets: f64,
-    pub(super) seconds: f64,
+pub(in crate::experiments) struct Sent {
+    pub(in crate::experiments) packets: f64,
+    pub(in crate::experiments) seconds: f64,
 }
 
 #[derive(Deserialize)]
@@ -34,11 +38,29 @@ struct Report {
 
 impl<'a> Generator<'a> {
     /// Finds the greatest rate, while nobody captures.
-    pub(super) fn new(session: &Session, side: &'a Side, size: u16) -> Result<Self, String> {
+    pub(in crate::experiments) fn new(
+        session: &Session,
+        side: &'a Side,
+        size: u16,
+    ) -> Result<Self, String> {
+        Self::with(session, side, size, false)
+    }
+
+    /// The same, of a generator that has real-time priority.
+    pub(in crate::experiments) fn urgent(
+        session: &Session,
+        side: &'a Side,
+        size: u16,
+    ) -> Result<Self, String> {
+        Self::with(session, side, size, true)
+    }
+
+    fn with(session: &Session, side: &'a Side, size: u16, urgent: bool) -> Result<Self, String> {
         let mut generator = Self {
             side,
             ringtap: session.ringtap.clone(),
             size,
+            urgent,
             most: f64::INFINITY,
         };
         let seconds = session.amount("500ms", "300ms");
@@ -54,7 +76,12 @@ impl<'a> Generator<'a> {
 
     /// Offers packets for so long, at a share of the greatest rate in percent, but not more than
     /// `most` packets.
-    pub(super) fn send(&self, load: u32, seconds: f64, most: f64) -> Result<Sent, String> {
+    pub(in crate::experiments) fn send(
+        &self,
+        load: u32,
+        seconds: f64,
+        most: f64,
+    ) -> Result<Sent, String> {
         let rate = self.most * f64::from(load) / 100.0;
         let count = (rate * seconds).min(most).max(1.0);
         let mut command = self.command();
@@ -67,7 +94,14 @@ impl<'a> Generator<'a> {
     }
 
     fn command(&self) -> Command {
-        let mut command = self.side.namespace.command(&shown(&self.ringtap));
+        let ringtap = shown(&self.ringtap);
+        let mut command = if self.urgent {
+            let mut command = self.side.namespace.command("chrt");
+            command.args(["--fifo", PRIORITY, &ringtap]);
+            command
+        } else {
+            self.side.namespace.command(&ringtap)
+        };
         command.args(["gen", "-i", &format!("live:{}", self.side.device)]);
         command.args(["--cpu", CPU, "--json-stats", "--yes"]);
         command.args(["--size", &self.size.to_string()]);

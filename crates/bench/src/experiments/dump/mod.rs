@@ -20,7 +20,7 @@ use ringtap_lab::process::Running;
 use ringtap_sys::sched::set_affinity;
 
 use self::capturers::Capturers;
-use self::generator::Generator;
+pub(super) use self::generator::Generator;
 pub(super) use self::storage::{Storage, packets_in, settle};
 use crate::helpers::{cpu_seconds, float, rest};
 use crate::results::{Axis, Case, Contender, Metric};
