@@ -35,7 +35,7 @@ impl Condition {
                 list.push(other);
                 Self::All(list)
             }
-            first => Self::All(vec![first, other]),
+            first => Self::All(list_of(first, other)),
         }
     }
 
@@ -46,7 +46,7 @@ impl Condition {
                 list.push(other);
                 Self::Any(list)
             }
-            first => Self::Any(vec![first, other]),
+            first => Self::Any(list_of(first, other)),
         }
     }
 
@@ -74,4 +74,11 @@ impl Condition {
             other => Self::Not(Box::new(other)),
         }
     }
+}
+
+/// A list that begins with these, and usually goes on.
+fn list_of(first: Condition, second: Condition) -> Vec<Condition> {
+    let mut list = Vec::with_capacity(4);
+    list.extend([first, second]);
+    list
 }

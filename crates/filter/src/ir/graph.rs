@@ -3,6 +3,8 @@
 //! Equal nodes are one node, so that common tails are shared. The graph has no cycles: a node's
 //! successors exist before it, hence have smaller numbers, and the numbers are a topological order.
 
+use std::hash::{Hash, Hasher};
+
 use super::index::Index;
 use super::{Cell, Condition, Test, ValueId, Values, canonical};
 use crate::language::ast::Junction;
@@ -53,11 +55,25 @@ pub(crate) enum Step {
 }
 
 /// A step and where its outcomes lead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) step: Step,
     pub(crate) yes: NodeId,
     pub(crate) no: NodeId,
+}
+
+impl Hash for Node {
+    /// Two words: graphs are built of little else than look-ups of nodes.
+    #[inline]
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let step = match self.step {
+            Step::Test(test) => pair(u32::MAX, test.0),
+            Step::Set(cell, value) => pair(cell.0, value.number()),
+        };
+        hasher.write_u64(pair(self.yes.0, self.no.0));
+        hasher.write_u64(step);
+    }
 }
 
 impl Node {
@@ -96,13 +112,17 @@ pub(crate) enum Level {
 /// Nodes beyond which a graph is not worked on: a program has at least two instructions for each.
 const MOST_NODES: usize = 100_000;
 
+/// As many as usual filters have, within what allocators are quick with.
+const USUAL_NODES: usize = 50;
+const USUAL_TESTS: usize = 32;
+
 impl Graph {
     /// The graph of `condition`, its tests in one form where it is worked on.
     pub(crate) fn new(condition: &Condition, values: &mut Values, level: Level) -> Self {
         let mut graph = Self {
-            nodes: Vec::with_capacity(16),
+            nodes: Vec::with_capacity(USUAL_NODES),
             index: Index::default(),
-            tests: Vec::with_capacity(16),
+            tests: Vec::with_capacity(USUAL_TESTS),
             test_index: Index::default(),
             root: REJECT,
             level,

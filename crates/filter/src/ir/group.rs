@@ -6,10 +6,8 @@
 //! it compares with a number. So a packet that is too short for a load is not rejected where it was not
 //! before.
 
-use std::collections::HashMap;
-
 use super::graph::{Graph, Node, NodeId, Step, TestId};
-use super::{ValueId, Values};
+use super::{REJECT, ValueId, Values};
 
 /// A run in its new order.
 struct Run {
@@ -21,15 +19,45 @@ struct Run {
     end: NodeId,
 }
 
+/// What there is to know of a node.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    reached: bool,
+    /// Edges to it.
+    ways: u32,
+    /// The value that was tested last before.
+    last: Last,
+    /// Whether it is in a run that gets a new order.
+    taken: bool,
+    /// Whether it was looked at as part of a run of conditions that must all hold, and of
+    /// alternatives.
+    examined: [bool; 2],
+}
+
+/// The value that was tested last, on every way.
+#[derive(Clone, Copy, Default)]
+enum Last {
+    #[default]
+    Unknown,
+    Value(ValueId),
+    Several,
+}
+
 /// Regroups all runs. Whether anything changed.
 pub(super) fn group(graph: &mut Graph, values: &Values) -> bool {
-    let mut runs = runs(graph, values);
+    let mut places = places(graph);
+    let mut runs = runs(graph, values, &mut places);
     if runs.is_empty() {
         return false;
     }
     // They were found from the last node to the first.
     graph.rebuild(|graph, renamed, at, node| {
         let Some(run) = runs.pop_if(|run| run.first == at) else {
+            let place = places[at];
+            // What nothing leads to any more, now or from here on, would only be carried along.
+            if place.taken || !place.reached {
+                return REJECT;
+            }
             let (yes, no) = (renamed.of(node.yes), renamed.of(node.no));
             return graph.intern(Node { yes, no, ..node });
         };
@@ -49,39 +77,65 @@ pub(super) fn group(graph: &mut Graph, values: &Values) -> bool {
     true
 }
 
-/// The runs that can be put in a better order, from the last node to the first.
-fn runs(graph: &Graph, values: &Values) -> Vec<Run> {
-    let count = graph.nodes().len();
-    let mut ways = vec![0_u32; count];
-    for node in graph.nodes() {
+/// What comes before each node.
+fn places(graph: &Graph) -> Vec<Place> {
+    let nodes = graph.nodes();
+    let mut places = vec![Place::default(); nodes.len()];
+    if let Some(root) = graph.root().index() {
+        places[root].reached = true;
+    }
+    for (at, node) in nodes.iter().enumerate().rev() {
+        let reached = places[at].reached;
+        let value = match node.step {
+            Step::Test(test) => graph.test(test).left,
+            Step::Set(_, value) => value,
+        };
         for at in [node.yes, node.no].into_iter().filter_map(NodeId::index) {
-            ways[at] += 1;
+            let place = &mut places[at];
+            place.reached |= reached;
+            place.ways += 1;
+            place.last = match place.last {
+                Last::Unknown => Last::Value(value),
+                Last::Value(other) if other == value => Last::Value(value),
+                _ => Last::Several,
+            };
         }
     }
-    let loaded = loaded(graph);
-    let mut taken = vec![false; count];
-    let mut examined = [vec![false; count], vec![false; count]];
+    places
+}
+
+/// The runs that can be put in a better order, from the last node to the first.
+fn runs(graph: &Graph, values: &Values, places: &mut [Place]) -> Vec<Run> {
     let mut runs = Vec::new();
     let mut members = Vec::new();
-    for at in (0..count).rev() {
-        if taken[at] {
+    let mut first_of = Vec::new();
+    for at in (0..places.len()).rev() {
+        let Place {
+            reached,
+            last,
+            taken,
+            ..
+        } = places[at];
+        if taken || !reached {
             continue;
         }
+        let loaded = match last {
+            Last::Value(value) => Some(value),
+            _ => None,
+        };
         let run = [true, false].into_iter().find_map(|alternatives| {
             // The rest of a run that was looked at needs no second look, which would take long.
-            let examined = &mut examined[usize::from(alternatives)];
-            if examined[at] {
+            if places[at].examined[usize::from(alternatives)] {
                 return None;
             }
-            follow(graph, at, alternatives, &ways, &mut members);
-            members.iter().for_each(|&at| examined[at] = true);
+            follow(graph, at, alternatives, places, &mut members);
             // One that is in another run already would be moved twice.
-            if members.len() < 2 || members.iter().any(|&at| taken[at]) {
+            if members.len() < 2 || members.iter().any(|&at| places[at].taken) {
                 return None;
             }
-            let tests = regrouped(graph, values, &members, loaded[at])?;
+            let tests = regrouped(graph, values, &members, loaded, &mut first_of)?;
             let last = graph.nodes()[*members.last()?];
-            members.iter().for_each(|&at| taken[at] = true);
+            members.iter().for_each(|&at| places[at].taken = true);
             let end = if alternatives { last.no } else { last.yes };
             Some(Run {
                 first: at,
@@ -95,38 +149,14 @@ fn runs(graph: &Graph, values: &Values) -> Vec<Run> {
     runs
 }
 
-/// The value that was tested last before each node, where it is the same on every way.
-fn loaded(graph: &Graph) -> Vec<Option<ValueId>> {
-    #[derive(Clone, Copy)]
-    enum Last {
-        Unknown,
-        Value(ValueId),
-        Several,
-    }
-    let nodes = graph.nodes();
-    let mut last = vec![Last::Unknown; nodes.len()];
-    for node in nodes.iter().rev() {
-        let value = match node.step {
-            Step::Test(test) => graph.test(test).left,
-            Step::Set(_, value) => value,
-        };
-        for at in [node.yes, node.no].into_iter().filter_map(NodeId::index) {
-            last[at] = match last[at] {
-                Last::Unknown => Last::Value(value),
-                Last::Value(other) if other == value => Last::Value(value),
-                _ => Last::Several,
-            };
-        }
-    }
-    let value = |last| match last {
-        Last::Value(value) => Some(value),
-        _ => None,
-    };
-    last.into_iter().map(value).collect()
-}
-
 /// Finds the places of the nodes of the run that begins at a node.
-fn follow(graph: &Graph, first: usize, alternatives: bool, ways: &[u32], members: &mut Vec<usize>) {
+fn follow(
+    graph: &Graph,
+    first: usize,
+    alternatives: bool,
+    places: &mut [Place],
+    members: &mut Vec<usize>,
+) {
     members.clear();
     let sides = |node: &Node| match alternatives {
         true => (node.yes, node.no),
@@ -138,23 +168,26 @@ fn follow(graph: &Graph, first: usize, alternatives: bool, ways: &[u32], members
         return;
     }
     members.push(first);
-    while let Some(at) = next.index().filter(|&at| ways[at] == 1) {
+    places[first].examined[usize::from(alternatives)] = true;
+    while let Some(at) = next.index().filter(|&at| places[at].ways == 1) {
         let (end, further) = sides(&nodes[at]);
         if end != shared || nodes[at].test().is_none() {
             break;
         }
         members.push(at);
+        places[at].examined[usize::from(alternatives)] = true;
         next = further;
     }
 }
 
 /// The tests of a run with those of one value together, `loaded` first; `None` if they are so
-/// already.
+/// already. `first_of` is room for a number for each value, all 0.
 fn regrouped(
     graph: &Graph,
     values: &Values,
     members: &[usize],
     loaded: Option<ValueId>,
+    first_of: &mut Vec<usize>,
 ) -> Option<Vec<TestId>> {
     let tests = || {
         members
@@ -166,18 +199,23 @@ fn regrouped(
         return None;
     }
     // Groups in the order of their first tests.
-    let mut first_of: HashMap<ValueId, usize> = HashMap::new();
+    first_of.resize(values.count(), 0);
     let mut order: Vec<(usize, usize, TestId)> = tests()
         .enumerate()
         .map(|(n, (value, test))| {
             let moves = values.number_of(graph.test(test).right).is_some();
-            let first = match loaded == Some(value) {
-                true => 0,
-                false => *first_of.entry(value).or_insert(n + 1),
+            let first = match (loaded == Some(value), &mut first_of[value.index()]) {
+                (true, _) => 0,
+                (false, unset @ 0) => {
+                    *unset = n + 1;
+                    n + 1
+                }
+                (false, first) => *first,
             };
             (if moves { first } else { n + 1 }, n, test)
         })
         .collect();
+    tests().for_each(|(value, _)| first_of[value.index()] = 0);
     if order.is_sorted() {
         return None;
     }

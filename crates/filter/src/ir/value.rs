@@ -144,6 +144,10 @@ impl ValueId {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
+
+    pub(super) fn number(self) -> u32 {
+        self.0
+    }
 }
 
 /// All values of one compilation, each once.
@@ -160,7 +164,7 @@ impl Values {
     /// then not made any more, as libpcap's optimiser does.
     pub(crate) fn new(fold: bool) -> Self {
         // As many as the filters have that are written most.
-        const USUAL: usize = 16;
+        const USUAL: usize = 40;
         Self {
             list: Vec::with_capacity(USUAL),
             fold,

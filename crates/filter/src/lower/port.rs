@@ -149,8 +149,10 @@ impl Lowering<'_> {
         if self.transport.is_some() {
             return self.ports_in_deep(q, only, ports);
         }
-        for range in ports.ranges() {
-            self.note(Compared::Ports(range));
+        if self.compared.is_some() {
+            for range in ports.ranges() {
+                self.note(Compared::Ports(range));
+            }
         }
         let v6 = self.ports_over_ip6(q, only, ports)?;
         Ok(v6.or(self.ports_over_ip4(q, only, ports)?))
