@@ -29,16 +29,17 @@ const FEW_LEVELS: [u32; 5] = [0, 1, 3, 6, 9];
 const ZSTD_LEVELS: [u32; 3] = [1, 5, 9];
 const QUICK_LEVELS: [u32; 2] = [1, 6];
 /// Bytes that are sent, with the heads of records: many times what can wait, so that it is the
-/// compression that counts.
-const BYTES: u64 = 120_000_000;
-const QUICK_BYTES: u64 = 60_000_000;
+/// compression that counts. With a third of that, a pipe that compresses a third of what comes
+/// would seem to keep two thirds, the rest being what its ring held at the end.
+const BYTES: u64 = 180_000_000;
 /// Packets of the file that is sent again and again.
 const FILE_PACKETS: usize = 20_000;
 /// What waits in the ring and behind it, each; tcpdump has all of it in its ring.
 const RING: &str = "8M";
 const QUEUE: &str = "16M";
 const PEER_RING_KIB: &str = "24576";
-/// The goal: so many times what the pipe captures, where that loses.
+/// The goal: so many times what the pipe captures, where that loses. It can be missed or reached only
+/// where the pipe captures less than the reciprocal; what each was offered is among the figures.
 const GOAL: f64 = 1.5;
 const LIMIT: Duration = Duration::from_secs(120);
 const SEND_CPU: &str = "0";
@@ -95,7 +96,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
                 tcpdump: &tcpdump,
                 compressor: &compressor,
                 kind: *kind,
-                bytes: session.amount(BYTES, QUICK_BYTES),
+                bytes: BYTES,
             };
             setting.run(session, size)?;
         }
@@ -145,7 +146,14 @@ impl Setting<'_> {
             let kept = pipe.map_or(100.0, |pipe| pipe.samples[0].most());
             if kept < 100.0 {
                 // Nobody captures more than everything.
-                let goal = GOAL.min(100.0 / kept.max(1.0));
+                let most = 100.0 / kept.max(1.0);
+                if most < GOAL {
+                    session.note(format!(
+                        "{title}, level {level}: the pipe kept {kept:.1} % of what was offered, so that the \
+                         goal of {GOAL} times as much can't be decided; {most:.3} is all there is"
+                    ));
+                }
+                let goal = GOAL.min(most);
                 for (who, threads) in ["1 thread", "2 threads"].into_iter().enumerate() {
                     let what = format!("of what the pipe captures, with {threads}");
                     judge_least(&what, goal, case.as_ref(), who, 0);

@@ -14,14 +14,17 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::str::FromStr;
 
-use flate2::{Compress, Compression as Deflate, FlushCompress, Status};
+use libdeflater::{CompressionLvl, Compressor as Deflate};
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 use zstd::stream::raw::{CParameter, Encoder, InBuffer, Operation as _, OutBuffer};
 
-/// Logarithm of deflate's largest window.
-const GZIP_WINDOW: u8 = 15;
+/// The level of libdeflate for each of zlib's: the fastest that makes captures no larger than gzip
+/// does at that level, and other bytes larger by little more than a hundredth at most.
+const DEFLATE_LEVELS: [i32; 10] = [0, 1, 1, 1, 3, 5, 5, 6, 6, 7];
 /// Logarithm of zstd's window: no match reaches out of a chunk of the usual size.
 const ZSTD_WINDOW: u8 = 20;
+/// Bytes of a job at most: a chunk of the usual size is one.
+const ZSTD_JOB: u32 = 2 << 20;
 /// A frame of zstd without checksum and size, and its window (RFC 8878, 3.1.1.1).
 const ZSTD_HEADER: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 0, (ZSTD_WINDOW - 10) << 3];
 /// The last block of a zstd frame: raw and empty (RFC 8878, 3.1.1.2).
@@ -112,10 +115,7 @@ impl Codec {
     /// The library has no memory or thread to give.
     pub fn compressor(self) -> io::Result<Compressor> {
         Ok(Compressor(match self {
-            Self::Zlib(level) => Inner::Zlib(Box::new(Compress::new_gzip(
-                Deflate::new(level.into()),
-                GZIP_WINDOW,
-            ))),
+            Self::Zlib(level) => Inner::Zlib(Box::new(Deflate::new(deflate_level(level)))),
             Self::Zstd(level) => Inner::Zstd(zstd(level)?),
             Self::Lz4 => Inner::Lz4(Box::new(FrameEncoder::with_frame_info(
                 FrameInfo::new()
@@ -128,15 +128,25 @@ impl Codec {
     }
 }
 
-/// Contexts of zstd's multi-threaded mode, with one thread: what it makes of one flush to the next
-/// is a job, which knows nothing of the job before, neither its bytes (no overlap) nor its codes and
-/// offsets. The first has the frame's header in front, which is thrown away here.
+fn deflate_level(level: u8) -> CompressionLvl {
+    let level = DEFLATE_LEVELS.get(usize::from(level));
+    let level = level.and_then(|&level| CompressionLvl::new(level).ok());
+    level.unwrap_or_default()
+}
+
+/// Contexts of zstd's multi-threaded mode: what it makes of one flush to the next is a job, which
+/// knows nothing of the job before, neither its bytes (no overlap) nor its codes and offsets. The
+/// first has the frame's header in front, which is thrown away here.
+///
+/// Jobs come one at a time, but a library with one thread may find it not yet done with the job
+/// before when the next one comes, and asks for it again and again until it is: hence two.
 fn zstd(level: u8) -> io::Result<Encoder<'static>> {
     let mut encoder = Encoder::new(level.into())?;
     encoder.set_parameter(CParameter::ContentSizeFlag(false))?;
     encoder.set_parameter(CParameter::ChecksumFlag(false))?;
     encoder.set_parameter(CParameter::WindowLog(ZSTD_WINDOW.into()))?;
-    encoder.set_parameter(CParameter::NbWorkers(1))?;
+    encoder.set_parameter(CParameter::NbWorkers(2))?;
+    encoder.set_parameter(CParameter::JobSize(ZSTD_JOB))?;
     encoder.set_parameter(CParameter::OverlapSizeLog(1))?;
     let mut first = Vec::new();
     zstd_chunk(&mut encoder, &[0], &mut first)?;
@@ -180,7 +190,7 @@ impl FromStr for Codec {
 pub struct Compressor(Inner);
 
 enum Inner {
-    Zlib(Box<Compress>),
+    Zlib(Box<Deflate>),
     Zstd(Encoder<'static>),
     Lz4(Box<FrameEncoder<Vec<u8>>>),
 }
@@ -208,21 +218,15 @@ impl fmt::Debug for Compressor {
     }
 }
 
-fn zlib_chunk(compress: &mut Compress, chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-    compress.reset();
-    let mut read = 0;
-    loop {
-        if out.capacity() == out.len() {
-            out.reserve(MORE);
-        }
-        let before = compress.total_in();
-        let status = compress.compress_vec(&chunk[read..], out, FlushCompress::Finish)?;
-        read += usize::try_from(compress.total_in() - before).unwrap_or(usize::MAX);
-        match status {
-            Status::StreamEnd => return Ok(()),
-            Status::Ok | Status::BufError => out.reserve(MORE),
-        }
-    }
+fn zlib_chunk(compress: &mut Deflate, chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    let begin = out.len();
+    // Zeroing takes a hundredth of the time of compressing, and less than to try with less room.
+    out.resize(begin + compress.gzip_compress_bound(chunk.len()), 0);
+    let room = out.get_mut(begin..).unwrap_or_default();
+    let done = compress.gzip_compress(chunk, room);
+    let length = done.map_err(io::Error::other)?;
+    out.truncate(begin + length);
+    Ok(())
 }
 
 fn zstd_chunk(encoder: &mut Encoder<'_>, chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
@@ -328,6 +332,30 @@ mod tests {
                 assert!(decompressed(codec, &file) == chunk, "{codec}");
             }
         }
+    }
+
+    #[test]
+    fn a_level_of_zlib_is_no_larger_than_the_one_below() {
+        let mut noise = 1_u32;
+        let mut word = || {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (noise >> 20) * (noise >> 24)
+        };
+        let text: Vec<String> = (0..20_000).map(|_| word().to_string()).collect();
+        let text = text.join(" ");
+        let sizes = (0..=9_u8).map(|level| {
+            assert!(CompressionLvl::new(DEFLATE_LEVELS[usize::from(level)]).is_ok());
+            let mut out = Vec::new();
+            let mut compressor = Codec::Zlib(level).compressor().unwrap();
+            compressor.compress(text.as_bytes(), &mut out).unwrap();
+            out.len()
+        });
+        let sizes: Vec<usize> = sizes.collect();
+        assert!(
+            sizes.is_sorted_by(|below, level| level <= below),
+            "{sizes:?}"
+        );
+        assert!(sizes[9] < sizes[1], "{sizes:?}");
     }
 
     #[test]

@@ -70,7 +70,11 @@ impl Buffer {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let needed = self.len + bytes.len();
         if self.start + needed > self.memory.len() {
-            let mut larger = Self::new(needed.next_power_of_two());
+            let capacity = needed.next_power_of_two();
+            let mut larger = match self.is_large {
+                true => Self::large(capacity),
+                false => Self::new(capacity),
+            };
             larger.push(self.bytes());
             *self = larger;
         }

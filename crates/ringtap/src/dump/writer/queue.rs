@@ -16,8 +16,11 @@ use super::buffer::Buffer;
 use super::{CHUNK, FLUSH, ROOM, threads};
 use crate::dump::after::After;
 
-/// Chunks whose memory is made at the beginning, and kept in pauses.
+/// Free chunks whose memory is kept in pauses.
 const KEPT: usize = 16;
+/// Large pages come in after so many chunks: fewer are written sooner from small pages than large
+/// ones are made, for which the kernel may have to move others out of the way.
+const SHORT: u64 = 16;
 
 /// Bytes of the whole records at the front of a part of a file, and packets in them.
 pub(crate) type Whole = fn(&[u8]) -> (u64, u64);
@@ -121,6 +124,8 @@ pub(super) struct State {
     pub(super) free_packed: Vec<Vec<u8>>,
     /// Buffers that may still be made.
     unmade: usize,
+    /// Buffers in large pages.
+    large: usize,
     /// Nothing follows.
     pub(super) closed: bool,
     pub(super) failed: bool,
@@ -315,6 +320,7 @@ impl State {
             free: Vec::new(),
             free_packed: Vec::new(),
             unmade: buffers,
+            large: 0,
             closed: false,
             failed: false,
             failure: None,
@@ -429,19 +435,28 @@ impl Shared {
         }
     }
 
-    /// Makes the buffers that are used again and again, while there may be nothing to do yet.
-    pub(super) fn prepare(&self) {
-        for _ in 0..KEPT {
-            let mut state = self.state();
-            if state.unmade == 0 || state.failed {
-                return;
-            }
-            state.unmade -= 1;
+    /// Takes a buffer back that is not needed any more. One in small pages, which was made in a
+    /// hurry, gives way to one in large pages where they pay and there are few of those.
+    pub(super) fn give_back(&self, mut buffer: Buffer, packed: Option<Vec<u8>>) {
+        buffer.clear();
+        let mut state = self.state();
+        state.free_packed.extend(packed);
+        if !buffer.is_large() && self.wants_large(&state) {
+            state.large += 1;
             drop(state);
-            let buffer = Buffer::large(ROOM);
-            self.state().free.push(buffer);
-            self.room.notify_one();
+            drop(buffer);
+            buffer = Buffer::large(ROOM);
+            state = self.state();
         }
+        state.free.push(buffer);
+        drop(state);
+        self.room.notify_one();
+    }
+
+    /// Whether large pages pay: what is compressed is copied on the way, and a short capture is
+    /// over before they do.
+    fn wants_large(&self, state: &State) -> bool {
+        self.settings.codec.is_none() && state.first > SHORT && state.large < KEPT
     }
 
     /// Gives memory back that nothing has waited in for a while, but for some chunks.
@@ -451,6 +466,7 @@ impl Shared {
         let kept = state.free.len().min(KEPT);
         let unused = state.free.split_off(kept);
         state.unmade += unused.len();
+        state.large -= unused.iter().filter(|buffer| buffer.is_large()).count();
         let packed = state.free_packed.len().min(KEPT);
         let packed = state.free_packed.split_off(packed);
         drop(state);

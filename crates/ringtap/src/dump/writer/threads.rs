@@ -110,7 +110,6 @@ pub(super) fn write(shared: &Shared) {
         flushed: Instant::now(),
         withheld: false,
     };
-    shared.prepare();
     while let Some(item) = next(shared) {
         if let Err(failure) = writer.take(item) {
             return shared.fail(failure);
@@ -194,13 +193,13 @@ impl Writer<'_> {
                 self.plain(&chunk)?;
                 // Its last bytes may not be on the disk yet.
                 if let Some(last) = self.last.replace(chunk) {
-                    self.give_back(last, None);
+                    self.shared.give_back(last.buffer, None);
                 }
                 Ok(())
             }
             Item::Packed(chunk, packed) => {
                 let written = self.packed(&chunk, &packed);
-                self.give_back(chunk, Some(packed));
+                self.shared.give_back(chunk.buffer, Some(packed));
                 written
             }
             Item::Close => self.close(),
@@ -404,7 +403,7 @@ impl Writer<'_> {
             return Ok(());
         };
         if let Some(last) = self.last.take() {
-            self.give_back(last, None);
+            self.shared.give_back(last.buffer, None);
         }
         let size = file.disk.size();
         if let Err(source) = file.disk.finish() {
@@ -425,14 +424,5 @@ impl Writer<'_> {
         drop(state);
         self.shared.after.run(file.path, file.chunks);
         Ok(())
-    }
-
-    fn give_back(&self, mut chunk: Chunk, packed: Option<Vec<u8>>) {
-        chunk.buffer.clear();
-        let mut state = self.shared.state();
-        state.free.push(chunk.buffer);
-        state.free_packed.extend(packed);
-        drop(state);
-        self.shared.room.notify_one();
     }
 }
