@@ -392,7 +392,7 @@ fn usage() {
         &["stat", "-i", "lo"],
         &["stat", "-i", "", "udp"],
         &["stat", "-i", "any", "udp"],
-        &["stat", "-i", "packet:lo", "udp"],
+        &["stat", "-i", "xsk:lo", "udp"],
         &["stat", "-i", "lo", "udp", "port port"],
         &["stat", "-i", "lo", "--interval", "0s", "udp"],
         &["stat", "-i", "lo", "--count", "0", "udp"],
