@@ -18,7 +18,7 @@ use crate::process;
 use report::{Outcome, Report};
 
 /// What the whole test run may take before it is taken to hang.
-const TESTS_LIMIT: Duration = Duration::from_secs(900);
+const TESTS_LIMIT: Duration = Duration::from_secs(1200);
 
 /// What fetching the advisory database may take.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
