@@ -247,7 +247,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Braun and others (2010, figures 10 and 11) had packzip compress what it captured, in packets \
                   of 64, 256 and 512 bytes, at levels 0 to 9. Here: the part of packets sent at top speed that \
                   is in the compressed file, over the level of compression.",
-        seconds: (300, 40),
+        seconds: (480, 40),
         rounds: 3,
         body: packzip::run,
     },
@@ -337,7 +337,7 @@ mod tests {
         let quick: u64 = EXPERIMENTS.iter().map(|one| one.seconds.1).sum();
         let full: u64 = EXPERIMENTS.iter().map(|one| one.seconds.0).sum();
         assert!(quick < 15 * 60, "{quick} s");
-        assert!(full <= 50 * 60, "{full} s");
+        assert!(full <= 55 * 60, "{full} s");
     }
 
     #[test]
