@@ -146,7 +146,8 @@ fn unprivileged() {
         "--inh-caps=-bpf,-net_admin,-perfmon,-sys_admin",
         "--bounding-set=-bpf,-net_admin,-perfmon,-sys_admin",
     ]);
-    command.args([RINGTAP, "stat", "-i", &pair.right.device, "-Q", "in"]);
+    // What is sent has come to the socket when the call returns.
+    command.args([RINGTAP, "stat", "-i", &pair.right.device, "-Q", "out"]);
     command
         .args(["--interval", "100ms", "--json"])
         .args(FILTERS);
@@ -157,7 +158,7 @@ fn unprivileged() {
     while !handles_signals(running.id()) {
         std::thread::sleep(Duration::from_millis(2));
     }
-    let expected = send(&pair.left);
+    let expected = send(&pair.right);
     let status = std::fs::read_to_string(format!("/proc/{}/status", running.id()));
     let status = status.expect("it runs");
     assert!(status.contains("CapPrm:\t0000000000000000"), "{status}");
@@ -171,7 +172,7 @@ fn unprivileged() {
     assert!(told.contains("not at a hook: "), "{told}");
     assert!(told.contains("CAP_BPF"), "{told}");
     let lines = lines(&output);
-    assert_eq!(summed(&lines), expected);
+    assert_eq!(summed(&lines), expected, "{lines:?} {told}");
     assert!(lines.iter().all(|line| line["lost"] == 0), "{lines:?}");
 }
 

@@ -359,7 +359,7 @@ impl Statistics {
     }
 
     /// Ends counting by a socket, after what is on its way has been counted: for a last reading that
-    /// leaves nothing out. It takes some 20 ms, half a second at most. At a hook there is nothing on
+    /// leaves nothing out. It takes some 20 ms, a second at most. At a hook there is nothing on
     /// its way, and counting goes on.
     pub fn settle(&mut self) {
         if let Way::Socket(counters) = &mut self.way {

@@ -22,10 +22,9 @@ use crate::{Block, CaptureOptions, Error, Next, Result, Source};
 
 /// The longest that a packet waits to be counted.
 const TIMEOUT: Duration = Duration::from_millis(10);
-/// Time-outs in a row after which nothing is on its way any more, and how long to wait for them where
-/// packets keep coming.
-const QUIET: u32 = 2;
-const LAST: Duration = Duration::from_millis(500);
+/// How long the last packets may take: the kernel hands over a block that is not full only when its
+/// timer has fired twice, which a busy processor delays.
+const LAST: Duration = Duration::from_secs(1);
 
 /// Counters that a thread of this process adds to.
 pub(super) struct SocketCounters {
@@ -85,12 +84,14 @@ impl SocketCounters {
             has_ended: AtomicBool::new(false),
         });
         let description = StatDescription::of_socket(device, &source.describe(), reason);
+        let companion = source.companion();
         let counters = Self {
-            companion: source.companion(),
+            companion: companion.clone(),
             waker: source.waker(),
             thread: Thread::Waiting(Box::new(Counting {
                 sums: vec![Count::default(); matchers.len() + 1],
                 source,
+                companion,
                 matchers,
                 shared: Arc::clone(&shared),
             })),
@@ -101,14 +102,21 @@ impl SocketCounters {
 
     /// Starts the thread, unless it was.
     pub(super) fn begin(&mut self) {
-        if let Thread::Waiting(counting) = std::mem::replace(&mut self.thread, Thread::Gone) {
-            let named = std::thread::Builder::new().name("ringtap-stat".to_owned());
-            match named.spawn(move || counting.run()) {
-                Ok(thread) => self.thread = Thread::Running(thread),
-                // Who asks is told that nothing counts.
-                Err(_) => self.shared.has_ended.store(true, Ordering::Relaxed),
+        self.thread = match std::mem::replace(&mut self.thread, Thread::Gone) {
+            Thread::Waiting(counting) => {
+                let named = std::thread::Builder::new().name("ringtap-stat".to_owned());
+                let started = named.spawn(move || counting.run());
+                started.map_or_else(
+                    |_| {
+                        // Who asks is told that nothing counts.
+                        self.shared.has_ended.store(true, Ordering::Relaxed);
+                        Thread::Gone
+                    },
+                    Thread::Running,
+                )
             }
-        }
+            thread => thread,
+        };
     }
 
     /// A slot; the one behind the last filter's is the total.
@@ -165,6 +173,8 @@ impl Drop for SocketCounters {
 /// The thread's side.
 struct Counting {
     source: Box<dyn Source>,
+    /// Tells what the ring has had.
+    companion: Option<Arc<dyn Companion>>,
     matchers: Vec<Matcher>,
     /// Of a block.
     sums: Vec<Count>,
@@ -173,29 +183,52 @@ struct Counting {
 
 impl Counting {
     fn run(mut self) {
-        let mut settling = None;
-        let mut quiet = 0_u32;
+        let mut last: Option<Last> = None;
+        let mut counted = 0;
         loop {
             match self.source.next() {
                 Ok(Next::Block(block)) => {
                     count(&block, &self.matchers, &mut self.sums);
+                    counted += self.sums.last().map_or(0, |total| total.packets);
                     self.shared.add(&mut self.sums);
-                    quiet = 0;
                 }
                 Ok(Next::Woken) if self.shared.settles.load(Ordering::Relaxed) => {
-                    settling = Some(Instant::now());
-                    quiet = 0;
+                    last = Some(Last::of(self.companion.as_deref()));
                 }
                 Ok(Next::Woken) => break,
-                Ok(_) => quiet = quiet.saturating_add(1),
-                Err(error) if error.is_transient() => quiet = quiet.saturating_add(1),
+                Ok(_) => {}
+                Err(error) if error.is_transient() => {}
                 Err(_) => break,
             }
-            if settling.is_some_and(|since| quiet >= QUIET || since.elapsed() > LAST) {
+            if last.as_ref().is_some_and(|last| last.is_over(counted)) {
                 break;
             }
         }
         self.shared.has_ended.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The packets that were taken into the ring before the end was asked for.
+struct Last {
+    /// How many the ring has had by then; `None` where the kernel does not tell.
+    taken: Option<u64>,
+    since: Instant,
+}
+
+impl Last {
+    fn of(companion: Option<&dyn Companion>) -> Self {
+        let stats = companion.and_then(|companion| companion.stats().ok());
+        let stats = stats.unwrap_or_default();
+        let dropped = stats.dropped.ring.unwrap_or_default();
+        Self {
+            taken: stats.received.map(|all| all.saturating_sub(dropped)),
+            since: Instant::now(),
+        }
+    }
+
+    /// Whether all of them are among the `counted` packets, or will not come any more.
+    fn is_over(&self, counted: u64) -> bool {
+        self.taken.is_some_and(|taken| counted >= taken) || self.since.elapsed() > LAST
     }
 }
 
