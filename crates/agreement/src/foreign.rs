@@ -50,6 +50,16 @@ pub fn loses_zero(program: &[Insn], data: &[u8], len: u32) -> bool {
     machine.lost_zero
 }
 
+/// As [`run`], with indices that wrap around at 32 bits: the verdict where the packet comes to a load
+/// with such an index. None where it does not, or where the verdict is not defined.
+#[must_use]
+pub fn run_wrapping(program: &[Insn], data: &[u8], len: u32) -> Option<u32> {
+    let mut machine = Machine::new(data, len);
+    machine.wraps = true;
+    let verdict = machine.run(program);
+    verdict.filter(|_| machine.wrapped)
+}
+
 /// Scratch memory, as far as it is written.
 pub type Words = [Option<u32>; 16];
 
@@ -88,6 +98,10 @@ struct Machine<'a> {
     a: u32,
     x: u32,
     slots: Words,
+    /// Whether the sum of X and an offset wraps around; else it is beyond every packet.
+    wraps: bool,
+    /// Whether a load had a sum that wraps around.
+    wrapped: bool,
     /// Whether zero came to a test that should have told it from other numbers.
     lost_zero: bool,
     /// What stores don't change.
@@ -111,6 +125,8 @@ impl<'a> Machine<'a> {
             a: 0,
             x: 0,
             slots: [None; 16],
+            wraps: false,
+            wrapped: false,
             lost_zero: false,
             kept: [None; 16],
         }
@@ -149,7 +165,7 @@ impl<'a> Machine<'a> {
                     // header of variable length: no kernel answers that.
                     op::IND if k >= op::SKF_AD_OFF => return Step::Undefined,
                     op::MSH => self.bytes(k, op::B).map(|byte| (byte & 0xf) * 4),
-                    _ => self.x.checked_add(k).and_then(|at| self.bytes(at, code)),
+                    _ => self.index(k).and_then(|at| self.bytes(at, code)),
                 };
                 let Some(value) = value else {
                     return Step::End(0);
@@ -193,6 +209,13 @@ impl<'a> Machine<'a> {
         i64::from(if holds { jt } else { jf })
     }
 
+    /// The place that a load with X is made from.
+    fn index(&mut self, offset: u32) -> Option<u32> {
+        let (at, wrapped) = self.x.overflowing_add(offset);
+        self.wrapped |= wrapped;
+        (self.wraps || !wrapped).then_some(at)
+    }
+
     fn bytes(&self, at: u32, code: u16) -> Option<u32> {
         let size = match code & 0x18 {
             op::H => 2,
@@ -233,7 +256,7 @@ mod tests {
     use ringtap_filter::Insn;
     use ringtap_filter::program::opcode as op;
 
-    use super::{is_undefined, loses_zero, run, run_keeping, words};
+    use super::{is_undefined, loses_zero, run, run_keeping, run_wrapping, words};
 
     #[test]
     fn only_a_path_that_loads_unset_memory_counts() {
@@ -263,6 +286,21 @@ mod tests {
         assert!(loses_zero(&program(0), &[0], 1));
         assert!(!loses_zero(&program(0), &[1], 1));
         assert!(!loses_zero(&program(1), &[0], 1));
+    }
+
+    #[test]
+    fn an_index_wraps_around_only_where_asked_for() {
+        let program = |x| {
+            [
+                Insn::new(op::LDX | op::IMM, x),
+                Insn::new(op::LD | op::B | op::IND, 2),
+                Insn::new(op::RET | op::A, 0),
+            ]
+        };
+        assert_eq!(run(&program(u32::MAX), &[5, 6, 7], 3), Some(0));
+        assert_eq!(run_wrapping(&program(u32::MAX), &[5, 6, 7], 3), Some(6));
+        assert_eq!(run_wrapping(&program(u32::MAX), &[5], 3), Some(0));
+        assert_eq!(run_wrapping(&program(0), &[5, 6, 7], 3), None);
     }
 
     #[test]

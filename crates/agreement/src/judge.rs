@@ -10,6 +10,10 @@
 //!   expression is compared behind a test that is always true and makes it keep the word.
 //! - libpcap's optimiser takes `& 0xffffffff != 0` to be always true. What comes of a packet whose number
 //!   is zero, is not compared.
+//! - A negative index that libpcap's optimiser adds to the header's place, so that there is a byte
+//!   before the header, is left as it is where X is needed behind the load; it then wraps around, and is
+//!   beyond the packet, as in the unoptimised program. A program of ours that finds the byte must return what
+//!   libpcap's program returns on a machine whose indices wrap around.
 //! - Where libpcap's program loads scratch memory that it has not stored, its verdict is not
 //!   defined, and nothing is compared.
 //! - Arithmetic that no machine takes is refused where it only shows when constants are folded; not by
@@ -96,6 +100,8 @@ pub struct Leniency {
     pub undefined: bool,
     /// libpcap's optimiser took a test of some packet's number for one that zero passes, too.
     pub lost_zero: bool,
+    /// libpcap's optimiser left an index to wrap around.
+    pub wrapped: bool,
 }
 
 type Theirs = Result<Vec<libpcap::Insn>, OracleError>;
@@ -334,6 +340,10 @@ impl Programs {
                 self.leniency.lost_zero = true;
                 continue;
             }
+            if self.finds_before_header(packet) {
+                self.leniency.wrapped = true;
+                continue;
+            }
             return Err(Difference::verdict(
                 "optimised, ",
                 optimised[at],
@@ -352,6 +362,16 @@ impl Programs {
             foreign::run(&program, data, *len).is_none()
                 || foreign::run_padded(&program, data, *len).is_none()
         })
+    }
+
+    /// Whether our optimised program finds a byte before a header, for which libpcap's has an index
+    /// that wraps around: it returns what libpcap's would return if such indices were added up, in
+    /// both of its programs.
+    fn finds_before_header(&self, (data, len): &Packet) -> bool {
+        let ours = self.ours.as_ref().map(|ours| ours.run(data, *len));
+        let both = std::iter::once(&self.their_plain).chain(&self.theirs);
+        both.map(|program| foreign::run_wrapping(&insns(program), data, *len))
+            .all(|verdict| verdict.is_some() && verdict == ours)
     }
 
     /// Whether a difference comes from a load behind the end of a cut packet, or of metadata that

@@ -114,6 +114,7 @@ struct Tally {
     undefined: usize,
     dropped: usize,
     lost_zeros: usize,
+    wrapped: usize,
     overwritten: usize,
     newer: usize,
     verdicts: usize,
@@ -139,6 +140,7 @@ impl Tally {
             Finding::Alike(alike) => {
                 self.undefined += usize::from(alike.leniency.undefined);
                 self.lost_zeros += usize::from(alike.leniency.lost_zero);
+                self.wrapped += usize::from(alike.leniency.wrapped);
                 self.dropped += usize::from(alike.leniency.dropped_arithmetic);
                 let Leniency {
                     two_minds,
@@ -160,7 +162,7 @@ impl Tally {
         println!(
             "{what}: {} expressions agree on {} packets, {} are refused alike, {} differ as known; \
              libpcap is of two minds on {}, {} have dead loads, in {} only one sees the contradiction, libpcap has no defined verdict on {}, drops bad arithmetic in {}, \
-             overwrites a length in {}, takes zero for another number in {}, and does not take what 1.11 adds in {}",
+             overwrites a length in {}, takes zero for another number in {}, leaves an index to wrap around in {}, and does not take what 1.11 adds in {}",
             self.alike,
             self.verdicts,
             self.refused,
@@ -172,6 +174,7 @@ impl Tally {
             self.dropped,
             self.overwritten,
             self.lost_zeros,
+            self.wrapped,
             self.newer
         );
         let shown = if is_full() { usize::MAX } else { SHOWN };
