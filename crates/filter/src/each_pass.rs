@@ -202,6 +202,30 @@ mod tests {
         }
     }
 
+    /// Before a test of the frame's kind, which every frame with a payload passes, the payload's place
+    /// is computed for frames without, too.
+    #[test]
+    fn what_sets_a_cell_for_nobody_is_left_out() {
+        let changes = |expression, link_type| {
+            let options = CompileOptions::new(link_type);
+            let decision = decision(expression, &options, &Tables::new()).expect(expression);
+            let Decision {
+                mut graph, values, ..
+            } = decision;
+            for pass in [
+                Pass::ThreadWeakly,
+                Pass::ThreadStrongly,
+                Pass::ThreadStrongly,
+            ] {
+                pass.run(&mut graph, &values);
+            }
+            [(); 2].map(|()| Pass::LeaveUnread.run(&mut graph, &values))
+        };
+        assert_eq!(changes("pppoes", LinkType(127)), [true, false]);
+        assert_eq!(changes("pppoes", LinkType::ETHERNET), [false, false]);
+        assert_eq!(changes("ip", LinkType(105)), [true, false]);
+    }
+
     #[test]
     fn the_corpus_means_the_same_after_each_pass() {
         let packets = packets(300);

@@ -11,6 +11,7 @@
 mod balance;
 mod bits;
 mod canonical;
+pub(crate) mod cells;
 mod condition;
 mod graph;
 mod group;

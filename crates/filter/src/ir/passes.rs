@@ -3,7 +3,7 @@
 use super::graph::Level;
 use super::strong::Strong;
 use super::weak::Weak;
-use super::{Graph, REJECT, Values, balance, group, promise, thread};
+use super::{Graph, REJECT, Values, balance, cells, group, promise, thread};
 
 /// A rewriting of the graph that keeps what it decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) enum Pass {
     /// Leads edges past tests that libpcap knows the outcome of, too, and leaves out tests that
     /// decide nothing.
     ThreadWeakly,
+    /// Leaves out what sets a cell that nobody looks at.
+    LeaveUnread,
     /// Puts tests of one value together.
     Group,
     /// Leads edges past all tests whose outcome follows.
@@ -24,9 +26,10 @@ pub(crate) enum Pass {
 impl Pass {
     /// All of them.
     #[cfg(any(test, fuzzing))]
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::SettleRoot,
         Self::ThreadWeakly,
+        Self::LeaveUnread,
         Self::Group,
         Self::ThreadStrongly,
         Self::Balance,
@@ -37,6 +40,7 @@ impl Pass {
         match self {
             Self::SettleRoot => thread::settle_root(graph, values),
             Self::ThreadWeakly => thread::thread::<Weak>(graph, values),
+            Self::LeaveUnread => cells::leave_unread(graph, values),
             Self::Group => group::group(graph, values),
             Self::ThreadStrongly => thread::thread::<Strong>(graph, values),
             Self::Balance => balance::balance(graph, values),
@@ -47,7 +51,10 @@ impl Pass {
     /// accepted that was rejected for a load beyond its end.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn is_exact(self) -> bool {
-        matches!(self, Self::ThreadStrongly | Self::Balance)
+        matches!(
+            self,
+            Self::LeaveUnread | Self::ThreadStrongly | Self::Balance
+        )
     }
 }
 
@@ -55,7 +62,7 @@ impl Pass {
 #[cfg(any(test, fuzzing))]
 pub(crate) const ROUNDS: [&[Pass]; 3] = [
     &[Pass::SettleRoot, Pass::ThreadWeakly],
-    &[Pass::Group, Pass::ThreadStrongly],
+    &[Pass::LeaveUnread, Pass::Group, Pass::ThreadStrongly],
     &[Pass::Balance],
 ];
 
@@ -113,6 +120,8 @@ fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
         return Ok(());
     }
     for _ in 0..MOST_REPETITIONS {
+        // Makes nodes equal whose tests can then be put together.
+        Pass::LeaveUnread.run(graph, values);
         let mut promise = promise::look(graph, values);
         let grouped = promise.group && Pass::Group.run(graph, values);
         if grouped {
