@@ -307,18 +307,19 @@ impl CompileError {
     }
 
     /// The error for people: message, the expression with the place marked by carets, what would
-    /// have been accepted, and advice. `expression` is the text that was compiled.
+    /// have been accepted, and advice. `expression` is the text that was compiled. The last line is
+    /// left for the caller to end, as that of other errors.
     #[must_use]
     pub fn render(&self, expression: &str) -> String {
         let mut text = format!("{self}\n");
         let (line, before, width) = self.marked_line(expression);
         let _ = writeln!(text, "  {line}");
-        let _ = writeln!(text, "  {}{}", " ".repeat(before), "^".repeat(width));
+        let _ = write!(text, "  {}{}", " ".repeat(before), "^".repeat(width));
         if !self.expected.is_empty() {
-            let _ = writeln!(text, "expected: {}", self.expected.join(", "));
+            let _ = write!(text, "\nexpected: {}", self.expected.join(", "));
         }
         if let Some(hint) = self.hint {
-            let _ = writeln!(text, "hint: {hint}");
+            let _ = write!(text, "\nhint: {hint}");
         }
         text
     }
