@@ -376,6 +376,7 @@ fn usage_errors() {
         let output = ringtap(&[&["filter"], args].concat());
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
+        assert!(!error.ends_with("\n\n"), "{args:?}: {error}");
         for word in words {
             assert!(
                 error.contains(word),
