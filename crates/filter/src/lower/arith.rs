@@ -171,9 +171,13 @@ impl Lowering<'_> {
         let first = self.first_fragment();
         let behind = self.values.behind_header(at);
         // Where index, header and place are added up decides what a huge constant wraps around
-        // to. libpcap's optimiser adds the constants first.
+        // to. libpcap's optimiser adds the constants first; where their sum is negative, a load from
+        // it rejects packets that have the byte, and they are added when the program runs.
+        let is_constant = |number: u32| {
+            number < SURELY_NO_WRAP || optimize && (behind + number).constant < SURELY_NO_WRAP
+        };
         let number = self.values.number_of(index.value);
-        let load = match number.filter(|&n| optimize || n < SURELY_NO_WRAP) {
+        let load = match number.filter(|&number| is_constant(number)) {
             Some(number) => self.values.load(size, behind + number),
             None => self.values.load_at(size, index.value, behind),
         };
@@ -224,5 +228,27 @@ fn check_constant(operator: Operator, right: Option<u32>) -> Lowered<()> {
         (Operator::Divide | Operator::Modulus, Some(0)) => Err(ErrorKind::DivisionByZero),
         (Operator::ShiftLeft | Operator::ShiftRight, Some(32..)) => Err(ErrorKind::ShiftTooFar),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{CompileOptions, LinkType, Tables, compile};
+
+    #[test]
+    fn a_byte_before_the_transport_is_found_wherever_it_is() {
+        let mut packet = [0; 28];
+        packet[0] = 0x45;
+        packet[9] = 17;
+        packet[19] = 9;
+        // Seen from the IP header's length, which is all that X has, these have no constant offset.
+        for expression in ["udp[-1] = 9", "udp[-20] = 0x45"] {
+            for optimize in [true, false] {
+                let mut options = CompileOptions::new(LinkType::RAW);
+                options.optimize = optimize;
+                let program = compile(expression, &options, &Tables::new()).expect(expression);
+                assert_ne!(program.run(&packet, 28), 0, "{expression}");
+            }
+        }
     }
 }
