@@ -51,8 +51,8 @@ impl Receiver {
     ///
     /// # Errors
     /// EINVAL for frames that are no power of two or have another size, and for a queue that the
-    /// device does not have; EBUSY where another socket has the queue; EOPNOTSUPP without zero-copy
-    /// in the driver; ENOBUFS where memory may not be locked.
+    /// device does not have; EBUSY where another socket has the queue, after two seconds, as the
+    /// kernel takes its time to give a queue free; EOPNOTSUPP without zero-copy in the driver; ENOBUFS where memory may not be locked.
     pub fn open(options: &QueueOptions) -> Result<Self> {
         Self::with(options, Arc::new(options.memory(1)?), None, 0)
     }

@@ -3,9 +3,16 @@
 use std::mem::size_of_val;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::umem::Umem;
 use crate::{Error, Result};
+
+/// How long a queue may stay taken after its last socket was closed: the kernel gives it free later,
+/// by a worker, which a loaded machine keeps waiting.
+const RELEASE: Duration = Duration::from_secs(2);
+/// How often a queue that is taken is asked for.
+const AGAIN: Duration = Duration::from_millis(2);
 
 /// How to receive or send by one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +105,14 @@ impl Opened {
 
     /// Ties it to the queue; tells whether the adapter accesses the memory itself.
     pub(super) fn bind(self, options: &QueueOptions) -> Result<(OwnedFd, Arc<Umem>, bool)> {
-        bind(&self.socket, options, self.registered_by)
-            .map_err(|source| Error::new("bind(AF_XDP)", options.context(), source))?;
+        let begin = Instant::now();
+        while let Err(source) = bind(&self.socket, options, self.registered_by) {
+            let is_taken = source.raw_os_error() == Some(libc::EBUSY);
+            if !is_taken || begin.elapsed() > RELEASE {
+                return Err(Error::new("bind(AF_XDP)", options.context(), source));
+            }
+            std::thread::sleep(AGAIN);
+        }
         let is_zero_copy = is_zero_copy(&self.socket);
         Ok((self.socket, self.umem, is_zero_copy))
     }
