@@ -67,7 +67,7 @@ pub(crate) fn survives_a_new_name_and_mtu() {
     injector.send(&frame(2, 60)).unwrap();
     netlink.rename(device, "renamed0").unwrap();
     injector.send(&frame(3, 60)).unwrap();
-    assert_eq!(numbers(&drain(&mut *source)), [1, 2, 3]);
+    assert_eq!(numbers(&drain(&mut *source, 3)), [1, 2, 3]);
     source.stats().unwrap();
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn clsact_stands_in_for_tcx() {
         assert_eq!(source.keeps(), [Capability::NET_ADMIN]);
         injector(&pair.left).send(&frame(1, 60)).unwrap();
         injector(&pair.right).send(&frame(2, 60)).unwrap();
-        let seen = drain(&mut *source);
+        let seen = drain(&mut *source, 2);
         assert_eq!(numbers(&seen), [1, 2]);
         assert_eq!(
             seen.iter()
@@ -242,7 +242,7 @@ pub(crate) fn clsact_stands_in_for_tcx() {
         for number in [3, 4] {
             injector(&pair.left).send(&frame(number, 60)).unwrap();
         }
-        assert_eq!(numbers(&drain(&mut *source)), [4]);
+        assert_eq!(numbers(&drain(&mut *source, 1)), [4]);
         pair.right.run(move || drop(source));
         let left = pair.right.namespace.output(
             "tc",
@@ -271,7 +271,7 @@ pub(crate) fn older_kernels_have_older_clocks() {
     assert_eq!(clock, Clock::Kernel(KernelClock::Monotonic));
     let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     injector(&pair.left).send(&frame(1, 60)).unwrap();
-    let seen = drain(&mut *source);
+    let seen = drain(&mut *source, 1);
     let after = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let stamp = Duration::from_nanos(u64::try_from(seen[0].timestamp.as_nanos()).unwrap());
     assert!(
@@ -298,9 +298,9 @@ pub(crate) fn follows_a_clock_that_is_set() {
             wall.set_ahead(ahead * 1_000_000_000);
         }
         // The reader takes note of it when it waits next.
-        assert!(drain(&mut *source).is_empty());
+        assert!(drain(&mut *source, 0).is_empty());
         injector.send(&frame(number, 60)).unwrap();
-        let seen = drain(&mut *source);
+        let seen = drain(&mut *source, 1);
         assert_eq!(numbers(&seen), [number]);
         stamps.push(seen[0].timestamp.secs());
     }
@@ -331,15 +331,15 @@ pub(crate) fn cut_chain_is_seen_first() {
     // A tap that comes later stands before the program that ends the chain.
     let mut source = tap("tcx", &pair.right, &prompt());
     injector.send(&frame(1, 60)).unwrap();
-    assert_eq!(numbers(&drain(&mut *source)), [1]);
+    assert_eq!(numbers(&drain(&mut *source, 1)), [1]);
     drop(cutter);
     // One that comes after the tap, and first, hides packets from it; it goes on when that is gone.
     let cutter = cut_chain(&pair.right).unwrap();
     injector.send(&frame(2, 60)).unwrap();
-    assert!(drain(&mut *source).is_empty());
+    assert!(drain(&mut *source, 0).is_empty());
     drop(cutter);
     injector.send(&frame(3, 60)).unwrap();
-    assert_eq!(numbers(&drain(&mut *source)), [3]);
+    assert_eq!(numbers(&drain(&mut *source, 1)), [3]);
 }
 
 pub(crate) fn tells_of_a_cut_chain() {
@@ -371,7 +371,7 @@ pub(crate) fn tells_of_a_cut_chain() {
         assert!(none.is_none(), "{none:?}");
     }
     injector.send(&frame(1, 60)).unwrap();
-    assert_eq!(numbers(&drain(&mut *source)), [1]);
+    assert_eq!(numbers(&drain(&mut *source, 1)), [1]);
 }
 
 /// The first error of a source within a time.

@@ -15,6 +15,9 @@ mod support;
 
 use ringtap_testkit::{Need, suite, test};
 
+#[global_allocator]
+static ALLOCATOR: ringtap_testkit::alloc::Counting = ringtap_testkit::alloc::Counting;
+
 fn main() -> std::process::ExitCode {
     if let Some(status) = faults::run_as_child() {
         return status;
@@ -93,6 +96,11 @@ fn main() -> std::process::ExitCode {
             "two_processors_in_order",
             root,
             delivery::two_processors_in_order,
+        ),
+        test(
+            "two_processors_without_allocation",
+            &[Need::Root, Need::Processors(2)],
+            delivery::two_processors_without_allocation,
         ),
         test(
             "two_processors_unordered",

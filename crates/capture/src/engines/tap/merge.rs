@@ -11,6 +11,9 @@ use ringtap_sys::tap::{Position, Ring, Stretch};
 
 /// Bytes of merged records that are handed out at once.
 const BATCH: usize = 256 << 10;
+/// The same with the record that fills a batch, which is whole: 262,144 bytes of a packet at most, and
+/// what a record has beside them.
+const MOST: usize = 2 * BATCH + 256;
 
 /// Bytes of an enhanced packet block up to the captured length, and the least that it has.
 const HEAD: usize = 24;
@@ -59,7 +62,7 @@ impl Merger {
     pub(super) fn new(rings: usize) -> Self {
         let merges = rings > 1;
         Self {
-            records: Vec::with_capacity(if merges { BATCH } else { 0 }),
+            records: Vec::with_capacity(if merges { MOST } else { 0 }),
             lanes: Vec::with_capacity(if merges { rings } else { 0 }),
         }
     }
