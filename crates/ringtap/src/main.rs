@@ -5,6 +5,7 @@ mod bench;
 mod cli;
 mod devices;
 mod dump;
+mod ending;
 mod exit;
 mod expression;
 mod filter;

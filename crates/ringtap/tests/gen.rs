@@ -44,22 +44,11 @@ fn run(side: &Side, device: &str, arguments: &[&str]) -> Output {
 fn receiving(side: &Side, device: &str, arguments: &[&str]) -> Running {
     let mut command = generator(side, device, &[&["--receive"], arguments].concat());
     let mut running = Running::start_piped(&mut command).unwrap();
-    if device.starts_with("xdp:") {
-        let mut netlink = side.namespace.netlink();
-        while netlink.link(&side.device).unwrap().xdp.is_empty() {
-            assert!(!running.has_ended());
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        // Signals are watched for after the program was attached.
-        std::thread::sleep(Duration::from_millis(100));
-    } else {
-        running.wait_until_capturing(side, LIMIT).unwrap();
-    }
+    running.wait_until_capturing(side, LIMIT).unwrap();
     running
 }
 
 fn interrupted(running: Running) -> serde_json::Value {
-    std::thread::sleep(Duration::from_millis(200));
     running.signal("INT").unwrap();
     let output = running.wait(LIMIT).unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");

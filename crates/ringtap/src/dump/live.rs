@@ -23,6 +23,7 @@ use super::sink::Sink;
 use super::summary::Summary;
 use super::{explain, open_outputs, report, setup};
 use crate::cli::DumpArgs;
+use crate::ending::Ending;
 use crate::notice::notice;
 use crate::signals::Requests;
 
@@ -33,7 +34,7 @@ pub(crate) struct Request<'a> {
     pub(crate) threads: u16,
 }
 
-/// Beyond the time-out, how long the end of a capture waits for packets of before.
+/// Beyond the time-out, how long a packet may take from its capture to here.
 const GRACE: Duration = Duration::from_millis(100);
 /// How often counters are read and the clock is looked at, where files follow one another.
 const TICK: Duration = Duration::from_millis(100);
@@ -230,7 +231,7 @@ impl Run<'_> {
 
     fn pump_blocks(&self, source: &mut dyn Source, number: usize) -> Result<(), DumpError> {
         let engine = source.describe().engine;
-        let mut ending: Option<(Instant, Option<u64>)> = None;
+        let mut ending: Option<Ending> = None;
         let mut delivered = 0;
         let mut interruptions = 0;
         let mut ticked = Instant::now();
@@ -241,10 +242,9 @@ impl Run<'_> {
                     return Ok(());
                 }
                 sink.end_at(now());
-                let deadline = Instant::now() + self.options.timeout + GRACE;
-                ending = Some((deadline, put_into_ring(&source.stats()?)));
+                ending = Some(Ending::asked(&source.stats()?, self.options.timeout));
             }
-            if ending.is_some_and(|(_, last)| last.is_some_and(|last| last <= delivered)) {
+            if ending.is_some_and(|ending| ending.is_over(delivered)) {
                 return Ok(());
             }
             if self.requests.take_report() {
@@ -270,7 +270,9 @@ impl Run<'_> {
                     }
                 }
                 Ok(Next::End) => return Ok(()),
-                Ok(Next::TimedOut) if ending.is_some() => return Ok(()),
+                Ok(Next::TimedOut) if ending.is_some_and(|end| end.is_over_at_a_time_out()) => {
+                    return Ok(());
+                }
                 Ok(Next::Meta(Item::Interface(_))) => has_grown = true,
                 Ok(_) => {}
                 Err(error) if error.is_transient() => {
@@ -281,9 +283,6 @@ impl Run<'_> {
             }
             if has_grown {
                 self.sink().interfaces(source.interfaces())?;
-            }
-            if ending.is_some_and(|(deadline, _)| Instant::now() >= deadline) {
-                return Ok(());
             }
         }
     }
@@ -346,12 +345,6 @@ impl Run<'_> {
             stats,
         }
     }
-}
-
-/// Packets that went into the ring so far, where that is known: those that were not delivered yet
-/// will be.
-fn put_into_ring(stats: &Stats) -> Option<u64> {
-    stats.received?.checked_sub(stats.dropped.ring?)
 }
 
 /// The counters of all sources together. What one source does not know is not known; what the

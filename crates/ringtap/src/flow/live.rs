@@ -9,11 +9,9 @@ use super::probe::Probe;
 use super::summary::Summary;
 use super::{plan, relinquish};
 use crate::cli::FlowArgs;
+use crate::ending::Ending;
 use crate::notice::{notice, raw};
 use crate::signals::Requests;
-
-/// Beyond the time-out, how long the end of a capture waits for packets of before.
-const GRACE: Duration = Duration::from_millis(100);
 
 /// Meters the packets of a device until it is told to end.
 pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Result<(), FlowError> {
@@ -90,15 +88,12 @@ impl Run {
         summary: &dyn Fn(Stats) -> Summary,
     ) -> Result<(), FlowError> {
         let mut delivered = 0;
-        let mut ending: Option<(Instant, Option<u64>)> = None;
+        let mut ending: Option<Ending> = None;
         loop {
             if self.requests.stop() && ending.is_none() {
-                let deadline = Instant::now() + self.timeout + GRACE;
-                ending = Some((deadline, put_into_ring(&source.stats()?)));
+                ending = Some(Ending::asked(&source.stats()?, self.timeout));
             }
-            if let Some((deadline, last)) = ending
-                && (last.is_some_and(|last| last <= delivered) || Instant::now() >= deadline)
-            {
+            if ending.is_some_and(|ending| ending.is_over(delivered)) {
                 return Ok(());
             }
             if self.requests.take_report() {
@@ -110,18 +105,15 @@ impl Run {
                     probe.block(&block)?;
                 }
                 Ok(Next::End) => return Ok(()),
-                Ok(Next::TimedOut) if ending.is_some() => return Ok(()),
+                Ok(Next::TimedOut) if ending.is_some_and(|end| end.is_over_at_a_time_out()) => {
+                    return Ok(());
+                }
                 Ok(_) => probe.advance(now())?,
                 Err(error) if error.is_transient() => notice(format_args!("{error}; waiting")),
                 Err(error) => return Err(error.into()),
             }
         }
     }
-}
-
-/// Packets that went into the ring so far, where that is known.
-fn put_into_ring(stats: &Stats) -> Option<u64> {
-    stats.received?.checked_sub(stats.dropped.ring?)
 }
 
 fn now() -> Timestamp {

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::tally::Tally;
 use crate::cli::GenArgs;
+use crate::ending::Ending;
 use crate::notice::{notice, raw};
 use crate::send::Failure;
 use crate::signals::Requests;
@@ -64,22 +65,27 @@ fn count(
         args.duration
             .is_some_and(|duration| begin.elapsed() >= duration)
     };
-    while !requests.stop() && !is_over() {
-        if args
-            .common
-            .count
-            .is_some_and(|count| tally.received() >= count)
-        {
-            break;
+    let has_enough = |tally: &Tally| {
+        let count = args.common.count;
+        count.is_some_and(|count| tally.received() >= count)
+    };
+    let mut ending: Option<Ending> = None;
+    let mut delivered = 0;
+    while !has_enough(tally) && !ending.is_some_and(|ending| ending.is_over(delivered)) {
+        if ending.is_none() && (requests.stop() || is_over()) {
+            ending = Some(Ending::asked(&source.stats()?, TIMEOUT));
+            continue;
         }
         match source.next() {
             Ok(Next::Block(block)) => {
+                delivered += block.len() as u64;
                 for packet in block.packets() {
                     if let Some(mark) = read_mark(packet.data) {
                         tally.count(mark, packet.timestamp.as_nanos(), packet.len);
                     }
                 }
             }
+            Ok(Next::TimedOut) if ending.is_some_and(|end| end.is_over_at_a_time_out()) => break,
             Ok(_) => {}
             Err(error) if error.is_transient() => {}
             Err(error) => return Err(error.into()),
