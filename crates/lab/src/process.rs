@@ -2,6 +2,7 @@
 
 use std::io;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -12,13 +13,22 @@ const INTERVAL: Duration = Duration::from_millis(2);
 /// How often, and how many times in a row, a program is found asleep that is taken to wait for packets.
 const REST: Duration = Duration::from_millis(20);
 const RESTS: u32 = 6;
+/// Bytes that are read of an output at once.
+const PIECE: usize = 1 << 16;
 
 /// A running program whose outputs are collected while it runs, killed when dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    stdout: Option<JoinHandle<io::Result<Vec<u8>>>>,
-    stderr: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    stdout: Option<Collector>,
+    stderr: Option<Collector>,
+}
+
+/// What a program writes, as it comes.
+#[derive(Debug)]
+struct Collector {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    thread: JoinHandle<io::Result<()>>,
 }
 
 impl Running {
@@ -160,6 +170,33 @@ impl Running {
         }
     }
 
+    /// Waits until the program has written a text to standard error, which is collected.
+    ///
+    /// # Errors
+    /// When the program ends before, or does not write it within `limit`.
+    pub fn wait_until_told(&mut self, text: &str, limit: Duration) -> io::Result<()> {
+        let deadline = Instant::now() + limit;
+        loop {
+            // Looked at before the text: what it wrote before its end is there.
+            let has_ended = self.has_ended();
+            let told = self.stderr.as_ref().map_or_else(String::new, |collector| {
+                String::from_utf8_lossy(&held(&collector.bytes)).into_owned()
+            });
+            if told.contains(text) {
+                return Ok(());
+            }
+            if has_ended {
+                let reason = format!("ended before it told \"{text}\": {told}");
+                return Err(io::Error::other(reason));
+            }
+            if Instant::now() > deadline {
+                let reason = format!("does not tell \"{text}\": {told}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+            }
+            thread::sleep(INTERVAL);
+        }
+    }
+
     /// Waits until the program rests: none of its threads, and of those of the programs that it has
     /// started, is on a processor or waits for one, at several looks in a row. What it does at its start,
     /// such as setting a filter, is then done, however slow the machine is. One that ends does no more.
@@ -198,20 +235,34 @@ impl Drop for Running {
     }
 }
 
-fn collect(mut from: impl io::Read + Send + 'static) -> JoinHandle<io::Result<Vec<u8>>> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        from.read_to_end(&mut bytes).map(|_| bytes)
-    })
+fn collect(mut from: impl io::Read + Send + 'static) -> Collector {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let collected = Arc::clone(&bytes);
+    let thread = thread::spawn(move || {
+        let mut piece = [0; PIECE];
+        loop {
+            match from.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(length) => held(&collected).extend_from_slice(&piece[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    });
+    Collector { bytes, thread }
 }
 
-fn taken(collector: &mut Option<JoinHandle<io::Result<Vec<u8>>>>) -> io::Result<Vec<u8>> {
-    match collector.take() {
-        Some(thread) => thread
-            .join()
-            .map_err(|_| io::Error::other("the collector panicked"))?,
-        None => Ok(Vec::new()),
-    }
+fn taken(collector: &mut Option<Collector>) -> io::Result<Vec<u8>> {
+    let Some(Collector { bytes, thread }) = collector.take() else {
+        return Ok(Vec::new());
+    };
+    let ended = thread.join();
+    ended.map_err(|_| io::Error::other("the collector panicked"))??;
+    Ok(std::mem::take(&mut held(&bytes)))
+}
+
+fn held(bytes: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
+    bytes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether all threads of a process, and of its children, sleep. What has gone does nothing.

@@ -204,7 +204,11 @@ mod tests {
         let after = thread_time(thread_id()).expect("the own thread");
         assert!(after > before, "{before:?} {after:?}");
         let other = std::thread::spawn(thread_id).join().expect("joined");
-        assert!(thread_time(other).is_err(), "it has ended");
+        // The kernel lets go of a thread a little after it has said that it ended.
+        while thread_time(other).is_ok() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it has ended");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]

@@ -114,10 +114,10 @@ fn traffic_crosses_by_ipv6() {
 }
 
 /// True when the namespace that a pair's other end lives in is gone: the kernel then takes this
-/// end too.
+/// end too, by a worker that all namespaces of the machine share.
 fn vanishes(namespace: &Namespace, device: &str) -> bool {
     let mut netlink = namespace.netlink();
-    for _ in 0..5000 {
+    for _ in 0..60_000 {
         if matches!(netlink.index(device), Err(Error::NoLink { .. })) {
             return true;
         }

@@ -87,7 +87,7 @@ pub(crate) fn directions_equal_tcpdump() {
     let (received, sent) = traffic(&pair);
     traffic(&pair);
     for ((filter, file, theirs, mut ours), (_, expected)) in running.into_iter().zip(&filters) {
-        let seen = drain(&mut *ours);
+        let seen = drain(&mut *ours, 2 * (expected[0] + expected[1]));
         let seen = data(&seen);
         let count = |of: &[Vec<u8>]| {
             seen.iter()
@@ -122,15 +122,19 @@ pub(crate) fn directions_in_user_space() {
         assert!(matches!(place, FilterPlace::UserSpace { .. }), "{place:?}");
         let (received, sent) = traffic(&pair);
         let expected = if expected { received } else { sent };
-        assert_eq!(data(&drain(&mut *source)), expected, "{filter}");
+        assert_eq!(
+            data(&drain(&mut *source, expected.len())),
+            expected,
+            "{filter}"
+        );
     }
     let mut source = open_on(&pair.right, &prompt(), None);
     let (_, sent) = traffic(&pair);
     source.set_filter(Some(&Filter::new("outbound"))).unwrap();
-    assert_eq!(data(&drain(&mut *source)), sent);
+    assert_eq!(data(&drain(&mut *source, sent.len())), sent);
     let (received, _) = traffic(&pair);
-    assert_eq!(data(&drain(&mut *source)), sent);
+    assert_eq!(data(&drain(&mut *source, sent.len())), sent);
     source.set_filter(Some(&Filter::new("inbound"))).unwrap();
     traffic(&pair);
-    assert_eq!(data(&drain(&mut *source)), received);
+    assert_eq!(data(&drain(&mut *source, received.len())), received);
 }

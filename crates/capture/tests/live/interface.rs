@@ -301,5 +301,5 @@ pub(crate) fn explains_itself() {
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
-    assert!(drain(&mut *source).is_empty());
+    assert!(drain(&mut *source, 0).is_empty());
 }

@@ -104,7 +104,7 @@ pub(crate) fn takes_one_direction() {
         let mut source = open_on(&pair.right, &options, None);
         left.send(&frame(1, 60)).unwrap();
         right.send(&frame(2, 60)).unwrap();
-        let seen = drain(&mut *source);
+        let seen = drain(&mut *source, expected.len());
         let numbers: Vec<_> = seen.iter().map(|packet| number(&packet.data)).collect();
         assert_eq!(numbers, expected, "{direction:?}");
         for packet in &seen {
@@ -136,7 +136,7 @@ pub(crate) fn shows_loopback_once() {
             };
             let mut source = open_in(&namespace, device, &options, None);
             (0..50).for_each(|i| injector.send(&frame(i, 60)).unwrap());
-            let seen = drain(&mut *source);
+            let seen = drain(&mut *source, 50);
             assert_eq!(seen.len(), 50, "{device} {direction:?}");
             let stats = source.stats().unwrap();
             assert_eq!((stats.received, stats.dropped.ring), (Some(50), Some(0)));
@@ -160,9 +160,11 @@ pub(crate) fn counts_exactly() {
         "the buffer is larger than one byte"
     );
     (0..3000).for_each(|i| injector.send(&frame(i, 1500)).unwrap());
-    let captured = drain(&mut *source).len() as u64;
+    let dropped = source.stats().unwrap().dropped.ring.unwrap();
+    let held = usize::try_from(SENT - dropped).unwrap();
+    let captured = drain(&mut *source, held).len() as u64;
     let stats = source.stats().unwrap();
-    let dropped = stats.dropped.ring.unwrap();
+    assert_eq!(stats.dropped.ring, Some(dropped));
     assert_eq!(stats.received, Some(SENT));
     assert_eq!(captured + dropped, SENT);
     assert!(dropped > 0);
@@ -181,7 +183,10 @@ pub(crate) fn samples_about_one_in_n() {
     };
     let mut source = open_on(&pair.right, &options, None);
     (0..10_000).for_each(|i| injector.send(&frame(i, 60)).unwrap());
-    let seen = drain(&mut *source).len();
+    // Those that the kernel has let through, it has counted.
+    let let_through = usize::try_from(source.stats().unwrap().received.unwrap()).unwrap();
+    let seen = drain(&mut *source, let_through).len();
+    assert_eq!(seen, let_through);
     // Ten standard deviations.
     assert!((700..=1300).contains(&seen), "{seen} of 10,000");
     let left_out = on_tap().then_some(10_000 - seen as u64);
@@ -215,7 +220,8 @@ pub(crate) fn allocates_nothing_per_packet() {
     let ((packets, blocks, bytes), counts) = alloc::count(|| read(&mut *source));
     sender.join().unwrap();
     assert_eq!((packets, bytes), (20_000, 200 * 20_000));
-    assert!(blocks > 20, "{blocks} blocks");
+    // There are fewer and larger ones where the reader had to wait for its processor.
+    assert!(blocks > 4, "{blocks} blocks");
     assert_eq!(
         counts.allocations, 0,
         "in {blocks} blocks, with all their waits"

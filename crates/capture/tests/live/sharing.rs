@@ -1,6 +1,8 @@
 //! Several sources, one stream of packets.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{CaptureOptions, Fanout, FanoutMode, Filter, Next, Source, open_fanout};
@@ -9,19 +11,27 @@ use ringtap_testkit::netns::VethPair;
 use crate::support::{injector, ip_frame, prompt};
 
 const PACKETS: u16 = 4000;
+const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The source port of each datagram that comes until all sources together have been quiet.
-fn read(source: &mut dyn Source) -> Vec<u16> {
+/// The source port of each datagram that comes to one source, until all sources together have had
+/// what was sent, and nothing more comes for a while.
+fn read(source: &mut dyn Source, came: &AtomicUsize) -> Vec<u16> {
     let mut ports = Vec::new();
-    let mut last = Instant::now();
-    while last.elapsed() < Duration::from_millis(700) {
-        if let Next::Block(block) = source.next().unwrap() {
-            last = Instant::now();
-            ports.extend(
-                block
-                    .packets()
-                    .map(|p| u16::from_be_bytes([p.data[34], p.data[35]])),
-            );
+    let mut quiet = 0;
+    let begin = Instant::now();
+    let is_missing = || came.load(Ordering::Relaxed) < usize::from(PACKETS);
+    while quiet < 10 || (is_missing() && begin.elapsed() < PATIENCE) {
+        match source.next().unwrap() {
+            Next::Block(block) => {
+                quiet = 0;
+                came.fetch_add(block.packets().count(), Ordering::Relaxed);
+                ports.extend(
+                    block
+                        .packets()
+                        .map(|p| u16::from_be_bytes([p.data[34], p.data[35]])),
+                );
+            }
+            _ => quiet += 1,
         }
     }
     ports
@@ -46,9 +56,13 @@ pub(crate) fn shares_packets_between_threads() {
             .collect();
         assert!(groups[0].is_some());
         assert_eq!(groups[0], groups[1]);
+        let came = Arc::new(AtomicUsize::new(0));
         let threads: Vec<_> = sources
             .into_iter()
-            .map(|mut source| std::thread::spawn(move || read(&mut *source)))
+            .map(|mut source| {
+                let came = Arc::clone(&came);
+                std::thread::spawn(move || read(&mut *source, &came))
+            })
             .collect();
         for i in 0..PACKETS {
             injector.send(&ip_frame(&[], 17, (i, 53))).unwrap();

@@ -118,11 +118,13 @@ pub(crate) fn wait_for_length(file: &Path, bytes: u64) {
     }
 }
 
-/// Reads until nothing has come for a while.
-pub(crate) fn drain(source: &mut dyn Source) -> Vec<Seen> {
+/// What comes until nothing has come for a while, and at least `wanted` packets: what is on its way
+/// is waited for, however late the machine brings it, and what should not come is seen.
+pub(crate) fn drain(source: &mut dyn Source, wanted: usize) -> Vec<Seen> {
     let mut seen = Vec::new();
     let mut quiet = 0;
-    while quiet < 4 {
+    let begin = Instant::now();
+    while quiet < 4 || (seen.len() < wanted && begin.elapsed() < PATIENCE) {
         match source.next().unwrap() {
             Next::Block(block) => {
                 quiet = 0;

@@ -90,7 +90,7 @@ pub(crate) fn filters_tags_as_a_file_would() {
         frames
             .iter()
             .for_each(|frame| injector.send(frame).unwrap());
-        let seen = drain(&mut *source);
+        let seen = drain(&mut *source, expected.len());
         let places: Vec<_> = seen
             .iter()
             .map(|seen| frames.iter().position(|f| *f == seen.data))

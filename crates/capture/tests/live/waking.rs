@@ -76,16 +76,11 @@ pub(crate) fn delivers_immediately() {
         ..CaptureOptions::default()
     };
     let mut source = open_on(&pair.right, &options, None);
-    let begin = Instant::now();
     for i in 0..PACKETS {
         injector.send(&frame(i, 60)).unwrap();
+        let begin = Instant::now();
         assert!(matches!(source.next().unwrap(), Next::Block(_)));
+        assert!(begin.elapsed() < LONG, "it was the time-out's");
     }
-    // The bound on a quiet machine is 1 ms to 20 ms, by the kernel; others may be running too.
-    let each = begin.elapsed() / PACKETS;
-    assert!(
-        each < Duration::from_millis(100),
-        "{each:?} for each packet"
-    );
     assert!(source.describe().delivery_bound.unwrap() <= Duration::from_millis(20));
 }

@@ -6,7 +6,7 @@ use ringtap_capture::send::{
     Arrivals, BackEndKind, Demand, Generation, Outgoing, Report, SendError, SendOptions, Sender,
     Template, TemplateOptions, Timing, read_mark,
 };
-use ringtap_capture::{CaptureOptions, Mode, Next, Source, Timestamp, open};
+use ringtap_capture::{CaptureOptions, Mode, Source, Timestamp, open};
 use ringtap_testkit::netns::{Side, VethPair};
 
 use crate::support::{drain, frame, receiver};
@@ -21,21 +21,6 @@ fn stealing(side: &Side) -> Box<dyn Source> {
     };
     let device = format!("xdp:{}", side.device);
     side.run(|| open(&device, &options, None)).unwrap()
-}
-
-fn taken(source: &mut dyn Source) -> Vec<Vec<u8>> {
-    let (mut seen, mut quiet) = (Vec::new(), 0);
-    while quiet < 4 {
-        match source.next().unwrap() {
-            Next::Block(block) => {
-                quiet = 0;
-                seen.extend(block.packets().map(|packet| packet.data.to_vec()));
-            }
-            _ => quiet += 1,
-        }
-    }
-    assert_eq!(source.stats().unwrap().dropped.ring, Some(0));
-    seen
 }
 
 fn generate(side: &Side, device: &str, template: &Template, count: u64) -> Report {
@@ -104,7 +89,7 @@ pub(crate) fn live() {
             (report.packets, report.bytes),
             (3_000, template.bytes(0, 3_000))
         );
-        let seen = taken(&mut *receiver);
+        let seen = drain(&mut *receiver, 3_000);
         assert_eq!(seen.len(), 3_000);
         check(&template, run, &seen);
     }
@@ -119,7 +104,7 @@ pub(crate) fn packet() {
             (report.packets, report.bytes),
             (1_000, template.bytes(0, 1_000))
         );
-        let seen = drain(&mut *receiver);
+        let seen = drain(&mut *receiver, 1_000);
         assert_eq!(seen.len(), 1_000);
         check(&template, run, &seen);
     }
@@ -135,7 +120,7 @@ pub(crate) fn xsk() {
             (report.packets, report.bytes),
             (3_000, template.bytes(0, 3_000))
         );
-        let seen = drain(&mut *receiver);
+        let seen = drain(&mut *receiver, 3_000);
         assert_eq!(seen.len(), 3_000);
         check(&template, run, &seen);
     }
@@ -152,7 +137,7 @@ pub(crate) fn xsk() {
         (4_999, 1, 0)
     );
     frames.remove(4_000);
-    assert_eq!(drain(&mut *receiver), frames);
+    assert_eq!(drain(&mut *receiver, frames.len()), frames);
 }
 
 pub(crate) fn repeats() {
@@ -172,7 +157,7 @@ pub(crate) fn repeats() {
     let expected: Vec<_> = [0, 0, 0, 1, 3, 3, 0]
         .map(|index| frames[index].clone())
         .into();
-    assert_eq!(taken(&mut *receiver), expected);
+    assert_eq!(drain(&mut *receiver, expected.len()), expected);
 }
 
 pub(crate) fn choices() {

@@ -1,13 +1,18 @@
 //! Senders, receivers, frames.
 
+use std::time::{Duration, Instant};
+
 use ringtap_capture::send::{Outgoing, SendOptions, Sender};
 use ringtap_capture::{CaptureOptions, Direction, Next, Source, Timestamp, open};
 use ringtap_testkit::netns::Side;
 
+/// How long a test waits for packets that ought to come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
 /// A receiver of all that comes in.
 pub(crate) fn receiver(side: &Side) -> Box<dyn Source> {
     let options = CaptureOptions {
-        timeout: std::time::Duration::from_millis(20),
+        timeout: Duration::from_millis(20),
         direction: Direction::In,
         buffer: 64 << 20,
         ..CaptureOptions::default()
@@ -16,11 +21,13 @@ pub(crate) fn receiver(side: &Side) -> Box<dyn Source> {
     side.run(|| open(&device, &options, None)).unwrap()
 }
 
-/// The data of what comes until nothing has come for a while.
-pub(crate) fn drain(source: &mut dyn Source) -> Vec<Vec<u8>> {
+/// The data of what comes until nothing has come for a while, and of at least `wanted` packets: what
+/// is on its way is waited for, however late the machine brings it.
+pub(crate) fn drain(source: &mut dyn Source, wanted: usize) -> Vec<Vec<u8>> {
     let mut seen = Vec::new();
     let mut quiet = 0;
-    while quiet < 4 {
+    let begin = Instant::now();
+    while quiet < 4 || (seen.len() < wanted && begin.elapsed() < PATIENCE) {
         match source.next() {
             Ok(Next::Block(block)) => {
                 quiet = 0;

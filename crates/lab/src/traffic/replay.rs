@@ -2,9 +2,13 @@
 //! something else and fails on them.)
 
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use crate::netns::Side;
+use crate::process::Running;
+
+/// What the slowest sending may take.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// How fast packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +30,9 @@ pub struct Replay {
     pub times: u32,
 }
 
-/// A running sender.
+/// A running sender, which ends at the latest when this is dropped.
 #[derive(Debug)]
-pub struct Sent(Child);
+pub struct Sent(Running);
 
 impl Replay {
     /// A file sent once.
@@ -60,11 +64,7 @@ impl Replay {
         command
             .arg(format!("--loop={}", self.times))
             .arg(&self.file);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        Sent(command.spawn().expect("tcpreplay starts"))
+        Sent(Running::start_piped(&mut command).expect("tcpreplay starts"))
     }
 
     /// Sends everything and waits for it; the number of packets that were sent.
@@ -82,10 +82,7 @@ impl Sent {
     /// # Panics
     /// When the sender failed, or failed to send a packet.
     pub fn wait(self) -> u64 {
-        let output = self
-            .0
-            .wait_with_output()
-            .expect("tcpreplay can be waited for");
+        let output = self.0.wait(LIMIT).expect("tcpreplay ends");
         let report = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "tcpreplay: {report}{errors}");

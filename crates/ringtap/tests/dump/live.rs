@@ -1,14 +1,14 @@
 //! Captures of known traffic: every packet, byte for byte, and no other.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::pcap::{self, Pcap};
 use ringtap_testkit::traffic::{Rate, Replay, Sizes, Traffic};
 use ringtap_testkit::{Need, Test, test};
 
-use crate::program::{bytes, capturing, dump_live, figure, frames, interrupted, stderr};
+use crate::program::{LIMIT, bytes, capturing, dump_live, figure, frames, interrupted, stderr};
 
 const MILLION: Traffic = Traffic {
     packets: 1_000_000,
@@ -114,8 +114,8 @@ fn million_filtered() {
     );
 }
 
-/// The traffic runs before the capture begins: what lies in the ring before the filter is attached
-/// must not come out.
+/// The traffic runs before the capture begins, and ends after all: what lies in the ring before the
+/// filter is attached must not come out.
 fn no_race_at_the_start() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sent = folder.path().join("sent.pcap");
@@ -126,11 +126,11 @@ fn no_race_at_the_start() {
     traffic.write_file(&sent).expect("traffic");
     let pair = VethPair::new();
     let replay = Replay {
-        times: 10,
+        times: 10_000,
         ..Replay::new(&sent, Rate::Pps(50_000))
     };
     let sending = replay.start(&pair.left);
-    let mut seen = 0;
+    let begun = Instant::now();
     for _ in 0..5 {
         let written = folder.path().join("captured.pcap");
         let mut command = dump_live(&pair.right);
@@ -138,7 +138,12 @@ fn no_race_at_the_start() {
             command.arg("-w").arg(&written).arg("tcp port 443"),
             &pair.right,
         );
-        std::thread::sleep(Duration::from_millis(100));
+        // Enough for some that the filter takes.
+        let before = sent_by(&pair.left);
+        while sent_by(&pair.left) < before + 5_000 {
+            assert!(begun.elapsed() < LIMIT, "nothing is sent");
+            std::thread::sleep(Duration::from_millis(2));
+        }
         interrupted(running);
         let captured = bytes(&written);
         let captured = frames(&captured);
@@ -146,10 +151,15 @@ fn no_race_at_the_start() {
             captured.iter().all(|frame| is_https(frame)),
             "a packet passed the filter"
         );
-        seen += captured.len();
+        assert!(!captured.is_empty(), "no traffic was seen");
     }
-    assert!(seen > 0, "no traffic was seen");
-    sending.wait();
+    drop(sending);
+}
+
+/// Packets that the device has sent.
+fn sent_by(side: &Side) -> u64 {
+    let link = side.namespace.netlink().link(&side.device);
+    link.expect("it is there").counters.tx_packets
 }
 
 /// The kernel takes VLAN tags out of frames; they are put back, and filters see them.

@@ -195,18 +195,18 @@ fn goes_down_and_up(arguments: &[&str]) {
     let written = folder.path().join("captured.pcap");
     let mut command = dump_live(&pair.right);
     command.arg("-w").arg(&written).args(arguments);
-    let running = capturing(&mut command, &pair.right);
+    let mut running = capturing(&mut command, &pair.right);
     replay.run(&pair.left);
     let mut netlink = pair.right.namespace.netlink();
+    let report = format!("{}: the interface is down", pair.right.device);
     netlink.set_up(&pair.right.device, false).expect("down");
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    running.wait_until_told(&report, LIMIT).expect("a report");
     netlink.set_up(&pair.right.device, true).expect("up");
     netlink
         .wait_until_up(&pair.right.device, LIMIT)
         .expect("a carrier");
     replay.run(&pair.left);
     let text = stderr(&interrupted(running));
-    let report = format!("{}: the interface is down", pair.right.device);
     assert_eq!(text.matches(&report).count(), 1, "{text}");
     assert_eq!(
         frames(&bytes(&written)).len(),

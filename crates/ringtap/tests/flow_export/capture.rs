@@ -1,8 +1,9 @@
 //! A capture with flows of every kind, and the probe run on it.
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use etherparse::PacketBuilder;
@@ -125,10 +126,21 @@ fn built<E: std::fmt::Debug>(write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) 
     bytes
 }
 
-/// A port that nobody uses at the moment.
+/// A port that nobody uses, of those that the kernel gives to nobody who asks for any; each is told
+/// once.
 pub(crate) fn free_port() -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-    socket.local_addr().expect("an address").port()
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    let own = std::process::id().wrapping_mul(37);
+    loop {
+        let number = own.wrapping_add(TOLD.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(FIRST + number % COUNT).expect("a port");
+        let address = ("127.0.0.1", port);
+        if UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// What a run of the probe wrote.

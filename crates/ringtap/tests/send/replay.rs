@@ -1,12 +1,12 @@
 //! Files replayed: rates, rounds, changes, faults.
 
-use std::time::Duration;
-
 use ringtap_testkit::netns::VethPair;
 use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{Sizes, Traffic};
 
-use crate::support::{LIMIT, Receiver, bytes, command, file, send, send_piped, sent, summary};
+use crate::support::{
+    LIMIT, Receiver, bytes, comes_to, command, file, send, send_piped, sent, summary,
+};
 
 fn frames(packets: u64) -> Vec<Vec<u8>> {
     let traffic = Traffic {
@@ -212,14 +212,15 @@ pub(crate) fn slow_receiver() {
     let before = (counters(&pair.left), counters(&pair.right));
     let arguments = ["-r", path.to_str().unwrap(), "--loop", "50", "--topspeed"];
     let output = send(&pair.left, &arguments);
-    std::thread::sleep(Duration::from_millis(50));
-    let after = (counters(&pair.left), counters(&pair.right));
     let told = summary(&output);
-    let dropped = after.0.tx_dropped - before.0.tx_dropped;
-    let received = after.1.rx_packets - before.1.rx_packets;
     let offered = told["sent"].as_u64().unwrap() + told["queue_full"].as_u64().unwrap();
     assert_eq!(told["sent"], 100_000);
-    assert_eq!(offered, received + dropped, "{told}, {received} {dropped}");
+    // The driver may still have some in its queue.
+    comes_to(offered, || {
+        let after = (counters(&pair.left), counters(&pair.right));
+        let dropped = after.0.tx_dropped - before.0.tx_dropped;
+        after.1.rx_packets - before.1.rx_packets + dropped
+    });
     drop(dropping);
     // A capture that nobody reads while packets come: what is not in its ring was counted there.
     let mut receiver = Receiver::with_buffer(&pair.right, 1 << 20);

@@ -37,8 +37,21 @@ pub(crate) fn sent(output: &Output) -> u64 {
     summary(output)["sent"].as_u64().unwrap()
 }
 
+/// Waits until a count is what it ought to be: what is on its way is not counted yet.
+pub(crate) fn comes_to(expected: u64, count: impl Fn() -> u64) {
+    let begin = Instant::now();
+    while count() < expected && begin.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(count(), expected);
+}
+
 /// Receives all that comes in.
-pub(crate) struct Receiver(Box<dyn Source>);
+pub(crate) struct Receiver {
+    source: Box<dyn Source>,
+    /// Packets that the source has delivered.
+    delivered: u64,
+}
 
 impl Receiver {
     pub(crate) fn on(side: &Side) -> Self {
@@ -53,13 +66,19 @@ impl Receiver {
             ..CaptureOptions::default()
         };
         let device = format!("packet:{}", side.device);
-        Self(side.run(|| open(&device, &options, None)).unwrap())
+        Self {
+            source: side.run(|| open(&device, &options, None)).unwrap(),
+            delivered: 0,
+        }
     }
 
     /// What comes next; nothing where the time is over, or the interface is down for a while.
     fn next(&mut self) -> Vec<Vec<u8>> {
-        match self.0.next() {
-            Ok(Next::Block(block)) => block.packets().map(|packet| packet.data.to_vec()).collect(),
+        match self.source.next() {
+            Ok(Next::Block(block)) => {
+                self.delivered += block.len() as u64;
+                block.packets().map(|packet| packet.data.to_vec()).collect()
+            }
             Ok(_) => Vec::new(),
             Err(error) if error.is_transient() => Vec::new(),
             Err(error) => panic!("{error}"),
@@ -73,11 +92,11 @@ impl Receiver {
         while seen.len() < count && begin.elapsed() < LIMIT {
             seen.extend(self.next());
         }
-        assert_eq!(self.0.stats().unwrap().dropped.ring, Some(0));
+        assert_eq!(self.source.stats().unwrap().dropped.ring, Some(0));
         seen
     }
 
-    /// What comes until nothing has come for a while.
+    /// What comes until all that the kernel has taken has come, and nothing more for a while.
     pub(crate) fn drain(&mut self) -> Vec<Vec<u8>> {
         let (seen, lost) = self.drain_with_losses();
         assert_eq!(lost, 0);
@@ -87,12 +106,19 @@ impl Receiver {
     /// The same, and how many the ring had no room for.
     pub(crate) fn drain_with_losses(&mut self) -> (Vec<Vec<u8>>, u64) {
         let (mut seen, mut quiet) = (Vec::new(), 0);
-        while quiet < 6 {
+        let begin = Instant::now();
+        while quiet < 6 || (self.is_missing_some() && begin.elapsed() < LIMIT) {
             let more = self.next();
             quiet = if more.is_empty() { quiet + 1 } else { 0 };
             seen.extend(more);
         }
-        (seen, self.0.stats().unwrap().dropped.ring.unwrap())
+        (seen, self.source.stats().unwrap().dropped.ring.unwrap())
+    }
+
+    /// Whether the kernel has taken more packets than have come.
+    fn is_missing_some(&mut self) -> bool {
+        let stats = self.source.stats().unwrap();
+        stats.received.unwrap() - stats.dropped.ring.unwrap() > self.delivered
     }
 }
 
