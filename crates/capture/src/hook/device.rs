@@ -60,16 +60,17 @@ impl HookDevice {
             device: name.to_owned(),
         })?;
         let takes_tags = takes_tags(&link)?;
-        let tag_restorer = takes_tags.then(|| TagRestorer::find(link.index));
+        let kind = link
+            .kind
+            .map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
+        let tag_restorer = takes_tags.then(|| TagRestorer::find(link.index, kind.as_deref()));
         Ok(Self {
             takes_tags,
             tag_restorer: tag_restorer.transpose().map_err(failed)?.flatten(),
             home: None,
             name: String::from_utf8_lossy(link.name.as_bytes()).into_owned(),
             index: link.index,
-            kind: link
-                .kind
-                .map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned()),
+            kind,
             hardware_type: link.hardware_type,
             link_type: link_type(link.hardware_type),
             is_loopback: link.flags & LOOPBACK != 0,

@@ -7,8 +7,10 @@
 //!
 //! Programs with this code are for one device, in its driver (`Program::load_for_device`).
 
+use std::sync::OnceLock;
+
 use ringtap_filter::ebpf::{Assembler, Cond, Helper, Insn, Label, Reg, Size, Width};
-use ringtap_sys::bpf::kernel_function;
+use ringtap_sys::bpf::{KernelTypes, kernel_function};
 use ringtap_sys::netlink::{self, Netlink};
 
 /// The kernel function that tells the tag: context, address of the type (in network order), address
@@ -21,25 +23,77 @@ const TAG: i16 = 4;
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 
+/// The kind of device whose packets have tags beside them in socket buffers only.
+const TAGS_IN_BUFFERS: &str = "veth";
+
 /// Writes the code that puts tags back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagRestorer {
     function: u32,
+    /// What tells that a packet has no tag beside it, without asking for one.
+    buffer: Option<Buffer>,
+}
+
+/// Where the driver veth notes a packet's socket buffer, which is none for a frame that was redirected to
+/// it; such a frame has no tag beside it. To ask for one costs some 7 ns, to look here next to nothing: both
+/// functions are gone once the program is loaded (Linux 6.2). Where veth is a module, its structures are not
+/// among the kernel's own, and each packet's tag is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Buffer {
+    /// `bpf_cast_to_kern_ctx`: context → the kernel's own structure.
+    to_structure: u32,
+    /// `bpf_rdonly_cast`: an address, the number of a structure → the same, to be read as that one.
+    cast: u32,
+    structure: i32,
+    /// Bytes to the buffer's address.
+    offset: i16,
+}
+
+impl Buffer {
+    /// As the running kernel has it; found out once.
+    fn find() -> Option<Self> {
+        static FOUND: OnceLock<Option<Buffer>> = OnceLock::new();
+        *FOUND.get_or_init(|| {
+            let types = KernelTypes::read().ok()??;
+            Some(Self {
+                to_structure: types.function("bpf_cast_to_kern_ctx")?,
+                cast: types.function("bpf_rdonly_cast")?,
+                structure: i32::try_from(types.structure("veth_xdp_buff")?).ok()?,
+                offset: i16::try_from(types.member("veth_xdp_buff", "skb")?).ok()?,
+            })
+        })
+    }
+
+    /// Goes to `none` where the packet whose context is in R6 has no socket buffer.
+    fn write_test(self, none: Label, asm: &mut Assembler) {
+        asm.mov64(Reg::R1, Reg::R6);
+        asm.push(Insn::CallKernel {
+            id: self.to_structure,
+        });
+        asm.mov64(Reg::R1, Reg::R0);
+        asm.mov64(Reg::R2, self.structure);
+        asm.push(Insn::CallKernel { id: self.cast });
+        asm.load(Size::Dw, Reg::R0, Reg::R0, self.offset);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, none);
+    }
 }
 
 impl TagRestorer {
     /// Bytes of stack that [`TagRestorer::write_restore`] uses, from its argument upwards.
     pub const STACK_BYTES: i16 = 16;
 
-    /// `None` where the kernel or the driver of the device does not tell tags.
+    /// For a device of the calling thread's network namespace, by its number and the kind of virtual device
+    /// that it is. `None` where the kernel or the driver does not tell tags.
     ///
     /// # Errors
     /// The driver cannot be asked, or the kernel's types cannot be read.
-    pub fn find(ifindex: u32) -> netlink::Result<Option<Self>> {
+    pub fn find(ifindex: u32, kind: Option<&str>) -> netlink::Result<Option<Self>> {
         if !Netlink::xdp_knows_vlan_tags(ifindex)? {
             return Ok(None);
         }
-        Ok(kernel_function(FUNCTION)?.map(|function| Self { function }))
+        let is_in_buffers = kind == Some(TAGS_IN_BUFFERS);
+        let buffer = is_in_buffers.then(Buffer::find).flatten();
+        Ok(kernel_function(FUNCTION)?.map(|function| Self { function, buffer }))
     }
 
     /// Puts the tag back. R6 holds the context; R0 to R5 are lost, and so are packet addresses.
@@ -49,6 +103,9 @@ impl TagRestorer {
         let (tag, restored) = (stack, stack + 8);
         let done = asm.label();
         asm.store_imm(Size::Dw, Reg::R10, restored, 0);
+        if let Some(buffer) = self.buffer {
+            buffer.write_test(done, asm);
+        }
         asm.store_imm(Size::Dw, Reg::R10, tag, 0);
         asm.mov64(Reg::R1, Reg::R6);
         asm.mov64(Reg::R2, Reg::R10);

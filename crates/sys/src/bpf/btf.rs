@@ -48,6 +48,15 @@ impl KernelTypes {
         })
     }
 
+    /// The number of a structure, by which programs name it.
+    #[must_use]
+    pub fn structure(&self, name: &str) -> Option<u32> {
+        let sections = Sections::of(&self.0)?;
+        let mut structures = sections.types().filter(|kind| kind.is(KIND_STRUCT));
+        let found = structures.find(|kind| sections.has_name(kind.name, name));
+        found.map(|structure| structure.id)
+    }
+
     /// The offset in bytes of a structure's member, those of structures and unions without a name in it
     /// included.
     #[must_use]
@@ -242,6 +251,14 @@ mod tests {
         assert_eq!(find_function(&types(), "one"), Some(4));
         assert_eq!(find_function(&types(), "on"), None);
         assert_eq!(find_function(&types(), "int"), None);
+    }
+
+    #[test]
+    fn structures_are_found_by_their_whole_names() {
+        let found = |name| KernelTypes(types()).structure(name);
+        assert_eq!(found("one_of_it"), Some(2));
+        assert_eq!(found("one"), None);
+        assert_eq!(found("int"), None);
     }
 
     #[test]
