@@ -28,8 +28,7 @@ const ZSTD_WINDOW: u8 = 20;
 const ZSTD_JOB: u32 = 2 << 20;
 /// How the levels of zstd are made that it was measured for: from and to which level, the way that
 /// matches are searched, and logarithms of its tables and of the places looked at. Public
-/// captures are larger by half a hundredth at most than `zstd` makes them at that level, mostly
-/// smaller.
+/// captures are larger by 0.6 % at most than `zstd` makes them at that level, mostly smaller.
 ///
 /// What repeats in packets is short, the fields of headers: matches of four bytes gain more than
 /// searching long does, and where the tables fit into the processor's caches, which those of zstd's
