@@ -106,6 +106,61 @@ pub(crate) fn two_processors_without_allocation() {
     );
 }
 
+/// Every processor sends more than all rings hold, so that all write to all rings.
+pub(crate) fn two_processors_share_the_buffer() {
+    const EACH: u32 = 6_000;
+    for (engine, precision) in [("tcx", Precision::Fine), ("xdp", Precision::Poll)] {
+        let pair = VethPair::new();
+        let options = CaptureOptions {
+            buffer: 256 << 10,
+            precision,
+            ..prompt()
+        };
+        let mut source = tap(engine, &pair.right, &options);
+        let sender = |(index, &cpu): (usize, &usize)| {
+            let injector = injector(&pair.left);
+            let first = u32::try_from(index).unwrap() << 16;
+            thread::spawn(move || {
+                set_affinity(&[cpu]).unwrap();
+                for number in first..first + EACH {
+                    injector.send(&frame(number, 500)).unwrap();
+                }
+            })
+        };
+        let cpus = online_cpus().unwrap();
+        let senders: Vec<_> = cpus.as_slice().iter().enumerate().map(sender).collect();
+        // The reader is stalled until the rings are full, and reads while they are written.
+        let begin = Instant::now();
+        while source.stats().unwrap().dropped.ring == Some(0) {
+            assert!(begin.elapsed() < PATIENCE);
+            thread::sleep(Duration::from_millis(1));
+        }
+        let mut seen = Vec::new();
+        while senders.iter().any(|sender| !sender.is_finished()) {
+            seen.append(&mut drain(&mut *source, 0));
+        }
+        let sent = senders.len() * EACH as usize;
+        senders
+            .into_iter()
+            .for_each(|sender| sender.join().unwrap());
+        seen.append(&mut drain(&mut *source, 0));
+        let stats = source.stats().unwrap();
+        let (received, full) = (stats.received.unwrap(), stats.dropped.ring.unwrap());
+        assert_eq!(seen.len() as u64 + full, received, "{engine}");
+        let came = received + stats.dropped.hook.unwrap();
+        // A veth that is polled may lose packets of its own before the tap.
+        assert!(came <= sent as u64, "{engine}: {stats:?}");
+        assert!(engine == "xdp" || came == sent as u64, "{stats:?}");
+        let mut last = vec![None; cpus.as_slice().len()];
+        for packet in &seen {
+            let number = number(&packet.data);
+            assert_eq!(packet.data, frame(number, 500), "{engine}");
+            let before = last[(number >> 16) as usize].replace(number);
+            assert!(before.is_none_or(|before| before < number), "{engine}");
+        }
+    }
+}
+
 pub(crate) fn two_processors_unordered() {
     let pair = VethPair::new();
     let options = CaptureOptions {

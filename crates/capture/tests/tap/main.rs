@@ -49,7 +49,16 @@ fn main() -> std::process::ExitCode {
             root,
             records::padding_shows_nothing_old,
         ),
-        test("whole_ring_is_usable", root, records::whole_ring_is_usable),
+        test(
+            "whole_buffer_is_usable",
+            root,
+            records::whole_buffer_is_usable,
+        ),
+        test(
+            "whole_buffer_is_usable_by_polls",
+            root,
+            records::whole_buffer_is_usable_by_polls,
+        ),
         test(
             "losses_are_told_in_place",
             root,
@@ -101,6 +110,11 @@ fn main() -> std::process::ExitCode {
             "two_processors_without_allocation",
             &[Need::Root, Need::Processors(2)],
             delivery::two_processors_without_allocation,
+        ),
+        test(
+            "two_processors_share_the_buffer",
+            root,
+            delivery::two_processors_share_the_buffer,
         ),
         test(
             "two_processors_unordered",

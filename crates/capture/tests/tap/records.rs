@@ -3,7 +3,8 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU32;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
     CaptureOptions, Clock, KernelClock, Next, PacketFlags, Precision, SampleMode, Timestamp,
@@ -11,7 +12,7 @@ use ringtap_capture::{
 use ringtap_testkit::netns::{VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Target};
 
-use crate::support::{Seen, drain, frame, injector, number, numbers, prompt, tap};
+use crate::support::{PATIENCE, Seen, drain, frame, injector, number, numbers, prompt, tap};
 
 /// Bytes of a record beside the packet and its padding.
 const RECORD: usize = 44;
@@ -145,7 +146,7 @@ pub(crate) fn padding_shows_nothing_old() {
     }
 }
 
-pub(crate) fn whole_ring_is_usable() {
+pub(crate) fn whole_buffer_is_usable() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
     for (buffer, len) in [(1_usize << 20, 60_usize), (1 << 20, 1496), (1 << 19, 333)] {
@@ -157,7 +158,7 @@ pub(crate) fn whole_ring_is_usable() {
         let memory = source.describe().memory.unwrap();
         let ring = memory.block_size as usize;
         let fits = ring / (RECORD + len.next_multiple_of(4));
-        // The reader is stalled; the sending thread may change processors, and with that the ring.
+        // The reader is stalled. Whichever processor packets come to, it has all rings.
         let sent = fits * memory.blocks as usize * 2;
         (0..sent).for_each(|_| injector.send(&frame(7, len)).unwrap());
         let stats = source.stats().unwrap();
@@ -165,10 +166,40 @@ pub(crate) fn whole_ring_is_usable() {
         assert_eq!(stats.received, Some(sent as u64));
         let held = sent - usize::try_from(lost).unwrap();
         assert!(lost > 0);
-        let at_least = fits * 95 / 100;
-        assert!(held >= at_least, "{held} of {fits} at {len} bytes");
+        let fits = fits * memory.blocks as usize;
+        assert!(held >= fits * 95 / 100, "{held} of {fits} at {len} bytes");
         assert_eq!(drain(&mut *source, held).len(), held);
     }
+}
+
+pub(crate) fn whole_buffer_is_usable_by_polls() {
+    let pair = VethPair::new();
+    let options = CaptureOptions {
+        buffer: 1 << 20,
+        precision: Precision::Poll,
+        ..prompt()
+    };
+    let mut source = tap("xdp", &pair.right, &options);
+    let described = source.describe();
+    assert_eq!(described.clock, Clock::Kernel(KernelClock::TaiByPoll));
+    let memory = described.memory.unwrap();
+    let fits = memory.block_size as usize / (RECORD + 60) * memory.blocks as usize;
+    let frames = LiveFrames::new(&frame(1, 60), Target::OutOf(&pair.left)).unwrap();
+    frames.send(u32::try_from(2 * fits).unwrap()).unwrap();
+    let begin = Instant::now();
+    let stats = loop {
+        let stats = source.stats().unwrap();
+        if stats.received.unwrap() >= 2 * fits as u64 {
+            break stats;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{stats:?}");
+        thread::sleep(Duration::from_millis(1));
+    };
+    let held = usize::try_from(stats.received.unwrap() - stats.dropped.ring.unwrap()).unwrap();
+    assert!((fits * 95 / 100..=fits).contains(&held), "{held} of {fits}");
+    let seen = drain(&mut *source, held);
+    assert_eq!(seen.len(), held);
+    assert!(seen.is_sorted_by_key(|packet| packet.timestamp));
 }
 
 pub(crate) fn losses_are_told_in_place() {

@@ -25,10 +25,13 @@
 //!
 //! # Producer's side
 //!
-//! At most one program runs on a CPU at a time with that CPU's ring. For each record, in this order:
+//! At most one program works with a ring at a time, which `busy` sees to: that of the ring's CPU, or that of
+//! another CPU whose own ring is full, for one record. For each record, in this order:
 //!
-//! 1. exchange `busy` for 1; where it was 1 already, count and leave (a kernel in which programs
-//!    interrupt one another);
+//! 1. exchange `busy` for 1; where it was not 0, another program is at work: one on another CPU is waited
+//!    for, within bounds, else (a kernel in which programs interrupt one another) count and leave. A ring that
+//!    is not this CPU's, or may be in a poll (see below), is taken by compare-and-exchange of 0, and never
+//!    waited for unless it is this CPU's;
 //! 2. read the clock, test for room, write the record;
 //! 3. write the slot of the record's number: its end, captured bytes so far; where the record ends
 //!    in another chunk than it began in, the mark of that chunk;
@@ -38,8 +41,9 @@
 //!    ring where the sum reaches `wanted` by that.
 //!
 //! Where the packets of one poll of a driver share a stamp, `busy` is taken for the first of them, for a
-//! number that no poll before had, and given back at the end of the poll, by another program. The
-//! clock is read after it was taken, once.
+//! number that no poll before had, and given back at the end of the poll, by another program on this CPU;
+//! numbers are 2 or more, so that it leaves a ring alone that another CPU writes to. The clock is read after it was
+//! taken, once; and again, for another number, after a record of this poll went to another ring.
 //!
 //! The true head, number and captured bytes are kept in memory that is not mapped; a process that
 //! spoils its tail loses packets of its own and nothing else, since room is tested by an unsigned

@@ -72,6 +72,31 @@ impl Merger {
         &self.records
     }
 
+    /// The ring whose next records are older than all others', and the end of these, where they are many:
+    /// nothing need be copied then. A burst that fills one ring and goes on in another has many.
+    pub(super) fn in_place(
+        &mut self,
+        rings: &[Ring],
+        goals: &[Position],
+        bounds: &[Position],
+    ) -> Option<(usize, Position)> {
+        self.survey(rings, goals, bounds);
+        let (first, until) = earliest(&self.lanes)?;
+        let lane = &mut self.lanes[first];
+        let bytes = lane.pass(&rings[lane.ring], until, usize::MAX);
+        (bytes.len() >= BATCH).then(|| (lane.ring, lane.end()))
+    }
+
+    /// Looks where each ring begins.
+    fn survey(&mut self, rings: &[Ring], goals: &[Position], bounds: &[Position]) {
+        self.lanes.clear();
+        let limits = goals.iter().zip(bounds).enumerate();
+        self.lanes
+            .extend(limits.filter_map(|(index, (goal, bound))| {
+                Lane::new(index, rings.get(index)?, *goal, *bound)
+            }));
+    }
+
     /// Puts records in order, from the rings' tails towards the bounds, and gives their room back.
     /// Ends when every ring has reached its goal, a batch is full, or a ring's records go on in
     /// another place.
@@ -81,19 +106,16 @@ impl Merger {
         goals: &[Position],
         bounds: &[Position],
     ) -> Merged {
+        self.survey(rings, goals, bounds);
         let Self { records, lanes } = self;
         records.clear();
-        lanes.clear();
-        let limits = goals.iter().zip(bounds).enumerate();
-        lanes.extend(limits.filter_map(|(index, (goal, bound))| {
-            Lane::new(index, rings.get(index)?, *goal, *bound)
-        }));
         while records.len() < BATCH && lanes.iter().any(|lane| lane.done.bytes < lane.goal) {
             let Some((first, until)) = earliest(lanes) else {
                 break;
             };
             let lane = &mut lanes[first];
-            lane.take_run(&rings[lane.ring], until, records);
+            let room = BATCH.saturating_sub(records.len());
+            records.extend_from_slice(lane.pass(&rings[lane.ring], until, room));
             if lane.next.is_none() && lane.is_cut {
                 break;
             }
@@ -140,12 +162,16 @@ impl Lane {
         })
     }
 
-    /// Copies the records that come before `until`, at least one.
-    fn take_run(&mut self, ring: &Ring, until: u64, out: &mut Vec<u8>) {
+    /// Goes past the records that come before `until`, at least one, and about `room` bytes at most; not
+    /// past the goal at once: records behind it are final only where another ring's goal is not reached.
+    fn pass<'a>(&mut self, ring: &'a Ring, until: u64, room: usize) -> &'a [u8] {
         let bytes = ring.bytes(&self.stretch);
         let start = usize::try_from(self.done.bytes).unwrap_or_default();
         let mut end = start;
-        let room = start + BATCH.saturating_sub(out.len());
+        let mut room = start.saturating_add(room);
+        if self.done.bytes < self.goal {
+            room = room.min(usize::try_from(self.goal).unwrap_or(usize::MAX));
+        }
         let (mut packets, mut captured) = (0, 0);
         while let Some(head) = self.next {
             let is_next = end == start || head.stamp <= until;
@@ -157,10 +183,10 @@ impl Lane {
             end += head.length;
             self.next = bytes.get(end..).and_then(look);
         }
-        out.extend_from_slice(bytes.get(start..end).unwrap_or_default());
         self.done.packets += packets;
         self.done.captured += captured;
         self.done.bytes = end as u64;
+        bytes.get(start..end).unwrap_or_default()
     }
 
     /// Up to where records were merged. Where they end before they should, which a program that

@@ -245,7 +245,7 @@ impl Programs<'_> {
         let filter = self.plan.in_kernel(form.link_type);
         let filter = filter.map(|program| at_hook(program, place));
         let everything = self.plan.filter.is_some() && filter.is_none();
-        let tap = Tap {
+        let mut tap = Tap {
             place,
             filter: filter.as_ref(),
             // A filter that runs here may look at what is not kept.
@@ -266,8 +266,21 @@ impl Programs<'_> {
             steal: self.options.mode == Mode::Steal,
             geometry: self.geometry,
             maps: self.maps,
+            borrow: true,
             stage: self.options.study.unwrap_or(Stage::Copy),
         };
+        self.load_tap(&tap).or_else(|error| {
+            // Before Linux 5.19 programs know their own processor's ring only.
+            if !tap.borrows() {
+                return Err(error);
+            }
+            tap.borrow = false;
+            self.load_tap(&tap).map_err(|_| error)
+        })
+    }
+
+    fn load_tap(&self, tap: &Tap<'_>) -> bpf::Result<bpf::Program> {
+        let place = tap.place;
         let kind = if place.is_xdp() {
             ProgramKind::Xdp { frags: true }
         } else {

@@ -8,6 +8,7 @@
 //! than a call stand on the stack below the filter's part.
 
 mod adapter;
+mod borrow;
 mod length;
 mod poll;
 mod record;
@@ -37,6 +38,8 @@ pub(super) struct Maps {
     /// What interfaces are called in records, by the kernel's number of them; with one interface
     /// there is none.
     pub(super) interfaces: Option<i32>,
+    /// How many numbers there are for processors with a ring.
+    pub(super) processors: u32,
 }
 
 /// How packets of all interfaces get one form: the header LINUX_SLL2 in the place of their own.
@@ -70,6 +73,8 @@ pub(super) struct Tap<'a> {
     pub(super) steal: bool,
     pub(super) geometry: Geometry,
     pub(super) maps: Maps,
+    /// Whether a processor whose ring is full writes to other processors' rings (Linux 5.19).
+    pub(super) borrow: bool,
     /// How far it goes with each packet.
     pub(super) stage: Stage,
 }
@@ -108,8 +113,10 @@ pub(super) mod state {
     pub(super) const STAMP: i16 = 48;
     pub(super) const TICK: i16 = 56;
     pub(super) const POLL: i16 = 64;
+    /// The processor at whose ring the search for room begins.
+    pub(super) const LENDER: i16 = 72;
     /// Bytes of it all.
-    pub(in super::super) const BYTES: u32 = 72;
+    pub(in super::super) const BYTES: u32 = 80;
 }
 
 /// Slots of the stack, of eight bytes each.
@@ -157,8 +164,14 @@ const RING_BYTES: i32 = 8;
 #[derive(Clone, Copy)]
 struct Ends {
     sampled: Label,
+    /// This ring has no room.
     full: Label,
+    /// None that was asked has.
+    nowhere: Label,
     unreadable: Label,
+    /// Another program works on the ring; and where to go on once it is taken.
+    held: Label,
+    taken: Label,
     contended: Label,
     no_ring: Label,
     /// The packet belongs to the tap, whatever became of its record.
@@ -172,11 +185,18 @@ impl Tap<'_> {
     pub(super) fn emit(&self, long_jumps: bool) -> Result<MarkedCode, EmitError> {
         let mut asm = Assembler::new();
         asm.allow_long_jumps(long_jumps);
+        let (full, contended) = (asm.label(), asm.label());
+        let unless_borrowing = |asm: &mut Assembler, same| {
+            if self.borrows() { asm.label() } else { same }
+        };
         let ends = Ends {
             sampled: asm.label(),
-            full: asm.label(),
+            full,
+            nowhere: unless_borrowing(&mut asm, full),
             unreadable: asm.label(),
-            contended: asm.label(),
+            held: unless_borrowing(&mut asm, contended),
+            taken: asm.label(),
+            contended,
             no_ring: asm.label(),
             done: asm.label(),
             pass: asm.label(),
@@ -193,12 +213,16 @@ impl Tap<'_> {
         self.filter(&mut asm, ends)?;
         self.find_ring(&mut asm, ends);
         self.sample(&mut asm, ends);
-        self.stamp(&mut asm);
+        self.stamp(&mut asm, ends);
         self.measure(&mut asm, ends);
         self.write_record(&mut asm, ends);
         self.publish(&mut asm);
         self.ring_the_bell(&mut asm, ends);
         self.finish(&mut asm, ends);
+        if self.borrows() {
+            self.wait_for_ring(&mut asm, ends);
+            self.borrow(&mut asm, ends);
+        }
         Ok(asm.finish_marked()?)
     }
 
@@ -208,7 +232,7 @@ impl Tap<'_> {
             self.filter(asm, ends)?;
         }
         if self.stage >= Stage::Timestamp {
-            self.stamp(asm);
+            self.stamp(asm, ends);
         }
         asm.place(ends.pass);
         if let Some(tags) = self.tags() {
@@ -279,7 +303,10 @@ impl Tap<'_> {
         asm.mov64(Reg::R1, 1);
         let busy = offset(layout::BUSY);
         asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R8, busy, Reg::R1);
-        asm.jump_if(Cond::Ne, Width::W64, Reg::R1, 0, ends.contended);
+        asm.jump_if(Cond::Ne, Width::W64, Reg::R1, 0, ends.held);
+        if self.borrows() {
+            asm.place(ends.taken);
+        }
     }
 
     fn sample(&self, asm: &mut Assembler, ends: Ends) {
@@ -303,13 +330,13 @@ impl Tap<'_> {
         }
     }
 
-    fn stamp(&self, asm: &mut Assembler) {
+    fn stamp(&self, asm: &mut Assembler, ends: Ends) {
         asm.mark(ProgramPart::Timestamp.name());
         if let Some(stamps) = self.stamps {
             return self.stamp_by_adapter(stamps, asm);
         }
         if self.stamps_by_poll() {
-            return self.stamp_by_poll(asm);
+            return self.stamp_by_poll(asm, ends);
         }
         self.stamp_by_host(asm);
     }
@@ -374,6 +401,11 @@ impl Tap<'_> {
         asm.add64(Reg::R1, 3);
         asm.alu64(AluOp::And, Reg::R1, -4);
         asm.store(Size::Dw, Reg::R10, slot::PADDED, Reg::R1);
+        self.fit(asm, ends);
+    }
+
+    /// Finds room for a record whose data have the padded length in R1; the record's address to R9.
+    fn fit(&self, asm: &mut Assembler, ends: Ends) {
         let lossless = asm.label();
         asm.add64(Reg::R1, record::FIXED.cast_signed());
         asm.load(Size::Dw, Reg::R2, Reg::R7, state::PENDING);
@@ -488,24 +520,15 @@ impl Tap<'_> {
     /// Counts what did not become a record, and decides on the packet.
     fn finish(&self, asm: &mut Assembler, ends: Ends) {
         asm.mark(ProgramPart::Tap.name());
-        let lost = asm.label();
-        asm.place(ends.full);
-        add(Reg::R8, offset(layout::FULL), 1, asm);
-        asm.jump(lost);
-        asm.place(ends.unreadable);
-        add(Reg::R8, offset(layout::UNREADABLE), 1, asm);
-        asm.place(lost);
-        add(Reg::R7, state::PENDING, 1, asm);
-        self.release(asm);
-        asm.jump(ends.done);
+        self.count_losses(asm, ends);
         // The verifier refuses code that nothing leads to.
         if self.sample.is_some_and(|(one_in, _)| one_in > 1) {
             asm.place(ends.sampled);
             add(Reg::R8, offset(layout::SAMPLED), 1, asm);
-            self.release(asm);
+            self.give_back(asm);
             asm.jump(ends.done);
         }
-        if !self.stamps_by_poll() {
+        if !self.stamps_by_poll() || self.borrows() {
             asm.place(ends.contended);
             asm.mov64(Reg::R1, 1);
             let contended = offset(layout::CONTENDED);
@@ -527,12 +550,47 @@ impl Tap<'_> {
         asm.exit();
     }
 
+    /// Counts a record that there was no room for, or whose bytes could not be read.
+    fn count_losses(&self, asm: &mut Assembler, ends: Ends) {
+        let lost = asm.label();
+        asm.place(ends.nowhere);
+        add(Reg::R8, offset(layout::FULL), 1, asm);
+        asm.jump(lost);
+        asm.place(ends.unreadable);
+        add(Reg::R8, offset(layout::UNREADABLE), 1, asm);
+        asm.place(lost);
+        add(Reg::R7, state::PENDING, 1, asm);
+        self.give_back(asm);
+        asm.jump(ends.done);
+    }
+
     /// Gives the ring back. The exchange of `published` before it orders it after the record. A ring
     /// that is taken for a poll is given back at the poll's end.
     fn release(&self, asm: &mut Assembler) {
         if !self.stamps_by_poll() {
             asm.store_imm(Size::Dw, Reg::R8, offset(layout::BUSY), 0);
         }
+    }
+
+    /// Gives the ring back where nothing orders what was counted before it.
+    fn give_back(&self, asm: &mut Assembler) {
+        if !self.stamps_by_poll() {
+            give_back(Reg::R8, asm);
+        }
+    }
+}
+
+/// Whether processors see a store only after those before it.
+const STORES_ARE_ORDERED: bool = cfg!(any(target_arch = "x86_64", target_arch = "s390x"));
+
+/// Stores 0 to `busy` of the ring at `ring`, after all that was stored before; R1 is lost.
+fn give_back(ring: Reg, asm: &mut Assembler) {
+    let busy = offset(layout::BUSY);
+    if STORES_ARE_ORDERED {
+        asm.store_imm(Size::Dw, ring, busy, 0);
+    } else {
+        asm.mov64(Reg::R1, 0);
+        asm.atomic(Size::Dw, AtomicOp::Exchange, ring, busy, Reg::R1);
     }
 }
 

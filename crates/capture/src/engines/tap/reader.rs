@@ -37,7 +37,7 @@ pub(super) struct Reader {
 
 /// What lies where the next block comes from.
 enum From {
-    Ring { index: usize, is_stale: bool },
+    Ring { index: usize, limit: Position },
     Merge,
 }
 
@@ -139,9 +139,10 @@ impl Reader {
         always: bool,
     ) -> Option<Block<'a>> {
         match self.choose()? {
-            From::Ring { index, is_stale } => {
-                let mut limit = self.goals[index];
-                if let Some(until) = self.sets[0].stale_until(index)
+            From::Ring { index, mut limit } => {
+                let stale = self.sets[0].stale_until(index);
+                let is_stale = stale.is_some();
+                if let Some(until) = stale
                     && until.bytes < limit.bytes
                 {
                     limit = until;
@@ -177,24 +178,33 @@ impl Reader {
 
     /// Where the next records of the delivery are.
     fn choose(&mut self) -> Option<From> {
+        let Self {
+            goals,
+            bounds,
+            merger,
+            ..
+        } = self;
         let rings = &self.sets[0].rings;
         let count = rings.len();
-        let wanted = |index: usize| rings[index].tail().bytes < self.goals[index].bytes;
+        let wanted = |index: usize| rings[index].tail().bytes < goals[index].bytes;
         let index = (0..count)
             .map(|step| (self.turn + step) % count)
             .find(|&index| wanted(index))?;
         if self.ordered {
-            let waits = |index: usize| rings[index].tail().bytes < self.bounds[index].bytes;
+            let waits = |index: usize| rings[index].tail().bytes < bounds[index].bytes;
             let others = (0..count).any(|other| other != index && waits(other));
             if others {
-                return Some(From::Merge);
+                let alone = merger.in_place(rings, goals, bounds);
+                return Some(
+                    alone.map_or(From::Merge, |(index, limit)| From::Ring { index, limit }),
+                );
             }
         } else {
             self.turn = (index + 1) % count;
         }
         Some(From::Ring {
             index,
-            is_stale: self.sets[0].stale_until(index).is_some(),
+            limit: goals[index],
         })
     }
 }

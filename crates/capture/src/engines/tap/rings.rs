@@ -23,6 +23,8 @@ pub(super) struct RingSet {
     by_cpu: Map,
     /// What each processor keeps for itself.
     state: Map,
+    /// The highest processor's number that has a ring, and one.
+    processors: u32,
     /// Up to where rings may hold packets of an older filter.
     stale: Vec<Position>,
 }
@@ -54,13 +56,14 @@ impl RingSet {
         let node = |index: usize| nodes[index].filter(|_| several);
         let make = |index| Ring::create(kernel, geometry, node(index));
         let rings: Vec<Ring> = (0..cpus.len()).map(make).collect::<bpf::Result<_>>()?;
+        let processors = cpus.iter().max().map_or(1, |highest| highest + 1);
         let by_cpu = Map::create(
             kernel,
             &MapSpec {
                 name: "ringtap_rings",
                 kind: MapKind::ArrayOfMaps,
                 value_size: 4,
-                max_entries: number(possible_cpus().max(cpus.iter().max().map_or(1, |n| n + 1))),
+                max_entries: number(possible_cpus().max(processors)),
                 numa_node: None,
                 inner: rings.first().map(Ring::map),
             },
@@ -68,6 +71,7 @@ impl RingSet {
         for (&cpu, ring) in cpus.iter().zip(&rings) {
             by_cpu.update_fd(number(cpu), ring.map())?;
         }
+        let processors = number(processors);
         let state = Map::create(
             kernel,
             &MapSpec {
@@ -83,6 +87,7 @@ impl RingSet {
             rings,
             by_cpu,
             state,
+            processors,
             stale: Vec::with_capacity(cpus.len()),
         })
     }
@@ -96,6 +101,7 @@ impl RingSet {
             control: fd(control.map()),
             doorbell: fd(doorbell.map()),
             interfaces: None,
+            processors: self.processors,
         }
     }
 

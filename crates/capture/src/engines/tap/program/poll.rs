@@ -10,14 +10,16 @@ use ringtap_filter::ebpf::{Assembler, AtomicOp, Cond, Helper, Reg, Size, Width};
 use ringtap_sys::bpf::XdpMode;
 use ringtap_sys::tap::layout;
 
-use super::{Tap, look_up, offset, slot, state};
+use super::{Ends, Tap, give_back, look_up, offset, slot, state};
 use crate::describe::KernelClock;
 use crate::hook::Place;
 use crate::options::Stage;
 
 /// The first of a poll's numbers, and the distance of two: 1 is not among them, which is what a record
 /// has that is stamped alone.
-const NUMBERS: i32 = 2;
+pub(super) const NUMBERS: i32 = 2;
+/// What `busy` is where a record is written that is stamped alone.
+pub(super) const WRITING: i32 = 1;
 
 impl Tap<'_> {
     /// Whether packets of a poll have one stamp. Only drivers call programs in polls and nowhere else.
@@ -28,20 +30,31 @@ impl Tap<'_> {
     }
 
     /// Leaves the poll's stamp in the slot TIME, and the ring taken.
-    pub(super) fn stamp_by_poll(&self, asm: &mut Assembler) {
+    pub(super) fn stamp_by_poll(&self, asm: &mut Assembler, ends: Ends) {
         let (first, known) = (asm.label(), asm.label());
         let busy = offset(layout::BUSY);
         asm.call(Helper::Jiffies64);
         asm.load(Size::Dw, Reg::R1, Reg::R8, busy);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, first);
-        asm.load(Size::Dw, Reg::R1, Reg::R7, state::TICK);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R1, Reg::R0, known);
+        asm.load(Size::Dw, Reg::R2, Reg::R7, state::POLL);
+        asm.jump_if(Cond::Ne, Width::W64, Reg::R1, Reg::R2, first);
+        asm.load(Size::Dw, Reg::R3, Reg::R7, state::TICK);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R3, Reg::R0, known);
         asm.place(first);
-        asm.store(Size::Dw, Reg::R7, state::TICK, Reg::R0);
-        asm.load(Size::Dw, Reg::R1, Reg::R7, state::POLL);
-        asm.add64(Reg::R1, NUMBERS);
-        asm.store(Size::Dw, Reg::R7, state::POLL, Reg::R1);
-        asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R8, busy, Reg::R1);
+        asm.mov64(Reg::R4, Reg::R0);
+        asm.add64(Reg::R2, NUMBERS);
+        if self.borrows() {
+            // Another processor may be writing a record here. Else it is nobody's, or this poll's.
+            asm.jump_if(Cond::Eq, Width::W64, Reg::R1, WRITING, ends.held);
+            asm.mov64(Reg::R0, Reg::R1);
+            asm.atomic(Size::Dw, AtomicOp::CompareExchange, Reg::R8, busy, Reg::R2);
+            asm.jump_if(Cond::Ne, Width::W64, Reg::R0, Reg::R1, ends.held);
+            asm.place(ends.taken);
+        } else {
+            asm.mov64(Reg::R1, Reg::R2);
+            asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R8, busy, Reg::R1);
+        }
+        asm.store(Size::Dw, Reg::R7, state::TICK, Reg::R4);
+        asm.store(Size::Dw, Reg::R7, state::POLL, Reg::R2);
         self.read_clock(Helper::KtimeGetTaiNs, asm);
         asm.store(Size::Dw, Reg::R7, state::STAMP, Reg::R0);
         asm.place(known);
@@ -65,8 +78,9 @@ pub(in super::super) fn code_at_end_of_poll(rings: i32) -> Vec<u64> {
     look_up(None, &mut asm);
     asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, done);
     asm.load(Size::Dw, Reg::R1, Reg::R0, busy);
-    asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, done);
-    asm.store_imm(Size::Dw, Reg::R0, busy, 0);
+    // A number below is another processor's, which borrows the ring, or nobody's.
+    asm.jump_if(Cond::Lt, Width::W64, Reg::R1, NUMBERS, done);
+    give_back(Reg::R0, &mut asm);
     asm.place(done);
     asm.mov32(Reg::R0, 0);
     asm.exit();
