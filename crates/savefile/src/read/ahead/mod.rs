@@ -36,7 +36,11 @@ use state::{Slot, State, Walk};
 
 /// Room before a stretch for the beginning of a record. A larger beginning is copied together with
 /// the stretch instead.
-pub(super) const HEADROOM: usize = 64 * 1024;
+///
+/// Half a page more than whole pages: large blocks of memory begin a few bytes behind the start of a
+/// page, and stretches of a file at or near one. Without it, each would be read to where copies are
+/// slow (see [`Buffer`](super::buffer::Buffer)).
+pub(super) const HEADROOM: usize = 64 * 1024 + 2048;
 
 /// Bytes that a file must have left for a second thread to be worth its start.
 pub(super) const MIN_LEFT: u64 = 8 * 1024 * 1024;
