@@ -183,6 +183,15 @@ pub enum Note {
         /// How many.
         queues: usize,
     },
+    /// Packets come by the queues of a bond's members.
+    #[error("members: {}", names.join(", "))]
+    Members {
+        /// The members.
+        names: Vec<String>,
+    },
+    /// The frames by which a bond is run are not stolen.
+    #[error("frames of LACP (EtherType 0x8809) go on to the host, and are not captured")]
+    ControlSpared,
     /// Something hangs on the device whose packets are stolen.
     #[error("stealing with consent: {0}")]
     StealsFrom(String),

@@ -97,6 +97,35 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// A member of a bond cannot be captured on, and so the bond cannot.
+    #[error("{device}: member {member}: {source}")]
+    Member {
+        /// The bond.
+        device: String,
+        /// The member.
+        member: String,
+        /// Why not.
+        source: Box<Self>,
+    },
+    /// An interface has left the bond that is captured on, or is gone. The capture of the others goes on.
+    #[error("{device}: member {member} is gone")]
+    MemberGone {
+        /// The bond.
+        device: String,
+        /// Its former member.
+        member: String,
+    },
+    /// An interface has joined the bond that is captured on, and its packets do not come to the capture,
+    /// which goes on.
+    #[error("{device}: {member} has become a member and is not captured: {source}")]
+    MemberNotCaptured {
+        /// The bond.
+        device: String,
+        /// Its new member.
+        member: String,
+        /// Why not.
+        source: Box<Self>,
+    },
     /// A tap cannot make the header that packets of such an interface are given.
     #[error("{device}: only engine packet can make the header {link_type} of its packets")]
     NoLinkType {
@@ -145,7 +174,13 @@ impl Error {
     /// Whether the source that gave the error may be asked for more.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::InterfaceDown { .. } | Self::Overtaken { .. })
+        matches!(
+            self,
+            Self::InterfaceDown { .. }
+                | Self::Overtaken { .. }
+                | Self::MemberGone { .. }
+                | Self::MemberNotCaptured { .. }
+        )
     }
 
     /// Whether the kernel refused for want of rights, such as those that a program has given up since it
@@ -154,6 +189,7 @@ impl Error {
     pub fn is_permission_denied(&self) -> bool {
         let error = match self {
             Self::NotPermitted { .. } => return true,
+            Self::Member { source, .. } => return source.is_permission_denied(),
             Self::Hook(crate::hook::HookError::Bpf {
                 source: bpf::Error::Call { error, .. },
                 ..

@@ -244,15 +244,10 @@ pub enum OptionError {
     #[error("engine xsk takes packets away from the host: ask for that with mode steal")]
     XskSteals,
     /// A socket of AF_XDP is bound to a queue, and queues are those of a bond's members.
-    #[error(
-        "engine {engine}: packets come by the queues of the bond's members; capture on each of them: {}",
-        members.join(", ")
-    )]
-    BondAtSocket {
+    #[error("engine {engine}: packets come by the queues of members, and the interface has none")]
+    NoMembers {
         /// The engine.
         engine: &'static str,
-        /// The members.
-        members: Vec<String>,
     },
     /// Only received packets come to a socket of AF_XDP.
     #[error("option direction: packets that the host sends do not come to engine {engine}")]

@@ -17,6 +17,9 @@ pub enum Need {
     UserNamespace,
     /// A kernel with VLAN sub-interfaces (`CONFIG_VLAN_8021Q`), and root to ask it.
     Vlan,
+    /// A kernel with virtual interfaces of this kind that need no parameters (`bond`, `team`, `bridge`),
+    /// and root to ask it.
+    Kind(&'static str),
     /// That control groups can be made that limit memory.
     MemoryGroup,
     /// A kernel with loop devices: files that are mounted.
@@ -53,6 +56,7 @@ impl Need {
             Self::NotRoot => !has_capability(CAP_NET_ADMIN) && !has_capability(CAP_NET_RAW),
             Self::UserNamespace => can_make_user_namespace(),
             Self::Vlan => Self::Root.is_met() && crate::netns::kernel_has_vlans(),
+            Self::Kind(kind) => Self::Root.is_met() && crate::netns::kernel_has(kind),
             Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
             Self::LoopDevices => Path::new("/dev/loop-control").exists(),
             Self::Corpus => crate::corpus::folder().is_some(),
@@ -74,6 +78,7 @@ impl fmt::Display for Need {
             Self::NotRoot => f.write_str("a user without CAP_NET_ADMIN and CAP_NET_RAW"),
             Self::UserNamespace => f.write_str("user namespaces"),
             Self::Vlan => f.write_str("root and a kernel with VLAN sub-interfaces"),
+            Self::Kind(kind) => write!(f, "root and a kernel with interfaces of the kind {kind}"),
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
             Self::LoopDevices => f.write_str("loop devices"),
             Self::Corpus => f.write_str("the corpus (../shared/corpus or RINGTAP_CORPUS)"),

@@ -379,3 +379,10 @@ pub(crate) fn kernel_has_vlans() -> bool {
             .is_ok()
     })
 }
+
+/// Asked of the kernel in the same way.
+pub(crate) fn kernel_has(kind: &str) -> bool {
+    let mut netlink = Namespace::new().netlink();
+    let made = netlink.create(kind, "probe0", &LinkOptions::default());
+    made.is_ok()
+}

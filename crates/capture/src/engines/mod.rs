@@ -122,7 +122,7 @@ impl Engine {
 /// What captures find beneath them: the kernel's `bpf(2)`, the wall clock, adapters that stamp packets.
 /// The default is what runs; others are for tests of what happens on other kernels, when the clock is
 /// set, and with adapters that are not there.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Host {
     /// `bpf(2)`, perhaps behind a gate.
     pub kernel: Kernel,
@@ -130,6 +130,20 @@ pub struct Host {
     pub wall: WallClock,
     /// Who is asked for the adapter's stamps; at the taps.
     pub stamper: Stamper,
+    /// The kinds of interfaces whose packets come by the queues of their members; for engine xsk. Kernels
+    /// without bonds have bridges to stand in for them.
+    pub aggregates: &'static [&'static str],
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            kernel: Kernel::default(),
+            wall: WallClock::default(),
+            stamper: Stamper::default(),
+            aggregates: &["bond", "team"],
+        }
+    }
 }
 
 /// A device as the user names it: `eth0`, `packet:eth0`, `any`.

@@ -314,7 +314,9 @@ impl Run<'_> {
     fn interrupted(&self, number: u64, error: &Error) {
         if self.interruptions.fetch_max(number, Ordering::Relaxed) < number {
             match error {
-                Error::Overtaken { .. } => notice(format_args!("{error}")),
+                Error::Overtaken { .. }
+                | Error::MemberGone { .. }
+                | Error::MemberNotCaptured { .. } => notice(format_args!("{error}")),
                 _ => notice(format_args!("{error}; waiting")),
             }
         }

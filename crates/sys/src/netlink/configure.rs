@@ -17,6 +17,7 @@ const RTM_DELLINKPROP: u16 = 109;
 const VETH_INFO_PEER: u16 = 1;
 const IFLA_VLAN_ID: u16 = 1;
 const IFLA_VLAN_PROTOCOL: u16 = 5;
+const IFLA_BOND_MODE: u16 = 1;
 const IFLA_MACVLAN_MODE: u16 = 1;
 const MACVLAN_MODE_BRIDGE: u32 = 4;
 const IFA_FLAGS: u16 = 8;
@@ -199,6 +200,24 @@ impl Netlink {
         let mut request = new_link(name, options);
         request.nested(libc::IFLA_LINKINFO, |info| {
             info.attribute(libc::IFLA_INFO_KIND, kind);
+        });
+        self.change(request)
+    }
+
+    /// Makes a bond (kind `bond`) of a mode: 0 `balance-rr`, 1 `active-backup` and so on
+    /// (Documentation/networking/bonding.rst). An interface becomes its member by
+    /// [`set_master`](Self::set_master) while it is down.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create), and where there is no such mode.
+    pub fn create_bond(&mut self, name: impl AsRef<[u8]>, mode: u8) -> Result<()> {
+        let name = check(name.as_ref(), NAME_MAX)?;
+        let mut request = new_link(name, &LinkOptions::default());
+        request.nested(libc::IFLA_LINKINFO, |info| {
+            info.attribute(libc::IFLA_INFO_KIND, b"bond");
+            info.nested(libc::IFLA_INFO_DATA, |data| {
+                data.attribute(IFLA_BOND_MODE, &[mode]);
+            });
         });
         self.change(request)
     }

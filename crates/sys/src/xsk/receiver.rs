@@ -16,6 +16,9 @@ const HEADROOM: u32 = 256;
 /// Socket options of Linux 5.11, which the C library's headers lack.
 const SO_PREFER_BUSY_POLL: libc::c_int = 69;
 const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
+/// How many packets before it is looked at a packet is fetched: enough for memory to answer, few enough for
+/// the fetches that a processor has under way at once.
+const AHEAD: u32 = 4;
 /// Packets that the driver is polled for at once.
 const BUSY_POLL_BUDGET: libc::c_int = 64;
 
@@ -130,6 +133,12 @@ impl Receiver {
     #[must_use]
     pub fn longest_packet(&self) -> u32 {
         self.umem.frame_size() - HEADROOM
+    }
+
+    /// How many packets it holds at most.
+    #[must_use]
+    pub fn frames(&self) -> u32 {
+        self.frames
     }
 
     /// Bytes of memory for its packets.
@@ -268,8 +277,12 @@ impl Batch<'_> {
         if at >= self.count {
             return Packet::default();
         }
-        let Descriptor { address, len, .. } = self.receiver.receive.entry(at);
-        let umem = &self.receiver.umem;
+        let Receiver { receive, umem, .. } = &*self.receiver;
+        if at + AHEAD < self.count {
+            let Descriptor { address, len, .. } = receive.entry(at + AHEAD);
+            umem.prefetch(address, len);
+        }
+        let Descriptor { address, len, .. } = receive.entry(at);
         let begin = umem.frame_of(address);
         let before = u32::try_from(address - begin).unwrap_or_default();
         // SAFETY: the kernel has put the frame into the receive ring, and it goes back to the fill

@@ -5,6 +5,22 @@ use std::ptr::NonNull;
 
 use crate::{Error, Result};
 
+/// Bytes of a line of the processor's cache; only speed depends on it.
+const CACHE_LINE: u64 = 64;
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn prefetch(at: NonNull<u8>) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: it reads nothing that the program could see, wherever the pointer points; every x86-64 has it.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.as_ptr().cast_const().cast()) };
+}
+
+/// The language has no such instruction for other processors.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn prefetch(_: NonNull<u8>) {}
+
 /// Anonymous memory in frames of one size, which several sockets may share: each has frames of its own.
 #[derive(Debug)]
 pub(super) struct Umem {
@@ -64,8 +80,28 @@ impl Umem {
     }
 
     /// The address within the memory of the frame that a byte lies in.
+    #[inline]
     pub(super) fn frame_of(&self, at: u64) -> u64 {
-        at - at % u64::from(self.frame_size)
+        // Sizes are powers of two; a division takes as long as all else that is done for a packet.
+        at & !(u64::from(self.frame_size) - 1)
+    }
+
+    /// Has the processor fetch what lies in front of a packet, and its begin: a driver on another processor
+    /// has just written them, and frames lie too far apart for it to guess which comes next.
+    #[inline]
+    pub(super) fn prefetch(&self, packet: u64, len: u32) {
+        let first = packet.saturating_sub(CACHE_LINE);
+        // What does not fit into the first line, another at most: longer packets are read in sequence, which
+        // the processor sees.
+        let lines = if len > 64 { 3 } else { 2 };
+        for line in 0..lines {
+            let at = first.wrapping_add(line * CACHE_LINE);
+            if at < self.len() as u64 {
+                let at = usize::try_from(at).unwrap_or_default();
+                // SAFETY: within the mapping, as just checked.
+                prefetch(unsafe { self.start.add(at) });
+            }
+        }
     }
 
     /// The frame that begins at an address, to be written where nobody else touches it.
@@ -84,6 +120,7 @@ impl Umem {
     ///
     /// # Safety
     /// The kernel has handed the frame over, and it is not given back while the slice lives.
+    #[inline]
     pub(super) unsafe fn bytes(&self, at: u64, len: u32) -> Option<&[u8]> {
         let end = at.checked_add(len.into())?;
         let last_frame = self.frame_of(end.saturating_sub(1).max(at));

@@ -5,54 +5,72 @@
 //! engine needs the same consent as a tap that steals. What it is not: it sees nothing that the host
 //! sends, and does not put the packets of several queues into one order.
 //!
+//! A bond or team has no queues of its own: the capture is one over the queues of all its members.
+//!
 //! The stamp lies in front of the packet, where the program has put it (`bpf_xdp_adjust_meta`). A
 //! driver that has no room there leaves it out; packets then have the time at which they were read.
 
+mod follow;
+mod members;
 mod open;
 mod program;
 mod records;
+mod wait;
 
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ringtap_savefile::Interface;
-use ringtap_sys::bpf::{Kernel, Map, Program};
+use ringtap_sys::bpf::Program;
 use ringtap_sys::eventfd::Waker;
+use ringtap_sys::netlink::{LinkWatch, Netlink};
 use ringtap_sys::packet::Promiscuous;
 use ringtap_sys::poll::ReadSet;
 use ringtap_sys::tap::Clock;
-use ringtap_sys::xsk::Receiver;
 
 use crate::describe::Note;
-use crate::engines::interface::InterfaceLosses;
 use crate::filter::FilterTable;
-use crate::hook::{Attached, HookDevice};
+use crate::hook::HookDevice;
 use crate::options::CaptureOptions;
-use crate::{Block, Description, Dropped, Error, Filter, Next, Result, Source, Stats};
+use crate::{Block, Description, Dropped, Filter, Next, Result, Source, Stats};
+use members::{Losses, Member, Opener};
 use open::FilterPlan;
 pub(crate) use open::open;
 pub(crate) use records::{SocketPackets, SocketRecords};
+use wait::Pace;
 
 /// Packets of a block at most: enough to make the work around them small, few enough to give their
 /// frames back soon.
 const BATCH: u32 = 256;
-/// How often an idle capture looks whether its device is still there.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A queue of a member, by their places in the source's lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Queue {
+    member: usize,
+    queue: usize,
+}
 
 /// A capture by this engine.
 struct SocketSource {
+    /// What the capture was opened on.
     device: HookDevice,
-    /// By queue.
-    receivers: Vec<Receiver>,
+    /// Whether it is a bond or the like, whose members are captured on.
+    is_aggregate: bool,
+    /// The device itself, or its members.
+    members: Vec<Member>,
+    opener: Opener,
+    /// Members that could not be opened, by their numbers.
+    refused: Vec<u32>,
+    /// Interfaces that are down, by their numbers.
+    down: Vec<u32>,
+    /// What members lost that are gone.
+    past: Losses,
     /// The queue that is asked first.
-    turn: usize,
-    sockets: Map,
-    attached: Attached,
+    turn: Queue,
+    pace: Pace,
     plan: FilterPlan,
     /// Whether packets may come that the present filter has not seen in the kernel.
     has_changed: bool,
     clock: Clock,
-    kernel: Kernel,
     /// From the program's clock to the wall clock, in nanoseconds.
     offset: u64,
     interfaces: [Interface; 1],
@@ -60,97 +78,58 @@ struct SocketSource {
     waker: Waker,
     polled: ReadSet,
     delivered: u64,
-    losses: Option<InterfaceLosses>,
+    /// Of the network namespace that the device is in.
+    netlink: Netlink,
+    watch: LinkWatch,
+    /// Interfaces may have changed since they were looked at.
+    changed: bool,
+    looked: Instant,
+    /// Blocks since the clock was read.
+    blocks: u32,
     _promiscuous: Option<Promiscuous>,
     notes: Vec<Note>,
 }
 
 impl SocketSource {
-    /// The next queue that has packets.
-    fn ready(&self) -> Option<usize> {
-        let queues = self.receivers.len();
-        let from_turn = (0..queues).map(|step| (self.turn + step) % queues);
-        from_turn
-            .into_iter()
-            .find(|&queue| self.receivers[queue].available() > 0)
-    }
-
-    /// Has the driver looked after its queues without sleeping, for so long; true where packets came.
-    fn poll_driver(&self, duration: Duration) -> bool {
-        let end = Instant::now() + duration;
-        loop {
-            for receiver in &self.receivers {
-                receiver.poll_driver();
-            }
-            if self.ready().is_some() {
-                return true;
-            }
-            if Instant::now() >= end || self.waker.is_pending() {
-                return false;
-            }
-        }
-    }
-
-    /// Waits for packets; nothing where the time is over or the waker was used.
-    fn wait(&mut self, limit: Duration) -> Result<Option<usize>> {
-        let deadline = Instant::now() + limit;
-        loop {
-            // Drivers that wait for it are told that there are frames.
-            for receiver in &mut self.receivers {
-                drop(receiver.batch(0));
-            }
-            if let Some(queue) = self.ready() {
-                return Ok(Some(queue));
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.waker.is_pending() {
-                return Ok(None);
-            }
-            if let Some(duration) = self.options.busy_poll
-                && self.poll_driver(duration.min(left))
-            {
-                continue;
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let fds = self.receivers.iter().map(AsFd::as_fd);
-            let fds = fds.chain([self.waker.as_fd()]);
-            let ready = self.polled.wait(fds, left.min(LOOK_EVERY))?;
-            if self.clock.take_change()? {
-                self.offset = self.clock.from_tai();
-            }
-            if !ready
-                && !self
-                    .attached
-                    .hooks
-                    .iter_mut()
-                    .all(crate::hook::Hook::is_attached)
-            {
-                return Err(Error::InterfaceGone {
-                    device: self.device.name.clone(),
-                });
-            }
-        }
-    }
-
     fn next_within(&mut self, limit: Duration) -> Result<Next<'_>> {
         if self.waker.is_pending() && self.waker.take() {
             return Ok(Next::Woken);
         }
         let queue = match self.ready() {
-            Some(queue) => Some(queue),
+            Some(queue) => {
+                self.look_now_and_then()?;
+                Some(queue)
+            }
             None => self.wait(limit)?,
         };
         let Some(queue) = queue else {
             let woken = self.waker.is_pending() && self.waker.take();
             return Ok(if woken { Next::Woken } else { Next::TimedOut });
         };
-        self.turn = queue + 1;
+        self.turn = Queue {
+            queue: queue.queue + 1,
+            ..queue
+        };
         let filter: Option<&FilterTable> = self.plan.in_user_space(self.has_changed);
-        let batch = self.receivers[queue].batch(BATCH);
+        let batch = self.members[queue.member].receivers[queue.queue].batch(BATCH);
         self.delivered += batch.len() as u64;
         let records =
             SocketRecords::new(batch, self.offset, self.options.snaplen, filter.is_some());
         Ok(Next::Block(Block::from_socket(records, filter)))
+    }
+
+    /// What was lost by all members together, those that are gone among them.
+    fn losses(&mut self) -> Result<Losses> {
+        let mut sum = self.past;
+        for member in &mut self.members {
+            let losses = member.losses()?;
+            sum.ring += losses.ring;
+            sum.interface = match (sum.interface, losses.interface) {
+                (Some(sum), Some(lost)) => Some(sum + lost),
+                (sum, lost) => sum.or(lost),
+            };
+        }
+        Ok(sum)
     }
 }
 
@@ -168,22 +147,15 @@ impl Source for SocketSource {
     }
 
     fn stats(&mut self) -> Result<Stats> {
-        let (mut lost, mut waiting) = (0, 0);
-        for receiver in &self.receivers {
-            let statistics = receiver.statistics()?;
-            lost += statistics.dropped + statistics.ring_full;
-            waiting += u64::from(receiver.available());
-        }
+        let lost = self.losses()?;
+        let waiting: u64 = self.members.iter().map(Member::waiting).sum();
         Ok(Stats {
-            received: Some(self.delivered + waiting + lost),
+            received: Some(self.delivered + waiting + lost.ring),
             dropped: Dropped {
                 hook: None,
                 sampling: None,
-                ring: Some(lost),
-                interface: self
-                    .losses
-                    .as_mut()
-                    .and_then(InterfaceLosses::since_opening),
+                ring: Some(lost.ring),
+                interface: lost.interface,
                 application: None,
             },
             freezes: None,
@@ -198,16 +170,19 @@ impl Source for SocketSource {
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
         let plan = FilterPlan::new(filter, &self.device, self.options.snaplen)?;
-        let loading = open::Loading {
-            kernel: &self.kernel,
-            device: &self.device,
-            plan: &plan,
-            sockets: &self.sockets,
-            marked: self.options.study.is_some(),
-        };
-        for hook in &mut self.attached.hooks {
-            let program = loading.load(hook.place());
-            hook.replace(program.map_err(|source| open::bpf_error(&self.device, source))?)?;
+        // All are loaded before the first is exchanged.
+        let mut programs = Vec::new();
+        for member in &self.members {
+            for hook in &member.attached.hooks {
+                let (device, sockets) = (&member.device, &member.sockets);
+                let program = self.opener.load(device, sockets, &plan, hook.place());
+                programs.push(program.map_err(|source| open::bpf_error(device, source))?);
+            }
+        }
+        let members = self.members.iter_mut();
+        let hooks = members.flat_map(|member| &mut member.attached.hooks);
+        for (hook, program) in hooks.zip(programs) {
+            hook.replace(program)?;
         }
         self.plan = plan;
         self.has_changed = true;
@@ -215,7 +190,11 @@ impl Source for SocketSource {
     }
 
     fn programs(&self) -> Result<Vec<Program>> {
-        Ok(self.attached.programs()?)
+        let mut all = Vec::new();
+        for member in &self.members {
+            all.extend(member.attached.programs()?);
+        }
+        Ok(all)
     }
 
     fn describe(&self) -> Description {

@@ -1,37 +1,29 @@
 //! Opening: sockets first, then the program that sends packets to them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::LowerError;
-use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, ProgramKind};
-use ringtap_sys::ethtool::Ethtool;
+use ringtap_sys::bpf;
 use ringtap_sys::eventfd::Waker;
-use ringtap_sys::netlink::{Link, Netlink};
+use ringtap_sys::netlink::{Link, LinkWatch, Netlink};
 use ringtap_sys::packet::{Promiscuous, TimestampSource};
 use ringtap_sys::poll::ReadSet;
 use ringtap_sys::tap::Clock;
-use ringtap_sys::xsk::{Binding, QueueOptions, Receiver};
+use ringtap_sys::xsk::Receiver;
 
-use super::{SocketSource, program};
+use super::members::{Member, Opener, members_of, used_queues};
+use super::wait::Pace;
+use super::{Losses, Queue, SocketSource};
 use crate::describe::{self, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
-use crate::engines::Device;
-use crate::engines::interface::{InterfaceLosses, Target};
+use crate::engines::interface::Target;
+use crate::engines::{Device, Host};
 use crate::filter::{FilterTable, at_hook};
-use crate::hook::{self, Hook, HookChoice, HookDevice, HookError, Place, Wanted};
+use crate::hook::{self, HookChoice, HookDevice, HookError, Place, StealHazard, Wanted};
 use crate::options::{CaptureOptions, Direction, Mode, OptionError};
 use crate::{Description, Error, Filter, Result, Source};
 
 const ENGINE: &str = "xsk";
-/// What kind of device a bond is.
-const BOND: &str = "bond";
-/// The most queues and the most frames of a queue.
-const MOST_QUEUES: u32 = 1 << 10;
-const MOST_FRAMES: u64 = 1 << 18;
-const LEAST_FRAMES: u64 = 64;
-/// Bytes that a frame needs beside the packet: what the kernel keeps free, and Ethernet's header
-/// with two tags.
-const BESIDE_MTU: u32 = 256 + 22;
 
 /// Opens a capture.
 pub(crate) fn open(
@@ -41,66 +33,46 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Source>> {
     options.validate()?;
     check(device, options)?;
-    let found = HookDevice::find(device.name)
-        .map_err(|error| match error {
-            Error::NoSuchDevice { .. } => Error::NoSuchDevice {
-                device: device.given.to_owned(),
-            },
-            other => other,
-        })?
-        .remembering_home();
-    if found.kind.as_deref() == Some(BOND) {
-        return Err(refuse_bond(&found)?.into());
-    }
-    let wanted = Wanted {
-        hook: HookChoice::XdpAlone,
-        mode: Mode::Steal,
-        direction: Direction::In,
-        force: options.force,
-        // Who asks for this engine gets it, and is told what it does not see.
-        reads_tags_at_xdp: true,
-        stamps: None,
-    };
-    hook::consent(&found, &wanted)?;
+    let found = find(device)?;
+    let host = device.host();
+    let wanted = wanted(options);
+    let hazards = hook::consent(&found, &wanted)?;
     let plan = FilterPlan::new(filter, &found, options.snaplen)?;
     let failed = |source| Error::Interface {
         device: device.given.to_owned(),
         source,
     };
+    // Before the members are listed, so that none joins or leaves in between.
+    let watch = LinkWatch::open().map_err(failed)?;
     let mut netlink = Netlink::open().map_err(failed)?;
     let target = Target::find(&mut netlink, device.name, device.given)?;
-    let link = netlink.link(&found.name).map_err(failed)?;
-    let queues = used_queues(&link)?;
-    let receivers = open_receivers(&found, options, queues, link.mtu)?;
-    let host = device.host();
-    let kernel = host.kernel;
-    let sockets = map_of(&kernel, &receivers).map_err(|source| bpf_error(&found, source))?;
+    let is_aggregate = is_aggregate(&found, &host);
+    let links = links_of(&mut netlink, &found, is_aggregate).map_err(failed)?;
+    if links.is_empty() {
+        return Err(OptionError::NoMembers { engine: ENGINE }.into());
+    }
+    let opener = opener(&host, wanted, options, &links, is_aggregate)?;
     let promiscuous = options
         .promiscuous
         .then(|| Promiscuous::join(&found.name, found.index))
         .transpose()?;
-    let loading = Loading {
-        kernel: &kernel,
-        device: &found,
-        plan: &plan,
-        sockets: &sockets,
-        marked: options.study.is_some(),
-    };
-    let attached = hook::attach(&kernel, &found, &wanted, &mut |place| loading.load(place))?;
+    let members = open_members(&opener, &links, &plan, is_aggregate.then_some(&found))?;
     let mut interface = target.description(found.link_type, options.snaplen);
     interface.filter = filter.map(Filter::for_file);
     let clock = Clock::watch(&host.wall)?;
     Ok(Box::new(SocketSource {
-        notes: notes(&found, &attached, &receivers, link.mtu),
-        losses: InterfaceLosses::new(netlink, &target),
+        notes: notes(&members, &hazards, is_aggregate),
         offset: clock.from_tai(),
+        pace: Pace::new(fewest_frames(&members), options),
         clock,
-        kernel: kernel.clone(),
         device: found,
-        receivers,
-        turn: 0,
-        sockets,
-        attached,
+        is_aggregate,
+        members,
+        opener,
+        refused: Vec::new(),
+        down: Vec::new(),
+        past: Losses::default(),
+        turn: Queue::default(),
         plan,
         has_changed: false,
         interfaces: [interface],
@@ -108,29 +80,106 @@ pub(crate) fn open(
         waker: Waker::new()?,
         polled: ReadSet::default(),
         delivered: 0,
+        netlink,
+        watch,
+        changed: false,
+        looked: Instant::now(),
+        blocks: 0,
         _promiscuous: promiscuous,
     }))
 }
 
-/// The kernel takes XDP programs for a bond, and drops what they redirect to its sockets: the packets
-/// are those of its members.
-fn refuse_bond(bond: &HookDevice) -> Result<OptionError> {
-    let links = Netlink::open().and_then(|mut netlink| netlink.links());
-    let links = links.map_err(|source| Error::Interface {
-        device: bond.name.clone(),
-        source,
+fn find(device: &Device<'_>) -> Result<HookDevice> {
+    let given = || device.given.to_owned();
+    let found = HookDevice::find(device.name).map_err(|error| match error {
+        Error::NoSuchDevice { .. } => Error::NoSuchDevice { device: given() },
+        other => other,
     })?;
-    Ok(OptionError::BondAtSocket {
-        engine: ENGINE,
-        members: members(&links, bond.index),
+    if !found.is_up {
+        return Err(Error::InterfaceDown { device: given() });
+    }
+    Ok(found.remembering_home())
+}
+
+fn wanted(options: &CaptureOptions) -> Wanted {
+    Wanted {
+        hook: HookChoice::XdpAlone,
+        mode: Mode::Steal,
+        direction: Direction::In,
+        force: options.force,
+        // Who asks for this engine gets it, and is told what it does not see.
+        reads_tags_at_xdp: true,
+        stamps: None,
+    }
+}
+
+/// All members, or none: where one cannot be opened, those that were are dropped.
+fn open_members(
+    opener: &Opener,
+    links: &[Link],
+    plan: &FilterPlan,
+    aggregate: Option<&HookDevice>,
+) -> Result<Vec<Member>> {
+    let members = links.iter().map(|link| {
+        let opened = opener.open(link, plan);
+        opened.map_err(|error| match aggregate {
+            None => error,
+            Some(aggregate) => Error::Member {
+                device: aggregate.name.clone(),
+                member: link.name.to_string(),
+                source: Box::new(error),
+            },
+        })
+    });
+    members.collect()
+}
+
+/// Whether packets come by the queues of the device's members. The kernel takes XDP programs for a bond,
+/// and drops what they redirect to its sockets.
+fn is_aggregate(device: &HookDevice, host: &Host) -> bool {
+    let kind = device.kind.as_deref();
+    kind.is_some_and(|kind| host.aggregates.contains(&kind))
+}
+
+/// The interfaces by whose queues packets come.
+fn links_of(
+    netlink: &mut Netlink,
+    device: &HookDevice,
+    is_aggregate: bool,
+) -> ringtap_sys::netlink::Result<Vec<Link>> {
+    if !is_aggregate {
+        return Ok(vec![netlink.link(&device.name)?]);
+    }
+    let links = netlink.links()?;
+    Ok(members_of(&links, device.index).cloned().collect())
+}
+
+/// How members are opened, with the memory divided among the queues of these.
+fn opener(
+    host: &Host,
+    wanted: Wanted,
+    options: &CaptureOptions,
+    links: &[Link],
+    is_aggregate: bool,
+) -> Result<Opener> {
+    let mut queues = 0;
+    for link in links {
+        queues += u64::from(used_queues(link)?);
+    }
+    Ok(Opener {
+        kernel: host.kernel.clone(),
+        wanted,
+        share: options.buffer / queues.max(1),
+        busy_poll: options.busy_poll,
+        marked: options.study.is_some(),
+        spares_control: is_aggregate,
     })
 }
 
-fn members(links: &[Link], master: u32) -> Vec<String> {
-    let of_it = links.iter().filter(|link| link.master == Some(master));
-    of_it
-        .map(|link| format!("{ENGINE}:{}", link.name))
-        .collect()
+/// The frames of the queue that has the fewest.
+fn fewest_frames(members: &[Member]) -> u32 {
+    let receivers = members.iter().flat_map(|member| &member.receivers);
+    receivers.map(Receiver::frames).min().unwrap_or_default()
 }
 
 /// Options that this engine cannot follow.
@@ -151,71 +200,6 @@ fn check(device: &Device<'_>, options: &CaptureOptions) -> Result<()> {
         return Err(OptionError::SampledAtSocket { engine: ENGINE }.into());
     }
     Ok(())
-}
-
-/// A socket for each queue that the device has, all with one memory.
-fn open_receivers(
-    device: &HookDevice,
-    options: &CaptureOptions,
-    queues: u32,
-    mtu: u32,
-) -> Result<Vec<Receiver>> {
-    let frame_size = if mtu + BESIDE_MTU <= 2048 { 2048 } else { 4096 };
-    let frames = options.buffer / u64::from(frame_size) / u64::from(queues);
-    let frames = frames.clamp(LEAST_FRAMES, MOST_FRAMES);
-    let frames = u32::try_from(1 << frames.ilog2()).unwrap_or(1 << 18);
-    let queues = (0..queues).map(|queue| QueueOptions {
-        ifindex: device.index,
-        queue,
-        frames,
-        frame_size,
-        binding: Binding::Automatic,
-    });
-    let queues: Vec<QueueOptions> = queues.collect();
-    let receivers = Receiver::open_all(&queues)?;
-    if let Some(duration) = options.busy_poll {
-        for receiver in &receivers {
-            busy_poll(receiver, duration)?;
-        }
-    }
-    Ok(receivers)
-}
-
-/// The receive queues that the adapter uses; the stack may know more.
-fn used_queues(link: &Link) -> Result<u32> {
-    let known = link.rx_queues.unwrap_or(1).clamp(1, MOST_QUEUES);
-    let channels = Ethtool::open()?.channels(&link.name).ok().flatten();
-    let used = channels.map(|channels| channels.rx.saturating_add(channels.combined));
-    Ok(used
-        .filter(|used| *used > 0)
-        .map_or(known, |used| used.min(known)))
-}
-
-/// Asks for polling of the driver; a kernel that has no such thing does without.
-fn busy_poll(receiver: &Receiver, duration: Duration) -> Result<()> {
-    const ENOPROTOOPT: i32 = 92;
-    match receiver.set_busy_poll(duration) {
-        Err(error) if error.errno() == Some(ENOPROTOOPT) => Ok(()),
-        outcome => Ok(outcome?),
-    }
-}
-
-fn map_of(kernel: &Kernel, receivers: &[Receiver]) -> bpf::Result<Map> {
-    let sockets = Map::create(
-        kernel,
-        &MapSpec {
-            name: "ringtap_xsk",
-            kind: MapKind::XskMap,
-            value_size: 4,
-            max_entries: u32::try_from(receivers.len()).unwrap_or(MOST_QUEUES),
-            numa_node: None,
-            inner: None,
-        },
-    )?;
-    for (queue, receiver) in (0..).zip(receivers) {
-        sockets.update_fd(queue, receiver)?;
-    }
-    Ok(sockets)
 }
 
 pub(super) fn bpf_error(device: &HookDevice, source: bpf::Error) -> Error {
@@ -254,7 +238,7 @@ impl FilterPlan {
         })
     }
 
-    fn in_kernel(&self) -> Option<&Program> {
+    pub(super) fn in_kernel(&self) -> Option<&Program> {
         self.program.as_ref().filter(|_| self.obstacle.is_none())
     }
 
@@ -278,79 +262,60 @@ impl FilterPlan {
     }
 }
 
-/// What programs are loaded from.
-pub(super) struct Loading<'a> {
-    pub(super) kernel: &'a Kernel,
-    pub(super) device: &'a HookDevice,
-    pub(super) plan: &'a FilterPlan,
-    pub(super) sockets: &'a Map,
-    /// Whether the kernel is told the parts of the program.
-    pub(super) marked: bool,
-}
-
-impl Loading<'_> {
-    pub(super) fn load(&self, place: Place) -> bpf::Result<bpf::Program> {
-        let kernel = self.kernel;
-        let kind = ProgramKind::Xdp { frags: false };
-        let native = place == Place::Xdp(bpf::XdpMode::Native);
-        let tags = self.device.tag_restorer.filter(|_| native);
-        let written = program::write(self.plan.in_kernel(), tags, self.sockets);
-        // The plan has tried the filter; 32-bit jumps are there since 6.6, and most do without.
-        let mut asm = written.unwrap_or_default();
-        let code = asm.finish_marked().or_else(|_| {
-            asm.allow_long_jumps(true);
-            asm.finish_marked()
-        });
-        let (code, marks) = code.unwrap_or_default();
-        let options = bpf::LoadOptions {
-            device: tags.map(|_| self.device.index),
-            namespace: self.device.home.as_ref(),
-            marks: if self.marked { &marks } else { &[] },
-        };
-        bpf::Program::load_with(kernel, "ringtap_xsk", kind, &code, &options)
-    }
-}
-
-fn notes(
-    device: &HookDevice,
-    attached: &hook::Attached,
-    receivers: &[Receiver],
-    mtu: u32,
-) -> Vec<Note> {
+fn notes(members: &[Member], hazards: &[StealHazard], is_aggregate: bool) -> Vec<Note> {
     let mut notes = Vec::new();
-    let passed = attached.passed_over.iter();
-    notes.extend(passed.map(|hook| Note::PassedOver(hook.to_string())));
-    let native = attached
-        .hooks
-        .iter()
-        .all(|hook| hook.place() == Place::Xdp(bpf::XdpMode::Native));
-    if device.takes_tags && (device.tag_restorer.is_none() || !native) {
-        notes.push(Note::TagsNotSeen);
+    for member in members {
+        let passed = member.attached.passed_over.iter();
+        notes.extend(passed.map(|hook| Note::PassedOver(hook.to_string())));
+        let has_no_restorer = member.device.tag_restorer.is_none() || !member.is_native();
+        if member.device.takes_tags && has_no_restorer && !notes.contains(&Note::TagsNotSeen) {
+            notes.push(Note::TagsNotSeen);
+        }
     }
-    let hazards = attached.hazards.iter();
-    notes.extend(hazards.map(|hazard| Note::StealsFrom(hazard.to_string())));
-    let longest = receivers.first().map_or(0, Receiver::longest_packet);
-    if mtu + 22 > longest {
+    notes.extend(all_hazards(members, hazards).map(Note::StealsFrom));
+    let longest = members.iter().map(Member::longest_packet).min();
+    let longest = longest.unwrap_or_default();
+    if members.iter().any(|member| member.mtu + 22 > longest) {
         notes.push(Note::LongPacketsLost { longest });
     }
-    if receivers.len() > 1 {
-        notes.push(Note::OrderByQueue {
-            queues: receivers.len(),
-        });
+    let queues = members.iter().map(|member| member.receivers.len()).sum();
+    if queues > 1 {
+        notes.push(Note::OrderByQueue { queues });
+    }
+    if is_aggregate {
+        notes.push(Note::ControlSpared);
     }
     notes
 }
 
+/// What hangs on the device, and on its members alone.
+fn all_hazards(members: &[Member], of_device: &[StealHazard]) -> impl Iterator<Item = String> {
+    let of_members = members.iter().flat_map(|member| {
+        let own = member.attached.hazards.iter().filter(|hazard| {
+            let is_own = matches!(hazard, StealHazard::Route { through, .. } if through.is_empty());
+            is_own && !of_device.contains(hazard)
+        });
+        own.map(|hazard| format!("{}: {hazard}", member.device.name))
+    });
+    of_device.iter().map(ToString::to_string).chain(of_members)
+}
+
 /// How the capture works.
 pub(super) fn describe(source: &SocketSource) -> Description {
-    let zero_copy = source.receivers.iter().all(Receiver::is_zero_copy);
-    let native = |hook: &Hook| hook.place() == Place::Xdp(bpf::XdpMode::Native);
-    let hook = match (source.attached.hooks.iter().all(native), zero_copy) {
+    let members = || source.members.iter().filter(|member| !member.has_left);
+    let receivers = || members().flat_map(|member| &member.receivers);
+    let zero_copy = receivers().all(Receiver::is_zero_copy);
+    let hook = match (members().all(Member::is_native), zero_copy) {
         (_, true) => "AF_XDP, zero-copy; packets end here",
         (true, false) => "AF_XDP, copied from the driver; packets end here",
         (false, false) => "AF_XDP, copied from generic XDP; packets end here",
     };
-    let memory = source.receivers.first().map(Receiver::memory);
+    let mut notes = source.notes.clone();
+    if source.is_aggregate {
+        notes.push(Note::Members {
+            names: members().map(|member| member.device.name.clone()).collect(),
+        });
+    }
     Description {
         engine: ENGINE,
         choice: None,
@@ -358,14 +323,14 @@ pub(super) fn describe(source: &SocketSource) -> Description {
         link_types: vec![source.device.link_type],
         hook,
         clock: describe::Clock::Kernel(KernelClock::Tai),
-        vlan: if source.device.tag_restorer.is_some() {
+        vlan: if members().any(|member| member.device.tag_restorer.is_some()) {
             "put back at byte 12 where the driver took them out"
         } else {
             "as the driver shows them"
         },
-        memory: memory.map(|bytes| Memory {
+        memory: receivers().map(Receiver::memory).min().map(|bytes| Memory {
             block_size: u32::try_from(bytes).unwrap_or(u32::MAX),
-            blocks: u32::try_from(source.receivers.len()).unwrap_or(u32::MAX),
+            blocks: u32::try_from(receivers().count()).unwrap_or(u32::MAX),
             requested: source.options.buffer,
         }),
         snaplen: Some(source.options.snaplen),
@@ -375,40 +340,7 @@ pub(super) fn describe(source: &SocketSource) -> Description {
         delivery_bound: Some(Duration::from_millis(1)),
         filter: source.plan.place(),
         fanout_group: None,
-        notes: source.notes.clone(),
+        notes,
         blind: vec!["packets that the host sends"],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use ringtap_sys::netlink::Name;
-
-    use super::*;
-
-    #[test]
-    fn members_of_a_bond_are_named_as_devices() {
-        let link = |index: u32, name: &str, master| Link {
-            index,
-            name: Name::new(name.as_bytes()),
-            master,
-            ..Link::default()
-        };
-        let links = [
-            link(2, "eth0", Some(4)),
-            link(3, "eth1", Some(4)),
-            link(4, "bond0", None),
-            link(5, "eth2", Some(6)),
-        ];
-        let members = members(&links, 4);
-        assert_eq!(members, ["xsk:eth0", "xsk:eth1"]);
-        let error = OptionError::BondAtSocket {
-            engine: ENGINE,
-            members,
-        };
-        assert!(
-            error.to_string().ends_with(": xsk:eth0, xsk:eth1"),
-            "{error}"
-        );
     }
 }

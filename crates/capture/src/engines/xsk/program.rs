@@ -17,16 +17,24 @@ pub(super) const MARK: u64 = 0x7269_6e67_7461_7031;
 
 /// Offsets in `struct xdp_md`.
 const DATA: i16 = 0;
+const DATA_END: i16 = 4;
 const DATA_META: i16 = 8;
 const RX_QUEUE: i16 = 16;
 const XDP_PASS: i32 = 2;
+/// The bytes of an Ethernet header, and where the type lies in it.
+const ETHERNET: i32 = 14;
+const ETHERTYPE: i16 = 12;
+/// The type of the "slow protocols", LACP among them (IEEE 802.3, annex 57A).
+const SLOW_PROTOCOLS: u16 = 0x8809;
 /// Where a tag is kept that is put back, below the filter's stack.
 const TAG: i16 = -STACK_BYTES - 16;
 
-/// Writes the program; packets that the filter rejects go on to the host.
+/// Writes the program; packets that the filter rejects go on to the host, and so do, where
+/// `spares_control` says so, the frames by which a bond is run.
 pub(super) fn write(
     filter: Option<&Program>,
     tags: Option<TagRestorer>,
+    spares_control: bool,
     sockets: &Map,
 ) -> Result<Assembler, LowerError> {
     let mut asm = Assembler::new();
@@ -36,6 +44,9 @@ pub(super) fn write(
     };
     asm.mark(ProgramPart::Tap.name());
     asm.mov64(Reg::R6, Reg::R1);
+    if spares_control {
+        write_control_passes(&mut asm);
+    }
     if let Some(tags) = tags {
         tags.write_restore(TAG, &mut asm);
     }
@@ -64,6 +75,23 @@ pub(super) fn write(
     asm.mov32(Reg::R0, XDP_PASS);
     asm.exit();
     Ok(asm)
+}
+
+/// Lets frames of the slow protocols go on before anything else is done with them: a bond whose members
+/// hear no LACP takes them for dead.
+fn write_control_passes(asm: &mut Assembler) {
+    let go_on = asm.label();
+    asm.load(Size::W, Reg::R2, Reg::R6, DATA);
+    asm.load(Size::W, Reg::R3, Reg::R6, DATA_END);
+    asm.mov64(Reg::R4, Reg::R2);
+    asm.add64(Reg::R4, ETHERNET);
+    asm.jump_if(Cond::Gt, Width::W64, Reg::R4, Reg::R3, go_on);
+    asm.load(Size::H, Reg::R5, Reg::R2, ETHERTYPE);
+    let kind = i32::from(SLOW_PROTOCOLS.to_be());
+    asm.jump_if(Cond::Ne, Width::W32, Reg::R5, kind, go_on);
+    asm.mov32(Reg::R0, XDP_PASS);
+    asm.exit();
+    asm.place(go_on);
 }
 
 /// Puts mark and time in front of the packet, where the driver has room for them.

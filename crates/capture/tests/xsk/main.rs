@@ -1,5 +1,8 @@
 //! Engine `xsk` live: what is delivered is what was sent, and the host gets the rest.
 
+mod faults;
+mod members;
+
 use std::net::UdpSocket;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,13 +11,18 @@ use ringtap_capture::{
     CaptureOptions, Error, Filter, Mode, Next, OptionError, Source, Timestamp, open,
 };
 use ringtap_sys::packet::inject::Injector;
-use ringtap_testkit::netns::{Side, VethOptions, VethPair};
+use ringtap_testkit::netns::{Namespace, Side, VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
-use ringtap_testkit::{Need, suite, test};
+use ringtap_testkit::{Need, Test, suite, test};
+
+use members::{ACTIVE_BACKUP, Master, ROUND_ROBIN};
 
 fn main() -> ExitCode {
+    if let Some(status) = faults::run_as_child() {
+        return status;
+    }
     let root = &[Need::Root, Need::Kernel(6, 1)];
-    suite(vec![
+    let mut tests = vec![
         test("packets_come_whole_in_order_and_stamped", root, whole),
         test("filters_choose_and_the_rest_goes_on", root, filtered),
         test("a_filter_is_replaced_while_it_runs", root, replaced),
@@ -23,7 +31,97 @@ fn main() -> ExitCode {
         test("losses_are_counted", root, losses),
         test("a_deleted_interface_is_told", root, deleted),
         test("consent_is_asked_for", root, consent),
-    ])
+    ];
+    tests.extend(of_members());
+    tests.extend(of_faults());
+    suite(tests)
+}
+
+fn of_faults() -> [Test; 8] {
+    let root = &[Need::Root, Need::Kernel(6, 1)];
+    let group = &[Need::Root, Need::Kernel(6, 1), Need::MemoryGroup];
+    [
+        test(
+            "killed_reader_leaves_nothing",
+            root,
+            faults::killed_reader_leaves_nothing,
+        ),
+        test(
+            "short_of_memory_leaves_nothing",
+            group,
+            faults::short_of_memory_leaves_nothing,
+        ),
+        test("needs_capabilities", root, faults::needs_capabilities),
+        test(
+            "survives_a_new_name_and_mtu",
+            root,
+            faults::survives_a_new_name_and_mtu,
+        ),
+        test(
+            "one_that_is_down_is_told_and_goes_on",
+            root,
+            faults::one_that_is_down_is_told_and_goes_on,
+        ),
+        test(
+            "a_moved_interface_is_told",
+            root,
+            faults::a_moved_interface_is_told,
+        ),
+        test(
+            "a_clock_that_is_set_is_followed",
+            root,
+            faults::a_clock_that_is_set_is_followed,
+        ),
+        // It counts descriptors of the process.
+        test("openings_leak_nothing", root, faults::openings_leak_nothing).serial(),
+    ]
+}
+
+type Body = fn(Master);
+
+/// The tests of members under all that can hold them.
+fn of_members() -> Vec<Test> {
+    let masters = [
+        ("bridge", "bridge", Master::Bridge),
+        ("bond", "balance_rr", Master::Bond(ROUND_ROBIN)),
+        ("bond", "active_backup", Master::Bond(ACTIVE_BACKUP)),
+        ("team", "team", Master::Team),
+    ];
+    let tests: [(&str, Body); 6] = [
+        ("all_are_captured_on", members::all_are_captured_on),
+        ("losses_are_summed", members::losses_are_summed),
+        (
+            "comings_and_goings_are_told",
+            members::comings_and_goings_are_told,
+        ),
+        (
+            "one_that_cannot_be_opened",
+            members::one_that_cannot_be_opened,
+        ),
+        ("consent_is_for_the_bond", members::consent_is_for_the_bond),
+        ("control_frames_go_on", members::control_frames_go_on),
+    ];
+    let mut all = Vec::new();
+    for (kind, label, master) in masters {
+        let needs = &[Need::Root, Need::Kernel(6, 1), Need::Kind(kind)];
+        for (name, body) in tests {
+            let name = format!("members_{name}_{label}");
+            all.push(test(name, needs, move || body(master)));
+        }
+        if kind == "bond" {
+            let name = format!("members_the_tap_sees_all_{label}");
+            all.push(test(name, needs, move || members::the_tap_sees_all(master)));
+        }
+    }
+    let bridge = &[Need::Root, Need::Kernel(6, 1), Need::Kind("bridge")];
+    all.push(test("members_none_is_told", bridge, members::none_is_told));
+    all
+}
+
+/// The XDP programs of an interface.
+fn programs(namespace: &Namespace, name: &str) -> usize {
+    let link = namespace.netlink().link(name);
+    link.map_or(0, |link| link.xdp.len())
 }
 
 /// How long a test waits for packets that ought to come.

@@ -1,0 +1,228 @@
+//! The devices whose queues a capture reads: the one that it was opened on, or the members of a bond or
+//! team, for whose packets the kernel has no queues of the bond's own.
+//!
+//! Each has its sockets, its memory and its program. A member that leaves the bond is given back to the
+//! host at once, and what it has brought is still handed out; one that joins is opened like the others,
+//! where the process still has the rights.
+
+use std::time::Duration;
+
+use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, Program, ProgramKind};
+use ringtap_sys::ethtool::Ethtool;
+use ringtap_sys::netlink::{Link, Netlink};
+use ringtap_sys::xsk::{Binding, QueueOptions, Receiver, Statistics};
+
+use super::open::{FilterPlan, bpf_error};
+use super::program;
+use crate::engines::interface::{InterfaceLosses, Target};
+use crate::hook::{self, Attached, Hook, HookDevice, Place, Wanted};
+use crate::{Error, Result};
+
+/// The most queues and the most frames of a queue.
+const MOST_QUEUES: u32 = 1 << 10;
+const MOST_FRAMES: u64 = 1 << 18;
+const LEAST_FRAMES: u64 = 64;
+/// Bytes that a frame needs beside the packet: what the kernel keeps free, and Ethernet's header
+/// with two tags.
+const BESIDE_MTU: u32 = 256 + 22;
+
+/// What a capture has lost, in packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Losses {
+    /// No free frame, no room in the ring, or too long.
+    pub(super) ring: u64,
+    /// Before the host saw them; nothing where an interface does not tell.
+    pub(super) interface: Option<u64>,
+}
+
+/// A device with its sockets and the program that feeds them.
+pub(super) struct Member {
+    // Dropped in this order: the program first, so that nothing comes to sockets that are half gone.
+    pub(super) attached: Attached,
+    pub(super) sockets: Map,
+    /// By queue.
+    pub(super) receivers: Vec<Receiver>,
+    pub(super) device: HookDevice,
+    pub(super) mtu: u32,
+    losses: Option<InterfaceLosses>,
+    /// It is a member no more; what it has brought is still to be handed out.
+    pub(super) has_left: bool,
+}
+
+/// How members are opened, at the begin and later.
+pub(super) struct Opener {
+    pub(super) kernel: Kernel,
+    pub(super) wanted: Wanted,
+    /// Bytes of memory for each queue.
+    pub(super) share: u64,
+    pub(super) busy_poll: Option<Duration>,
+    /// Whether the kernel is told the parts of the program.
+    pub(super) marked: bool,
+    /// Whether the frames by which a bond is run go on to the host.
+    pub(super) spares_control: bool,
+}
+
+impl Opener {
+    /// Opens the sockets of a device in the calling thread's network namespace, then has its packets
+    /// sent there. Where it fails, nothing is left.
+    pub(super) fn open(&self, link: &Link, plan: &FilterPlan) -> Result<Member> {
+        let name = link.name.to_string();
+        let device = HookDevice::find(&name)?.remembering_home();
+        let receivers = self.receivers(&device, link)?;
+        let sockets = map_of(&self.kernel, &receivers);
+        let sockets = sockets.map_err(|source| bpf_error(&device, source))?;
+        let attached = {
+            let load = &mut |place| self.load(&device, &sockets, plan, place);
+            hook::attach(&self.kernel, &device, &self.wanted, load)?
+        };
+        let netlink = Netlink::open().map_err(|source| Error::Interface {
+            device: name,
+            source,
+        })?;
+        Ok(Member {
+            attached,
+            sockets,
+            receivers,
+            device,
+            mtu: link.mtu,
+            losses: InterfaceLosses::new(netlink, &Target::One(Box::new(link.clone()))),
+            has_left: false,
+        })
+    }
+
+    /// A socket for each queue that the device has, all with one memory.
+    fn receivers(&self, device: &HookDevice, link: &Link) -> Result<Vec<Receiver>> {
+        let needed = link.mtu.saturating_add(BESIDE_MTU);
+        let frame_size = if needed <= 2048 { 2048 } else { 4096 };
+        let frames = (self.share / u64::from(frame_size)).clamp(LEAST_FRAMES, MOST_FRAMES);
+        let frames = u32::try_from(1 << frames.ilog2()).unwrap_or(1 << 18);
+        let queues = (0..used_queues(link)?).map(|queue| QueueOptions {
+            ifindex: device.index,
+            queue,
+            frames,
+            frame_size,
+            binding: Binding::Automatic,
+        });
+        let queues: Vec<QueueOptions> = queues.collect();
+        let receivers = Receiver::open_all(&queues)?;
+        if let Some(duration) = self.busy_poll {
+            for receiver in &receivers {
+                busy_poll(receiver, duration)?;
+            }
+        }
+        Ok(receivers)
+    }
+
+    /// The program for a device.
+    pub(super) fn load(
+        &self,
+        device: &HookDevice,
+        sockets: &Map,
+        plan: &FilterPlan,
+        place: Place,
+    ) -> bpf::Result<Program> {
+        let kind = ProgramKind::Xdp { frags: false };
+        let native = place == Place::Xdp(bpf::XdpMode::Native);
+        let tags = device.tag_restorer.filter(|_| native);
+        let written = program::write(plan.in_kernel(), tags, self.spares_control, sockets);
+        // The plan has tried the filter; 32-bit jumps are there since 6.6, and most do without.
+        let mut asm = written.unwrap_or_default();
+        let code = asm.finish_marked().or_else(|_| {
+            asm.allow_long_jumps(true);
+            asm.finish_marked()
+        });
+        let (code, marks) = code.unwrap_or_default();
+        let options = bpf::LoadOptions {
+            device: tags.map(|_| device.index),
+            namespace: device.home.as_ref(),
+            marks: if self.marked { &marks } else { &[] },
+        };
+        Program::load_with(&self.kernel, "ringtap_xsk", kind, &code, &options)
+    }
+}
+
+impl Member {
+    /// Whether the program is where it was put.
+    pub(super) fn is_attached(&mut self) -> bool {
+        self.attached.hooks.iter_mut().all(Hook::is_attached)
+    }
+
+    /// Gives the device's packets back to the host.
+    pub(super) fn leave(&mut self) {
+        self.attached = Attached::default();
+        self.has_left = true;
+    }
+
+    /// How many packets wait to be read.
+    pub(super) fn waiting(&self) -> u64 {
+        let waiting = self.receivers.iter().map(Receiver::available);
+        waiting.map(u64::from).sum()
+    }
+
+    pub(super) fn losses(&mut self) -> Result<Losses> {
+        let mut ring = 0;
+        for receiver in &self.receivers {
+            let Statistics {
+                dropped, ring_full, ..
+            } = receiver.statistics()?;
+            ring += dropped + ring_full;
+        }
+        let losses = self.losses.as_mut();
+        Ok(Losses {
+            ring,
+            interface: losses.and_then(InterfaceLosses::since_opening),
+        })
+    }
+
+    pub(super) fn is_native(&self) -> bool {
+        let native = |hook: &Hook| hook.place() == Place::Xdp(bpf::XdpMode::Native);
+        self.attached.hooks.iter().all(native)
+    }
+
+    /// The longest packet that its frames hold, in bytes.
+    pub(super) fn longest_packet(&self) -> u32 {
+        self.receivers.first().map_or(0, Receiver::longest_packet)
+    }
+}
+
+/// The members of a bond or team, in the order of their numbers.
+pub(super) fn members_of(links: &[Link], master: u32) -> impl Iterator<Item = &Link> {
+    links.iter().filter(move |link| link.master == Some(master))
+}
+
+/// The receive queues that the adapter uses; the stack may know more.
+pub(super) fn used_queues(link: &Link) -> Result<u32> {
+    let known = link.rx_queues.unwrap_or(1).clamp(1, MOST_QUEUES);
+    let channels = Ethtool::open()?.channels(&link.name).ok().flatten();
+    let used = channels.map(|channels| channels.rx.saturating_add(channels.combined));
+    Ok(used
+        .filter(|used| *used > 0)
+        .map_or(known, |used| used.min(known)))
+}
+
+/// Asks for polling of the driver; a kernel that has no such thing does without.
+fn busy_poll(receiver: &Receiver, duration: Duration) -> Result<()> {
+    const ENOPROTOOPT: i32 = 92;
+    match receiver.set_busy_poll(duration) {
+        Err(error) if error.errno() == Some(ENOPROTOOPT) => Ok(()),
+        outcome => Ok(outcome?),
+    }
+}
+
+fn map_of(kernel: &Kernel, receivers: &[Receiver]) -> bpf::Result<Map> {
+    let sockets = Map::create(
+        kernel,
+        &MapSpec {
+            name: "ringtap_xsk",
+            kind: MapKind::XskMap,
+            value_size: 4,
+            max_entries: u32::try_from(receivers.len()).unwrap_or(MOST_QUEUES),
+            numa_node: None,
+            inner: None,
+        },
+    )?;
+    for (queue, receiver) in (0..).zip(receivers) {
+        sockets.update_fd(queue, receiver)?;
+    }
+    Ok(sockets)
+}

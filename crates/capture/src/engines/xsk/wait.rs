@@ -1,0 +1,233 @@
+//! Waiting for packets: nap, poll, and look at the interfaces now and then.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use ringtap_sys::poll::{self, Interest};
+use ringtap_sys::xsk::Receiver;
+
+use super::follow::Followed;
+use super::{Queue, SocketSource};
+use crate::options::CaptureOptions;
+use crate::{Error, Result};
+
+/// How often an idle capture looks whether its programs are still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often one that never sleeps asks whether interfaces have changed, and after how many blocks it
+/// reads the clock for that.
+const LOOK_BUSY: Duration = Duration::from_millis(10);
+const BLOCKS_BETWEEN: u32 = 64;
+/// Naps within which packets gather where they come fast. A nap is so short that a sender of
+/// `FASTEST` packets per second does not fill half of the frames meanwhile.
+const NAP_MIN: Duration = Duration::from_micros(50);
+const NAP_MAX: Duration = Duration::from_millis(1);
+const FASTEST: u32 = 10_000_000;
+/// Which part of the time-out a nap may take at most.
+const NAP_SHARE: u32 = 16;
+/// Packets that make a nap worth it: otherwise the sockets wake the reader.
+const WORTH: u32 = 32;
+
+/// How fast packets have come. A socket of AF_XDP wakes its reader whenever the driver has polled its
+/// queue, which is for a few packets each time; a reader that naps takes many at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    nap: Option<Duration>,
+    /// When the last wait began, and how many packets had been delivered.
+    last: (Instant, u64),
+}
+
+impl Pace {
+    /// For queues of so many frames each.
+    pub(super) fn new(frames: u32, options: &CaptureOptions) -> Self {
+        let until_half = Duration::from_secs(1) * (frames / 2) / FASTEST;
+        let nap = until_half.min(NAP_MAX).min(options.timeout / NAP_SHARE);
+        let is_wanted = nap >= NAP_MIN && !options.immediate && options.busy_poll.is_none();
+        Self {
+            nap: is_wanted.then_some(nap),
+            last: (Instant::now(), 0),
+        }
+    }
+
+    /// The nap that a wait begins with, where packets come as fast as since the last one.
+    fn nap(&mut self, now: Instant, delivered: u64) -> Option<Duration> {
+        let (then, before) = std::mem::replace(&mut self.last, (now, delivered));
+        let nap = self.nap?;
+        let came = u128::from(delivered.saturating_sub(before));
+        let passed = now.duration_since(then).as_nanos();
+        let is_worth = came * nap.as_nanos() >= passed * u128::from(WORTH);
+        is_worth.then_some(nap)
+    }
+}
+
+impl SocketSource {
+    /// The next queue that has packets.
+    pub(super) fn ready(&self) -> Option<Queue> {
+        let all = || {
+            let members = self.members.iter().enumerate();
+            members.flat_map(|(member, found)| {
+                let queues = found.receivers.iter().enumerate();
+                queues.map(move |(queue, receiver)| (Queue { member, queue }, receiver))
+            })
+        };
+        let has_packets = |(_, receiver): &(Queue, &Receiver)| receiver.available() > 0;
+        let is_next = |(queue, _): &(Queue, &Receiver)| *queue >= self.turn;
+        let (mut after, mut before) = (all().filter(is_next), all());
+        let found = after.find(has_packets).or_else(|| before.find(has_packets));
+        found.map(|(queue, _)| queue)
+    }
+
+    /// Looks at interfaces and clock where it is time to, for a reader that finds packets each time.
+    pub(super) fn look_now_and_then(&mut self) -> Result<()> {
+        self.blocks += 1;
+        if self.blocks < BLOCKS_BETWEEN {
+            return Ok(());
+        }
+        self.blocks = 0;
+        if self.looked.elapsed() < LOOK_BUSY {
+            return Ok(());
+        }
+        self.look()
+    }
+
+    /// Waits for packets; nothing where the time is over or the waker was used.
+    pub(super) fn wait(&mut self, limit: Duration) -> Result<Option<Queue>> {
+        let mut now = Instant::now();
+        let deadline = now + limit;
+        if self.changed || now - self.looked >= LOOK_BUSY {
+            self.look()?;
+        }
+        let nap = self.pace.nap(now, self.delivered);
+        if let Some(nap) = nap.filter(|nap| *nap < limit) {
+            poll::wait([Interest::read(self.waker.as_fd())], Some(nap))?;
+        }
+        loop {
+            self.offer_frames();
+            if let Some(queue) = self.ready() {
+                return Ok(Some(queue));
+            }
+            self.let_go()?;
+            now = Instant::now();
+            let left = deadline.saturating_duration_since(now);
+            if left.is_zero() || self.waker.is_pending() {
+                return Ok(None);
+            }
+            if let Some(duration) = self.options.busy_poll
+                && self.poll_driver(duration.min(left))
+            {
+                continue;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.sleep(left)?;
+        }
+    }
+
+    /// Sleeps until something comes by any of the descriptors, and looks what it is where it is no packet.
+    fn sleep(&mut self, left: Duration) -> Result<()> {
+        let receivers = self.members.iter().flat_map(|member| &member.receivers);
+        let others = [self.waker.as_fd(), self.clock.as_fd(), self.watch.as_fd()];
+        let fds = receivers.map(AsFd::as_fd).chain(others);
+        self.polled.wait(fds, left.min(LOOK_EVERY))?;
+        if self.ready().is_some() || self.waker.is_pending() {
+            return Ok(());
+        }
+        self.look()?;
+        self.look_at_programs()
+    }
+
+    /// Drivers that wait for it are told that there are frames.
+    fn offer_frames(&mut self) {
+        for member in &mut self.members {
+            for receiver in &mut member.receivers {
+                drop(receiver.batch(0));
+            }
+        }
+    }
+
+    /// Has the driver looked after its queues without sleeping, for so long; true where packets came.
+    fn poll_driver(&self, duration: Duration) -> bool {
+        let end = Instant::now() + duration;
+        loop {
+            for member in &self.members {
+                member.receivers.iter().for_each(Receiver::poll_driver);
+            }
+            if self.ready().is_some() {
+                return true;
+            }
+            if Instant::now() >= end || self.waker.is_pending() {
+                return false;
+            }
+        }
+    }
+
+    /// Looks at clock and interfaces, and tells one thing that has changed.
+    fn look(&mut self) -> Result<()> {
+        self.looked = Instant::now();
+        if self.clock.take_change()? {
+            self.offset = self.clock.from_tai();
+        }
+        self.changed |= self.watch.take();
+        if !self.changed {
+            return Ok(());
+        }
+        let links = self.netlink.links().map_err(|source| Error::Interface {
+            device: self.device.name.clone(),
+            source,
+        })?;
+        let followed = self.follow(&links);
+        // There may be more to tell, and a device that is gone is told of each time.
+        self.changed = !matches!(followed, Ok(Followed::All));
+        followed.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    fn pace(frames: u32) -> Pace {
+        Pace::new(frames, &CaptureOptions::default())
+    }
+
+    /// The nap where so many packets came in ten milliseconds.
+    fn after(packets: u64) -> Option<Duration> {
+        let mut pace = pace(8192);
+        let begin = pace.last.0;
+        pace.nap(begin + 10 * MILLI, packets)
+    }
+
+    #[test]
+    fn the_fastest_sender_does_not_fill_half_of_the_frames_during_a_nap() {
+        assert_eq!(pace(8192).nap, Some(Duration::from_nanos(409_600)));
+        assert_eq!(pace(1 << 18).nap, Some(NAP_MAX));
+        assert_eq!(pace(512).nap, None);
+    }
+
+    #[test]
+    fn who_wants_packets_at_once_has_no_nap() {
+        let immediate = CaptureOptions {
+            immediate: true,
+            ..CaptureOptions::default()
+        };
+        let polling = CaptureOptions {
+            busy_poll: Some(MILLI),
+            ..CaptureOptions::default()
+        };
+        let prompt = CaptureOptions {
+            timeout: Duration::from_micros(500),
+            ..CaptureOptions::default()
+        };
+        for options in [immediate, polling, prompt] {
+            assert_eq!(Pace::new(8192, &options).nap, None, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn a_nap_is_for_packets_that_come_fast() {
+        // 32 packets in 0.4096 milliseconds.
+        assert_eq!(after(782), Some(Duration::from_nanos(409_600)));
+        assert_eq!(after(781), None);
+        assert_eq!(after(0), None);
+    }
+}
