@@ -102,6 +102,23 @@ pub trait Source: Send {
         Err(crate::Error::FixedAtOpening { what })
     }
 
+    /// Gives its packets to several readers, `readers` at most, each for a thread of its own, with some
+    /// of the memory in which the kernel leaves them: at the taps, of which each processor has a ring.
+    /// Nothing where the engine cannot, or where there is one ring; then all stays as it was.
+    ///
+    /// Else this source hands out no more packets. [`Source::next`] is to be called on and on all the
+    /// same: it wakes the readers, and tells what befalls the interface. [`Source::stats`] is that of all.
+    /// Each reader has what was captured by some of the processors, in order in time, and waits for it
+    /// `wait` at most; filter and buffer stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// No memory or descriptor is left.
+    fn share(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
+        let _ = (readers, wait);
+        Ok(Vec::new())
+    }
+
     /// What can be asked of the source while a block is borrowed, and by other threads; nothing where
     /// the engine has no such thing.
     fn companion(&self) -> Option<Arc<dyn Companion>> {

@@ -19,6 +19,29 @@ pub struct Stats {
     pub clamped: Option<u64>,
 }
 
+impl Stats {
+    /// The counters of sources that share the packets of an interface. What one source does not know is
+    /// not known; what the interface lost is counted once, for all sources see the same interface.
+    #[must_use]
+    pub fn of_all(all: impl IntoIterator<Item = Self>) -> Self {
+        let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        let total = all.into_iter().reduce(|mut total, one| {
+            total.received = add(total.received, one.received);
+            total.freezes = add(total.freezes, one.freezes);
+            total.stamped_by_host = add(total.stamped_by_host, one.stamped_by_host);
+            total.clamped = add(total.clamped, one.clamped);
+            let (dropped, more) = (&mut total.dropped, one.dropped);
+            dropped.hook = add(dropped.hook, more.hook);
+            dropped.sampling = add(dropped.sampling, more.sampling);
+            dropped.ring = add(dropped.ring, more.ring);
+            dropped.interface = dropped.interface.max(more.interface);
+            dropped.application = add(dropped.application, more.application);
+            total
+        });
+        total.unwrap_or_default()
+    }
+}
+
 /// Packets lost or left out, by the layer where it happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod collate;
 mod counters;
 pub mod export;
 mod fragments;
@@ -19,6 +20,7 @@ mod sampler;
 mod share;
 mod sink;
 
+pub use collate::Collator;
 pub use counters::Counters;
 pub use meter::Meter;
 pub use options::{DATAGRAMS_MAX, FLOWS_MAX, MeterOptions, OptionError};

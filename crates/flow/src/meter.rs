@@ -144,10 +144,25 @@ impl Meter {
         // So that the wheels of all meters begin to turn with the first packet of all.
         self.cache.begin_at(begin_ns);
         for observation in batch.observations() {
-            self.block[self.waiting % BLOCK] = *observation;
-            self.observed(sink);
+            self.take_one(observation, sink);
         }
         self.advance(now_ns, sink);
+    }
+
+    /// Takes one packet of a batch.
+    #[inline]
+    pub(crate) fn take_one<S: FlowSink + ?Sized>(
+        &mut self,
+        observation: &Observation,
+        sink: &mut S,
+    ) {
+        self.block[self.waiting % BLOCK] = *observation;
+        self.observed(sink);
+    }
+
+    /// Has the wheel begin to turn then, unless it turns.
+    pub(crate) fn begin_at(&mut self, begin_ns: u64) {
+        self.cache.begin_at(begin_ns);
     }
 
     /// Keeps the observation that was just written behind those that wait.

@@ -17,8 +17,10 @@ use crate::sampler::Sampler;
 /// Meters at most.
 pub const METERS_MAX: usize = 256;
 
-/// Packets of a batch: a hundred kilobytes, some of which fit in a processor's cache.
+/// Packets of a batch where one reads packets: a hundred kilobytes, some of which fit in a processor's
+/// cache. Where several do, there are as many more batches on their way.
 const BATCH: usize = 1024;
+const BATCH_MIN: usize = 64;
 
 /// What a meter is to know of some packets.
 #[derive(Debug)]
@@ -32,8 +34,14 @@ impl Batch {
     /// A batch without packets, with memory for as many as it may have.
     #[must_use]
     pub fn new() -> Self {
+        Self::for_readers(1)
+    }
+
+    /// The same where several [`Spreader`]s of which this is the number fill batches for the same meters.
+    #[must_use]
+    pub fn for_readers(readers: usize) -> Self {
         Self {
-            observations: Vec::with_capacity(BATCH),
+            observations: Vec::with_capacity(batch_of(readers)),
             times: None,
         }
     }
@@ -63,6 +71,10 @@ impl Batch {
     pub(crate) fn times(&self) -> Option<(u64, u64)> {
         self.times
     }
+}
+
+fn batch_of(readers: usize) -> usize {
+    (BATCH / readers.max(1)).max(BATCH_MIN)
 }
 
 impl Default for Batch {
@@ -99,6 +111,8 @@ impl Default for Batch {
 #[derive(Debug)]
 pub struct Spreader {
     batches: Vec<Batch>,
+    /// Packets of a full batch.
+    full: usize,
     seed: Seed,
     tunnels: Tunnels,
     sampler: Option<Sampler>,
@@ -113,12 +127,29 @@ impl Spreader {
     ///
     /// A value of the options that cannot be; no meter, or more than [`METERS_MAX`].
     pub fn new(options: &MeterOptions, meters: usize) -> Result<Self, OptionError> {
+        Self::one_of(1, options, meters)
+    }
+
+    /// One of several spreaders, for readers of packets with a thread each; `readers` is their number.
+    /// Each has its packets in order in time. Where their order among one another matters, which it does
+    /// for which direction of a flow was first and for round-trip times, a [`crate::Collator`] restores
+    /// it before each meter.
+    ///
+    /// # Errors
+    ///
+    /// As [`Spreader::new`].
+    pub fn one_of(
+        readers: usize,
+        options: &MeterOptions,
+        meters: usize,
+    ) -> Result<Self, OptionError> {
         options.validate()?;
         if !(1..=METERS_MAX).contains(&meters) {
             return Err(OptionError::Meters { value: meters });
         }
         Ok(Self {
-            batches: (0..meters).map(|_| Batch::new()).collect(),
+            batches: (0..meters).map(|_| Batch::for_readers(readers)).collect(),
+            full: batch_of(readers),
             seed: Seed::new(options.seed),
             tunnels: options.tunnels,
             sampler: options
@@ -161,7 +192,7 @@ impl Spreader {
         let meter = usize::try_from(meter).unwrap_or(0);
         if let Some(batch) = self.batches.get_mut(meter) {
             batch.observations.push(*observation);
-            if batch.observations.len() == BATCH {
+            if batch.observations.len() >= self.full {
                 batch.times = self.times;
                 give(meter, batch);
                 batch.clear();
@@ -182,9 +213,8 @@ impl Spreader {
     /// Says what time it is where no packet does, as [`crate::Meter::advance`]; it is given with what
     /// follows.
     pub fn advance(&mut self, now_ns: u64) {
-        if let Some((_, now)) = &mut self.times {
-            *now = (*now).max(now_ns);
-        }
+        let (_, now) = self.times.get_or_insert((now_ns, now_ns));
+        *now = (*now).max(now_ns);
     }
 
     /// The time by the clock of the packets, in nanoseconds since 1970.

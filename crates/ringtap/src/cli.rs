@@ -359,9 +359,9 @@ pub(crate) struct MeterArgs {
     #[arg(long, value_name = "N", default_value = "1048576",
           value_parser = clap::value_parser!(u32).range(1..=67_108_864))]
     pub(crate) flows: u32,
-    /// Share flows out to N threads, by hosts; the thread that reads packets comes on top
-    #[arg(long, value_name = "N", default_value = "1",
-          value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Share flows out to N threads, by hosts; threads that read packets come on top, live one for
+    /// each ring, N at most. auto: as many as there are processors
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::threads)]
     pub(crate) threads: u16,
     /// One record for both directions (RFC 5103)
     #[arg(long)]

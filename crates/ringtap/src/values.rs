@@ -67,6 +67,8 @@ pub(crate) enum ValueError {
     Interval,
     #[error("expected a number above 0, from 0.000001 to 1e15")]
     Positive,
+    #[error("expected a number from 1 to {THREADS_MAX}, or auto")]
+    Threads,
     #[error("expected a number from 1, or every:N")]
     Sample,
     #[error("expected CPU numbers such as 0 or 0,2-3")]
@@ -191,6 +193,21 @@ pub(crate) fn milliseconds(text: &str) -> Result<Duration, ValueError> {
 /// The shortest and the longest interval.
 const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(86_400);
+
+/// Threads that flows are shared out to at most.
+const THREADS_MAX: u16 = 256;
+
+/// A number of threads; `auto`: as many as there are processors for the process.
+pub(crate) fn threads(text: &str) -> Result<u16, ValueError> {
+    if text == "auto" {
+        let processors = std::thread::available_parallelism();
+        let processors = processors.map_or(1, |processors| processors.get());
+        return Ok(u16::try_from(processors).map_or(THREADS_MAX, |count| count.min(THREADS_MAX)));
+    }
+    let threads = text.parse().ok();
+    let threads = threads.filter(|count| (1..=THREADS_MAX).contains(count));
+    threads.ok_or(ValueError::Threads)
+}
 
 /// A time that may be 0; else as [`interval`].
 pub(crate) fn linger(text: &str) -> Result<Duration, ValueError> {

@@ -107,6 +107,10 @@ impl Source for Chosen {
         self.source.keeps()
     }
 
+    fn share(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
+        self.source.share(readers, wait)
+    }
+
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
         self.source.set_filter(filter)
     }

@@ -1,6 +1,7 @@
 //! The meter on packets that were built for what they show.
 
 mod build;
+mod readers;
 
 use std::net::IpAddr;
 use std::time::Duration;

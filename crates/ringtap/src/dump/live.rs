@@ -94,7 +94,7 @@ pub(crate) fn run(
     let all = sources
         .iter_mut()
         .map(|source| source.stats().unwrap_or_default());
-    let stats = run.until_the_end(sum(all));
+    let stats = run.until_the_end(Stats::of_all(all));
     let mut summary = run.summary(engine, stats);
     let mut sink = run
         .sink
@@ -295,7 +295,7 @@ impl Run<'_> {
             if let Some(one) = all.get_mut(number) {
                 *one = stats;
             }
-            sum(all.iter().copied())
+            Stats::of_all(all.iter().copied())
         };
         let mut sink = self.sink();
         if let Some(file) = &mut sink.file {
@@ -347,24 +347,4 @@ impl Run<'_> {
             stats,
         }
     }
-}
-
-/// The counters of all sources together. What one source does not know is not known; what the
-/// interface lost is counted once, for all sources see the same interface.
-fn sum(all: impl IntoIterator<Item = Stats>) -> Stats {
-    let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-    let total = all.into_iter().reduce(|mut total, one| {
-        total.received = add(total.received, one.received);
-        total.freezes = add(total.freezes, one.freezes);
-        total.stamped_by_host = add(total.stamped_by_host, one.stamped_by_host);
-        total.clamped = add(total.clamped, one.clamped);
-        let (dropped, more) = (&mut total.dropped, one.dropped);
-        dropped.hook = add(dropped.hook, more.hook);
-        dropped.sampling = add(dropped.sampling, more.sampling);
-        dropped.ring = add(dropped.ring, more.ring);
-        dropped.interface = dropped.interface.max(more.interface);
-        dropped.application = add(dropped.application, more.application);
-        total
-    });
-    total.unwrap_or_default()
 }

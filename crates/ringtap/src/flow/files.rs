@@ -26,7 +26,7 @@ pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowEr
         let placed = ringtap_sys::sched::set_affinity(&cpus.0);
         placed.map_err(|source| setup("choose processors", source))?;
     }
-    let mut probe = Probe::new(args)?;
+    let mut probe = Probe::new(args, 1)?;
     relinquish(args)?;
     probe.start()?;
     let watched = requests.watch(vec![interrupt]);
@@ -41,9 +41,10 @@ pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowEr
         probe.next_source();
     }
     let finished = probe.finish();
-    probe.summarise(&Summary {
+    probe.summarise(Summary {
         engine: "file",
         elapsed: started.elapsed(),
+        readers: Vec::new(),
         stats: Stats::default(),
     });
     result.and(finished)

@@ -2,10 +2,13 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{Description, Filter, Next, Source, Stats, Timestamp, devices, open};
+use ringtap_capture::{
+    Block, CaptureOptions, Description, Filter, Next, Source, Stats, Timestamp, Waker, devices,
+};
 
 use super::error::{FlowError, setup};
 use super::probe::Probe;
+use super::readers::Sources;
 use super::summary::Summary;
 use super::{plan, relinquish};
 use crate::cli::FlowArgs;
@@ -19,9 +22,9 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     let numbered = crate::devices::by_number(device);
     let device = numbered.as_deref().unwrap_or(device);
     // First, so that files are not emptied for a device that cannot be captured on.
-    let mut source = open(device, &options, filter)?;
-    let mut probe = Probe::new(args)?;
-    let description = source.describe();
+    let mut sources = Sources::open(args, device, &options, filter)?;
+    let mut probe = Probe::new(args, sources.readers.len())?;
+    let description = sources.first().describe();
     let engine = description.engine;
     if args.report.explain_capture {
         raw(&description);
@@ -32,28 +35,38 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     let known = devices::by_name(name).or_else(|_| devices::by_name(device));
     // On "any", packets tell their interfaces themselves.
     probe.on_device(Some(known.map_or(0, |known| known.index)));
-    probe.interfaces(source.interfaces());
+    probe.interfaces(sources.first().interfaces());
     let placed = options.place_thread();
     placed.map_err(|source| setup("place the capture thread", source))?;
     relinquish(args)?;
     probe.start()?;
     let requests = Requests::default();
-    let watched = requests.watch(vec![source.waker()]);
+    let awake = Waker::new().map_err(|source| setup("make an eventfd", source))?;
+    let mut wakers = sources.wakers();
+    wakers.push(awake.clone());
+    let watched = requests.watch(wakers);
     watched.map_err(|source| setup("watch for signals", source))?;
     let begun = Instant::now();
     let summary = |stats| Summary {
         engine,
         elapsed: begun.elapsed(),
+        readers: Vec::new(),
         stats,
     };
     let run = Run {
         requests,
-        timeout: options.timeout,
+        awake,
+        options,
     };
-    let result = run.pump(&mut *source, &mut probe, &summary);
+    let result = match &mut sources {
+        Sources { tap: None, readers } if readers.len() == 1 => {
+            run.alone(&mut *readers[0], &mut probe, &summary)
+        }
+        sources => run.shared(sources, &mut probe, &summary),
+    };
     let finished = probe.finish();
-    let stats = source.stats().unwrap_or_default();
-    probe.summarise(&summary(stats));
+    let stats = sources.stats().unwrap_or_default();
+    probe.summarise(summary(stats));
     result.and(finished)
 }
 
@@ -74,52 +87,88 @@ fn announce(description: &Description) {
     }
 }
 
-struct Run {
-    requests: Requests,
-    timeout: Duration,
+/// A live run.
+pub(super) struct Run {
+    pub(super) requests: Requests,
+    /// Ends a wait of the thread that looks after the others.
+    pub(super) awake: Waker,
+    pub(super) options: CaptureOptions,
+}
+
+/// What a source has for the one who pumps it.
+pub(super) enum Came<'a, 'b> {
+    Block(&'a Block<'b>),
+    /// No packet for the time of a wait.
+    Nothing,
+    /// Somebody asks for the counters, which are these.
+    Asked(Stats),
 }
 
 impl Run {
-    /// Meters until the end, and then what had been captured before it.
-    fn pump(
+    /// Meters the packets of one source on this thread.
+    fn alone(
         &self,
         source: &mut dyn Source,
         probe: &mut Probe,
         summary: &dyn Fn(Stats) -> Summary,
     ) -> Result<(), FlowError> {
+        self.pump(source, true, &mut |came| match came {
+            Came::Block(block) => probe.block(block),
+            Came::Nothing => probe.advance(now()),
+            Came::Asked(stats) => {
+                probe.summarise(summary(stats));
+                Ok(())
+            }
+        })
+    }
+
+    /// Takes packets until the end, and then what had been captured before it. One of several readers
+    /// is the first, which speaks for all.
+    pub(super) fn pump(
+        &self,
+        source: &mut dyn Source,
+        is_first: bool,
+        take: &mut dyn FnMut(Came<'_, '_>) -> Result<(), FlowError>,
+    ) -> Result<(), FlowError> {
         let mut delivered = 0;
         let mut ending: Option<Ending> = None;
         loop {
             if self.requests.stop() && ending.is_none() {
-                ending = Some(Ending::asked(&source.stats()?, self.timeout));
+                ending = Some(Ending::asked(&source.stats()?, self.options.timeout));
             }
             if ending.is_some_and(|ending| ending.is_over(delivered)) {
                 return Ok(());
             }
-            if self.requests.take_report() {
-                probe.summarise(&summary(source.stats()?));
+            if is_first && self.requests.take_report() {
+                take(Came::Asked(source.stats()?))?;
             }
             match source.next() {
                 Ok(Next::Block(block)) => {
                     delivered += block.len() as u64;
-                    probe.block(&block)?;
+                    take(Came::Block(&block))?;
                 }
                 Ok(Next::End) => return Ok(()),
                 Ok(Next::TimedOut) if ending.is_some_and(|end| end.is_over_at_a_time_out()) => {
                     return Ok(());
                 }
-                Ok(_) => probe.advance(now())?,
-                Err(error) if error.is_transient() => notice(format_args!("{error}; waiting")),
+                Ok(_) => take(Came::Nothing)?,
+                Err(error) if error.is_transient() && is_first => {
+                    notice(format_args!("{error}; waiting"));
+                }
+                Err(error) if error.is_transient() => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 }
 
-fn now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+pub(super) fn now() -> Timestamp {
+    at(SystemTime::now())
+}
+
+/// A time as packets have it.
+pub(super) fn at(time: SystemTime) -> Timestamp {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::new(
         i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
         since.subsec_nanos(),

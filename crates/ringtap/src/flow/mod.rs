@@ -5,6 +5,7 @@
 
 mod collect;
 mod error;
+mod feeder;
 mod files;
 mod heavy;
 mod live;
@@ -12,6 +13,7 @@ mod outlets;
 mod outputs;
 mod plan;
 mod probe;
+mod readers;
 mod summary;
 mod talkers;
 mod threads;

@@ -88,8 +88,8 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
         },
         mode: capture.mode.into(),
         force: capture.force,
-        // Flows do not need the order of packets of several processors.
-        unordered: true,
+        // Sums do not need the order of packets of several processors.
+        unordered: !needs_order(args),
         // Nor a time for each packet of those that a driver takes from its queue in one go.
         precision: Precision::Poll,
         cpus: capture
@@ -99,6 +99,11 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
             .unwrap_or_default(),
         ..CaptureOptions::default()
     }
+}
+
+/// Whether it matters which packet was first: for the direction of a flow, for times of a handshake.
+pub(crate) fn needs_order(args: &FlowArgs) -> bool {
+    args.meter.biflow || args.meter.tcp
 }
 
 /// Refuses what has no meaning with files.

@@ -9,6 +9,7 @@ use ringtap_flow::{LinkLayer, Meter, Packet as MeteredPacket};
 use ringtap_sys::memory;
 
 use super::error::FlowError;
+use super::feeder::Feeder;
 use super::outlets::Outlets;
 use super::outputs::{Outputs, Setting};
 use super::plan;
@@ -51,19 +52,18 @@ struct Alone {
 }
 
 impl Probe {
-    pub(crate) fn new(args: &FlowArgs) -> Result<Self, FlowError> {
+    /// Fed by so many readers.
+    pub(crate) fn new(args: &FlowArgs, readers: usize) -> Result<Self, FlowError> {
+        let threads = args.meter.threads;
         let report = &args.report;
         let options = plan::meter_options(args);
         let outlets = Outlets {
             talkers: talkers(args),
             outputs: Outputs::open(&args.records, setting(args))?,
         };
-        let work = if args.meter.threads > 1 {
-            Work::Threads(Box::new(Threads::new(
-                &options,
-                args.meter.threads,
-                outlets,
-            )?))
+        let work = if threads > 1 || readers > 1 {
+            let threads = Threads::new(&options, threads, readers, outlets)?;
+            Work::Threads(Box::new(threads))
         } else {
             let meter = Meter::new(&options)?;
             prepare(&meter);
@@ -118,7 +118,9 @@ impl Probe {
                 alone.outputs_go_on()?;
             }
             Work::Threads(threads) => {
-                each(block, &mut ToThreads(places, threads));
+                if let Some(feeder) = threads.feeder() {
+                    each(block, &mut ToFeeder(places, feeder));
+                }
                 threads.go_on();
                 if threads.has_failed() {
                     return threads.finish();
@@ -138,6 +140,30 @@ impl Probe {
             Work::Threads(threads) => threads.advance(nanos(now)),
         }
         self.report_if_due()
+    }
+
+    /// What several readers feed, each on a thread of its own; they let go of them before
+    /// [`Probe::finish`].
+    pub(crate) fn take_feeds(&mut self) -> Vec<Feed> {
+        let places = &self.places;
+        let feed = |feeder| Feed {
+            places: places.clone(),
+            feeder,
+        };
+        match &mut self.work {
+            Work::Alone(_) => Vec::new(),
+            Work::Threads(threads) => threads.take_feeders().into_iter().map(feed).collect(),
+        }
+    }
+
+    /// What is done from time to time while others feed; whether the outputs have failed.
+    pub(crate) fn tend(&mut self, now: Timestamp) -> Result<bool, FlowError> {
+        let mut has_failed = false;
+        if let Work::Threads(threads) = &mut self.work {
+            threads.outputs_may_go_on(nanos(now));
+            has_failed = threads.has_failed();
+        }
+        self.report_if_due().map(|()| has_failed)
     }
 
     fn report_if_due(&mut self) -> Result<(), FlowError> {
@@ -175,15 +201,47 @@ impl Probe {
     }
 
     /// Tells what was done.
-    pub(crate) fn summarise(&self, summary: &Summary) {
+    pub(crate) fn summarise(&self, summary: Summary) {
+        let mut summary = summary;
         let (counters, memory, outputs) = match &self.work {
             Work::Alone(alone) => {
                 let Alone { meter, outlets } = &**alone;
-                (meter.counters(), meter.memory(), outlets.outputs.report())
+                let counters = meter.counters();
+                summary.readers = vec![counters.packets];
+                (counters, meter.memory(), outlets.outputs.report())
             }
-            Work::Threads(threads) => (threads.counters(), threads.memory(), threads.report()),
+            Work::Threads(threads) => {
+                summary.readers = threads.readers();
+                (threads.counters(), threads.memory(), threads.report())
+            }
         };
         raw(summary.text(&counters, memory, &outputs, self.json));
+    }
+}
+
+/// A reader's side of a probe that several feed.
+pub(crate) struct Feed {
+    places: Vec<Place>,
+    feeder: Feeder,
+}
+
+impl Feed {
+    /// Meters a block of packets.
+    pub(crate) fn block(&mut self, block: &Block<'_>) {
+        each(block, &mut ToFeeder(&self.places, &mut self.feeder));
+        self.feeder.go_on();
+    }
+
+    /// Lets time go on where no packets come: none will that is from before.
+    pub(crate) fn advance(&mut self, now: Timestamp) {
+        self.feeder.advance(nanos(now));
+    }
+}
+
+impl Drop for Feed {
+    /// Gives the meters what has waited for more.
+    fn drop(&mut self) {
+        self.feeder.settle();
     }
 }
 
@@ -256,13 +314,13 @@ impl Taker for ToMeter<'_> {
     }
 }
 
-struct ToThreads<'a>(&'a [Place], &'a mut Threads);
+struct ToFeeder<'a>(&'a [Place], &'a mut Feeder);
 
-impl Taker for ToThreads<'_> {
+impl Taker for ToFeeder<'_> {
     #[inline(always)]
     fn take(&mut self, packet: &Packet<'_>) {
-        let Self(places, threads) = self;
-        threads.push(&metered(places, packet));
+        let Self(places, feeder) = self;
+        feeder.push(&metered(places, packet));
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct Summary {
     /// The engine's name.
     pub(crate) engine: &'static str,
     pub(crate) elapsed: Duration,
+    /// Packets that each thread has read.
+    pub(crate) readers: Vec<u64>,
     /// The source's counters.
     pub(crate) stats: Stats,
 }
@@ -25,6 +27,7 @@ struct Json {
     seconds: f64,
     received: Option<u64>,
     packets: u64,
+    readers: Vec<u64>,
     metered: u64,
     bytes: u64,
     not_ip: u64,
@@ -94,6 +97,7 @@ impl Summary {
             seconds: self.elapsed.as_secs_f64(),
             received: self.stats.received,
             packets: counters.packets,
+            readers: self.readers.clone(),
             metered: counters.ip_packets,
             bytes: counters.ip_bytes,
             not_ip: counters.not_ip,

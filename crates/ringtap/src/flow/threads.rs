@@ -1,38 +1,47 @@
 //! Several meters, each with a thread of its own.
 //!
-//! Data in: packets, on the caller's thread, which reads their headers and sorts them by hosts
-//! ([`Spreader`]). Batches of what was read go to the meters' threads, records from those to one
-//! thread that has the outputs: so collectors see one exporter, whose sequence numbers have no gaps.
+//! Data in: packets, on the caller's thread or on several, each of which reads their headers and sorts
+//! them by hosts ([`Feeder`]). Batches of what was read go to the meters' threads, records from those to
+//! one thread that has the outputs: so collectors see one exporter, whose sequence numbers have no gaps.
 //! All channels are bounded: where a thread can't follow, those before it wait, and a live capture
-//! loses packets in its ring, where they are counted. Batches go back to be used again.
+//! loses packets in its ring, where they are counted.
+//!
+//! With several feeders, the packets of a flow may come from any of them. Sums do not depend on their
+//! order; which direction was first and the times of a handshake do: there a meter puts what its feeders
+//! give it in order first ([`Collator`]).
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use ringtap_flow::{Batch, Counters, FlowRecord, FlowSink, Meter, MeterOptions, Packet, Spreader};
+use ringtap_flow::{Batch, Collator, Counters, FlowRecord, FlowSink, Meter, MeterOptions};
 
 use super::error::{FlowError, setup};
+use super::feeder::{Feeder, Routes, Sent};
 use super::outlets::Outlets;
 use super::outputs::OutputReport;
 use super::probe::prepare;
 
-/// Batches that may wait for a meter.
+/// Batches of each feeder that may wait for a meter, and at least so many of all.
+const BATCHES_OF_ONE: usize = 2;
 const BATCHES: usize = 8;
+/// Batches that a feeder may get back before it takes them.
+const SPARE_BATCHES: usize = 256;
 /// Batches of records that may wait for the outputs, and records of each.
 const RECORD_BATCHES: usize = 64;
 const RECORDS: usize = 256;
-/// Packets' time after which meters are given what waits for them, in nanoseconds.
-const WAIT_NS: u64 = 20_000_000;
 
 /// The meters' threads, and that of the outputs.
 pub(crate) struct Threads {
-    spreader: Spreader,
+    /// Those that no other thread has.
+    feeders: Vec<Feeder>,
+    /// What each feeder has counted.
+    fed: Vec<Arc<Mutex<Counters>>>,
     lanes: Vec<Lane>,
     outputs: Writer,
-    /// When meters were given all that waited for them.
-    settled_ns: u64,
+    /// The latest time that outputs were told.
+    told_ns: u64,
     memory: usize,
 }
 
@@ -45,14 +54,19 @@ struct Lane {
 /// Threads begin with the first packets: before, the program may still have to give up privileges,
 /// which holds for threads that are not there yet.
 enum Worker {
-    ToBegin(Box<Meter>),
-    Begun {
-        batches: SyncSender<Batch>,
-        /// Batches that were metered.
-        back: Receiver<Batch>,
-        thread: JoinHandle<()>,
-    },
+    ToBegin(Box<Work>),
+    Begun { thread: JoinHandle<()> },
     Ended,
+}
+
+/// What a meter's thread begins with.
+struct Work {
+    meter: Meter,
+    batches: Receiver<Sent>,
+    /// Where batches of each feeder go back to.
+    backs: Vec<SyncSender<Batch>>,
+    /// What puts the packets of several feeders in order, where that matters.
+    collator: Option<Collator>,
 }
 
 enum Writer {
@@ -87,37 +101,67 @@ struct Done {
 }
 
 impl Threads {
-    /// So many meters, which have all flows of the options together.
+    /// So many meters, which have all flows of the options together, for so many feeders.
     pub(crate) fn new(
         options: &MeterOptions,
         meters: u16,
+        readers: usize,
         outlets: Outlets,
     ) -> Result<Self, FlowError> {
-        let spreader = Spreader::new(options, meters.into())?;
         let share = MeterOptions {
             flows: options.flows.div_ceil(meters.into()),
             // Chosen before they come to a meter.
             sampling: None,
             ..options.clone()
         };
-        let mut memory = 0;
+        let (backs, mut returned): (Vec<_>, Vec<_>) = (0..readers)
+            .map(|_| mpsc::sync_channel(SPARE_BATCHES))
+            .unzip();
+        let in_order = readers > 1 && (options.both_ways || options.measure_tcp);
+        let (mut memory, mut to_meters) = (0, Vec::new());
         let lane = |_| {
             let meter = Meter::new(&share)?;
             prepare(&meter);
             memory += meter.memory();
+            let (to_meter, batches) = mpsc::sync_channel(BATCHES.max(readers * BATCHES_OF_ONE));
+            to_meters.push(to_meter);
             Ok(Lane {
-                meter: Worker::ToBegin(Box::new(meter)),
+                meter: Worker::ToBegin(Box::new(Work {
+                    meter,
+                    batches,
+                    backs: backs.clone(),
+                    collator: in_order.then(|| Collator::new(readers)),
+                })),
                 counters: Arc::default(),
             })
         };
         let lanes: Result<_, FlowError> = (0..meters).map(lane).collect();
+        let fed: Vec<Arc<Mutex<Counters>>> = (0..readers).map(|_| Arc::default()).collect();
+        let feeder = |(number, back)| {
+            let meters = to_meters.clone();
+            let counters: &Arc<_> = &fed[number];
+            let routes = Routes { meters, back };
+            Feeder::new((number, readers), options, routes, Arc::clone(counters))
+        };
+        let feeders: Result<_, FlowError> = returned.drain(..).enumerate().map(feeder).collect();
         Ok(Self {
-            spreader,
+            feeders: feeders?,
+            fed,
             lanes: lanes?,
             outputs: Writer::ToBegin(Box::new(outlets)),
-            settled_ns: 0,
+            told_ns: 0,
             memory,
         })
+    }
+
+    /// The feeders, for threads of their own, which let go of them before [`Threads::finish`].
+    pub(crate) fn take_feeders(&mut self) -> Vec<Feeder> {
+        std::mem::take(&mut self.feeders)
+    }
+
+    /// The only feeder.
+    pub(crate) fn feeder(&mut self) -> Option<&mut Feeder> {
+        self.feeders.first_mut()
     }
 
     /// Bytes of memory that are reserved for flows.
@@ -153,40 +197,46 @@ impl Threads {
         Ok(())
     }
 
-    /// Takes a packet.
-    #[inline]
-    pub(crate) fn push(&mut self, packet: &Packet<'_>) {
-        let Self {
-            spreader, lanes, ..
-        } = self;
-        spreader.push(packet, |lane, batch| give(lanes, lane, batch));
-    }
-
-    /// Lets time go on to that of the last packet, and meters have what has waited.
+    /// Has outputs send what has waited, once the only feeder has given what waits to the meters.
     pub(crate) fn go_on(&mut self) {
-        if self.spreader.now_ns().abs_diff(self.settled_ns) > WAIT_NS {
-            self.settle();
+        if let Some(feeder) = self.feeder()
+            && feeder.go_on()
+        {
+            let now_ns = feeder.now_ns();
+            self.outputs_go_on(now_ns);
         }
     }
 
     /// Lets time go on where no packets come.
     pub(crate) fn advance(&mut self, now_ns: u64) {
-        self.spreader.advance(now_ns);
-        self.settle();
+        if let Some(feeder) = self.feeder() {
+            feeder.advance(now_ns);
+        }
+        self.outputs_go_on(now_ns);
     }
 
-    fn settle(&mut self) {
-        self.settled_ns = self.spreader.now_ns();
-        let Self {
-            spreader, lanes, ..
-        } = self;
-        spreader.settle(|lane, batch| give(lanes, lane, batch));
+    /// Has outputs send what has waited until then.
+    pub(crate) fn outputs_go_on(&mut self, now_ns: u64) {
+        let order = self.go_on_until(now_ns);
+        self.order(order);
+    }
+
+    /// The same where it can be told again: not while outputs have too much to do to be told.
+    pub(crate) fn outputs_may_go_on(&mut self, now_ns: u64) {
+        let order = self.go_on_until(now_ns);
+        if let Writer::Begun { orders, .. } = &self.outputs {
+            let _ = orders.try_send(order);
+        }
+    }
+
+    fn go_on_until(&mut self, now_ns: u64) -> Order {
         let counters = self.counters();
-        self.order(Order::GoOn {
-            now_ns: self.settled_ns,
+        self.told_ns = self.told_ns.max(now_ns);
+        Order::GoOn {
+            now_ns: self.told_ns,
             flows: counters.flows,
             ignored: counters.not_ip + counters.malformed,
-        });
+        }
     }
 
     /// Has the tables printed.
@@ -203,11 +253,21 @@ impl Threads {
 
     /// What all threads have counted.
     pub(crate) fn counters(&self) -> Counters {
-        let mut sum = self.spreader.counters();
-        for lane in &self.lanes {
-            sum += *lane.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sum = Counters::default();
+        let lanes = self.lanes.iter().map(|lane| &lane.counters);
+        for counters in self.fed.iter().chain(lanes) {
+            sum += *counters.lock().unwrap_or_else(PoisonError::into_inner);
         }
         sum
+    }
+
+    /// The packets that came from each feeder.
+    pub(crate) fn readers(&self) -> Vec<u64> {
+        let packets = |fed: &Arc<Mutex<Counters>>| {
+            let counters = fed.lock().unwrap_or_else(PoisonError::into_inner);
+            counters.packets
+        };
+        self.fed.iter().map(packets).collect()
     }
 
     /// What the outputs did so far.
@@ -228,11 +288,15 @@ impl Threads {
     /// Ends all flows, and the threads; prints the last tables.
     pub(crate) fn finish(&mut self) -> Result<(), FlowError> {
         self.start()?;
-        self.settle();
+        let mut now_ns = 0;
+        for mut feeder in self.feeders.drain(..) {
+            feeder.settle();
+            now_ns = now_ns.max(feeder.now_ns());
+        }
         for lane in &mut self.lanes {
             lane.finish();
         }
-        self.settle();
+        self.outputs_go_on(now_ns);
         let ended = Writer::Ended(OutputReport::default());
         let Writer::Begun { orders, thread } = std::mem::replace(&mut self.outputs, ended) else {
             return Ok(());
@@ -244,65 +308,74 @@ impl Threads {
     }
 }
 
-/// Gives a batch to a meter's thread, for an empty one.
-fn give(lanes: &mut [Lane], lane: usize, batch: &mut Batch) {
-    if let Some(Lane {
-        meter: Worker::Begun { batches, back, .. },
-        ..
-    }) = lanes.get_mut(lane)
-    {
-        let empty = back.try_recv().unwrap_or_default();
-        // Whoever does not take it has panicked, which the end will tell.
-        let _ = batches.send(std::mem::replace(batch, empty));
-    }
-}
-
 impl Lane {
     fn start(&mut self, number: usize, mut carrier: Carrier) -> Result<(), FlowError> {
         let before = std::mem::replace(&mut self.meter, Worker::Ended);
-        let Worker::ToBegin(mut meter) = before else {
+        let Worker::ToBegin(work) = before else {
             self.meter = before;
             return Ok(());
         };
-        let (batches, received) = mpsc::sync_channel::<Batch>(BATCHES);
-        let (to_back, back) = mpsc::sync_channel(BATCHES + 2);
         let counters = Arc::clone(&self.counters);
-        let work = move || {
-            let publish = |meter: &Meter| {
-                *counters.lock().unwrap_or_else(PoisonError::into_inner) = meter.counters();
-            };
-            for mut batch in received {
-                meter.take(&batch, &mut carrier);
-                carrier.hand_over();
-                publish(&meter);
-                batch.clear();
-                // Without room it is one too many.
-                let _ = to_back.try_send(batch);
-            }
-            meter.flush(&mut carrier);
-            carrier.hand_over();
-            publish(&meter);
-        };
         let thread = thread::Builder::new().name(format!("meter {number}"));
-        let thread = thread.spawn(work);
+        let thread = thread.spawn(move || work.run(&mut carrier, &counters));
         let thread = thread.map_err(|source| setup("start a thread", source))?;
-        self.meter = Worker::Begun {
-            batches,
-            back,
-            thread,
-        };
+        self.meter = Worker::Begun { thread };
         Ok(())
     }
 
-    /// Ends the thread, and with that its flows.
+    /// Waits for the thread, which ends its flows once no feeder is left.
     fn finish(&mut self) {
-        if let Worker::Begun {
-            batches, thread, ..
-        } = std::mem::replace(&mut self.meter, Worker::Ended)
+        if let Worker::Begun { thread } = std::mem::replace(&mut self.meter, Worker::Ended)
+            && let Err(panic) = thread.join()
         {
-            drop(batches);
-            if let Err(panic) = thread.join() {
-                resume_unwind(panic);
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl Work {
+    /// The life of a meter's thread: until no feeder is left.
+    fn run(mut self, carrier: &mut Carrier, counters: &Mutex<Counters>) {
+        let publish = |meter: &Meter| {
+            *counters.lock().unwrap_or_else(PoisonError::into_inner) = meter.counters();
+        };
+        while let Ok(sent) = self.batches.recv() {
+            self.take(sent, carrier);
+            carrier.hand_over();
+            publish(&self.meter);
+        }
+        if let Some(collator) = &mut self.collator {
+            collator.finish(&mut self.meter, carrier);
+        }
+        self.meter.flush(carrier);
+        carrier.hand_over();
+        publish(&self.meter);
+    }
+
+    fn take(&mut self, Sent { reader, mut batch }: Sent, carrier: &mut Carrier) {
+        let Self {
+            meter,
+            backs,
+            collator,
+            ..
+        } = self;
+        let back = |reader: usize, batch: Batch| {
+            if let Some(back) = backs.get(reader) {
+                // Without room it is one too many.
+                let _ = back.try_send(batch);
+            }
+        };
+        match collator {
+            Some(collator) => {
+                if let Some(empty) = collator.put(reader, batch) {
+                    back(reader, empty);
+                }
+                collator.take(meter, carrier, back);
+            }
+            None => {
+                meter.take(&batch, carrier);
+                batch.clear();
+                back(reader, batch);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod live;
 mod nfpcapd;
+mod readers;
 mod tshark;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
 
 fn main() -> ExitCode {
     let root = &[Need::Root, Need::Kernel(6, 6)];
+    let pair = &[Need::Root, Need::Kernel(6, 6), Need::Processors(2)];
     let tshark = &[Need::Corpus, Need::Tool("tshark")];
     let nfdump = &[Need::Corpus, Need::Tool("nfpcapd"), Need::Tool("nfdump")];
     suite(vec![
@@ -23,6 +25,11 @@ fn main() -> ExitCode {
         ),
         test("flows_have_the_totals_of_nfpcapd", nfdump, nfpcapd::totals),
         test("a_live_capture_meters_what_was_sent", root, live::meters),
+        test(
+            "directions_of_a_flow_meet_from_two_processors",
+            pair,
+            readers::meet,
+        ),
         test("sampling_in_the_kernel_is_counted", root, live::samples),
         test("tables_name_hosts_and_flows", &[Need::Corpus], tables),
         test(

@@ -83,4 +83,4 @@ pub use clock::{Clock, WallClock};
 pub use control::Control;
 pub use doorbell::Doorbell;
 pub use layout::Geometry;
-pub use ring::{Counters, Position, Ring, Stretch, Taken};
+pub use ring::{Counters, Position, Ring, RingWatch, Stretch, Taken};

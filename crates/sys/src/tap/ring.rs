@@ -93,25 +93,18 @@ impl Ring {
     #[must_use]
     #[inline]
     pub fn head(&self) -> Position {
-        loop {
-            let packets = self.mapping.load_u64(layout::PUBLISHED);
-            if packets == self.tail.packets {
-                return self.tail;
-            }
-            let index = usize::try_from(packets % SLOT_COUNT as u64).unwrap_or_default();
-            let slot = SLOTS + index * SLOT_BYTES;
-            let bytes = self.mapping.load_u64(slot);
-            let captured = self.mapping.load_u64(slot + 8);
-            fence(Ordering::Acquire);
-            let since = self.mapping.load_u64(layout::PUBLISHED) - packets;
-            if since < SLOT_COUNT as u64 - 1 {
-                return Position {
-                    bytes,
-                    packets,
-                    captured,
-                };
-            }
-        }
+        head(&self.mapping, self.tail)
+    }
+
+    /// A look at the ring for another thread than the one that reads it.
+    ///
+    /// # Errors
+    /// What `mmap` says.
+    pub fn watch(&self) -> Result<RingWatch> {
+        Ok(RingWatch {
+            mapping: Mapping::new(&self.map, 0..0)?,
+            tail: self.geometry.tail(),
+        })
     }
 
     /// Whether there is something to read; one load.
@@ -132,16 +125,7 @@ impl Ring {
     /// What the programs counted.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let load = |offset| self.mapping.load_u64(offset);
-        Counters {
-            stored: load(layout::PUBLISHED),
-            full: load(layout::FULL),
-            sampled: load(layout::SAMPLED),
-            unreadable: load(layout::UNREADABLE),
-            contended: load(layout::CONTENDED),
-            clamped: load(layout::CLAMPED),
-            by_host: load(layout::BY_HOST),
-        }
+        counters(&self.mapping)
     }
 
     /// The records from the tail on that lie in one piece: up to `limit` (a value that
@@ -218,6 +202,75 @@ impl Ring {
             }
         }
         limit
+    }
+}
+
+/// A ring that another thread reads: how far it was written, and how much waits in it.
+#[derive(Debug)]
+pub struct RingWatch {
+    mapping: Mapping,
+    /// Where the consumer's page begins.
+    tail: usize,
+}
+
+impl RingWatch {
+    /// How far the ring was written.
+    #[must_use]
+    #[inline]
+    pub fn head(&self) -> Position {
+        head(&self.mapping, Position::default())
+    }
+
+    /// Bytes of records that wait to be read.
+    #[must_use]
+    #[inline]
+    pub fn waiting(&self) -> u64 {
+        // First, so that it is not ahead of the head.
+        let tail = self.mapping.load_u64(self.tail);
+        self.head().bytes.saturating_sub(tail)
+    }
+
+    /// What the programs counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        counters(&self.mapping)
+    }
+}
+
+/// How far a ring was written that was read up to `tail` or further.
+#[inline]
+fn head(mapping: &Mapping, tail: Position) -> Position {
+    loop {
+        let packets = mapping.load_u64(layout::PUBLISHED);
+        if packets == tail.packets {
+            return tail;
+        }
+        let index = usize::try_from(packets % SLOT_COUNT as u64).unwrap_or_default();
+        let slot = SLOTS + index * SLOT_BYTES;
+        let bytes = mapping.load_u64(slot);
+        let captured = mapping.load_u64(slot + 8);
+        fence(Ordering::Acquire);
+        let since = mapping.load_u64(layout::PUBLISHED) - packets;
+        if since < SLOT_COUNT as u64 - 1 {
+            return Position {
+                bytes,
+                packets,
+                captured,
+            };
+        }
+    }
+}
+
+fn counters(mapping: &Mapping) -> Counters {
+    let load = |offset| mapping.load_u64(offset);
+    Counters {
+        stored: load(layout::PUBLISHED),
+        full: load(layout::FULL),
+        sampled: load(layout::SAMPLED),
+        unreadable: load(layout::UNREADABLE),
+        contended: load(layout::CONTENDED),
+        clamped: load(layout::CLAMPED),
+        by_host: load(layout::BY_HOST),
     }
 }
 

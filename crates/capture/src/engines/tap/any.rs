@@ -167,6 +167,7 @@ pub(super) fn open(
         }),
         plan,
         pace,
+        shares: Vec::new(),
         losses: None,
         netlink,
         watch,

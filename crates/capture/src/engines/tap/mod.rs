@@ -33,10 +33,11 @@ mod program;
 mod protocol;
 mod reader;
 mod rings;
+mod shared;
 mod wait;
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringtap_savefile::{Interface, InterfaceTable, Item};
 use ringtap_sys::bpf::{Kernel, Program};
@@ -63,6 +64,7 @@ use polls::Polls;
 use program::Maps;
 use reader::Reader;
 pub(crate) use reader::TapRecords;
+use shared::Share;
 use wait::{Pace, State, Waited};
 
 /// A capture by this engine.
@@ -94,6 +96,8 @@ struct TapSource {
     /// The filter, and where it runs.
     plan: FilterPlan,
     pace: Pace,
+    /// Those that read the rings in the place of this source.
+    shares: Vec<Share>,
     netlink: Netlink,
     watch: LinkWatch,
     /// Whether an interface has changed that was not looked at since.
@@ -275,6 +279,9 @@ impl Source for TapSource {
         if self.waker.is_pending() && self.waker.take() {
             return Ok(Next::Woken);
         }
+        if !self.shares.is_empty() {
+            return self.tend();
+        }
         if !self.reader.is_delivering() {
             self.reader.leave_old_rings();
             if !self.reader.has_old_rings() && self.reader.available() < self.wanted() {
@@ -301,6 +308,11 @@ impl Source for TapSource {
     fn try_next(&mut self) -> Result<Next<'_>> {
         if self.waker.is_pending() && self.waker.take() {
             return Ok(Next::Woken);
+        }
+        if !self.shares.is_empty() {
+            self.look_now_and_then()?;
+            self.wake_readers();
+            return Ok(Next::TimedOut);
         }
         if !self.reader.is_delivering() {
             self.reader.leave_old_rings();
@@ -358,7 +370,12 @@ impl Source for TapSource {
         self.attached.keeps()
     }
 
+    fn share(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
+        self.give_away(readers, wait)
+    }
+
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
+        self.refuse_while_shared("the filter of a shared capture")?;
         let plan = self.plan_for(filter)?;
         let set = self.reader.current();
         let (geometry, maps) = (set.geometry(), self.maps(set));
@@ -379,6 +396,7 @@ impl Source for TapSource {
     }
 
     fn set_buffer(&mut self, bytes: u64) -> Result<()> {
+        self.refuse_while_shared("the buffer of a shared capture")?;
         let record = program::largest_record(self.room);
         let set = rings::RingSet::create(&self.kernel, bytes, record);
         let set = set.map_err(|source| open::bpf_error(&self.device, source))?;

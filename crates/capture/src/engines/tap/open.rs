@@ -333,6 +333,7 @@ impl Opening {
             any: None,
             plan,
             pace,
+            shares: Vec::new(),
             losses: InterfaceLosses::new(
                 Netlink::open().map_err(|source| Error::Interface {
                     device: self.target.name(),

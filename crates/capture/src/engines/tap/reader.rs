@@ -4,6 +4,7 @@ use std::hint;
 use std::time::{Duration, Instant};
 
 use ringtap_savefile::{ByteOrder, InterfaceTable, Run, RunTotals};
+use ringtap_sys::bpf;
 use ringtap_sys::tap::{Counters, Position, Ring, Taken};
 
 use super::merge::Merger;
@@ -30,7 +31,7 @@ pub(super) struct Reader {
     merger: Merger,
     /// The ring to begin with where order does not matter.
     turn: usize,
-    max_caplen: u32,
+    pub(super) max_caplen: u32,
     /// What programs counted with rings that are gone.
     retired: Counters,
 }
@@ -83,8 +84,7 @@ impl Reader {
 
     /// Bytes of records that the present rings were given so far.
     pub(super) fn written(&self) -> u64 {
-        let rings = self.current().rings.iter();
-        rings.map(|ring| ring.head().bytes).sum()
+        self.current().written()
     }
 
     /// Whether a delivery is not complete.
@@ -92,6 +92,14 @@ impl Reader {
     pub(super) fn is_delivering(&self) -> bool {
         let mut rings = self.sets[0].rings.iter().zip(&self.goals);
         rings.any(|(ring, goal)| ring.tail().bytes < goal.bytes)
+    }
+
+    /// Gives the rings to so many others; nothing where there is one, or old ones are to be read.
+    pub(super) fn give_away(&mut self, readers: usize) -> bpf::Result<Vec<RingSet>> {
+        match &mut self.sets[..] {
+            [set] if set.rings.len() > 1 && readers > 1 => set.give_away(readers),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Lets go of rings that are no longer written and were read to their end.

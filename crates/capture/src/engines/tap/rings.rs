@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, possible_cpus};
 use ringtap_sys::sched::{numa_node, online_cpus};
-use ringtap_sys::tap::{Control, Counters, Doorbell, Geometry, Position, Ring};
+use ringtap_sys::tap::{Control, Counters, Doorbell, Geometry, Position, Ring, RingWatch};
 
 use super::program::{Maps, state};
 
@@ -19,14 +19,23 @@ const WRITING: u64 = 1;
 #[derive(Debug)]
 pub(super) struct RingSet {
     pub(super) rings: Vec<Ring>,
-    /// Rings by processor, for programs.
+    /// Rings that others read.
+    away: Vec<RingWatch>,
+    geometry: Geometry,
+    /// The highest processor's number that has a ring, and one.
+    processors: u32,
+    /// What programs find the rings by; none where others keep it.
+    finders: Option<Finders>,
+    /// Up to where rings may hold packets of an older filter.
+    stale: Vec<Position>,
+}
+
+#[derive(Debug)]
+struct Finders {
+    /// Rings by processor.
     by_cpu: Map,
     /// What each processor keeps for itself.
     state: Map,
-    /// The highest processor's number that has a ring, and one.
-    processors: u32,
-    /// Up to where rings may hold packets of an older filter.
-    stale: Vec<Position>,
 }
 
 impl RingSet {
@@ -85,19 +94,49 @@ impl RingSet {
         )?;
         Ok(Self {
             rings,
-            by_cpu,
-            state,
+            away: Vec::new(),
+            geometry,
             processors,
+            finders: Some(Finders { by_cpu, state }),
             stale: Vec::with_capacity(cpus.len()),
         })
+    }
+
+    /// Gives the rings to `readers`, each of which gets some of them, if there are as many.
+    pub(super) fn give_away(&mut self, readers: usize) -> bpf::Result<Vec<Self>> {
+        let watches: bpf::Result<Vec<_>> = self.rings.iter().map(Ring::watch).collect();
+        self.away = watches?;
+        let empty = || Self {
+            rings: Vec::new(),
+            away: Vec::new(),
+            geometry: self.geometry,
+            processors: self.processors,
+            finders: None,
+            stale: Vec::new(),
+        };
+        let count = readers.min(self.rings.len());
+        let mut parts: Vec<Self> = (0..count).map(|_| empty()).collect();
+        for (index, ring) in self.rings.drain(..).enumerate() {
+            parts[index % count].rings.push(ring);
+        }
+        Ok(parts)
+    }
+
+    /// Whether records wait in one of the rings that the reader of that number got, of `readers`.
+    pub(super) fn waits_for(&self, reader: usize, readers: usize) -> bool {
+        let mut rings = self.away.iter().skip(reader).step_by(readers.max(1));
+        rings.any(|ring| ring.waiting() > 0)
     }
 
     /// What programs need to know.
     pub(super) fn maps(&self, control: &Control, doorbell: &Doorbell) -> Maps {
         let fd = |map: &Map| map.as_fd().as_raw_fd();
+        let finders = self.finders.as_ref();
+        // No program is loaded for rings of which others keep the maps.
+        let finder = |map: fn(&Finders) -> &Map| finders.map_or(-1, |found| fd(map(found)));
         Maps {
-            state: fd(&self.state),
-            rings: fd(&self.by_cpu),
+            state: finder(|found| &found.state),
+            rings: finder(|found| &found.by_cpu),
             control: fd(control.map()),
             doorbell: fd(doorbell.map()),
             interfaces: None,
@@ -106,7 +145,7 @@ impl RingSet {
     }
 
     pub(super) fn geometry(&self) -> Geometry {
-        self.rings[0].geometry()
+        self.geometry
     }
 
     /// The packets that are in the rings now were chosen by an older filter.
@@ -125,14 +164,22 @@ impl RingSet {
 
     /// Bytes of all rings together.
     pub(super) fn bytes(&self) -> u64 {
-        self.geometry().size() * self.rings.len() as u64
+        self.geometry().size() * (self.rings.len() + self.away.len()) as u64
     }
 
     /// Bytes that wait to be read.
     #[inline]
     pub(super) fn available(&self) -> u64 {
         let waiting = |ring: &Ring| ring.head().bytes - ring.tail().bytes;
-        self.rings.iter().map(waiting).sum()
+        let own: u64 = self.rings.iter().map(waiting).sum();
+        own + self.away.iter().map(RingWatch::waiting).sum::<u64>()
+    }
+
+    /// Bytes of records that were written so far.
+    pub(super) fn written(&self) -> u64 {
+        let own = self.rings.iter().map(|ring| ring.head().bytes);
+        own.chain(self.away.iter().map(|ring| ring.head().bytes))
+            .sum()
     }
 
     /// Whether no record waits and none is being written.
@@ -144,20 +191,24 @@ impl RingSet {
 
     /// What programs counted on all processors.
     pub(super) fn counters(&self) -> Counters {
-        let all = self.rings.iter().map(Ring::counters);
+        let own = self.rings.iter().map(Ring::counters);
+        let all = own.chain(self.away.iter().map(RingWatch::counters));
         all.fold(Counters::default(), sum)
     }
 
     /// Packets on processors that have no ring, because they came online later.
     pub(super) fn without_ring(&self) -> bpf::Result<u64> {
-        let mut element = vec![0; self.state.element_size()];
-        self.state.lookup(0, &mut element)?;
+        let Some(Finders { state: map, .. }) = &self.finders else {
+            return Ok(0);
+        };
+        let mut element = vec![0; map.element_size()];
+        map.lookup(0, &mut element)?;
         let at = usize::from(state::NO_RING.unsigned_abs());
         let count = |value: &[u8]| {
             let bytes = value.get(at..at + 8)?.try_into().ok()?;
             Some(u64::from_ne_bytes(bytes))
         };
-        Ok(self.state.cpu_values(&element).filter_map(count).sum())
+        Ok(map.cpu_values(&element).filter_map(count).sum())
     }
 }
 

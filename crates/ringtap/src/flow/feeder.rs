@@ -1,0 +1,129 @@
+//! What reads packets' headers for the meters' threads.
+//!
+//! Data in: packets, on the thread that reads them. Data out: batches of what was read, to the thread of
+//! the meter that has the flows between these two hosts; they come back to be used again. Channels are
+//! bounded: where a meter can't follow, its feeders wait.
+
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringtap_flow::{Batch, Counters, MeterOptions, Packet, Spreader};
+
+use super::error::FlowError;
+
+/// Packets' time after which meters are given what waits for them, in nanoseconds.
+const WAIT_NS: u64 = 20_000_000;
+/// The same where packets of other readers wait for it.
+const SHORT_WAIT_NS: u64 = 5_000_000;
+
+/// A batch on its way to a meter, with the number of the reader.
+pub(super) struct Sent {
+    pub(super) reader: usize,
+    pub(super) batch: Batch,
+}
+
+/// Where batches go, and come from.
+pub(super) struct Routes {
+    /// To each meter.
+    pub(super) meters: Vec<SyncSender<Sent>>,
+    /// Those that were metered.
+    pub(super) back: Receiver<Batch>,
+}
+
+/// The meters' side of the thread that reads packets.
+pub(crate) struct Feeder {
+    spreader: Spreader,
+    routes: Routes,
+    number: usize,
+    readers: usize,
+    /// When meters were given all that waited for them.
+    settled_ns: u64,
+    counters: Arc<Mutex<Counters>>,
+}
+
+impl Feeder {
+    /// The feeder with that number, one of so many.
+    pub(super) fn new(
+        (number, readers): (usize, usize),
+        options: &MeterOptions,
+        routes: Routes,
+        counters: Arc<Mutex<Counters>>,
+    ) -> Result<Self, FlowError> {
+        Ok(Self {
+            spreader: Spreader::one_of(readers, options, routes.meters.len())?,
+            routes,
+            number,
+            readers,
+            settled_ns: 0,
+            counters,
+        })
+    }
+
+    /// Takes a packet.
+    #[inline]
+    pub(crate) fn push(&mut self, packet: &Packet<'_>) {
+        let Self {
+            spreader,
+            routes,
+            number,
+            readers,
+            ..
+        } = self;
+        let origin = (*number, *readers);
+        spreader.push(packet, |meter, batch| {
+            give(routes, meter, batch, origin);
+        });
+    }
+
+    /// Gives meters what has waited for long, by the time of packets; whether it had.
+    pub(crate) fn go_on(&mut self) -> bool {
+        let wait_ns = if self.readers > 1 {
+            SHORT_WAIT_NS
+        } else {
+            WAIT_NS
+        };
+        let is_due = self.spreader.now_ns().abs_diff(self.settled_ns) > wait_ns;
+        if is_due {
+            self.settle();
+        }
+        is_due
+    }
+
+    /// Lets time go on where no packets come.
+    pub(crate) fn advance(&mut self, now_ns: u64) {
+        self.spreader.advance(now_ns);
+        self.settle();
+    }
+
+    /// Gives meters all that waits, and the time.
+    pub(crate) fn settle(&mut self) {
+        self.settled_ns = self.spreader.now_ns();
+        let Self {
+            spreader,
+            routes,
+            number,
+            readers,
+            counters,
+            ..
+        } = self;
+        let origin = (*number, *readers);
+        spreader.settle(|meter, batch| give(routes, meter, batch, origin));
+        *counters.lock().unwrap_or_else(PoisonError::into_inner) = spreader.counters();
+    }
+
+    /// The time by the clock of the packets, in nanoseconds since 1970.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.spreader.now_ns()
+    }
+}
+
+/// Gives a batch to a meter's thread, for an empty one.
+fn give(routes: &Routes, meter: usize, batch: &mut Batch, (reader, readers): (usize, usize)) {
+    if let Some(to) = routes.meters.get(meter) {
+        let empty = routes.back.try_recv();
+        let empty = empty.unwrap_or_else(|_| Batch::for_readers(readers));
+        let batch = std::mem::replace(batch, empty);
+        // Whoever does not take it has panicked, which the end will tell.
+        let _ = to.send(Sent { reader, batch });
+    }
+}
