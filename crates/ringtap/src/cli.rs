@@ -468,7 +468,7 @@ pub(crate) struct ProbeArgs {
     /// Which packets: received (in), sent (out), or both
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
     pub(crate) direction: Direction,
-    /// CPUs that the meter runs on, such as 0 or 2-3
+    /// CPUs that the meter runs on, such as 0 or 2-3; with several readers one for each, in turn
     #[arg(long, value_name = "LIST")]
     pub(crate) cpu: Option<CpuList>,
     /// After opening the device become this user (as root)

@@ -1,5 +1,6 @@
 //! Values of the command line that have a syntax of their own: sizes, times, CPU lists.
 
+use std::num::NonZero;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -201,7 +202,7 @@ const THREADS_MAX: u16 = 256;
 pub(crate) fn threads(text: &str) -> Result<u16, ValueError> {
     if text == "auto" {
         let processors = std::thread::available_parallelism();
-        let processors = processors.map_or(1, |processors| processors.get());
+        let processors = processors.map_or(1, NonZero::get);
         return Ok(u16::try_from(processors).map_or(THREADS_MAX, |count| count.min(THREADS_MAX)));
     }
     let threads = text.parse().ok();
