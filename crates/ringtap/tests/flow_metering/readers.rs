@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ringtap_sys::packet::inject::Injector;
-use ringtap_sys::sched::{affinity, set_affinity};
+use ringtap_sys::sched::{affinity, online_cpus, set_affinity};
 use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::process::Running;
 
@@ -197,8 +197,11 @@ pub(crate) fn meet() {
     let (one, alone, _) = probe(folder.path(), "tcx", &[]);
     assert_eq!(one["readers"].as_array().map(Vec::len), Some(1), "{one}");
     assert_eq!(alone.len(), 4 * usize::from(FLOWS));
-    for engine in ["tcx", "packet"] {
-        let (several, rows, sent) = probe(folder.path(), engine, &["--threads", "2"]);
+    // A reader for each ring, of which each processor has one.
+    let rings = online_cpus().expect("they are told").as_slice().len();
+    let rings = rings.min(256).to_string();
+    for (engine, threads) in [("tcx", &*rings), ("packet", "2")] {
+        let (several, rows, sent) = probe(folder.path(), engine, &["--threads", threads]);
         assert_eq!(totals(&rows), totals(&alone), "{engine}");
         let readers: Vec<_> = several["readers"].as_array().expect("told").clone();
         if engine == "tcx" {
