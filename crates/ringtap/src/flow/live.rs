@@ -1,6 +1,6 @@
 //! Flows of a live capture.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
     Block, CaptureOptions, Description, Filter, Next, Source, Stats, Timestamp, Waker, devices,
