@@ -316,12 +316,11 @@ impl CaptureFile {
     /// Where a batch has to end.
     pub(super) fn stops(&self) -> Stops {
         let rotation = self.rotation.as_ref();
+        let queue = self.queue.as_ref();
         Stops {
             file: rotation.map_or(u64::MAX, |r| r.size().saturating_add(1)),
-            chunk: self
-                .queue
-                .as_ref()
-                .map_or(u64::MAX, |queue| queue.chunk_end()),
+            chunk: queue.map_or(u64::MAX, |queue| queue.chunk_end()),
+            slack: queue.map_or(0, |queue| queue.slack()),
             until: rotation.and_then(Rotation::window_end).unwrap_or(i64::MAX),
         }
     }

@@ -6,7 +6,7 @@ use ringtap_savefile::{Options, PcapBatch, PcapngBatch, Run, WriteError};
 use super::error::DumpError;
 use super::file::{CaptureFile, State};
 use super::select::{Selector, Verdict};
-use super::writer::{SLACK, Target};
+use super::writer::Target;
 
 /// Is shown each packet that was taken.
 pub(crate) type See<'s> = &'s mut dyn FnMut(&Packet<'_>) -> Result<(), DumpError>;
@@ -17,6 +17,8 @@ pub(super) struct Stops {
     pub(super) file: u64,
     /// The chunk is long enough, in bytes of the file.
     pub(super) chunk: u64,
+    /// Bytes by which it may be longer.
+    pub(super) slack: u64,
     /// A packet of this second or later is for the next file.
     pub(super) until: i64,
 }
@@ -30,7 +32,7 @@ impl Stops {
     fn room(&self, position: u64, len: u64) -> Option<u64> {
         let end = position.saturating_add(len);
         let in_file = (end > self.file).then(|| self.file - position);
-        let most = self.chunk.saturating_add(SLACK as u64);
+        let most = self.chunk.saturating_add(self.slack);
         let in_chunk = (end > most).then(|| self.chunk - position);
         match (in_file, in_chunk) {
             (Some(a), Some(b)) => Some(a.min(b)),

@@ -35,7 +35,10 @@ const ROOM: usize = buffer::LARGE_PAGE;
 /// that it begins within, it fills a large page.
 pub(crate) const CHUNK: usize = ROOM - SLACK - ALIGNMENT;
 /// Bytes by which a chunk may be longer before memory has to grow: a block of a ring.
-pub(crate) const SLACK: usize = 512 << 10;
+const SLACK: usize = 512 << 10;
+/// The same for a chunk that is compressed: less, since memory that is not filled would be missing
+/// where chunks wait, and to cut a block costs nothing beside compressing it.
+const SLACK_COMPRESSED: usize = 32 << 10;
 /// Chunks are on their way to the file after this time at the latest.
 const FLUSH: Duration = Duration::from_secs(1);
 

@@ -13,7 +13,7 @@ use ringtap_savefile::{Codec, Totals};
 use ringtap_sys::disk::ALIGNMENT;
 
 use super::buffer::Buffer;
-use super::{CHUNK, FLUSH, ROOM, threads};
+use super::{CHUNK, FLUSH, ROOM, SLACK, SLACK_COMPRESSED, threads};
 use crate::dump::after::After;
 
 /// Free chunks whose memory is kept in pauses.
@@ -88,6 +88,16 @@ impl Gauge {
     }
 }
 
+/// A chunk, compressed.
+pub(super) struct Packed {
+    pub(super) bytes: Vec<u8>,
+    /// Where the chunk begins in the file before compression.
+    pub(super) base: u64,
+    pub(super) packets: u64,
+    /// Whether it shall not wait for more.
+    pub(super) flush: bool,
+}
+
 /// A stretch of a file.
 pub(super) struct Chunk {
     pub(super) buffer: Buffer,
@@ -107,7 +117,7 @@ pub(super) enum Item {
     /// A chunk that a compression thread works on.
     Working,
     /// A chunk, compressed.
-    Packed(Chunk, Vec<u8>),
+    Packed(Packed),
     /// Complete the file.
     Close,
     /// Nothing came for a while.
@@ -121,9 +131,10 @@ pub(super) struct State {
     /// The number of the first item that no compression thread has looked at.
     pub(super) claimed: u64,
     pub(super) free: Vec<Buffer>,
-    pub(super) free_packed: Vec<Vec<u8>>,
-    /// Buffers that may still be made.
+    free_packed: Vec<Vec<u8>>,
+    /// Buffers that may still be made, for chunks and for what they are compressed to.
     unmade: usize,
+    unmade_packed: usize,
     /// Buffers in large pages.
     large: usize,
     /// Nothing follows.
@@ -179,12 +190,9 @@ impl Queue {
         after: After,
     ) -> io::Result<Self> {
         let workers = settings.codec.map_or(0, |_| settings.workers.max(1));
-        // A chunk that is compressed takes its memory twice.
-        let each = ROOM as u64 * if workers > 0 { 2 } else { 1 };
-        let buffers = usize::try_from(settings.memory / each).unwrap_or(usize::MAX);
-        let buffers = buffers.max(workers + 3);
+        let (buffers, packed) = buffers(settings.memory, workers);
         let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(buffers)),
+            state: Mutex::new(State::new(buffers, packed)),
             current: Mutex::new(Current::new()),
             work: Condvar::new(),
             ready: Condvar::new(),
@@ -193,7 +201,8 @@ impl Queue {
             after,
             settings,
         });
-        shared.gauge.room.store(buffers as u64, Ordering::Relaxed);
+        let room = &shared.gauge.room;
+        room.store((buffers + packed) as u64, Ordering::Relaxed);
         shared.push(Item::Open(path, Some((file, regular))));
         let queue = Self {
             shared,
@@ -202,9 +211,12 @@ impl Queue {
         queue.spawn("writer".into(), threads::write)?;
         if let Some(codec) = queue.shared.settings.codec {
             for number in 0..workers {
-                let compressor = codec.compressor()?;
-                queue.spawn(format!("compress-{number}"), |shared| {
-                    threads::compress(shared, compressor);
+                queue.spawn(format!("compress-{number}"), move |shared| {
+                    // Made by the thread, since threads of the library run where their maker does.
+                    match codec.compressor() {
+                        Ok(compressor) => threads::compress(shared, compressor),
+                        Err(source) => shared.broken(source),
+                    }
                 })?;
             }
         }
@@ -260,6 +272,15 @@ impl Queue {
         self.shared.current().start + CHUNK as u64
     }
 
+    /// Bytes by which a chunk may be longer.
+    pub(crate) fn slack(&self) -> u64 {
+        let slack = match self.shared.settings.codec {
+            Some(_) => SLACK_COMPRESSED,
+            None => SLACK,
+        };
+        slack as u64
+    }
+
     /// Completes the file, which has `packets` packets.
     pub(crate) fn complete(&self, packets: u64) {
         let mut current = self.shared.current();
@@ -312,7 +333,7 @@ impl Drop for Queue {
 }
 
 impl State {
-    fn new(buffers: usize) -> Self {
+    fn new(buffers: usize, packed: usize) -> Self {
         Self {
             items: VecDeque::new(),
             first: 0,
@@ -320,6 +341,7 @@ impl State {
             free: Vec::new(),
             free_packed: Vec::new(),
             unmade: buffers,
+            unmade_packed: packed,
             large: 0,
             closed: false,
             failed: false,
@@ -327,6 +349,16 @@ impl State {
             path: PathBuf::new(),
             totals: Totals::default(),
         }
+    }
+
+    /// Memory for a chunk that is compressed, if there is any now.
+    pub(super) fn packed(&mut self) -> Option<Vec<u8>> {
+        if let Some(mut packed) = self.free_packed.pop() {
+            packed.clear();
+            return Some(packed);
+        }
+        self.unmade_packed = self.unmade_packed.checked_sub(1)?;
+        Some(Vec::new())
     }
 }
 
@@ -437,10 +469,9 @@ impl Shared {
 
     /// Takes a buffer back that is not needed any more. One in small pages, which was made in a
     /// hurry, gives way to one in large pages where they pay and there are few of those.
-    pub(super) fn give_back(&self, mut buffer: Buffer, packed: Option<Vec<u8>>) {
+    pub(super) fn give_back(&self, mut buffer: Buffer) {
         buffer.clear();
         let mut state = self.state();
-        state.free_packed.extend(packed);
         if !buffer.is_large() && self.wants_large(&state) {
             state.large += 1;
             drop(state);
@@ -451,6 +482,19 @@ impl Shared {
         state.free.push(buffer);
         drop(state);
         self.room.notify_one();
+    }
+
+    /// Takes the memory back that a chunk was compressed to, for which a thread may wait.
+    pub(super) fn give_back_packed(&self, packed: Vec<u8>) {
+        let mut state = self.state();
+        state.free_packed.push(packed);
+        let closed = state.closed;
+        drop(state);
+        match closed {
+            false => self.work.notify_one(),
+            // Each has to see for itself that it is no longer needed.
+            true => self.work.notify_all(),
+        }
     }
 
     /// Whether large pages pay: what is compressed is copied on the way, and a short capture is
@@ -469,6 +513,7 @@ impl Shared {
         state.large -= unused.iter().filter(|buffer| buffer.is_large()).count();
         let packed = state.free_packed.len().min(KEPT);
         let packed = state.free_packed.split_off(packed);
+        state.unmade_packed += packed.len();
         drop(state);
         drop((unused, packed));
     }
@@ -516,6 +561,19 @@ impl Shared {
         self.work.notify_all();
         self.ready.notify_all();
     }
+}
+
+/// Buffers for chunks and for what they are compressed to. The latter are few: one for each thread
+/// that compresses and one for the writer, so that nearly all memory is for what waits. At least
+/// there is a chunk that grows, one for each thread, and two that wait.
+fn buffers(memory: u64, workers: usize) -> (usize, usize) {
+    let (packed, each) = match workers {
+        0 => (0, ROOM),
+        _ => (workers + 1, CHUNK + SLACK_COMPRESSED),
+    };
+    let memory = memory.saturating_sub(packed as u64 * ROOM as u64);
+    let buffers = usize::try_from(memory / each as u64).unwrap_or(usize::MAX);
+    (buffers.max(workers + 3), packed)
 }
 
 fn failed_before() -> io::Error {

@@ -16,7 +16,7 @@ use ringtap_sys::sched;
 
 use super::buffer::Buffer;
 use super::disk::Disk;
-use super::queue::{Chunk, Failure, Item, QueueSettings, Shared};
+use super::queue::{Chunk, Failure, Item, Packed, QueueSettings, Shared, State};
 use super::{CHUNK, FLUSH};
 use crate::dump::opened::Opened;
 use crate::notice::notice;
@@ -47,18 +47,24 @@ pub(super) fn place(settings: &QueueSettings) {
 
 /// Compresses chunks until there are no more.
 pub(super) fn compress(shared: &Shared, mut compressor: Compressor) {
-    while let Some((number, chunk, mut packed)) = claim(shared) {
-        packed.clear();
-        let result = compressor.compress(chunk.buffer.bytes(), &mut packed);
+    while let Some((number, chunk, mut bytes)) = claim(shared) {
+        let result = compressor.compress(chunk.buffer.bytes(), &mut bytes);
         if let Err(source) = result {
             return shared.broken(source);
         }
+        shared.give_back(chunk.buffer);
+        let packed = Packed {
+            bytes,
+            base: chunk.base,
+            packets: chunk.packets,
+            flush: chunk.flush,
+        };
         let mut state = shared.state();
         let index = number.checked_sub(state.first);
         let slot = index.and_then(|index| state.items.get_mut(usize::try_from(index).ok()?));
         // Nothing waits for it any more after a failure.
         let Some(slot) = slot else { return };
-        *slot = Item::Packed(chunk, packed);
+        *slot = Item::Packed(packed);
         let is_first = index == Some(0);
         drop(state);
         if is_first {
@@ -74,28 +80,41 @@ fn claim(shared: &Shared) -> Option<(u64, Chunk, Vec<u8>)> {
         if state.failed {
             return None;
         }
-        state.claimed = state.claimed.max(state.first);
-        let mut index = usize::try_from(state.claimed - state.first).ok()?;
-        while let Some(item) = state.items.get_mut(index) {
-            index += 1;
-            if !matches!(item, Item::Chunk(_)) {
-                continue;
-            }
-            let Item::Chunk(chunk) = mem::replace(item, Item::Working) else {
-                continue;
-            };
-            let number = state.first + index as u64 - 1;
-            state.claimed = number + 1;
-            let packed = state.free_packed.pop().unwrap_or_default();
-            return Some((number, chunk, packed));
+        // Memory comes back at the latest when the chunks before have been written.
+        let next = next_chunk(&mut state);
+        if let Some(claimed) = next.and_then(|index| take(&mut state, index)) {
+            return Some(claimed);
         }
-        state.claimed = state.first + state.items.len() as u64;
-        if state.closed {
+        if next.is_none() && state.closed {
             return None;
         }
         let woken = shared.work.wait(state);
         state = woken.unwrap_or_else(PoisonError::into_inner);
     }
+}
+
+/// Takes the chunk at `index`, if there is memory for the result.
+fn take(state: &mut State, index: usize) -> Option<(u64, Chunk, Vec<u8>)> {
+    let packed = state.packed()?;
+    let number = state.first + index as u64;
+    match mem::replace(state.items.get_mut(index)?, Item::Working) {
+        Item::Chunk(chunk) => {
+            state.claimed = number + 1;
+            Some((number, chunk, packed))
+        }
+        _ => None,
+    }
+}
+
+/// Where the next chunk is that nobody compresses.
+fn next_chunk(state: &mut State) -> Option<usize> {
+    state.claimed = state.claimed.max(state.first);
+    let from = usize::try_from(state.claimed - state.first).ok()?;
+    let mut items = state.items.iter().skip(from);
+    let index = items.position(|item| matches!(item, Item::Chunk(_)));
+    let to = index.map_or(state.items.len(), |index| from + index);
+    state.claimed = state.first + to as u64;
+    index.map(|_| to)
 }
 
 /// Writes what comes until there is no more.
@@ -193,13 +212,13 @@ impl Writer<'_> {
                 self.plain(&chunk)?;
                 // Its last bytes may not be on the disk yet.
                 if let Some(last) = self.last.replace(chunk) {
-                    self.shared.give_back(last.buffer, None);
+                    self.shared.give_back(last.buffer);
                 }
                 Ok(())
             }
-            Item::Packed(chunk, packed) => {
-                let written = self.packed(&chunk, &packed);
-                self.shared.give_back(chunk.buffer, Some(packed));
+            Item::Packed(packed) => {
+                let written = self.packed(&packed);
+                self.shared.give_back_packed(packed.bytes);
                 written
             }
             Item::Close => self.close(),
@@ -333,7 +352,7 @@ impl Writer<'_> {
     }
 
     /// Adds a compressed chunk to what is staged.
-    fn packed(&mut self, chunk: &Chunk, packed: &[u8]) -> Result<(), Failure> {
+    fn packed(&mut self, chunk: &Packed) -> Result<(), Failure> {
         let at = self.file.as_ref().map_or(0, |file| file.staged_at);
         if let Some(file) = self
             .file
@@ -345,7 +364,7 @@ impl Writer<'_> {
                 uncompressed: chunk.base,
             });
         }
-        self.staged.push(packed);
+        self.staged.push(&chunk.bytes);
         let end = at + self.staged.len() as u64;
         self.staged_chunks.push_back((end, chunk.packets));
         self.withheld = true;
@@ -403,7 +422,7 @@ impl Writer<'_> {
             return Ok(());
         };
         if let Some(last) = self.last.take() {
-            self.shared.give_back(last.buffer, None);
+            self.shared.give_back(last.buffer);
         }
         let size = file.disk.size();
         if let Err(source) = file.disk.finish() {
