@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{
-    CaptureOptions, Error, Host, Mode, Next, OptionError, Source, open, open_on,
+    CaptureOptions, Direction, Error, Host, Mode, Next, OptionError, Source, open, open_on,
 };
 use ringtap_sys::netlink::{LinkOptions, Netlink, Veth};
 use ringtap_sys::packet::inject::Injector;
@@ -339,7 +339,12 @@ pub(crate) fn control_frames_go_on(master: Master) {
     let text = source.describe().to_string();
     assert!(text.contains("LACP"), "{text}");
     let host = format!("packet:{}", NAMES[0]);
-    let host = group.right.run(|| open(&host, &copying(), None));
+    // A bridge asks and tells of groups of its own accord.
+    let received = CaptureOptions {
+        direction: Direction::In,
+        ..copying()
+    };
+    let host = group.right.run(|| open(&host, &received, None));
     let mut host = host.unwrap_or_else(|error| panic!("{error}"));
     let injector = group.injector(0);
     injector.send(&frame(EXPERIMENT, 1)).expect("up");
