@@ -74,12 +74,52 @@ fn program(bytes: &[u8]) -> Program {
     Program::new(insns).expect("bent to be valid")
 }
 
+/// Two fields, mostly side by side, each compared with a list: the form that filters on source or
+/// destination have.
+fn two_lists(bytes: &[u8]) -> Option<Program> {
+    let (&[form, offset, gap, first, second], mut rest) = bytes.split_first_chunk::<5>()?;
+    let (width, distance) = [(op::W, 4), (op::H, 2), (op::B, 1)][usize::from(form) % 3];
+    let mode = if form & 16 == 0 { op::ABS } else { op::IND };
+    let mut places = [offset, offset.saturating_add(distance + gap / 64)].map(u32::from);
+    if form & 32 != 0 {
+        places.reverse();
+    }
+    let mut constant = || {
+        let (&[kind, k0, k1], after) = rest.split_first_chunk::<3>()?;
+        rest = after;
+        Some(number(kind, [k0, k1]))
+    };
+    let sets = [first, second].map(|count| {
+        let count = usize::from(count % 24 + 1);
+        (0..count).map_while(|_| constant()).collect::<Vec<u32>>()
+    });
+    let tests = sets.iter().map(Vec::len).sum::<usize>();
+    let mut insns = vec![Insn::new(op::LDX | op::MSH | op::B, 14)];
+    let mut left = tests;
+    for (loads_left, set, place) in [(1, &sets[0], places[0]), (0, &sets[1], places[1])] {
+        insns.push(Insn::new(op::LD | mode | width, place));
+        for &k in set {
+            left -= 1;
+            let found = u8::try_from(left + loads_left + 1).ok()?;
+            insns.push(Insn::jump(op::JMP | op::JEQ, k, found, 0));
+        }
+    }
+    let end = if form & 64 == 0 { op::K } else { op::A };
+    insns.push(Insn::new(op::RET | end, 0));
+    insns.push(Insn::new(op::RET | op::K, u32::from(form) + 1));
+    Program::new(insns).ok()
+}
+
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let Some((&[length, seen], rest)) = input.split_first_chunk::<2>() else {
         return;
     };
     let (data, code) = rest.split_at(rest.len().min(usize::from(length)));
-    let program = program(code);
+    let program = match code.split_first() {
+        Some((0xff, lists)) => two_lists(lists),
+        _ => None,
+    };
+    let program = program.unwrap_or_else(|| self::program(code));
     let native = Native::compile(&program).expect("a valid program of few instructions");
     let cuts = [
         data.len(),

@@ -256,16 +256,19 @@ fn write_single(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
     builder.ins().return_(&[verdict]);
 }
 
-/// Values that change from packet to packet of a batch: addresses of the next packet, of its
-/// metadata, of its verdict.
-type Cursors = [Value; 3];
+/// Values that change from packet to packet of a batch.
+struct Cursors {
+    /// Address of the next packet.
+    packet: Value,
+    /// Of its verdict.
+    verdict: Value,
+    /// Of its metadata and how far it is to the next, where the program asks for metadata.
+    metadata: Option<(Value, Value)>,
+}
 
 fn write_batch(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
     let [entry, head, exit, finish] = [(); 4].map(|()| builder.create_block());
     builder.append_block_params_for_function_params(entry);
-    let cursors: Cursors = [(); 3].map(|()| builder.append_block_param(head, I64));
-    let verdict = builder.append_block_param(exit, I32);
-
     builder.switch_to_block(entry);
     builder.seal_block(entry);
     let &[packets, metadata, verdicts, count] = builder.block_params(entry) else {
@@ -275,13 +278,21 @@ fn write_batch(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
     let end = builder.ins().iadd(packets, bytes);
     // Without metadata its address stays null.
     let [zero, size] = [0, Metadata::SIZE].map(|bytes| builder.ins().iconst(I64, bytes));
-    let metadata_step = builder.ins().select(metadata, size, zero);
-    builder
-        .ins()
-        .jump(head, &[packets, metadata, verdicts].map(BlockArg::from));
+    let step = builder.ins().select(metadata, size, zero);
+    let asks = |op: &Op| matches!(op, Op::Ancillary { .. } | Op::AncillaryXor);
+    let asks_metadata = program.ops.iter().any(asks);
+    let mut first = vec![BlockArg::from(packets), BlockArg::from(verdicts)];
+    first.extend(asks_metadata.then(|| BlockArg::from(metadata)));
+    builder.ins().jump(head, &first);
+    let cursors = Cursors {
+        packet: builder.append_block_param(head, I64),
+        verdict: builder.append_block_param(head, I64),
+        metadata: asks_metadata.then(|| (builder.append_block_param(head, I64), step)),
+    };
+    let verdict = builder.append_block_param(exit, I32);
 
     builder.switch_to_block(head);
-    let packet = read_packet(builder, cursors);
+    let packet = read_packet(builder, &cursors);
     Emitter::new(
         builder,
         (program.ops, program.facts, program.plan),
@@ -292,15 +303,16 @@ fn write_batch(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
 
     builder.seal_block(exit);
     builder.switch_to_block(exit);
-    let [packet_at, metadata_at, verdict_at] = cursors;
     builder
         .ins()
-        .store(MemFlags::trusted(), verdict, verdict_at, 0);
-    let packet_at = builder.ins().iadd_imm(packet_at, PacketRef::SIZE);
-    let metadata_at = builder.ins().iadd(metadata_at, metadata_step);
-    let verdict_at = builder.ins().iadd_imm(verdict_at, 4);
+        .store(MemFlags::trusted(), verdict, cursors.verdict, 0);
+    let packet_at = builder.ins().iadd_imm(cursors.packet, PacketRef::SIZE);
+    let verdict_at = builder.ins().iadd_imm(cursors.verdict, 4);
+    let mut next = vec![BlockArg::from(packet_at), BlockArg::from(verdict_at)];
+    if let Some((metadata, step)) = cursors.metadata {
+        next.push(BlockArg::from(builder.ins().iadd(metadata, step)));
+    }
     let more = builder.ins().icmp(IntCC::NotEqual, packet_at, end);
-    let next = [packet_at, metadata_at, verdict_at].map(BlockArg::from);
     builder.ins().brif(more, head, &next, finish, &[]);
     builder.seal_block(head);
     builder.switch_to_block(finish);
@@ -308,12 +320,17 @@ fn write_batch(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
     builder.ins().return_(&[]);
 }
 
-fn read_packet(builder: &mut FunctionBuilder<'_>, [packet_at, metadata, _]: Cursors) -> Packet {
+fn read_packet(builder: &mut FunctionBuilder<'_>, cursors: &Cursors) -> Packet {
     let flags = MemFlags::trusted();
-    let data = builder.ins().load(I64, flags, packet_at, PacketRef::DATA);
-    let caplen = builder.ins().load(I32, flags, packet_at, PacketRef::CAPLEN);
+    let mut field = |kind, offset| builder.ins().load(kind, flags, cursors.packet, offset);
+    let data = field(I64, PacketRef::DATA);
+    let caplen = field(I32, PacketRef::CAPLEN);
+    let len = field(I32, PacketRef::LEN);
     let caplen = builder.ins().uextend(I64, caplen);
-    let len = builder.ins().load(I32, flags, packet_at, PacketRef::LEN);
+    let metadata = match cursors.metadata {
+        Some((metadata, _)) => metadata,
+        None => builder.ins().iconst(I64, 0),
+    };
     Packet {
         data,
         caplen,

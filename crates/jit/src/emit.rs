@@ -3,22 +3,19 @@
 //! `A`, `X` and `M[]` are variables that become SSA values; targets become blocks. Every packet
 //! load is either proven in bounds by [`Facts`] or preceded by its comparison.
 
+mod set;
+
 use std::collections::HashMap;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I8, I32, I32X4, I64};
-use cranelift_codegen::ir::{Block, BlockArg, ConstantData, InstBuilder, MemFlags, Value};
+use cranelift_codegen::ir::types::{I8, I32, I64};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, MemFlags, Value};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use ringtap_filter::program::MAX_ROUNDS;
 
 use crate::facts::{Bounds, Facts, end};
 use crate::op::{Alu, Op, Operand, SCRATCH_WORDS, Test, Width};
 use crate::plan::{GUARD_BYTES, How, Join, Plan, Question, resolve};
-
-/// Below this many constants, one comparison after another is shorter than vectors.
-const VECTOR_SET: usize = 4;
-/// Constants per vector.
-const LANES: usize = 4;
 
 /// The packet as values of the generated code.
 #[derive(Clone, Copy)]
@@ -38,6 +35,16 @@ pub(crate) struct Packet {
 struct Raw {
     value: Value,
     width: Width,
+    /// Where they are in the packet, unless only the running code knows.
+    place: Option<Place>,
+}
+
+/// A place in the packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    /// The value of `X` that the offset counts from, if not from the packet's start.
+    index: Option<Value>,
+    offset: u32,
 }
 
 impl Raw {
@@ -59,6 +66,28 @@ impl Raw {
             Width::Byte => bytes >> 24,
             Width::Half => bytes >> 16,
             Width::Word => bytes,
+        }
+    }
+}
+
+/// A load that is made although the program might not have come to it.
+#[derive(Clone, Copy)]
+struct Load {
+    /// Address that the offset counts from.
+    base: Value,
+    /// `X`, if that is in the address.
+    index: Option<Value>,
+    offset: u32,
+    width: Width,
+    /// The captured length that it needs, unless it is known to be inside.
+    least: Option<Value>,
+}
+
+impl Load {
+    fn place(&self) -> Place {
+        Place {
+            index: self.index,
+            offset: self.offset,
         }
     }
 }
@@ -311,7 +340,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     }
 
     /// Loads into `A` and remembers the bytes as they were.
-    fn load_a(&mut self, base: Value, offset: u32, width: Width) {
+    fn load_a(&mut self, base: Value, offset: u32, width: Width, place: Option<Place>) {
         let value = self.load(base, offset, width);
         let ordered = match width {
             Width::Byte => value,
@@ -321,18 +350,27 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
             }
             Width::Word => self.builder.ins().bswap(value),
         };
-        self.raw.insert(ordered, Raw { value, width });
+        let raw = Raw {
+            value,
+            width,
+            place,
+        };
+        self.raw.insert(ordered, raw);
         self.builder.def_var(self.a, ordered);
     }
 
     fn load_absolute(&mut self, at: usize, offset: u32, width: Width) {
         self.require_start(at, end(offset, width.bytes()));
-        self.load_a(self.packet.data, offset, width);
+        let place = Place {
+            index: None,
+            offset,
+        };
+        self.load_a(self.packet.data, offset, width, Some(place));
     }
 
     fn load_at_index(&mut self, at: usize, offset: u32, width: Width) {
-        let x = self.builder.use_var(self.x);
-        let x = self.builder.ins().uextend(I64, x);
+        let index = self.index();
+        let x = self.builder.ins().uextend(I64, index);
         let Facts { required, proven } = self.facts[at];
         if proven.index < end(offset, width.bytes()) {
             let beyond = i64::try_from(required.index).unwrap_or(i64::MAX);
@@ -345,7 +383,17 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
             self.require(accept);
         }
         let base = self.builder.ins().iadd(self.packet.data, x);
-        self.load_a(base, offset, width);
+        let place = Place {
+            index: Some(index),
+            offset,
+        };
+        self.load_a(base, offset, width, Some(place));
+    }
+
+    /// `X`, by the name that it has wherever it is the same.
+    fn index(&mut self) -> Value {
+        let x = self.builder.use_var(self.x);
+        self.builder.func.dfg.resolve_aliases(x)
     }
 
     fn load_header_length(&mut self, at: usize, offset: u32) {
@@ -486,6 +534,9 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     }
 
     fn joined(&mut self, join: &Join, proven: Bounds) -> Answer {
+        if let Some(pair) = self.pair(join, proven) {
+            return Answer::Truth(self.one_of_pair(&pair));
+        }
         let first = self.answer(&join.first, proven);
         let mut inside = Vec::new();
         for at in join.between.clone() {
@@ -545,38 +596,17 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     /// Loads into `A` although the program might not have come here; what is proven is what was
     /// before the decision. Gives whether the load was inside, unless that is known.
     fn load_ahead(&mut self, at: usize, proven: Bounds, rejecting: bool) -> Option<Value> {
-        let required = self.facts[at].required;
-        let (base, offset, width, is_proven, least) = match self.ops[at] {
-            Op::Packet { offset, width } => {
-                let is_proven = proven.start >= end(offset, width.bytes());
-                (
-                    self.packet.data,
-                    offset,
-                    width,
-                    is_proven,
-                    self.length(required.start),
-                )
-            }
-            Op::PacketAtX { offset, width } => {
-                let x = self.builder.use_var(self.x);
-                let x = self.builder.ins().uextend(I64, x);
-                let beyond = self.length(required.index);
-                let least = self.builder.ins().iadd(x, beyond);
-                let base = self.builder.ins().iadd(self.packet.data, x);
-                (
-                    base,
-                    offset,
-                    width,
-                    proven.index >= end(offset, width.bytes()),
-                    least,
-                )
-            }
-            _ => unreachable!("only loads and arithmetic are between joined questions"),
-        };
-        if is_proven {
-            self.load_a(base, offset, width);
+        let load = self.load_of(at, proven);
+        let Load {
+            base,
+            offset,
+            width,
+            ..
+        } = load;
+        let Some(least) = load.least else {
+            self.load_a(base, offset, width, Some(load.place()));
             return None;
-        }
+        };
         assert!(
             rejecting && proven.start >= GUARD_BYTES,
             "the plan guards such loads only"
@@ -585,8 +615,42 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         let inside = self.builder.ins().icmp(code, self.packet.caplen, least);
         let address = self.builder.ins().iadd_imm(base, i64::from(offset));
         let address = self.builder.ins().select(inside, address, self.packet.data);
-        self.load_a(address, 0, width);
+        self.load_a(address, 0, width, None);
         Some(inside)
+    }
+
+    /// What a load between joined questions reads.
+    fn load_of(&mut self, at: usize, proven: Bounds) -> Load {
+        let required = self.facts[at].required;
+        match self.ops[at] {
+            Op::Packet { offset, width } => {
+                let is_proven = proven.start >= end(offset, width.bytes());
+                Load {
+                    base: self.packet.data,
+                    index: None,
+                    offset,
+                    width,
+                    least: (!is_proven).then(|| self.length(required.start)),
+                }
+            }
+            Op::PacketAtX { offset, width } => {
+                let index = self.index();
+                let x = self.builder.ins().uextend(I64, index);
+                let is_proven = proven.index >= end(offset, width.bytes());
+                let least = (!is_proven).then(|| {
+                    let beyond = self.length(required.index);
+                    self.builder.ins().iadd(x, beyond)
+                });
+                Load {
+                    base: self.builder.ins().iadd(self.packet.data, x),
+                    index: Some(index),
+                    offset,
+                    width,
+                    least,
+                }
+            }
+            _ => unreachable!("only loads and arithmetic are between joined questions"),
+        }
     }
 
     fn length(&mut self, bytes: u64) -> Value {
@@ -631,61 +695,6 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
                 Answer::Equal(raw.value, k)
             }
             None => Answer::Truth(self.builder.ins().iconst(I8, 0)),
-        }
-    }
-
-    fn one_of(&mut self, set: &[u32]) -> Value {
-        let (value, set) = match self.accumulator() {
-            (_, Some(raw)) => (
-                raw.value,
-                set.iter()
-                    .filter_map(|&k| raw.constant(k))
-                    .collect::<Vec<u32>>(),
-            ),
-            (a, None) => (a, set.to_vec()),
-        };
-        if set.len() < VECTOR_SET {
-            self.one_of_few(value, &set)
-        } else {
-            self.one_of_many(value, &set)
-        }
-    }
-
-    fn one_of_few(&mut self, value: Value, set: &[u32]) -> Value {
-        let mut found = self.builder.ins().iconst(I8, 0);
-        for &k in set {
-            let k = self.number(k);
-            let equal = self.builder.ins().icmp(IntCC::Equal, value, k);
-            found = self.builder.ins().bor(found, equal);
-        }
-        found
-    }
-
-    fn one_of_many(&mut self, value: Value, set: &[u32]) -> Value {
-        let lanes = self.builder.ins().splat(I32X4, value);
-        let mut found = None;
-        for group in set.chunks(LANES) {
-            // A short group repeats its last constant.
-            let bytes = (0..LANES)
-                .filter_map(|lane| group.get(lane).or(group.last()))
-                .flat_map(|k| k.to_le_bytes())
-                .collect::<Vec<u8>>();
-            let constant = self
-                .builder
-                .func
-                .dfg
-                .constants
-                .insert(ConstantData::from(bytes));
-            let group = self.builder.ins().vconst(I32X4, constant);
-            let equal = self.builder.ins().icmp(IntCC::Equal, lanes, group);
-            found = Some(match found {
-                None => equal,
-                Some(found) => self.builder.ins().bor(found, equal),
-            });
-        }
-        match found {
-            Some(found) => self.builder.ins().vany_true(found),
-            None => self.builder.ins().iconst(I8, 0),
         }
     }
 }

@@ -100,6 +100,14 @@ proptest! {
     ) {
         agree(&program, &packets);
     }
+
+    #[test]
+    fn fields_side_by_side_agree(
+        program in programs::side_by_side(),
+        packets in programs::packets(),
+    ) {
+        agree(&program, &packets);
+    }
 }
 
 proptest! {
@@ -211,6 +219,50 @@ fn a_load_at_a_new_x_asks_nothing_of_the_old_one() {
             &program,
             &[(vec![0; 16], 10), (vec![0; 13], 10), (vec![0; 12], 10)],
         );
+    }
+}
+
+/// Two fields that are compared at once: each with its own set, and where a packet ends between
+/// them, behind them or before.
+#[test]
+fn a_packet_may_end_between_two_fields_that_are_compared_together() {
+    let programs = [
+        "ip host (10.0.1.7 or 10.0.2.14 or 10.0.3.21)",
+        "ether[20:4] = 0 or ether[20:4] = 1 or ether[24:4] = 2 or ether[24:4] = 0xffffffff",
+        "dst host (1.2.3.4 or 0.0.0.0) or src host (9.9.9.9 or 255.255.255.255)",
+        "tcp port (80 or 443 or 0 or 65535)",
+        "udp src port (53 or 54) or udp dst port (55 or 56)",
+        "ip and (ether[40:2] = 1 or ether[40:2] = 2 or ether[42:2] = 3)",
+    ];
+    let fields: [&[u8; 4]; 6] = [
+        &[10, 0, 2, 14],
+        &[0; 4],
+        &[0xff; 4],
+        &[0, 53, 0, 56],
+        &[0, 0, 0, 1],
+        &[0, 3, 0, 2],
+    ];
+    let mut packets = Vec::new();
+    for first in fields {
+        for (second, protocol) in fields.iter().zip([6, 17].into_iter().cycle()) {
+            let mut packet = [0; 48];
+            packet[12] = 8;
+            packet[14] = 0x45;
+            packet[23] = protocol;
+            for at in [20, 26, 34, 40] {
+                packet[at..at + 4].copy_from_slice(first);
+                packet[at + 4..at + 8].copy_from_slice(*second);
+            }
+            (20..46).for_each(|end| packets.push((packet[..end].to_vec(), 60)));
+        }
+    }
+    for expression in programs {
+        let options = CompileOptions::new(LinkType::ETHERNET);
+        let program = compile(expression, &options, &Tables::new()).expect(expression);
+        // As many lengths in a call as the memory holds.
+        for some in packets.chunks(16) {
+            agree(&program, some);
+        }
     }
 }
 

@@ -179,6 +179,69 @@ fn write_test(insns: &mut Vec<Insn>, constants: &[u32], [yes, no]: [usize; 2]) {
     }
 }
 
+/// Whether one of two fields that lie side by side is in a set of its own, as source and destination
+/// mostly do; then perhaps a test of what was loaded last.
+pub(crate) fn side_by_side() -> impl Strategy<Value = Program> {
+    let field = || {
+        let constant = prop_oneof![
+            0_u32..3,
+            Just(0x0100),
+            Just(0x0101),
+            Just(0x0001_0001),
+            Just(0x0101_0101),
+            Just(0xffff),
+            Just(u32::MAX),
+        ];
+        vec(constant, 1..20)
+    };
+    let load = select([(op::W, 4_u32), (op::H, 2), (op::B, 1)].as_slice());
+    let mode = select([op::ABS, op::IND].as_slice());
+    // Mostly side by side.
+    let gap = prop_oneof![8 => Just(0_u32), 1 => 1_u32..4];
+    let place = (0_u32..40, gap, any::<bool>(), any::<bool>());
+    let rest = (any::<bool>(), vec(end(), 4), proptest::bool::weighted(0.7));
+    (load, mode, place, [field(), field()], rest).prop_map(
+        |(
+            (width, bytes),
+            mode,
+            (offset, gap, reversed, checked),
+            sets,
+            (header, ends, rejects),
+        )| {
+            let mut places = [offset, offset + bytes + gap];
+            if reversed {
+                places.reverse();
+            }
+            // From the end: found, not found, and a last test of `A` that leads to one of two more.
+            let mut insns = vec![ends[0], ends[1], ends[2]];
+            insns.push(if rejects {
+                Insn::new(op::RET | op::K, 0)
+            } else {
+                ends[3]
+            });
+            insns.push(Insn::jump(op::JMP | op::JGT, 0x0100, 0, 1));
+            let (yes, no) = (0, if rejects { 3 } else { 4 });
+            for (set, place) in sets.iter().zip(places).rev() {
+                let no = if place == places[0] {
+                    insns.len() - 1
+                } else {
+                    no
+                };
+                write_test(&mut insns, set, [yes, no]);
+                insns.push(Insn::new(op::LD | mode | width, place));
+            }
+            if header {
+                insns.push(Insn::new(op::LDX | op::MSH | op::B, 14));
+            }
+            if checked {
+                insns.push(Insn::new(op::LD | op::ABS | op::B, offset + 50));
+            }
+            insns.reverse();
+            valid(insns)
+        },
+    )
+}
+
 /// Packets of few distinct bytes, of every length around the offsets that programs use.
 pub(crate) fn packets() -> impl Strategy<Value = Vec<(Vec<u8>, u32)>> {
     let byte = prop_oneof![6 => 0_u8..2, 1 => 0_u8..70, 1 => any::<u8>()];
