@@ -91,6 +91,18 @@ pub enum Error {
         /// How many.
         others: usize,
     },
+    /// Somebody has taken the capture's program away from a hook, or put another in its place.
+    #[error(
+        "{device}: the capture's program was taken away from {hook}, where packets are seen no more"
+    )]
+    Detached {
+        /// The device.
+        device: String,
+        /// Where.
+        hook: String,
+        /// Whether packets are captured at another hook, so that the capture goes on.
+        goes_on: bool,
+    },
     /// The interface is gone: deleted, or moved to another network namespace.
     #[error("{device}: the interface is gone")]
     InterfaceGone {
@@ -178,6 +190,7 @@ impl Error {
             self,
             Self::InterfaceDown { .. }
                 | Self::Overtaken { .. }
+                | Self::Detached { goes_on: true, .. }
                 | Self::MemberGone { .. }
                 | Self::MemberNotCaptured { .. }
         )

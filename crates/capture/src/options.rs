@@ -234,7 +234,8 @@ pub enum OptionError {
     SentAtXdp,
     /// [`CaptureOptions::fanout`] at a tap.
     #[error(
-        "option threads: engine {engine} has one reader; engine packet shares packets among several"
+        "option threads: engine {engine} is read by one thread, whatever the number of processors that receive; \
+         several threads are for engine packet"
     )]
     SharedTap {
         /// The engine.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use ringtap_capture::{Description, Direction, Error};
+
 /// Writes a line that says who speaks.
 pub(crate) fn notice(text: impl fmt::Display) {
     raw(format_args!("ringtap: {text}\n"));
@@ -12,4 +14,34 @@ pub(crate) fn notice(text: impl fmt::Display) {
 pub(crate) fn raw(text: impl fmt::Display) {
     // A full disk under standard error must not end a capture.
     let _ = io::stderr().write_all(text.to_string().as_bytes());
+}
+
+/// Says in one line what captures and where, then what is not as it was asked for.
+pub(crate) fn announce(doing: &str, description: &Description, asked: Direction) {
+    let link_type = description.link_types.first();
+    let link_type = link_type.map(ToString::to_string).unwrap_or_default();
+    let choice = description.choice.as_ref();
+    let choice = choice.map_or(String::new(), |reason| format!(": {reason}"));
+    notice(format_args!(
+        "{doing} on {} (engine {}{choice}), link type {link_type}, snaplen {} bytes",
+        description.device,
+        description.engine,
+        description.snaplen.unwrap_or(0)
+    ));
+    let misses_sent = asked == Direction::Both && description.direction == Direction::In;
+    // Loopback's packets are all received.
+    if misses_sent && !description.loopback {
+        notice("packets that the host sends are not captured");
+    }
+    for note in &description.notes {
+        notice(note);
+    }
+}
+
+/// Tells of what interrupts a capture, which goes on: at once, or when the interface is up again.
+pub(crate) fn interrupted(error: &Error) {
+    match error {
+        Error::InterfaceDown { .. } => notice(format_args!("{error}; waiting")),
+        _ => notice(error),
+    }
 }

@@ -1,7 +1,7 @@
 //! Waiting for file descriptors.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::ptr;
@@ -145,5 +145,47 @@ impl ReadSet {
             }
         }
         Ok(ready > 0)
+    }
+}
+
+/// Several descriptors as one, which poll(2) finds readable when any of them is (epoll(7)).
+#[derive(Debug)]
+pub struct PollGroup {
+    fd: OwnedFd,
+}
+
+impl PollGroup {
+    /// A group of descriptors. They may be closed before it is; then they are in it no more.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor is left, or one of them cannot be polled.
+    pub fn new<'a>(fds: impl IntoIterator<Item = BorrowedFd<'a>>) -> Result<Self> {
+        // SAFETY: no pointers are passed.
+        let made = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if made < 0 {
+            return Err(Error::last("epoll_create1", ""));
+        }
+        // SAFETY: the call returned this fd just now, so that nobody else owns it.
+        let group = unsafe { OwnedFd::from_raw_fd(made) };
+        for fd in fds {
+            let mut event = libc::epoll_event {
+                events: libc::EPOLLIN.cast_unsigned(),
+                u64: 0,
+            };
+            let (group, fd) = (group.as_raw_fd(), fd.as_raw_fd());
+            // SAFETY: `event` is readable and outlives the call.
+            let added = unsafe { libc::epoll_ctl(group, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+            if added < 0 {
+                return Err(Error::last("epoll_ctl", ""));
+            }
+        }
+        Ok(Self { fd: group })
+    }
+}
+
+impl AsFd for PollGroup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }

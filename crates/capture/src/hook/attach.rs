@@ -71,6 +71,8 @@ impl Attached {
 pub struct Hook {
     place: Place,
     program: Program,
+    /// Nothing where the kernel does not tell.
+    program_id: Option<u32>,
     holder: Holder,
     kernel: Kernel,
     device: HookDevice,
@@ -207,6 +209,7 @@ impl Attaching<'_> {
                 Ok(holder) => {
                     return Ok(Some(Hook {
                         place,
+                        program_id: id_of(&program),
                         program,
                         holder,
                         kernel: self.kernel.clone(),
@@ -320,6 +323,10 @@ fn netlink_error(device: &HookDevice, source: netlink::Error) -> HookError {
     HookError::Netlink { device, source }
 }
 
+fn id_of(program: &Program) -> Option<u32> {
+    program.info().ok().map(|info| info.id)
+}
+
 impl Hook {
     /// Where it stands.
     #[must_use]
@@ -357,16 +364,21 @@ impl Hook {
                 replaced.map_err(|source| netlink_error(&self.device, source))?;
             }
         }
+        self.program_id = id_of(&program);
         self.program = program;
         Ok(())
     }
 
-    /// Whether the program is still attached: one system call, to be made about once a second.
+    /// Whether the program is still attached, and not another in its place: one system call, to be made
+    /// about once a second.
     #[must_use]
     pub fn is_attached(&mut self) -> bool {
         match &mut self.holder {
             Holder::Link(link) => match link.info() {
-                Ok(info) => info.ifindex.is_some(),
+                Ok(info) => {
+                    let own = self.program_id.is_none_or(|id| id == info.program_id);
+                    info.ifindex.is_some() && own
+                }
                 // Kernels before 5.19 tell nothing once the right to use bpf(2) was given up.
                 Err(error) => error.errno() == Some(errno::EPERM),
             },

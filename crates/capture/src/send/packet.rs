@@ -2,6 +2,7 @@
 //! with the kernel; either way a batch is one system call.
 
 use std::os::fd::AsFd;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ringtap_savefile::LinkType;
@@ -39,6 +40,33 @@ pub(super) struct PacketBackEnd {
     segmented: Option<Segmented>,
     /// Whether the last refusal was that one's.
     waits_for_segmented: bool,
+    /// Last, so that it is waited for when the others are gone.
+    closing: Closing,
+}
+
+/// A thread that closes sockets.
+#[derive(Default)]
+struct Closing(Option<JoinHandle<()>>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // It only closes; a panic there has nothing to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for PacketBackEnd {
+    /// Closing a packet socket takes the kernel some milliseconds, in which it waits for all processors:
+    /// several are closed side by side.
+    fn drop(&mut self) {
+        let others = (self.ring.take(), self.segmented.take());
+        if others.0.is_some() || others.1.is_some() {
+            // Without a thread they are closed here, one after the other.
+            self.closing.0 = thread::Builder::new().spawn(move || drop(others)).ok();
+        }
+    }
 }
 
 impl PacketBackEnd {
@@ -64,6 +92,7 @@ impl PacketBackEnd {
                 .then(|| Segmented::open(device))
                 .transpose()?,
             waits_for_segmented: false,
+            closing: Closing::default(),
         })
     }
 

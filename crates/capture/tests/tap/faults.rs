@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use ringtap_capture::hook::Place;
 use ringtap_capture::{
-    CaptureOptions, Clock, Error, Filter, Host, KernelClock, Next, Source, open, open_on,
+    CaptureOptions, Clock, Direction, Error, Filter, Host, KernelClock, Next, Source, open, open_on,
 };
 use ringtap_sys::bpf::{
-    self, Kernel, Link, Program, ProgramKind, Request, TcxPlace, TcxSide, query_tcx,
+    self, Kernel, Link, Program, ProgramKind, Request, TcxPlace, TcxSide, XdpMode, query_tcx,
 };
 use ringtap_sys::privileges::{self, Capability};
 use ringtap_sys::tap::WallClock;
@@ -18,6 +19,7 @@ use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
 use crate::support::{PATIENCE, count, drain, frame, injector, numbers, prompt, tap, try_open};
 
+const ENGINES: [&str; 2] = ["tcx", "xdp"];
 const CHILD: &str = "RINGTAP_TEST_TAP_ON";
 const WITHOUT_RIGHTS: &str = "RINGTAP_TEST_TAP_WITHOUT_RIGHTS";
 const SHORT_OF_MEMORY: &str = "RINGTAP_TEST_TAP_SHORT_OF_MEMORY";
@@ -57,38 +59,62 @@ pub(crate) fn run_as_child() -> Option<ExitCode> {
 }
 
 pub(crate) fn survives_a_new_name_and_mtu() {
-    let pair = VethPair::new();
-    let mut source = tap("tcx", &pair.right, &prompt());
-    let injector = injector(&pair.left);
-    injector.send(&frame(1, 60)).unwrap();
-    let device = pair.right.device.as_str();
-    let mut netlink = pair.right.namespace.netlink();
-    netlink.set_mtu(device, 1400).unwrap();
-    injector.send(&frame(2, 60)).unwrap();
-    netlink.rename(device, "renamed0").unwrap();
-    injector.send(&frame(3, 60)).unwrap();
-    assert_eq!(numbers(&drain(&mut *source, 3)), [1, 2, 3]);
-    source.stats().unwrap();
+    for engine in ENGINES {
+        let pair = VethPair::new();
+        let mut source = tap(engine, &pair.right, &prompt());
+        let injector = injector(&pair.left);
+        injector.send(&frame(1, 60)).unwrap();
+        let device = pair.right.device.as_str();
+        let mut netlink = pair.right.namespace.netlink();
+        netlink.set_mtu(device, 1400).unwrap();
+        injector.send(&frame(2, 60)).unwrap();
+        netlink.rename(device, "renamed0").unwrap();
+        injector.send(&frame(3, 60)).unwrap();
+        assert_eq!(numbers(&drain(&mut *source, 3)), [1, 2, 3]);
+        source.stats().unwrap();
+    }
+}
+
+/// The error that a capture ends with, and how many packets came before.
+fn end_of(source: &mut dyn Source) -> (usize, Error) {
+    let begin = Instant::now();
+    let mut packets = 0;
+    loop {
+        assert!(begin.elapsed() < PATIENCE, "no error came");
+        match source.next() {
+            Ok(Next::Block(block)) => packets += block.packets().count(),
+            Ok(_) => {}
+            Err(error) => return (packets, error),
+        }
+    }
+}
+
+pub(crate) fn tells_of_a_deleted_interface() {
+    for engine in ENGINES {
+        let pair = VethPair::new();
+        let received = CaptureOptions {
+            direction: Direction::In,
+            ..prompt()
+        };
+        let mut source = tap(engine, &pair.right, &received);
+        injector(&pair.left).send(&frame(1, 60)).unwrap();
+        let mut netlink = pair.right.namespace.netlink();
+        netlink.delete(&pair.right.device).unwrap();
+        let (packets, error) = end_of(&mut *source);
+        assert_eq!(packets, 1, "{engine}");
+        assert!(matches!(error, Error::InterfaceGone { .. }), "{error}");
+    }
 }
 
 pub(crate) fn tells_of_a_moved_interface() {
     let pair = VethPair::new();
     let elsewhere = Namespace::new();
-    for engine in ["tcx", "xdp"] {
+    for engine in ENGINES {
         let mut source = tap(engine, &pair.right, &prompt());
         injector(&pair.left).send(&frame(1, 60)).unwrap();
         let mut from = pair.right.namespace.netlink();
         from.move_to(&pair.right.device, elsewhere.as_fd()).unwrap();
-        let begin = Instant::now();
-        let mut packets = 0;
-        let error = loop {
-            assert!(begin.elapsed() < PATIENCE, "no error came");
-            match source.next() {
-                Ok(Next::Block(block)) => packets += block.packets().count(),
-                Ok(_) => {}
-                Err(error) => break error,
-            }
-        };
+        let (packets, error) = end_of(&mut *source);
         assert_eq!(packets, 1);
         assert!(matches!(error, Error::InterfaceGone { .. }), "{error}");
         drop(source);
@@ -113,7 +139,7 @@ fn programs(side: &Side) -> usize {
 
 pub(crate) fn killed_reader_leaves_nothing() {
     let pair = VethPair::new();
-    for engine in ["tcx", "xdp"] {
+    for engine in ENGINES {
         let program = std::env::current_exe().unwrap();
         let mut child = pair
             .right
@@ -166,10 +192,12 @@ fn child_output(pair: &VethPair, variable: &str, device: &str, group: Option<&Pa
 
 pub(crate) fn needs_capabilities() {
     let pair = VethPair::new();
-    let device = format!("tcx:{}", pair.right.device);
-    let text = child_output(&pair, WITHOUT_RIGHTS, &device, None);
-    for capability in ["CAP_BPF", "CAP_NET_ADMIN", "CAP_PERFMON"] {
-        assert!(text.contains(capability), "{text:?}");
+    for engine in ENGINES {
+        let device = format!("{engine}:{}", pair.right.device);
+        let text = child_output(&pair, WITHOUT_RIGHTS, &device, None);
+        for capability in ["CAP_BPF", "CAP_NET_ADMIN", "CAP_PERFMON"] {
+            assert!(text.contains(capability), "{text:?}");
+        }
     }
 }
 
@@ -185,11 +213,13 @@ pub(crate) fn falls_back_without_capabilities() {
 pub(crate) fn takes_less_where_the_group_has_no_more() {
     let pair = VethPair::new();
     let group = MemoryGroup::new(ROOM).expect("it was there before");
-    let device = format!("tcx:{}", pair.right.device);
-    let text = child_output(&pair, SHORT_OF_MEMORY, &device, Some(group.path()));
-    let note = format!("instead of {TOO_MUCH}: there is no memory for more");
-    assert!(text.contains(&note), "{text}");
-    assert!(text.ends_with(" came\n"), "{text}");
+    for engine in ENGINES {
+        let device = format!("{engine}:{}", pair.right.device);
+        let text = child_output(&pair, SHORT_OF_MEMORY, &device, Some(group.path()));
+        let note = format!("instead of {TOO_MUCH}: there is no memory for more");
+        assert!(text.contains(&note), "{text}");
+        assert!(text.ends_with(" came\n"), "{text}");
+    }
 }
 
 /// Opens on another kernel than the running one.
@@ -243,6 +273,21 @@ pub(crate) fn clsact_stands_in_for_tcx() {
             injector(&pair.left).send(&frame(number, 60)).unwrap();
         }
         assert_eq!(numbers(&drain(&mut *source, 1)), [4]);
+        if engine == "tcx:" {
+            let arguments = ["filter", "del", "dev", &pair.right.device, "ingress"];
+            assert!(
+                pair.right
+                    .namespace
+                    .output("tc", &arguments)
+                    .status
+                    .success()
+            );
+            let told = first_error(&mut *source, PATIENCE).expect("told");
+            assert!(
+                matches!(&told, Error::Detached { hook, goes_on: true, .. } if hook == "clsact ingress"),
+                "{told}"
+            );
+        }
         pair.right.run(move || drop(source));
         let left = pair.right.namespace.output(
             "tc",
@@ -281,6 +326,10 @@ pub(crate) fn older_kernels_have_older_clocks() {
 }
 
 pub(crate) fn follows_a_clock_that_is_set() {
+    ENGINES.into_iter().for_each(follows_a_clock);
+}
+
+fn follows_a_clock(engine: &str) {
     const HOUR: i64 = 3600;
     let pair = VethPair::new();
     let injector = injector(&pair.left);
@@ -289,7 +338,7 @@ pub(crate) fn follows_a_clock_that_is_set() {
         wall: wall.clone(),
         ..Host::default()
     };
-    let device = format!("tcx:{}", pair.right.device);
+    let device = format!("{engine}:{}", pair.right.device);
     let open = || open_on(&host, &device, &prompt(), None).unwrap();
     let mut source = pair.right.run(open);
     let mut stamps = Vec::new();
@@ -311,14 +360,19 @@ pub(crate) fn follows_a_clock_that_is_set() {
     }
 }
 
+/// Somebody's program.
+fn program_that_returns(verdict: u64, kind: ProgramKind) -> bpf::Result<Program> {
+    let set_r0 = u64::from_ne_bytes([0xb4, 0, 0, 0, 0, 0, 0, 0]) | verdict << 32;
+    let exit = u64::from_ne_bytes([0x95, 0, 0, 0, 0, 0, 0, 0]);
+    Program::load(&Kernel::running(), "foreign", kind, &[set_r0, exit])
+}
+
 /// Somebody's program, first in the chain, that ends it: packets go on to the host unseen by those
 /// behind.
 fn cut_chain(side: &Side) -> bpf::Result<Link> {
     const TCX_PASS: u64 = 0;
-    let set_r0 = u64::from_ne_bytes([0xb4, 0, 0, 0, 0, 0, 0, 0]) | TCX_PASS << 32;
-    let exit = u64::from_ne_bytes([0x95, 0, 0, 0, 0, 0, 0, 0]);
     let kernel = Kernel::running();
-    let program = Program::load(&kernel, "cutter", ProgramKind::SchedCls, &[set_r0, exit])?;
+    let program = program_that_returns(TCX_PASS, ProgramKind::SchedCls)?;
     let index = side.namespace.netlink().index(&side.device).unwrap();
     let place = TcxPlace::First;
     side.run(|| Link::tcx(&program, &kernel, index, TcxSide::Ingress, place, None))
@@ -372,6 +426,67 @@ pub(crate) fn tells_of_a_cut_chain() {
     }
     injector.send(&frame(1, 60)).unwrap();
     assert_eq!(numbers(&drain(&mut *source, 1)), [1]);
+}
+
+/// The link by which the capture's program is held: the only one at its hook.
+fn link_of(side: &Side, place: Place) -> Link {
+    let mut netlink = side.namespace.netlink();
+    let link = netlink.link(&side.device).unwrap();
+    let program = match place {
+        Place::Xdp(_) => link.xdp[0].id,
+        Place::Tcx(chain) | Place::Clsact(chain) => {
+            let chain = side.run(|| query_tcx(&Kernel::running(), link.index, chain));
+            chain.unwrap().members[0].program_id
+        }
+    };
+    let holding = Link::holding(&Kernel::running(), program).unwrap();
+    holding.expect("it is held")
+}
+
+pub(crate) fn tells_of_a_program_taken_away() {
+    let pair = VethPair::new();
+    let mut source = tap("tcx", &pair.right, &prompt());
+    let received = link_of(&pair.right, Place::Tcx(TcxSide::Ingress));
+    received.detach().unwrap();
+    let told = first_error(&mut *source, PATIENCE).expect("told");
+    assert!(
+        matches!(&told, Error::Detached { hook, .. } if hook == "tcx ingress"),
+        "{told}"
+    );
+    assert!(told.is_transient(), "sent packets are still captured");
+    injector(&pair.left).send(&frame(1, 60)).unwrap();
+    injector(&pair.right).send(&frame(2, 60)).unwrap();
+    assert_eq!(numbers(&drain(&mut *source, 1)), [2]);
+    let sent = link_of(&pair.right, Place::Tcx(TcxSide::Egress));
+    sent.detach().unwrap();
+    for _ in 0..2 {
+        let told = first_error(&mut *source, PATIENCE).expect("told each time");
+        assert!(
+            matches!(&told, Error::Detached { hook, .. } if hook == "tcx egress"),
+            "{told}"
+        );
+        assert!(!told.is_transient(), "nothing is captured any more");
+    }
+}
+
+pub(crate) fn tells_of_a_replaced_program() {
+    const XDP_PASS: u64 = 2;
+    let pair = VethPair::new();
+    let mut source = tap("xdp", &pair.right, &prompt());
+    injector(&pair.left).send(&frame(1, 60)).unwrap();
+    let link = link_of(&pair.right, Place::Xdp(XdpMode::Native));
+    let kind = ProgramKind::Xdp { frags: true };
+    let other = program_that_returns(XDP_PASS, kind).unwrap();
+    link.update(&other, None).unwrap();
+    injector(&pair.left).send(&frame(2, 60)).unwrap();
+    let (packets, error) = end_of(&mut *source);
+    assert_eq!(packets, 1, "what came before is handed out");
+    assert!(
+        matches!(&error, Error::Detached { hook, goes_on: false, .. } if hook == "XDP in the driver"),
+        "{error}"
+    );
+    drop(source);
+    assert_eq!(link.info().unwrap().program_id, other.info().unwrap().id);
 }
 
 /// The first error of a source within a time.

@@ -201,6 +201,21 @@ fn main() -> std::process::ExitCode {
             faults::tells_of_a_moved_interface,
         ),
         test(
+            "tells_of_a_deleted_interface",
+            root,
+            faults::tells_of_a_deleted_interface,
+        ),
+        test(
+            "tells_of_a_program_taken_away",
+            root,
+            faults::tells_of_a_program_taken_away,
+        ),
+        test(
+            "tells_of_a_replaced_program",
+            root,
+            faults::tells_of_a_replaced_program,
+        ),
+        test(
             "killed_reader_leaves_nothing",
             root,
             faults::killed_reader_leaves_nothing,

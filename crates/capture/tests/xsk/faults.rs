@@ -6,6 +6,7 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{CaptureOptions, Error, Host, Next, open, open_on};
+use ringtap_sys::bpf::{Kernel, Link, Program, ProgramKind};
 use ringtap_sys::privileges::{self, Capability};
 use ringtap_sys::tap::WallClock;
 use ringtap_testkit::memory::MemoryGroup;
@@ -14,6 +15,8 @@ use ringtap_testkit::netns::{Namespace, VethPair};
 use crate::{PATIENCE, bytes, collect, inject, now, opened, options, programs, traffic};
 
 const CHILD: &str = "RINGTAP_TEST_XSK_ON";
+/// The kind of interface that stands in for a bond.
+const STAND_IN: &str = "RINGTAP_TEST_XSK_STAND_IN";
 const WITHOUT_RIGHTS: &str = "RINGTAP_TEST_XSK_WITHOUT_RIGHTS";
 const SHORT_OF_MEMORY: &str = "RINGTAP_TEST_XSK_SHORT_OF_MEMORY";
 /// A buffer that the control group of the test has no room for, and that room, in bytes.
@@ -38,9 +41,28 @@ pub(crate) fn run_as_child() -> Option<ExitCode> {
         buffer,
         ..options()
     };
-    let mut source = open(&device, &options, None).expect("root");
+    let mut host = Host::default();
+    if std::env::var_os(STAND_IN).is_some() {
+        host.aggregates = &["bridge"];
+    }
+    let mut source = open_on(&host, &device, &options, None).expect("root");
     while source.next().is_ok() {}
     Some(ExitCode::FAILURE)
+}
+
+/// This program as a child that captures on a device until it is killed.
+pub(crate) fn capturing_child(
+    namespace: &Namespace,
+    device: &str,
+    stand_in: bool,
+) -> std::process::Child {
+    let program = std::env::current_exe().expect("it runs");
+    let mut command = namespace.command(program.to_str().expect("text"));
+    command.env(CHILD, device).stdout(Stdio::null());
+    if stand_in {
+        command.env(STAND_IN, "bridge");
+    }
+    command.spawn().expect("a child")
 }
 
 /// This program as a child in the namespace of the right end, for which `variable` names that.
@@ -62,7 +84,7 @@ fn count(pair: &VethPair) -> usize {
     programs(&pair.right.namespace, &pair.right.device)
 }
 
-fn wait_for(mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_for(mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
         assert!(begin.elapsed() < PATIENCE);
@@ -170,6 +192,47 @@ pub(crate) fn a_moved_interface_is_told() {
     assert_eq!(programs(&elsewhere, &pair.right.device), 0);
 }
 
+/// Puts somebody's program, which lets packets go on, in the place of the capture's. It stays there for as long
+/// as what is returned.
+pub(crate) fn replace_program(namespace: &Namespace, device: &str) -> Link {
+    let kernel = Kernel::running();
+    let set_r0 = u64::from_ne_bytes([0xb4, 0, 0, 0, 2, 0, 0, 0]);
+    let exit = u64::from_ne_bytes([0x95, 0, 0, 0, 0, 0, 0, 0]);
+    let kind = ProgramKind::Xdp { frags: false };
+    let other = Program::load(&kernel, "foreign", kind, &[set_r0, exit]).expect("loaded");
+    let interface = namespace.netlink().link(device).expect("it exists");
+    let link = Link::holding(&kernel, interface.xdp[0].id).expect("root");
+    let link = link.expect("it is held");
+    link.update(&other, None).expect("taken");
+    link
+}
+
+pub(crate) fn a_replaced_program_is_told() {
+    let pair = VethPair::new();
+    let mut source = opened(&pair.right, &options(), None);
+    let frames = traffic(10);
+    inject(&pair.left, &frames);
+    wait_for(|| source.stats().expect("counters").received == Some(10));
+    let link = replace_program(&pair.right.namespace, &pair.right.device);
+    inject(&pair.left, &traffic(10));
+    assert_eq!(bytes(collect(&mut *source, 10)), frames);
+    let error = loop {
+        match source.next() {
+            Ok(Next::TimedOut) => {}
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(&error, Error::Detached { goes_on: false, .. }),
+        "{error}"
+    );
+    drop(source);
+    assert_eq!(count(&pair), 1, "the other one stays");
+    drop(link);
+    assert_eq!(count(&pair), 0);
+}
+
 pub(crate) fn a_clock_that_is_set_is_followed() {
     const HOUR: i64 = 3600;
     let pair = VethPair::new();
@@ -200,7 +263,8 @@ pub(crate) fn a_clock_that_is_set_is_followed() {
 }
 
 pub(crate) fn openings_leak_nothing() {
-    /// Each takes the kernel some tenths of a second, with a processor that others use, too.
+    /// Not a thousand in all as with the taps: each takes the kernel some 40 ms, however many there are at
+    /// once, most of it with the lock of all interfaces held.
     const CYCLES: usize = 10;
     const MEMORY: u64 = 2 << 20;
     // Closing waits for the kernel most of the time, which several can do at once.

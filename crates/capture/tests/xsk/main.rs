@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     suite(tests)
 }
 
-fn of_faults() -> [Test; 8] {
+fn of_faults() -> [Test; 9] {
     let root = &[Need::Root, Need::Kernel(6, 1)];
     let group = &[Need::Root, Need::Kernel(6, 1), Need::MemoryGroup];
     [
@@ -72,6 +72,11 @@ fn of_faults() -> [Test; 8] {
             root,
             faults::a_clock_that_is_set_is_followed,
         ),
+        test(
+            "a_replaced_program_is_told",
+            root,
+            faults::a_replaced_program_is_told,
+        ),
         // It counts descriptors of the process.
         test("openings_leak_nothing", root, faults::openings_leak_nothing).serial(),
     ]
@@ -87,7 +92,7 @@ fn of_members() -> Vec<Test> {
         ("bond", "active_backup", Master::Bond(ACTIVE_BACKUP)),
         ("team", "team", Master::Team),
     ];
-    let tests: [(&str, Body); 6] = [
+    let tests: [(&str, Body); 10] = [
         ("all_are_captured_on", members::all_are_captured_on),
         ("losses_are_summed", members::losses_are_summed),
         (
@@ -100,6 +105,19 @@ fn of_members() -> Vec<Test> {
         ),
         ("consent_is_for_the_bond", members::consent_is_for_the_bond),
         ("control_frames_go_on", members::control_frames_go_on),
+        (
+            "killed_reader_leaves_nothing",
+            members::killed_reader_leaves_nothing,
+        ),
+        (
+            "a_replaced_program_is_told",
+            members::a_replaced_program_is_told,
+        ),
+        ("new_names_are_nothing", members::new_names_are_nothing),
+        (
+            "one_that_is_moved_is_told",
+            members::one_that_is_moved_is_told,
+        ),
     ];
     let mut all = Vec::new();
     for (kind, label, master) in masters {

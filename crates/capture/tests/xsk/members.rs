@@ -11,6 +11,7 @@ use ringtap_sys::netlink::{LinkOptions, Netlink, Veth};
 use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::Namespace;
 
+use crate::faults::{self, capturing_child, replace_program};
 use crate::{PATIENCE, options, programs};
 
 /// What holds the members together.
@@ -378,6 +379,81 @@ pub(crate) fn the_tap_sees_all(master: Master) {
         source.describe()
     );
     assert!(matches!(source.next(), Ok(Next::TimedOut)), "each once");
+}
+
+pub(crate) fn killed_reader_leaves_nothing(master: Master) {
+    let group = Group::new(master);
+    let stand_in = matches!(master, Master::Bridge);
+    let mut child = capturing_child(&group.right, &Group::device(), stand_in);
+    faults::wait_for(|| group.programs() == [0, 1, 1]);
+    // SIGKILL.
+    child.kill().expect("it runs");
+    child.wait().expect("a child");
+    faults::wait_for(|| group.programs() == [0, 0, 0]);
+    // The queues are free.
+    let mut source = group.open();
+    group.send(1, 0..10);
+    assert_eq!(numbers(&mut *source, 10).len(), 10);
+}
+
+pub(crate) fn a_replaced_program_is_told(master: Master) {
+    let group = Group::new(master);
+    let mut source = group.open();
+    let link = replace_program(&group.right, NAMES[1]);
+    let error = told(&mut *source);
+    assert!(error.is_transient());
+    assert!(
+        matches!(&error, Error::Detached { device, .. } if device == NAMES[1]),
+        "{error}"
+    );
+    // The other goes on, and somebody's program has the member's packets.
+    group.send(1, 10..20);
+    group.send(0, 0..10);
+    assert_eq!(
+        numbers(&mut *source, 10),
+        (0..10).collect::<Vec<u16>>(),
+        "of the other member"
+    );
+    assert_eq!(group.programs(), [0, 1, 1]);
+    drop(source);
+    assert_eq!(group.programs(), [0, 0, 1], "it is left where it is");
+    drop(link);
+}
+
+pub(crate) fn new_names_are_nothing(master: Master) {
+    let group = Group::new(master);
+    let mut source = group.open();
+    let mut netlink = group.right.netlink();
+    group.send(0, 0..10);
+    netlink.rename(NAMES[0], "other0").expect("free");
+    netlink.rename(MASTER, "other1").expect("free");
+    group.send(0, 10..20);
+    group.send(1, 20..30);
+    assert_eq!(
+        numbers(&mut *source, 30),
+        (0..30).collect::<Vec<u16>>(),
+        "{}",
+        source.describe()
+    );
+    assert!(
+        matches!(source.next(), Ok(Next::TimedOut)),
+        "nothing is told"
+    );
+}
+
+pub(crate) fn one_that_is_moved_is_told(master: Master) {
+    let group = Group::new(master);
+    let elsewhere = Namespace::new();
+    let mut source = group.open();
+    let mut netlink = group.right.netlink();
+    netlink
+        .move_to(NAMES[1], elsewhere.as_fd())
+        .expect("it exists");
+    let error = told(&mut *source);
+    assert!(matches!(error, Error::MemberGone { .. }), "{error}");
+    assert_eq!(programs(&elsewhere, NAMES[1]), 0);
+    group.send(0, 0..10);
+    assert_eq!(numbers(&mut *source, 10).len(), 10);
 }
 
 pub(crate) fn none_is_told() {

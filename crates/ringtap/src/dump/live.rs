@@ -24,7 +24,7 @@ use super::summary::Summary;
 use super::{explain, open_outputs, report, setup};
 use crate::cli::DumpArgs;
 use crate::ending::Ending;
-use crate::notice::notice;
+use crate::notice::{announce, interrupted};
 use crate::signals::Requests;
 
 /// What is to be captured.
@@ -52,7 +52,7 @@ pub(crate) fn run(
     if args.report.explain_capture {
         explain(args, &*sources[0]);
     } else {
-        announce(&description);
+        announce("capturing", &description, request.options.direction);
     }
     let interfaces = sources[0].interfaces().to_vec();
     // While the process may still ask for a priority; its threads inherit both.
@@ -135,25 +135,6 @@ fn open_sources(
             Ok(open_fanout(device, request.options, filter, threads.get())?)
         }
         _ => Ok(vec![open(device, request.options, filter)?]),
-    }
-}
-
-/// Says in one line what captures and where, and what is not as it was asked for.
-fn announce(description: &ringtap_capture::Description) {
-    let link_type = description
-        .link_types
-        .first()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    let snaplen = description.snaplen.unwrap_or(0);
-    let choice = description.choice.as_ref();
-    let choice = choice.map_or(String::new(), |reason| format!(": {reason}"));
-    notice(format_args!(
-        "capturing on {} (engine {}{choice}), link type {link_type}, snaplen {snaplen} bytes",
-        description.device, description.engine
-    ));
-    for note in &description.notes {
-        notice(note);
     }
 }
 
@@ -313,12 +294,7 @@ impl Run<'_> {
     /// Tells of a source's interruption, its so manieth; once for all sources, since each meets it.
     fn interrupted(&self, number: u64, error: &Error) {
         if self.interruptions.fetch_max(number, Ordering::Relaxed) < number {
-            match error {
-                Error::Overtaken { .. }
-                | Error::MemberGone { .. }
-                | Error::MemberNotCaptured { .. } => notice(format_args!("{error}")),
-                _ => notice(format_args!("{error}; waiting")),
-            }
+            interrupted(error);
         }
     }
 

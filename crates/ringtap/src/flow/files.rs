@@ -27,7 +27,7 @@ pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowEr
         placed.map_err(|source| setup("choose processors", source))?;
     }
     let mut probe = Probe::new(args, 1)?;
-    relinquish(args)?;
+    relinquish(args, &[])?;
     probe.start()?;
     let watched = requests.watch(vec![interrupt]);
     watched.map_err(|source| setup("watch for signals", source))?;

@@ -3,7 +3,7 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    Block, CaptureOptions, Description, Filter, Next, Source, Stats, Timestamp, Waker, devices,
+    Block, CaptureOptions, Filter, Next, Source, Stats, Timestamp, Waker, devices,
 };
 
 use super::error::{FlowError, setup};
@@ -13,7 +13,7 @@ use super::summary::Summary;
 use super::{plan, relinquish};
 use crate::cli::FlowArgs;
 use crate::ending::Ending;
-use crate::notice::{notice, raw};
+use crate::notice::{announce, interrupted, raw};
 use crate::signals::Requests;
 
 /// Meters the packets of a device until it is told to end.
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     if args.report.explain_capture {
         raw(&description);
     } else {
-        announce(&description);
+        announce("metering", &description, options.direction);
     }
     let name = device.split_once(':').map_or(device, |(_, name)| name);
     let known = devices::by_name(name).or_else(|_| devices::by_name(device));
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     probe.interfaces(sources.first().interfaces());
     let placed = options.place_thread();
     placed.map_err(|source| setup("place the capture thread", source))?;
-    relinquish(args)?;
+    relinquish(args, &sources.keeps())?;
     probe.start()?;
     let requests = Requests::default();
     let awake = Waker::new().map_err(|source| setup("make an eventfd", source))?;
@@ -68,23 +68,6 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     let stats = sources.stats().unwrap_or_default();
     probe.summarise(summary(stats));
     result.and(finished)
-}
-
-/// Says in one line what captures and where, and what is not as it was asked for.
-fn announce(description: &Description) {
-    let link_type = description.link_types.first();
-    let link_type = link_type.map(ToString::to_string).unwrap_or_default();
-    let choice = description.choice.as_ref();
-    let choice = choice.map_or(String::new(), |reason| format!(": {reason}"));
-    notice(format_args!(
-        "metering on {} (engine {}{choice}), link type {link_type}, snaplen {} bytes",
-        description.device,
-        description.engine,
-        description.snaplen.unwrap_or(0)
-    ));
-    for note in &description.notes {
-        notice(note);
-    }
 }
 
 /// A live run.
@@ -152,9 +135,7 @@ impl Run {
                     return Ok(());
                 }
                 Ok(_) => take(Came::Nothing)?,
-                Err(error) if error.is_transient() && is_first => {
-                    notice(format_args!("{error}; waiting"));
-                }
+                Err(error) if error.is_transient() && is_first => interrupted(&error),
                 Err(error) if error.is_transient() => {}
                 Err(error) => return Err(error.into()),
             }

@@ -21,7 +21,7 @@ mod threads;
 use std::process::ExitCode;
 
 use ringtap_capture::Filter;
-use ringtap_sys::privileges::{self, User};
+use ringtap_sys::privileges::{self, Capability, User};
 
 use crate::cli::FlowArgs;
 use crate::notice::notice;
@@ -52,10 +52,10 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
     }
 }
 
-/// Gives up what the run needs no more.
-fn relinquish(args: &FlowArgs) -> Result<(), FlowError> {
+/// Gives up what the run needs no more; `keep` is what its source does need.
+fn relinquish(args: &FlowArgs, keep: &[Capability]) -> Result<(), FlowError> {
     let user = args.capture.user.as_deref().map(User::by_name).transpose();
     let user = user.map_err(|source| setup("find the user of -Z", source))?;
-    let given_up = privileges::relinquish(user.as_ref(), &[]);
+    let given_up = privileges::relinquish(user.as_ref(), keep);
     given_up.map_err(|source| setup("give up privileges", source))
 }

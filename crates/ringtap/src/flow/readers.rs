@@ -13,13 +13,14 @@ use ringtap_capture::{
     CaptureOptions, Companion, Device, Filter, Source, Stats, Waker, open, open_fanout,
 };
 use ringtap_sys::poll::{self, Interest};
+use ringtap_sys::privileges::Capability;
 
 use super::error::{FlowError, setup};
 use super::live::{Came, Run, at, now};
 use super::probe::{Feed, Probe};
 use super::summary::Summary;
 use crate::cli::FlowArgs;
-use crate::notice::notice;
+use crate::notice::interrupted;
 
 /// How long a reader without packets says nothing, where others wait to know what time it is.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
@@ -90,6 +91,12 @@ impl Sources {
     pub(super) fn wakers(&self) -> Vec<Waker> {
         let all = self.tap.iter().chain(&self.readers);
         all.map(|source| source.waker()).collect()
+    }
+
+    /// What has to be kept so that all is as before at the end.
+    pub(super) fn keeps(&self) -> Vec<Capability> {
+        let all = self.tap.iter().chain(&self.readers);
+        all.flat_map(|source| source.keeps()).copied().collect()
     }
 
     /// The counters of all.
@@ -201,9 +208,7 @@ impl Run {
                 }
                 match tap.next() {
                     Ok(_) => {}
-                    Err(error) if error.is_transient() => {
-                        notice(format_args!("{error}; waiting"));
-                    }
+                    Err(error) if error.is_transient() => interrupted(&error),
                     Err(error) => return Err(error.into()),
                 }
             }

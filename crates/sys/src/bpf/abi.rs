@@ -17,6 +17,9 @@ pub(super) const MAP_FREEZE: u32 = 22;
 pub(super) const MAP_LOOKUP_BATCH: u32 = 24;
 pub(super) const LINK_CREATE: u32 = 28;
 pub(super) const LINK_UPDATE: u32 = 29;
+pub(super) const LINK_GET_FD_BY_ID: u32 = 30;
+pub(super) const LINK_GET_NEXT_ID: u32 = 31;
+pub(super) const LINK_DETACH: u32 = 34;
 pub(super) const RAW_TRACEPOINT_OPEN: u32 = 17;
 pub(super) const BTF_LOAD: u32 = 18;
 pub(super) const ENABLE_STATS: u32 = 32;
@@ -68,7 +71,7 @@ macro_rules! attributes {
 
 attributes! {
     MapCreate = 48, MapElement = 32, MapBatch = 56, MapFd = 4, ProgramLoad = 112, TestRun = 80,
-    Info = 16, Query = 64, LinkCreate = 32, LinkUpdate = 16,
+    Info = 16, Query = 64, LinkCreate = 32, LinkUpdate = 16, LinkFd = 4, Id = 12,
     BtfLoad = 32, Statistics = 4, RawTracepoint = 16,
 }
 
@@ -231,6 +234,20 @@ pub(super) struct LinkUpdate {
     pub(super) new_program_fd: u32,
     pub(super) flags: u32,
     pub(super) old_program_fd: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct LinkFd {
+    pub(super) link_fd: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct Id {
+    pub(super) id: u32,
+    pub(super) next_id: u32,
+    pub(super) open_flags: u32,
 }
 
 /// Sizes and offsets of `struct bpf_prog_info` (5.16 and later for the last).

@@ -239,6 +239,69 @@ impl Link {
         Ok(())
     }
 
+    /// Takes the program away from its hook, for good, whoever else holds the link (5.9).
+    ///
+    /// # Errors
+    /// EOPNOTSUPP where links of the kind cannot be detached.
+    pub fn detach(&self) -> Result<()> {
+        let mut attribute = abi::LinkFd {
+            link_fd: fd_number(&self.fd),
+        };
+        // SAFETY: the attribute holds no pointer.
+        let answer = unsafe {
+            self.kernel
+                .call(abi::LINK_DETACH, &Request::LinkUpdate, &mut attribute)
+        };
+        answer.map_err(|source| Error::call("bpf(BPF_LINK_DETACH)", "link", source, None))?;
+        Ok(())
+    }
+
+    /// The link that holds a program, whoever made it: what `bpftool link` finds. It stays where the
+    /// returned one is dropped and its maker holds it. Needs `CAP_SYS_ADMIN`.
+    ///
+    /// # Errors
+    /// EPERM without the privilege.
+    pub fn holding(kernel: &Kernel, program_id: u32) -> Result<Option<Self>> {
+        let mut id = 0;
+        while let Some(next) = link_after(kernel, id)? {
+            id = next;
+            // One that has gone meanwhile has no fd, and some kinds tell nothing.
+            let link = Self::by_id(kernel, id)?;
+            let info = link.as_ref().map(Self::info).transpose()?;
+            if info.is_some_and(|info| info.program_id == program_id) {
+                return Ok(link);
+            }
+        }
+        Ok(None)
+    }
+
+    fn by_id(kernel: &Kernel, id: u32) -> Result<Option<Self>> {
+        let mut attribute = abi::Id {
+            id,
+            ..Default::default()
+        };
+        // SAFETY: the attribute holds no pointer.
+        let answer = unsafe { kernel.call(abi::LINK_GET_FD_BY_ID, &Request::Info, &mut attribute) };
+        match answer {
+            Ok(fd) => {
+                // SAFETY: the kernel answers with a new fd that is ours alone.
+                let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+                let kernel = kernel.clone();
+                Ok(Some(Self { kernel, fd }))
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(source) => {
+                let what = format!("link {id}");
+                Err(Error::call(
+                    "bpf(BPF_LINK_GET_FD_BY_ID)",
+                    what,
+                    source,
+                    None,
+                ))
+            }
+        }
+    }
+
     /// Ids of link and program, and the device.
     ///
     /// # Errors
@@ -251,6 +314,24 @@ impl Link {
             program_id: u32_at(&info, abi::LINK_INFO_PROGRAM),
             ifindex: (ifindex != 0).then_some(ifindex),
         })
+    }
+}
+
+/// The next link's id.
+fn link_after(kernel: &Kernel, id: u32) -> Result<Option<u32>> {
+    let mut attribute = abi::Id {
+        id,
+        ..Default::default()
+    };
+    // SAFETY: the attribute holds no pointer.
+    let answer = unsafe { kernel.call(abi::LINK_GET_NEXT_ID, &Request::Info, &mut attribute) };
+    match answer {
+        Ok(_) => Ok(Some(attribute.next_id)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(source) => {
+            let call = "bpf(BPF_LINK_GET_NEXT_ID)";
+            Err(Error::call(call, "links", source, None))
+        }
     }
 }
 

@@ -172,7 +172,7 @@ pub(super) fn open(
         netlink,
         watch,
         changed: false,
-        polled: false,
+        polled: None,
         state: State::Up,
         looked: Instant::now(),
         _promiscuous: None,

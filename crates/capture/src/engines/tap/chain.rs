@@ -1,4 +1,5 @@
-//! Other programs at the hooks of a capture, which come later and are put before it.
+//! What others do at the hooks of a capture: programs that come later and are put before its own, and
+//! programs of its own that are taken away or replaced.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use crate::hook::{Place, Standing};
 use crate::{Error, Result};
 
 /// How often the kernel is asked.
-const ASK_EVERY: Duration = Duration::from_secs(1);
+pub(super) const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Received and sent packets.
 const HOOKS: usize = 2;
 
@@ -19,6 +20,8 @@ pub(super) struct ChainWatch {
     reported: [usize; HOOKS],
     /// The kernel does not tell: the right to ask was given up.
     refused: bool,
+    /// When it was asked whether the capture's own are still there.
+    looked: Instant,
 }
 
 impl ChainWatch {
@@ -27,6 +30,7 @@ impl ChainWatch {
             asked: Instant::now(),
             reported: [0; HOOKS],
             refused: false,
+            looked: Instant::now(),
         }
     }
 }
@@ -65,5 +69,44 @@ impl TapSource {
             }
         }
         Ok(())
+    }
+
+    /// Reports a program that somebody has taken away from its hook, or replaced. The end of the capture
+    /// is told after what it has captured.
+    pub(super) fn look_at_programs(&mut self) -> Result<()> {
+        if self.chain.looked.elapsed() < ASK_EVERY {
+            return Ok(());
+        }
+        let hooks = &mut self.attached.hooks;
+        let Some(at) = hooks.iter_mut().position(|hook| !hook.is_attached()) else {
+            self.chain.looked = Instant::now();
+            return Ok(());
+        };
+        let (index, goes_on) = (hooks[at].device().index, hooks.len() > 1);
+        if !goes_on && self.reader.available() > 0 {
+            return Ok(());
+        }
+        let links = self.netlink.links().map_err(|source| Error::Interface {
+            device: self.device.clone(),
+            source,
+        })?;
+        if links.iter().all(|link| link.index != index) {
+            // An interface that is gone is told elsewhere.
+            self.changed = true;
+            self.chain.looked = Instant::now();
+            return Ok(());
+        }
+        let hook = &self.attached.hooks[at];
+        let told = Error::Detached {
+            device: hook.device().name.clone(),
+            hook: hook.place().to_string(),
+            goes_on,
+        };
+        // The last one stays, so that it is told each time.
+        if goes_on {
+            self.attached.hooks.remove(at);
+            self.chain.reported.copy_within(1.., 0);
+        }
+        Err(told)
     }
 }

@@ -45,6 +45,7 @@ use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{LinkWatch, Netlink};
 use ringtap_sys::netns::Namespace;
 use ringtap_sys::packet::Promiscuous;
+use ringtap_sys::poll::PollGroup;
 use ringtap_sys::privileges::Capability;
 use ringtap_sys::receive_stamps::ReceiveStamps;
 use ringtap_sys::sched::wait_for_all_cpus;
@@ -102,8 +103,8 @@ struct TapSource {
     watch: LinkWatch,
     /// Whether an interface has changed that was not looked at since.
     changed: bool,
-    /// Whether somebody waits for the doorbell by [`Source::pollable`].
-    polled: bool,
+    /// What somebody waits for by [`Source::pollable`]: the doorbell, and changes of interfaces and clock.
+    polled: Option<PollGroup>,
     state: State,
     /// When a reader that does not sleep asked whether interfaces have changed.
     looked: Instant,
@@ -129,7 +130,7 @@ impl TapSource {
     /// Has the doorbell rung for the next packet, where somebody polls for it; whether one has come
     /// until then.
     fn comes_while_armed(&self) -> bool {
-        if !self.polled {
+        if self.polled.is_none() {
             return false;
         }
         self.doorbell.silence();
@@ -310,15 +311,23 @@ impl Source for TapSource {
             return Ok(Next::Woken);
         }
         if !self.shares.is_empty() {
-            self.look_now_and_then()?;
+            self.look_at_rest(wait::LOOK_EVERY)?;
+            self.look_at_programs()?;
             self.wake_readers();
             return Ok(Next::TimedOut);
         }
         if !self.reader.is_delivering() {
             self.reader.leave_old_rings();
-            self.look_now_and_then()?;
-            self.look_at_chain()?;
             let is_empty = !self.reader.has_old_rings() && self.reader.available() == 0;
+            // What makes the descriptor readable is to be looked at, lest it stay so.
+            let looks = if is_empty && self.polled.is_some() {
+                Duration::ZERO
+            } else {
+                wait::LOOK_EVERY
+            };
+            self.look_at_rest(looks)?;
+            self.look_at_chain()?;
+            self.look_at_programs()?;
             if is_empty && !self.comes_while_armed() {
                 return Ok(Next::TimedOut);
             }
@@ -330,12 +339,25 @@ impl Source for TapSource {
         Ok(self.deliver())
     }
 
-    /// The doorbell; whoever waits for it is rung for the first packet that comes once
+    /// The doorbell and the rest; whoever waits for it is rung for the first packet that comes once
     /// [`Source::try_next`] had none.
     fn pollable(&mut self) -> Result<Option<RawFd>> {
-        self.polled = true;
+        let group = match self.polled.take() {
+            Some(group) => group,
+            None => PollGroup::new([
+                self.doorbell.as_fd(),
+                self.watch.as_fd(),
+                self.clock.as_fd(),
+            ])?,
+        };
+        let fd = group.as_fd().as_raw_fd();
+        self.polled = Some(group);
         self.comes_while_armed();
-        Ok(Some(self.doorbell.as_fd().as_raw_fd()))
+        Ok(Some(fd))
+    }
+
+    fn recheck(&self) -> Option<Duration> {
+        self.polled.as_ref().map(|_| chain::ASK_EVERY)
     }
 
     fn stats(&mut self) -> Result<Stats> {

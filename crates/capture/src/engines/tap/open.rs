@@ -344,7 +344,7 @@ impl Opening {
             netlink,
             watch: self.watch,
             changed: !is_still_up,
-            polled: false,
+            polled: None,
             state: State::Up,
             looked: Instant::now(),
             _promiscuous: self.promiscuous,

@@ -24,7 +24,7 @@ const FAST: Duration = Duration::from_micros(100);
 /// Which part of a ring may fill up while the reader naps.
 const RING_SHARE: u64 = 4;
 /// How often a reader that never sleeps asks whether interfaces have changed.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Looks at the rings before the clock is read.
 const LOOKS: u32 = 32;
 /// How long programs may still run where the kernel has no barrier.
@@ -123,9 +123,10 @@ impl TapSource {
     #[cold]
     pub(super) fn wait(&mut self) -> Result<Waited> {
         if self.any.is_some() {
-            self.look_now_and_then()?;
+            self.look_at_rest(LOOK_EVERY)?;
         }
         self.look_at_chain()?;
+        self.look_at_programs()?;
         let mut begun = Instant::now();
         let wanted = self.wanted();
         if let Some(limit) = self.idle_wait() {
@@ -245,13 +246,14 @@ impl TapSource {
         }
     }
 
-    /// Asks whether interfaces have changed, and looks at them: for a reader that does not sleep, and
-    /// not too often.
-    pub(super) fn look_now_and_then(&mut self) -> Result<()> {
-        if self.looked.elapsed() < LOOK_EVERY {
+    /// Asks whether clock and interfaces have changed, and looks at them: for a reader that does not
+    /// sleep, no more often than `every`.
+    pub(super) fn look_at_rest(&mut self, every: Duration) -> Result<()> {
+        if self.looked.elapsed() < every {
             return Ok(());
         }
         self.looked = Instant::now();
+        self.follow_clock()?;
         self.changed |= self.watch.take();
         self.look_at_links()
     }

@@ -9,6 +9,8 @@ use crate::{Error, Result};
 
 /// `IFF_UP` (netdevice(7)).
 const UP: u32 = 1;
+/// Where the programs are.
+const HOOK: &str = "XDP";
 
 /// Whether all is done that changes of interfaces ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,21 +131,34 @@ impl SocketSource {
         Ok(())
     }
 
-    /// Programs that are no longer where they were put, although their interface is there.
+    /// Programs that are no longer where they were put, or have another in their place.
     pub(super) fn look_at_programs(&mut self) -> Result<()> {
         let mut members = self.members.iter_mut().filter(|member| !member.has_left);
         let Some(member) = members.find_map(|member| (!member.is_attached()).then_some(member))
         else {
             return Ok(());
         };
-        let device = self.device.name.clone();
-        if !self.is_aggregate {
-            return Err(Error::InterfaceGone { device });
+        let device = || self.device.name.clone();
+        let links = self.netlink.links().map_err(|source| Error::Interface {
+            device: device(),
+            source,
+        })?;
+        let exists = links.iter().any(|link| link.index == member.device.index);
+        let name = member.device.name.clone();
+        if self.is_aggregate {
+            member.leave();
         }
-        member.leave();
-        Err(Error::MemberGone {
-            device,
-            member: member.device.name.clone(),
+        Err(match (exists, self.is_aggregate) {
+            (true, goes_on) => Error::Detached {
+                device: name,
+                hook: HOOK.to_owned(),
+                goes_on,
+            },
+            (false, false) => Error::InterfaceGone { device: device() },
+            (false, true) => Error::MemberGone {
+                device: device(),
+                member: name,
+            },
         })
     }
 }

@@ -117,7 +117,7 @@ pub(crate) fn run(args: &FlowArgs, listen: &Listen) -> Result<(), FlowError> {
             can_wait: false,
         },
     )?;
-    relinquish(args)?;
+    relinquish(args, &[])?;
     let requests = Requests::default();
     let watched = requests.watch(Vec::new());
     watched.map_err(|source| setup("watch for signals", source))?;
