@@ -152,3 +152,23 @@ fn rows_of_one_character_are_refused() {
         assert!(refusal(longest(unit, ""), true).is_some(), "{unit:?}");
     }
 }
+
+/// There is memory for so many tunnels; the one too many is the error, and nothing behind it is
+/// looked at.
+#[test]
+fn the_tunnel_that_is_one_too_many_is_marked() {
+    const UNIT: &str = "vxlan inner (tcp)";
+    const JOIN: &str = " or ";
+    let many = |count: usize| vec![UNIT; count].join(JOIN);
+    let refused = |expression: &str| {
+        let mut options = CompileOptions::new(LinkType::ETHERNET);
+        options.extensions = true;
+        compile(expression, &options, &Tables::new()).err()
+    };
+    let fitting = (1..40).take_while(|&count| refused(&many(count)).is_none());
+    let fitting = fitting.last().expect("at least one tunnel");
+    let error = refused(&format!("{}{JOIN}host nowhere.invalid", many(fitting + 5)));
+    let error = error.expect("more tunnels than there is memory for");
+    assert_eq!(error.kind, ErrorKind::TooManyPlaces);
+    assert_eq!(error.span.start, fitting * (UNIT.len() + JOIN.len()));
+}

@@ -58,6 +58,7 @@ impl Lowering<'_> {
                 };
                 let walk = self.walk(transport);
                 let walk = walk.map_err(|kind| CompileError::new(span.clone(), kind))?;
+                self.fits_in_memory(span)?;
                 (transport, Some(walk))
             }
         };

@@ -4,10 +4,11 @@
 use super::super::protocol::ipproto;
 use super::super::tunnel::Inner;
 use super::super::{Lowered, Lowering};
-use crate::error::CompileError;
+use crate::error::{CompileError, ErrorKind};
 use crate::ir::{Cell, Condition, Offset, Size, ValueId};
 use crate::language::ast::{Expr, Numbers, Operator, Span, Tunnel};
 use crate::link::{self, Place, equals, ethertype, masked};
+use crate::program::opcode::MEMWORDS;
 
 /// Over UDP (RFC 768, 3GPP TS 29.281).
 const UDP_HEADER: u32 = 8;
@@ -37,10 +38,11 @@ impl Lowering<'_> {
         // The walk of `deep` around it was made for the outer packet.
         self.transport = None;
         let found = self.find_tunnel(tunnel);
-        let condition = match found {
-            Ok(found) => self.expr(inner).map(|condition| found.and(condition)),
-            Err(kind) => Err(CompileError::new(span.clone(), kind)),
-        };
+        let found = found.map_err(|kind| CompileError::new(span.clone(), kind));
+        let condition = found.and_then(|found| {
+            self.fits_in_memory(span)?;
+            Ok(found.and(self.expr(inner)?))
+        });
         (
             self.link,
             self.place,
@@ -50,6 +52,14 @@ impl Lowering<'_> {
             self.walked,
         ) = outer;
         condition
+    }
+
+    /// Refuses the tunnel or walk that there is no memory for, before those after it are looked at.
+    pub(super) fn fits_in_memory(&self, span: &Span) -> Result<(), CompileError> {
+        if self.values.cells() > MEMWORDS {
+            return Err(CompileError::new(span.clone(), ErrorKind::TooManyPlaces));
+        }
+        Ok(())
     }
 
     /// Finds the tunnel, and moves to the packet inside.
