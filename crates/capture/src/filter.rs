@@ -363,11 +363,15 @@ impl FilterTable {
 
     /// The same for many packets: as native code.
     pub(crate) fn made_native(mut self) -> Self {
-        let programs = self.programs.into_iter();
-        self.programs = programs
-            .map(|(key, runner)| (key, runner.made_native()))
-            .collect();
+        self.make_native();
         self
+    }
+
+    /// Has what is interpreted so far run as native code.
+    pub(crate) fn make_native(&mut self) {
+        for (_, runner) in &mut self.programs {
+            *runner = runner.clone().made_native();
+        }
     }
 
     /// For a live capture, of which no interface is known yet.
@@ -401,8 +405,8 @@ impl FilterTable {
         self.by_interface.len() >= interfaces
     }
 
-    /// Compiles `filter` for the interfaces of a file that were added since the last call; its
-    /// numbers are in that byte order.
+    /// Compiles `filter` for the interfaces of a file that were added since the last call, to be
+    /// interpreted; its numbers are in that byte order.
     pub(crate) fn extend(
         &mut self,
         filter: &Filter,
@@ -418,7 +422,7 @@ impl FilterTable {
                 None => {
                     let program =
                         filter.compile_for_file(interface.link_type, byte_order, MAX_SNAPLEN)?;
-                    self.programs.push((key, Runner::new(program)));
+                    self.programs.push((key, Runner::interpreted(program)));
                     self.programs.len() - 1
                 }
             };

@@ -17,6 +17,11 @@ fn main() -> std::process::ExitCode {
     suite(vec![
         test("filters_by_link_type", &[], filters_by_link_type),
         test("changes_the_filter", &[], changes_the_filter),
+        test(
+            "chooses_alike_in_a_large_file",
+            &[],
+            chooses_alike_in_a_large_file,
+        ),
         test("wakes_between_blocks", &[], wakes_between_blocks),
         test("reads_the_corpus", &[Need::Corpus], reads_the_corpus),
     ])
@@ -119,6 +124,51 @@ fn changes_the_filter() {
     );
     source.set_filter(Some(&Filter::new("tcp"))).unwrap();
     assert_eq!(read(&mut source), [(1, 28)]);
+}
+
+/// The filter becomes native code on the way, and an interface of another link type comes after that.
+fn chooses_alike_in_a_large_file() {
+    const EACH: usize = 60_000;
+    let mut udp = vec![2; 12];
+    udp.extend([0x08, 0x00]);
+    udp.extend(datagram());
+    let mut tcp = udp.clone();
+    tcp[14 + 9] = 6;
+    let mut writer = PcapngWriter::new(Vec::new(), &Default::default()).unwrap();
+    for (interface, (link_type, start)) in [(LinkType::ETHERNET, 0), (LinkType::RAW, 14)]
+        .into_iter()
+        .enumerate()
+    {
+        let described = Interface::new(link_type, 65_535);
+        writer.add_interface(&described).unwrap();
+        for nth in 0..EACH {
+            let data = &[&udp, &tcp, &tcp][nth % 3][start..];
+            let packet = Packet {
+                timestamp: Timestamp::new(1, 2),
+                len: u32::try_from(data.len()).unwrap(),
+                interface: u32::try_from(interface).unwrap(),
+                flags: PacketFlags::default(),
+                data,
+            };
+            writer.write_packet(&packet).unwrap();
+        }
+    }
+    let bytes = writer.finish().unwrap().0;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.pcapng");
+    std::fs::write(&path, &bytes).unwrap();
+    let (options, filter) = (ReadOptions::default(), Filter::new("udp port 53"));
+    let stream = Box::new(std::io::Cursor::new(bytes));
+    let mut sources = [
+        open_file(&path, &options, Some(&filter)).unwrap(),
+        open_stream(stream, "memory", &options, Some(&filter)).unwrap(),
+    ];
+    let expected = [(0, 42), (1, 28)].map(|each| vec![each; EACH / 3]).concat();
+    for source in &mut sources {
+        let seen = read(source);
+        assert_eq!(seen.len(), expected.len());
+        assert!(seen == expected, "other packets than those of the filter");
+    }
 }
 
 fn wakes_between_blocks() {

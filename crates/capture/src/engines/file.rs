@@ -24,10 +24,16 @@ pub struct FileSource {
     started: bool,
 }
 
+/// Packets of a file after which a filter is made native: to make it takes as long as to interpret
+/// it some ten thousand times, so that small files would wait for it only.
+const MANY: u64 = 32_768;
+
 /// A filter as the reader applies it.
 struct FileFilter {
     filter: Filter,
     table: Arc<FilterTable>,
+    /// Whether all of the table is native code, where that can be had.
+    is_native: bool,
     /// Whether the reader may have packets that it did not apply this filter to.
     replaced: bool,
 }
@@ -93,7 +99,13 @@ impl FileSource {
 
     /// Compiles the filter for interfaces that are new.
     fn extend_filter(&mut self) -> Result<()> {
-        let Some(FileFilter { filter, table, .. }) = &mut self.filter else {
+        let Some(FileFilter {
+            filter,
+            table,
+            is_native,
+            ..
+        }) = &mut self.filter
+        else {
             return Ok(());
         };
         if table.knows(self.reader.interfaces().len()) {
@@ -104,7 +116,25 @@ impl FileSource {
         let (interfaces, byte_order) = (self.reader.interfaces(), self.reader.byte_order());
         let extended = Arc::make_mut(table).extend(filter, interfaces, byte_order);
         self.reader.set_filter(Some(Arc::clone(table) as _));
+        *is_native = false;
         extended
+    }
+
+    /// Makes the filter native in a file that has shown to be large.
+    fn hasten_filter(&mut self) {
+        let Some(FileFilter {
+            table, is_native, ..
+        }) = &mut self.filter
+        else {
+            return;
+        };
+        if *is_native || self.packets < MANY {
+            return;
+        }
+        // The reader keeps the old one until it has the new one: both choose the same packets.
+        Arc::make_mut(table).make_native();
+        self.reader.set_filter(Some(Arc::clone(table) as _));
+        *is_native = true;
     }
 
     /// The reader, for what files have and sources have not: format, offsets, compression.
@@ -126,6 +156,7 @@ impl Source for FileSource {
         }
         // An interface is an item of its own, so that it is known here before its packets come.
         self.extend_filter()?;
+        self.hasten_filter();
         self.started = true;
         let filter = self.filter.as_ref().filter(|filter| filter.replaced);
         let table = filter.map(|filter| &*filter.table);
@@ -178,6 +209,7 @@ impl Source for FileSource {
         self.filter = filter.map(|filter| FileFilter {
             filter: filter.clone(),
             table: Arc::clone(&table),
+            is_native: false,
             replaced: self.started,
         });
         self.reader.set_filter(filter.map(|_| table as _));
