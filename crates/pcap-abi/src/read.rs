@@ -343,6 +343,8 @@ fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mod
     }))
 }
 
+const GONE: &str = "The interface disappeared";
+
 /// As [`run`], in statistics mode.
 fn count_on(
     handle: &Pcap,
@@ -351,6 +353,9 @@ fn count_on(
     (limit, mode): (c_int, Mode),
     deliver: &mut impl Deliver,
 ) -> End {
+    if reading.failed {
+        return End::Failed;
+    }
     loop {
         handle.grant_wishes(reading);
         if handle.broken.load(Ordering::Acquire) {
@@ -361,9 +366,16 @@ fn count_on(
         };
         let left = counting.left();
         if left.is_zero() {
+            let is_gone = !counting.is_attached();
             let header = counting.read();
             let flow = deliver(&header, counting.record());
             progress.delivered += 1;
+            if is_gone {
+                // What was counted before is told all the same.
+                handle.say(GONE);
+                reading.failed = true;
+                return End::Failed;
+            }
             if mode == Mode::Dispatch || progress.delivered >= limit || flow.is_break() {
                 return End::Enough;
             }
@@ -406,7 +418,7 @@ fn mixed(handle: &Pcap, opened: &Opened, reading: &mut Reading) -> Option<String
 fn message(error: &Error, opened: &Opened) -> String {
     match error {
         Error::Read(error) => messages::of_file(error, Some(opened.snapshot)),
-        Error::InterfaceGone { .. } => "The interface disappeared".to_owned(),
+        Error::InterfaceGone { .. } => GONE.to_owned(),
         other => other.to_string(),
     }
 }

@@ -51,6 +51,11 @@ impl Counting {
         self.due.saturating_duration_since(Instant::now())
     }
 
+    /// Whether anything is counted: not once the interface is gone, or the program was taken from it.
+    pub(crate) fn is_attached(&mut self) -> bool {
+        self.statistics.is_attached()
+    }
+
     /// Makes the record, and gives its header.
     pub(crate) fn read(&mut self) -> PacketHeader {
         self.due = (self.due + self.interval).max(Instant::now());

@@ -7,7 +7,12 @@ use ringtap_testkit::{Need, Test, test};
 use crate::c_programs::with_a_wire;
 use crate::library::{Library, crate_folder, difference, folder, run, text_of};
 
-const NEEDS: [Need; 3] = [Need::Root, Need::Tool("cc"), Need::Kernel(6, 6)];
+const NEEDS: [Need; 4] = [
+    Need::Root,
+    Need::Tool("cc"),
+    Need::Tool("ip"),
+    Need::Kernel(6, 6),
+];
 
 /// What the program prints, but for the engine's name, and for what only a tap can change while it
 /// runs.
@@ -87,6 +92,13 @@ sent all 1
 counted 50 packets, 3000 bytes
 ";
 
+/// What it prints last.
+const DELETED: &str = "\
+statistics: 0
+deleted: 0
+-1: The interface disappeared
+";
+
 pub(crate) fn tests() -> Vec<Test> {
     ["packet", "tcx"]
         .into_iter()
@@ -120,7 +132,7 @@ fn on(engine: &'static str) -> Result<(), String> {
     // Only the kernel has the packets that its filter leaves out: where that can't be another, it stays.
     let (refused, kept) = if is_packet { ("0", "0") } else { ("-1", "50") };
     let locked = if is_packet { LOCKED } else { "" };
-    let expected = [EXPECTED, locked]
+    let expected = [EXPECTED, locked, DELETED]
         .concat()
         .replace("ENGINE", engine)
         .replace("CHANGED", changed)

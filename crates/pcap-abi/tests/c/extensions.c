@@ -296,6 +296,27 @@ static void few_rights(const char *device, pcap_send_queue *queue)
 	pcap_close(peer);
 }
 
+/* Statistics of an interface that is deleted: the wire is no more afterwards. */
+static void deleted(const char *device, const char *engine)
+{
+	char errbuf[PCAP_ERRBUF_SIZE], command[64];
+	pcap_t *handle = pcap_create(device, errbuf);
+	struct pcap_pkthdr *header;
+	const u_char *data;
+	int status = 0;
+
+	ringtap_set_engine(handle, engine);
+	pcap_set_timeout(handle, 20);
+	pcap_activate(handle);
+	say("statistics: %d", pcap_setmode(handle, MODE_STAT));
+	snprintf(command, sizeof(command), "ip link delete %s", device);
+	say("deleted: %d", system(command));
+	for (int i = 0; i < 500 && status >= 0; i++)
+		status = pcap_next_ex(handle, &header, &data);
+	say("%d: %s", status, pcap_geterr(handle));
+	pcap_close(handle);
+}
+
 int main(int argc, char **argv)
 {
 	char errbuf[PCAP_ERRBUF_SIZE];
@@ -330,6 +351,7 @@ int main(int argc, char **argv)
 		locked(argv[1], queue);
 		few_rights(argv[1], queue);
 	}
+	deleted(argv[1], argv[2]);
 	pcap_sendqueue_destroy(queue);
 	return 0;
 }
