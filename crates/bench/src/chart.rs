@@ -15,6 +15,8 @@ use crate::sample::Sample;
 
 const LINES_HEIGHT: u32 = 360;
 const BAR: u32 = 16;
+/// Between the bars of a case and the name of the next.
+const GAP: u32 = 8;
 const AXIS: u32 = 64;
 const COLOURS: [RGBColor; 8] = [
     RGBColor(200, 60, 30),
@@ -66,7 +68,7 @@ fn heights(figure: &Figure) -> Vec<u32> {
     if figure.x.scale == Scale::Names {
         let bars: usize = figure.cases.iter().map(|case| case.contenders.len()).sum();
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX / 1024);
-        let height = AXIS + 24 + BAR * count(bars) + LINE * count(figure.cases.len());
+        let height = AXIS + 24 + BAR * count(bars) + (LINE + GAP) * count(figure.cases.len());
         return vec![height; metrics];
     }
     vec![LINES_HEIGHT; metrics.div_ceil(2)]
@@ -265,6 +267,7 @@ fn draw_bars(
             chart.draw_series([value]).map_err(Error::new)?;
             y += f64::from(BAR);
         }
+        y += f64::from(GAP);
     }
     Ok(())
 }
@@ -275,7 +278,7 @@ fn value_style() -> TextStyle<'static> {
 }
 
 fn rows_of(case: &Case) -> u32 {
-    LINE + BAR * u32::try_from(case.contenders.len()).unwrap_or_default()
+    LINE + GAP + BAR * u32::try_from(case.contenders.len()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -74,7 +74,8 @@ pub fn run(name: &str, options: &Options) -> Result<(), Error> {
         println!("{name}: there already");
         return Ok(());
     }
-    run_one(experiment, options, Duration::ZERO)
+    let deadline = Instant::now() + experiment.budget(options.quick);
+    run_one(experiment, options, deadline)
 }
 
 fn run_all(options: &Options) -> Result<(), Error> {
@@ -84,13 +85,11 @@ fn run_all(options: &Options) -> Result<(), Error> {
         .partition(|experiment| options.resume && is_there(experiment, options));
     print_plan(&there, &wanted, options);
     let (mut left_out, mut failed) = (Vec::new(), Vec::new());
-    let mut spare = Duration::ZERO;
+    // What one leaves is the next one's, and what one takes too long is taken from the next.
+    let mut deadline = Instant::now();
     for experiment in wanted {
-        let begun = Instant::now();
-        let ended = run_one(experiment, options, spare);
-        spare += experiment.budget(options.quick);
-        spare = spare.saturating_sub(begun.elapsed());
-        match ended {
+        deadline += experiment.budget(options.quick);
+        match run_one(experiment, options, deadline) {
             Ok(()) => {}
             Err(Error::Needs { experiment, reason }) => {
                 println!("{experiment}: left out: {reason}");
@@ -183,15 +182,15 @@ fn print_plan(there: &[&Experiment], wanted: &[&Experiment], options: &Options) 
     );
 }
 
-/// Runs one, with time to spare that others have left.
-fn run_one(experiment: &Experiment, options: &Options, spare: Duration) -> Result<(), Error> {
+/// Runs one, of which no case begins after the deadline.
+fn run_one(experiment: &Experiment, options: &Options, deadline: Instant) -> Result<(), Error> {
     let Experiment {
         name,
         purpose,
         caption,
         ..
     } = *experiment;
-    let limits = (experiment.budget(options.quick) + spare, experiment.rounds);
+    let limits = (deadline, experiment.rounds);
     let mut session = Session::new(name, purpose, caption, limits, options);
     println!("\nbench {name}: {purpose}");
     let begun = Instant::now();

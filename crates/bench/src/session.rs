@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringtap_lab::Need;
 use ringtap_lab::need::find_tool;
@@ -65,15 +65,15 @@ impl Session {
         name: &str,
         purpose: &str,
         caption: &str,
-        limits: (Duration, usize),
+        limits: (Instant, usize),
         options: &Options,
     ) -> Self {
-        let (budget, rounds) = limits;
+        let (deadline, rounds) = limits;
         Self {
             ringtap: options.ringtap.clone(),
             quick: options.quick,
             only: options.case.clone(),
-            deadline: Instant::now() + budget,
+            deadline,
             rounds: if options.quick { QUICK_ROUNDS } else { rounds },
             ends_where_equal: false,
             // To see that it works, nothing has to be warm.
@@ -337,6 +337,8 @@ pub(crate) fn file(folder: &Path, experiment: &str, extension: &str) -> PathBuf 
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -348,7 +350,13 @@ mod tests {
             ringtap: PathBuf::new(),
             resume: false,
         };
-        let mut session = Session::new("none", "", "", (Duration::from_secs(60), 5), &options);
+        let mut session = Session::new(
+            "none",
+            "",
+            "",
+            (Instant::now() + Duration::from_secs(60), 5),
+            &options,
+        );
         session.figure(
             "a figure",
             Axis::names("case"),

@@ -55,9 +55,9 @@ pub enum Trial {
 }
 
 impl Trial {
-    /// The option of `ringtap dump` for it, or the command for the interface.
+    /// The option of `ringtap dump` for it, or the command for the interface of that name.
     #[must_use]
-    pub fn option(self) -> String {
+    pub fn option(self, device: &str) -> String {
         match self {
             Self::CoarseClock => "-j host_lowprec".to_owned(),
             Self::Snaplen(bytes) => format!("-s {bytes}"),
@@ -66,9 +66,10 @@ impl Trial {
             Self::BusyPoll(_) => "--busy-poll".to_owned(),
             Self::Cpu(cpu) => format!("--cpu {cpu}"),
             Self::Rps(mask) => {
-                format!("echo {mask:x} > /sys/class/net/DEV/queues/rx-0/rps_cpus")
+                // One file for each queue: tee writes them all.
+                format!("echo {mask:x} | tee /sys/class/net/{device}/queues/rx-*/rps_cpus")
             }
-            Self::NoGro => "ethtool -K DEV gro off".to_owned(),
+            Self::NoGro => format!("ethtool -K {device} gro off"),
         }
     }
 
@@ -151,6 +152,9 @@ pub struct Advice {
     pub text: String,
     /// The setting, where it can be tried.
     pub trial: Option<Trial>,
+    /// How it is set: an option of `ringtap dump`, or a command.
+    #[serde(default)]
+    pub setting: Option<String>,
     /// What it brought, where it was tried.
     pub effect: Option<Effect>,
     /// Why it could not be tried, where it should have been.
@@ -163,6 +167,7 @@ impl Advice {
         Self {
             text: text.into(),
             trial: None,
+            setting: None,
             effect: None,
             untried: None,
         }
@@ -186,17 +191,22 @@ pub fn of(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
         ));
         return advice;
     }
-    advice.extend(dominant(report));
+    // Of packets that were generated, what is said is for an interface yet to be named.
+    let device = interface.map_or_else(|| "DEV".to_owned(), |interface| interface.name.to_string());
+    advice.extend(dominant(report, &device));
     advice.extend(settings(report));
     advice.extend(placement(report, interface));
     if let Some(interface) = interface {
         advice.extend(offloads(interface));
     }
+    for advice in &mut advice {
+        advice.setting = advice.trial.map(|trial| trial.option(&device));
+    }
     advice
 }
 
 /// What costs most, and whose doing that is.
-fn dominant(report: &Report) -> Option<Advice> {
+fn dominant(report: &Report, device: &str) -> Option<Advice> {
     let share = |component| part_share(report, component);
     let most = COMPONENTS
         .into_iter()
@@ -211,10 +221,10 @@ fn dominant(report: &Report) -> Option<Advice> {
             "packets end before the stack here: it is what other interfaces of this driver receive, and the rest of \
                              the driver's frames"
         }
-        Component::Stack => {
+        Component::Stack => &format!(
             "the host's stack has these packets too; where nobody on this host needs them, a tap at \
-                             XDP that steals them (-i xdp:DEV --mode steal) leaves this out altogether"
-        }
+                             XDP that steals them (-i xdp:{device} --mode steal) leaves this out altogether"
+        ),
         Component::Tap => "the tap itself; compare the engines (--compare)",
         Component::Filter => "the filter; ringtap filter --explain says what its steps cost",
         Component::Timestamp => "reading the clock",

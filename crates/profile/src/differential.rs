@@ -44,6 +44,9 @@ const FEWEST_RUNS: u64 = 100;
 const SHORTEST: Duration = Duration::from_millis(20);
 /// The longest that a reader of a stage sleeps.
 const PATIENCE: Duration = Duration::from_millis(10);
+/// Of a stage's time the part before anything counts: its ring is new, and bytes that go where none have
+/// been for long cost more than in a ring that has been gone round.
+const WARM_UP: f64 = 0.4;
 /// Rounds.
 pub const ROUNDS: u32 = 5;
 
@@ -136,23 +139,16 @@ impl Comparison<'_> {
             Some(meter) => meter(),
             None => total(&programs),
         };
+        let warm_up = duration.mul_f64(WARM_UP);
+        read_for(&mut source, warm_up)?;
+        let lost_before = lost(&mut source)?;
         let before = now()?;
-        let begin = Instant::now();
-        while begin.elapsed() < duration {
-            match &mut source {
-                Some(source) => read(source.as_mut())?,
-                None => thread::sleep(PATIENCE),
-            }
-        }
+        read_for(&mut source, duration.saturating_sub(warm_up))?;
         let after = now()?;
-        let lost = match &mut source {
-            Some(source) => source.stats()?.dropped.ring.unwrap_or_default(),
-            None => 0,
-        };
         Ok(Taken {
             nanos: after.0 - before.0,
             runs: after.1 - before.1,
-            lost,
+            lost: lost(&mut source)? - lost_before,
         })
     }
 
@@ -188,6 +184,26 @@ impl Comparison<'_> {
         });
         steps.collect()
     }
+}
+
+/// Reads so long; without a capture the time passes.
+fn read_for(source: &mut Option<Box<dyn Source>>, duration: Duration) -> Result<()> {
+    let begin = Instant::now();
+    while let Some(left) = duration.checked_sub(begin.elapsed()) {
+        match source {
+            Some(source) => read(source.as_mut())?,
+            None => thread::sleep(left.min(PATIENCE)),
+        }
+    }
+    Ok(())
+}
+
+/// Packets that found no room so far.
+fn lost(source: &mut Option<Box<dyn Source>>) -> Result<u64> {
+    let stats = source.as_mut().map(|source| source.stats()).transpose()?;
+    Ok(stats
+        .and_then(|stats| stats.dropped.ring)
+        .unwrap_or_default())
 }
 
 /// Walks what there is, and waits for more.

@@ -22,6 +22,7 @@ mod image;
 mod interface;
 mod naps;
 mod outcome;
+mod overhead;
 mod reader;
 pub mod report;
 mod run;

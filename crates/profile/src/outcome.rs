@@ -187,6 +187,7 @@ impl Profile<'_> {
             tally: &sampling.tally,
             lost: sampling.lost,
             period_ns: sampling.period_ns,
+            own_ns: sampling.own_ns.unwrap_or_default(),
             packets: on_interface,
             busy_ns,
             ticks_per_ns: self.rate.per_nanosecond,
@@ -314,6 +315,8 @@ pub(crate) struct Seen {
     pub(crate) begin: Moment,
     pub(crate) end: Moment,
     pub(crate) trigger: Option<Trigger>,
+    /// What a sample takes by itself.
+    pub(crate) own_ns: Option<f64>,
     pub(crate) sampled: Gathered,
     pub(crate) unnamed: Vec<(String, u64)>,
     pub(crate) functions: Vec<(Component, Vec<(String, u64)>)>,
@@ -334,13 +337,16 @@ impl Seen {
     }
 
     fn sampling(&self, rate: Rate) -> Option<Sampling> {
-        let (event, period_ns) = match self.trigger? {
-            Trigger::Cycles { period } => ("cycles", to_f64(period) / rate.per_nanosecond),
-            Trigger::Clock { period } => ("cpu-clock", to_f64(period)),
+        let trigger = self.trigger?;
+        let event = match trigger {
+            Trigger::Cycles { .. } => "cycles",
+            Trigger::Clock { .. } => "cpu-clock",
         };
+        let period_ns = period_ns(trigger, rate);
         Some(Sampling {
             event: event.to_owned(),
             period_ns,
+            own_ns: self.own_ns,
             tally: self.sampled.tally.clone(),
             lost: self.sampled.drained.lost,
             throttled: self.sampled.drained.throttled,
@@ -371,6 +377,14 @@ impl Seen {
             ),
             packets_per_block: per(packets, blocks),
         }
+    }
+}
+
+/// Nanoseconds between two samples of a processor that works.
+pub(crate) fn period_ns(trigger: Trigger, rate: Rate) -> f64 {
+    match trigger {
+        Trigger::Cycles { period } => to_f64(period) / rate.per_nanosecond,
+        Trigger::Clock { period } => to_f64(period),
     }
 }
 

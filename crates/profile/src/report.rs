@@ -105,6 +105,10 @@ pub struct Sampling {
     pub event: String,
     /// Nanoseconds between two samples of a processor.
     pub period_ns: f64,
+    /// Nanoseconds that a sample takes by itself, which are nobody's work and left out of the figures, if
+    /// that could be measured.
+    #[serde(default)]
+    pub own_ns: Option<f64>,
     /// Samples by what they show.
     pub tally: Tally,
     /// Samples lost for want of room.
@@ -349,6 +353,8 @@ pub struct Sampled<'a> {
     pub lost: u64,
     /// Nanoseconds between two samples of a processor.
     pub period_ns: f64,
+    /// Nanoseconds that a sample takes by itself.
+    pub own_ns: f64,
     /// Packets in the time.
     pub packets: u64,
     /// Time that processors were busy by the kernel's clock, in nanoseconds, if that is known.
@@ -362,7 +368,9 @@ impl Sampled<'_> {
     #[must_use]
     pub fn figures(&self) -> (Vec<Part>, Unexplained, Figure) {
         let tally = self.tally;
-        let per_sample = self.period_ns / to_f64(self.packets.max(1));
+        // Of no packet nothing is known, which is told as such.
+        let is_known = self.packets > 0;
+        let per_sample = ratio(self.period_ns - self.own_ns, to_f64(self.packets));
         let ours = tally.explained() + tally.unexplained;
         let busy = tally.busy();
         // Lost samples are like those that were not, idle processors' among them.
@@ -370,9 +378,9 @@ impl Sampled<'_> {
         let lost_ns = to_f64(self.lost) * share_of(ours, busy + tally.idle) * per_sample;
         let unnamed_ns = to_f64(tally.unexplained) * per_sample;
         // Of time that no sample shows nobody knows whose it was: the capture gets its part of it.
-        let clock_ns = self.busy_ns.map(|busy_ns| {
+        let clock_ns = self.busy_ns.filter(|_| is_known).map(|busy_ns| {
             let missing = busy_ns - to_f64(busy + self.lost) * self.period_ns;
-            missing * share_of(ours, busy) / to_f64(self.packets.max(1))
+            missing * share_of(ours, busy) / to_f64(self.packets)
         });
         let unexplained_ns = unnamed_ns + lost_ns + clock_ns.unwrap_or_default().max(0.0);
         let explained_ns = to_f64(tally.explained()) * per_sample;
@@ -384,13 +392,9 @@ impl Sampled<'_> {
             let (low, high) = wilson(count, ours);
             Part {
                 component,
-                cost: Some(Figure::new(
-                    ns,
-                    low * scale,
-                    high * scale,
-                    self.ticks_per_ns,
-                )),
-                share: Some(ratio(ns, total_ns)),
+                cost: is_known
+                    .then(|| Figure::new(ns, low * scale, high * scale, self.ticks_per_ns)),
+                share: is_known.then(|| ratio(ns, total_ns)),
                 origin: Some(Origin::Samples),
                 samples: Some(count),
             }
@@ -478,6 +482,7 @@ mod tests {
             tally: &tally,
             lost: 0,
             period_ns: 250_000.0,
+            own_ns: 0.0,
             packets: 1_000_000,
             // Samples show 1000 periods of work; 20 more are on the clock.
             busy_ns: Some(1020.0 * 250_000.0),
@@ -494,6 +499,23 @@ mod tests {
             "{unexplained:?}"
         );
         assert!((total.ns - 242.25).abs() < 1e-9);
+        // What samples take by themselves is no work of the capture.
+        let (parts, unexplained, _) = Sampled {
+            own_ns: 50_000.0,
+            ..sampled
+        }
+        .figures();
+        let driver = parts[0].cost.expect("sampled");
+        assert!((driver.ns - 120.0).abs() < 1e-9, "{driver:?}");
+        assert!((unexplained.clock_ns.expect("known") - 4.75).abs() < 1e-9);
+        // Without packets there is no cost of one.
+        let (parts, unexplained, total) = Sampled {
+            packets: 0,
+            ..sampled
+        }
+        .figures();
+        assert!(parts.iter().all(|part| part.cost.is_none()));
+        assert!(unexplained.clock_ns.is_none() && total.ns.abs() < 1e-9);
         // Samples that show more than the clock are no explanation of anything.
         let (_, unexplained, _) = Sampled {
             busy_ns: Some(0.0),

@@ -20,7 +20,9 @@ use crate::outcome::{Gathered, Seen};
 use crate::reader::{self, Phase};
 use crate::report::{Report, Step};
 use crate::traffic::{Generator, Traffic, Wire};
-use crate::{COMPONENTS, Component, Error, KernelSymbols, Result, Table, TapKind, image};
+use crate::{
+    COMPONENTS, Component, Error, KernelSymbols, Result, Table, TapKind, image, outcome, overhead,
+};
 
 /// How often samples are taken out of the kernel's rings.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
@@ -222,6 +224,13 @@ impl<'a> Profile<'a> {
         self.pause(WARM_UP, || ());
         let mut attributor = self.attributor(reader, parts);
         let mut sampler = self.sampler();
+        let own_ns = match &mut sampler {
+            Some(sampler) => {
+                let period_ns = outcome::period_ns(sampler.trigger(), self.rate);
+                overhead::of_a_sample(sampler, self.rate, period_ns)?
+            }
+            None => None,
+        };
         let mut sampled = Gathered::default();
         next();
         let begin = self.moment()?;
@@ -251,6 +260,7 @@ impl<'a> Profile<'a> {
             begin,
             end,
             trigger: sampler.as_ref().map(Sampler::trigger),
+            own_ns,
             sampled,
             unnamed: attributor.unknown().into_iter().take(UNNAMED).collect(),
             functions: functions(&attributor),

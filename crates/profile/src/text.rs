@@ -369,6 +369,17 @@ fn sampled(text: &mut String, sampling: &Sampling, unexplained: &Unexplained) ->
         percent(tally.idle),
         sampling.lost,
     )?;
+    match sampling.own_ns {
+        Some(ns) => writeln!(
+            text,
+            "- a sample takes {:.1} µs by itself, which the figures leave out",
+            ns / 1e3
+        )?,
+        None => writeln!(
+            text,
+            "- what a sample takes by itself is not known and in the figures; a lower --rate makes it less"
+        )?,
+    }
     let clock = unexplained.clock_ns.map_or_else(
         || "not compared with the clock".to_owned(),
         |ns| format!("busy time that no sample shows {ns:.1} ns"),
@@ -386,9 +397,9 @@ fn advice(text: &mut String, report: &Report) -> std::fmt::Result {
     }
     writeln!(text, "\nadvice")?;
     for advice in &report.advice {
-        match advice.trial {
+        match &advice.setting {
             None => writeln!(text, "- {}", advice.text)?,
-            Some(trial) => writeln!(text, "- {} Setting: {}.", advice.text, trial.option())?,
+            Some(setting) => writeln!(text, "- {} Setting: {setting}", advice.text)?,
         }
         match (&advice.effect, advice.trial) {
             (Some(effect), Some(trial)) => tried(text, effect, trial.component())?,
@@ -416,23 +427,32 @@ fn tried(text: &mut String, effect: &Effect, component: Component) -> std::fmt::
             millions[0], millions[1], millions[2]
         )
     };
-    let verdict = if effect.concludes {
-        ""
-    } else {
-        ": the spread swallows the difference"
+    let verdict = |concludes: bool| {
+        if concludes {
+            ""
+        } else {
+            ": the spread swallows the difference"
+        }
     };
+    let apart = |before: (f64, f64), after: (f64, f64)| before.0 > after.1 || after.0 > before.1;
+    let ends = |figure: &Figure| (figure.low_ns, figure.high_ns);
+    let [before, after] = [&effect.total_before, &effect.total_after];
+    let [slow, fast] = [&effect.delivered_before, &effect.delivered_after];
     writeln!(
         text,
-        "  Tried in {} pairs: {} {} before, {} with it{verdict}; total {:.1} → {:.1} ns; delivered \
-         {} before, {} with it.",
+        "  Tried in {} pairs: {} {} before, {} with it{}; total {} before, {} with it{}; delivered \
+         {} before, {} with it{}.",
         effect.pairs,
         component.title(),
         range(&effect.before),
         range(&effect.after),
-        effect.total_before.ns,
-        effect.total_after.ns,
-        rate(&effect.delivered_before),
-        rate(&effect.delivered_after),
+        verdict(effect.concludes),
+        range(before),
+        range(after),
+        verdict(apart(ends(before), ends(after))),
+        rate(slow),
+        rate(fast),
+        verdict(apart((slow[1], slow[2]), (fast[1], fast[2]))),
     )
 }
 
