@@ -40,6 +40,11 @@ fn main() -> std::process::ExitCode {
             records::every_length_is_whole,
         ),
         test(
+            "cut_packets_have_whole_records",
+            root,
+            records::cut_packets_have_whole_records,
+        ),
+        test(
             "blocks_are_whole_runs",
             root,
             records::blocks_are_whole_runs,

@@ -77,6 +77,52 @@ pub(crate) fn every_length_is_whole() {
     }
 }
 
+/// Programs write records of packets that are longer than a short snaplen in a way of their own.
+pub(crate) fn cut_packets_have_whole_records() {
+    const SENT: usize = 350;
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    for snaplen in [8_u32, 77, 96, 128] {
+        // The smallest ring, so that records come to lie where others were.
+        let options = CaptureOptions {
+            buffer: 1,
+            snaplen,
+            ..prompt()
+        };
+        let mut source = tap("xdp", &pair.right, &options);
+        let kept = snaplen as usize;
+        let padded = kept.next_multiple_of(4);
+        let total = snaplen.next_multiple_of(4) + 44;
+        for _ in 0..3 {
+            (0..SENT).for_each(|_| injector.send(&[0xee; 150]).unwrap());
+            let mut came = 0;
+            while came < SENT {
+                let Next::Block(block) = source.next().unwrap() else {
+                    continue;
+                };
+                let run = block.runs().unwrap().next().unwrap();
+                let mut rest = run.bytes();
+                while !rest.is_empty() {
+                    let (record, behind) = rest.split_at(total as usize);
+                    let begin = [0, 4, 8, 20, 24].map(|at| word(record, at));
+                    assert_eq!(begin, [6, total, 0, snaplen, 150]);
+                    assert!(word(record, 12) > 0, "the time");
+                    assert_eq!(record[28..28 + kept], [0xee; 150][..kept]);
+                    assert!(record[28 + kept..28 + padded].iter().all(|byte| *byte == 0));
+                    assert_eq!(
+                        record[28 + padded..32 + padded],
+                        [2_u16, 4].map(u16::to_ne_bytes).concat()
+                    );
+                    let end = [4, 8, 12].map(|at| word(record, 28 + padded + at));
+                    assert_eq!(end, [1, 0, total]);
+                    (rest, came) = (behind, came + 1);
+                }
+            }
+        }
+        assert_eq!(source.stats().unwrap().received, Some(3 * SENT as u64));
+    }
+}
+
 pub(crate) fn blocks_are_whole_runs() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);

@@ -270,7 +270,7 @@ impl Programs<'_> {
             stage: self.options.study.unwrap_or(Stage::Copy),
         };
         self.load_tap(&tap).or_else(|error| {
-            // Before Linux 5.19 programs know their own processor's ring only.
+            // A kernel that finds the program too long gets one that knows its own processor's ring only.
             if !tap.borrows() {
                 return Err(error);
             }

@@ -9,6 +9,7 @@
 
 mod adapter;
 mod borrow;
+mod cut;
 mod length;
 mod poll;
 mod record;
@@ -73,7 +74,7 @@ pub(super) struct Tap<'a> {
     pub(super) steal: bool,
     pub(super) geometry: Geometry,
     pub(super) maps: Maps,
-    /// Whether a processor whose ring is full writes to other processors' rings (Linux 5.19).
+    /// Whether a processor whose ring is full writes to other processors' rings.
     pub(super) borrow: bool,
     /// How far it goes with each packet.
     pub(super) stage: Stage,
@@ -95,8 +96,12 @@ pub(super) const fn largest_record(caplen: u32) -> u32 {
     caplen.next_multiple_of(4) + record::FIXED + record::DROPCOUNT
 }
 
-/// The per-CPU state, which is not mapped: offsets of 64-bit words.
+/// The state, which is not mapped: one value with [`state::EACH`] bytes for what processors share, and as
+/// many for each of them; offsets of 64-bit words.
 pub(super) mod state {
+    /// Shared: packets that came on a CPU that has no ring.
+    pub(in super::super) const NO_RING: i16 = 0;
+
     /// True head, in bytes.
     pub(super) const HEAD: i16 = 0;
     /// Packets lost since the last record.
@@ -107,16 +112,20 @@ pub(super) mod state {
     pub(super) const COUNT: i16 = 24;
     /// Captured bytes so far.
     pub(super) const CAPTURED: i16 = 32;
-    /// Packets that came on a CPU that has no ring.
-    pub(in super::super) const NO_RING: i16 = 40;
     /// The stamp of this poll, the tick in which it was taken, and the poll's number.
-    pub(super) const STAMP: i16 = 48;
-    pub(super) const TICK: i16 = 56;
-    pub(super) const POLL: i16 = 64;
+    pub(super) const STAMP: i16 = 40;
+    pub(super) const TICK: i16 = 48;
+    pub(super) const POLL: i16 = 56;
     /// The processor at whose ring the search for room begins.
-    pub(super) const LENDER: i16 = 72;
-    /// Bytes of it all.
-    pub(in super::super) const BYTES: u32 = 80;
+    pub(super) const LENDER: i16 = 64;
+    /// Bytes of each part, a power of two: no two processors write to one cache line, nor to its neighbour,
+    /// which processors fetch beside it.
+    pub(super) const EACH: u32 = 256;
+
+    /// Bytes of it all for so many numbers of processors.
+    pub(in super::super) fn bytes(processors: u32) -> u32 {
+        (processors + 1) * EACH
+    }
 }
 
 /// Slots of the stack, of eight bytes each.
@@ -214,8 +223,11 @@ impl Tap<'_> {
         self.find_ring(&mut asm, ends);
         self.sample(&mut asm, ends);
         self.stamp(&mut asm, ends);
+        let written = asm.label();
+        self.write_cut_record(written, &mut asm);
         self.measure(&mut asm, ends);
         self.write_record(&mut asm, ends);
+        asm.place(written);
         self.publish(&mut asm);
         self.ring_the_bell(&mut asm, ends);
         self.finish(&mut asm, ends);
@@ -284,12 +296,9 @@ impl Tap<'_> {
     /// Finds this CPU's state and ring, and takes the ring.
     fn find_ring(&self, asm: &mut Assembler, ends: Ends) {
         asm.mark(ProgramPart::Tap.name());
-        asm.store_imm(Size::Dw, Reg::R10, slot::KEY, 0);
-        look_up(Some(self.maps.state), asm);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.pass);
-        asm.mov64(Reg::R7, Reg::R0);
         asm.call(Helper::GetSmpProcessorId);
         asm.store(Size::W, Reg::R10, slot::KEY, Reg::R0);
+        self.load_state(Reg::R7, Reg::R0, ends.no_ring, asm);
         look_up(Some(self.maps.rings), asm);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.no_ring);
         asm.store_imm(Size::W, Reg::R10, slot::KEY, 0);
@@ -307,6 +316,21 @@ impl Tap<'_> {
         if self.borrows() {
             asm.place(ends.taken);
         }
+    }
+
+    /// The address of a processor's state to `dst`, `number` holding its number, which is lost. Goes to `none`
+    /// where there is none for it.
+    fn load_state(&self, dst: Reg, number: Reg, none: Label, asm: &mut Assembler) {
+        let processors = self.maps.processors.cast_signed();
+        asm.mov32(number, number);
+        asm.jump_if(Cond::Ge, Width::W64, number, processors, none);
+        asm.alu64(AluOp::Lsh, number, state::EACH.ilog2().cast_signed());
+        asm.push(Insn::LoadMapValue {
+            dst,
+            fd: self.maps.state,
+            offset: state::EACH,
+        });
+        asm.add64(dst, number);
     }
 
     fn sample(&self, asm: &mut Assembler, ends: Ends) {
@@ -413,7 +437,7 @@ impl Tap<'_> {
         asm.add64(Reg::R1, record::DROPCOUNT.cast_signed());
         asm.place(lossless);
         asm.store(Size::Dw, Reg::R10, slot::TOTAL, Reg::R1);
-        self.make_room(asm, ends);
+        self.make_room(asm, ends.full);
     }
 
     /// Keeps R1, the captured length, within what can be copied and what the ring was made for.
@@ -431,8 +455,9 @@ impl Tap<'_> {
         asm.place(fits);
     }
 
-    /// R1 holds the record's length.
-    fn make_room(&self, asm: &mut Assembler, ends: Ends) {
+    /// The address of a record to R9, and the head behind it to the slot HEAD, where the ring has room for the
+    /// record; else goes to `full`. R1 holds its length; R0 and R2 are left as they are.
+    fn make_room(&self, asm: &mut Assembler, full: Label) {
         let size = self.geometry.size();
         asm.load(Size::Dw, Reg::R3, Reg::R7, state::HEAD);
         asm.mov64(Reg::R4, Reg::R3);
@@ -442,7 +467,7 @@ impl Tap<'_> {
         asm.add64(Reg::R5, imm(self.geometry.tail() as u64));
         asm.load(Size::Dw, Reg::R5, Reg::R5, 0);
         asm.alu64(AluOp::Sub, Reg::R4, Reg::R5);
-        asm.jump_if(Cond::Gt, Width::W64, Reg::R4, imm(size), ends.full);
+        asm.jump_if(Cond::Gt, Width::W64, Reg::R4, imm(size), full);
         // Records are multiples of four bytes; the mask says so to the verifier.
         asm.alu64(AluOp::And, Reg::R3, imm(size - 4));
         asm.mov64(Reg::R9, Reg::R8);
@@ -536,7 +561,13 @@ impl Tap<'_> {
             asm.jump(ends.done);
         }
         asm.place(ends.no_ring);
-        add(Reg::R7, state::NO_RING, 1, asm);
+        asm.push(Insn::LoadMapValue {
+            dst: Reg::R2,
+            fd: self.maps.state,
+            offset: 0,
+        });
+        asm.mov64(Reg::R1, 1);
+        asm.atomic(Size::Dw, AtomicOp::Add, Reg::R2, state::NO_RING, Reg::R1);
         asm.place(ends.done);
         if self.steal {
             asm.mov32(Reg::R0, self.place.verdict_drop());

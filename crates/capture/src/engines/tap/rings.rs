@@ -34,7 +34,7 @@ pub(super) struct RingSet {
 struct Finders {
     /// Rings by processor.
     by_cpu: Map,
-    /// What each processor keeps for itself.
+    /// What processors keep for themselves.
     state: Map,
 }
 
@@ -85,8 +85,11 @@ impl RingSet {
             kernel,
             &MapSpec {
                 name: "ringtap_state",
-                kind: MapKind::PerCpuArray,
-                value_size: state::BYTES,
+                kind: MapKind::Array {
+                    mmapable: false,
+                    inner: false,
+                },
+                value_size: state::bytes(processors),
                 max_entries: 1,
                 numa_node: None,
                 inner: None,
@@ -201,14 +204,11 @@ impl RingSet {
         let Some(Finders { state: map, .. }) = &self.finders else {
             return Ok(0);
         };
-        let mut element = vec![0; map.element_size()];
-        map.lookup(0, &mut element)?;
+        let mut value = vec![0; map.element_size()];
+        map.lookup(0, &mut value)?;
         let at = usize::from(state::NO_RING.unsigned_abs());
-        let count = |value: &[u8]| {
-            let bytes = value.get(at..at + 8)?.try_into().ok()?;
-            Some(u64::from_ne_bytes(bytes))
-        };
-        Ok(map.cpu_values(&element).filter_map(count).sum())
+        let bytes = value.get(at..at + 8).and_then(|word| word.try_into().ok());
+        Ok(bytes.map_or(0, u64::from_ne_bytes))
     }
 }
 

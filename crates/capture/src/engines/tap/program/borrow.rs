@@ -6,9 +6,7 @@
 //!
 //! The clock is read anew once the flag is taken, since stamps of a ring are in order by that.
 
-use ringtap_filter::ebpf::{
-    AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Label, Reg, Size, Width,
-};
+use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Label, Reg, Size, Width};
 use ringtap_sys::tap::layout;
 
 use super::poll::{NUMBERS, WRITING};
@@ -139,16 +137,8 @@ impl Tap<'_> {
         look_up(None, asm);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, next);
         asm.mov64(Reg::R9, Reg::R0);
-        asm.push(Insn::LoadMap {
-            dst: Reg::R1,
-            fd: self.maps.state,
-        });
-        asm.mov64(Reg::R2, Reg::R10);
-        asm.add64(Reg::R2, i32::from(slot::KEY));
-        asm.load(Size::Dw, Reg::R3, Reg::R10, LENDER);
-        asm.call(Helper::MapLookupPercpuElem);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, next);
-        asm.mov64(Reg::R5, Reg::R0);
+        asm.load(Size::Dw, Reg::R1, Reg::R10, LENDER);
+        self.load_state(Reg::R5, Reg::R1, next, asm);
         self.test_for_room(asm, next);
         // This processor's own is taken already, as is one that another writes to.
         asm.mov64(Reg::R0, 0);

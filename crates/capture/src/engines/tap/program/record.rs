@@ -6,13 +6,13 @@ use super::{Cooked, Ends, Tap, look_up, skb, slot, state, xdp};
 use crate::source::ProgramPart;
 
 /// Block type of an enhanced packet block.
-const ENHANCED_PACKET: i32 = 6;
+pub(super) const ENHANCED_PACKET: i32 = 6;
 /// Heads of options.
-const FLAGS: Head = Head { code: 2, len: 4 };
+pub(super) const FLAGS: Head = Head { code: 2, len: 4 };
 const DROPS: Head = Head { code: 4, len: 8 };
 
 /// Bytes before the packet's data.
-const HEADER: i16 = 28;
+pub(super) const HEADER: i16 = 28;
 /// Bytes of a record beside data and padding: header, `epb_flags`, end of options, length.
 pub(super) const FIXED: u32 = 28 + 8 + 4 + 4;
 /// Bytes of `epb_dropcount`.
@@ -43,7 +43,7 @@ const TAG_CONTROL: i32 = 2;
 const OUTGOING: i32 = 4;
 
 /// `epb_flags`: direction in bits 0 and 1, kind of address in bits 2 to 4.
-const INBOUND: i32 = 1;
+pub(super) const INBOUND: i32 = 1;
 const OUTBOUND: i32 = 2;
 const ADDRESS_SHIFT: i32 = 2;
 /// The kind of address for each of the kernel's packet types, four bits each: host is unicast (1),
@@ -51,24 +51,24 @@ const ADDRESS_SHIFT: i32 = 2;
 const ADDRESS_KINDS: i32 = 0x4231;
 
 /// Half of the most that is copied without a call. A helper costs some 30 ns, whatever it copies.
-const SHORT_HALF: i16 = 64;
-const WORD: i16 = 8;
+pub(super) const SHORT_HALF: i16 = 64;
+pub(super) const WORD: i16 = 8;
 /// Elsewhere the verifier may ask for loads and stores that are aligned.
-const MAY_BE_UNALIGNED: bool = cfg!(any(
+pub(super) const MAY_BE_UNALIGNED: bool = cfg!(any(
     target_arch = "x86_64",
     target_arch = "aarch64",
     target_arch = "powerpc64",
     target_arch = "s390x"
 ));
 
-struct Head {
+pub(super) struct Head {
     code: u16,
     len: u16,
 }
 
 impl Head {
     /// Both as one word.
-    const fn word(&self) -> i32 {
+    pub(super) const fn word(&self) -> i32 {
         let [a, b] = self.code.to_ne_bytes();
         let [c, d] = self.len.to_ne_bytes();
         i32::from_ne_bytes([a, b, c, d])
