@@ -329,7 +329,9 @@ pub(crate) struct FlowArgs {
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     pub(crate) read: Vec<PathBuf>,
     /// Take the records of other exporters, NetFlow v5, v9 or IPFIX, that are sent to this address
-    #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "filter"])]
+    #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "filter",
+          "active", "inactive", "linger", "flows", "threads", "biflow", "tcp", "tunnels", "sample",
+          "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "explain_capture"])]
     pub(crate) collect: Option<Listen>,
     /// The filter, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]

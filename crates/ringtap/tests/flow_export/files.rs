@@ -99,6 +99,30 @@ pub(crate) fn usage() {
     }
 }
 
+/// What is for the metering of packets is refused where records of others are collected.
+pub(crate) fn collecting() {
+    let cases: [&[&str]; 6] = [
+        &["--biflow"],
+        &["--active", "60"],
+        &["--threads", "2"],
+        &["--sample", "10"],
+        &["--buffer", "1M"],
+        &["udp port 53"],
+    ];
+    for arguments in cases {
+        let mut command = Command::new(RINGTAP);
+        command.args(["flow", "--collect", "udp:127.0.0.1:0"]);
+        command.args(arguments);
+        let output = Running::start_piped(&mut command).expect("ringtap starts");
+        let output = output.wait(LIMIT).expect("it ends");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains("--collect"), "{arguments:?}: {text}");
+        let option = arguments[0];
+        assert!(!option.starts_with('-') || text.contains(option), "{text}");
+    }
+}
+
 /// Where one file cannot be written, no other is made or emptied.
 pub(crate) fn all_or_none() {
     let capture = capture();
