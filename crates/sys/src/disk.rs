@@ -42,6 +42,20 @@ pub fn set_direct(file: &File, on: bool) -> Result<()> {
     Ok(())
 }
 
+/// Whether a file lies in memory and nowhere else (`tmpfs`, `ramfs`; fstatfs(2)). Where that can't be
+/// told, it does not.
+#[must_use]
+pub fn is_in_memory(file: &File) -> bool {
+    /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of `linux/magic.h`.
+    const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+    // SAFETY: the structure holds integers only, for which zero is valid.
+    let mut system: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `system` is writable for its own size, and outlives the call.
+    let result = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) };
+    // The type has other widths and signs on other machines; the numbers have 32 bits.
+    result == 0 && u64::try_from(system.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind))
+}
+
 /// Reserves room for so many bytes from there on, without a change of the file's size
 /// (`FALLOC_FL_KEEP_SIZE`, fallocate(2)); what is not used, truncating the file gives back.
 ///
@@ -63,6 +77,23 @@ pub fn reserve(file: &File, offset: u64, bytes: u64) -> Result<()> {
 mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn files_in_memory_are_known() {
+        let kinds = std::fs::read_to_string("/proc/self/mounts").expect("a mounted /proc");
+        let is_tmpfs = kinds.lines().any(|line| {
+            let mut fields = line.split(' ').skip(1);
+            fields.next() == Some("/dev/shm") && fields.next() == Some("tmpfs")
+        });
+        let path = format!("/dev/shm/ringtap-kind-{}", std::process::id());
+        if is_tmpfs && let Ok(file) = File::create(&path) {
+            assert!(is_in_memory(&file));
+            std::fs::remove_file(&path).expect("removed");
+        }
+        assert!(!is_in_memory(
+            &File::open("/proc/self/stat").expect("opened")
+        ));
+    }
 
     #[test]
     fn reserved_room_is_no_size_and_is_given_back() {

@@ -24,9 +24,11 @@ use crate::session::{Done, Session, judge_least};
 
 const SIZES: [u16; 3] = [256, 64, 512];
 const LEVELS: [u32; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-/// Those of gzip for the other sizes, and of zstd.
+/// Those of gzip for the other sizes.
 const FEW_LEVELS: [u32; 5] = [0, 1, 3, 6, 9];
 const ZSTD_LEVELS: [u32; 3] = [1, 5, 9];
+/// That of zstd at which small packets are more than a pipe takes.
+const ZSTD_SMALL: [u32; 1] = [9];
 const QUICK_LEVELS: [u32; 2] = [1, 6];
 /// Bytes that are sent, with the heads of records: many times what can wait, so that it is the
 /// compression that counts. With a third of that, a pipe that compresses a third of what comes
@@ -53,8 +55,8 @@ struct Kind {
     name: &'static str,
     program: &'static str,
     extension: &'static str,
-    /// Of the first size, and of the others.
-    levels: [&'static [u32]; 2],
+    /// Of each size.
+    levels: [&'static [u32]; SIZES.len()],
 }
 
 const KINDS: [Kind; 2] = [
@@ -62,13 +64,13 @@ const KINDS: [Kind; 2] = [
         name: "zlib",
         program: "gzip",
         extension: "gz",
-        levels: [&LEVELS, &FEW_LEVELS],
+        levels: [&LEVELS, &FEW_LEVELS, &FEW_LEVELS],
     },
     Kind {
         name: "zstd",
         program: "zstd",
         extension: "zst",
-        levels: [&ZSTD_LEVELS, &ZSTD_LEVELS],
+        levels: [&ZSTD_LEVELS, &ZSTD_SMALL, &ZSTD_LEVELS],
     },
 ];
 
@@ -79,13 +81,12 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let places = Storage::find(session);
     let storage = places.first().ok_or("no place to write to")?;
     let pair = VethPair::new();
+    let sizes = session.amount(SIZES.len(), 1);
     for kind in session.amount(&KINDS[..], &KINDS[..1]) {
         let Some(compressor) = session.peer(kind.program) else {
             continue;
         };
-        // The documents had zlib alone.
-        let sizes = if kind.name == "zlib" { SIZES.len() } else { 1 };
-        for &size in session.amount(&SIZES[..sizes], &SIZES[..1]) {
+        for (&size, levels) in SIZES.iter().zip(kind.levels).take(sizes) {
             let traffic = storage.folder.join("traffic.pcap");
             write_traffic(&traffic, size).map_err(|error| format!("the traffic: {error}"))?;
             let setting = Setting {
@@ -98,7 +99,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
                 kind: *kind,
                 bytes: BYTES,
             };
-            setting.run(session, size)?;
+            setting.run(session, size, levels)?;
         }
     }
     Ok(())
@@ -122,7 +123,7 @@ struct Report {
 }
 
 impl Setting<'_> {
-    fn run(&self, session: &mut Session, size: u16) -> Done {
+    fn run(&self, session: &mut Session, size: u16, levels: &[u32]) -> Done {
         let Kind { name, program, .. } = self.kind;
         let title = format!("{size} bytes, {name}");
         let metrics = vec![
@@ -135,8 +136,6 @@ impl Setting<'_> {
         session.figure(&title, Axis::linear("level", ""), metrics);
         let pipe = format!("tcpdump | {program}");
         let contenders = ["ringtap, 1 thread", "ringtap, 2 threads", &pipe];
-        let [all, few] = self.kind.levels;
-        let levels = if size == SIZES[0] { all } else { few };
         for &level in session.amount(levels, &QUICK_LEVELS[..]) {
             let case = format!("{title}, level {level}");
             let case = session.case(&case, Some(f64::from(level)), &contenders, 2, |who| {

@@ -325,6 +325,13 @@ impl CaptureFile {
         }
     }
 
+    /// So many bytes of packets lie in one piece, and are to be written next.
+    pub(super) fn announce(&self, bytes: usize) {
+        if let Some(queue) = &self.queue {
+            queue.announce(bytes);
+        }
+    }
+
     /// A batch was committed, or it failed.
     pub(super) fn after_batch(&mut self, result: Result<(), WriteError>) -> Result<(), DumpError> {
         let packets = self.totals().packets;

@@ -162,6 +162,7 @@ fn runs_of<'d, F: Form>(
     let mut next = runs.next();
     while let Some(first) = next.take() {
         file.begin_if_due(|| first.packets().next().map(|packet| packet.timestamp))?;
+        file.announce(first.bytes().len());
         let stops = file.stops();
         let Some(mut batch) = F::batch(&mut file.state) else {
             return Ok(());

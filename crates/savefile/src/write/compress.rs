@@ -48,7 +48,7 @@ const ZSTD_WAYS: [ZstdWay; 3] = [
     },
     ZstdWay {
         levels: (7, 9),
-        strategy: Strategy::ZSTD_lazy,
+        strategy: Strategy::ZSTD_greedy,
         tables: (17, 16),
         search: 4,
     },

@@ -45,16 +45,17 @@ impl Disk {
     /// A file that is empty, of about `size` bytes in the end; one that is not regular takes bytes in
     /// their order only.
     pub(super) fn new(file: File, regular: bool, size: u64) -> Self {
-        let small = size < SMALL;
+        // A file in memory is part of the cache, and where its room comes from has nothing to reserve.
+        let plain = size < SMALL || disk::is_in_memory(&file);
         let way = match regular {
-            true if !small && disk::set_direct(&file, true).is_ok() => Way::Direct,
+            true if !plain && disk::set_direct(&file, true).is_ok() => Way::Direct,
             true => Way::Cached,
             false => Way::Stream,
         };
         Self {
             file,
             way,
-            reserved: (regular && !small).then_some(0),
+            reserved: (regular && !plain).then_some(0),
             step: size.saturating_add(CHUNK as u64).min(STEP),
             size: 0,
         }
@@ -78,6 +79,11 @@ impl Disk {
             self.write_rest(at + whole as u64, rest)?;
         }
         Ok(whole)
+    }
+
+    /// Someone else has written up to there.
+    pub(super) fn has_taken(&mut self, end: u64) {
+        self.size = self.size.max(end);
     }
 
     /// Gives back what was reserved and not used, and closes the file.

@@ -9,6 +9,8 @@
 //! compressed alone, what a reader may begin at, and what a crash leaves whole or not at all. Chunks
 //! are cut when they are long enough, when a file ends, and once a second ([`FLUSH`]).
 //!
+//! Into a file in memory there is a shorter way, past chunks and threads; see [`straight`].
+//!
 //! Memory is bounded: who wants to add to a full queue waits, so that packets that no disk can take
 //! are lost in the ring, where they are counted, and nowhere else. Chunks are used again and again;
 //! memory that a burst has taken beyond a few of them is given back in the next pause.
@@ -17,6 +19,7 @@ mod buffer;
 mod disk;
 mod memory;
 mod queue;
+mod straight;
 mod threads;
 
 use std::fs::File;
@@ -134,6 +137,42 @@ mod tests {
             let written = fs::read(&path).unwrap();
             assert!(written.starts_with(&expected) && written.len() > expected.len());
             fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_goes_straight_is_as_what_goes_through_chunks() {
+        // Lengths that change between the ways, with a chunk's worth and more than may go straight.
+        let lengths = [
+            10, 100, 70_000, 5, 200_000, 65_536, 65_535, 1, 1_500_000, 80_000,
+        ];
+        let folders = [tempfile::tempdir_in("/dev/shm"), tempfile::tempdir()];
+        for folder in folders.into_iter().flatten() {
+            let path = folder.path().join("f");
+            let queue = queue(&path, true, None);
+            let (mut expected, mut straight) = (Vec::new(), 0);
+            for (number, &length) in lengths.iter().cycle().take(100).enumerate() {
+                let bytes = (0..=u8::MAX).cycle().skip(number).take(length);
+                let bytes: Vec<u8> = bytes.collect();
+                queue.announce(if number % 7 == 0 { 5 << 20 } else { length });
+                let (front, back) = bytes.split_at(length / 3);
+                queue
+                    .append(&[IoSlice::new(front), IoSlice::new(back)])
+                    .unwrap();
+                expected.extend_from_slice(&bytes);
+                queue.commit(number as u64 + 1);
+                let written = queue.gauge().bytes().1;
+                straight += usize::from(written == expected.len() as u64);
+                if number % 10 == 9 {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+            queue.complete(100);
+            assert_eq!(queue.finish().unwrap().packets, 100);
+            assert!(fs::read(&path).unwrap() == expected, "{}", path.display());
+            if ringtap_sys::disk::is_in_memory(&File::open(&path).unwrap()) {
+                assert!(straight > 0, "nothing went straight");
+            }
         }
     }
 

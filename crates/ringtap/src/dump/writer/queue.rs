@@ -10,9 +10,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use ringtap_savefile::{Codec, Totals};
-use ringtap_sys::disk::ALIGNMENT;
+use ringtap_sys::disk::{self, ALIGNMENT};
 
 use super::buffer::Buffer;
+use super::straight::Straight;
 use super::{CHUNK, FLUSH, ROOM, SLACK, SLACK_COMPRESSED, threads};
 use crate::dump::after::After;
 
@@ -21,6 +22,8 @@ const KEPT: usize = 16;
 /// Large pages come in after so many chunks: fewer are written sooner from small pages than large
 /// ones are made, for which the kernel may have to move others out of the way.
 const SHORT: u64 = 16;
+/// Chunks in large pages: more than go round while the disk keeps up.
+const LARGE: usize = 6;
 
 /// Bytes of the whole records at the front of a part of a file, and packets in them.
 pub(crate) type Whole = fn(&[u8]) -> (u64, u64);
@@ -110,6 +113,8 @@ pub(super) struct Chunk {
 
 /// What the writer does next, in this order.
 pub(super) enum Item {
+    /// Up to there the file has everything, so many packets more: they went straight into it.
+    Straight { end: u64, packets: u64 },
     /// Begin a file. The first is open already, and known to be a regular one or not.
     Open(PathBuf, Option<(File, bool)>),
     /// A chunk that was not taken by a compression thread.
@@ -130,7 +135,10 @@ pub(super) struct State {
     pub(super) first: u64,
     /// The number of the first item that no compression thread has looked at.
     pub(super) claimed: u64,
-    pub(super) free: Vec<Buffer>,
+    /// The writer works on an item that it has taken.
+    pub(super) busy: bool,
+    /// Those in small pages in front.
+    pub(super) free: VecDeque<Buffer>,
     free_packed: Vec<Vec<u8>>,
     /// Buffers that may still be made, for chunks and for what they are compressed to.
     unmade: usize,
@@ -157,23 +165,27 @@ pub(super) struct Shared {
     pub(super) ready: Condvar,
     /// There is a free buffer.
     pub(super) room: Condvar,
+    /// Whether large pages pay at all: what is compressed, or lies in memory, is copied on the way.
+    large_pages: bool,
     pub(super) gauge: Arc<Gauge>,
     pub(super) after: After,
 }
 
 /// The chunk that grows.
-struct Current {
-    buffer: Option<Buffer>,
+pub(super) struct Current {
+    pub(super) buffer: Option<Buffer>,
     /// Where the chunk begins in its file, before compression.
-    start: u64,
+    pub(super) start: u64,
     /// The last bytes of the chunk before, which belong to the same block of the disk.
-    tail: Vec<u8>,
+    pub(super) tail: Vec<u8>,
     /// Bytes of the buffer, with the tail, that end with a whole record.
     committed: usize,
-    packets: u64,
+    pub(super) packets: u64,
     /// Packets of the file before the chunk.
-    packets_before: u64,
+    pub(super) packets_before: u64,
     since: Instant,
+    /// The way past the chunks, where there is one.
+    pub(super) straight: Option<Straight>,
 }
 
 /// The way into the queue.
@@ -191,12 +203,19 @@ impl Queue {
     ) -> io::Result<Self> {
         let workers = settings.codec.map_or(0, |_| settings.workers.max(1));
         let (buffers, packed) = buffers(settings.memory, workers);
+        let in_memory = regular && disk::is_in_memory(&file);
+        let mut current = Current::new();
+        // Files that follow one another are opened and closed by the writer.
+        if in_memory && settings.codec.is_none() && settings.size == u64::MAX {
+            current.straight = file.try_clone().ok().map(Straight::new);
+        }
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(buffers, packed)),
-            current: Mutex::new(Current::new()),
+            current: Mutex::new(current),
             work: Condvar::new(),
             ready: Condvar::new(),
             room: Condvar::new(),
+            large_pages: settings.codec.is_none() && !in_memory,
             gauge: Arc::default(),
             after,
             settings,
@@ -243,14 +262,18 @@ impl Queue {
     /// Adds whole records to the chunk that grows; waits while there is no memory. Fails as soon as
     /// the output has, though there may be room in the chunk for long.
     pub(crate) fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        if self.shared.state().failed {
+        let mut current = self.shared.current();
+        let state = self.shared.state();
+        if state.failed {
             return Err(failed_before());
         }
-        let mut current = self.shared.current();
-        let mut bytes = 0;
-        for slice in slices {
-            self.shared.grow(&mut current)?.push(slice);
-            bytes += slice.len();
+        let idle = state.items.is_empty() && !state.busy;
+        drop(state);
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        if !(idle && self.shared.write_straight(&mut current, slices, bytes)) {
+            for slice in slices {
+                self.shared.grow(&mut current)?.push(slice);
+            }
         }
         let filled = &self.shared.gauge.filled;
         filled.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -261,7 +284,7 @@ impl Queue {
     /// where it is long enough.
     pub(crate) fn commit(&self, packets: u64) {
         let mut current = self.shared.current();
-        current.commit(packets);
+        current.commit(packets, self.shared.settings.whole);
         if current.len() >= CHUNK {
             self.shared.cut(&mut current, false);
         }
@@ -281,10 +304,18 @@ impl Queue {
         slack as u64
     }
 
+    /// So many bytes lie in the ring in one piece, and are to be added next.
+    pub(crate) fn announce(&self, bytes: usize) {
+        if let Some(straight) = &mut self.shared.current().straight {
+            straight.announce(bytes);
+        }
+    }
+
     /// Completes the file, which has `packets` packets.
     pub(crate) fn complete(&self, packets: u64) {
         let mut current = self.shared.current();
-        current.commit(packets);
+        current.commit(packets, self.shared.settings.whole);
+        self.shared.tell(&mut current);
         self.shared.cut(&mut current, false);
         *current = Current::new();
         self.shared.push(Item::Close);
@@ -338,7 +369,8 @@ impl State {
             items: VecDeque::new(),
             first: 0,
             claimed: 0,
-            free: Vec::new(),
+            busy: false,
+            free: VecDeque::new(),
             free_packed: Vec::new(),
             unmade: buffers,
             unmade_packed: packed,
@@ -372,6 +404,7 @@ impl Current {
             packets: 0,
             packets_before: 0,
             since: Instant::now(),
+            straight: None,
         }
     }
 
@@ -381,9 +414,10 @@ impl Current {
         with_tail.saturating_sub(self.tail.len())
     }
 
-    fn commit(&mut self, packets: u64) {
+    fn commit(&mut self, packets: u64, whole: Whole) {
         self.committed = self.buffer.as_ref().map_or(0, Buffer::len);
         self.packets = packets.saturating_sub(self.packets_before);
+        self.commit_straight(whole);
     }
 }
 
@@ -414,7 +448,7 @@ impl Shared {
             if state.failed {
                 return Err(failed_before());
             }
-            if let Some(buffer) = state.free.pop() {
+            if let Some(buffer) = state.free.pop_back() {
                 return Ok(buffer);
             }
             if state.unmade > 0 {
@@ -432,6 +466,7 @@ impl Shared {
         if current.len() == 0 {
             return;
         }
+        self.tell(current);
         let Some(buffer) = current.buffer.take() else {
             return;
         };
@@ -479,7 +514,10 @@ impl Shared {
             buffer = Buffer::large(ROOM);
             state = self.state();
         }
-        state.free.push(buffer);
+        match buffer.is_large() {
+            true => state.free.push_back(buffer),
+            false => state.free.push_front(buffer),
+        }
         drop(state);
         self.room.notify_one();
     }
@@ -497,18 +535,17 @@ impl Shared {
         }
     }
 
-    /// Whether large pages pay: what is compressed is copied on the way, and a short capture is
-    /// over before they do.
+    /// Whether large pages pay: a short capture is over before they do. To make one may take
+    /// milliseconds in a virtual machine, while chunks wait that could be written.
     fn wants_large(&self, state: &State) -> bool {
-        self.settings.codec.is_none() && state.first > SHORT && state.large < KEPT
+        self.large_pages && state.first > SHORT && state.large < LARGE
     }
 
     /// Gives memory back that nothing has waited in for a while, but for some chunks.
     pub(super) fn trim(&self) {
         let mut state = self.state();
-        state.free.sort_by_key(|buffer| !buffer.is_large());
-        let kept = state.free.len().min(KEPT);
-        let unused = state.free.split_off(kept);
+        let unused = state.free.len().saturating_sub(KEPT);
+        let unused: Vec<Buffer> = state.free.drain(..unused).collect();
         state.unmade += unused.len();
         state.large -= unused.iter().filter(|buffer| buffer.is_large()).count();
         let packed = state.free_packed.len().min(KEPT);
@@ -518,7 +555,7 @@ impl Shared {
         drop((unused, packed));
     }
 
-    fn push(&self, item: Item) {
+    pub(super) fn push(&self, item: Item) {
         let mut state = self.state();
         if state.failed {
             return;

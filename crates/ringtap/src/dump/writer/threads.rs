@@ -140,6 +140,7 @@ pub(super) fn write(shared: &Shared) {
 fn next(shared: &Shared) -> Option<Item> {
     let compressed = shared.settings.codec.is_some();
     let mut state = shared.state();
+    state.busy = false;
     loop {
         if state.failed {
             return None;
@@ -153,6 +154,7 @@ fn next(shared: &Shared) -> Option<Item> {
         };
         if is_ready {
             state.first += 1;
+            state.busy = true;
             let waiting = &shared.gauge.waiting;
             let item = state.items.pop_front();
             waiting.store(state.items.len() as u64, Ordering::Relaxed);
@@ -163,12 +165,14 @@ fn next(shared: &Shared) -> Option<Item> {
         state = woken;
         if time_out.timed_out() {
             let idle = state.items.is_empty();
+            state.busy = true;
             drop(state);
             shared.cut_old();
             if idle {
                 return Some(Item::Idle);
             }
             state = shared.state();
+            state.busy = false;
         }
     }
 }
@@ -208,6 +212,10 @@ impl Writer<'_> {
     fn take(&mut self, item: Item) -> Result<(), Failure> {
         match item {
             Item::Open(path, file) => self.open(path, file),
+            Item::Straight { end, packets } => {
+                self.straight(end, packets);
+                Ok(())
+            }
             Item::Chunk(chunk) => {
                 self.plain(&chunk)?;
                 // Its last bytes may not be on the disk yet.
@@ -272,6 +280,22 @@ impl Writer<'_> {
             self.staged.push(codec.begin());
         }
         Ok(())
+    }
+
+    /// Counts what went straight into the file, with all that was withheld before.
+    fn straight(&mut self, end: u64, packets: u64) {
+        if let Some(file) = &mut self.file {
+            file.disk.has_taken(end);
+            file.packets += packets;
+            file.intact = end;
+            file.before = (file.intact, file.packets);
+            file.staged_at = end;
+        }
+        self.staged.clear();
+        self.withheld = false;
+        if let Some(last) = self.last.take() {
+            self.shared.give_back(last.buffer);
+        }
     }
 
     /// Writes a chunk from where it is.
