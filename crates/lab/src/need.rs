@@ -24,6 +24,8 @@ pub enum Need {
     MemoryGroup,
     /// A kernel with loop devices: files that are mounted.
     LoopDevices,
+    /// A file system in memory (tmpfs) at `/dev/shm`.
+    SharedMemory,
     /// The corpus of capture files ([`crate::corpus`]).
     Corpus,
     /// A program in the search path or in an `sbin` folder.
@@ -59,6 +61,7 @@ impl Need {
             Self::Kind(kind) => Self::Root.is_met() && crate::netns::kernel_has(kind),
             Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
             Self::LoopDevices => Path::new("/dev/loop-control").exists(),
+            Self::SharedMemory => is_tmpfs("/dev/shm"),
             Self::Corpus => crate::corpus::folder().is_some(),
             Self::Tool(name) => find_tool(name).is_some(),
             Self::PythonModule(name) => has_python_module(name),
@@ -81,6 +84,7 @@ impl fmt::Display for Need {
             Self::Kind(kind) => write!(f, "root and a kernel with interfaces of the kind {kind}"),
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
             Self::LoopDevices => f.write_str("loop devices"),
+            Self::SharedMemory => f.write_str("a file system in memory at /dev/shm"),
             Self::Corpus => f.write_str("the corpus (../shared/corpus or RINGTAP_CORPUS)"),
             Self::Tool(name) => write!(f, "the program {name}"),
             Self::PythonModule(name) => write!(f, "the Python module {name}"),
@@ -124,6 +128,14 @@ fn can_make_user_namespace() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
         succeeds(Command::new("unshare").args(["--user", "--map-root-user", "--net", "true"]))
+    })
+}
+
+fn is_tmpfs(folder: &str) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts.lines().any(|line| {
+        let mut fields = line.split(' ').skip(1);
+        fields.next() == Some(folder) && fields.next() == Some("tmpfs")
     })
 }
 

@@ -62,6 +62,12 @@ pub(crate) fn tests() -> Vec<Test> {
         )
         .serial(),
         test("a_thousand_files_at_full_load", &live[..1], thousand_files).serial(),
+        test(
+            "a_file_in_memory_at_full_load",
+            &[Need::Root, Need::SharedMemory],
+            in_memory,
+        )
+        .serial(),
         test("a_window_ends_by_the_clock", &live[..1], quiet_windows),
         test("a_dawdling_reader_is_counted_in_the_ring", &live, slow).serial(),
         test("a_kill_leaves_what_was_whole", &live, killed).serial(),
@@ -388,29 +394,28 @@ fn nothing_at_the_seam() {
     }
 }
 
-/// As fast as packets can be made: more than a thousand files. The ring has room for all, so that
-/// nothing but rotation could lose any.
-fn thousand_files() {
-    /// Where generated packets have the number of their run, 16 bits, and their own, 48 bits.
-    const NUMBER: std::ops::Range<usize> = 44..52;
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let pair = VethPair::new();
+/// Starts a capture of what comes into the right side, the ring of which has room for all of it: so
+/// nothing but what is tried can lose any.
+fn roomy(pair: &VethPair, arguments: &[&str], file: &Path) -> Running {
     // Only then frames can be put into the device as they are made.
     let gro = ["-K", &pair.right.device, "gro", "on"];
     pair.right.namespace.output("ethtool", &gro);
     let mut command = dump_live(&pair.right);
-    command.args(["--buffer", "256M", "-C", "64k", "-Q", "in", "-w"]);
-    let running = capturing(command.arg(folder.path().join("f.pcapng")), &pair.right);
-    // What the device can't take of it, on a machine that is busy, is sent again.
-    for _ in 0..20 {
-        let mut generate = pair.left.namespace.command(RINGTAP);
-        generate.args(["gen", "-i", &format!("live:{}", pair.left.device), "--yes"]);
-        generate.args(["--count", "56000", "--size", "1400", "--cpu", "0"]);
-        succeeded(finished(&mut generate));
-        if settled(folder.path()) > 1000 {
-            break;
-        }
-    }
+    command.args(["--buffer", "256M", "-Q", "in"]);
+    command.args(arguments).arg("-w").arg(file);
+    capturing(&mut command, &pair.right)
+}
+
+/// Sends 56,000 packets of 1,400 bytes as fast as they can be made.
+fn offer(pair: &VethPair) {
+    let mut generate = pair.left.namespace.command(RINGTAP);
+    generate.args(["gen", "-i", &format!("live:{}", pair.left.device), "--yes"]);
+    generate.args(["--count", "56000", "--size", "1400", "--cpu", "0"]);
+    succeeded(finished(&mut generate));
+}
+
+/// The packets captured of a capture that lost none.
+fn captured(running: Running) -> u64 {
     let summary = stderr(&interrupted(running));
     let [captured, received, lost] = [
         "packets captured",
@@ -419,9 +424,13 @@ fn thousand_files() {
     ]
     .map(|what| figure(&summary, what).unwrap_or_else(|| panic!("{what}: {summary}")));
     assert_eq!((captured, lost), (received, 0), "{summary}");
-    let paths = in_order(folder.path(), "f.pcapng");
-    assert!(paths.len() > 1000, "{} files: {summary}", paths.len());
-    let frames = paths.iter().flat_map(|path| whole(path));
+    captured
+}
+
+/// Each packet that was captured is there, once; those of the generator in the order of each run.
+fn assert_each_once(frames: impl Iterator<Item = Vec<u8>>, captured: u64) {
+    /// Where generated packets have the number of their run, 16 bits, and their own, 48 bits.
+    const NUMBER: std::ops::Range<usize> = 44..52;
     // Others than the generator's are the kernel's own.
     let generated = frames.map(|frame| {
         let number = frame.get(NUMBER).filter(|_| frame.len() == 1400);
@@ -432,13 +441,49 @@ fn thousand_files() {
         })
     });
     let all: Vec<Option<u64>> = generated.collect();
-    assert_eq!(all.len() as u64, captured, "in the files: {summary}");
+    assert_eq!(all.len() as u64, captured, "in the files");
     let mut numbers: Vec<u64> = all.into_iter().flatten().collect();
     assert!(numbers.len() > 40_000, "{} packets", numbers.len());
     let ordered = |a: &u64, b: &u64| a < b || a >> 48 != b >> 48;
     assert!(numbers.is_sorted_by(ordered), "each run in order");
     numbers.sort_unstable();
     assert!(numbers.is_sorted_by(|a, b| a < b), "each packet once");
+}
+
+/// As fast as packets can be made: more than a thousand files.
+fn thousand_files() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let pair = VethPair::new();
+    let running = roomy(&pair, &["-C", "64k"], &folder.path().join("f.pcapng"));
+    // What the device can't take of it, on a machine that is busy, is sent again.
+    for _ in 0..20 {
+        offer(&pair);
+        if settled(folder.path()) > 1000 {
+            break;
+        }
+    }
+    let captured = captured(running);
+    let paths = in_order(folder.path(), "f.pcapng");
+    assert!(paths.len() > 1000, "{} files", paths.len());
+    assert_each_once(paths.iter().flat_map(|path| whole(path)), captured);
+}
+
+/// As fast as packets can be made, into a file in memory, where long stretches of the ring go past the
+/// writer.
+fn in_memory() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
+    let file = folder.path().join("f.pcapng");
+    let pair = VethPair::new();
+    let running = roomy(&pair, &[], &file);
+    for _ in 0..20 {
+        offer(&pair);
+        settled(folder.path());
+        if file.metadata().expect("a file").len() > 70_000_000 {
+            break;
+        }
+    }
+    let captured = captured(running);
+    assert_each_once(whole(&file).into_iter(), captured);
 }
 
 /// The files in a folder, once there are no more for a while.

@@ -31,7 +31,11 @@ fn main() -> ExitCode {
         test("csv_and_json_have_the_same_records", &[], files::text),
         test("a_full_disk_ends_the_run", &[], files::full),
         test("wrong_usage_is_2", &[], files::usage),
-        test("collecting_takes_no_options_of_metering", &[], files::collecting),
+        test(
+            "collecting_takes_no_options_of_metering",
+            &[],
+            files::collecting,
+        ),
         test("all_files_are_made_or_none", &[], files::all_or_none),
     ];
     #[cfg(feature = "parquet")]
