@@ -13,12 +13,16 @@ use crate::options::{Direction, Mode};
 mod errno {
     pub(super) const EPERM: i32 = 1;
     pub(super) const ENOENT: i32 = 2;
+    pub(super) const EINTR: i32 = 4;
+    pub(super) const EAGAIN: i32 = 11;
+    pub(super) const ENOMEM: i32 = 12;
     pub(super) const EBUSY: i32 = 16;
     pub(super) const EEXIST: i32 = 17;
     pub(super) const ENODEV: i32 = 19;
     pub(super) const EINVAL: i32 = 22;
     pub(super) const ERANGE: i32 = 34;
     pub(super) const EOPNOTSUPP: i32 = 95;
+    pub(super) const ENOBUFS: i32 = 105;
 }
 
 type Result<T> = std::result::Result<T, HookError>;
@@ -311,6 +315,16 @@ const NO_CLSACT: [i32; 4] = [
     errno::EOPNOTSUPP,
 ];
 
+/// What leaves open whether a program is still there: memory is short, or, before Linux 5.19, the right to
+/// use bpf(2) was given up.
+const UNANSWERED: [i32; 5] = [
+    errno::EPERM,
+    errno::EINTR,
+    errno::EAGAIN,
+    errno::ENOMEM,
+    errno::ENOBUFS,
+];
+
 fn is_one_of(errno: Option<i32>, known: &[i32]) -> bool {
     errno.is_some_and(|errno| known.contains(&errno))
 }
@@ -379,10 +393,12 @@ impl Hook {
                     let own = self.program_id.is_none_or(|id| id == info.program_id);
                     info.ifindex.is_some() && own
                 }
-                // Kernels before 5.19 tell nothing once the right to use bpf(2) was given up.
-                Err(error) => error.errno() == Some(errno::EPERM),
+                Err(error) => is_one_of(error.errno(), &UNANSWERED),
             },
-            Holder::Clsact(filter) => filter.before().is_ok_and(|before| before.is_some()),
+            Holder::Clsact(filter) => match filter.before() {
+                Ok(before) => before.is_some(),
+                Err(error) => is_one_of(error.errno(), &UNANSWERED),
+            },
         }
     }
 

@@ -38,15 +38,13 @@ pub enum Helper {
     XdpGetBuffLen,
     /// As [`Helper::SkbLoadBytes`], for XDP (5.18).
     XdpLoadBytes,
-    /// Looks up another CPU's element: map, key address, CPU → value address or null (5.19).
-    MapLookupPercpuElem,
     /// Ticks of the kernel's timer since it was started, which needs no call on 64-bit machines (5.6).
     Jiffies64,
     /// International atomic time in nanoseconds (6.1).
     KtimeGetTaiNs,
 }
 
-const ALL: [Helper; 19] = [
+const ALL: [Helper; 18] = [
     Helper::MapLookupElem,
     Helper::KtimeGetNs,
     Helper::GetPrandomU32,
@@ -63,7 +61,6 @@ const ALL: [Helper; 19] = [
     Helper::KtimeGetCoarseNs,
     Helper::XdpGetBuffLen,
     Helper::XdpLoadBytes,
-    Helper::MapLookupPercpuElem,
     Helper::Jiffies64,
     Helper::KtimeGetTaiNs,
 ];
@@ -90,7 +87,6 @@ impl Helper {
             Self::KtimeGetCoarseNs => 160,
             Self::XdpGetBuffLen => 188,
             Self::XdpLoadBytes => 189,
-            Self::MapLookupPercpuElem => 195,
             Self::KtimeGetTaiNs => 208,
         }
     }
@@ -116,7 +112,6 @@ impl Helper {
             Self::KtimeGetCoarseNs => "bpf_ktime_get_coarse_ns",
             Self::XdpGetBuffLen => "bpf_xdp_get_buff_len",
             Self::XdpLoadBytes => "bpf_xdp_load_bytes",
-            Self::MapLookupPercpuElem => "bpf_map_lookup_percpu_elem",
             Self::KtimeGetTaiNs => "bpf_ktime_get_tai_ns",
         }
     }
