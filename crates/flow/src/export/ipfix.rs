@@ -2,7 +2,7 @@
 
 use super::element::{Column, Element};
 use super::options::OptionsRecord;
-use super::session::{Clock, Protocol};
+use super::session::{Clock, Protocol, latest};
 use super::template::{Dialect, Template};
 use super::{ExportOptions, count, saturate};
 use crate::FlowRecord;
@@ -44,6 +44,10 @@ impl Protocol for Ipfix {
 
     fn fits_clock(&mut self, _record: &FlowRecord, _now_ns: u64, _empty: bool) -> Clock {
         Clock::Fits
+    }
+
+    fn time_of_message(record: &FlowRecord, now_ns: u64) -> u64 {
+        latest(record).max(now_ns)
     }
 
     fn boot_ms(&self) -> u64 {

@@ -26,6 +26,9 @@ pub(crate) trait Protocol {
     /// it holds no other.
     fn fits_clock(&mut self, record: &FlowRecord, now_ns: u64, empty: bool) -> Clock;
 
+    /// What the header of a message should tell as its time, as far as this record goes.
+    fn time_of_message(record: &FlowRecord, now_ns: u64) -> u64;
+
     /// When uptime began, in milliseconds since 1970.
     fn boot_ms(&self) -> u64;
 
@@ -129,7 +132,8 @@ impl<P: Protocol> Session<P> {
             );
         }
         self.flows.records += 1;
-        self.flows.time_ns = self.flows.time_ns.max(self.now_ns).max(latest(record));
+        let time_ns = P::time_of_message(record, self.now_ns);
+        self.flows.time_ns = self.flows.time_ns.max(time_ns);
     }
 
     fn keep_clock(&mut self, record: &FlowRecord, sink: &mut impl MessageSink) {

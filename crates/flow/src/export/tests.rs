@@ -415,6 +415,31 @@ fn times_far_apart_go_into_messages_of_their_own() {
     }
 }
 
+/// Captures of other years that were put into one file: the record comes when the clock is elsewhere.
+#[test]
+fn a_flow_of_another_year_than_the_clock_is_told_exactly() {
+    let year = 365 * 86_400 * SECOND;
+    for version in [Version::V5, Version::V9] {
+        let mut sent = Vec::new();
+        let mut encoder = Encoder::new(options(version)).unwrap();
+        for now_ns in [EPOCH + year, EPOCH, EPOCH - year] {
+            encoder.advance(now_ns, &mut keep(&mut sent));
+            encoder.record(&flow(), &mut keep(&mut sent));
+        }
+        encoder.finish(&mut keep(&mut sent));
+        let flows = sent.iter().filter(|m| m.kind == MessageKind::Flows);
+        for message in flows {
+            let expected = (
+                flow().forward.first_ns / 1_000_000,
+                flow().forward.last_ns / 1_000_000,
+            );
+            assert_eq!(times(message), expected, "{version:?}");
+        }
+        let counters = encoder.counters();
+        assert_eq!((counters.flows, counters.clamped), (3, 0), "{version:?}");
+    }
+}
+
 #[test]
 fn a_flow_longer_than_netflow_can_tell_is_cut_and_counted() {
     for version in [Version::V5, Version::V9] {

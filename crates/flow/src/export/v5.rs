@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::element::uptime;
-use super::session::{Clock, latest};
-use super::v9::Uptime;
+use super::session::Clock;
+use super::v9::{Uptime, time_of_message};
 use super::{ExportCounters, ExportOptions, Message, MessageKind, MessageSink, saturate};
 use crate::{FlowRecord, Sampling, Traffic};
 
@@ -71,7 +71,7 @@ impl V5 {
                 self.send(sink);
             }
             self.waiting_since.get_or_insert(self.now_ns);
-            self.time_ns = self.time_ns.max(self.now_ns).max(latest(record));
+            self.time_ns = self.time_ns.max(time_of_message(record, self.now_ns));
             self.bytes.extend_from_slice(&source.octets());
             self.bytes.extend_from_slice(&destination.octets());
             self.put(record, packets, bytes);

@@ -17,6 +17,8 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// How long before the first flow uptime begins.
 const MARGIN_MS: u64 = 3_600_000;
+/// The longest time that 32 bits tell.
+const SPAN_MS: u64 = u32::MAX as u64;
 /// Scope field type "System", with a value of 4 bytes.
 const SCOPE_SYSTEM: [u8; 4] = [0, 1, 0, 4];
 
@@ -44,10 +46,8 @@ impl Uptime {
     pub(crate) fn fit(&mut self, record: &FlowRecord, now_ns: u64, empty: bool) -> Clock {
         let first_ns = earliest(record);
         let first_ms = first_ns / NANOS_PER_MILLI;
-        // Of a record that was collected, the end may be before the beginning.
-        let end_ms = whole_second(now_ns.max(latest(record)).max(first_ns)) * 1000;
-        let span = u64::from(u32::MAX);
-        let fits = |boot: u64| boot <= first_ms && end_ms.saturating_sub(boot) <= span;
+        let end_ms = whole_second(time_of_message(record, now_ns)) * 1000;
+        let fits = |boot: u64| boot <= first_ms && end_ms.saturating_sub(boot) <= SPAN_MS;
         if self.boot_ms.is_some_and(fits) {
             return Clock::Fits;
         }
@@ -56,7 +56,7 @@ impl Uptime {
         }
         let boot = first_ms
             .saturating_sub(MARGIN_MS)
-            .max(end_ms.saturating_sub(span));
+            .max(end_ms.saturating_sub(SPAN_MS));
         self.boot_ms = Some(boot);
         if boot <= first_ms {
             Clock::Fits
@@ -64,6 +64,16 @@ impl Uptime {
             Clock::Clamped
         }
     }
+}
+
+/// The time of the message that tells a record's times, in nanoseconds since 1970: the clock's, but where
+/// that is too far from the record (packets of another year came in between), the record's own.
+pub(crate) fn time_of_message(record: &FlowRecord, now_ns: u64) -> u64 {
+    let first_ns = earliest(record);
+    // Of a record that was collected, the end may be before the beginning.
+    let own_ns = latest(record).max(first_ns);
+    let is_far = whole_second(now_ns) * 1000 > (first_ns / NANOS_PER_MILLI).saturating_add(SPAN_MS);
+    if is_far { own_ns } else { own_ns.max(now_ns) }
 }
 
 fn earliest(record: &FlowRecord) -> u64 {
@@ -96,6 +106,10 @@ impl Protocol for V9 {
 
     fn fits_clock(&mut self, record: &FlowRecord, now_ns: u64, empty: bool) -> Clock {
         self.uptime.fit(record, now_ns, empty)
+    }
+
+    fn time_of_message(record: &FlowRecord, now_ns: u64) -> u64 {
+        time_of_message(record, now_ns)
     }
 
     fn boot_ms(&self) -> u64 {
