@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::super::outputs::Origin;
 use super::exporters::{Exporters, Stream};
 use super::fields::{Number, Numbers, bytes, unsigned};
-use super::record::{Context, Draft};
+use super::record::{Context, Draft, from_uptime};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
@@ -121,7 +121,8 @@ impl Decoder {
         let now_ms =
             u64::from(header.unix_secs) * 1000 + u64::from(header.unix_nsecs) / NANOS_PER_MILLI;
         let boot_ms = now_ms.saturating_sub(header.sys_up_time.into());
-        let absolute = |uptime: u32| (boot_ms + u64::from(uptime)) * NANOS_PER_MILLI;
+        let sent_ns = now_ms * NANOS_PER_MILLI;
+        let absolute = |uptime: u32| from_uptime(uptime.into(), boot_ms, sent_ns);
         let origin = Origin {
             exporter: from,
             domain: stream.domain,
@@ -219,11 +220,12 @@ impl Decoder {
         self.counters.missed_ipfix_records +=
             self.exporters
                 .message(stream, header.sequence_number, count);
-        let context = Context {
-            boot_ms: 0,
-            sent_ns: u64::from(header.export_time) * NANOS_PER_SECOND,
-        };
         for set in &message.flowsets {
+            let context = Context {
+                // An option before this set may have told.
+                boot_ms: self.exporters.boot_ms(stream).unwrap_or(0),
+                sent_ns: u64::from(header.export_time) * NANOS_PER_SECOND,
+            };
             self.ipfix_set(stream, context, &set.body, take);
         }
     }
@@ -249,13 +251,13 @@ impl Decoder {
             }
             ipfix::FlowSetBody::OptionsData(data) => {
                 for record in &data.fields {
-                    let mut rate = Rate::default();
+                    let mut told = Told::default();
                     for (field, value) in record {
                         if let Some(number) = self.numbers.of_ipfix(field) {
-                            rate.element(number, bytes(value, &mut self.buffer));
+                            told.element(number, bytes(value, &mut self.buffer));
                         }
                     }
-                    self.learn(stream, rate);
+                    self.learn(stream, told);
                 }
             }
             ipfix::FlowSetBody::NoTemplate(_) => self.counters.without_template += 1,
@@ -297,39 +299,45 @@ impl Decoder {
         stream: Stream,
         fields: impl Iterator<Item = (Number, &'f FieldValue)>,
     ) {
-        let mut rate = Rate::default();
+        let mut told = Told::default();
         for (number, value) in fields {
-            rate.element(number, bytes(value, &mut self.buffer));
+            told.element(number, bytes(value, &mut self.buffer));
         }
-        self.learn(stream, rate);
+        self.learn(stream, told);
     }
 
-    fn learn(&mut self, stream: Stream, rate: Rate) {
+    fn learn(&mut self, stream: Stream, told: Told) {
         self.counters.options += 1;
-        if let Some(one_in) = rate.one_in() {
+        if let Some(one_in) = told.one_in() {
             self.exporters.set_sampling(stream, one_in);
+        }
+        if let Some(boot_ms) = told.boot_ms {
+            self.exporters.set_boot(stream, boot_ms);
         }
     }
 }
 
-/// The sampling that a record of options tells.
+/// What a record of options tells of its exporter: its sampling, and when it was started.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rate {
+struct Told {
     /// `samplingInterval` (34) or `samplerRandomInterval` (50).
     interval: Option<u64>,
     /// `samplingPacketInterval` (305): packets that are taken.
     taken: Option<u64>,
     /// `samplingPacketSpace` (306): packets that are then left out.
     left_out: Option<u64>,
+    /// `systemInitTimeMilliseconds` (160).
+    boot_ms: Option<u64>,
 }
 
-impl Rate {
+impl Told {
     fn element(&mut self, number: Number, bytes: &[u8]) {
         let value = unsigned(bytes);
         match (number.enterprise, number.id) {
             (0, 34 | 50) => self.interval = value,
             (0, 305) => self.taken = value,
             (0, 306) => self.left_out = value,
+            (0, 160) => self.boot_ms = value,
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What is remembered of each exporter: its sampling, and which message comes next.
+//! What is remembered of each exporter: its sampling, when it was started, and which message comes next.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -19,6 +19,8 @@ struct Known {
     /// The sequence number of the next message, where that can be told.
     next: Option<u32>,
     sampling: Option<u32>,
+    /// When its uptime was 0, in milliseconds since 1970.
+    boot_ms: Option<u64>,
 }
 
 /// All exporters.
@@ -53,6 +55,15 @@ impl Exporters {
     pub(super) fn sampling(&self, stream: Stream) -> u32 {
         let known = self.known.get(&stream);
         known.and_then(|known| known.sampling).unwrap_or(1)
+    }
+
+    pub(super) fn set_boot(&mut self, stream: Stream, boot_ms: u64) {
+        self.entry(stream).boot_ms = Some(boot_ms);
+    }
+
+    /// When its uptime was 0, in milliseconds since 1970, if it has told.
+    pub(super) fn boot_ms(&self, stream: Stream) -> Option<u64> {
+        self.known.get(&stream)?.boot_ms
     }
 
     #[cfg(test)]

@@ -72,14 +72,27 @@ impl Time {
         }
     }
 
-    fn absolute(self, boot_ms: u64) -> u64 {
+    fn absolute(self, boot_ms: u64, sent_ns: u64) -> u64 {
         match self.unit {
-            Unit::Uptime => self
-                .value
-                .saturating_add(boot_ms.saturating_mul(NANOS_PER_MILLI)),
+            Unit::Uptime => from_uptime(self.value / NANOS_PER_MILLI, boot_ms, sent_ns),
             _ => self.value,
         }
     }
+}
+
+/// Nanoseconds since 1970 of an uptime in milliseconds, of which exporters keep 32 bits: after 49 days it
+/// begins anew. A time is within the 49 days before its message was sent, or a little later than that.
+pub(super) fn from_uptime(uptime_ms: u64, boot_ms: u64, sent_ns: u64) -> u64 {
+    const ROUND_MS: u64 = 1 << 32;
+    let sent_ms = sent_ns / NANOS_PER_MILLI;
+    let told_ms = boot_ms.saturating_add(uptime_ms);
+    let time_ms = if told_ms > sent_ms.saturating_add(ROUND_MS / 2) {
+        told_ms.saturating_sub(ROUND_MS)
+    } else {
+        let rounds = sent_ms.saturating_sub(told_ms) / ROUND_MS;
+        told_ms + rounds * ROUND_MS
+    };
+    time_ms.saturating_mul(NANOS_PER_MILLI)
 }
 
 impl Draft {
@@ -203,8 +216,8 @@ impl Draft {
         }
         let boot_ms = self.boot_ms.unwrap_or(self.context.boot_ms);
         let place = |traffic: &mut Traffic, times: Times| {
-            traffic.first_ns = times.first.absolute(boot_ms);
-            traffic.last_ns = times.last.absolute(boot_ms);
+            traffic.first_ns = times.first.absolute(boot_ms, self.context.sent_ns);
+            traffic.last_ns = times.last.absolute(boot_ms, self.context.sent_ns);
         };
         place(&mut self.record.forward, self.forward_times);
         if self.reverse_traffic.packets > 0 {

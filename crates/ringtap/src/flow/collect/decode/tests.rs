@@ -322,3 +322,90 @@ fn malformed_datagrams_are_counted() {
         assert_eq!(counters.malformed, 1, "{datagram:?}");
     }
 }
+
+/// A message of IPFIX that was sent `sent` seconds after the epoch, of these sets.
+fn ipfix(sent: u64, sets: &[(u16, &[u8])]) -> Vec<u8> {
+    let mut message = vec![0, 10, 0, 0];
+    let seconds = u32::try_from(EPOCH / SECOND + sent).unwrap();
+    message.extend(seconds.to_be_bytes());
+    message.extend([0; 8]);
+    for (id, body) in sets {
+        message.extend(id.to_be_bytes());
+        message.extend(u16::try_from(4 + body.len()).unwrap().to_be_bytes());
+        message.extend(*body);
+    }
+    let length = u16::try_from(message.len()).unwrap();
+    message[2..4].copy_from_slice(&length.to_be_bytes());
+    message
+}
+
+/// As softflowd sends IPFIX: times of uptime, and when that began in a record of options.
+#[test]
+fn ipfix_tells_in_an_option_when_uptime_began() {
+    let option_template = [
+        1, 0, 0, 2, 0, 1, // template 256: 2 fields, of which 1 is the scope
+        0, 143, 0, 4, 0, 160, 0, 8,
+    ];
+    let template = [
+        4, 0, 0, 4, // template 1024
+        0, 8, 0, 4, 0, 12, 0, 4, 0, 22, 0, 4, 0, 21, 0, 4,
+    ];
+    const DAY_MS: u64 = 86_400_000;
+    // When uptime began, and a flow's first and last time in it, in milliseconds; and how many rounds
+    // of 32 bits have passed.
+    for (days, first, last, rounds) in [
+        (1, DAY_MS - 5000, DAY_MS - 4000, 0),
+        (50, 50 * DAY_MS - (1 << 32) - 9, 50 * DAY_MS - (1 << 32), 1),
+        (50, u64::from(u32::MAX) - 9, u64::from(u32::MAX), 0),
+    ] {
+        let boot_ms = EPOCH / NANOS_PER_MILLI - days * DAY_MS;
+        let mut option = vec![0, 0, 0, 7];
+        option.extend(boot_ms.to_be_bytes());
+        let mut flow = vec![192, 0, 2, 1, 198, 51, 100, 2];
+        for uptime in [first, last] {
+            flow.extend(u32::try_from(uptime).unwrap().to_be_bytes());
+        }
+        let (records, counters) = decode(&[ipfix(
+            1,
+            &[
+                (3, &option_template),
+                (2, &template),
+                (256, &option),
+                (1024, &flow),
+            ],
+        )]);
+        assert_eq!((counters.options, counters.malformed), (1, 0));
+        let traffic = records[0].0.forward;
+        let expected = [first, last].map(|uptime| boot_ms + uptime + (rounds << 32));
+        let told = [traffic.first_ns, traffic.last_ns].map(|time| time / NANOS_PER_MILLI);
+        assert_eq!(told, expected);
+    }
+}
+
+/// Uptime has 32 bits: of an exporter that has run for longer than 49 days, a flow may have begun before
+/// it came back to 0.
+#[test]
+fn uptime_that_came_back_to_0_is_understood() {
+    let seconds = u32::try_from(EPOCH / SECOND).unwrap();
+    let mut v5 = vec![0; 24 + 48];
+    v5[1] = 5;
+    v5[3] = 1;
+    v5[4..8].copy_from_slice(&3000u32.to_be_bytes());
+    v5[8..12].copy_from_slice(&seconds.to_be_bytes());
+    v5[24 + 24..24 + 28].copy_from_slice(&(u32::MAX - 1999).to_be_bytes());
+    v5[24 + 28..24 + 32].copy_from_slice(&1000u32.to_be_bytes());
+    let mut v9 = vec![0, 9, 0, 2];
+    v9.extend(3000u32.to_be_bytes());
+    v9.extend(seconds.to_be_bytes());
+    v9.extend([0; 8]);
+    v9.extend([0, 0, 0, 24, 1, 0, 0, 4]);
+    v9.extend([0, 8, 0, 4, 0, 12, 0, 4, 0, 22, 0, 4, 0, 21, 0, 4]);
+    v9.extend([1, 0, 0, 20, 192, 0, 2, 1, 198, 51, 100, 2]);
+    v9.extend(&v5[24 + 24..24 + 32]);
+    for message in [v5, v9] {
+        let (records, _) = decode(&[message]);
+        let traffic = records[0].0.forward;
+        assert_eq!(traffic.first_ns, EPOCH - 5 * SECOND);
+        assert_eq!(traffic.last_ns, EPOCH - 2 * SECOND);
+    }
+}
