@@ -1,7 +1,9 @@
-//! `cargo xtask bench`: `ringtap bench`, built with `--release` before; `readme`: its table in the README.
+//! `cargo xtask bench`: `ringtap bench`, built with `--release` before; `readme`: its tables in the documents.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use ringtap_bench::table;
 
 use crate::process;
 
@@ -16,24 +18,63 @@ pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// Writes the measured table into the README.
+/// Writes the measured tables into the README and the pages of `docs/`, from the results in a folder.
 pub(crate) fn readme(folder: &str) -> ExitCode {
-    let path = ringtap_testkit::repository().join("README.md");
-    let written = ringtap_bench::markdown(Path::new(folder))
-        .map_err(|error| error.to_string())
-        .and_then(|table| {
-            let explain = |error: std::io::Error| format!("{}: {error}", path.display());
-            let text = std::fs::read_to_string(&path).map_err(explain)?;
-            let text = ringtap_bench::table::replaced(&text, &table)?;
-            std::fs::write(&path, text).map_err(explain)
-        });
-    match written {
+    match write_tables(&ringtap_testkit::repository(), Path::new(folder)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("readme: {reason}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn write_tables(repository: &Path, folder: &Path) -> Result<(), String> {
+    let results = ringtap_bench::report::load(folder).map_err(|error| error.to_string())?;
+    for path in documents(repository)? {
+        let explain = |reason: String| format!("{}: {reason}", path.display());
+        let text = std::fs::read_to_string(&path).map_err(|error| explain(error.to_string()))?;
+        let new = table::filled(&text, &results).map_err(explain)?;
+        if new != text {
+            std::fs::write(&path, new).map_err(|error| explain(error.to_string()))?;
+            println!("written: {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// The README, if there is one, and the pages of `docs/`.
+fn documents(repository: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut paths = vec![repository.join("README.md")];
+    let folder = repository.join("docs");
+    if folder.is_dir() {
+        let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
+        for entry in std::fs::read_dir(&folder).map_err(explain)? {
+            paths.push(entry.map_err(explain)?.path());
+        }
+    }
+    paths.retain(|path| path.is_file() && path.extension().is_some_and(|end| end == "md"));
+    paths.sort();
+    Ok(paths)
+}
+
+/// The documents whose measured tables are not what the results in `docs/report` give.
+pub(crate) fn stale_tables(repository: &Path) -> Result<Vec<String>, String> {
+    let results = ringtap_bench::report::load(&repository.join("docs/report"));
+    let results = results.map_err(|error| error.to_string())?;
+    let mut found = Vec::new();
+    for path in documents(repository)? {
+        let explain = |error: std::io::Error| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(&path).map_err(explain)?;
+        let wrong = match table::filled(&text, &results) {
+            Ok(new) if new == text => continue,
+            Ok(_) => "not what docs/report gives; `cargo xtask readme docs/report`".to_owned(),
+            Err(reason) => reason,
+        };
+        let name = path.strip_prefix(repository).unwrap_or(&path);
+        found.push(format!("{}: {wrong}", name.display()));
+    }
+    Ok(found)
 }
 
 fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {

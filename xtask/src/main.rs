@@ -24,7 +24,8 @@ usage: cargo xtask COMMAND
   package [--check]
                    the same as Debian packages, in target/debian; with --check, they are installed
                    and tried in a copy of the system that lives as long
-  readme FOLDER    the README's measured table, from the results that `ringtap bench` left in a folder
+  readme FOLDER    the measured tables of README and docs, from the results that `ringtap bench` left
+                   in a folder
   programs         programs of other languages, compiled against an installed ringtap, run on its
                    libpcap and on Debian's
   test             every check of the project; the last line is the summary

@@ -14,6 +14,7 @@ pub mod contest;
 mod documents;
 mod error;
 mod experiments;
+mod goals;
 mod helpers;
 pub mod machine;
 pub mod report;

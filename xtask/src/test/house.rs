@@ -10,7 +10,7 @@ pub(super) struct Check {
 }
 
 /// All rules.
-pub(super) const CHECKS: [Check; 6] = [
+pub(super) const CHECKS: [Check; 7] = [
     Check {
         name: "house: no file over 800 lines",
         find: long_files,
@@ -34,6 +34,10 @@ pub(super) const CHECKS: [Check; 6] = [
     Check {
         name: "house: ARCHITECTURE.md names every crate",
         find: unnamed_crates,
+    },
+    Check {
+        name: "house: measured tables are what docs/report gives",
+        find: crate::bench::stale_tables,
     },
 ];
 
@@ -281,6 +285,10 @@ mod tests {
             std::fs::write(path, text).expect("a file");
         };
         write("ARCHITECTURE.md", "`crates/a` and [more](more.md)\n");
+        write(
+            "docs/performance.md",
+            "<!-- measured machine: begin -->\n<!-- measured machine: end -->\n",
+        );
         write("crates/a/src/lib.rs", &"// line\n".repeat(801));
         write(
             "crates/a/src/b.rs",

@@ -17,6 +17,7 @@ use ringtap_lab::Need;
 use ringtap_lab::corpus;
 use ringtap_lab::pcap::{self, Pcap};
 
+use crate::goals;
 use crate::helpers::{children_seconds, float, timed};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side, judge};
@@ -34,8 +35,6 @@ const ACTIVE: &str = "300";
 const INACTIVE: &str = "60";
 const APART_US: u64 = 10;
 const START_US: u64 = 1_700_000_000_000_000;
-/// What the goal allows: a fifth of the peer's time.
-const GOAL: f64 = 0.2;
 const PEERS: [&str; 2] = ["softflowd", "nfpcapd"];
 
 pub(crate) fn run(session: &mut Session) -> Done {
@@ -84,7 +83,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
                 let (seconds, processor) = program.time(&file)?;
                 Ok(vec![seconds, processor, float(packets) / seconds / 1e6])
             })?;
-            judge(&format!("of {peer}'s time"), GOAL, case.as_ref(), 0);
+            judge(&format!("of {peer}'s time"), goals::FLOW, case.as_ref(), 0);
         }
     }
     Ok(())

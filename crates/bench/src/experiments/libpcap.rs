@@ -11,6 +11,7 @@ use ringtap_lab::netns::VethPair;
 use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{Rate, Replay, Sizes, Traffic};
 
+use crate::goals;
 use crate::helpers::{captured, cpu_seconds, fill_cache, float, timed};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side, Stop, judge};
@@ -86,9 +87,6 @@ impl Setting {
     }
 }
 
-/// What the goal allows: at most two thirds of the time on Debian's library.
-const READ_GOAL: f64 = 1.0 / 1.5;
-
 /// ringtap's library: beside the program, as cargo builds it, or in the `lib` folder of an installation.
 fn library(ringtap: &Path) -> Option<PathBuf> {
     let folder = ringtap.parent()?;
@@ -125,7 +123,7 @@ fn reading(session: &mut Session, setting: &Setting) -> Done {
         })?;
         judge(
             "of the time on Debian's library",
-            READ_GOAL,
+            goals::LIBPCAP_READS,
             case.as_ref(),
             0,
         );
@@ -159,7 +157,12 @@ fn capturing(session: &mut Session, setting: &Setting) -> Done {
         let case = session.versus(&case, "Debian's", |side| {
             capture(setting, side, &pair, &replay)
         })?;
-        judge("of the processor time on Debian's", 1.0, case.as_ref(), 1);
+        judge(
+            "of the processor time on Debian's",
+            goals::LIBPCAP_CAPTURES,
+            case.as_ref(),
+            1,
+        );
     }
     Ok(())
 }
@@ -184,7 +187,12 @@ fn starting(session: &mut Session, setting: &Setting) -> Done {
         }
         Ok(vec![used * 1e3 / float(starts)])
     })?;
-    judge("of the processor time on Debian's", 1.0, case.as_ref(), 0);
+    judge(
+        "of the processor time on Debian's",
+        goals::LIBPCAP_CAPTURES,
+        case.as_ref(),
+        0,
+    );
     Ok(())
 }
 

@@ -18,6 +18,7 @@ use ringtap_sys::sched::set_affinity;
 use serde::Deserialize;
 
 use super::dump::{Storage, packets_in, settle};
+use crate::goals::PACKZIP;
 use crate::helpers::{cpu_seconds, datagram, float};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, judge_least};
@@ -40,9 +41,6 @@ const FILE_PACKETS: usize = 20_000;
 const RING: &str = "8M";
 const QUEUE: &str = "16M";
 const PEER_RING_KIB: &str = "24576";
-/// The goal: so many times what the pipe captures, where that loses. It can be missed or reached only
-/// where the pipe captures less than the reciprocal; what each was offered is among the figures.
-const GOAL: f64 = 1.5;
 const LIMIT: Duration = Duration::from_secs(120);
 const SEND_CPU: &str = "0";
 const CPUS: [usize; 2] = [0, 1];
@@ -146,13 +144,13 @@ impl Setting<'_> {
             if kept < 100.0 {
                 // Nobody captures more than everything.
                 let most = 100.0 / kept.max(1.0);
-                if most < GOAL {
+                if most < PACKZIP {
                     session.note(format!(
                         "{title}, level {level}: the pipe kept {kept:.1} % of what was offered, so that the \
-                         goal of {GOAL} times as much can't be decided; {most:.3} is all there is"
+                         goal of {PACKZIP} times as much can't be decided; {most:.3} is all there is"
                     ));
                 }
-                let goal = GOAL.min(most);
+                let goal = PACKZIP.min(most);
                 for (who, threads) in ["1 thread", "2 threads"].into_iter().enumerate() {
                     let what = format!("of what the pipe captures, with {threads}");
                     judge_least(&what, goal, case.as_ref(), who, 0);

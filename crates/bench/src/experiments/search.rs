@@ -13,14 +13,13 @@ use std::time::Instant;
 use ringtap_capture::{FileSource, Item, LinkType, Next, ReadOptions, Source as _, open_file};
 use ringtap_lab::{Need, corpus, pcap};
 
+use crate::goals;
 use crate::helpers::{check, datagram, fill_cache, float, timed};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, judge};
 
 const BYTES: u64 = 2_000_000_000;
 const QUICK_BYTES: u64 = 200_000_000;
-/// What the goal allows: a twentieth of tcpdump's time.
-const GOAL: f64 = 1.0 / 20.0;
 const RARE: [u8; 4] = [203, 0, 113, 77];
 /// Packets of the rare host.
 const CONVERSATION: usize = 20;
@@ -99,7 +98,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
             Ok(vec![timed(&mut command)?])
         })?;
         if filter.contains(&rare) {
-            judge("of tcpdump's time", GOAL, case.as_ref(), 0);
+            judge("of tcpdump's time", goals::SEARCH, case.as_ref(), 0);
         }
     }
     Ok(())

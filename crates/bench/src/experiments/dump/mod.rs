@@ -22,9 +22,9 @@ use ringtap_sys::sched::set_affinity;
 use self::capturers::Capturers;
 pub(super) use self::generator::Generator;
 pub(super) use self::storage::{Storage, packets_in, settle};
+use crate::goals::{Goal, is_own};
 use crate::helpers::{cpu_seconds, float, rest};
-use crate::results::{Axis, Case, Contender, Metric};
-use crate::sample::Sample;
+use crate::results::{Axis, Case, Metric};
 use crate::session::{Done, Session};
 
 /// The lengths of frames.
@@ -126,7 +126,9 @@ impl Setting<'_> {
             let case = session.case(&case, x, &names, names.len().min(3) - 1, |who| {
                 self.measure(who, load, seconds)
             })?;
-            self.judge(case.as_ref());
+            for missed in self.judge(case.as_ref()) {
+                session.note(missed);
+            }
             judge_peers(case.as_ref());
         }
         Ok(())
@@ -164,17 +166,22 @@ impl Setting<'_> {
         ])
     }
 
-    /// Below 80 % of what the file system takes nothing may be lost, beyond it a tenth of that.
-    fn judge(&self, case: Option<&Case>) {
+    /// Below 80 % of what the file system takes nothing may be lost, beyond it a tenth of that. What
+    /// missed it is told.
+    fn judge(&self, case: Option<&Case>) -> Vec<String> {
         const BELOW: f64 = 0.8;
         const BEYOND: f64 = 0.9;
-        for contender in case.iter().flat_map(|case| &case.contenders) {
-            if !contender.name.starts_with("ringtap") {
-                continue;
-            }
+        let mut missed = Vec::new();
+        for (case, contender) in case
+            .iter()
+            .flat_map(|case| case.contenders.iter().map(move |who| (case, who)))
+        {
             let [captured, _, offered] = &contender.samples[..] else {
                 continue;
             };
+            if !is_own(contender) {
+                continue;
+            }
             // With the head of a record in a pcap file.
             let bytes = offered.median() * 1e6 * (self.kept + 16.0);
             let needed = if bytes < BELOW * self.rate {
@@ -182,44 +189,32 @@ impl Setting<'_> {
             } else {
                 (BEYOND * self.rate / bytes).min(1.0) * 100.0
             };
-            let verdict = if captured.least() >= needed {
-                "reached"
+            let (name, worst, rate) = (&contender.name, captured.least(), bytes / 1e6);
+            let goal = format!("at least {needed:.1} % at {rate:.0} MB/s");
+            if worst >= needed {
+                println!("  goal: {name} captures {goal}: reached (worst {worst:.3})");
             } else {
-                "not reached"
-            };
-            println!(
-                "  goal: {} captures at least {needed:.1} % at {:.0} MB/s: {verdict} (worst {:.3})",
-                contender.name,
-                bytes / 1e6,
-                captured.least()
-            );
+                missed.push(format!(
+                    "{}: {name} was to capture {goal}, the worst round has {worst:.3} %",
+                    case.title
+                ));
+            }
         }
+        missed
     }
 }
 
 /// No peer captures a larger part of what it is offered.
 fn judge_peers(case: Option<&Case>) {
-    let captured = |contender: &Contender| {
-        let first = contender.samples.first();
-        first.map_or(0.0, Sample::median)
-    };
-    let Some(case) = case else {
-        return;
-    };
-    let ours = |contender: &&Contender| contender.name.starts_with("ringtap");
-    let peers = case.contenders.iter().filter(|contender| !ours(contender));
-    let best = peers.map(captured).fold(0.0, f64::max);
-    for contender in case.contenders.iter().filter(ours) {
-        let verdict = if captured(contender) >= best {
-            "reached"
-        } else {
-            "not reached"
-        };
-        println!(
-            "  goal: {} captures no less than any peer ({best:.2} %): {verdict} ({:.2} %)",
-            contender.name,
-            captured(contender)
-        );
+    let own = case
+        .into_iter()
+        .flat_map(|case| (0..case.contenders.len()).map(move |who| (case, who)));
+    for (case, who) in own.filter(|(case, who)| is_own(&case.contenders[*who])) {
+        let verdict = Goal::NoPeerAbove
+            .judge(case, who, 0)
+            .unwrap_or("not measured");
+        let name = &case.contenders[who].name;
+        println!("  goal: {name} captures no less than any peer: {verdict}");
     }
 }
 

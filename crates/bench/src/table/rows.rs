@@ -1,13 +1,10 @@
-//! The README's table, made from results.
+//! The README's table: rows of several experiments.
 
 use serde::Deserialize;
 
 use crate::results::{Case, Contender, Figure, Metric, Results};
 
-const DATA: &str = include_str!("../data/readme.toml");
-/// Between these lines of the README stands the table.
-const BEGIN: &str = "<!-- measured: begin; written by `cargo xtask readme DIR` -->";
-const END: &str = "<!-- measured: end -->";
+const DATA: &str = include_str!("../../data/readme.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,22 +34,7 @@ struct Row {
 /// There are no results at all.
 pub fn markdown(all: &[Results]) -> Result<String, String> {
     let rows: Rows = toml::from_str(DATA).map_err(|error| format!("the table's rows: {error}"))?;
-    let newest = all
-        .iter()
-        .max_by(|a, b| a.machine.time.cmp(&b.machine.time));
-    let newest = newest.ok_or("there are no results")?;
-    let quick = all.iter().any(|results| results.quick);
-    let rounds = if quick {
-        "short runs"
-    } else {
-        "medians of 3 or 5 rounds"
-    };
-    let machine = &newest.machine;
-    let mut text = format!(
-        "Measured on {} by `ringtap bench` ({rounds}): {}.\n\n| what | ringtap | peer | ratio |\n|---|---|---|---|\n",
-        machine.time.split('T').next().unwrap_or_default(),
-        machine.description(),
-    );
+    let mut text = machine(all)? + "\n| what | ringtap | peer | ratio |\n|---|---|---|---|\n";
     let mut missing = Vec::new();
     for row in &rows.row {
         match found(row, all) {
@@ -66,6 +48,29 @@ pub fn markdown(all: &[Results]) -> Result<String, String> {
         text += &format!("\nNot or not wholly measured: {}.\n", missing.join(", "));
     }
     Ok(text)
+}
+
+/// A sentence about the machine.
+///
+/// # Errors
+/// There are no results at all.
+pub(super) fn machine(all: &[Results]) -> Result<String, String> {
+    let newest = all
+        .iter()
+        .max_by(|a, b| a.machine.time.cmp(&b.machine.time));
+    let newest = newest.ok_or("there are no results")?;
+    let quick = all.iter().any(|results| results.quick);
+    let rounds = if quick {
+        "short runs"
+    } else {
+        "medians of 3 or 5 rounds"
+    };
+    let machine = &newest.machine;
+    Ok(format!(
+        "Measured on {} by `ringtap bench` ({rounds}): {}.\n",
+        machine.time.split('T').next().unwrap_or_default(),
+        machine.description(),
+    ))
 }
 
 /// The cells of a row, where it was measured.
@@ -136,16 +141,6 @@ fn ratio(case: &Case, own: usize, peer: usize, metric: usize) -> Option<String> 
     })
 }
 
-/// A text with what stands between the markers replaced.
-///
-/// # Errors
-/// The markers are missing or in the wrong order.
-pub fn replaced(readme: &str, table: &str) -> Result<String, String> {
-    let (before, rest) = readme.split_once(BEGIN).ok_or(format!("no line {BEGIN}"))?;
-    let (_, after) = rest.split_once(END).ok_or(format!("no line {END}"))?;
-    Ok(format!("{before}{BEGIN}\n{table}{END}{after}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,14 +167,5 @@ mod tests {
             "{text}"
         );
         assert!(markdown(&[]).is_err());
-    }
-
-    #[test]
-    fn the_table_goes_between_the_markers() {
-        let readme = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        let new = replaced(&readme, "new\n").expect("replaced");
-        assert_eq!(new, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
-        assert_eq!(replaced(&new, "new\n").as_deref(), Ok(new.as_str()));
-        assert!(replaced("a", "new").is_err());
     }
 }
