@@ -66,6 +66,8 @@ pub(crate) enum ValueError {
     Milliseconds,
     #[error("expected a time from 1ms to 24h such as 500ms, 1s, 2.5s or 5m")]
     Interval,
+    #[error("expected 0, or a time from 1ms to 24h such as 500ms, 1s, 2.5s or 5m")]
+    Linger,
     #[error("expected a number above 0, from 0.000001 to 1e15")]
     Positive,
     #[error("expected a number from 1 to {THREADS_MAX}, or auto")]
@@ -214,7 +216,7 @@ pub(crate) fn threads(text: &str) -> Result<u16, ValueError> {
 pub(crate) fn linger(text: &str) -> Result<Duration, ValueError> {
     match text {
         "0" | "0s" => Ok(Duration::ZERO),
-        _ => interval(text),
+        _ => interval(text).map_err(|_| ValueError::Linger),
     }
 }
 
@@ -319,6 +321,9 @@ mod tests {
         ] {
             assert_eq!(interval(bad), Err(ValueError::Interval), "{bad}");
         }
+        assert_eq!(linger("0"), Ok(Duration::ZERO));
+        assert_eq!(linger("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(linger("1e9"), Err(ValueError::Linger));
     }
 
     #[test]
