@@ -79,12 +79,15 @@ impl Outputs {
         } else {
             Some(Exporters::open(&args.export, options, patience)?)
         };
-        Ok(Self {
+        let mut outputs = Self {
             exporters,
             files: RecordFile::create_all(&args.write, &options)?,
             setting,
             failed: None,
-        })
+        };
+        // Time-outs are known from the beginning.
+        outputs.set_statistics(0, 0);
+        Ok(outputs)
     }
 
     /// Takes a record that was metered here.
@@ -124,14 +127,18 @@ impl Outputs {
     /// What the statistics that are exported will say.
     pub(crate) fn set_statistics(&mut self, observed_flows: u64, ignored_packets: u64) {
         let seconds = |time: Duration| u16::try_from(time.as_secs()).unwrap_or(u16::MAX);
+        let statistics = Statistics {
+            active_timeout: seconds(self.setting.active),
+            idle_timeout: seconds(self.setting.inactive),
+            observed_flows,
+            ignored_packets,
+            not_sent_flows: 0,
+        };
         if let Some(exporters) = &mut self.exporters {
-            exporters.set_statistics(Statistics {
-                active_timeout: seconds(self.setting.active),
-                idle_timeout: seconds(self.setting.inactive),
-                observed_flows,
-                ignored_packets,
-                not_sent_flows: 0,
-            });
+            exporters.set_statistics(statistics);
+        }
+        for file in &mut self.files {
+            file.set_statistics(statistics);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use ringtap_flow::export::{Encoder, ExportOptions, Message, Version};
+use ringtap_flow::export::{Encoder, ExportOptions, Message, Statistics, Version};
 
 use super::Format;
 use super::columns::Row;
@@ -53,6 +53,10 @@ impl<W: Write + Send> Format for Ipfix<W> {
         self.take_result()
     }
 
+    fn set_statistics(&mut self, statistics: Statistics) {
+        self.encoder.set_statistics(statistics);
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         let (output, result) = (&mut self.output, &mut self.result);
         self.encoder.finish(&mut |message: Message<'_>| {
@@ -67,5 +71,43 @@ impl<W: Write + Send> Format for Ipfix<W> {
 fn write(output: &mut impl Write, result: &mut io::Result<()>, message: &Message<'_>) {
     if result.is_ok() {
         *result = output.write_all(message.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_flow::FlowRecord;
+
+    use super::*;
+
+    /// Option 257 stands at the end: its scope in 4 bytes, the algorithm in 1, time-outs in 2 each, then
+    /// six counters in 8 each.
+    #[test]
+    fn statistics_stand_in_the_file() {
+        let mut bytes = Vec::new();
+        let mut file = Ipfix::new(&mut bytes, &ExportOptions::default()).unwrap();
+        let record = FlowRecord::default();
+        let row = Row {
+            record: &record,
+            sampling: 1,
+            origin: None,
+        };
+        file.record(&row).unwrap();
+        file.set_statistics(Statistics {
+            active_timeout: 120,
+            idle_timeout: 30,
+            observed_flows: 7,
+            ignored_packets: 9,
+            not_sent_flows: 0,
+        });
+        file.finish().unwrap();
+        let option = bytes.last_chunk::<57>().unwrap();
+        assert_eq!(option[5..9], [0, 120, 0, 30]);
+        let counters: Vec<u64> = option[9..]
+            .chunks(8)
+            .map(|counter| u64::from_be_bytes(counter.try_into().unwrap()))
+            .collect();
+        // Flows sent, observed, packets left out, flows not sent.
+        assert_eq!(counters[2..], [1, 7, 9, 0]);
     }
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ringtap_flow::FlowRecord;
-use ringtap_flow::export::ExportOptions;
+use ringtap_flow::export::{ExportOptions, Statistics};
 
 use super::Origin;
 use super::report::FileReport;
@@ -46,6 +46,9 @@ impl FileError {
 trait Format: Send {
     /// Writes a record.
     fn record(&mut self, row: &Row<'_>) -> io::Result<()>;
+
+    /// What the statistics say that stand in the file, where its format has any.
+    fn set_statistics(&mut self, _statistics: Statistics) {}
 
     /// Writes what waits and what ends the file.
     fn finish(&mut self) -> io::Result<()>;
@@ -152,6 +155,10 @@ impl RecordFile {
         self.checked(written)?;
         self.records += 1;
         Ok(())
+    }
+
+    pub(super) fn set_statistics(&mut self, statistics: Statistics) {
+        self.format.set_statistics(statistics);
     }
 
     pub(super) fn finish(&mut self) -> Result<(), FileError> {
