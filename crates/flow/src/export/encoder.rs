@@ -91,6 +91,15 @@ impl Encoder {
         }
     }
 
+    /// A collector was started anew: templates and options are sent before the next flows.
+    pub fn announce_again(&mut self) {
+        match &mut self.0 {
+            Kind::V5(_) => {}
+            Kind::V9(session) => session.announce_again(),
+            Kind::Ipfix(session) => session.announce_again(),
+        }
+    }
+
     /// A new session begins, over a new connection: sequence numbers begin at zero, and templates are
     /// sent before the next flows.
     pub fn restart(&mut self) {

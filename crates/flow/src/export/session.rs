@@ -174,6 +174,10 @@ impl<P: Protocol> Session<P> {
         }
     }
 
+    pub(crate) fn announce_again(&mut self) {
+        self.refreshed_ns = None;
+    }
+
     pub(crate) fn restart(&mut self) {
         self.protocol.restart();
         self.refreshed_ns = None;

@@ -168,6 +168,7 @@ impl Exporters {
             let udp = &mut self.udp;
             self.encoder
                 .record(record, &mut |message: Message<'_>| send(udp, &message));
+            self.teach_new();
         }
         for exporter in &mut self.tcp {
             exporter.record(record);
@@ -179,9 +180,18 @@ impl Exporters {
             let udp = &mut self.udp;
             self.encoder
                 .advance(now_ns, &mut |message: Message<'_>| send(udp, &message));
+            self.teach_new();
         }
         for exporter in &mut self.tcp {
             exporter.advance(now_ns);
+        }
+    }
+
+    /// Has templates repeated where a collector was started anew, instead of when their time comes.
+    fn teach_new(&mut self) {
+        let came_back = |any, collector: &mut UdpCollector| collector.came_back() || any;
+        if self.udp.iter_mut().fold(false, came_back) {
+            self.encoder.announce_again();
         }
     }
 
@@ -233,7 +243,54 @@ fn send(collectors: &mut [UdpCollector], message: &Message<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::time::Duration;
+
     use super::*;
+
+    /// Templates come before the next flows, though the time to repeat them is far.
+    #[test]
+    fn a_collector_that_was_started_anew_is_taught() {
+        let [_, high, middle, low] = (std::process::id() & 0xff_ffff).to_be_bytes();
+        // An address that nobody else uses.
+        let address = SocketAddr::from((Ipv4Addr::new(127, high, middle, low | 1), 12_055));
+        let collector: Collector = format!("udp:{address}").parse().unwrap();
+        let options = ExportOptions {
+            refresh: None,
+            hold: Duration::ZERO,
+            ..ExportOptions::default()
+        };
+        let mut exporters = Exporters::open(&[collector], options, Patience::Wait).unwrap();
+        let mut send = || {
+            exporters.record(&FlowRecord::default());
+            exporters.advance(1);
+            exporters.report()[0].lost_flows
+        };
+        let refused = (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            send() > 0
+        });
+        assert!(refused);
+        let socket = UdpSocket::bind(address).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let mut message = [0; 2000];
+        let taught = (0..100).any(|_| {
+            send();
+            let mut sets =
+                std::iter::from_fn(|| socket.recv(&mut message).ok().map(|_| message[17]));
+            // A set of templates has the number 2.
+            sets.any(|set| set == 2)
+        });
+        assert!(taught);
+        // And not again and again; an answer to what was sent before may come late.
+        let mut only_flows = || {
+            send();
+            let mut sets =
+                std::iter::from_fn(|| socket.recv(&mut message).ok().map(|_| message[16]));
+            sets.all(|set| set == 16)
+        };
+        assert!((0..20).any(|_| (0..10).all(|_| only_flows())));
+    }
 
     #[test]
     fn names_of_collectors() {

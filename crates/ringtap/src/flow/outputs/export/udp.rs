@@ -17,6 +17,10 @@ pub(super) struct UdpCollector {
     last: Sent,
     /// The kind of failure that was told last: each is told once, until another comes.
     told: Option<ErrorKind>,
+    /// The last answer was that nobody listened.
+    refused: bool,
+    /// Somebody listens again, who knows no templates.
+    came_back: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -48,19 +52,25 @@ impl UdpCollector {
             },
             last: Sent::default(),
             told: None,
+            refused: false,
+            came_back: false,
         })
     }
 
     pub(super) fn send(&mut self, message: &Message<'_>) {
         let mut sent = self.socket.send(message.bytes);
+        let was_refused = std::mem::replace(&mut self.refused, false);
         if let Err(error) = &sent
             && error.kind() == ErrorKind::ConnectionRefused
         {
+            self.refused = true;
             // The host told that nobody listened to the message before; this one was not sent.
             let error = io::Error::from(error.kind());
             self.lose_last(&error);
             sent = self.socket.send(message.bytes);
         }
+        // No answer came to the message before: it was taken.
+        self.came_back |= was_refused && !self.refused && sent.is_ok();
         let this = Sent {
             bytes: message.bytes.len() as u64,
             flows: message.flows.into(),
@@ -79,6 +89,11 @@ impl UdpCollector {
                 self.last = Sent::default();
             }
         }
+    }
+
+    /// Whether somebody listens again, since this was asked last.
+    pub(super) fn came_back(&mut self) -> bool {
+        std::mem::take(&mut self.came_back)
     }
 
     /// Learns what became of the last message, as far as that is known.
