@@ -219,13 +219,19 @@ impl Running {
     /// The most memory that the process has had resident, in bytes (`VmHWM`), while it runs.
     #[must_use]
     pub fn peak_memory(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:"))?;
-        let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-        Some(kilobytes * 1024)
+        peak_memory(self.child.id())
     }
+}
+
+/// The most memory that a process has had resident, in bytes (`VmHWM`, proc(5)), while it runs.
+#[must_use]
+pub fn peak_memory(id: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 impl Drop for Running {

@@ -247,7 +247,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Braun and others (2010, figures 10 and 11) had packzip compress what it captured, in packets \
                   of 64, 256 and 512 bytes, at levels 0 to 9. Here: the part of packets sent at top speed that \
                   is in the compressed file, over the level of compression.",
-        seconds: (580, 40),
+        seconds: (602, 50),
         rounds: 3,
         body: packzip::run,
     },

@@ -103,12 +103,16 @@ fn kind_of(path: &Path) -> Option<String> {
 
 /// Waits until a file does not grow any more.
 pub(crate) fn settle(file: &Path) {
-    const STEP: Duration = Duration::from_millis(200);
+    settle_by(Duration::from_millis(200), file);
+}
+
+/// The same for a file in which no pause is longer than twice a step.
+pub(crate) fn settle_by(step: Duration, file: &Path) {
     const STEPS: usize = 75;
     let size = || file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
     let mut sizes = [u64::MAX; 3];
     for _ in 0..STEPS {
-        std::thread::sleep(STEP);
+        std::thread::sleep(step);
         sizes.rotate_left(1);
         sizes[2] = size();
         if sizes.iter().all(|other| *other == sizes[2]) {

@@ -454,7 +454,7 @@ impl Shared {
             if state.unmade > 0 {
                 state.unmade -= 1;
                 drop(state);
-                return Ok(Buffer::new(ROOM));
+                return Ok(Buffer::new(room(self.settings.codec.is_some())));
             }
             let woken = self.room.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
@@ -604,13 +604,21 @@ impl Shared {
 /// that compresses and one for the writer, so that nearly all memory is for what waits. At least
 /// there is a chunk that grows, one for each thread, and two that wait.
 fn buffers(memory: u64, workers: usize) -> (usize, usize) {
-    let (packed, each) = match workers {
-        0 => (0, ROOM),
-        _ => (workers + 1, CHUNK + SLACK_COMPRESSED),
-    };
+    let packed = if workers == 0 { 0 } else { workers + 1 };
+    let each = room(workers > 0);
     let memory = memory.saturating_sub(packed as u64 * ROOM as u64);
     let buffers = usize::try_from(memory / each as u64).unwrap_or(usize::MAX);
     (buffers.max(workers + 3), packed)
+}
+
+/// Memory of a chunk. Of one that is compressed it is no more than it fills: the kernel may give large
+/// pages unasked, which would be taken whole.
+const fn room(compressed: bool) -> usize {
+    if compressed {
+        CHUNK + SLACK_COMPRESSED
+    } else {
+        ROOM
+    }
 }
 
 fn failed_before() -> io::Error {

@@ -2,8 +2,16 @@
 //! threads, against tcpdump piped into gzip or zstd.
 //!
 //! The payload is the corpus' own bytes. Packets are sent from a file at top speed on one processor;
-//! who captures may use both. Both sides have as much memory for what waits. What counts is what is
-//! in the compressed file afterwards.
+//! who captures may use both. What counts is what is in the compressed file afterwards.
+//!
+//! Both sides have room for as many bytes of packets that wait: the pipe in tcpdump's ring and in the
+//! compressor, ringtap in its ring and its queue. What the rings hold of such packets and what the
+//! compressor holds is measured before each case ([`room`]), and ringtap is given a `--write-buffer`
+//! by that, rounded down to whole chunks; its ring and queue together are no more memory than
+//! tcpdump's ring and the compressor's peak. Both figures are among the results, with the peak of all
+//! memory of the programs, their code included.
+
+mod room;
 
 use std::fs::File;
 use std::io;
@@ -12,12 +20,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use ringtap_lab::netns::{Side, VethPair};
-use ringtap_lab::process::Running;
+use ringtap_lab::process::{Running, peak_memory};
 use ringtap_lab::{Need, corpus, pcap};
 use ringtap_sys::sched::set_affinity;
 use serde::Deserialize;
 
-use super::dump::{Storage, packets_in, settle};
+use self::room::{Room, held};
+use super::dump::{Storage, packets_in, settle_by};
 use crate::goals::PACKZIP;
 use crate::helpers::{cpu_seconds, datagram, float};
 use crate::results::{Axis, Metric};
@@ -25,27 +34,33 @@ use crate::session::{Done, Session, judge_least};
 
 const SIZES: [u16; 3] = [256, 64, 512];
 const LEVELS: [u32; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-/// Those of gzip for the other sizes.
+/// Those of gzip for large packets, and for small ones, of which a pipe takes all up to level 3.
 const FEW_LEVELS: [u32; 5] = [0, 1, 3, 6, 9];
+const SMALL_LEVELS: [u32; 4] = [0, 3, 6, 9];
 const ZSTD_LEVELS: [u32; 3] = [1, 5, 9];
 /// That of zstd at which small packets are more than a pipe takes.
 const ZSTD_SMALL: [u32; 1] = [9];
 const QUICK_LEVELS: [u32; 2] = [1, 6];
-/// Bytes that are sent, with the heads of records: many times what can wait, so that it is the
+/// Bytes that are sent, with the heads of records: so many times what can wait, so that it is the
 /// compression that counts. With a third of that, a pipe that compresses a third of what comes
-/// would seem to keep two thirds, the rest being what its ring held at the end.
+/// would seem to keep two thirds, the rest being what it held at the end.
+const TIMES: u64 = 8;
+/// At least.
 const BYTES: u64 = 180_000_000;
 /// Packets of the file that is sent again and again.
 const FILE_PACKETS: usize = 20_000;
-/// What waits in the ring and behind it, each; tcpdump has all of it in its ring.
-const RING: &str = "8M";
-const QUEUE: &str = "16M";
-const PEER_RING_KIB: &str = "24576";
+/// The head of a record in it, and in the pipe.
+const RECORD_HEAD: u64 = 16;
+/// ringtap's ring, and tcpdump's; what is behind ringtap's is [`Room::queue`].
+const RING: u64 = 8 << 20;
+const PEER_RING_KIB: u64 = 24 << 10;
 const LIMIT: Duration = Duration::from_secs(120);
 const SEND_CPU: &str = "0";
 const CPUS: [usize; 2] = [0, 1];
 /// Behind Ethernet, IPv4 and UDP.
 const PAYLOAD: usize = 42;
+/// How often is looked whether a file still grows.
+const LOOK: Duration = Duration::from_millis(150);
 
 /// A compression, and the program that a pipe has for it.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +77,7 @@ const KINDS: [Kind; 2] = [
         name: "zlib",
         program: "gzip",
         extension: "gz",
-        levels: [&LEVELS, &FEW_LEVELS, &FEW_LEVELS],
+        levels: [&LEVELS, &SMALL_LEVELS, &FEW_LEVELS],
     },
     Kind {
         name: "zstd",
@@ -95,9 +110,10 @@ pub(crate) fn run(session: &mut Session) -> Done {
                 tcpdump: &tcpdump,
                 compressor: &compressor,
                 kind: *kind,
-                bytes: BYTES,
+                size,
             };
-            setting.run(session, size, levels)?;
+            let levels = session.amount(levels, &QUICK_LEVELS[..]);
+            setting.run(session, levels)?;
         }
     }
     Ok(())
@@ -111,7 +127,8 @@ struct Setting<'a> {
     tcpdump: &'a Path,
     compressor: &'a Path,
     kind: Kind,
-    bytes: u64,
+    /// Bytes of a packet.
+    size: u16,
 }
 
 #[derive(Deserialize)]
@@ -121,46 +138,64 @@ struct Report {
 }
 
 impl Setting<'_> {
-    fn run(&self, session: &mut Session, size: u16, levels: &[u32]) -> Done {
-        let Kind { name, program, .. } = self.kind;
-        let title = format!("{size} bytes, {name}");
+    fn run(&self, session: &mut Session, levels: &[u32]) -> Done {
+        let name = self.kind.name;
+        let title = format!("{} bytes, {name}", self.size);
+        let case = |level: u32| format!("{title}, level {level}");
+        let wanted = levels.iter().filter(|level| session.wants(&case(**level)));
+        let wanted: Vec<u32> = wanted.copied().collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
         let metrics = vec![
             Metric::new("captured", "%", 2),
             // Until all is compressed, which may be after sending.
             Metric::new("processor time of a captured packet", "ns", 0),
             Metric::new("compressed to", "%", 1),
             Metric::new("offered", "million packets/s", 3),
+            Metric::new("room for packets that wait", "MB", 1),
+            Metric::new("memory at its peak", "MB", 1),
         ];
         session.figure(&title, Axis::linear("level", ""), metrics);
-        let pipe = format!("tcpdump | {program}");
-        let contenders = ["ringtap, 1 thread", "ringtap, 2 threads", &pipe];
-        for &level in session.amount(levels, &QUICK_LEVELS[..]) {
-            let case = format!("{title}, level {level}");
-            let case = session.case(&case, Some(f64::from(level)), &contenders, 2, |who| {
-                self.measure(who, level)
-            })?;
-            let pipe = case.as_ref().and_then(|case| case.contenders.last());
-            let kept = pipe.map_or(100.0, |pipe| pipe.samples[0].most());
-            if kept < 100.0 {
-                // Nobody captures more than everything.
-                let most = 100.0 / kept.max(1.0);
-                if most < PACKZIP {
-                    session.note(format!(
-                        "{title}, level {level}: the pipe kept {kept:.1} % of what was offered, so that the \
-                         goal of {PACKZIP} times as much can't be decided; {most:.3} is all there is"
-                    ));
-                }
-                let goal = PACKZIP.min(most);
-                for (who, threads) in ["1 thread", "2 threads"].into_iter().enumerate() {
-                    let what = format!("of what the pipe captures, with {threads}");
-                    judge_least(&what, goal, case.as_ref(), who, 0);
-                }
+        let rings = self.rings()?;
+        for level in wanted {
+            let case = case(level);
+            match self.room(rings, level) {
+                Ok(room) => self.level(session, &case, level, &room)?,
+                Err(reason) => session.fail(&format!("{case}: {reason}")),
             }
         }
         Ok(())
     }
 
-    fn measure(&self, who: usize, level: u32) -> Result<Vec<f64>, String> {
+    fn level(&self, session: &mut Session, case: &str, level: u32, room: &Room) -> Done {
+        let pipe = format!("tcpdump | {}", self.kind.program);
+        let contenders = ["ringtap, 1 thread", "ringtap, 2 threads", &pipe];
+        let of = Some(f64::from(level));
+        let measured = session.case(case, of, &contenders, 2, |who| {
+            self.measure(who, level, room)
+        })?;
+        let pipe = measured.as_ref().and_then(|case| case.contenders.last());
+        let kept = pipe.map_or(100.0, |pipe| pipe.samples[0].most());
+        if kept < 100.0 {
+            // Nobody captures more than everything.
+            let most = 100.0 / kept.max(1.0);
+            if most < PACKZIP {
+                session.note(format!(
+                    "{case}: the pipe kept {kept:.1} % of what was offered, so that the \
+                     goal of {PACKZIP} times as much can't be decided; {most:.3} is all there is"
+                ));
+            }
+            let goal = PACKZIP.min(most);
+            for (who, threads) in ["1 thread", "2 threads"].into_iter().enumerate() {
+                let what = format!("of what the pipe captures, with {threads}");
+                judge_least(&what, goal, measured.as_ref(), who, 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&self, who: usize, level: u32, room: &Room) -> Result<Vec<f64>, String> {
         let explain = |error: io::Error| error.to_string();
         set_affinity(&CPUS).map_err(|error| error.to_string())?;
         let side = &self.pair.right;
@@ -169,17 +204,20 @@ impl Setting<'_> {
         let (mut running, compressor) = match who {
             2 => self.pipe(side, level, &file).map_err(explain)?,
             threads => (
-                self.compressing(side, threads + 1, level, &file)
+                self.compressing(side, threads + 1, level, (room, &file))
                     .map_err(explain)?,
                 None,
             ),
         };
         running.wait_until_capturing(side, LIMIT).map_err(explain)?;
-        let sent = self.send()?;
-        settle(&file);
+        let sent = self.send(BYTES.max(room.pipe * TIMES))?;
+        settle_by(LOOK, &file);
         let behind = compressor.as_ref().map(Child::id);
         let of = |id: u32| cpu_seconds(id).map_err(explain);
         let used = of(running.id())? + behind.map(of).transpose()?.unwrap_or_default();
+        let ids = [Some(running.id()), behind];
+        let peaks = ids.into_iter().flatten().filter_map(peak_memory);
+        let memory: u64 = peaks.sum();
         running.signal("INT").map_err(explain)?;
         let output = running.wait(LIMIT).map_err(explain)?;
         if let Some(mut compressor) = compressor {
@@ -190,18 +228,68 @@ impl Setting<'_> {
         let size = file.metadata().map_err(explain)?.len();
         std::fs::remove_file(&file).map_err(explain)?;
         let captured = (float(came) / sent.sent).min(1.0);
-        let whole = float(came) * float(self.record().map_err(explain)?);
+        let whole = float(came) * float(self.record());
+        let waiting = match who {
+            2 => room.pipe,
+            threads => room.ringtap(threads + 1),
+        };
         Ok(vec![
             captured * 100.0,
             used * 1e9 / float(came).max(1.0),
             float(size) / whole.max(1.0) * 100.0,
             sent.sent / sent.seconds.max(1e-3) / 1e6,
+            float(waiting) / 1e6,
+            float(memory) / 1e6,
         ])
     }
 
+    /// Bytes of the packets that each ring holds, as records of the pipe: ringtap's, and tcpdump's.
+    fn rings(&self) -> Result<[u64; 2], String> {
+        let bytes = PEER_RING_KIB << 10;
+        let (side, file) = (&self.pair.right, self.folder.join("ring.pcap"));
+        let holds = |mut command: Command| {
+            let send = || self.send(bytes).map(drop);
+            let packets = room::ring(command.arg("-w").arg(&file), side, &file, send)?;
+            Ok::<_, String>(packets * self.record())
+        };
+        let mut capture = self.capture(side);
+        capture.args(["--write-buffer", "1"]);
+        Ok([holds(capture)?, holds(self.peer(side))?])
+    }
+
+    /// How much can wait at that level.
+    fn room(&self, rings: [u64; 2], level: u32) -> Result<Room, String> {
+        let compressor = held(&mut self.behind(level)).map_err(|error| error.to_string())?;
+        let [own, peer] = rings;
+        Ok(Room {
+            pipe: peer + compressor.bytes,
+            memory: (PEER_RING_KIB << 10) + compressor.memory,
+            own_ring: own,
+            own_memory: RING,
+        })
+    }
+
     /// Bytes of a packet in the file.
-    fn record(&self) -> io::Result<u64> {
-        Ok(self.traffic.metadata()?.len() / FILE_PACKETS as u64)
+    fn record(&self) -> u64 {
+        u64::from(self.size) + RECORD_HEAD
+    }
+
+    /// ringtap as it captures here, without what it makes of it.
+    fn capture(&self, side: &Side) -> Command {
+        let mut command = side.namespace.command(&self.ringtap.to_string_lossy());
+        command
+            .args(["dump", "-i", &side.device, "-Q", "in", "-Z", "root"])
+            .args(["--buffer", &RING.to_string()]);
+        command
+    }
+
+    /// The same with tcpdump.
+    fn peer(&self, side: &Side) -> Command {
+        let mut command = side.namespace.command(&self.tcpdump.to_string_lossy());
+        command
+            .args(["-i", &side.device, "-Q", "in", "-Z", "root"])
+            .args(["-B", &PEER_RING_KIB.to_string()]);
+        command
     }
 
     fn compressing(
@@ -209,58 +297,52 @@ impl Setting<'_> {
         side: &Side,
         threads: usize,
         level: u32,
-        file: &Path,
+        (room, file): (&Room, &Path),
     ) -> io::Result<Running> {
-        let mut command = side.namespace.command(&self.ringtap.to_string_lossy());
+        let mut command = self.capture(side);
         command
-            .args(["dump", "-i", &side.device, "-Q", "in", "-Z", "root"])
-            .args(["--buffer", RING, "--write-buffer", QUEUE])
+            .args(["--write-buffer", &room.queue(threads).to_string()])
             .args(["--compress", &format!("{}:{level}", self.kind.name)])
             .args(["--compress-threads", &threads.to_string(), "-w"])
             .arg(file);
         Running::start_piped(&mut command)
     }
 
-    /// The same with tcpdump, and the program behind it. Where gzip has no such level, 0, nothing is
-    /// compressed.
+    /// tcpdump, and the program behind it.
     fn pipe(&self, side: &Side, level: u32, file: &Path) -> io::Result<(Running, Option<Child>)> {
-        let mut command = side.namespace.command(&self.tcpdump.to_string_lossy());
-        command
-            .args(["-i", &side.device, "-Q", "in", "-Z", "root"])
-            .args(["-B", PEER_RING_KIB, "-w", "-"]);
+        let mut command = self.peer(side);
+        command.args(["-w", "-"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let from = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let mut behind = match level {
-            0 => Command::new("cat"),
-            level => {
-                let mut command = Command::new(self.compressor);
-                command.arg(format!("-{level}"));
-                if self.kind.program == "zstd" {
-                    command.args(["-q", "-c"]);
-                }
-                command
-            }
-        };
+        let mut behind = self.behind(level);
         let behind = behind.stdin(from).stdout(File::create(file)?).spawn()?;
         Ok((Running::watch(child), Some(behind)))
     }
 
-    fn send(&self) -> Result<Report, String> {
-        let traffic = self.traffic.metadata().map_err(|error| error.to_string())?;
-        let loops = self.bytes.div_ceil(traffic.len().max(1));
+    /// What compresses in a pipe. Where gzip has no such level, 0, nothing is compressed.
+    fn behind(&self, level: u32) -> Command {
+        if level == 0 {
+            return Command::new("cat");
+        }
+        let mut command = Command::new(self.compressor);
+        command.arg(format!("-{level}"));
+        if self.kind.program == "zstd" {
+            command.args(["-q", "-c"]);
+        }
+        command
+    }
+
+    /// Sends the traffic until it is so many bytes.
+    fn send(&self, bytes: u64) -> Result<Report, String> {
+        let traffic = self.record() * FILE_PACKETS as u64;
+        let loops = bytes.div_ceil(traffic);
         let side = &self.pair.left;
         let mut command = side.namespace.command(&self.ringtap.to_string_lossy());
         command
-            .args([
-                "send",
-                "-i",
-                &side.device,
-                "--topspeed",
-                "--json-stats",
-                "--yes",
-            ])
-            .args(["--cpu", SEND_CPU, "--loop", &loops.to_string(), "-r"])
+            .args(["send", "-i", &side.device, "--topspeed", "--json-stats"])
+            .args(["--yes", "--cpu", SEND_CPU, "--loop", &loops.to_string()])
+            .arg("-r")
             .arg(self.traffic);
         let output = command.output().map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&output.stderr);
