@@ -106,3 +106,32 @@ fn commit(repository: &Path) -> Option<String> {
     let changed = !git(&["status", "--porcelain", "-uno"])?.is_empty();
     Some(commit + if changed { "+" } else { "" })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{stale_tables, write_tables};
+
+    #[test]
+    fn a_table_that_is_not_what_the_results_give_is_found() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = folder.path();
+        let report = root.join("docs/report");
+        std::fs::create_dir_all(&report).expect("a folder");
+        let measured = ringtap_testkit::repository().join("docs/report/idle.json");
+        std::fs::copy(measured, report.join("idle.json")).expect("results");
+        let page = root.join("docs/page.md");
+        let old = "text\n<!-- measured idle: begin -->\n<!-- measured idle: end -->\n";
+        std::fs::write(&page, old).expect("a page");
+        let found = stale_tables(root).expect("looked");
+        assert!(
+            found.len() == 1 && found[0].starts_with("docs/page.md: not what"),
+            "{found:?}"
+        );
+        write_tables(root, &report).expect("written");
+        assert_eq!(stale_tables(root), Ok(Vec::new()));
+        let text = std::fs::read_to_string(&page).expect("the page");
+        assert!(text.contains("| tcpdump: "), "{text}");
+        std::fs::write(&page, text.replacen("| tcpdump: 0", "| tcpdump: 1", 1)).expect("a page");
+        assert_eq!(stale_tables(root).map(|found| found.len()), Ok(1));
+    }
+}

@@ -88,15 +88,11 @@ pub fn html(all: &[Results]) -> Result<String, String> {
     );
     page += &format!("<style>{STYLE}</style>\n</head>\n<body>\n<h1>ringtap bench</h1>\n");
     page += &machines(all);
-    page += &peers(all);
     page += "<p>Medians, with the whole range in brackets and as thin lines. Contenders ran by turns; a ratio is \
              the median of the rounds' ratios. Where ranges overlap, no difference is shown; of fewer than four rounds \
-             also where they are no farther apart than they are wide.</p>\n<ul>\n";
-    for results in all {
-        let (name, purpose) = (&results.experiment, escaped(&results.purpose));
-        page += &format!("<li><a href=\"#{name}\">{name}</a>: {purpose}</li>\n");
-    }
-    page += "</ul>\n";
+             also where they are no farther apart than they are wide.</p>\n";
+    page += &overview(all);
+    page += &peers(all);
     let is_here = |name: &str| all.iter().any(|results| results.experiment == name);
     let missing: Vec<&str> = EXPERIMENTS
         .iter()
@@ -113,22 +109,54 @@ pub fn html(all: &[Results]) -> Result<String, String> {
     Ok(page)
 }
 
+/// Each machine once, with the experiments that ran there where there are several.
 fn machines(all: &[Results]) -> String {
+    let mut machines: Vec<(String, Vec<&str>)> = Vec::new();
+    for results in all {
+        let (name, here) = (results.experiment.as_str(), results.machine.description());
+        match machines.iter_mut().find(|(machine, _)| *machine == here) {
+            Some((_, names)) => names.push(name),
+            None => machines.push((here, vec![name])),
+        }
+    }
+    let several = machines.len() > 1;
+    let lines = machines.iter().map(|(machine, names)| {
+        let who = if several {
+            format!("{}: ", names.join(", "))
+        } else {
+            String::new()
+        };
+        format!("<p>{who}{}</p>\n", escaped(machine))
+    });
+    lines.collect()
+}
+
+/// What each experiment shows, when it ran, and against whom.
+fn overview(all: &[Results]) -> String {
     let mut text = String::from(
-        "<table>\n<tr><th>experiment</th><th>time</th><th>took</th><th>machine</th></tr>\n",
+        "<table>\n<tr><th>experiment</th><th></th><th>time</th><th>took</th><th>peers</th></tr>\n",
     );
     for results in all {
+        let name = &results.experiment;
         let kind = if results.quick { ", quick" } else { "" };
-        text += &row(&[
-            format!("{}{kind}", results.experiment),
+        let peers: Vec<&str> = results
+            .peers
+            .iter()
+            .map(|peer| peer.name.as_str())
+            .collect();
+        let cells = row(&[
+            results.purpose.clone(),
             results.machine.time.clone(),
             format!("{:.0} s", results.seconds),
-            results.machine.description(),
+            peers.join(", "),
         ]);
+        let link = format!("<td><a href=\"#{name}\">{name}</a>{kind}</td>");
+        text += &cells.replacen("<tr>", &format!("<tr>{link}"), 1);
     }
     text + "</table>\n"
 }
 
+/// Programs of others, with their versions.
 fn peers(all: &[Results]) -> String {
     let here: BTreeSet<(&str, &str)> = all
         .iter()
@@ -240,6 +268,19 @@ mod tests {
             "{all}"
         );
         assert_eq!(text(&results, Some("no case has this")), "");
+    }
+
+    #[test]
+    fn a_machine_is_described_once() {
+        let mut all = ["timestamp", "tap", "read"].map(sample_results);
+        let here = all[0].machine.description();
+        let page = html(&all).expect("drawn");
+        assert_eq!(page.matches(&format!("<p>{here}</p>")).count(), 1);
+        assert_eq!(page.matches(&here).count(), 1);
+        all[1].machine.cpus += 1;
+        let page = html(&all).expect("drawn");
+        assert!(page.contains(&format!("<p>timestamp, read: {here}</p>")));
+        assert!(page.contains(&format!("<p>tap: {}</p>", all[1].machine.description())));
     }
 
     #[test]
