@@ -85,6 +85,20 @@ impl Checker {
     }
 }
 
+impl Checker {
+    /// More packets than that were accepted, with keys that are known.
+    fn assert_useful(&self, least: usize) {
+        let Self {
+            accepted,
+            saved,
+            lost,
+            ..
+        } = self;
+        eprintln!("{accepted} accepted, {saved} saved, {lost} lost");
+        assert!(*accepted > least, "only {accepted} packets were of use");
+    }
+}
+
 /// The packet, and the same with so much behind it that no header is cut.
 fn with_whole(packet: Packet) -> [Packet; 2] {
     let mut whole = packet.clone();
@@ -102,14 +116,10 @@ fn corpus() {
             checker.check(&case.expression, dlt, &mut random);
         }
     }
+    checker.assert_useful(5_000);
     let Checker {
-        accepted,
-        saved,
-        lost,
-        ..
+        accepted, saved, ..
     } = checker;
-    eprintln!("{accepted} accepted, {saved} saved, {lost} lost");
-    assert!(accepted > 5_000, "only {accepted} packets were of use");
     assert!(saved > accepted, "only {saved} packets would be saved");
 }
 
@@ -123,14 +133,7 @@ fn random() {
         let expression = generate::expression_for(link, &mut choices);
         checker.check(&expression, link.dlt, &mut random);
     }
-    let Checker {
-        accepted,
-        saved,
-        lost,
-        ..
-    } = checker;
-    eprintln!("{accepted} accepted, {saved} saved, {lost} lost");
-    assert!(accepted > 1_000, "only {accepted} packets were of use");
+    checker.assert_useful(1_000);
 }
 
 /// Headers that move the place of what follows, in every order and under every junction.
@@ -165,14 +168,7 @@ fn moved() {
             }
         }
     }
-    let Checker {
-        accepted,
-        saved,
-        lost,
-        ..
-    } = checker;
-    eprintln!("{accepted} accepted, {saved} saved, {lost} lost");
-    assert!(accepted > 1_000, "only {accepted} packets were of use");
+    checker.assert_useful(1_000);
 }
 
 fn what_is_needed() {

@@ -8,7 +8,7 @@ mod programs;
 
 use std::process::ExitCode;
 
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use ringtap_filter::ebpf::lower::{Hook, LowerError, Vlan, standalone, with_verdicts};
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
@@ -104,16 +104,21 @@ fn expressions_agree() {
     assert!(compared > 50_000, "{compared} comparisons");
 }
 
-fn random_programs_agree() {
+/// Tests so many programs, each time the same.
+fn on_random_programs(cases: u32, test: impl Fn(Program) -> Result<(), TestCaseError>) {
     let config = Config {
-        cases: 600,
+        cases,
         failure_persistence: None,
         ..Config::default()
     };
     let seed = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(config, seed);
+    let outcome = TestRunner::new_with_rng(config, seed).run(&programs::random(), test);
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn random_programs_agree() {
     let packets = packets::frames();
-    let outcome = runner.run(&programs::random(), |program| {
+    on_random_programs(600, |program| {
         for hook in HOOKS {
             let loaded = Loaded::new(&program, hook);
             for packet in packets.iter().filter(|packet| loaded.takes(packet)) {
@@ -129,7 +134,6 @@ fn random_programs_agree() {
         }
         Ok(())
     });
-    outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Compares on packets whose tag the kernel keeps, with the interpreter on the packets as they were
@@ -155,19 +159,11 @@ fn expressions_agree_on_tags() {
 }
 
 fn random_programs_agree_on_tags() {
-    let config = Config {
-        cases: 400,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    let seed = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(config, seed);
     let packets = packets::frames();
-    let outcome = runner.run(&programs::random(), |program| {
+    on_random_programs(400, |program| {
         compare_on_tags(&program, &packets, &program);
         Ok(())
     });
-    outcome.unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Packets longer than one buffer: what lies in a further buffer is read by the slow copy.

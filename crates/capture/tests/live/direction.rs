@@ -1,15 +1,14 @@
 //! Filters that ask for what is not in the packet: direction and interface.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use ringtap_capture::{Filter, FilterPlace, Next, ReadOptions, Source as _, open_file};
 use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::process::Running;
 
-use crate::support::{data, drain, frame, injector, ip_frame, open_on, prompt, wait_for_length};
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::support::{
+    PATIENCE, data, drain, frame, injector, ip_frame, open_on, prompt, wait_for_length,
+};
 
 /// What the end receives and what it sends, in turn; broadcast, so that only the direction differs.
 fn traffic(pair: &VethPair) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {

@@ -1,10 +1,11 @@
 //! Filters in the kernel say what the same filters say of a file.
 
-use ringtap_capture::{CaptureOptions, Filter, FilterPlace, LinkType, Next};
+use ringtap_capture::{CaptureOptions, Filter, FilterPlace, Next};
 use ringtap_testkit::netns::VethPair;
 
 use crate::support::{
-    collect, data, drain, flooded, frame, injector, ip_frame, number, open_on, prompt,
+    assert_as_of_a_file, collect, data, drain, flooded, frame, injector, ip_frame, number, open_on,
+    prompt,
 };
 
 pub(crate) fn filters_from_the_first_packet() {
@@ -97,8 +98,6 @@ pub(crate) fn changes_filters_without_mixing() {
 }
 
 pub(crate) fn filters_as_a_file_would() {
-    let pair = VethPair::new();
-    let injector = injector(&pair.left);
     let frames: Vec<_> = [
         (17, (53, 4000)),
         (17, (4000, 53)),
@@ -127,25 +126,5 @@ pub(crate) fn filters_as_a_file_would() {
         "ether broadcast",
         "ether src 02:00:00:00:00:01",
     ];
-    for filter in filters {
-        let program = Filter::new(filter)
-            .compile(LinkType::ETHERNET, 262_144)
-            .unwrap();
-        let accepts = |frame: &[u8]| program.run(frame, u32::try_from(frame.len()).unwrap()) > 0;
-        let expected: Vec<_> = (0..frames.len()).filter(|&i| accepts(&frames[i])).collect();
-        let mut source = open_on(&pair.right, &prompt(), Some(filter));
-        frames
-            .iter()
-            .for_each(|frame| injector.send(frame).unwrap());
-        let seen = drain(&mut *source, expected.len());
-        let places: Vec<_> = seen
-            .iter()
-            .map(|seen| frames.iter().position(|f| *f == seen.data))
-            .collect();
-        assert_eq!(
-            places,
-            expected.into_iter().map(Some).collect::<Vec<_>>(),
-            "{filter:?}"
-        );
-    }
+    assert_as_of_a_file(&frames, &filters);
 }

@@ -3,15 +3,15 @@
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Error, Next, Note, Source, TimestampSource, open};
+use ringtap_capture::{CaptureOptions, Error, Next, Note, TimestampSource, open};
 use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
 use crate::support::{
-    chosen, collect, drain, frame, injector, number, on_tap, open_in, open_on, prompt,
+    PATIENCE, chosen, collect, drain, frame, injector, number, on_tap, open_in, open_on, prompt,
+    until_error,
 };
 
 const CHILD: &str = "RINGTAP_TEST_CAPTURE_ON";
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Whether this process is the one that [`restores_promiscuous_mode`] started.
 pub(crate) fn is_child() -> bool {
@@ -24,20 +24,6 @@ pub(crate) fn capture_until_killed() -> ExitCode {
     let mut source = open(&device, &prompt(), None).unwrap();
     while source.next().is_ok() {}
     ExitCode::FAILURE
-}
-
-/// Asks for packets until an error comes; the number of packets before it.
-fn until_error(source: &mut dyn Source) -> (usize, Error) {
-    let begin = Instant::now();
-    let mut packets = 0;
-    loop {
-        assert!(begin.elapsed() < PATIENCE, "no error came");
-        match source.next() {
-            Ok(Next::Block(block)) => packets += block.packets().count(),
-            Ok(_) => {}
-            Err(error) => return (packets, error),
-        }
-    }
 }
 
 pub(crate) fn reports_a_deleted_interface() {

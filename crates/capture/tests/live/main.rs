@@ -7,8 +7,12 @@
 mod any;
 mod direction;
 mod filters;
+#[path = "../common/frames.rs"]
+mod frames;
 mod interface;
 mod packets;
+#[path = "../common/received.rs"]
+mod received;
 mod sharing;
 mod support;
 mod vlan;

@@ -3,15 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringtap_capture::{CaptureOptions, Fanout, FanoutMode, Filter, Next, Source, open_fanout};
 use ringtap_testkit::netns::VethPair;
 
-use crate::support::{injector, ip_frame, prompt};
+use crate::support::{PATIENCE, injector, ip_frame, prompt};
 
 const PACKETS: u16 = 4000;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The source port of each datagram that comes to one source, until all sources together have had
 /// what was sent, and nothing more comes for a while.

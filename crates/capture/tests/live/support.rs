@@ -5,21 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Filter, Next, PacketFlags, Source, Timestamp, open};
+use ringtap_capture::{CaptureOptions, Filter, LinkType, Next, Source, open};
 use ringtap_sys::packet::inject::Injector;
-use ringtap_testkit::netns::{Namespace, Side};
+use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
-/// How long a test waits for packets that ought to come.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A packet, copied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) timestamp: Timestamp,
-    pub(crate) len: u32,
-    pub(crate) flags: PacketFlags,
-    pub(crate) data: Vec<u8>,
-}
+pub(crate) use crate::frames::{PATIENCE, frame};
+pub(crate) use crate::received::{Seen, copied, drain, number, prompt, until_error};
 
 thread_local! {
     /// What precedes devices that name no engine, in the running test.
@@ -48,14 +39,6 @@ pub(crate) fn chosen(device: &str) -> String {
 /// Whether the test runs on a tap.
 pub(crate) fn on_tap() -> bool {
     ENGINE.get() == "tcx:"
-}
-
-/// Options that hand packets over soon.
-pub(crate) fn prompt() -> CaptureOptions {
-    CaptureOptions {
-        timeout: Duration::from_millis(20),
-        ..CaptureOptions::default()
-    }
 }
 
 pub(crate) fn open_on(
@@ -97,12 +80,7 @@ pub(crate) fn collect(source: &mut dyn Source, count: usize) -> Vec<Seen> {
             seen.len()
         );
         if let Next::Block(block) = source.next().unwrap() {
-            seen.extend(block.packets().map(|packet| Seen {
-                timestamp: packet.timestamp,
-                len: packet.len,
-                flags: packet.flags,
-                data: packet.data.to_vec(),
-            }));
+            seen.extend(copied(&block));
         }
     }
     seen
@@ -118,46 +96,8 @@ pub(crate) fn wait_for_length(file: &Path, bytes: u64) {
     }
 }
 
-/// What comes until nothing has come for a while, and at least `wanted` packets: what is on its way
-/// is waited for, however late the machine brings it, and what should not come is seen.
-pub(crate) fn drain(source: &mut dyn Source, wanted: usize) -> Vec<Seen> {
-    let mut seen = Vec::new();
-    let mut quiet = 0;
-    let begin = Instant::now();
-    while quiet < 4 || (seen.len() < wanted && begin.elapsed() < PATIENCE) {
-        match source.next().unwrap() {
-            Next::Block(block) => {
-                quiet = 0;
-                seen.extend(block.packets().map(|packet| Seen {
-                    timestamp: packet.timestamp,
-                    len: packet.len,
-                    flags: packet.flags,
-                    data: packet.data.to_vec(),
-                }));
-            }
-            Next::TimedOut => quiet += 1,
-            other => panic!("{other:?}"),
-        }
-    }
-    seen
-}
-
 pub(crate) fn data(seen: &[Seen]) -> Vec<&[u8]> {
     seen.iter().map(|packet| packet.data.as_slice()).collect()
-}
-
-/// A broadcast frame of an experimental ethertype with a number in it.
-pub(crate) fn frame(number: u32, len: usize) -> Vec<u8> {
-    let mut frame = addresses();
-    frame.extend([0x88, 0xb5]);
-    frame.extend(number.to_be_bytes());
-    frame.resize(len, u8::try_from(number % 251).unwrap());
-    frame
-}
-
-/// The number in a [`frame`].
-pub(crate) fn number(frame: &[u8]) -> u32 {
-    u32::from_be_bytes(frame[14..18].try_into().unwrap())
 }
 
 pub(crate) fn addresses() -> Vec<u8> {
@@ -183,6 +123,33 @@ pub(crate) fn ip_frame(tags: &[(u16, u16)], protocol: u8, ports: (u16, u16)) -> 
     frame.extend([0, 26, 0, 0]);
     frame.extend([0xab; 18]);
     frame
+}
+
+/// Captures with each filter what it accepts by the interpreter, as it would of a file, and nothing else.
+pub(crate) fn assert_as_of_a_file(frames: &[Vec<u8>], filters: &[&str]) {
+    let pair = VethPair::new();
+    let injector = injector(&pair.left);
+    for &filter in filters {
+        let program = Filter::new(filter)
+            .compile(LinkType::ETHERNET, 262_144)
+            .unwrap();
+        let accepts = |frame: &[u8]| program.run(frame, u32::try_from(frame.len()).unwrap()) > 0;
+        let expected: Vec<_> = (0..frames.len()).filter(|&i| accepts(&frames[i])).collect();
+        let mut source = open_on(&pair.right, &prompt(), Some(filter));
+        frames
+            .iter()
+            .for_each(|frame| injector.send(frame).unwrap());
+        let seen = drain(&mut *source, expected.len());
+        let places: Vec<_> = seen
+            .iter()
+            .map(|seen| frames.iter().position(|f| *f == seen.data))
+            .collect();
+        assert_eq!(
+            places,
+            expected.into_iter().map(Some).collect::<Vec<_>>(),
+            "{filter:?}"
+        );
+    }
 }
 
 /// Sends the frames over and over for as long as `work` takes, also where it panics.

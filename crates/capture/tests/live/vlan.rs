@@ -1,9 +1,9 @@
 //! VLAN tags: what is captured is what was on the wire.
 
-use ringtap_capture::{CaptureOptions, Filter, LinkType};
+use ringtap_capture::CaptureOptions;
 use ringtap_testkit::netns::VethPair;
 
-use crate::support::{collect, data, drain, injector, ip_frame, open_on, prompt};
+use crate::support::{assert_as_of_a_file, collect, data, injector, ip_frame, open_on, prompt};
 
 const DOT1Q: u16 = 0x8100;
 const DOT1AD: u16 = 0x88a8;
@@ -60,8 +60,6 @@ pub(crate) fn puts_tags_back() {
 }
 
 pub(crate) fn filters_tags_as_a_file_would() {
-    let pair = VethPair::new();
-    let injector = injector(&pair.left);
     let frames = frames();
     let filters = [
         "vlan",
@@ -80,25 +78,5 @@ pub(crate) fn filters_tags_as_a_file_would() {
         "ether proto 0x0800",
         "ip",
     ];
-    for filter in filters {
-        let program = Filter::new(filter)
-            .compile(LinkType::ETHERNET, 262_144)
-            .unwrap();
-        let accepts = |frame: &[u8]| program.run(frame, u32::try_from(frame.len()).unwrap()) > 0;
-        let expected: Vec<_> = (0..frames.len()).filter(|&i| accepts(&frames[i])).collect();
-        let mut source = open_on(&pair.right, &prompt(), Some(filter));
-        frames
-            .iter()
-            .for_each(|frame| injector.send(frame).unwrap());
-        let seen = drain(&mut *source, expected.len());
-        let places: Vec<_> = seen
-            .iter()
-            .map(|seen| frames.iter().position(|f| *f == seen.data))
-            .collect();
-        assert_eq!(
-            places,
-            expected.into_iter().map(Some).collect::<Vec<_>>(),
-            "{filter:?}"
-        );
-    }
+    assert_as_of_a_file(&frames, &filters);
 }

@@ -79,51 +79,35 @@ fn templates() -> Vec<(u16, Template)> {
     cases.into_iter().map(template).collect()
 }
 
-pub(crate) fn live() {
-    let pair = VethPair::new();
+/// Sends frames of each template, and sees that all arrive as they are to be.
+fn generated(pair: &VethPair, device: &str, receiver: impl Fn() -> Box<dyn Source>, count: u64) {
     for (run, template) in templates() {
-        let mut receiver = stealing(&pair.right);
-        let report = generate(&pair.left, "live:veth0", &template, 3_000);
-        assert!(report.error.is_none(), "{report:?}");
-        assert_eq!(
-            (report.packets, report.bytes),
-            (3_000, template.bytes(0, 3_000))
-        );
-        let seen = drain(&mut *receiver, 3_000);
-        assert_eq!(seen.len(), 3_000);
+        let mut receiver = receiver();
+        let report = generate(&pair.left, device, &template, count);
+        assert!(report.error.is_none() && report.pending == 0, "{report:?}");
+        let expected = (count, template.bytes(0, count));
+        assert_eq!((report.packets, report.bytes), expected);
+        let count = usize::try_from(count).unwrap();
+        let seen = drain(&mut *receiver, count);
+        assert_eq!(seen.len(), count);
         check(&template, run, &seen);
     }
+}
+
+pub(crate) fn live() {
+    let pair = VethPair::new();
+    generated(&pair, "live:veth0", || stealing(&pair.right), 3_000);
 }
 
 pub(crate) fn packet() {
     let pair = VethPair::new();
-    let mut receiver = receiver(&pair.right);
-    for (run, template) in templates() {
-        let report = generate(&pair.left, "packet:veth0", &template, 1_000);
-        assert_eq!(
-            (report.packets, report.bytes),
-            (1_000, template.bytes(0, 1_000))
-        );
-        let seen = drain(&mut *receiver, 1_000);
-        assert_eq!(seen.len(), 1_000);
-        check(&template, run, &seen);
-    }
+    generated(&pair, "packet:veth0", || receiver(&pair.right), 1_000);
 }
 
 pub(crate) fn xsk() {
     let pair = VethPair::new();
+    generated(&pair, "xsk:veth0", || receiver(&pair.right), 3_000);
     let mut receiver = receiver(&pair.right);
-    for (run, template) in templates() {
-        let report = generate(&pair.left, "xsk:veth0", &template, 3_000);
-        assert!(report.error.is_none() && report.pending == 0, "{report:?}");
-        assert_eq!(
-            (report.packets, report.bytes),
-            (3_000, template.bytes(0, 3_000))
-        );
-        let seen = drain(&mut *receiver, 3_000);
-        assert_eq!(seen.len(), 3_000);
-        check(&template, run, &seen);
-    }
     // Given frames, more than there is memory for at once, with one that is too long.
     let mut frames = crate::support::frames(5_000);
     frames[4_000] = frame(1, 1_600);

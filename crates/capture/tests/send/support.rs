@@ -6,8 +6,7 @@ use ringtap_capture::send::{Outgoing, SendOptions, Sender};
 use ringtap_capture::{CaptureOptions, Direction, Next, Source, Timestamp, open};
 use ringtap_testkit::netns::Side;
 
-/// How long a test waits for packets that ought to come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) use crate::common::{PATIENCE, frame};
 
 /// A receiver of all that comes in.
 pub(crate) fn receiver(side: &Side) -> Box<dyn Source> {
@@ -44,15 +43,6 @@ pub(crate) fn drain(source: &mut dyn Source, wanted: usize) -> Vec<Vec<u8>> {
 
 pub(crate) fn sender(side: &Side, options: &SendOptions) -> Sender {
     side.run(|| Sender::open(&side.device, options)).unwrap()
-}
-
-/// A broadcast frame of an experimental ethertype with a number in it.
-pub(crate) fn frame(number: u32, len: usize) -> Vec<u8> {
-    let mut frame = vec![0xff; 6];
-    frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
-    frame.extend(number.to_be_bytes());
-    frame.resize(len, u8::try_from(number % 251).unwrap());
-    frame
 }
 
 /// So many frames, numbered.

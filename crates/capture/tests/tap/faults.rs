@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::hook::Place;
 use ringtap_capture::{
-    CaptureOptions, Clock, Direction, Error, Filter, Host, KernelClock, Next, Source, open, open_on,
+    CaptureOptions, Clock, Direction, Error, Filter, Host, KernelClock, Source, open, open_on,
 };
 use ringtap_sys::bpf::{
     self, Kernel, Link, Program, ProgramKind, Request, TcxPlace, TcxSide, XdpMode, query_tcx,
@@ -17,7 +17,9 @@ use ringtap_sys::tap::WallClock;
 use ringtap_testkit::memory::MemoryGroup;
 use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
-use crate::support::{PATIENCE, count, drain, frame, injector, numbers, prompt, tap, try_open};
+use crate::support::{
+    PATIENCE, count, drain, frame, injector, numbers, prompt, tap, try_open, until_error,
+};
 
 const ENGINES: [&str; 2] = ["tcx", "xdp"];
 const CHILD: &str = "RINGTAP_TEST_TAP_ON";
@@ -75,20 +77,6 @@ pub(crate) fn survives_a_new_name_and_mtu() {
     }
 }
 
-/// The error that a capture ends with, and how many packets came before.
-fn end_of(source: &mut dyn Source) -> (usize, Error) {
-    let begin = Instant::now();
-    let mut packets = 0;
-    loop {
-        assert!(begin.elapsed() < PATIENCE, "no error came");
-        match source.next() {
-            Ok(Next::Block(block)) => packets += block.packets().count(),
-            Ok(_) => {}
-            Err(error) => return (packets, error),
-        }
-    }
-}
-
 pub(crate) fn tells_of_a_deleted_interface() {
     for engine in ENGINES {
         let pair = VethPair::new();
@@ -100,7 +88,7 @@ pub(crate) fn tells_of_a_deleted_interface() {
         injector(&pair.left).send(&frame(1, 60)).unwrap();
         let mut netlink = pair.right.namespace.netlink();
         netlink.delete(&pair.right.device).unwrap();
-        let (packets, error) = end_of(&mut *source);
+        let (packets, error) = until_error(&mut *source);
         assert_eq!(packets, 1, "{engine}");
         assert!(matches!(error, Error::InterfaceGone { .. }), "{error}");
     }
@@ -114,7 +102,7 @@ pub(crate) fn tells_of_a_moved_interface() {
         injector(&pair.left).send(&frame(1, 60)).unwrap();
         let mut from = pair.right.namespace.netlink();
         from.move_to(&pair.right.device, elsewhere.as_fd()).unwrap();
-        let (packets, error) = end_of(&mut *source);
+        let (packets, error) = until_error(&mut *source);
         assert_eq!(packets, 1);
         assert!(matches!(error, Error::InterfaceGone { .. }), "{error}");
         drop(source);
@@ -479,7 +467,7 @@ pub(crate) fn tells_of_a_replaced_program() {
     let other = program_that_returns(XDP_PASS, kind).unwrap();
     link.update(&other, None).unwrap();
     injector(&pair.left).send(&frame(2, 60)).unwrap();
-    let (packets, error) = end_of(&mut *source);
+    let (packets, error) = until_error(&mut *source);
     assert_eq!(packets, 1, "what came before is handed out");
     assert!(
         matches!(&error, Error::Detached { hook, goes_on: false, .. } if hook == "XDP in the driver"),

@@ -9,7 +9,11 @@ mod any;
 mod changes;
 mod delivery;
 mod faults;
+#[path = "../common/frames.rs"]
+mod frames;
 mod hooks;
+#[path = "../common/received.rs"]
+mod received;
 mod records;
 mod support;
 
