@@ -12,6 +12,13 @@ use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{Sizes, Traffic};
 use ringtap_sys::bpf::{Kernel, Program, ProgramKind, Run};
 use ringtap_sys::cycles::{Usage, thread_id, thread_time};
+use serde::de::DeserializeOwned;
+
+/// The last line of what a program said that is such a JSON object.
+pub(crate) fn last_object<T: DeserializeOwned>(text: &str) -> Option<T> {
+    let mut lines = text.lines().rev();
+    lines.find_map(|line| serde_json::from_str(line).ok())
+}
 
 /// Runs a program to its end, which must be success.
 pub(crate) fn check(command: &mut Command) -> Result<(), String> {

@@ -17,12 +17,13 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module, ModuleError, default_libcall_names};
+use ringtap_filter::Program;
 
 use crate::emit::{Emitter, Packet};
 use crate::error::NativeError;
-use crate::facts::Facts;
+use crate::facts::{Facts, analyse};
 use crate::metadata::Metadata;
-use crate::op::Op;
+use crate::op::{Op, decode};
 use crate::packet::PacketRef;
 use crate::plan::Plan;
 
@@ -42,10 +43,21 @@ pub(crate) struct Code {
 }
 
 /// A program with what has been found out about it.
-pub(crate) struct Analysed<'a> {
-    pub(crate) ops: &'a [Op],
-    pub(crate) facts: &'a [Facts],
-    pub(crate) plan: &'a Plan,
+pub(crate) struct Analysed {
+    ops: Vec<Op>,
+    facts: Vec<Facts>,
+    plan: Plan,
+}
+
+impl Analysed {
+    /// # Errors
+    /// The program is longer than code is made for.
+    pub(crate) fn new(program: &Program) -> Result<Self, NativeError> {
+        let ops = decode(program.insns())?;
+        let facts = analyse(&ops);
+        let plan = Plan::new(&ops, &facts);
+        Ok(Self { ops, facts, plan })
+    }
 }
 
 /// The generator's module; its memory is freed with it, also when compiling fails half-way.
@@ -71,7 +83,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 /// Translates a program for this processor.
-pub(crate) fn compile(program: &Analysed<'_>) -> Result<Code, NativeError> {
+pub(crate) fn compile(program: &Analysed) -> Result<Code, NativeError> {
     let builder = JITBuilder::with_isa(host()?.clone(), default_libcall_names());
     let mut memory = Memory(Some(JITModule::new(builder)));
     let Some(module) = memory.0.as_mut() else {
@@ -164,7 +176,7 @@ struct Writer<'m> {
 }
 
 impl Writer<'_> {
-    fn single(&mut self, program: &Analysed<'_>) -> Result<FuncId, NativeError> {
+    fn single(&mut self, program: &Analysed) -> Result<FuncId, NativeError> {
         self.context.func.signature = single_signature(self.module.isa().default_call_conv());
         let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
         write_single(&mut builder, program);
@@ -172,7 +184,7 @@ impl Writer<'_> {
         self.define()
     }
 
-    fn batch(&mut self, program: &Analysed<'_>) -> Result<FuncId, NativeError> {
+    fn batch(&mut self, program: &Analysed) -> Result<FuncId, NativeError> {
         let mut signature = self.module.make_signature();
         signature
             .params
@@ -202,7 +214,7 @@ impl Writer<'_> {
 }
 
 /// The machine code of the function for one packet, in memory that cannot be run.
-pub(crate) fn machine_code(program: &Analysed<'_>) -> Result<Vec<u8>, NativeError> {
+pub(crate) fn machine_code(program: &Analysed) -> Result<Vec<u8>, NativeError> {
     let isa = host()?;
     let mut context = Context::new();
     context.func.signature = single_signature(isa.default_call_conv());
@@ -227,7 +239,7 @@ fn single_signature(convention: CallConv) -> Signature {
     signature
 }
 
-fn write_single(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
+fn write_single(builder: &mut FunctionBuilder<'_>, program: &Analysed) {
     let entry = builder.create_block();
     let exit = builder.create_block();
     let verdict = builder.append_block_param(exit, I32);
@@ -246,7 +258,7 @@ fn write_single(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
     };
     Emitter::new(
         builder,
-        (program.ops, program.facts, program.plan),
+        (&program.ops, &program.facts, &program.plan),
         packet,
         exit,
     )
@@ -266,7 +278,7 @@ struct Cursors {
     metadata: Option<(Value, Value)>,
 }
 
-fn write_batch(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
+fn write_batch(builder: &mut FunctionBuilder<'_>, program: &Analysed) {
     let [entry, head, exit, finish] = [(); 4].map(|()| builder.create_block());
     builder.append_block_params_for_function_params(entry);
     builder.switch_to_block(entry);
@@ -295,7 +307,7 @@ fn write_batch(builder: &mut FunctionBuilder<'_>, program: &Analysed<'_>) {
     let packet = read_packet(builder, &cursors);
     Emitter::new(
         builder,
-        (program.ops, program.facts, program.plan),
+        (&program.ops, &program.facts, &program.plan),
         packet,
         exit,
     )

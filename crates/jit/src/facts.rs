@@ -225,23 +225,8 @@ fn checked(before: Bounds, end: u64, required: Bounds) -> Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::{Test, Width};
-
-    fn load(offset: u32) -> Op {
-        Op::Packet {
-            offset,
-            width: Width::Half,
-        }
-    }
-
-    fn equal(k: u32, yes: usize, no: usize) -> Op {
-        Op::Branch {
-            test: Test::Equal,
-            operand: Operand::K(k),
-            yes,
-            no,
-        }
-    }
+    use crate::op::Width;
+    use crate::op::made::{equal, load};
 
     /// How often code for the program compares the packet's length.
     fn comparisons(ops: &[Op]) -> usize {

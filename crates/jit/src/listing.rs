@@ -4,9 +4,6 @@ use ringtap_filter::Program;
 
 use crate::code::{Analysed, machine_code};
 use crate::error::NativeError;
-use crate::facts::analyse;
-use crate::op::decode;
-use crate::plan::Plan;
 
 /// The machine code of a filter's function for one packet, for this processor. Its arguments are,
 /// in the platform's C convention, the address of the packet, the captured length, the length on
@@ -35,15 +32,7 @@ impl MachineCode {
     /// # Errors
     /// As there.
     pub fn of(program: &Program) -> Result<Self, NativeError> {
-        let ops = decode(program.insns())?;
-        let facts = analyse(&ops);
-        let plan = Plan::new(&ops, &facts);
-        let program = Analysed {
-            ops: &ops,
-            facts: &facts,
-            plan: &plan,
-        };
-        let bytes = machine_code(&program)?;
+        let bytes = machine_code(&Analysed::new(program)?)?;
         Ok(Self { bytes })
     }
 

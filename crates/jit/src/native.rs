@@ -6,11 +6,8 @@ use ringtap_filter::{Ancillary, Program};
 
 use crate::code::{Analysed, Code, compile};
 use crate::error::NativeError;
-use crate::facts::analyse;
 use crate::metadata::Metadata;
-use crate::op::decode;
 use crate::packet::PacketRef;
-use crate::plan::Plan;
 
 /// A filter program in native code, compiled once.
 ///
@@ -29,17 +26,8 @@ impl Native {
     /// [`MAX_INSNS`](crate::MAX_INSNS), or if the system refuses executable memory, as a hardened
     /// one may. The interpreter is there then.
     pub fn compile(program: &Program) -> Result<Self, NativeError> {
-        let ops = decode(program.insns())?;
-        let facts = analyse(&ops);
-        let plan = Plan::new(&ops, &facts);
-        let program = Analysed {
-            ops: &ops,
-            facts: &facts,
-            plan: &plan,
-        };
-        Ok(Self {
-            code: compile(&program)?,
-        })
+        let code = compile(&Analysed::new(program)?)?;
+        Ok(Self { code })
     }
 
     /// The verdict on one packet, as [`Program::run`] gives it: how many of its bytes are

@@ -256,3 +256,25 @@ fn decode_jump(at: usize, insn: &Insn, len: usize) -> Option<Op> {
         no: target(usize::from(insn.jf))?,
     })
 }
+
+/// Operations for tests.
+#[cfg(test)]
+pub(crate) mod made {
+    use super::{Op, Operand, Test, Width};
+
+    pub(crate) fn load(offset: u32) -> Op {
+        Op::Packet {
+            offset,
+            width: Width::Half,
+        }
+    }
+
+    pub(crate) fn equal(k: u32, yes: usize, no: usize) -> Op {
+        Op::Branch {
+            test: Test::Equal,
+            operand: Operand::K(k),
+            yes,
+            no,
+        }
+    }
+}

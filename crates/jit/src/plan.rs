@@ -405,23 +405,7 @@ fn constants(question: &Question) -> Option<Vec<u32>> {
 mod tests {
     use super::*;
     use crate::facts::analyse;
-    use crate::op::Width;
-
-    fn load(offset: u32) -> Op {
-        Op::Packet {
-            offset,
-            width: Width::Half,
-        }
-    }
-
-    fn equal(k: u32, yes: usize, no: usize) -> Op {
-        Op::Branch {
-            test: Test::Equal,
-            operand: Operand::K(k),
-            yes,
-            no,
-        }
-    }
+    use crate::op::made::{equal, load};
 
     fn decisions(ops: &[Op]) -> Vec<usize> {
         let plan = Plan::new(ops, &analyse(ops));

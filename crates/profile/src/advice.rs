@@ -13,7 +13,7 @@ use ringtap_capture::devices::{DeviceInfo, Effect as Offload};
 use serde::{Deserialize, Serialize};
 
 use crate::interface::Changed;
-use crate::report::{Figure, Report, ratio, spread, to_f64};
+use crate::report::{Figure, Processor, Report, ratio, spread, to_f64};
 use crate::{COMPONENTS, Component, Plan, Result};
 
 /// A component of less than this share is not worth advice.
@@ -370,6 +370,18 @@ fn placement(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
             advice.push(Advice::setting(Trial::Rps(mask), text));
         }
     }
+    advice.extend(reader_placement(report, all, most, is_full));
+    advice
+}
+
+/// Where the reader runs, beside the processor that receives most.
+fn reader_placement(
+    report: &Report,
+    all: &[Processor],
+    most: &Processor,
+    is_full: bool,
+) -> Vec<Advice> {
+    let mut advice = Vec::new();
     let readers: u64 = all.iter().map(|cpu| cpu.reader).sum();
     let beside = ratio(to_f64(most.reader), to_f64(readers));
     if is_full && readers > 0 && beside > 0.5 && all.len() > 1 {

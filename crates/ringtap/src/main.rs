@@ -12,6 +12,7 @@ mod filter;
 mod flow;
 mod generate;
 mod input;
+mod losses;
 mod notice;
 mod print;
 mod profile;

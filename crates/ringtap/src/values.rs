@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ringtap_capture::Timestamp;
+use ringtap_capture::{SampleMode, Timestamp};
 use ringtap_savefile::{Codec, CodecError};
 
 /// The snaplen that "0" and no option stand for, as in libpcap, in bytes.
@@ -17,6 +17,13 @@ pub(crate) struct Size(pub(crate) u64);
 /// CPU numbers, sorted, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CpuList(pub(crate) Vec<usize>);
+
+impl CpuList {
+    /// The CPUs of an option; none where it was not given.
+    pub(crate) fn of(option: Option<&Self>) -> Vec<usize> {
+        option.map(|list| list.0.clone()).unwrap_or_default()
+    }
+}
 
 /// A priority of the scheduling policy `SCHED_FIFO`, 1 to 99.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +42,17 @@ pub(crate) struct Sample {
     pub(crate) one_in: u32,
     /// Each N-th, not one by chance.
     pub(crate) regular: bool,
+}
+
+impl Sample {
+    /// What a capture does for an option: one in how many, and how they are chosen.
+    pub(crate) fn of(option: Option<Self>) -> (Option<NonZero<u32>>, SampleMode) {
+        let one_in = option.and_then(|sample| NonZero::new(sample.one_in));
+        match option {
+            Some(sample) if sample.regular => (one_in, SampleMode::Regular),
+            _ => (one_in, SampleMode::Random),
+        }
+    }
 }
 
 /// A time of the command line.

@@ -24,25 +24,17 @@ pub(crate) fn run(
     paths: &[PathBuf],
     filter: Option<&Filter>,
 ) -> Result<(), DumpError> {
-    if let Some((output, _)) = &plan.output.file {
-        let index = args.range.index.then(|| path_for(output));
-        let written = |path: &&PathBuf| {
-            is_same_file(path, output) || index.as_ref().is_some_and(|i| is_same_file(path, i))
-        };
-        if let Some(path) = paths.iter().find(written) {
-            return Err(DumpError::SameFile { path: path.clone() });
-        }
-    }
+    refuse_same_file(args, plan, paths)?;
     let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
     let requests = Requests::default();
-    let search = Search {
-        from: plan.selection.from,
-        to: plan.selection.to,
-    };
     let mut passed_over = 0;
     let mut sources = Vec::new();
     for path in paths {
         if !input::may_be_silent(path) && !args.range.no_index {
+            let search = Search {
+                from: plan.selection.from,
+                to: plan.selection.to,
+            };
             let (source, used) = input::open_indexed(path, filter, &search)?;
             passed_over += index::tell(&used);
             sources.push(source);
@@ -96,6 +88,21 @@ pub(crate) fn run(
     report(&summary, args.report.json_stats);
     let done = after.wait();
     result.and(finished.map(drop)).and(done)
+}
+
+/// Refuses to write to a file, or to the index of one, that is to be read.
+fn refuse_same_file(args: &DumpArgs, plan: &Plan, paths: &[PathBuf]) -> Result<(), DumpError> {
+    let Some((output, _)) = &plan.output.file else {
+        return Ok(());
+    };
+    let index = args.range.index.then(|| path_for(output));
+    let written = |path: &&PathBuf| {
+        is_same_file(path, output) || index.as_ref().is_some_and(|i| is_same_file(path, i))
+    };
+    match paths.iter().find(written) {
+        Some(path) => Err(DumpError::SameFile { path: path.clone() }),
+        None => Ok(()),
+    }
 }
 
 /// The arguments with the files of a list behind `-r`, which look like words of the filter: those at

@@ -1,12 +1,11 @@
 //! From the options to values: what to open, what to select, where it goes. Everything that can be
 //! refused is refused here, before anything is opened.
 
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, Fanout, Precision, SampleMode, TimestampSource};
+use ringtap_capture::{CaptureOptions, Fanout, Precision, TimestampSource};
 use ringtap_savefile::Codec;
 use ringtap_sys::sched;
 
@@ -16,7 +15,7 @@ use super::rotate::{self, RotationPlan};
 use super::select::Selection;
 use super::writer;
 use crate::cli::{self, DumpArgs, FileFormat};
-use crate::values::MAX_SNAPLEN;
+use crate::values::{CpuList, MAX_SNAPLEN, Sample};
 
 /// How long packets wait at most. It is also what the end of a capture may wait for the last ones.
 const TIMEOUT: Duration = Duration::from_millis(100);
@@ -270,6 +269,7 @@ fn capture_options(
     to_terminal: bool,
 ) -> Result<CaptureOptions, UsageError> {
     let capture = &args.capture;
+    let (sample, sample_mode) = Sample::of(capture.sample);
     let (timestamp, precision) = timestamp_source(capture.timestamp.as_deref())?;
     let mut options = CaptureOptions {
         snaplen: args.snaplen.unwrap_or(MAX_SNAPLEN),
@@ -284,13 +284,8 @@ fn capture_options(
         direction: capture.direction.into(),
         timestamp,
         precision,
-        sample: capture
-            .sample
-            .and_then(|sample| NonZeroU32::new(sample.one_in)),
-        sample_mode: match capture.sample {
-            Some(sample) if sample.regular => SampleMode::Regular,
-            _ => SampleMode::Random,
-        },
+        sample,
+        sample_mode,
         mode: capture.mode.into(),
         force: capture.force,
         unordered: capture.unordered,
@@ -304,11 +299,7 @@ fn capture_options(
         busy_poll: capture.busy_poll.then_some(BUSY_POLL),
         watch_chain: capture.watch_chain,
         priority: capture.priority.map(|priority| priority.0),
-        cpus: capture
-            .cpu
-            .as_ref()
-            .map(|list| list.0.clone())
-            .unwrap_or_default(),
+        cpus: CpuList::of(capture.cpu.as_ref()),
         ..CaptureOptions::default()
     };
     if let Some(buffer) = capture.buffer {
@@ -432,6 +423,9 @@ mod tests {
             (None, None)
         );
         let options = live("-i lo --sample 8 -s 96");
-        assert_eq!((options.sample, options.snaplen), (NonZeroU32::new(8), 96));
+        assert_eq!(
+            (options.sample, options.snaplen),
+            (std::num::NonZero::new(8), 96)
+        );
     }
 }

@@ -8,6 +8,7 @@ use ringtap_savefile::Totals;
 use serde::Serialize;
 
 use super::error::DumpError;
+use crate::losses::JsonDropped;
 
 /// The figures of one run.
 #[derive(Clone, Debug)]
@@ -42,15 +43,6 @@ struct Json {
     clamped: Option<u64>,
 }
 
-#[derive(Serialize)]
-struct JsonDropped {
-    hook: Option<u64>,
-    sampling: Option<u64>,
-    ring: Option<u64>,
-    interface: Option<u64>,
-    application: Option<u64>,
-}
-
 impl Summary {
     /// After a failure, counts what is in the output and not what was on its way there.
     pub(crate) fn correct(
@@ -77,20 +69,13 @@ impl Summary {
 
     /// One JSON object and a line end; its keys are part of the command line's contract.
     pub(crate) fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
-        let dropped = &self.stats.dropped;
         let json = Json {
             engine: self.engine,
             seconds: self.elapsed.as_secs_f64(),
             captured: self.captured,
             received: self.stats.received,
             bytes: self.bytes,
-            dropped: JsonDropped {
-                hook: dropped.hook,
-                sampling: self.sampling(),
-                ring: dropped.ring,
-                interface: dropped.interface,
-                application: dropped.application,
-            },
+            dropped: JsonDropped::new(&self.stats.dropped, self.sampling()),
             stamped_by_host: self.stats.stamped_by_host,
             clamped: self.stats.clamped.filter(|&n| n > 0),
         };

@@ -5,11 +5,12 @@ use std::hash::BuildHasher as _;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, Precision, SampleMode};
+use ringtap_capture::{CaptureOptions, Precision};
 use ringtap_flow::{MeterOptions, Sampling, SamplingMode, Tunnels};
 
 use super::error::FlowError;
 use crate::cli::{Direction, FlowArgs, Mode, Tunnel};
+use crate::values::{CpuList, Sample};
 
 /// What a header of IPv6 and TCP takes behind a few tags.
 const SNAPLEN: u32 = 96;
@@ -71,6 +72,7 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
     } else {
         TUNNEL_SNAPLEN
     };
+    let (sample, sample_mode) = Sample::of(args.meter.sample);
     CaptureOptions {
         snaplen: capture.snaplen.unwrap_or(snaplen),
         buffer: capture.buffer.map_or(BUFFER, |size| size.0),
@@ -78,25 +80,15 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
         min_to_copy: MIN_TO_COPY,
         promiscuous: !capture.no_promiscuous,
         direction: capture.direction.into(),
-        sample: args
-            .meter
-            .sample
-            .and_then(|sample| NonZeroU32::new(sample.one_in)),
-        sample_mode: match args.meter.sample {
-            Some(sample) if sample.regular => SampleMode::Regular,
-            _ => SampleMode::Random,
-        },
+        sample,
+        sample_mode,
         mode: capture.mode.into(),
         force: capture.force,
         // Sums do not need the order of packets of several processors.
         unordered: !needs_order(args),
         // Nor a time for each packet of those that a driver takes from its queue in one go.
         precision: Precision::Poll,
-        cpus: capture
-            .cpu
-            .as_ref()
-            .map(|list| list.0.clone())
-            .unwrap_or_default(),
+        cpus: CpuList::of(capture.cpu.as_ref()),
         ..CaptureOptions::default()
     }
 }

@@ -8,6 +8,7 @@ use ringtap_flow::{Counters, EndReason};
 use serde::Serialize;
 
 use super::outputs::OutputReport;
+use crate::losses::JsonDropped;
 
 /// The figures of one run beside the meter's own.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ struct Json {
     fragments: Fragments,
     records: Records,
     flows: Flows,
-    dropped: Dropped,
+    dropped: JsonDropped,
     #[serde(flatten)]
     outputs: OutputReport,
 }
@@ -64,15 +65,6 @@ struct Flows {
     memory: usize,
 }
 
-#[derive(Serialize)]
-struct Dropped {
-    hook: Option<u64>,
-    sampling: Option<u64>,
-    ring: Option<u64>,
-    interface: Option<u64>,
-    application: Option<u64>,
-}
-
 impl Summary {
     /// The summary as a text that ends a line.
     pub(crate) fn text(
@@ -90,7 +82,6 @@ impl Summary {
     }
 
     fn json(&self, counters: &Counters, memory: usize, outputs: &OutputReport) -> Json {
-        let dropped = &self.stats.dropped;
         let ended = |reason| counters.ended_by(reason);
         Json {
             engine: self.engine,
@@ -120,13 +111,7 @@ impl Summary {
                 peak: counters.peak,
                 memory,
             },
-            dropped: Dropped {
-                hook: dropped.hook,
-                sampling: self.sampling(counters),
-                ring: dropped.ring,
-                interface: dropped.interface,
-                application: dropped.application,
-            },
+            dropped: JsonDropped::new(&self.stats.dropped, self.sampling(counters)),
             outputs: outputs.clone(),
         }
     }

@@ -19,6 +19,7 @@ mod bytes;
 mod checksum;
 mod context;
 mod dns;
+mod groups;
 mod hex;
 mod icmp;
 mod icmp6;

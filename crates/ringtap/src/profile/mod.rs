@@ -16,6 +16,7 @@ use crate::cli::{Mode, ProfileArgs, Stamp};
 use crate::exit::{USAGE, status_of};
 use crate::notice::notice;
 use crate::signals::Requests;
+use crate::values::CpuList;
 
 /// How often it is looked whether a signal came.
 const LOOK: Duration = Duration::from_millis(50);
@@ -186,11 +187,7 @@ fn options(args: &ProfileArgs, generates: bool) -> CaptureOptions {
         },
         mode: capture.mode.into(),
         force: capture.force,
-        cpus: capture
-            .cpu
-            .as_ref()
-            .map(|list| list.0.clone())
-            .unwrap_or_default(),
+        cpus: CpuList::of(capture.cpu.as_ref()),
         ..CaptureOptions::default()
     };
     if let Some(buffer) = capture.buffer {

@@ -7,6 +7,7 @@ use ringtap_lab::netns::Side;
 use serde::Deserialize;
 
 use super::shown;
+use crate::helpers::last_object;
 use crate::session::Session;
 
 const CPU: &str = "0";
@@ -111,11 +112,7 @@ impl<'a> Generator<'a> {
     fn run(&self, command: &mut Command) -> Result<Sent, String> {
         let output = command.output().map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&output.stderr);
-        let report = text
-            .lines()
-            .rev()
-            .find_map(|line| serde_json::from_str(line).ok());
-        let report: Report = report.ok_or_else(|| format!("the generator: {text}"))?;
+        let report: Report = last_object(&text).ok_or_else(|| format!("the generator: {text}"))?;
         Ok(Sent {
             packets: report.sent,
             seconds: report.seconds.max(1e-3),

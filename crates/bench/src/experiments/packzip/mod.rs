@@ -28,7 +28,7 @@ use serde::Deserialize;
 use self::room::{Room, held};
 use super::dump::{Storage, packets_in, settle_by};
 use crate::goals::PACKZIP;
-use crate::helpers::{cpu_seconds, datagram, float};
+use crate::helpers::{cpu_seconds, datagram, float, last_object};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, judge_least};
 
@@ -346,11 +346,7 @@ impl Setting<'_> {
             .arg(self.traffic);
         let output = command.output().map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&output.stderr);
-        let report = text
-            .lines()
-            .rev()
-            .find_map(|line| serde_json::from_str(line).ok());
-        report.ok_or_else(|| format!("the sender: {text}"))
+        last_object(&text).ok_or_else(|| format!("the sender: {text}"))
     }
 }
 

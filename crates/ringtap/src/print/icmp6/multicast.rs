@@ -2,6 +2,7 @@
 
 use crate::print::bytes::{Bytes, Truncated};
 use crate::print::context::Context;
+use crate::print::groups::{self, IPV6};
 use crate::print::line::put;
 
 /// A query of version 2.
@@ -39,7 +40,7 @@ pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
         if length < 28 + sources * 16 {
             put!(cx.line, " [invalid number of sources]");
         } else if cx.very_verbose() {
-            addresses(cx, data, 28, sources)?;
+            groups::addresses(cx, data, 28, sources, &IPV6)?;
         } else {
             put!(cx.line, ", {sources} source(s)");
         }
@@ -50,56 +51,5 @@ pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
 
 /// A report of version 2.
 pub(super) fn report_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
-    const KINDS: [&str; 7] = [
-        "", " is_in", " is_ex", " to_in", " to_ex", " allow", " block",
-    ];
-    let groups = data.u16_at(6)?;
-    put!(cx.line, ", {groups} group record(s)");
-    if !cx.verbose() {
-        return Ok(());
-    }
-    let mut at = 8;
-    for _ in 0..groups {
-        if cx.line.is_full() {
-            break;
-        }
-        if at + 20 > length {
-            cx.line.str(" [invalid number of groups]");
-            break;
-        }
-        cx.line.str(" [gaddr ");
-        cx.line.ipv6(data.array_at(at + 4)?);
-        let (kind, sources) = (
-            usize::from(data.u8_at(at)?),
-            usize::from(data.u16_at(at + 2)?),
-        );
-        cx.line.str(
-            KINDS
-                .get(kind)
-                .copied()
-                .unwrap_or(" [icmp6 report bad type]"),
-        );
-        if at + 20 + sources * 16 > length {
-            put!(cx.line, " [invalid number of sources {sources}]");
-            break;
-        }
-        if cx.very_verbose() && sources > 0 {
-            addresses(cx, data, at + 20, sources)?;
-        } else {
-            put!(cx.line, ", {sources} source(s)");
-        }
-        at += 20 + sources * 16;
-        cx.line.str("]");
-    }
-    Ok(())
-}
-
-fn addresses(cx: &mut Context<'_>, data: &[u8], at: usize, count: usize) -> Result<(), Truncated> {
-    cx.line.str(" {");
-    for index in 0..count {
-        cx.line.str(" ");
-        cx.line.ipv6(data.array_at(at + index * 16)?);
-    }
-    cx.line.str(" }");
-    Ok(())
+    groups::records(cx, data, length, &IPV6)
 }

@@ -3,6 +3,7 @@
 use crate::print::bytes::{Bytes, Truncated};
 use crate::print::checksum;
 use crate::print::context::Context;
+use crate::print::groups::{self, IPV4};
 use crate::print::line::put;
 
 const QUERY: u8 = 0x11;
@@ -43,7 +44,7 @@ fn query(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncat
     let group: [u8; 4] = data.array_at(4)?;
     if length >= 12 {
         cx.line.str(" v3");
-        let sources = data.u16_at(10)?;
+        let sources = usize::from(data.u16_at(10)?);
         let delay = tenths(code);
         if delay != 100 {
             cx.line.str(" [max resp time ");
@@ -58,7 +59,7 @@ fn query(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncat
             cx.line.str(" [gaddr ");
             cx.line.ipv4(group);
             if cx.very_verbose() && sources > 0 {
-                addresses(cx, data, 12, sources)?;
+                groups::addresses(cx, data, 12, sources, &IPV4)?;
             } else if sources > 0 {
                 put!(cx.line, ", {sources} source(s)");
             }
@@ -92,59 +93,10 @@ fn tenths(code: u8) -> u32 {
 }
 
 fn report_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
-    const KINDS: [&str; 7] = [
-        "", " is_in", " is_ex", " to_in", " to_ex", " allow", " block",
-    ];
     cx.line.str("igmp v3 report");
     if length < 16 || !length.is_multiple_of(4) {
         put!(cx.line, " [invalid len {length}]");
         return Ok(());
     }
-    let groups = data.u16_at(6)?;
-    put!(cx.line, ", {groups} group record(s)");
-    if !cx.verbose() {
-        return Ok(());
-    }
-    let mut at = 8;
-    for _ in 0..groups {
-        if cx.line.is_full() {
-            break;
-        }
-        if at + 8 > length {
-            cx.line.str(" [invalid number of groups]");
-            break;
-        }
-        cx.line.str(" [gaddr ");
-        cx.line.ipv4(data.array_at(at + 4)?);
-        let (kind, sources) = (usize::from(data.u8_at(at)?), data.u16_at(at + 2)?);
-        cx.line.str(
-            KINDS
-                .get(kind)
-                .copied()
-                .unwrap_or(" [igmpv3 report bad type]"),
-        );
-        let size = usize::from(sources) * 4;
-        if at + 8 + size > length {
-            put!(cx.line, " [invalid number of sources {sources}]");
-            break;
-        }
-        if cx.very_verbose() && sources > 0 {
-            addresses(cx, data, at + 8, sources)?;
-        } else {
-            put!(cx.line, ", {sources} source(s)");
-        }
-        cx.line.str("]");
-        at += 8 + size;
-    }
-    Ok(())
-}
-
-fn addresses(cx: &mut Context<'_>, data: &[u8], at: usize, count: u16) -> Result<(), Truncated> {
-    cx.line.str(" {");
-    for index in 0..usize::from(count) {
-        cx.line.str(" ");
-        cx.line.ipv4(data.array_at(at + index * 4)?);
-    }
-    cx.line.str(" }");
-    Ok(())
+    groups::records(cx, data, length, &IPV4)
 }
