@@ -56,6 +56,7 @@ pub(crate) fn parse_interface(block: &[u8], order: ByteOrder) -> Result<Interfac
             }
         }
     }
+    interface.other.shrink();
     Ok(interface)
 }
 

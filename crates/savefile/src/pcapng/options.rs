@@ -185,20 +185,28 @@ impl<'a> Iterator for OptionsIter<'a> {
 pub struct RawOptions {
     /// Byte order of the numbers; none where every value is a string or in no byte order.
     byte_order: Option<ByteOrder>,
-    list: Vec<(u16, Box<[u8]>)>,
+    /// As a block has them, codes and lengths in [`KEPT`]. One piece, for a block may have millions of
+    /// options of few bytes.
+    encoded: Vec<u8>,
 }
+
+/// The byte order of codes and lengths that are kept.
+const KEPT: ByteOrder = ByteOrder::Little;
 
 impl RawOptions {
     pub(crate) fn new(byte_order: ByteOrder) -> Self {
         Self {
             byte_order: Some(byte_order),
-            list: Vec::new(),
+            encoded: Vec::new(),
         }
     }
 
-    /// Adds an option, whose value is a string or was encoded in the byte order of the others.
+    /// Adds an option, whose value is a string or was encoded in the byte order of the others. A value
+    /// beyond the 65535 bytes that an option can hold is cut; `opt_endofopt` (0) is no option.
     pub fn push(&mut self, code: u16, value: &[u8]) {
-        self.list.push((code, value.into()));
+        if code != code::END {
+            encode(code, value, KEPT, &mut self.encoded);
+        }
     }
 
     /// Adds a comment.
@@ -208,15 +216,18 @@ impl RawOptions {
 
     /// The options in the file's order.
     pub fn iter(&self) -> impl Iterator<Item = RawOption<'_>> {
-        self.list
-            .iter()
-            .map(|(code, value)| RawOption { code: *code, value })
+        Options::new(KEPT, &self.encoded).iter()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
+        self.encoded.is_empty()
+    }
+
+    /// Gives back what was allocated beyond the options.
+    pub(crate) fn shrink(&mut self) {
+        self.encoded.shrink_to_fit();
     }
 
     /// The comments, in which invalid UTF-8 is replaced.
@@ -341,6 +352,25 @@ mod tests {
         let options = Options::new(ByteOrder::Little, &out);
         assert_eq!(options.get(2989), Some(&[0x34, 0x12, 0, 0, 9, 8][..]));
         assert_eq!(options.get(1), Some(&b"c"[..]));
+    }
+
+    /// Each was a piece of memory of its own: a block of 16 MiB took 360 MiB.
+    #[test]
+    fn options_are_kept_in_as_many_bytes_as_their_block_has() {
+        let mut block = Vec::new();
+        let mut kept = RawOptions::new(ByteOrder::Big);
+        for count in 0..100_000_u32 {
+            let value = &count.to_be_bytes()[..(count % 3) as usize];
+            encode(code::COMMENT, value, ByteOrder::Big, &mut block);
+            kept.push(code::COMMENT, value);
+        }
+        kept.push(code::END, b"no option");
+        kept.shrink();
+        assert_eq!(kept.encoded.capacity(), block.len());
+        let mut out = Vec::new();
+        kept.encode(ByteOrder::Big, &mut out);
+        assert_eq!(out, block);
+        assert_eq!(kept.iter().count(), 100_000);
     }
 
     #[test]
