@@ -23,6 +23,15 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 const TEMPLATES: usize = 4_096;
 /// Exporters whose templates are kept.
 const SOURCES: usize = 1_000;
+/// Fields of a template; those that exporters send have a hundred or so at most.
+const FIELDS: usize = 512;
+/// Templates of all exporters together: when there are more, all are forgotten, as after a start.
+const ALL_TEMPLATES: usize = 50_000;
+/// Bytes of datagrams after which templates are counted. So many bring 250,000 of them at most, of the
+/// smallest kind, which take 50 MB.
+const RECOUNT: usize = 2 << 20;
+/// Records of a set: as many as a datagram can hold.
+const RECORDS: usize = 65_535;
 
 /// What has come so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -43,6 +52,8 @@ pub(super) struct Counters {
     pub(super) without_template: u64,
     /// Datagrams that are no message, or end inside one.
     pub(super) malformed: u64,
+    /// Templates that were forgotten because there were too many.
+    pub(super) templates_forgotten: u64,
     /// Flows (v5) that sequence numbers say were sent and did not come.
     pub(super) missed_v5_flows: u64,
     /// The same for messages (v9).
@@ -58,6 +69,8 @@ pub(super) type Take<'a> = dyn FnMut(&FlowRecord, &Origin) + 'a;
 #[derive(Debug)]
 pub(super) struct Decoder {
     parser: AutoScopedParser,
+    /// Bytes of datagrams since templates were last counted.
+    uncounted: usize,
     numbers: Numbers,
     exporters: Exporters,
     counters: Counters,
@@ -66,21 +79,29 @@ pub(super) struct Decoder {
 
 impl Default for Decoder {
     fn default() -> Self {
-        let builder = NetflowParser::builder()
-            .with_allowed_versions(&[5, 9, 10])
-            .with_cache_size(TEMPLATES)
-            .with_max_error_sample_size(16);
-        let parser = AutoScopedParser::try_with_builder(builder)
-            .and_then(|parser| parser.with_max_sources(SOURCES));
         Self {
-            // The library refuses limits of 0 only.
-            parser: parser.unwrap_or_default(),
+            parser: parser(),
+            uncounted: 0,
             numbers: Numbers::default(),
             exporters: Exporters::default(),
             counters: Counters::default(),
             buffer: Vec::new(),
         }
     }
+}
+
+/// The library's part, which knows nothing yet.
+fn parser() -> AutoScopedParser {
+    let builder = NetflowParser::builder()
+        .with_allowed_versions(&[5, 9, 10])
+        .with_cache_size(TEMPLATES)
+        .with_max_field_count(FIELDS)
+        .with_max_records_per_flowset(RECORDS)
+        .with_max_error_sample_size(16);
+    let parser = AutoScopedParser::try_with_builder(builder)
+        .and_then(|parser| parser.with_max_sources(SOURCES));
+    // The library refuses limits of 0 only.
+    parser.unwrap_or_default()
 }
 
 impl Decoder {
@@ -92,6 +113,7 @@ impl Decoder {
     pub(super) fn datagram(&mut self, from: SocketAddr, datagram: &[u8], take: &mut Take<'_>) {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
+        self.bound_templates(datagram.len());
         let parsed = self.parser.parse_from_source(from, datagram);
         if parsed.error.is_some() || parsed.packets.is_empty() {
             self.counters.malformed += 1;
@@ -103,6 +125,25 @@ impl Decoder {
                 NetflowPacket::IPFix(message) => self.ipfix(from, &message, take),
                 _ => {}
             }
+        }
+    }
+
+    /// Forgets all templates where they have become too many. Anybody can make up exporters and
+    /// templates; the library bounds both, but not their product.
+    fn bound_templates(&mut self, bytes: usize) {
+        self.uncounted += bytes;
+        if self.uncounted < RECOUNT {
+            return;
+        }
+        self.uncounted = 0;
+        let v9 = self.parser.v9_info();
+        let v9 = v9.iter().map(|(_, known)| known.v9.current_size);
+        let ipfix = self.parser.ipfix_info();
+        let ipfix = ipfix.iter().map(|(_, known)| known.ipfix.current_size);
+        let known = v9.sum::<usize>() + ipfix.sum::<usize>();
+        if known > ALL_TEMPLATES {
+            self.parser = parser();
+            self.counters.templates_forgotten += known as u64;
         }
     }
 

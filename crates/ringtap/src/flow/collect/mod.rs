@@ -35,6 +35,8 @@ const DATAGRAM: usize = 65_535;
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// How often signals and the clock are looked at while nothing comes.
 const TICK: Duration = Duration::from_millis(200);
+/// How long datagrams are taken after the end was asked for, where exporters go on.
+const REST: Duration = Duration::from_secs(1);
 
 /// Where to collect: `udp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,7 +189,10 @@ impl Collection {
         }
         // What came before the end was asked for is taken too.
         let _ = socket.set_nonblocking(true);
-        while let Ok((length, from)) = socket.recv_from(&mut datagram) {
+        let asked = Instant::now();
+        while let Ok((length, from)) = socket.recv_from(&mut datagram)
+            && asked.elapsed() < REST
+        {
             self.datagram(from, &datagram[..length]);
         }
         Ok(())

@@ -64,6 +64,10 @@ impl Summary {
                 "datagrams that are not as they should be",
             ),
             (
+                counters.templates_forgotten,
+                "templates forgotten, because there were too many",
+            ),
+            (
                 counters.missed_v5_flows,
                 "flows of NetFlow v5 missing by their sequence numbers",
             ),

@@ -409,3 +409,42 @@ fn uptime_that_came_back_to_0_is_understood() {
         assert_eq!(traffic.last_ns, EPOCH - 2 * SECOND);
     }
 }
+
+/// The library takes 1,024 records of a set unless it is told otherwise, and says nothing of the rest.
+#[test]
+fn all_records_of_a_large_datagram_are_taken() {
+    // The source's and the destination's address.
+    let template = [1, 0, 0, 2, 0, 8, 0, 4, 0, 12, 0, 4];
+    let records = [10, 0, 0, 1, 10, 0, 0, 2].repeat(8_000);
+    let messages = [ipfix(0, &[(2, &template), (256, &records)])];
+    let (decoded, counters) = decode(&messages);
+    assert_eq!(decoded.len(), 8_000);
+    assert_eq!((counters.records, counters.malformed), (8_000, 0));
+}
+
+/// 1,000 exporters with 4,096 templates each took 800 MB, and templates of 10,000 fields a thousand times as
+/// much.
+#[test]
+fn templates_that_somebody_makes_up_are_bounded() {
+    let mut decoder = Decoder::default();
+    let templates: Vec<u8> = (256..4_256_u16)
+        .flat_map(|id| [id.to_be_bytes(), [0, 1], [0, 1], [0, 4]].concat())
+        .collect();
+    let message = ipfix(0, &[(2, &templates)]);
+    let take: &mut Take<'_> = &mut |_, _| unreachable!("no record was sent");
+    for port in 1..=70 {
+        decoder.datagram(([192, 0, 2, 9], port).into(), &message, take);
+    }
+    let kept = decoder.parser.ipfix_info();
+    let kept: usize = kept.iter().map(|(_, known)| known.ipfix.current_size).sum();
+    let forgotten = decoder.counters().templates_forgotten;
+    assert_eq!(kept as u64 + forgotten, 280_000);
+    assert!(kept <= ALL_TEMPLATES + RECOUNT / 8, "{kept}");
+
+    let fields = [0, 1, 0, 4].repeat(FIELDS + 1);
+    let count = u16::try_from(FIELDS + 1).unwrap();
+    let long = [vec![1, 0], count.to_be_bytes().to_vec(), fields].concat();
+    let records = vec![0; 4 * (FIELDS + 1)];
+    let (_, counters) = decode(&[ipfix(0, &[(2, &long)]), ipfix(0, &[(256, &records)])]);
+    assert_eq!(counters.without_template, 1);
+}
