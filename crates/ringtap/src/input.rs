@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
@@ -107,5 +107,44 @@ impl Read for Interruptible {
                 done => return done,
             }
         }
+    }
+}
+
+/// Whether both lead to the same regular file, which must not be read and written at once. `-` is
+/// standard input for `input` and standard output for `output`.
+pub(crate) fn is_same_file(input: &Path, output: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let standard = |fd: BorrowedFd<'_>| File::from(fd.try_clone_to_owned()?).metadata();
+    let read = match input.as_os_str().to_str() {
+        Some("-") => standard(io::stdin().as_fd()),
+        _ => input.metadata(),
+    };
+    let written = match output.as_os_str().to_str() {
+        Some("-") => standard(io::stdout().as_fd()),
+        _ => output.metadata(),
+    };
+    match (read, written) {
+        (Ok(a), Ok(b)) => a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_file_is_itself_by_any_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&path, "x").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(is_same_file(&path, &link));
+        assert!(!is_same_file(&path, &folder.path().join("c")));
+        assert!(!is_same_file(
+            Path::new("/dev/null"),
+            Path::new("/dev/null")
+        ));
     }
 }

@@ -92,7 +92,12 @@ fn plan(
     /// The share of a file that must be left out to be worth it: files that are read whole are read
     /// by two threads.
     const SHARE: u64 = 4;
-    let index = match File::open(path_for(path)) {
+    let name = path_for(path);
+    // Opening what is no file may wait for ever: a FIFO without a writer.
+    if name.metadata().is_ok_and(|index| !index.is_file()) {
+        return Ok(None);
+    }
+    let index = match File::open(name) {
         Ok(index) => index,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),

@@ -21,10 +21,7 @@ mod sink;
 mod summary;
 mod writer;
 
-use std::fs;
 use std::io::{self, IsTerminal};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::process::ExitCode;
 
 use ringtap_capture::{Filter, Source};
@@ -32,6 +29,7 @@ use ringtap_sys::privileges::{self, Capability, User};
 
 use crate::cli::DumpArgs;
 use crate::expression;
+use crate::input::is_same_file;
 use crate::notice::{notice, raw};
 use after::After;
 use command::Commands;
@@ -185,43 +183,5 @@ fn report(summary: &Summary, json: bool) {
 fn explain(args: &DumpArgs, source: &dyn Source) {
     if args.report.explain_capture {
         raw(source.describe());
-    }
-}
-
-/// Whether both lead to the same regular file, which must not be read and written at once. `-` is
-/// standard input for `input` and standard output for `output`.
-fn is_same_file(input: &Path, output: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let standard = |fd: BorrowedFd<'_>| fs::File::from(fd.try_clone_to_owned()?).metadata();
-    let read = match input.as_os_str().to_str() {
-        Some("-") => standard(io::stdin().as_fd()),
-        _ => input.metadata(),
-    };
-    let written = match output.as_os_str().to_str() {
-        Some("-") => standard(io::stdout().as_fd()),
-        _ => output.metadata(),
-    };
-    match (read, written) {
-        (Ok(a), Ok(b)) => a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()),
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_itself_by_any_path() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, link) = (folder.path().join("a"), folder.path().join("b"));
-        fs::write(&path, "x").unwrap();
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(is_same_file(&path, &link));
-        assert!(!is_same_file(&path, &folder.path().join("c")));
-        assert!(!is_same_file(
-            Path::new("/dev/null"),
-            Path::new("/dev/null")
-        ));
     }
 }

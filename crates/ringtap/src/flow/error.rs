@@ -1,6 +1,7 @@
 //! What can end a run, and with which exit status.
 
 use std::io;
+use std::path::PathBuf;
 
 use ringtap_capture::Error;
 use ringtap_flow::OptionError;
@@ -15,6 +16,9 @@ pub(crate) enum FlowError {
     /// An option that has no meaning here.
     #[error("{option} is for live captures; it has no meaning with -r")]
     LiveOnly { option: &'static str },
+    /// Records would be written over the packets.
+    #[error("{}: is both read and written; writing would destroy it", path.display())]
+    SameFile { path: PathBuf },
     /// A value that cannot be.
     #[error(transparent)]
     Meter(#[from] OptionError),
@@ -45,7 +49,7 @@ impl FlowError {
     /// 2 for wrong usage, 1 for all else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::LiveOnly { .. } | Self::Meter(_) => crate::exit::USAGE,
+            Self::LiveOnly { .. } | Self::SameFile { .. } | Self::Meter(_) => crate::exit::USAGE,
             Self::Output(error) if error.is_usage() => crate::exit::USAGE,
             Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
                 crate::exit::status_of(error)

@@ -1,5 +1,6 @@
 //! Flows of capture files, one file after the other, in the time of their packets.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use ringtap_capture::{FileSource, Filter, Item, Next, Source, Stats, Waker};
@@ -9,12 +10,16 @@ use super::probe::Probe;
 use super::summary::Summary;
 use super::{plan, relinquish};
 use crate::cli::FlowArgs;
-use crate::input::{self, Interruption};
+use crate::input::{self, Interruption, is_same_file};
 use crate::signals::Requests;
 
 /// Meters the files.
 pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowError> {
     plan::refuse_live_options(args)?;
+    let written = |path: &&PathBuf| args.records.write.iter().any(|to| is_same_file(path, to));
+    if let Some(path) = args.read.iter().find(written) {
+        return Err(FlowError::SameFile { path: path.clone() });
+    }
     let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
     let requests = Requests::default();
     let mut sources = Vec::new();

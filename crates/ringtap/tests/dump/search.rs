@@ -20,6 +20,11 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         test("indices_of_files_that_are_there", &[], of_files),
         test("an_index_that_does_not_fit_is_told_of", &[], ignored),
+        test(
+            "an_index_that_is_no_file_is_not_opened",
+            &[Need::Tool("mkfifo")],
+            no_file,
+        ),
         test("an_index_beside_each_of_several_files", &[], of_several),
         test("chunks_that_are_not_needed_are_not_read", &[], of_chunks),
         test("nothing_but_an_index_is_overwritten", &[], foreign),
@@ -192,6 +197,17 @@ fn ignored() {
     search("half an index");
     fs::write(index_of(&path), [0; 100]).expect("a write");
     search("one that was not finished");
+}
+
+/// The search waited for somebody to write to the FIFO.
+fn no_file() {
+    let (_folder, path) = folder();
+    traffic(&path, NOON, 10);
+    succeeded(finished(Command::new("mkfifo").arg(index_of(&path))));
+    let mut search = dump();
+    search.arg("-r").arg(&path).args(["-w", "-"]);
+    let output = run(search.arg("host 10.9.9.9"));
+    assert_eq!(frames(&output.stdout).len(), 1);
 }
 
 fn times_of_day() {

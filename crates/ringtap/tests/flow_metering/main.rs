@@ -38,6 +38,7 @@ fn main() -> ExitCode {
             threads_agree,
         ),
         test("wrong_usage_is_2", &[], usage),
+        test("packets_are_not_written_over", &[], same_file),
     ])
 }
 
@@ -149,4 +150,17 @@ fn usage() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains(text), "{arguments:?}: {said}");
     }
+}
+
+fn same_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("packets.json");
+    std::fs::write(&path, "packets").expect("written");
+    let mut command = Command::new(RINGTAP);
+    command.args(["flow", "-r"]).arg(&path).arg("-w").arg(&path);
+    let output = command.output().expect("ringtap starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("is both read and written"), "{said}");
+    assert_eq!(std::fs::read(&path).expect("read"), b"packets");
 }
