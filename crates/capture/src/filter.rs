@@ -400,6 +400,11 @@ impl FilterTable {
         }
     }
 
+    /// How many programs there are.
+    pub(crate) fn programs(&self) -> usize {
+        self.programs.len()
+    }
+
     /// Whether it knows all of so many interfaces.
     pub(crate) fn knows(&self, interfaces: usize) -> bool {
         self.by_interface.len() >= interfaces
