@@ -28,12 +28,13 @@ macro_rules! export {
 pub(crate) use export;
 
 /// Exports functions that may wait, as [`export`]. The body is given what is known of the call so far, and
-/// tells its result or what to wait for; then it is run again.
+/// tells its result or what to wait for; then it is run again, unless the handle was closed meanwhile: then
+/// the value after `closed` is returned, and the handle not touched.
 macro_rules! export_waiting {
     ($(
         $(#[$meta:meta])*
         fn $name:ident($($arg:ident: $kind:ty),* $(,)?) -> $result:ty |$progress:ident| $body:block
-        else $fallback:expr;
+        else $fallback:expr, closed $gone:expr;
     )*) => {$(
         $(#[$meta])*
         #[unsafe(no_mangle)]
@@ -51,6 +52,9 @@ macro_rules! export_waiting {
                 match step {
                     $crate::wait::Step::Done(result) => return result,
                     $crate::wait::Step::Wait(wait) => $crate::wait::sleep(wait, &mut progress),
+                }
+                if $crate::boundary::guard(|| progress.is_gone(), || false) {
+                    return $gone;
                 }
             }
         }

@@ -25,6 +25,8 @@ use crate::types::{PRECISION_NANO, code};
 
 /// `pcap_t`.
 pub(crate) struct Pcap {
+    /// No other handle has it.
+    pub(crate) number: u64,
     errors: UnsafeCell<[u8; ERRBUF_SIZE + 1]>,
     /// What `pcap_breakloop` sets.
     pub(crate) broken: AtomicBool,
@@ -75,6 +77,7 @@ pub(crate) enum Kind {
 impl Pcap {
     fn new(settings: Settings) -> Box<Self> {
         Box::new(Self {
+            number: crate::known::number(),
             errors: UnsafeCell::new([0; ERRBUF_SIZE + 1]),
             broken: AtomicBool::new(false),
             nonblocking: AtomicBool::new(false),

@@ -30,6 +30,7 @@ mod follow;
 mod handle;
 mod info;
 mod inject;
+mod known;
 mod lent;
 mod link_types;
 mod live;

@@ -16,6 +16,7 @@ use crate::boundary::export;
 use crate::env::Defaults;
 use crate::handle::{Kind, Opened, Pcap, lock};
 use crate::inject::plain_name;
+use crate::known;
 use crate::lent::Lent;
 use crate::messages;
 use crate::read::Reading;
@@ -341,7 +342,7 @@ pub(crate) fn open_live(settings: Settings, errbuf: ErrBuf<'_>) -> *mut Pcap {
         return std::ptr::null_mut();
     }
     say(errbuf, "");
-    Box::into_raw(handle)
+    known::hand_out(handle)
 }
 
 export! {

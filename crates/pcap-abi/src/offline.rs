@@ -14,6 +14,7 @@ use ringtap_savefile::{ByteOrder, Format};
 use crate::boundary::export;
 use crate::follow::Follow;
 use crate::handle::{Kind, Opened, Pcap};
+use crate::known;
 use crate::lent::Lent;
 use crate::messages;
 use crate::read::Reading;
@@ -168,7 +169,7 @@ fn open_named(path: CText<'_>, precision: c_uint, errbuf: ErrBuf<'_>) -> *mut Pc
 
 fn finish(result: Result<Box<Pcap>, String>, errbuf: ErrBuf<'_>) -> *mut Pcap {
     match result {
-        Ok(handle) => Box::into_raw(handle),
+        Ok(handle) => known::hand_out(handle),
         Err(message) => {
             say(errbuf, message);
             std::ptr::null_mut()
@@ -186,7 +187,7 @@ fn dead(link_type: c_int, snaplen: c_int, precision: c_uint) -> *mut Pcap {
         precision,
         link_type_bits: 0,
     };
-    Box::into_raw(Pcap::ready(opened, link_type, None))
+    known::hand_out(Pcap::ready(opened, link_type, None))
 }
 
 export! {
@@ -226,23 +227,34 @@ export! {
         dead(link_type, snaplen, precision)
     } else std::ptr::null_mut();
 
-    /// Closes a handle, and frees it. A handle that a callback closes while it is being read is kept
-    /// for the rest of that call, and never freed.
+    /// Closes a handle, and frees it; a thread that waits for its packets returns. A handle that a
+    /// callback closes while it is being read is kept for the rest of that call, and never freed. One that
+    /// is closed already is left alone.
     fn pcap_close(handle: *mut Pcap) {
         close(handle);
     } else ();
 }
 
 fn close(handle: *mut Pcap) {
-    // SAFETY: C's contract: null, or a handle that was not closed yet.
-    let Some(shared) = (unsafe { handle.as_ref() }) else {
+    let Some(shared) = known::find(handle) else {
         return;
     };
     shared.live_dump.finish(shared);
+    let wake = || {
+        if shared.live().is_some()
+            && let Some(waker) = shared.waker.get()
+        {
+            waker.wake();
+        }
+    };
     let Some(mut reading) = shared.try_reading() else {
         shared.broken.store(true, Ordering::Release);
+        wake();
         return;
     };
+    // A thread that waits for packets finds that the handle is gone.
+    known::forget(shared);
+    wake();
     // What reads goes before the stream that it reads from.
     *reading = None;
     drop(reading);
@@ -255,6 +267,7 @@ fn close(handle: *mut Pcap) {
         // SAFETY: the handle owns the stream, and is gone with this call.
         unsafe { offline.stream.close() };
     }
-    // SAFETY: the handle was made of a box, and nobody uses it: the reading side was free.
+    // SAFETY: the handle was made of a box, and nobody uses it: the reading side was free, and who waits
+    // asks first whether it is open.
     drop(unsafe { Box::from_raw(handle) });
 }

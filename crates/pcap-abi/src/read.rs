@@ -17,6 +17,7 @@ use crate::ext::sampling::Sampler;
 use crate::ext::statistics::Counting;
 use crate::follow::Place;
 use crate::handle::{Kind, Opened, Pcap, lock};
+use crate::known::Known;
 use crate::lent::{Lent, Pause};
 use crate::messages;
 use crate::types::{Handler, PacketHeader, code};
@@ -207,7 +208,10 @@ fn read(
     handle.delivered.fetch_add(given, Ordering::Relaxed);
     let delivered = progress.delivered;
     Step::Done(match end {
-        End::Waiting(wait) => return Step::Wait(wait),
+        End::Waiting(wait) => {
+            progress.handle = Some(Known::of(handle));
+            return Step::Wait(wait);
+        }
         End::Broken if delivered == 0 || mode == Mode::Loop => {
             handle.broken.store(false, Ordering::Release);
             code::BREAK
@@ -475,14 +479,14 @@ export_waiting! {
         handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,
     ) -> c_int |progress| {
         with_callback(*handle, (*count, Mode::Dispatch), *callback, *user, progress)
-    } else code::ERROR;
+    } else code::ERROR, closed code::BREAK;
 
     /// Hands packets to the callback until that many came, the file ends, or the loop is broken.
     fn pcap_loop(
         handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,
     ) -> c_int |progress| {
         with_callback(*handle, (*count, Mode::Loop), *callback, *user, progress)
-    } else code::ERROR;
+    } else code::ERROR, closed code::BREAK;
 
     /// The next packet's bytes, which stay until the next call, or null.
     fn pcap_next(handle: Option<&Pcap>, header: *mut PacketHeader) -> *const c_uchar |progress| {
@@ -502,7 +506,7 @@ export_waiting! {
             Step::Done(_) => Step::Done(bytes),
             Step::Wait(wait) => Step::Wait(wait),
         }
-    } else ptr::null();
+    } else ptr::null(), closed ptr::null();
 
     /// The next packet: 1 with one, 0 after a time-out, -1 for an error, -2 at a file's end.
     fn pcap_next_ex(
@@ -527,7 +531,7 @@ export_waiting! {
             0 if is_file => code::BREAK,
             other => other,
         })
-    } else code::ERROR;
+    } else code::ERROR, closed code::BREAK;
 }
 
 export! {

@@ -280,6 +280,12 @@ impl Read for StreamReader {
         if buffered > 0 {
             return stream.read(&mut buffer[..buffered]);
         }
+        // What has no descriptor (fmemopen(3), fopencookie(3)) is read through the stream alone: a byte
+        // has it fill its buffer.
+        if stream.number() < 0 {
+            let one = buffer.len().min(1);
+            return stream.read(&mut buffer[..one]);
+        }
         // SAFETY: the buffer is writable for its length.
         let count =
             unsafe { libc::read(stream.number(), buffer.as_mut_ptr().cast(), buffer.len()) };

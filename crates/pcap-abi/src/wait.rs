@@ -4,6 +4,8 @@ use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use crate::known::Known;
+
 /// What a function that waits has done so far. It has no destructor.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress {
@@ -13,6 +15,8 @@ pub(crate) struct Progress {
     pub(crate) deadline: Option<Instant>,
     /// Whether the last wait has come to that time.
     pub(crate) is_over: bool,
+    /// Whose packets are waited for.
+    pub(crate) handle: Option<Known>,
 }
 
 impl Progress {
@@ -21,7 +25,13 @@ impl Progress {
             delivered: 0,
             deadline: None,
             is_over: false,
+            handle: None,
         }
+    }
+
+    /// Whether the handle was closed during a wait.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.handle.is_some_and(|handle| !handle.is_open())
     }
 }
 

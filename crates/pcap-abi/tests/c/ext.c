@@ -2,6 +2,7 @@
  * after a failure (which crashes in libpcap 1.10.3). Runs on ringtap's library only. */
 #include "common.h"
 #include <poll.h>
+#include <pthread.h>
 #include <ringtap/pcap-ext.h>
 
 static const char *device, *other;
@@ -200,6 +201,46 @@ static void options(void)
 	pcap_remoteact_cleanup();
 }
 
+static void never(u_char *user, const struct pcap_pkthdr *header, const u_char *bytes)
+{
+	(void)user;
+	(void)header;
+	(void)bytes;
+}
+
+struct waiting {
+	pcap_t *p;
+	int by_loop, value;
+};
+
+static void *wait_for_packets(void *argument)
+{
+	struct waiting *waiting = argument;
+	struct pcap_pkthdr *header;
+	const u_char *bytes;
+
+	waiting->value = waiting->by_loop ? pcap_loop(waiting->p, -1, never, NULL)
+					  : pcap_next_ex(waiting->p, &header, &bytes);
+	return NULL;
+}
+
+/* By another thread than the one that waits for packets, and twice. */
+static void closed(void)
+{
+	for (int by_loop = 0; by_loop < 2; by_loop++) {
+		struct waiting waiting = { open_quiet(device), by_loop, 0 };
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, wait_for_packets, &waiting) != 0)
+			give_up("pthread_create");
+		sleep_ms(50);
+		pcap_close(waiting.p);
+		pthread_join(thread, NULL);
+		say("%s: %d", by_loop ? "loop" : "next_ex", waiting.value);
+		pcap_close(waiting.p);
+	}
+}
+
 int main(int count, char **arguments)
 {
 	if (count != 3)
@@ -221,5 +262,7 @@ int main(int count, char **arguments)
 	others();
 	say("-- options");
 	options();
+	say("-- closed");
+	closed();
 	return 0;
 }

@@ -213,6 +213,16 @@ static void streams(void)
 	if (p == NULL)
 		say("  is still open: %s", fclose(stream) == 0 ? "yes" : "no");
 
+	stream = fmemopen(file.data, file.length, "rb");
+	if (stream == NULL)
+		give_up("fmemopen");
+	p = pcap_fopen_offline(stream, errbuf);
+	say("a stream of memory, without a descriptor: %s", p != NULL ? "opens" : errbuf);
+	if (p != NULL) {
+		all_packets(p);
+		pcap_close(p);
+	}
+
 	say("no stream: %s", pcap_fopen_offline(NULL, errbuf) == NULL ? errbuf : "opens");
 
 	if (pipe(ends) < 0)
