@@ -41,6 +41,8 @@ pub(crate) fn run(args: &FlowArgs) -> ExitCode {
 }
 
 fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
+    // Where nobody has the name, that is told before files are made.
+    user(args)?;
     if let Some(listen) = &args.collect {
         return collect::run(args, listen);
     }
@@ -54,8 +56,12 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
 
 /// Gives up what the run needs no more; `keep` is what its source does need.
 fn relinquish(args: &FlowArgs, keep: &[Capability]) -> Result<(), FlowError> {
-    let user = args.capture.user.as_deref().map(User::by_name).transpose();
-    let user = user.map_err(|source| setup("find the user of -Z", source))?;
-    let given_up = privileges::relinquish(user.as_ref(), keep);
+    let given_up = privileges::relinquish(user(args)?.as_ref(), keep);
     given_up.map_err(|source| setup("give up privileges", source))
+}
+
+/// Who to become, if that was asked for.
+fn user(args: &FlowArgs) -> Result<Option<User>, FlowError> {
+    let user = args.capture.user.as_deref().map(User::by_name).transpose();
+    user.map_err(|source| setup("find the user of -Z", source))
 }

@@ -131,15 +131,21 @@ pub(crate) fn all_or_none() {
     let (new, old) = (name("new.csv"), name("old.json"));
     std::fs::write(&old, "kept").expect("a file");
     let cases = [
-        (name("records.xml"), 2, "must end in"),
-        (name("no-folder/records.csv"), 1, "No such file"),
-        (new.clone(), 2, "is written to already"),
-        (name("./old.json"), 2, "is written to already"),
+        ("-w", name("records.xml"), 2, "must end in"),
+        ("-w", name("no-folder/records.csv"), 1, "No such file"),
+        ("-w", new.clone(), 2, "is written to already"),
+        ("-w", name("./old.json"), 2, "is written to already"),
+        (
+            "-Z",
+            "nobody-has-this-name".to_owned(),
+            1,
+            "there is no user",
+        ),
     ];
-    for (last, status, told) in cases {
+    for (option, last, status, told) in cases {
         let mut command = Command::new(RINGTAP);
         command.args(["flow", "-r"]).arg(&capture.path);
-        command.args(["-w", &new, "-w", &old, "-w", &last]);
+        command.args(["-w", &new, "-w", &old, option, &last]);
         let output = Running::start_piped(&mut command).expect("ringtap starts");
         let output = output.wait(LIMIT).expect("it ends");
         let text = String::from_utf8_lossy(&output.stderr);
