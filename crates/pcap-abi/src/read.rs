@@ -438,11 +438,24 @@ fn with_callback(
     let (Some(handle), Some(callback)) = (handle, callback) else {
         return Step::Done(code::ERROR);
     };
-    read(handle, count, mode, progress, &mut |header, data| {
+    let step = read(handle, count, mode, progress, &mut |header, data| {
         // SAFETY: C's contract: the function takes such arguments. Header and bytes outlive the call.
         unsafe { callback(user, header, data.as_ptr()) };
         ControlFlow::Continue(())
-    })
+    });
+    match step {
+        // On a live capture libpcap tells of a break at once, also where packets were handed out before
+        // it; of a file it tells their number first.
+        Step::Done(0..) if is_live(handle) && handle.broken.swap(false, Ordering::AcqRel) => {
+            Step::Done(code::BREAK)
+        }
+        step => step,
+    }
+}
+
+fn is_live(handle: &Pcap) -> bool {
+    let opened = handle.opened.get();
+    opened.is_some_and(|opened| matches!(opened.kind, Kind::Live(_)))
 }
 
 /// Reads one packet, and leaves it where it is.

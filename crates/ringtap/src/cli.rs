@@ -19,7 +19,13 @@ pub(crate) use writing::WriteArgs;
 
 /// Capture, filter and print network packets at the kernel's own rate.
 #[derive(Debug, Parser)]
-#[command(name = "ringtap", version, about, max_term_width = 100)]
+#[command(
+    name = "ringtap",
+    version,
+    propagate_version = true,
+    about,
+    max_term_width = 100
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -34,6 +40,7 @@ pub(crate) enum Command {
     /// Count packets and bytes by filter in the kernel, without capturing them
     Stat(StatArgs),
     /// Sort packets into flows; export their records, and show who sends and receives most
+    #[command(disable_version_flag = true)]
     Flow(Box<FlowArgs>),
     /// Show the program that a filter expression compiles to
     Filter(FilterArgs),
@@ -84,6 +91,10 @@ pub(crate) struct DevicesArgs {
 }
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct DumpArgs {
     /// Interface to capture on: NAME, tcx:NAME, xdp:NAME, packet:NAME, or any
     #[arg(
@@ -118,14 +129,15 @@ pub(crate) struct DumpArgs {
     /// Print the filter's program instead of capturing; -dd as C, -ddd as decimal numbers
     #[arg(short = 'd', action = clap::ArgAction::Count)]
     pub(crate) dump_program: u8,
-    /// With -d: the link type, instead of the device's or file's
-    #[arg(
-        short = 'y',
-        long = "linktype",
-        value_name = "LINKTYPE",
-        requires = "dump_program"
-    )]
+    /// With -d: the link type, instead of the device's or file's; else the one that the device must have
+    #[arg(short = 'y', long = "linktype", value_name = "LINKTYPE")]
     pub(crate) link_type: Option<String>,
+    /// List the interfaces that can be captured on, and end; ringtap devices tells more
+    #[arg(short = 'D', long = "list-interfaces", conflicts_with_all = ["read", "interface"])]
+    pub(crate) list_interfaces: bool,
+    /// List the link types of the device, and end
+    #[arg(short = 'L', long = "list-data-link-types", conflicts_with = "read")]
+    pub(crate) list_link_types: bool,
     /// Do not optimize the filter's program
     #[arg(short = 'O', long = "no-optimize")]
     pub(crate) no_optimize: bool,
@@ -159,7 +171,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "MS", value_parser = values::milliseconds)]
     pub(crate) timeout: Option<Duration>,
     /// Deliver as early as the engine can
-    #[arg(long, conflicts_with_all = ["timeout", "min_to_copy"])]
+    #[arg(long, visible_alias = "immediate-mode", conflicts_with_all = ["timeout", "min_to_copy"])]
     pub(crate) immediate: bool,
     /// Whether the host's stack sees the packets too (copy) or not (steal)
     #[arg(long, value_name = "MODE", default_value = "copy")]
@@ -255,6 +267,12 @@ pub(crate) struct PrintArgs {
     /// date, -ttttt since the first packet
     #[arg(short = 't', action = clap::ArgAction::Count)]
     pub(crate) time: u8,
+    /// Lines are written as packets are delivered, not gathered; always so, accepted for habit
+    #[arg(short = 'l')]
+    pub(crate) line_buffered: bool,
+    /// Don't verify the checksums of IP, TCP and UDP
+    #[arg(short = 'K', long = "dont-verify-checksums")]
+    pub(crate) no_checksums: bool,
     /// Absolute TCP sequence numbers
     #[arg(short = 'S', long = "absolute-tcp-sequence-numbers")]
     pub(crate) absolute_seq: bool,

@@ -1,5 +1,6 @@
 //! Signals: the first SIGINT, SIGTERM or SIGHUP asks for a clean end, the second ends at once;
-//! SIGUSR1 asks for the counters so far.
+//! SIGUSR1 asks for the counters so far. A SIGHUP that the process was started to ignore (`nohup`) stays
+//! ignored.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +70,9 @@ impl Requests {
 
     fn start(&self, wakers: Vec<Waker>, wakes_for_report: bool) -> io::Result<()> {
         self.wakers.get_or_init(|| wakers);
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1])?;
+        let hangup = (!ringtap_sys::signals::is_ignored(SIGHUP)).then_some(SIGHUP);
+        let watched = [SIGINT, SIGTERM, SIGUSR1].into_iter().chain(hangup);
+        let mut signals = Signals::new(watched)?;
         let seen = self.clone();
         let thread = thread::Builder::new().name("signals".into());
         thread.spawn(move || {

@@ -1,10 +1,19 @@
-//! Threads that take no signals.
+//! Threads that take no signals, and signals that a process was started without.
 
 /// Runs `start` while the calling thread takes no signals: a thread that it starts takes none for ever,
 /// so that the handlers of the process run in its other threads.
 pub fn blocked<T>(start: impl FnOnce() -> T) -> T {
     let _restored = Restored::block();
     start()
+}
+
+/// Whether the process ignores a signal, as `nohup` has SIGHUP ignored by what it starts.
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all-zero bytes are a valid action, which the call overwrites.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null pointer changes nothing; the action is writable.
+    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// The thread's signal mask as it was.
@@ -47,6 +56,14 @@ mod tests {
             libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &raw mut now);
             libc::sigismember(&raw const now, libc::SIGUSR1) == 0
         }
+    }
+
+    #[test]
+    fn what_is_ignored_is_told() {
+        // Rust's runtime ignores the one, and nobody can ignore the other.
+        assert!(is_ignored(libc::SIGPIPE));
+        assert!(!is_ignored(libc::SIGKILL));
+        assert!(!is_ignored(-1));
     }
 
     #[test]

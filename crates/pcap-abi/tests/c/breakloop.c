@@ -118,6 +118,14 @@ static void within_a_call(void)
 	say("seen %u", seen);
 	result("loop for the others", handle, pcap_loop(handle, 3, count, NULL));
 	say("seen %u", seen);
+	/* With the last packet that was asked for; the next call knows nothing of it. */
+	after = 3;
+	emit(sender, 0, 5, 60);
+	result("loop 3", handle, pcap_loop(handle, 3, count, &after));
+	after = 1;
+	result("dispatch", handle, pcap_dispatch(handle, -1, count, &after));
+	result("loop for the other", handle, pcap_loop(handle, 1, count, NULL));
+	say("seen %u", seen);
 }
 
 static void between_calls(void)

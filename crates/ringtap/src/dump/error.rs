@@ -94,6 +94,12 @@ pub(crate) enum UsageError {
     TimestampType { name: String },
     #[error("unknown link type {name:?}; ringtap filter -L lists them")]
     LinkType { name: String },
+    #[error("{device}: its link type is {is}, not {asked}")]
+    OtherLinkType {
+        device: String,
+        is: String,
+        asked: String,
+    },
     #[error("--packet-cpu is for the threads of one interface, not of \"any\"")]
     PacketCpuOfAny,
     #[error("no interface is up; name one with -i, or a file with -r")]

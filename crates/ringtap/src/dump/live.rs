@@ -24,7 +24,7 @@ use super::summary::Summary;
 use super::{explain, open_outputs, report, setup};
 use crate::cli::DumpArgs;
 use crate::ending::Ending;
-use crate::notice::{announce, interrupted};
+use crate::notice::{announce, interrupted, notice};
 use crate::signals::Requests;
 
 /// What is to be captured.
@@ -34,6 +34,8 @@ pub(crate) struct Request<'a> {
     pub(crate) threads: u16,
 }
 
+/// A buffer below this, in bytes, holds hardly a packet of the greatest length: KiB were meant.
+const SMALL_BUFFER: u64 = 128 << 10;
 /// Beyond the time-out, how long a packet may take from its capture to here.
 const GRACE: Duration = Duration::from_millis(100);
 /// How often counters are read and the clock is looked at, where files follow one another.
@@ -53,6 +55,12 @@ pub(crate) fn run(
         explain(args, &*sources[0]);
     } else {
         announce("capturing", &description, request.options.direction);
+    }
+    if let Some(buffer) = args.capture.buffer.filter(|buffer| buffer.0 < SMALL_BUFFER) {
+        let bytes = buffer.0;
+        notice(format_args!(
+            "-B {bytes} is {bytes} bytes; what other programs take for KiB is written -B {bytes}K"
+        ));
     }
     let interfaces = sources[0].interfaces().to_vec();
     // While the process may still ask for a priority; its threads inherit both.

@@ -7,6 +7,7 @@ mod file;
 mod files;
 mod fill;
 mod index;
+mod listing;
 mod live;
 mod opened;
 mod placement;
@@ -53,6 +54,12 @@ pub(crate) fn run(args: DumpArgs) -> ExitCode {
 }
 
 fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
+    if args.list_interfaces {
+        return listing::interfaces();
+    }
+    if args.list_link_types {
+        return listing::link_types(args.interface.as_deref());
+    }
     let mut plan = Plan::new(args, io::stdout().is_terminal()).map_err(DumpError::Usage)?;
     let filter = filter(args)?;
     if args.dump_program > 0 {
@@ -65,6 +72,9 @@ fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
             options,
             threads,
         } => {
+            if let Some(name) = &args.link_type {
+                listing::check_link_type(device.as_deref(), name)?;
+            }
             let request = live::Request {
                 device: device.as_deref(),
                 options,

@@ -76,6 +76,10 @@ impl Plan {
         if !live {
             refuse_live_options(args)?;
         }
+        if !live && args.link_type.is_some() && args.dump_program == 0 {
+            let option = "-y without -d";
+            return Err(UsageError::LiveOnly { option });
+        }
         let input = if live {
             refuse_with_threads(args, &output)?;
             Input::Live {
@@ -180,7 +184,7 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<Writing, UsageError> {
             .write_buffer
             .map_or_else(writer::automatic_memory, |size| size.0),
         cpus,
-        immediate: args.capture.immediate,
+        immediate: args.capture.immediate || given.packet_buffered,
         rotation: rotates.then(|| RotationPlan {
             name: path.to_owned(),
             size: given.file_size,

@@ -85,6 +85,7 @@ fn options(args: &PrintArgs, capture: &CaptureArgs) -> PrintOptions {
         dump: BytesDump::from_counts(args.hex, args.hex_ascii, args.ascii),
         verbose: args.verbose,
         quiet: args.quiet,
+        skip_checksums: args.no_checksums,
         timestamps: TimestampFormat::from_count(args.time),
         nanos: capture.nano,
         absolute_seq: args.absolute_seq,

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use ringtap_capture::devices::DeviceInfo;
 use ringtap_capture::{
     Device, FileSource, Filter, LinkType, Next, ReadOptions, Source as _, devices, open_file,
     open_stream,
@@ -62,7 +63,12 @@ fn of_file(mut source: FileSource, path: &Path) -> Result<LinkType, DumpError> {
 }
 
 /// The link type of a device, or of the one that a capture would take.
-fn of_device(given: Option<&str>) -> Result<LinkType, DumpError> {
+pub(super) fn of_device(given: Option<&str>) -> Result<LinkType, DumpError> {
+    Ok(device(given)?.link_type)
+}
+
+/// A device, or the one that a capture would take.
+pub(super) fn device(given: Option<&str>) -> Result<DeviceInfo, DumpError> {
     let unknown = |error| setup("list the devices", error);
     let name = match given {
         Some(given) => Device::parse(given)?.name.as_bytes().to_vec(),
@@ -71,5 +77,5 @@ fn of_device(given: Option<&str>) -> Result<LinkType, DumpError> {
             None => return Err(DumpError::Usage(UsageError::NoDevice)),
         },
     };
-    Ok(devices::by_name(name).map_err(unknown)?.link_type)
+    devices::by_name(name).map_err(unknown)
 }

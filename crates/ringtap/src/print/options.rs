@@ -82,6 +82,8 @@ pub(crate) struct PrintOptions {
     pub(crate) verbose: u8,
     /// Less of the protocols (`-q`).
     pub(crate) quiet: bool,
+    /// Checksums of IPv4, TCP and UDP are not verified.
+    pub(crate) skip_checksums: bool,
     /// The time (`-t` …).
     pub(crate) timestamps: TimestampFormat,
     /// Nine digits of the second instead of six.

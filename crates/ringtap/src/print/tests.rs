@@ -42,6 +42,7 @@ fn options(text: &str) -> PrintOptions {
             'v' => options.verbose += 1,
             'q' => options.quiet = true,
             'S' => options.absolute_seq = true,
+            'K' => options.skip_checksums = true,
             '#' => options.number = true,
             'x' => hex += 1,
             'X' => hex_ascii += 1,

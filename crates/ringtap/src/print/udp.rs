@@ -13,7 +13,9 @@ const DNS: u16 = 53;
 const BOOTP_SERVER: u16 = 67;
 const BOOTP_CLIENT: u16 = 68;
 const NTP: u16 = 123;
+const VXLAN: u16 = 4789;
 const MULTICAST_DNS: u16 = 5353;
+const GENEVE: u16 = 6081;
 
 /// Prints a datagram for which the network header states `length` bytes.
 pub(crate) fn print(
@@ -56,7 +58,7 @@ pub(crate) fn print(
         Address::V4(_) => cx.very_verbose(),
         Address::V6(_) => cx.verbose(),
     };
-    if verify && !net.fragmented {
+    if verify && !net.fragmented && !cx.options.skip_checksums {
         print_checksum(cx, net, data, stated.min(length))?;
     }
     let payload = data.rest(HEADER).up_to(payload_length);
@@ -120,6 +122,10 @@ fn by_port(
         small::ntp::print(cx, payload, length)?;
     } else if is(MULTICAST_DNS) {
         dns::print(cx, payload, length, true)?;
+    } else if is(VXLAN) {
+        small::overlay::vxlan(cx, payload, length)?;
+    } else if is(GENEVE) {
+        small::overlay::geneve(cx, payload, length)?;
     } else {
         return Ok(false);
     }

@@ -9,6 +9,7 @@
 mod allocations;
 mod corpus;
 mod failures;
+mod listing;
 mod live;
 mod memory;
 mod netmask;
@@ -24,6 +25,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let lists = [
         corpus::tests(),
+        listing::tests(),
         live::tests(),
         shutdown::tests(),
         privileges::tests(),

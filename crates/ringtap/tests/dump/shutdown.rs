@@ -6,13 +6,14 @@ use ringtap_testkit::traffic::{Rate, Replay, Traffic};
 use ringtap_testkit::{Need, Test, test};
 
 use crate::program::{
-    LIMIT, bytes, capturing, dump_live, figure, frames, interrupted, stderr, succeeded,
+    LIMIT, RINGTAP, bytes, capturing, dump_live, figure, frames, interrupted, stderr, succeeded,
 };
 
 pub(crate) fn tests() -> Vec<Test> {
     let needs = [Need::Root, Need::Tool("tcpreplay")];
     vec![
         test("signals_end_cleanly", &needs, signals),
+        test("nohup_is_respected", &needs, hangup_ignored),
         test("a_quiet_capture_ends_at_once", &needs[..1], quiet),
         test("count_ends_the_capture", &needs, count),
         test(
@@ -71,6 +72,19 @@ fn signals() {
         );
         assert_eq!(frames(&bytes(&written)).len(), 500, "{signal}");
     }
+}
+
+/// Started by `nohup`, a capture outlives its terminal.
+fn hangup_ignored() {
+    let (pair, _folder, replay) = scene();
+    let mut command = pair.right.namespace.command("sh");
+    let script = "trap '' HUP; exec \"$0\" \"$@\"";
+    command.args(["-c", script, RINGTAP, "dump", "-i", &pair.right.device]);
+    let running = capturing(command.args(["-w", "/dev/null"]), &pair.right);
+    running.signal("HUP").expect("a signal");
+    replay.run(&pair.left);
+    let summary = stderr(&interrupted(running));
+    assert_eq!(figure(&summary, "packets captured"), Some(500), "{summary}");
 }
 
 /// No packet ever comes: only the signal can wake the capture, which has nothing to wait for.

@@ -60,6 +60,10 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     } else {
         at = version_one(cx, data, flags)?;
     }
+    if cx.options.link_header {
+        let name = link::ether_type_known(protocol).unwrap_or("unknown");
+        put!(cx.line, ", proto {name} (0x{protocol:04x})");
+    }
     put!(cx.line, ", length {length}");
     cx.line.str(if cx.verbose() { "\n\t" } else { ": " });
     carried(cx, protocol, data.rest(at), length.saturating_sub(at))
@@ -109,17 +113,13 @@ fn carried(
     data: &[u8],
     length: usize,
 ) -> Result<(), Truncated> {
-    if cx.options.link_header {
-        put!(
-            cx.line,
-            "{} (0x{protocol:04x}), length {length}: ",
-            link::ether_type_name(protocol)
-        );
-    }
+    let named = cx.options.link_header;
     match protocol {
-        link::IPV4 => nested(cx, |cx| v4::announced(cx, data, length, false)),
+        link::IPV4 => nested(cx, |cx| v4::announced(cx, data, length, named)),
         link::IPV6 => nested(cx, |cx| {
-            cx.line.str("IP6 ");
+            if !named {
+                cx.line.str("IP6 ");
+            }
             v6::print(cx, data, length)
         }),
         link::BRIDGED => nested(cx, |cx| link::nested_ethernet(cx, data, length)),

@@ -37,12 +37,11 @@ pub(super) fn print(
         }
         let (kind, flags) = (data.u8_at(at)?, data.u8_at(at + 1)?);
         let stated = usize::from(data.u16_at(at + 2)?);
-        cx.line.str(match (cx.verbose(), index) {
-            (true, _) => "\n\t",
-            (false, 1) => " ",
-            (false, _) => ", ",
-        });
-        put!(cx.line, "({index}) ");
+        match (cx.very_verbose(), index) {
+            (true, _) => put!(cx.line, "\n\t{index}) "),
+            (false, 1) => cx.line.str(" (1) "),
+            (false, _) => put!(cx.line, ", ({index}) "),
+        }
         name(cx, kind);
         if stated < CHUNK_HEADER {
             put!(cx.line, " [chunk length {stated} < 4] (invalid)");

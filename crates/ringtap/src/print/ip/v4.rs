@@ -112,7 +112,7 @@ fn header_line(
         options(cx, data, header)?;
         cx.line.str(")");
     }
-    if let Ok(bytes) = data.part(0, header) {
+    if let (false, Ok(bytes)) = (cx.options.skip_checksums, data.part(0, header)) {
         let sum = checksum::plain(bytes);
         if sum != 0 {
             let field = data.u16_at(10)?;

@@ -6,4 +6,5 @@ pub(crate) mod lldp;
 pub(crate) mod loopback;
 pub(crate) mod mpls;
 pub(crate) mod ntp;
+pub(crate) mod overlay;
 pub(crate) mod stp;

@@ -72,7 +72,8 @@ pub(crate) fn print(
         too_long(cx, header, length);
         return Ok(());
     }
-    if cx.verbose() && !net.fragmented && data.len() >= length {
+    let verify = cx.verbose() && !cx.options.skip_checksums;
+    if verify && !net.fragmented && data.len() >= length {
         print_checksum(cx, net, data.u16_at(16)?, data.up_to(length));
     }
     let payload_length = length - header;
