@@ -4,6 +4,7 @@
     reason = "a test fails where something is missing"
 )]
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use ringtap_capture::{
@@ -21,6 +22,11 @@ fn main() -> std::process::ExitCode {
             "chooses_alike_in_a_large_file",
             &[],
             chooses_alike_in_a_large_file,
+        ),
+        test(
+            "a_mapped_file_is_let_go_of_when_somebody_would_write_it",
+            &[],
+            a_mapped_file_is_let_go_of_when_somebody_would_write_it,
         ),
         test("wakes_between_blocks", &[], wakes_between_blocks),
         test("reads_the_corpus", &[Need::Corpus], reads_the_corpus),
@@ -169,6 +175,65 @@ fn chooses_alike_in_a_large_file() {
         assert_eq!(seen.len(), expected.len());
         assert!(seen == expected, "other packets than those of the filter");
     }
+}
+
+/// A file of more than 8 MiB, which one thread is to read. Who opens it for writing meanwhile waits until
+/// it is let go of, not for one that has read all of it; its end is then read and not looked at.
+fn a_mapped_file_is_let_go_of_when_somebody_would_write_it() {
+    const PACKETS: usize = 20_000;
+    let mut writer = PcapngWriter::new(Vec::new(), &Default::default()).unwrap();
+    let described = Interface::new(LinkType::ETHERNET, 65_535);
+    writer.add_interface(&described).unwrap();
+    for nth in 0..PACKETS {
+        let data = vec![5; 600 + nth % 100];
+        let packet = Packet {
+            timestamp: Timestamp::new(1, 2),
+            len: u32::try_from(data.len()).unwrap(),
+            interface: 0,
+            flags: PacketFlags::default(),
+            data: &data,
+        };
+        writer.write_packet(&packet).unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.pcapng");
+    std::fs::write(&path, writer.finish().unwrap().0).unwrap();
+    let mut options = ReadOptions::default();
+    (options.read_ahead, options.map) = (false, Some(ringtap_capture::MAP_FILE));
+    let expected: Vec<_> = (0..PACKETS).map(|nth| (0, 600 + nth % 100)).collect();
+
+    let mut whole = open_file(&path, &options, None).unwrap();
+    assert!(read(&mut whole) == expected, "other packets when mapped");
+
+    let mut source = open_file(&path, &options, None).unwrap();
+    let mut before = 0;
+    while before < PACKETS / 2 {
+        if let Next::Block(block) = source.next().unwrap() {
+            before += block.len();
+        }
+    }
+    let to_write = path.clone();
+    let opened = std::thread::spawn(move || {
+        let file = std::fs::OpenOptions::new().append(true).open(to_write);
+        file.map(drop)
+    });
+    while !somebody_waits(&path) {
+        std::thread::yield_now();
+    }
+    let behind = read(&mut source);
+    assert!(behind == expected[before..], "other packets afterwards");
+    opened.join().unwrap().unwrap();
+}
+
+/// Whether a lease of this file is to be given back, as the kernel's list of locks tells.
+fn somebody_waits(path: &Path) -> bool {
+    let inode = path.metadata().unwrap().ino();
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    let file = format!(":{inode} ");
+    let breaking = |line: &str| line.contains("LEASE") && line.contains("BREAKING");
+    locks
+        .lines()
+        .any(|line| line.contains(&file) && breaking(line))
 }
 
 fn wakes_between_blocks() {

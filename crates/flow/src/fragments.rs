@@ -16,6 +16,9 @@ const WAYS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Fragments {
     entries: Vec<Entry>,
+    /// Of each entry the hash of its datagram, or 0 where it is empty: what is looked at first, since
+    /// entries are in as many cache lines as they are.
+    tags: Vec<u32>,
     timeout_ns: u64,
     seed: Seed,
     /// Where [`Fragments::stale`] goes on.
@@ -78,6 +81,7 @@ impl Fragments {
         };
         Self {
             entries: vec![entry; sets * WAYS],
+            tags: vec![0; sets * WAYS],
             timeout_ns,
             seed,
             hand: 0,
@@ -140,22 +144,23 @@ impl Fragments {
         let hash = datagram.0.hash(self.seed);
         let hash = hash ^ datagram.1.wrapping_mul(0x9e37_79b9);
         let set = hash as usize % (self.entries.len() / WAYS) * WAYS;
-        let ways = &self.entries[set..set + WAYS];
+        let tag = hash.max(1);
+        let ways = set..set + WAYS;
         let timeout = self.timeout_ns;
         let is_fresh = |entry: &Entry| now_ns.abs_diff(entry.seen_ns) <= timeout;
-        let known = ways.iter().position(|entry| {
-            entry.state != State::Empty && entry.datagram == datagram && is_fresh(entry)
+        let known = ways.clone().find(|&at| {
+            let entry = &self.entries[at];
+            self.tags[at] == tag && entry.datagram == datagram && is_fresh(entry)
         });
-        if let Some(way) = known {
-            return (set + way, None);
+        if let Some(at) = known {
+            return (at, None);
         }
         // An empty one, or the one that has waited longest.
-        let oldest = ways
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, entry)| (entry.state != State::Empty, entry.seen_ns));
-        let at = set + oldest.map_or(0, |(way, _)| way);
-        if self.entries[at].state == State::Empty {
+        let empty = ways.clone().find(|&at| self.tags[at] == 0);
+        let oldest = || ways.min_by_key(|&at| self.entries[at].seen_ns);
+        let at = empty.or_else(oldest).unwrap_or(set);
+        let was_empty = std::mem::replace(&mut self.tags[at], tag) == 0;
+        if was_empty {
             self.used += 1;
         } else if is_fresh(&self.entries[at]) {
             counters.fragments_evicted += 1;
@@ -194,9 +199,13 @@ impl Fragments {
             *looks -= 1;
             let at = self.hand;
             self.hand = (at + 1) % self.entries.len();
+            if self.tags[at] == 0 {
+                continue;
+            }
             let entry = &mut self.entries[at];
-            if entry.state != State::Empty && is_due(entry) {
+            if is_due(entry) {
                 self.used -= 1;
+                self.tags[at] = 0;
                 let given_up = entry.give_up(counters);
                 if given_up.is_some() {
                     return given_up;

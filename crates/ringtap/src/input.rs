@@ -30,9 +30,18 @@ pub(crate) fn open(
     filter: Option<&Filter>,
     interruption: Interruption,
 ) -> Result<FileSource, InputError> {
-    let options = ReadOptions::default();
+    open_with(path, &ReadOptions::default(), filter, interruption)
+}
+
+/// As [`open`], read in that way.
+pub(crate) fn open_with(
+    path: &Path,
+    options: &ReadOptions,
+    filter: Option<&Filter>,
+    interruption: Interruption,
+) -> Result<FileSource, InputError> {
     if !may_be_silent(path) {
-        return Ok(open_file(path, &options, filter)?);
+        return Ok(open_file(path, options, filter)?);
     }
     let (file, name) = if path.as_os_str() == "-" {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
@@ -45,7 +54,7 @@ pub(crate) fn open(
         source,
     })?;
     let stream = Interruptible { file, interruption };
-    Ok(open_stream(Box::new(stream), &name, &options, filter)?)
+    Ok(open_stream(Box::new(stream), &name, options, filter)?)
 }
 
 /// Whether it is standard input or a FIFO, whose writer may be silent for long.

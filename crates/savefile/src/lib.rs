@@ -35,7 +35,8 @@ pub use pcapng::{
     RawOptions, Section, Statistics,
 };
 pub use read::{
-    CaplenBound, Compression, Format, Item, ReadError, ReadErrorKind, Reader, Structure,
+    CaplenBound, Compression, Format, Item, MapFile, Mapped, ReadError, ReadErrorKind, Reader,
+    Structure,
 };
 pub use resolution::Resolution;
 pub use run::{

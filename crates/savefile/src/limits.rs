@@ -1,6 +1,7 @@
 //! Bounds on what a file may make the reader hold, and other choices at opening.
 
 use crate::LinkType;
+use crate::read::MapFile;
 
 const MIB: usize = 1024 * 1024;
 
@@ -65,6 +66,9 @@ pub struct ReadOptions {
     /// Whether [`crate::Reader::open`] may have a large regular file read ahead by a second
     /// thread, which is started by the first [`crate::Reader::next`] that needs it.
     pub read_ahead: bool,
+    /// What maps a large regular file that is not read ahead and not filtered, if anything does: its
+    /// bytes are not copied then.
+    pub map: Option<MapFile>,
 }
 
 impl Default for ReadOptions {
@@ -73,6 +77,7 @@ impl Default for ReadOptions {
             limits: Limits::default(),
             buffer: DEFAULT_BUFFER,
             read_ahead: true,
+            map: None,
         }
     }
 }

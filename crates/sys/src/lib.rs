@@ -13,6 +13,7 @@ pub mod error;
 pub mod ethtool;
 pub mod eventfd;
 pub mod kernel;
+pub mod map;
 pub mod memory;
 pub mod napi;
 pub mod netlink;

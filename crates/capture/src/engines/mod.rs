@@ -4,6 +4,7 @@ mod choice;
 mod file;
 mod interface;
 mod link;
+mod mapped;
 mod packet;
 mod tap;
 mod xsk;
@@ -21,6 +22,7 @@ pub(crate) use tap::TapRecords;
 pub(crate) use xsk::{SocketPackets, SocketRecords};
 
 pub use file::{FileSource, open_file, open_opened, open_stream};
+pub use mapped::MAP_FILE;
 
 type Open = fn(&Device<'_>, &CaptureOptions, Option<&Filter>) -> Result<Box<dyn Source>>;
 type OpenFanout =

@@ -76,6 +76,8 @@ pub(crate) struct Session<P> {
     options: ExportOptions,
     /// By shape; made when the first record of it comes.
     templates: Vec<Option<Template>>,
+    /// Whether one of them was not announced: there are many shapes, and seldom a new one.
+    unannounced: bool,
     flows: Draft,
     /// When the first record went into `flows`.
     waiting_since: Option<u64>,
@@ -94,6 +96,7 @@ impl<P: Protocol> Session<P> {
             protocol: P::new(&options),
             options,
             templates: vec![None; SHAPES],
+            unannounced: false,
             flows: Draft::new::<P>(limit),
             waiting_since: None,
             other: Draft::new::<P>(limit),
@@ -109,7 +112,10 @@ impl<P: Protocol> Session<P> {
         let dialect = self.protocol.dialect();
         let shape = Shape::of(record, dialect);
         let slot = &mut self.templates[shape.index()];
-        let template = slot.get_or_insert_with(|| shape.template(dialect));
+        let template = slot.get_or_insert_with(|| {
+            self.unannounced = true;
+            shape.template(dialect)
+        });
         let (id, length) = (template.id, template.record_length);
         if !self
             .flows
@@ -184,6 +190,7 @@ impl<P: Protocol> Session<P> {
         self.messages_since_refresh = 0;
         for template in self.templates.iter_mut().flatten() {
             template.announced = false;
+            self.unannounced = true;
         }
     }
 
@@ -205,7 +212,7 @@ impl<P: Protocol> Session<P> {
         }
         if self.refresh_is_due() {
             self.announce_all(sink);
-        } else {
+        } else if self.unannounced {
             self.announce(|template| !template.announced, sink);
         }
         self.waiting_since = None;
@@ -252,6 +259,7 @@ impl<P: Protocol> Session<P> {
             template.announced = true;
         }
         self.templates = templates;
+        self.unannounced = false;
         self.send_other(MessageKind::Templates, 0, sink);
     }
 

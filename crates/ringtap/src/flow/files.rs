@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use ringtap_capture::{FileSource, Filter, Item, Next, Source, Stats, Waker};
+use ringtap_capture::{FileSource, Filter, Item, Next, ReadOptions, Source, Stats, Waker};
 
 use super::error::{FlowError, setup};
 use super::probe::Probe;
@@ -23,9 +23,11 @@ pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowEr
     let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
     let requests = Requests::default();
     let mut sources = Vec::new();
+    let mut options = ReadOptions::default();
+    options.map = Some(ringtap_capture::MAP_FILE);
     for path in &args.read {
         let interruption = Interruption::new(&interrupt, &requests);
-        sources.push(input::open(path, filter, interruption)?);
+        sources.push(input::open_with(path, &options, filter, interruption)?);
     }
     if let Some(cpus) = &args.capture.cpu {
         let placed = ringtap_sys::sched::set_affinity(&cpus.0);

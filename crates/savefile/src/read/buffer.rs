@@ -1,10 +1,11 @@
 //! The one buffer into which a file is read, and in which its packets are handed out.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::filtered::Range;
 use crate::read::ahead::{Ahead, By, HEADROOM, Memory, Stretch, Walked};
 use crate::read::choose::Scratch;
+use crate::read::mapped::Mapped;
 use crate::read::walker::Walker;
 
 /// Bytes of the stream that were read and not yet consumed, in one piece.
@@ -14,7 +15,15 @@ pub(crate) struct Buffer {
     end: usize,
     /// Offset in the stream of `start`.
     offset: u64,
+    /// The file that is looked at in the memory's place; `start` and `end` are offsets in it.
+    mapped: Option<Box<dyn Mapped>>,
+    /// Why the file can't be read from where it was looked at up to.
+    lost: Option<io::Error>,
 }
+
+/// Bytes of a mapped file that are handed out at once: as many as stay in a second-level cache between
+/// their being fetched and being looked at.
+const WINDOW: usize = 256 * 1024;
 
 /// Result of [`Buffer::fill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +43,65 @@ impl Buffer {
             start: 0,
             end: 0,
             offset: 0,
+            mapped: None,
+            lost: None,
         }
     }
 
     /// The bytes that are there.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.memory.data[self.start..self.end]
+        self.at((self.start, self.end))
+    }
+
+    /// Goes on in a file that is mapped, with what was read of it and not consumed.
+    pub(crate) fn go_on_in(&mut self, mapped: Box<dyn Mapped>) {
+        let rest = self.end - self.start;
+        let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        if mapped.bytes().len().saturating_sub(start) >= rest {
+            self.start = start;
+            self.end = start + rest;
+            self.mapped = Some(mapped);
+        }
+    }
+
+    /// Looks further in the file that is mapped, if one is and may be kept: how far.
+    pub(crate) fn look_further(&mut self, need: usize) -> Option<(Filled, u64)> {
+        let mapped = self.mapped.as_mut()?;
+        let len = mapped.bytes().len();
+        let before = self.end;
+        self.end = len
+            .min(before + WINDOW)
+            .max(len.min(self.start.saturating_add(need)));
+        if !mapped.advance(self.start, self.end) {
+            self.end = before;
+            self.leave_mapping();
+            return None;
+        }
+        let end = self.end as u64;
+        if self.end > before {
+            return Some((Filled::Some, end));
+        }
+        // Whoever would write to the file need not wait for what else is read.
+        self.leave_mapping();
+        Some((Filled::End, end))
+    }
+
+    /// Goes on in memory, with what is there, and lets go of the file, whose bytes from the end of that on
+    /// are to be read.
+    fn leave_mapping(&mut self) {
+        let Some(mapped) = self.mapped.take() else {
+            return;
+        };
+        let rest = &mapped.bytes()[self.start..self.end];
+        let data = &mut self.memory.data;
+        if data.len() < rest.len() {
+            data.resize(rest.len(), 0);
+        }
+        data[..rest.len()].copy_from_slice(rest);
+        let read_from = SeekFrom::Start(self.end as u64);
+        (self.start, self.end) = (0, rest.len());
+        self.lost = mapped.file().seek(read_from).err();
     }
 
     /// Offset in the stream of the first of [`Buffer::bytes`].
@@ -61,11 +122,15 @@ impl Buffer {
     /// The bytes that a [`Buffer::consume`] took.
     #[inline]
     pub(crate) fn at(&self, (start, end): (usize, usize)) -> &[u8] {
-        &self.memory.data[start..end]
+        match &self.mapped {
+            None => &self.memory.data[start..end],
+            Some(mapped) => &mapped.bytes()[start..end],
+        }
     }
 
     /// The first `count` bytes, and the place where is noted what a filter chooses from them.
     pub(crate) fn filterable(&mut self, count: usize) -> (&mut [u8], &mut Vec<Range>) {
+        self.leave_mapping();
         let Memory { data, ranges, .. } = &mut self.memory;
         (&mut data[self.start..self.start + count], ranges)
     }
@@ -127,6 +192,9 @@ impl Buffer {
     /// grows by doubling, and only once it is full, so that memory follows the bytes that came and
     /// not the length that a file states.
     pub(crate) fn fill(&mut self, input: &mut impl Read, need: usize) -> io::Result<Filled> {
+        if let Some(error) = self.lost.take() {
+            return Err(error);
+        }
         let data = &mut self.memory.data;
         let rest = self.end - self.start;
         if rest == 0 || self.start + need > data.len() || self.end == data.len() {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lz4_flex::frame::FrameDecoder;
 
+use crate::ReadOptions;
 use crate::filtered::PacketFilter;
 use crate::index::SeekPoint;
 use crate::read::ahead::{Ahead, MIN_LEFT};
@@ -78,6 +79,8 @@ enum ReadAhead {
     /// It can be, once the reader is past its header. Not before: the thread is to have what
     /// privileges the caller has kept when it reads the packets.
     Possible(File),
+    /// One thread is to read it, or there is one processor only.
+    Alone(File),
     Started(Ahead),
 }
 
@@ -127,17 +130,21 @@ impl Input {
     }
 
     /// As [`Input::new`] for a file that stands at its beginning; a large one is read ahead.
-    pub(crate) fn open(file: File, read_ahead: bool) -> io::Result<Self> {
+    pub(crate) fn open(file: File, options: &ReadOptions) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let large = metadata.is_file() && metadata.len() > MIN_LEFT;
-        let second = if read_ahead && large {
+        let second = if large && (options.read_ahead || options.map.is_some()) {
             Some(file.try_clone()?)
         } else {
             None
         };
         let mut input = Self::new(Box::new(file))?;
         if let (Decoder::Plain(_), Some(file)) = (&input.decoder, second) {
-            input.ahead = ReadAhead::Possible(file);
+            input.ahead = if options.read_ahead {
+                ReadAhead::Possible(file)
+            } else {
+                ReadAhead::Alone(file)
+            };
         }
         Ok(input)
     }
@@ -150,17 +157,37 @@ impl Input {
     ) -> Option<&mut Ahead> {
         if let ReadAhead::Possible(_) = self.ahead
             && let ReadAhead::Possible(file) = std::mem::replace(&mut self.ahead, ReadAhead::No)
-            // To be asked once only: the answer takes the standard library a dozen system calls.
-            && processors() > 1
-            // Without a second thread it is read by one.
-            && let Ok(ahead) = Ahead::start(file, self.consumed(), size, filter.cloned())
         {
-            self.ahead = ReadAhead::Started(ahead);
+            // To be asked once only: the answer takes the standard library a dozen system calls.
+            if processors() == 1 {
+                self.ahead = ReadAhead::Alone(file);
+            } else if let Ok(ahead) =
+                // Without a second thread it is read by one.
+                Ahead::start(file, self.consumed(), size, filter.cloned())
+            {
+                self.ahead = ReadAhead::Started(ahead);
+            }
         }
         match &mut self.ahead {
             ReadAhead::Started(ahead) => Some(ahead),
-            ReadAhead::No | ReadAhead::Possible(_) => None,
+            ReadAhead::No | ReadAhead::Possible(_) | ReadAhead::Alone(_) => None,
         }
+    }
+
+    /// The file, where it is large and this thread only reads it; once.
+    pub(crate) fn take_alone(&mut self) -> Option<File> {
+        match std::mem::replace(&mut self.ahead, ReadAhead::No) {
+            ReadAhead::Alone(file) => Some(file),
+            other => {
+                self.ahead = other;
+                None
+            }
+        }
+    }
+
+    /// Says how much of a mapped file was used.
+    pub(crate) fn set_consumed(&self, consumed: u64) {
+        self.consumed.store(consumed, Ordering::Relaxed);
     }
 
     /// Has what is read ahead filtered otherwise.
@@ -196,7 +223,9 @@ impl Input {
     pub(crate) fn consumed(&self) -> u64 {
         match &self.ahead {
             ReadAhead::Started(ahead) => ahead.offset(),
-            ReadAhead::No | ReadAhead::Possible(_) => self.consumed.load(Ordering::Relaxed),
+            ReadAhead::No | ReadAhead::Possible(_) | ReadAhead::Alone(_) => {
+                self.consumed.load(Ordering::Relaxed)
+            }
         }
     }
 }

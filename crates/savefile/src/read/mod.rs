@@ -5,6 +5,7 @@ mod buffer;
 mod choose;
 mod error;
 mod input;
+mod mapped;
 mod members;
 mod pcap;
 mod pcapng;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 pub use error::{CaplenBound, ReadError, ReadErrorKind, Structure};
 pub use input::Compression;
+pub use mapped::{MapFile, Mapped};
 
 use crate::filtered::{Filtered, PacketFilter};
 use crate::index::{SeekPoint, Skips};
@@ -124,6 +126,7 @@ struct Source {
     walked: Option<Walked>,
     /// What is left out of the file, if anything is.
     skips: Option<Arc<Skips>>,
+    map: Option<MapFile>,
 }
 
 /// Least bytes of a stretch that is read ahead.
@@ -179,7 +182,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`].
     pub fn from_file(file: File, name: &str, options: &ReadOptions) -> Result<Self, ReadError> {
-        let input = Input::open(file, options.read_ahead);
+        let input = Input::open(file, options);
         Self::start(input, name, options, None)
     }
 
@@ -232,6 +235,7 @@ impl Reader {
             scratch: Scratch::default(),
             walked: None,
             skips,
+            map: options.map,
         };
         source.require(MAGIC_LEN, Structure::Magic)?;
         let magic = source
@@ -519,7 +523,7 @@ impl Source {
                     filled
                 })
             }
-            None => self.buffer.fill(&mut self.input, need),
+            None => self.look_or_read(need),
         };
         filled.map_err(|source| {
             let kind = match self.input.compression() {
@@ -531,6 +535,23 @@ impl Source {
             };
             self.error(kind)
         })
+    }
+
+    /// Looks further in a file that is mapped, or else reads.
+    fn look_or_read(&mut self, need: usize) -> io::Result<Filled> {
+        if self.past_header
+            && let Some(map) = self.map
+            && self.filter.is_none()
+            && let Some(file) = self.input.take_alone()
+            && let Ok(mapped) = (map.0)(file)
+        {
+            self.buffer.go_on_in(mapped);
+        }
+        if let Some((filled, end)) = self.buffer.look_further(need) {
+            self.input.set_consumed(end);
+            return Ok(filled);
+        }
+        self.buffer.fill(&mut self.input, need)
     }
 
     /// Reads until `need` bytes are there.

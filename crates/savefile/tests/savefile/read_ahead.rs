@@ -1,10 +1,14 @@
 //! A large file that is read ahead gives what it gives when read by one thread.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use ringtap_savefile::{Item, PacketFilter, ReadErrorKind, ReadOptions, Reader, Records};
+use ringtap_savefile::{
+    Item, MapFile, Mapped, PacketFilter, ReadErrorKind, ReadOptions, Reader, Records,
+};
 
 use crate::collect::{Collected, collect};
 use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
@@ -44,9 +48,65 @@ impl PacketFilter for Even {
     }
 }
 
+/// A file's bytes, in the place of a mapping, which may be looked at so many times.
+struct Bytes {
+    file: File,
+    bytes: Vec<u8>,
+    looks: usize,
+    /// Where it was looked at up to.
+    passed: usize,
+}
+
+impl Bytes {
+    fn of(file: File, looks: usize) -> io::Result<Box<dyn Mapped>> {
+        let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).expect("fits")];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(Box::new(Self {
+            file,
+            bytes,
+            looks,
+            passed: 0,
+        }))
+    }
+}
+
+impl Mapped for Bytes {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn advance(&mut self, passed: usize, end: usize) -> bool {
+        assert!(self.passed <= passed && passed <= end && end <= self.bytes.len());
+        self.passed = passed;
+        self.looks = self.looks.saturating_sub(1);
+        self.looks > 0
+    }
+
+    fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+const MAPS: [Option<MapFile>; 4] = [
+    None,
+    Some(MapFile(|file| Bytes::of(file, usize::MAX))),
+    Some(MapFile(|file| Bytes::of(file, 9))),
+    Some(MapFile(|_| Err(io::ErrorKind::Unsupported.into()))),
+];
+
 fn read(path: &Path, read_ahead: bool, buffer: usize, filter: bool) -> Collected {
+    read_mapped(path, (read_ahead, None), buffer, filter)
+}
+
+fn read_mapped(
+    path: &Path,
+    (read_ahead, map): (bool, Option<MapFile>),
+    buffer: usize,
+    filter: bool,
+) -> Collected {
     let mut options = ReadOptions::default();
     options.read_ahead = read_ahead;
+    options.map = map;
     options.buffer = buffer;
     let mut reader = Reader::open(path, &options).expect("header");
     if filter {
@@ -62,12 +122,14 @@ fn assert_same(bytes: &[u8], packets: usize) {
     let mut chosen = alone.packets.clone();
     chosen.retain(|packet| is_even(packet.len, &packet.data));
     assert!(!chosen.is_empty() && chosen.len() < packets);
-    for (buffer, read_ahead) in [(1, true), (100_000, true), (MIB, true), (9000, false)] {
+    let ahead = [1, 100_000, MIB].map(|buffer| (buffer, true, None));
+    let mapped = MAPS.map(|map| (9000, false, map));
+    for (buffer, read_ahead, map) in ahead.into_iter().chain(mapped) {
         for (filter, expected) in [(false, &alone.packets), (true, &chosen)] {
-            let found = read(file.path(), read_ahead, buffer, filter);
+            let found = read_mapped(file.path(), (read_ahead, map), buffer, filter);
             assert!(
                 found.packets == *expected,
-                "buffer of {buffer}, ahead: {read_ahead}, filter: {filter}"
+                "buffer of {buffer}, ahead: {read_ahead}, filter: {filter}, map: {map:?}"
             );
             assert_eq!(found.read, packets);
             assert_eq!(found.error_text(), alone.error_text());
@@ -161,4 +223,41 @@ fn a_reader_may_be_dropped_early() {
         assert!(reader.next().expect("valid").is_some());
     }
     assert!(reader.input_offset() >= reader.offset());
+}
+
+#[test]
+fn a_filter_that_comes_while_a_file_is_mapped_chooses_from_then_on() {
+    let data = pattern(1500);
+    let header = PcapHeader::MICROS;
+    let count = 9 * MIB / 1500;
+    let packets: Vec<u8> = (0..count)
+        .flat_map(|index| header.packet(&data[..1400 + index % 100]))
+        .collect();
+    let file = file(&[header.bytes(), packets].concat());
+    let mut options = ReadOptions::default();
+    (options.read_ahead, options.map) = (false, MAPS[1]);
+    let mut reader = Reader::open(file.path(), &options).expect("header");
+    let (mut seen, mut last) = (0, 0);
+    while let Some(item) = reader.next().expect("a whole file") {
+        match item {
+            Item::Run(run) => {
+                seen += run.len();
+                last = usize::try_from(run.offset()).expect("fits") + run.bytes().len();
+            }
+            Item::Filtered(filtered) => {
+                assert!(
+                    filtered
+                        .packets()
+                        .all(|packet| is_even(packet.len, packet.data))
+                );
+                seen += filtered.read();
+            }
+            _ => {}
+        }
+        if last > 4 * MIB {
+            reader.set_filter(Some(Arc::new(Even)));
+            last = 0;
+        }
+    }
+    assert_eq!(seen, count);
 }
