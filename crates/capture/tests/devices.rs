@@ -27,7 +27,20 @@ fn main() -> ExitCode {
         test("the_default_device_carries_frames", root, default_device),
         test("offloads_of_a_veth_are_told", root, offloads_are_told),
         test("engines_tell_what_is_in_the_way", root, engines_tell),
+        test(
+            "an_unknown_engine_is_told_with_the_known_ones",
+            &[Need::Interfaces],
+            unknown_engine,
+        ),
     ])
+}
+
+fn unknown_engine() {
+    let Err(error) = open("pfring:lo", &CaptureOptions::default(), None) else {
+        panic!("opened");
+    };
+    let text = "pfring:lo: there is no engine \"pfring\"; engines are packet, tcx, xdp, xsk";
+    assert_eq!(error.to_string(), text);
 }
 
 fn list(namespace: &Namespace) -> Vec<DeviceInfo> {

@@ -13,6 +13,9 @@ pub enum Need {
     Root,
     /// To run without CAP_NET_ADMIN and CAP_NET_RAW, as an ordinary user.
     NotRoot,
+    /// A kernel that answers who asks it about network interfaces. [`Need::Root`] and what needs it
+    /// include this.
+    Interfaces,
     /// That a user namespace can be made.
     UserNamespace,
     /// A kernel with VLAN sub-interfaces (`CONFIG_VLAN_8021Q`), and root to ask it.
@@ -49,13 +52,24 @@ impl Need {
     /// Nothing where the machine has it, else the reason for skipping, as in `needs tcpdump`.
     #[must_use]
     pub fn unmet(&self) -> Option<String> {
+        if self.asks_about_interfaces() && crate::netns::is_locked_up() {
+            return Some(format!("needs {}", Self::Interfaces));
+        }
         (!self.is_met()).then(|| format!("needs {self}"))
+    }
+
+    fn asks_about_interfaces(self) -> bool {
+        matches!(
+            self,
+            Self::Root | Self::Interfaces | Self::UserNamespace | Self::Vlan | Self::Kind(_)
+        )
     }
 
     fn is_met(&self) -> bool {
         match *self {
             Self::Root => has_capability(CAP_NET_ADMIN) && has_capability(CAP_SYS_ADMIN),
             Self::NotRoot => !has_capability(CAP_NET_ADMIN) && !has_capability(CAP_NET_RAW),
+            Self::Interfaces => !crate::netns::is_locked_up(),
             Self::UserNamespace => can_make_user_namespace(),
             Self::Vlan => Self::Root.is_met() && crate::netns::kernel_has_vlans(),
             Self::Kind(kind) => Self::Root.is_met() && crate::netns::kernel_has(kind),
@@ -79,6 +93,10 @@ impl fmt::Display for Need {
         match self {
             Self::Root => f.write_str("root (CAP_NET_ADMIN and CAP_SYS_ADMIN)"),
             Self::NotRoot => f.write_str("a user without CAP_NET_ADMIN and CAP_NET_RAW"),
+            Self::Interfaces => f.write_str(
+                "a kernel whose network configuration is not locked up (a fault has left its lock held; \
+                 the machine has to be started again)",
+            ),
             Self::UserNamespace => f.write_str("user namespaces"),
             Self::Vlan => f.write_str("root and a kernel with VLAN sub-interfaces"),
             Self::Kind(kind) => write!(f, "root and a kernel with interfaces of the kind {kind}"),

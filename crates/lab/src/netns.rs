@@ -7,9 +7,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{self, Name, Netlink};
@@ -17,8 +17,41 @@ pub use ringtap_sys::netlink::{LinkOptions, Veth};
 use ringtap_sys::netns;
 
 const READY_LIMIT: Duration = Duration::from_secs(10);
+/// What the kernel may take to say whether loopback has a carrier, for which it takes the lock of all
+/// network configuration.
+const LOCK_LIMIT: Duration = Duration::from_secs(10);
 const PREFIX_V4: u8 = 24;
 const PREFIX_V6: u8 = 64;
+
+/// Whether the kernel's lock of network configuration is held for good, as after a fault within the kernel:
+/// whoever asks about an interface, or makes a namespace, then waits for ever and cannot be killed. Found
+/// out once, by a question whose asker can be. Where a kernel answers that one without the lock, this is false.
+#[must_use]
+pub fn is_locked_up() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let mut question = Command::new("cat");
+        question.arg("/sys/class/net/lo/carrier");
+        let silent = question
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let Ok(mut asker) = silent.spawn() else {
+            return false;
+        };
+        let limit = Instant::now() + LOCK_LIMIT;
+        while let Ok(None) = asker.try_wait() {
+            if Instant::now() > limit {
+                // One that has ended meanwhile is none that waits.
+                let _ = asker.kill();
+                let _ = asker.wait();
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    })
+}
 
 /// Why there is no wire.
 #[derive(Debug, thiserror::Error)]

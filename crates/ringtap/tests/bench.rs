@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         test("the_readme_is_in_step", &[], readme),
         test(
             "the_report_opens_in_a_browser",
-            &[Need::Tool("chromium")],
+            &[Need::Tool("chromium"), Need::Interfaces],
             browser,
         ),
     ])

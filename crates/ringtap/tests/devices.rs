@@ -34,7 +34,11 @@ fn main() -> ExitCode {
             ordinary_user,
         ),
         test("a_reader_who_leaves_is_no_error", root, reader_leaves),
-        test("an_ordinary_run_lists_devices", &[], ordinary_run),
+        test(
+            "an_ordinary_run_lists_devices",
+            &[Need::Interfaces],
+            ordinary_run,
+        ),
     ])
 }
 

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         test("prints_what_tcpdump_prints", &tcpdump, like_tcpdump),
         test(
             "dump_d_prints_what_tcpdump_prints",
-            &tcpdump,
+            &[Need::Tool("tcpdump"), Need::Interfaces],
             dump_like_tcpdump,
         ),
         test("the_optimiser_can_be_switched_off", &[], optimiser),
@@ -46,7 +46,11 @@ fn main() -> ExitCode {
             &[Need::LibpcapDev],
             netmask,
         ),
-        test("usage_errors_exit_with_2", &[], usage_errors),
+        test(
+            "usage_errors_exit_with_2",
+            &[Need::Interfaces],
+            usage_errors,
+        ),
     ])
 }
 

@@ -12,7 +12,7 @@ use ringtap_filter::ebpf::{
 use ringtap_sys::bpf::{
     ALL_FEATURES, Error, Feature, Features, Hint, Kernel, Link, LoadOptions, Map, MapKind, MapSpec,
     Mapping, Needs, Program, ProgramKind, Request, Run, Statistics, TcxAnchor, TcxPlace, TcxSide,
-    Tracepoint, XdpMode, page_size, possible_cpus, query_tcx,
+    Tracepoint, XdpMode, page_size, possible_cpus, programs_stay, query_tcx,
 };
 use ringtap_testkit::netns::VethPair;
 use ringtap_testkit::{Need, suite, test};
@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         test("features_of_an_old_kernel", root, features_of_old),
         test("no_rights_are_named", &[], no_rights),
         test("native_code_is_told_by_its_parts", root, native_parts),
+        test("programs_stay_that_have_room", root, programs_that_stay),
         test("runs_are_measured_on_demand", root, run_statistics),
         test("tracepoints_run_programs", root, tracepoints),
     ])
@@ -97,6 +98,57 @@ fn native_parts() {
     // Without marks it is one piece.
     let plain = load("plain", XDP, &code).native_parts().expect("told");
     assert_eq!((plain.len(), plain[0].name), (1, ""));
+}
+
+/// The kernel loses track of a program for one device that moves, and stops when the device goes; so this
+/// is tried with programs for any.
+fn programs_that_stay() {
+    const PAGE: usize = 4096;
+    let hides = std::fs::read_to_string("/proc/sys/net/core/bpf_jit_harden");
+    let hides = hides.is_ok_and(|level| level.trim() == "2");
+    assert_eq!(programs_stay(&Kernel::running()), !hides);
+    // The verifier makes three instructions of each look at the interface's number.
+    for (looks, at_first) in [(470, 1), (980, 2), (2_000, 4)] {
+        let mut asm = Assembler::new();
+        asm.mark("looks");
+        for _ in 0..looks {
+            asm.load(Size::W, Reg::R0, Reg::R1, 12);
+        }
+        asm.mark("end");
+        asm.mov32(Reg::R0, XDP_PASS);
+        asm.exit();
+        let (code, marks) = asm.finish_marked().expect("labels are placed");
+        let plain = load("plain", XDP, &code).info().expect("told");
+        let has_moved = plain.memory > Some(at_first * PAGE);
+        assert!(has_moved || page_size() > PAGE, "{plain:?}");
+        let options = LoadOptions {
+            stays: true,
+            marks: &marks,
+            ..LoadOptions::default()
+        };
+        let stays = Program::load_with(&Kernel::running(), "stays", XDP, &code, &options);
+        if hides {
+            let error = stays.expect_err("constants are hidden in a copy");
+            assert_eq!(error.errno(), Some(libc::EOPNOTSUPP), "{error}");
+            continue;
+        }
+        let stays = stays.unwrap_or_else(|error| panic!("{error}"));
+        let info = stays.info().expect("told");
+        assert!(
+            info.translated_bytes <= plain.translated_bytes + 8,
+            "{info:?}"
+        );
+        assert!(info.memory > plain.memory, "{info:?}");
+        let parts = stays.native_parts().expect("told");
+        let names: Vec<_> = parts.iter().map(|part| part.name).collect();
+        assert_eq!(names, ["looks", "end"]);
+        let packet = Run {
+            data: &[0; 60],
+            ..Run::default()
+        };
+        let outcome = stays.run(&packet).expect("runs");
+        assert_eq!(outcome.return_value.cast_signed(), XDP_PASS);
+    }
 }
 
 fn run_statistics() {

@@ -47,7 +47,11 @@ fn main() -> ExitCode {
             ethtool,
             statistics_equal_ethtool,
         ),
-        test("an_unknown_interface_is_an_error", &[], unknown_interface),
+        test(
+            "an_unknown_interface_is_an_error",
+            &[Need::Interfaces],
+            unknown_interface,
+        ),
     ])
 }
 

@@ -20,6 +20,9 @@ pub(super) enum Place {
 impl Place {
     /// Finds out; to be called before any thread starts.
     pub(super) fn find() -> Self {
+        if let Some(reason) = Need::Interfaces.unmet() {
+            return Self::FileOnly(reason);
+        }
         if Need::Root.unmet().is_none() {
             return Self::network("as root");
         }

@@ -303,15 +303,6 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_engine_is_told_with_the_known_ones() {
-        let Err(error) = open("pfring:lo", &CaptureOptions::default(), None) else {
-            panic!("opened");
-        };
-        let text = "pfring:lo: there is no engine \"pfring\"; engines are packet, tcx, xdp, xsk";
-        assert_eq!(error.to_string(), text);
-    }
-
-    #[test]
     fn options_are_checked_before_anything_else() {
         let options = CaptureOptions {
             snaplen: 0,

@@ -6,7 +6,7 @@
 //! Generic XDP is told nothing.
 
 use ringtap_filter::ebpf::{Assembler, Cond, Insn, Label, Reg, Size, Width};
-use ringtap_sys::bpf::{XdpMode, kernel_function};
+use ringtap_sys::bpf::{Kernel, XdpMode, kernel_function, programs_stay};
 use ringtap_sys::netlink::{self, Netlink};
 
 use super::{Place, Side};
@@ -33,7 +33,8 @@ impl StampReader {
     /// # Errors
     /// The driver cannot be asked, or the kernel's types cannot be read.
     pub fn find(ifindex: u32, in_buffers: bool) -> netlink::Result<Self> {
-        let function = if Netlink::xdp_knows_receive_times(ifindex)? {
+        let is_told = Netlink::xdp_knows_receive_times(ifindex)?;
+        let function = if is_told && programs_stay(&Kernel::running()) {
             kernel_function(FUNCTION)?
         } else {
             None

@@ -10,7 +10,7 @@
 use std::sync::OnceLock;
 
 use ringtap_filter::ebpf::{Assembler, Cond, Helper, Insn, Label, Reg, Size, Width};
-use ringtap_sys::bpf::{KernelTypes, kernel_function};
+use ringtap_sys::bpf::{Kernel, KernelTypes, kernel_function, programs_stay};
 use ringtap_sys::netlink::{self, Netlink};
 
 /// The kernel function that tells the tag: context, address of the type (in network order), address
@@ -83,12 +83,13 @@ impl TagRestorer {
     pub const STACK_BYTES: i16 = 16;
 
     /// For a device of the calling thread's network namespace, by its number and the kind of virtual device
-    /// that it is. `None` where the kernel or the driver does not tell tags.
+    /// that it is. `None` where the kernel or the driver does not tell tags, or programs for one device
+    /// would endanger the kernel ([`programs_stay`]).
     ///
     /// # Errors
     /// The driver cannot be asked, or the kernel's types cannot be read.
     pub fn find(ifindex: u32, kind: Option<&str>) -> netlink::Result<Option<Self>> {
-        if !Netlink::xdp_knows_vlan_tags(ifindex)? {
+        if !Netlink::xdp_knows_vlan_tags(ifindex)? || !programs_stay(&Kernel::running()) {
             return Ok(None);
         }
         let is_in_buffers = kind == Some(TAGS_IN_BUFFERS);

@@ -16,7 +16,11 @@ use crate::program::{LIMIT, RINGTAP, bytes, dump, figure, finished, frames, stde
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         test("usage_errors_exit_with_2", &[], usage_errors),
-        test("run_time_errors_exit_with_1", &[], run_time_errors),
+        test(
+            "run_time_errors_exit_with_1",
+            &[Need::Interfaces],
+            run_time_errors,
+        ),
         test("a_filter_error_shows_the_place", &[], filter_error),
         test("success_exits_with_0", &[], success),
         test("json_stats_of_a_file", &[], json_stats),

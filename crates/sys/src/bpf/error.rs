@@ -90,6 +90,12 @@ pub enum Hint {
     /// The kernel is probably older than the request.
     #[error("{} needs Linux {}.{} or later", .0.what, .0.since.0, .0.since.1)]
     TooOld(Needs),
+    /// A program for one device would not stay where the kernel looks for it when the device goes.
+    #[error(
+        "with constants hidden (net.core.bpf_jit_harden of 2), or longer than it was given room for, a \
+         program for one device is lost track of: deleting the device would then stop this kernel"
+    )]
+    WouldMove,
     /// `CONFIG_BPF_SYSCALL` is not set.
     #[error("the kernel is built without bpf(2)")]
     NoBpf,

@@ -13,6 +13,7 @@
 //! Before 5.8, `CAP_SYS_ADMIN`.
 
 mod abi;
+mod bound;
 mod btf;
 mod error;
 mod features;
@@ -25,6 +26,7 @@ mod program;
 mod statistics;
 mod verifier;
 
+pub use bound::programs_stay;
 pub use btf::{KernelTypes, kernel_function};
 pub use error::{Error, Hint, Needs, Result};
 pub use features::{ALL_FEATURES, Feature, Features};

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use super::abi;
+use super::bound::{self, Roomy};
 use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
 use super::marks::{Marks, NativePart};
@@ -112,6 +113,8 @@ pub struct ProgramInfo {
     pub run_time_ns: u64,
     /// How often it ran in that time.
     pub run_count: u64,
+    /// Bytes of the whole pages that hold the instructions, where the kernel tells them.
+    pub memory: Option<usize>,
 }
 
 /// How a program is loaded, where that is not as [`Program::load`] does it.
@@ -122,6 +125,9 @@ pub struct LoadOptions<'a> {
     /// The network namespace that the device is in, if not that of the calling thread; to load from
     /// another one takes `CAP_SYS_ADMIN`.
     pub namespace: Option<&'a Namespace>,
+    /// Whether the program is to stay where the kernel puts it at first, in pages that hold whatever the
+    /// verifier makes of it. One for a device has to, and does without this being asked for.
+    pub stays: bool,
     /// Names for stretches of the code, each with the index of its first word, ascending from 0 on;
     /// [`Program::native_parts`] then tells where they are. Empty for none.
     pub marks: &'a [(usize, &'static str)],
@@ -164,7 +170,8 @@ impl Program {
     /// one of the calling thread's network namespace.
     ///
     /// # Errors
-    /// As [`Program::load`]; EOPNOTSUPP where the driver knows nothing.
+    /// As [`Program::load`]; EOPNOTSUPP where the driver knows nothing, and where the kernel would lose
+    /// track of the program ([`super::programs_stay`]).
     pub fn load_for_device(
         kernel: &Kernel,
         name: &str,
@@ -185,6 +192,29 @@ impl Program {
     /// # Errors
     /// As [`Program::load_for_device`]. A kernel that keeps no names of stretches is no error.
     pub fn load_with(
+        kernel: &Kernel,
+        name: &str,
+        kind: ProgramKind,
+        instructions: &[u64],
+        options: &LoadOptions<'_>,
+    ) -> Result<Self> {
+        if options.device.is_none() && !options.stays {
+            return Self::load_marked(kernel, name, kind, instructions, options);
+        }
+        if !bound::programs_stay(kernel) {
+            return Err(bound::moves(name));
+        }
+        let roomy = Roomy::new(instructions, options.marks);
+        let options = LoadOptions {
+            marks: &roomy.marks,
+            ..*options
+        };
+        let program = Self::load_marked(kernel, name, kind, &roomy.instructions, &options)?;
+        roomy.has_stayed(&program)?;
+        Ok(program)
+    }
+
+    fn load_marked(
         kernel: &Kernel,
         name: &str,
         kind: ProgramKind,
@@ -265,6 +295,7 @@ impl Program {
             verified_instructions: field(abi::PROGRAM_INFO_VERIFIED),
             run_time_ns: u64_at(&buffer, abi::PROGRAM_INFO_RUN_TIME),
             run_count: u64_at(&buffer, abi::PROGRAM_INFO_RUN_COUNT),
+            memory: bound::memory_of(self.fd.as_fd()),
         })
     }
 

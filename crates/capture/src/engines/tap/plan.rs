@@ -299,6 +299,7 @@ impl Programs<'_> {
             } else {
                 &[]
             },
+            ..bpf::LoadOptions::default()
         };
         bpf::Program::load_with(self.kernel, "ringtap", kind, &code, &options)
     }

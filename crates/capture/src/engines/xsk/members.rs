@@ -136,6 +136,7 @@ impl Opener {
             device: tags.map(|_| device.index),
             namespace: device.home.as_ref(),
             marks: if self.marked { &marks } else { &[] },
+            ..bpf::LoadOptions::default()
         };
         Program::load_with(&self.kernel, "ringtap_xsk", kind, &code, &options)
     }

@@ -1,0 +1,165 @@
+//! Programs for one device, which must stay where they are.
+//!
+//! The kernel remembers such a program by its address before the verifier looks at it, and does not note
+//! where it has gone when it moves (Linux 6.3, which brought them, to 6.18 at least). When the device is
+//! deleted while the program is loaded, the kernel then looks at memory that is gone, with the lock of all
+//! network configuration held: nothing can be configured until the machine is started again. A program
+//! moves
+//!
+//! - when the verifier's rewriting makes it longer than the pages it was given. So it comes with room:
+//!   instructions in front of it that no path reaches. The verifier takes them out before it rewrites
+//!   anything, and the pages stay.
+//! - when constants are hidden (`net.core.bpf_jit_harden` of 2): that is done in a copy. No program for
+//!   one device is loaded then.
+//!
+//! Source: `kernel/bpf/offload.c`, `bpf_prog_realloc` and `bpf_jit_blind_constants` of `kernel/bpf/core.c`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use super::error::{Error, Hint, Result};
+use super::kernel::Kernel;
+use super::mapping::page_size;
+use super::program::{Program, ProgramKind};
+
+const INSTRUCTION: usize = 8;
+/// Instructions that the verifier may make of one, and of a program besides.
+const GROWTH: usize = 5;
+const GROWTH_BESIDES: usize = 512;
+/// Bytes of a page that are left for `struct bpf_prog` before its instructions, some 80 bytes: whatever
+/// it is, what is asked for ends within the page.
+const HEAD: usize = 512;
+/// The farthest that a jump of 16 bits goes.
+const JUMP: usize = i16::MAX as usize;
+
+/// A program with room for what the verifier makes of it.
+#[derive(Debug)]
+pub(super) struct Roomy {
+    pub(super) instructions: Vec<u64>,
+    pub(super) marks: Vec<(usize, &'static str)>,
+}
+
+impl Roomy {
+    pub(super) fn new(instructions: &[u64], marks: &[(usize, &'static str)]) -> Self {
+        let most = instructions.len() * GROWTH + GROWTH_BESIDES;
+        let bytes = (most * INSTRUCTION + HEAD).next_multiple_of(page_size()) - HEAD;
+        let room = bytes / INSTRUCTION - instructions.len();
+        let mut roomy = vec![set_r0()];
+        while roomy.len() < room {
+            // Where one only is left, it is one that is reached.
+            let skipped = (room - roomy.len() - 1).min(JUMP);
+            roomy.push(skip(skipped));
+            roomy.extend(std::iter::repeat_n(set_r0(), skipped));
+        }
+        roomy.extend_from_slice(instructions);
+        // The first stretch begins where the program does.
+        let shifted = marks.iter().map(|&(word, name)| match word {
+            0 => (0, name),
+            word => (word + room, name),
+        });
+        Self {
+            marks: shifted.collect(),
+            instructions: roomy,
+        }
+    }
+
+    /// Bytes of whole pages that the kernel takes for it, and that it has for as long as it stays.
+    fn memory(&self) -> usize {
+        (self.instructions.len() * INSTRUCTION + HEAD).next_multiple_of(page_size())
+    }
+
+    /// Holds what the kernel says against what the program was given.
+    ///
+    /// # Errors
+    /// A program that has moved; the caller is to let go of it at once.
+    pub(super) fn has_stayed(&self, program: &Program) -> Result<()> {
+        // Where it does not say, the room is what there is.
+        let moved = memory_of(program.as_fd()).is_some_and(|memory| memory > self.memory());
+        if moved {
+            return Err(moves(program.name()));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of whole pages that the kernel has a program's instructions in.
+pub(super) fn memory_of(program: BorrowedFd<'_>) -> Option<usize> {
+    let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
+    let text = std::fs::read_to_string(path).ok()?;
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("memlock:"))?;
+    value.trim().parse().ok()
+}
+
+/// Whether programs for one device can be loaded without danger to the kernel: constants are not hidden,
+/// as a program of two instructions shows.
+#[must_use]
+pub fn programs_stay(kernel: &Kernel) -> bool {
+    let kind = ProgramKind::Xdp { frags: false };
+    let ends = instruction(0x95, 0, 0);
+    let code = [instruction(0xb7, 0, 0x0055_5555), ends];
+    Program::load(kernel, "ringtap_probe", kind, &code)
+        .and_then(|program| program.info())
+        .is_ok_and(|info| info.translated_bytes as usize == code.len() * INSTRUCTION)
+}
+
+/// The error of a program that would not stay.
+pub(super) fn moves(name: &str) -> Error {
+    let source = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+    Error::Call {
+        error: crate::Error::new("bpf(BPF_PROG_LOAD, XDP)", name, source),
+        hint: Some(Hint::WouldMove),
+    }
+}
+
+/// `r0 = 0`.
+fn set_r0() -> u64 {
+    instruction(0xb7, 0, 0)
+}
+
+/// `if r0 == 0 goto +count`.
+fn skip(count: usize) -> u64 {
+    instruction(0x15, i16::try_from(count).unwrap_or(i16::MAX), 0)
+}
+
+/// A `struct bpf_insn` with R0 for its registers.
+fn instruction(code: u8, offset: i16, constant: i32) -> u64 {
+    let [low, high] = offset.to_ne_bytes();
+    let [a, b, c, d] = constant.to_ne_bytes();
+    u64::from_ne_bytes([code, 0, low, high, a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_skipped_and_ends_within_a_page() {
+        for length in [1, 2, 100, 500, 700, 1_000, 4_096, 40_000] {
+            let code: Vec<u64> = (1..=length).map(|word| word << 8).collect();
+            let marks = [(0, "first"), (1, "second")];
+            let roomy = Roomy::new(&code, &marks);
+            let room = roomy.instructions.len() - code.len();
+            assert!(room > 4 * code.len() + 500, "{length}: {room}");
+            assert_eq!(roomy.instructions[room..], code);
+            assert_eq!(roomy.marks, [(0, "first"), (room + 1, "second")]);
+            // From the first instruction on, each jump leads to the next one, the last to the program.
+            let mut at = 1;
+            let mut reached = 1;
+            while at < room {
+                let [code, _, low, high, ..] = roomy.instructions[at].to_ne_bytes();
+                assert_eq!(code, 0x15, "{length}: {at}");
+                at += 1 + usize::from(u16::from_ne_bytes([low, high]));
+                reached += 1;
+            }
+            assert_eq!(at, room, "{length}");
+            assert!(reached <= 2 + room / JUMP, "{length}: {reached}");
+            let bytes = roomy.instructions.len() * INSTRUCTION;
+            for head in [56, 72, 80, 128, HEAD] {
+                let taken = (bytes + head).next_multiple_of(page_size());
+                assert_eq!(taken, roomy.memory(), "{length}, {head}");
+            }
+        }
+    }
+}
