@@ -14,7 +14,7 @@ pub enum Need {
     /// To run without CAP_NET_ADMIN and CAP_NET_RAW, as an ordinary user.
     NotRoot,
     /// A kernel that answers who asks it about network interfaces. [`Need::Root`] and what needs it
-    /// include this.
+    /// include this, and so does [`Need::LibpcapDev`].
     Interfaces,
     /// That a user namespace can be made.
     UserNamespace,
@@ -62,6 +62,8 @@ impl Need {
         matches!(
             self,
             Self::Root | Self::Interfaces | Self::UserNamespace | Self::Vlan | Self::Kind(_)
+                // Names of hosts are looked up, for which the C library asks for addresses.
+                | Self::LibpcapDev
         )
     }
 

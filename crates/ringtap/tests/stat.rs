@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             setpriv,
             unprivileged,
         ),
-        test("wrong_usage_is_2", &[], usage),
+        test("wrong_usage_is_2", &[Need::Interfaces], usage),
     ])
 }
 

@@ -208,15 +208,4 @@ mod tests {
         assert_eq!(change.undone(stamped(ALL)), Some(stamped(0)));
         assert_eq!(change.undone(stamped(12)), None);
     }
-
-    #[test]
-    fn loopback_has_no_clock() {
-        let error = ReceiveStamps::start("lo", 1).expect_err("no adapter");
-        assert_eq!(error.call, SET.1);
-        let refused = [libc::EOPNOTSUPP, libc::EINVAL, libc::EPERM];
-        assert!(
-            error.errno().is_some_and(|code| refused.contains(&code)),
-            "{error}"
-        );
-    }
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Error, Link, LinkOptions, Name, OperationalState, Veth, Vlan};
+use ringtap_sys::receive_stamps::ReceiveStamps;
 use ringtap_testkit::netns::{Namespace, VethOptions, VethPair};
 use ringtap_testkit::{Need, suite, test};
 
@@ -52,7 +53,22 @@ fn main() -> ExitCode {
             &[Need::Interfaces],
             unknown_interface,
         ),
+        test(
+            "loopback_stamps_no_packets",
+            &[Need::Interfaces],
+            loopback_has_no_clock,
+        ),
     ])
+}
+
+fn loopback_has_no_clock() {
+    let error = ReceiveStamps::start("lo", 1).expect_err("no adapter");
+    assert_eq!(error.call, "ioctl(SIOCSHWTSTAMP)");
+    let refused = [libc::EOPNOTSUPP, libc::EINVAL, libc::EPERM];
+    assert!(
+        error.errno().is_some_and(|code| refused.contains(&code)),
+        "{error}"
+    );
 }
 
 fn find(namespace: &Namespace, name: &str) -> Link {

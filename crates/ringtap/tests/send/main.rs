@@ -55,6 +55,6 @@ fn main() -> std::process::ExitCode {
             &[Need::Root, Need::Tool("tshark")],
             layers::decoded,
         ),
-        test("wrong_usage_is_2", &[], replay::usage),
+        test("wrong_usage_is_2", &[Need::Interfaces], replay::usage),
     ])
 }
