@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use ringtap_testkit::Need;
+
 use super::report::{Outcome, Report};
 use crate::process;
 
@@ -12,6 +14,8 @@ const SECONDS: u64 = 10;
 /// Targets of native code begin so. Building its code generator with the sanitizer takes longer
 /// than all the rest together, so it is left to those who change it (CONTRIBUTING.md).
 const NATIVE_CODE: &str = "jit_";
+/// The target that has libpcap compile the same, and so needs what it does.
+const BESIDE_LIBPCAP: &str = "filter_agree";
 /// Beyond the fuzzing itself: start, seeds, and the report of a find.
 const SLACK: u64 = 120;
 /// Building with the sanitizer.
@@ -39,6 +43,10 @@ pub(super) fn run(repository: &Path, report: &mut Report) {
                 if target.starts_with(NATIVE_CODE) {
                     let reason = "needs native code under the sanitizer: --features jit";
                     return Outcome::Skipped(reason.into());
+                }
+                let unmet = Need::LibpcapDev.unmet();
+                if let Some(reason) = unmet.filter(|_| target == BESIDE_LIBPCAP) {
+                    return Outcome::Skipped(reason);
                 }
                 fuzz(repository, &target)
             });
