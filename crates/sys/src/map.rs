@@ -116,6 +116,9 @@ impl FileMap {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping is so long and lives as long as `self`. While the lease is held nobody can
         // write to the file or cut it; its pages come back when they are looked at after they were let go.
+        // The kernel ends a lease on its own 45 s after somebody has asked for the file: `reach` finds out
+        // before each step, and only a process that stands still for so long in between looks at a file
+        // that others may have changed.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
