@@ -34,7 +34,7 @@ impl StampReader {
     /// The driver cannot be asked, or the kernel's types cannot be read.
     pub fn find(ifindex: u32, in_buffers: bool) -> netlink::Result<Self> {
         let is_told = Netlink::xdp_knows_receive_times(ifindex)?;
-        let function = if is_told && programs_stay(&Kernel::running()) {
+        let function = if is_told && programs_stay(&Kernel::running()).unwrap_or(false) {
             kernel_function(FUNCTION)?
         } else {
             None

@@ -89,7 +89,9 @@ impl TagRestorer {
     /// # Errors
     /// The driver cannot be asked, or the kernel's types cannot be read.
     pub fn find(ifindex: u32, kind: Option<&str>) -> netlink::Result<Option<Self>> {
-        if !Netlink::xdp_knows_vlan_tags(ifindex)? || !programs_stay(&Kernel::running()) {
+        let is_told = Netlink::xdp_knows_vlan_tags(ifindex)?;
+        // Where it cannot be found out, no program can be loaded, which is told when one is.
+        if !is_told || !programs_stay(&Kernel::running()).unwrap_or(false) {
             return Ok(None);
         }
         let is_in_buffers = kind == Some(TAGS_IN_BUFFERS);

@@ -94,14 +94,16 @@ pub(super) fn memory_of(program: BorrowedFd<'_>) -> Option<usize> {
 
 /// Whether programs for one device can be loaded without danger to the kernel: constants are not hidden,
 /// as a program of two instructions shows.
-#[must_use]
-pub fn programs_stay(kernel: &Kernel) -> bool {
+///
+/// # Errors
+/// That program cannot be loaded: nothing is known, and most often no program can be, for want of
+/// privileges.
+pub fn programs_stay(kernel: &Kernel) -> Result<bool> {
     let kind = ProgramKind::Xdp { frags: false };
     let ends = instruction(0x95, 0, 0);
     let code = [instruction(0xb7, 0, 0x0055_5555), ends];
-    Program::load(kernel, "ringtap_probe", kind, &code)
-        .and_then(|program| program.info())
-        .is_ok_and(|info| info.translated_bytes as usize == code.len() * INSTRUCTION)
+    let info = Program::load(kernel, "ringtap_probe", kind, &code)?.info()?;
+    Ok(info.translated_bytes as usize == code.len() * INSTRUCTION)
 }
 
 /// The error of a program that would not stay.

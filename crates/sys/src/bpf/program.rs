@@ -201,7 +201,7 @@ impl Program {
         if options.device.is_none() && !options.stays {
             return Self::load_marked(kernel, name, kind, instructions, options);
         }
-        if !bound::programs_stay(kernel) {
+        if !bound::programs_stay(kernel)? {
             return Err(bound::moves(name));
         }
         let roomy = Roomy::new(instructions, options.marks);
