@@ -79,6 +79,13 @@ pub enum HookChoice {
     Tcx,
 }
 
+impl HookChoice {
+    /// Whether a program at XDP may come of it.
+    pub(crate) fn may_be_xdp(self) -> bool {
+        self != Self::Tcx
+    }
+}
+
 /// What is to be attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {

@@ -37,7 +37,8 @@ pub struct HookDevice {
     pub xdp: Vec<XdpProgram>,
     /// Whether the driver takes VLAN tags out of received packets.
     pub takes_tags: bool,
-    /// What puts such tags back at XDP, where the driver tells them.
+    /// What puts such tags back at XDP, where the driver tells them; looked for by
+    /// [`HookDevice::restoring_tags`] only.
     pub tag_restorer: Option<TagRestorer>,
     /// The network namespace that it is in, where somebody remembers it.
     pub home: Option<Namespace>,
@@ -63,10 +64,9 @@ impl HookDevice {
         let kind = link
             .kind
             .map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
-        let tag_restorer = takes_tags.then(|| TagRestorer::find(link.index, kind.as_deref()));
         Ok(Self {
             takes_tags,
-            tag_restorer: tag_restorer.transpose().map_err(failed)?.flatten(),
+            tag_restorer: None,
             home: None,
             name: String::from_utf8_lossy(link.name.as_bytes()).into_owned(),
             index: link.index,
@@ -77,6 +77,22 @@ impl HookDevice {
             is_up: link.flags & UP != 0,
             xdp: link.xdp,
         })
+    }
+
+    /// Looks for what puts VLAN tags back, for programs at XDP; the device is one of the calling thread's
+    /// network namespace. Who has no such programs does without, and saves the time.
+    ///
+    /// # Errors
+    /// As [`TagRestorer::find`].
+    pub fn restoring_tags(mut self) -> Result<Self> {
+        if self.takes_tags {
+            let found = TagRestorer::find(self.index, self.kind.as_deref());
+            self.tag_restorer = found.map_err(|source| Error::Interface {
+                device: self.name.clone(),
+                source,
+            })?;
+        }
+        Ok(self)
     }
 
     /// Remembers the calling thread's network namespace as its own, by a file descriptor, so that

@@ -236,12 +236,15 @@ impl Statistics {
             .into());
         }
         let (name, asked) = asked_of(device)?;
-        let device = HookDevice::find(name)?;
+        let mut device = HookDevice::find(name)?;
         let programs = compile(&device, filters)?;
         let hook = match asked {
             Asked::Socket => return Self::by_socket(&device, programs, options, None),
             Asked::Hook(hook) => hook,
         };
+        if hook.may_be_xdp() {
+            device = device.restoring_tags()?;
+        }
         match Self::at_hook(kernel, &device, hook, &programs, filters, options) {
             Err(error) if hook == HookChoice::Automatic && is_obstacle(&error, options) => {
                 let socket = Self::by_socket(&device, programs, options, Some(&error));

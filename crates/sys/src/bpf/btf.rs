@@ -2,12 +2,17 @@
 //!
 //! Source: Documentation/bpf/btf.rst.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
 
 use crate::Error;
 
 /// The types of the running kernel.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+/// `SYSFS_MAGIC` of `linux/magic.h`.
+const SYSFS: u64 = 0x6265_6572;
 const MAGIC: u16 = 0xeb9f;
 /// Bytes of the header up to the lengths of both sections, and of a type without what its kind adds.
 const HEADER: usize = 24;
@@ -21,15 +26,23 @@ const NESTED: u32 = 4;
 
 /// The types of the running kernel, to look things up by name.
 #[derive(Debug)]
-pub struct KernelTypes(Vec<u8>);
+pub struct KernelTypes(Bytes);
+
+/// Some megabytes. The kernel hands them out page by page to read(2), which takes as long as all the rest of
+/// opening a tap; since Linux 6.16 they can be mapped.
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Pages),
+    Read(Vec<u8>),
+}
 
 impl KernelTypes {
-    /// Reads them; `None` where the kernel tells nothing of its types.
+    /// Maps or reads them; `None` where the kernel tells nothing of its types.
     ///
     /// # Errors
     /// They cannot be read.
     pub fn read() -> crate::Result<Option<Self>> {
-        match std::fs::read(KERNEL_TYPES) {
+        match Bytes::of_kernel() {
             Ok(types) => Ok(Some(Self(types))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::new("read", KERNEL_TYPES, error)),
@@ -39,7 +52,7 @@ impl KernelTypes {
     /// The number of a kernel function that programs may call. Functions of modules are not found.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<u32> {
-        let sections = Sections::of(&self.0)?;
+        let sections = Sections::of(self.0.as_slice())?;
         let mut functions = sections.types().filter(|kind| kind.is(KIND_FUNC));
         functions.find_map(|function| {
             sections
@@ -51,7 +64,7 @@ impl KernelTypes {
     /// The number of a structure, by which programs name it.
     #[must_use]
     pub fn structure(&self, name: &str) -> Option<u32> {
-        let sections = Sections::of(&self.0)?;
+        let sections = Sections::of(self.0.as_slice())?;
         let mut structures = sections.types().filter(|kind| kind.is(KIND_STRUCT));
         let found = structures.find(|kind| sections.has_name(kind.name, name));
         found.map(|structure| structure.id)
@@ -61,18 +74,17 @@ impl KernelTypes {
     /// included.
     #[must_use]
     pub fn member(&self, structure: &str, member: &str) -> Option<u32> {
-        let sections = Sections::of(&self.0)?;
-        let types: Vec<Type<'_>> = sections.types().collect();
-        let mut structures = types.iter().filter(|kind| kind.is(KIND_STRUCT));
+        let sections = Sections::of(self.0.as_slice())?;
+        let mut structures = sections.types().filter(|kind| kind.is(KIND_STRUCT));
         let structure = structures.find(|kind| sections.has_name(kind.name, structure))?;
-        let bits = sections.member(&types, structure, member, NESTED)?;
+        let bits = sections.member(&structure, member, NESTED)?;
         (bits % 8 == 0).then_some(bits / 8)
     }
 
     /// The value of an enumeration's constant.
     #[must_use]
     pub fn constant(&self, name: &str) -> Option<u32> {
-        let sections = Sections::of(&self.0)?;
+        let sections = Sections::of(self.0.as_slice())?;
         let constants = sections.types().filter(|kind| kind.is(KIND_ENUM));
         let mut constants = constants.flat_map(|kind| kind.added.chunks_exact(8));
         constants.find_map(|constant| {
@@ -89,6 +101,73 @@ impl KernelTypes {
 /// The types cannot be read.
 pub fn kernel_function(name: &str) -> crate::Result<Option<u32>> {
     Ok(KernelTypes::read()?.and_then(|types| types.function(name)))
+}
+
+impl Bytes {
+    fn of_kernel() -> io::Result<Self> {
+        let mut file = File::open(KERNEL_TYPES)?;
+        let len = usize::try_from(file.metadata()?.len()).unwrap_or_default();
+        if let Some(pages) = Pages::of_kernel(&file, len) {
+            return Ok(Self::Mapped(pages));
+        }
+        let mut bytes = Vec::with_capacity(len);
+        file.read_to_end(&mut bytes)?;
+        Ok(Self::Read(bytes))
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Mapped(pages) => pages.as_slice(),
+            Self::Read(bytes) => bytes,
+        }
+    }
+}
+
+/// The kernel's own pages; unmapped when dropped.
+#[derive(Debug)]
+struct Pages {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Pages {
+    /// Nothing where they cannot be mapped, or where something else was put in the place of the kernel's file.
+    fn of_kernel(file: &File, len: usize) -> Option<Self> {
+        // SAFETY: all zero is a value of the structure, which holds numbers only.
+        let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+        // SAFETY: the call writes the structure, which outlives it.
+        let told = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) };
+        // The type has other widths and signs on other machines; the number has 32 bits.
+        if told != 0 || u64::try_from(found.f_type) != Ok(SYSFS) {
+            return None;
+        }
+        // SAFETY: a new mapping, for reading, at a place that the kernel chooses.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        let start = NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED)?;
+        Some(Self { start, len })
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        // SAFETY: the mapping is so long and lives as long as `self`. It shows a part of the kernel's image
+        // that nobody writes to or takes away while it runs: sysfs has no other files that can be mapped so.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and nobody can look at it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
 }
 
 /// Both sections.
@@ -157,7 +236,7 @@ impl<'a> Sections<'a> {
     }
 
     /// The offset of a member in bits.
-    fn member(&self, types: &[Type<'_>], of: &Type<'_>, name: &str, depth: u32) -> Option<u32> {
+    fn member(&self, of: &Type<'_>, name: &str, depth: u32) -> Option<u32> {
         // Where a structure has members of bits, their number stands above the offset.
         let mask = if of.info >> 31 == 1 {
             0xff_ffff
@@ -170,12 +249,14 @@ impl<'a> Sections<'a> {
             if self.has_name(at, name) {
                 return Some(offset);
             }
-            let inner = types.get((kind as usize).checked_sub(1)?)?;
-            let is_nested = inner.is(KIND_STRUCT) || inner.is(KIND_UNION);
-            if depth == 0 || !is_nested || !self.has_name(at, "") {
+            if depth == 0 || !self.has_name(at, "") {
                 return None;
             }
-            let within = self.member(types, inner, name, depth - 1)?;
+            let inner = self.types().nth((kind as usize).checked_sub(1)?)?;
+            if !inner.is(KIND_STRUCT) && !inner.is(KIND_UNION) {
+                return None;
+            }
+            let within = self.member(&inner, name, depth - 1)?;
             offset.checked_add(within)
         })
     }
@@ -242,7 +323,7 @@ mod tests {
     }
 
     fn find_function(types: &[u8], name: &str) -> Option<u32> {
-        KernelTypes(types.to_vec()).function(name)
+        KernelTypes(Bytes::Read(types.to_vec())).function(name)
     }
 
     #[test]
@@ -255,7 +336,7 @@ mod tests {
 
     #[test]
     fn structures_are_found_by_their_whole_names() {
-        let found = |name| KernelTypes(types()).structure(name);
+        let found = |name| KernelTypes(Bytes::Read(types())).structure(name);
         assert_eq!(found("one_of_it"), Some(2));
         assert_eq!(found("one"), None);
         assert_eq!(found("int"), None);
@@ -321,13 +402,24 @@ mod tests {
         for word in [24, 0, len(&types), len(&types), len(strings)] {
             btf.extend(word.to_ne_bytes());
         }
-        let btf = KernelTypes([&btf, &types, &strings[..]].concat());
+        let btf = KernelTypes(Bytes::Read([&btf, &types, &strings[..]].concat()));
         assert_eq!(btf.member("it", "a"), Some(0));
         assert_eq!(btf.member("it", "b"), None, "not at a byte");
         assert_eq!(btf.member("it", "c"), Some(12));
         assert_eq!(btf.member("it", "d"), None);
         assert_eq!(btf.constant("ON"), Some(1));
         assert_eq!(btf.constant("it"), None);
+    }
+
+    #[test]
+    fn mapped_types_are_those_that_are_read() {
+        let types = Bytes::of_kernel().expect("readable");
+        let read = std::fs::read(KERNEL_TYPES).expect("readable");
+        assert!(types.as_slice() == read);
+        // What is no file of the kernel's is not mapped.
+        let file = tempfile::tempfile().expect("temporary file");
+        file.set_len(read.len() as u64).expect("long enough");
+        assert!(Pages::of_kernel(&file, read.len()).is_none());
     }
 
     #[test]

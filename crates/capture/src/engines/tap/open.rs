@@ -100,13 +100,23 @@ fn open(
             link_type,
         });
     }
-    let hook_device = hook_device.remembering_home();
+    let hook_device = for_hook(hook_device, choice)?;
     let mut opening = Opening::new(engine, device, hook_device, options, filter)?;
     if options.timestamp == TimestampSource::Adapter {
         let asked = AdapterClock::ask(device, &opening.device, choice)?;
         opening.adapter_clock = Some(asked);
     }
     Ok(Box::new(opening.attach(choice, options, filter)?))
+}
+
+/// The device with what programs at that hook take.
+fn for_hook(device: HookDevice, choice: HookChoice) -> Result<HookDevice> {
+    let device = device.remembering_home();
+    if choice.may_be_xdp() {
+        device.restoring_tags()
+    } else {
+        Ok(device)
+    }
 }
 
 /// The adapter's clock, where packets are to be stamped by it.
@@ -243,6 +253,9 @@ impl Opening {
         let maps = self.rings.maps(&self.control, &self.doorbell);
         let plan = FilterPlan::of_one(filter, &self.device, options)?;
         let mut polls = None;
+        if kernel_clock == KernelClock::TaiByPoll && !choice.may_be_xdp() {
+            kernel_clock = KernelClock::Tai;
+        }
         if kernel_clock == KernelClock::TaiByPoll {
             polls = Polls::watch(&self.kernel, &self.device, &maps);
             if polls.is_none() {

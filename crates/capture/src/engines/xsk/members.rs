@@ -67,7 +67,9 @@ impl Opener {
     /// sent there. Where it fails, nothing is left.
     pub(super) fn open(&self, link: &Link, plan: &FilterPlan) -> Result<Member> {
         let name = link.name.to_string();
-        let device = HookDevice::find(&name)?.remembering_home();
+        let device = HookDevice::find(&name)?
+            .restoring_tags()?
+            .remembering_home();
         let receivers = self.receivers(&device, link)?;
         let sockets = map_of(&self.kernel, &receivers);
         let sockets = sockets.map_err(|source| bpf_error(&device, source))?;
