@@ -44,6 +44,7 @@ fn main() -> ExitCode {
             per_cpu_one_by_one,
         ),
         test("read_only_pages_are_read_only", root, read_only_pages),
+        test("values_are_mapped_alone", root, values_mapped_alone),
         test("frozen_maps_refuse_the_application", root, frozen),
         test("programs_write_what_is_mapped", root, mapped_by_program),
         test("maps_of_maps_take_alike_maps", root, map_of_maps),
@@ -443,6 +444,26 @@ fn read_only_pages() {
     assert!(!is_mapped, "unmapped with its owner");
 }
 
+fn values_mapped_alone() {
+    let page = page_size();
+    let map = array("rings", u32::try_from(2 * page).expect("small"), 3, true);
+    let mapping = Mapping::of_value(&map, 1, page..2 * page).expect("mapped");
+    assert_eq!(mapping.len(), 2 * page);
+    for (at, writable) in [(0, false), (page, true), (2 * page - 1, true)] {
+        assert_eq!(kernel_can_write(&mapping, at), writable, "byte {at}");
+    }
+    mapping.word_u64(page + 8).store(42, Ordering::Release);
+    let mut value = vec![0; 2 * page];
+    for index in 0..3 {
+        map.lookup(index, &mut value).expect("in range");
+        assert_eq!(value[page + 8] == 42, index == 1, "value {index}");
+    }
+    assert!(Mapping::of_value(&map, 3, 0..0).is_err(), "out of range");
+    assert!(Mapping::of_value(&map, 2, 0..3 * page).is_err(), "too long");
+    let parts = array("parts", u32::try_from(page / 2).expect("small"), 2, true);
+    assert!(Mapping::of_value(&parts, 1, 0..0).is_err(), "half a page");
+}
+
 /// Whether the page takes writes: asked of the kernel by a read(2) of one byte to it, which fails
 /// with EFAULT instead of ending the process.
 fn kernel_can_write(mapping: &Mapping, at: usize) -> bool {
@@ -530,6 +551,22 @@ fn map_of_maps() {
     let error = rings.update_fd(0, &other).expect_err("another value size");
     assert_eq!(error.errno(), Some(libc::EINVAL));
     rings.delete(1).expect("elements can go");
+    let old = Kernel::behind(|request: &Request<'_>| match request {
+        Request::MapUpdateBatch => Err(libc::EINVAL),
+        _ => Ok(()),
+    });
+    for kernel in [kernel, old] {
+        let rings = Map::create(&kernel, &spec).expect("a map of maps");
+        let error = rings.update_fds(&[(1, &inner), (0, &other)]);
+        let error = error.expect_err("another value size");
+        assert_eq!(error.errno(), Some(libc::EINVAL));
+        rings
+            .update_fds(&[(1, &inner), (0, &inner)])
+            .expect("like itself");
+        for key in 0..2 {
+            rings.delete(key).expect("it was there");
+        }
+    }
 }
 
 fn index_of(pair: &VethPair) -> u32 {

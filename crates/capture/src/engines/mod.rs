@@ -13,6 +13,7 @@ use ringtap_savefile::LinkType;
 use ringtap_sys::bpf::Kernel;
 use ringtap_sys::privileges::Capability;
 use ringtap_sys::receive_stamps::Stamper;
+use ringtap_sys::sched::online_cpus;
 use ringtap_sys::tap::WallClock;
 
 use crate::options::CaptureOptions;
@@ -132,9 +133,18 @@ pub struct Host {
     pub wall: WallClock,
     /// Who is asked for the adapter's stamps; at the taps.
     pub stamper: Stamper,
+    /// Who tells which processors are online, by their numbers, ascending; each gets a ring of a tap.
+    pub processors: Processors,
     /// The kinds of interfaces whose packets come by the queues of their members; for engine xsk. Kernels
     /// without bonds have bridges to stand in for them.
     pub aggregates: &'static [&'static str],
+}
+
+/// Tells processors' numbers.
+pub type Processors = fn() -> Vec<usize>;
+
+fn online_processors() -> Vec<usize> {
+    online_cpus().map_or_else(|_| vec![0], |cpus| cpus.as_slice().to_vec())
 }
 
 impl Default for Host {
@@ -143,6 +153,7 @@ impl Default for Host {
             kernel: Kernel::default(),
             wall: WallClock::default(),
             stamper: Stamper::default(),
+            processors: online_processors,
             aggregates: &["bond", "team"],
         }
     }

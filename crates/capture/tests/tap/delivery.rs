@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Error, Next, Precision, Source};
+use ringtap_capture::{CaptureOptions, Error, Host, Next, Precision, Source, open_on};
 use ringtap_sys::poll::ReadSet;
 use ringtap_sys::sched::{online_cpus, set_affinity};
 use ringtap_testkit::alloc;
@@ -106,8 +106,26 @@ pub(crate) fn two_processors_without_allocation() {
     );
 }
 
-/// Every processor sends more than all rings hold, so that all write to all rings.
 pub(crate) fn two_processors_share_the_buffer() {
+    share_the_buffer(&Host::default());
+}
+
+/// With such numbers, as with several memory nodes, rings are maps of their own, which all others of the
+/// tests are not.
+pub(crate) fn processors_with_gaps_share_the_buffer() {
+    let processors = || {
+        let online = online_cpus().unwrap();
+        let beyond = online.as_slice().last().unwrap() + 2;
+        online.as_slice().iter().copied().chain([beyond]).collect()
+    };
+    share_the_buffer(&Host {
+        processors,
+        ..Host::default()
+    });
+}
+
+/// Every processor sends more than all rings hold, so that all write to all rings.
+fn share_the_buffer(host: &Host) {
     const EACH: u32 = 6_000;
     for (engine, precision) in [("tcx", Precision::Fine), ("xdp", Precision::Poll)] {
         let pair = VethPair::new();
@@ -116,7 +134,12 @@ pub(crate) fn two_processors_share_the_buffer() {
             precision,
             ..prompt()
         };
-        let mut source = tap(engine, &pair.right, &options);
+        let device = format!("{engine}:{}", pair.right.device);
+        let mut source = pair.right.run(|| {
+            let mut source = open_on(host, &device, &options, None).unwrap();
+            source.set_buffer(options.buffer).unwrap();
+            source
+        });
         let sender = |(index, &cpu): (usize, &usize)| {
             let injector = injector(&pair.left);
             let first = u32::try_from(index).unwrap() << 16;

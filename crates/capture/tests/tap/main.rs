@@ -126,6 +126,11 @@ fn main() -> std::process::ExitCode {
             delivery::two_processors_share_the_buffer,
         ),
         test(
+            "processors_with_gaps_share_the_buffer",
+            root,
+            delivery::processors_with_gaps_share_the_buffer,
+        ),
+        test(
             "two_processors_unordered",
             root,
             delivery::two_processors_unordered,

@@ -15,6 +15,7 @@ pub(super) const OBJ_GET_INFO_BY_FD: u32 = 15;
 pub(super) const PROG_QUERY: u32 = 16;
 pub(super) const MAP_FREEZE: u32 = 22;
 pub(super) const MAP_LOOKUP_BATCH: u32 = 24;
+pub(super) const MAP_UPDATE_BATCH: u32 = 26;
 pub(super) const LINK_CREATE: u32 = 28;
 pub(super) const LINK_UPDATE: u32 = 29;
 pub(super) const LINK_GET_FD_BY_ID: u32 = 30;

@@ -23,6 +23,8 @@ pub enum Request<'a> {
     },
     /// `BPF_MAP_LOOKUP_BATCH`.
     MapLookupBatch,
+    /// `BPF_MAP_UPDATE_BATCH`.
+    MapUpdateBatch,
     /// Any other access to a map or its elements.
     Map,
     /// `BPF_PROG_LOAD`.

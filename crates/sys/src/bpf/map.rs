@@ -234,6 +234,40 @@ impl Map {
         self.update(key, &fd_number(&fd.as_fd()).to_ne_bytes())
     }
 
+    /// Writes the fds of maps as elements ([`MapKind::ArrayOfMaps`]) by one call (5.15), after which the kernel
+    /// waits for programs once: some milliseconds. Older kernels are asked element by element, and wait for
+    /// each.
+    ///
+    /// # Errors
+    /// As [`Map::update_fd`]; elements before the one that is refused may have been written.
+    pub fn update_fds<F: AsFd>(&self, elements: &[(u32, F)]) -> Result<()> {
+        let keys: Vec<u32> = elements.iter().map(|(key, _)| *key).collect();
+        let fds = elements.iter().map(|(_, fd)| fd_number(&fd.as_fd()));
+        let fds: Vec<u32> = fds.collect();
+        self.check("value", size_of::<u32>(), self.element_size())?;
+        let mut attribute = abi::MapBatch {
+            keys: address(&keys),
+            values: address(&fds),
+            count: u32::try_from(keys.len()).unwrap_or(u32::MAX),
+            map_fd: fd_number(&self.fd),
+            ..Default::default()
+        };
+        let (command, request) = (abi::MAP_UPDATE_BATCH, Request::MapUpdateBatch);
+        // SAFETY: there are `count` keys and as many values of 4 bytes, which is this map's size, as just
+        // checked; they are read only.
+        let answer = unsafe { self.kernel.call(command, &request, &mut attribute) };
+        match answer {
+            Ok(_) => Ok(()),
+            Err(error) if error.raw_os_error().is_some_and(is_unsupported) => elements
+                .iter()
+                .try_for_each(|(key, fd)| self.update_fd(*key, fd)),
+            Err(source) => {
+                let (call, name) = ("bpf(BPF_MAP_UPDATE_BATCH)", self.name.as_str());
+                Err(Error::call(call, name, source, None))
+            }
+        }
+    }
+
     /// Removes an element, where the kind allows it.
     ///
     /// # Errors

@@ -35,9 +35,31 @@ impl Mapping {
     /// [`Error::Size`] for a range that is not of whole pages inside the map; else what `mmap` says:
     /// EPERM for a map that was frozen and shall be writable, ENOMEM, EINVAL for other kinds of map.
     pub fn new(map: &Map, writable: Range<usize>) -> Result<Self> {
-        let page = page_size();
         let elements = map.max_entries() as usize;
-        let len = (map.value_size().next_multiple_of(8) * elements).next_multiple_of(page);
+        let len = map.value_size().next_multiple_of(8) * elements;
+        Self::part(map, 0, len.next_multiple_of(page_size()), writable)
+    }
+
+    /// [`Mapping::new`] of one value, which begins and ends with a page; `writable` is a range of it.
+    ///
+    /// # Errors
+    /// As [`Mapping::new`]; [`Error::Size`] for values that are not whole pages.
+    pub fn of_value(map: &Map, index: u32, writable: Range<usize>) -> Result<Self> {
+        let (len, page) = (map.value_size(), page_size());
+        if !len.is_multiple_of(page) || index >= map.max_entries() {
+            return Err(Error::Size {
+                map: map.name().to_owned(),
+                what: "pages of a value",
+                expected: len.next_multiple_of(page),
+                found: len,
+            });
+        }
+        Self::part(map, index as usize * len, len, writable)
+    }
+
+    /// Maps `len` bytes of the map from `from` on.
+    fn part(map: &Map, from: usize, len: usize, writable: Range<usize>) -> Result<Self> {
+        let page = page_size();
         let aligned = writable.start.is_multiple_of(page) && writable.end.is_multiple_of(page);
         if !aligned || writable.start > writable.end || writable.end > len {
             let found = writable.end;
@@ -52,7 +74,7 @@ impl Mapping {
         if !matches!(map.kind(), MapKind::Array { mmapable: true, .. }) {
             return Err(failed(map, io::Error::from_raw_os_error(libc::EINVAL)));
         }
-        let start = map_pages(map, None, 0, len, libc::PROT_READ)?;
+        let start = map_pages(map, None, from, len, libc::PROT_READ)?;
         let mapping = Self {
             start,
             len,
@@ -64,7 +86,7 @@ impl Mapping {
             map_pages(
                 map,
                 Some(at),
-                first,
+                from + first,
                 end - first,
                 libc::PROT_READ | libc::PROT_WRITE,
             )?;
@@ -184,7 +206,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: start and length are of the mapping made in `new`, which nothing can use any
+        // SAFETY: start and length are of the mapping made in `part`, which nothing can use any
         // more: every borrow of it ended with `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
@@ -202,7 +224,7 @@ fn map_pages(
     let hint = over.map_or(std::ptr::null_mut(), |at| at.as_ptr().cast());
     let offset = libc::off_t::try_from(offset).unwrap_or(libc::off_t::MAX);
     // SAFETY: without `over`, the kernel picks addresses that are free; with it, only pages of the
-    // mapping that `Mapping::new` has just made and not yet handed out are replaced.
+    // mapping that `Mapping::part` has just made and not yet handed out are replaced.
     let address = unsafe {
         libc::mmap(
             hint,

@@ -8,7 +8,7 @@
 //!
 //! # The ring
 //!
-//! One array map of one value for each CPU, with four parts, each of whole pages:
+//! One value of an array map for each CPU, with four parts, each of whole pages:
 //!
 //! | part | application may | holds |
 //! |---|---|---|

@@ -1,5 +1,6 @@
 //! The reader's side of one ring.
 
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use super::layout::{self, Geometry, MARK_BYTES, MARKS, SLOT_BYTES, SLOT_COUNT, SLOTS};
@@ -38,18 +39,26 @@ pub struct Counters {
 /// One CPU's ring. Packets that were not read go with it.
 #[derive(Debug)]
 pub struct Ring {
-    map: Map,
+    map: Arc<Map>,
+    /// Which of the map's values it is.
+    index: u32,
     mapping: Mapping,
     geometry: Geometry,
     tail: Position,
 }
 
 impl Ring {
-    /// Makes a ring (array maps that can be mapped: 5.5), on a NUMA node where one is given.
+    /// Makes rings, the values of one map (array maps that can be mapped: 5.5), on a NUMA node where one is
+    /// given.
     ///
     /// # Errors
     /// ENOMEM where the control group's or the system's memory does not suffice; what `mmap` says.
-    pub fn create(kernel: &Kernel, geometry: Geometry, numa_node: Option<u32>) -> Result<Self> {
+    pub fn create(
+        kernel: &Kernel,
+        geometry: Geometry,
+        count: u32,
+        numa_node: Option<u32>,
+    ) -> Result<Vec<Self>> {
         let spec = MapSpec {
             name: "ringtap_ring",
             kind: MapKind::Array {
@@ -57,23 +66,27 @@ impl Ring {
                 inner: false,
             },
             value_size: geometry.value_size(),
-            max_entries: 1,
+            max_entries: count,
             numa_node,
             inner: None,
         };
-        let map = Map::create(kernel, &spec)?;
-        let mapping = Mapping::new(&map, geometry.tail()..geometry.data())?;
-        Ok(Self {
-            map,
-            mapping,
-            geometry,
-            tail: Position::default(),
-        })
+        let map = Arc::new(Map::create(kernel, &spec)?);
+        let ring = |index| {
+            let writable = geometry.tail()..geometry.data();
+            Ok(Self {
+                mapping: Mapping::of_value(&map, index, writable)?,
+                map: Arc::clone(&map),
+                index,
+                geometry,
+                tail: Position::default(),
+            })
+        };
+        (0..count).map(ring).collect()
     }
 
-    /// The map, for programs that keep the producer's side.
+    /// The map that it is a value of, for programs that keep the producer's side.
     #[must_use]
-    pub fn map(&self) -> &Map {
+    pub fn map(&self) -> &Arc<Map> {
         &self.map
     }
 
@@ -102,7 +115,7 @@ impl Ring {
     /// What `mmap` says.
     pub fn watch(&self) -> Result<RingWatch> {
         Ok(RingWatch {
-            mapping: Mapping::new(&self.map, 0..0)?,
+            mapping: Mapping::of_value(&self.map, self.index, 0..0)?,
             tail: self.geometry.tail(),
         })
     }

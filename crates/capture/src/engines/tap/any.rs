@@ -118,7 +118,13 @@ pub(super) fn open(
     let kernel = host.kernel;
     let failed = |source| bpf_error(DEVICE, source);
     let room = room_for(&links);
-    let rings = RingSet::create(&kernel, options.buffer, largest_record(room)).map_err(failed)?;
+    let rings = RingSet::create(
+        &kernel,
+        host.processors,
+        options.buffer,
+        largest_record(room),
+    )
+    .map_err(failed)?;
     let names = (!options.cooked).then(|| make_names(&kernel)).transpose();
     let kernel_clock = match clock_of(options) {
         // What is captured here is not seen in polls alone.

@@ -420,7 +420,7 @@ impl Source for TapSource {
     fn set_buffer(&mut self, bytes: u64) -> Result<()> {
         self.refuse_while_shared("the buffer of a shared capture")?;
         let record = program::largest_record(self.room);
-        let set = rings::RingSet::create(&self.kernel, bytes, record);
+        let set = self.reader.current().again(&self.kernel, bytes, record);
         let set = set.map_err(|source| open::bpf_error(&self.device, source))?;
         let (geometry, maps) = (set.geometry(), self.maps(&set));
         let plan = self.plan.clone();

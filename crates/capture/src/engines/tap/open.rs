@@ -213,8 +213,13 @@ impl Opening {
         let kernel = host.kernel;
         let room = target.largest_packet().min(MAX_SNAPLEN);
         let failed = |source| bpf_error(&hook_device.name, source);
-        let rings =
-            RingSet::create(&kernel, options.buffer, largest_record(room)).map_err(failed)?;
+        let rings = RingSet::create(
+            &kernel,
+            host.processors,
+            options.buffer,
+            largest_record(room),
+        )
+        .map_err(failed)?;
         let control = Control::create(&kernel).map_err(failed)?;
         let doorbell = Doorbell::create(&kernel).map_err(failed)?;
         let promiscuous = options

@@ -32,8 +32,7 @@ use crate::source::ProgramPart;
 pub(super) struct Maps {
     /// Per-CPU state, see [`state`].
     pub(super) state: i32,
-    /// The rings, by CPU.
-    pub(super) rings: i32,
+    pub(super) rings: Rings,
     pub(super) control: i32,
     pub(super) doorbell: i32,
     /// What interfaces are called in records, by the kernel's number of them; with one interface
@@ -41,6 +40,32 @@ pub(super) struct Maps {
     pub(super) interfaces: Option<i32>,
     /// How many numbers there are for processors with a ring.
     pub(super) processors: u32,
+}
+
+/// The map of the rings, by its fd; its elements are by CPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rings {
+    /// They are its values.
+    Values(i32),
+    /// Each is the one value of a map of its own, which this one holds.
+    Maps(i32),
+}
+
+impl Rings {
+    /// The address of the ring of the processor whose number is in the slot KEY to R0; goes to `none` where
+    /// there is none. R1 to R5 are lost, and the slot may be.
+    fn look_up(self, none: Label, asm: &mut Assembler) {
+        let (Self::Values(fd) | Self::Maps(fd)) = self;
+        asm.push(Insn::LoadMap { dst: Reg::R1, fd });
+        look_up(asm);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, none);
+        if let Self::Maps(_) = self {
+            asm.store_imm(Size::W, Reg::R10, slot::KEY, 0);
+            asm.mov64(Reg::R1, Reg::R0);
+            look_up(asm);
+            asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, none);
+        }
+    }
 }
 
 /// How packets of all interfaces get one form: the header LINUX_SLL2 in the place of their own.
@@ -299,12 +324,7 @@ impl Tap<'_> {
         asm.call(Helper::GetSmpProcessorId);
         asm.store(Size::W, Reg::R10, slot::KEY, Reg::R0);
         self.load_state(Reg::R7, Reg::R0, ends.no_ring, asm);
-        look_up(Some(self.maps.rings), asm);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.no_ring);
-        asm.store_imm(Size::W, Reg::R10, slot::KEY, 0);
-        asm.mov64(Reg::R1, Reg::R0);
-        look_up(None, asm);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.no_ring);
+        self.maps.rings.look_up(ends.no_ring, asm);
         asm.mov64(Reg::R8, Reg::R0);
         if self.stamps_by_poll() {
             return;
@@ -625,11 +645,8 @@ fn give_back(ring: Reg, asm: &mut Assembler) {
     }
 }
 
-/// Looks the slot KEY up in a map, or in the one whose address is in R1.
-fn look_up(map: Option<i32>, asm: &mut Assembler) {
-    if let Some(fd) = map {
-        asm.push(Insn::LoadMap { dst: Reg::R1, fd });
-    }
+/// Looks the slot KEY up in the map whose address is in R1.
+fn look_up(asm: &mut Assembler) {
     asm.mov64(Reg::R2, Reg::R10);
     asm.add64(Reg::R2, i32::from(slot::KEY));
     asm.call(Helper::MapLookupElem);

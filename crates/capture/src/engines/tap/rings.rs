@@ -1,15 +1,21 @@
 //! The rings of a capture: one for each processor, with what programs need to find them.
 
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, possible_cpus};
-use ringtap_sys::sched::{numa_node, online_cpus};
+use ringtap_sys::sched::numa_node;
 use ringtap_sys::tap::{Control, Counters, Doorbell, Geometry, Position, Ring, RingWatch};
 
-use super::program::{Maps, state};
+use super::program::{Maps, Rings, state};
+use crate::engines::Processors;
 
 /// `ENOMEM` and `E2BIG`, as the kernel refuses memory.
 const NO_MEMORY: [i32; 2] = [12, 7];
+
+/// Bytes of all rings up to which they are one map: kernels before 5.19 have helpers that count an array's
+/// bytes by 32 bits.
+const ONE_MAP_MAX: u64 = 1 << 31;
 
 /// What [`Ring::busy`] is while a record is being written. A poll's number says nothing of rings whose
 /// programs are gone.
@@ -22,6 +28,8 @@ pub(super) struct RingSet {
     /// Rings that others read.
     away: Vec<RingWatch>,
     geometry: Geometry,
+    /// Who tells which processors there are.
+    online: Processors,
     /// The highest processor's number that has a ring, and one.
     processors: u32,
     /// What programs find the rings by; none where others keep it.
@@ -32,8 +40,9 @@ pub(super) struct RingSet {
 
 #[derive(Debug)]
 struct Finders {
-    /// Rings by processor.
-    by_cpu: Map,
+    /// Rings by processor: they are its values, or it holds their maps.
+    by_cpu: Arc<Map>,
+    holds_maps: bool,
     /// What processors keep for themselves.
     state: Map,
 }
@@ -41,12 +50,17 @@ struct Finders {
 impl RingSet {
     /// Makes rings that have `buffer` bytes together, or less where the system has not as much; for
     /// records of at most `largest_record` bytes.
-    pub(super) fn create(kernel: &Kernel, buffer: u64, largest_record: u32) -> bpf::Result<Self> {
-        let cpus = online_cpus().map_or_else(|_| vec![0], |cpus| cpus.as_slice().to_vec());
+    pub(super) fn create(
+        kernel: &Kernel,
+        online: Processors,
+        buffer: u64,
+        largest_record: u32,
+    ) -> bpf::Result<Self> {
+        let cpus = online();
         let mut share = buffer / cpus.len().max(1) as u64;
         loop {
             let geometry = Geometry::new(share, largest_record);
-            match Self::with(kernel, geometry, &cpus) {
+            match Self::with(kernel, geometry, online, &cpus) {
                 Err(error)
                     if error.errno().is_some_and(|code| NO_MEMORY.contains(&code))
                         && Geometry::new(share / 2, largest_record) != geometry =>
@@ -58,29 +72,36 @@ impl RingSet {
         }
     }
 
-    fn with(kernel: &Kernel, geometry: Geometry, cpus: &[usize]) -> bpf::Result<Self> {
-        let nodes: Vec<_> = cpus.iter().map(|&cpu| numa_node(cpu)).collect();
+    /// Rings by that measure again.
+    pub(super) fn again(
+        &self,
+        kernel: &Kernel,
+        buffer: u64,
+        largest_record: u32,
+    ) -> bpf::Result<Self> {
+        Self::create(kernel, self.online, buffer, largest_record)
+    }
+
+    fn with(
+        kernel: &Kernel,
+        geometry: Geometry,
+        online: Processors,
+        cpus: &[usize],
+    ) -> bpf::Result<Self> {
+        let processors = number(cpus.iter().max().map_or(1, |highest| highest + 1));
+        let nodes: Option<Vec<u32>> = cpus.iter().map(|&cpu| numa_node(cpu)).collect();
         // With a single node there is no choice, and kernels without NUMA refuse one.
-        let several = nodes.iter().any(|node| *node != nodes[0]);
-        let node = |index: usize| nodes[index].filter(|_| several);
-        let make = |index| Ring::create(kernel, geometry, node(index));
-        let rings: Vec<Ring> = (0..cpus.len()).map(make).collect::<bpf::Result<_>>()?;
-        let processors = cpus.iter().max().map_or(1, |highest| highest + 1);
-        let by_cpu = Map::create(
-            kernel,
-            &MapSpec {
-                name: "ringtap_rings",
-                kind: MapKind::ArrayOfMaps,
-                value_size: 4,
-                max_entries: number(possible_cpus().max(processors)),
-                numa_node: None,
-                inner: rings.first().map(Ring::map),
-            },
-        )?;
-        for (&cpu, ring) in cpus.iter().zip(&rings) {
-            by_cpu.update_fd(number(cpu), ring.map())?;
-        }
-        let processors = number(processors);
+        let nodes = nodes.filter(|nodes| nodes.iter().any(|node| *node != nodes[0]));
+        let has_gaps = cpus.iter().enumerate().any(|(index, &cpu)| index != cpu);
+        let bytes = u64::from(geometry.value_size()) * cpus.len() as u64;
+        let holds_maps = nodes.is_some() || has_gaps || bytes > ONE_MAP_MAX;
+        let (rings, by_cpu) = if holds_maps {
+            maps_by_cpu(kernel, geometry, cpus, nodes.as_deref())?
+        } else {
+            let rings = Ring::create(kernel, geometry, processors, None)?;
+            let map = Arc::clone(rings[0].map());
+            (rings, map)
+        };
         let state = Map::create(
             kernel,
             &MapSpec {
@@ -99,8 +120,13 @@ impl RingSet {
             rings,
             away: Vec::new(),
             geometry,
+            online,
             processors,
-            finders: Some(Finders { by_cpu, state }),
+            finders: Some(Finders {
+                by_cpu,
+                holds_maps,
+                state,
+            }),
             stale: Vec::with_capacity(cpus.len()),
         })
     }
@@ -113,6 +139,7 @@ impl RingSet {
             rings: Vec::new(),
             away: Vec::new(),
             geometry: self.geometry,
+            online: self.online,
             processors: self.processors,
             finders: None,
             stale: Vec::new(),
@@ -134,12 +161,15 @@ impl RingSet {
     /// What programs need to know.
     pub(super) fn maps(&self, control: &Control, doorbell: &Doorbell) -> Maps {
         let fd = |map: &Map| map.as_fd().as_raw_fd();
-        let finders = self.finders.as_ref();
         // No program is loaded for rings of which others keep the maps.
-        let finder = |map: fn(&Finders) -> &Map| finders.map_or(-1, |found| fd(map(found)));
+        let (state, rings) = match &self.finders {
+            Some(found) if found.holds_maps => (fd(&found.state), Rings::Maps(fd(&found.by_cpu))),
+            Some(found) => (fd(&found.state), Rings::Values(fd(&found.by_cpu))),
+            None => (-1, Rings::Values(-1)),
+        };
         Maps {
-            state: finder(|found| &found.state),
-            rings: finder(|found| &found.by_cpu),
+            state,
+            rings,
             control: fd(control.map()),
             doorbell: fd(doorbell.map()),
             interfaces: None,
@@ -210,6 +240,37 @@ impl RingSet {
         let bytes = value.get(at..at + 8).and_then(|word| word.try_into().ok());
         Ok(bytes.map_or(0, u64::from_ne_bytes))
     }
+}
+
+/// Rings on several nodes, or of processors whose numbers have gaps: each is a map of its own, and a further
+/// map holds these, by processor. It takes the kernel milliseconds to put them there.
+fn maps_by_cpu(
+    kernel: &Kernel,
+    geometry: Geometry,
+    cpus: &[usize],
+    nodes: Option<&[u32]>,
+) -> bpf::Result<(Vec<Ring>, Arc<Map>)> {
+    let mut rings = Vec::with_capacity(cpus.len());
+    for index in 0..cpus.len() {
+        let node = nodes.map(|nodes| nodes[index]);
+        rings.append(&mut Ring::create(kernel, geometry, 1, node)?);
+    }
+    let processors = cpus.iter().max().map_or(1, |highest| highest + 1);
+    let by_cpu = Map::create(
+        kernel,
+        &MapSpec {
+            name: "ringtap_rings",
+            kind: MapKind::ArrayOfMaps,
+            value_size: 4,
+            max_entries: number(possible_cpus().max(processors)),
+            numa_node: None,
+            inner: rings.first().map(|ring| &**ring.map()),
+        },
+    )?;
+    let maps = rings.iter().map(|ring| &**ring.map());
+    let elements: Vec<_> = cpus.iter().map(|&cpu| number(cpu)).zip(maps).collect();
+    by_cpu.update_fds(&elements)?;
+    Ok((rings, Arc::new(by_cpu)))
 }
 
 /// Two counts together.

@@ -10,7 +10,7 @@ use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Label, Reg,
 use ringtap_sys::tap::layout;
 
 use super::poll::{NUMBERS, WRITING};
-use super::{Ends, Tap, give_back, imm, look_up, offset, record, slot, state};
+use super::{Ends, Tap, give_back, imm, offset, record, slot, state};
 use crate::describe::KernelClock;
 use crate::options::Stage;
 use crate::source::ProgramPart;
@@ -130,12 +130,7 @@ impl Tap<'_> {
         self.next_from(step, asm);
         asm.store(Size::Dw, Reg::R10, LENDER, Reg::R1);
         asm.store(Size::W, Reg::R10, slot::KEY, Reg::R1);
-        look_up(Some(self.maps.rings), asm);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, next);
-        asm.store_imm(Size::W, Reg::R10, slot::KEY, 0);
-        asm.mov64(Reg::R1, Reg::R0);
-        look_up(None, asm);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, next);
+        self.maps.rings.look_up(next, asm);
         asm.mov64(Reg::R9, Reg::R0);
         asm.load(Size::Dw, Reg::R1, Reg::R10, LENDER);
         self.load_state(Reg::R5, Reg::R1, next, asm);

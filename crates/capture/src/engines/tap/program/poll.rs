@@ -10,7 +10,7 @@ use ringtap_filter::ebpf::{Assembler, AtomicOp, Cond, Helper, Reg, Size, Width};
 use ringtap_sys::bpf::XdpMode;
 use ringtap_sys::tap::layout;
 
-use super::{Ends, Tap, give_back, look_up, offset, slot, state};
+use super::{Ends, Rings, Tap, give_back, offset, slot, state};
 use crate::describe::KernelClock;
 use crate::hook::Place;
 use crate::options::Stage;
@@ -64,19 +64,14 @@ impl Tap<'_> {
 }
 
 /// What runs at the end of each poll: it gives this processor's ring back. `rings` is the map of them.
-pub(in super::super) fn code_at_end_of_poll(rings: i32) -> Vec<u64> {
+pub(in super::super) fn code_at_end_of_poll(rings: Rings) -> Vec<u64> {
     let mut asm = Assembler::new();
     let done = asm.label();
     let busy = offset(layout::BUSY);
     asm.store_imm(Size::Dw, Reg::R10, slot::KEY, 0);
     asm.call(Helper::GetSmpProcessorId);
     asm.store(Size::W, Reg::R10, slot::KEY, Reg::R0);
-    look_up(Some(rings), &mut asm);
-    asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, done);
-    asm.store_imm(Size::W, Reg::R10, slot::KEY, 0);
-    asm.mov64(Reg::R1, Reg::R0);
-    look_up(None, &mut asm);
-    asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, done);
+    rings.look_up(done, &mut asm);
     asm.load(Size::Dw, Reg::R1, Reg::R0, busy);
     // A number below is another processor's, which borrows the ring, or nobody's.
     asm.jump_if(Cond::Lt, Width::W64, Reg::R1, NUMBERS, done);

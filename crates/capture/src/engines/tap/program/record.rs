@@ -1,6 +1,6 @@
 //! The record: one enhanced packet block.
 
-use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Label, Reg, Size, Width};
+use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Insn, Label, Reg, Size, Width};
 
 use super::{Cooked, Ends, Tap, look_up, skb, slot, state, xdp};
 use crate::source::ProgramPart;
@@ -111,7 +111,11 @@ impl Tap<'_> {
         };
         asm.load(Size::W, Reg::R1, Reg::R6, skb::INTERFACE);
         asm.store(Size::W, Reg::R10, slot::KEY, Reg::R1);
-        look_up(Some(interfaces), asm);
+        asm.push(Insn::LoadMap {
+            dst: Reg::R1,
+            fd: interfaces,
+        });
+        look_up(asm);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.unreadable);
         asm.load(Size::W, Reg::R1, Reg::R0, 0);
         asm.store(Size::W, Reg::R9, 8, Reg::R1);
