@@ -178,13 +178,11 @@ fn finish(result: Result<Box<Pcap>, String>, errbuf: ErrBuf<'_>) -> *mut Pcap {
 }
 
 fn dead(link_type: c_int, snaplen: c_int, precision: c_uint) -> *mut Pcap {
-    let Some(precision) = precision_of(precision) else {
-        return std::ptr::null_mut();
-    };
     let opened = Opened {
         kind: Kind::Dead,
         snapshot: snaplen,
-        precision,
+        // What libpcap does with one that it does not know.
+        precision: precision_of(precision).unwrap_or(PRECISION_MICRO),
         link_type_bits: 0,
     };
     known::hand_out(Pcap::ready(opened, link_type, None))

@@ -215,9 +215,16 @@ static void dead(void)
 	pcap_breakloop(p);
 	pcap_close(p);
 
-	p = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, 100, 1);
-	result("precision", p, pcap_get_tstamp_precision(p));
-	pcap_close(p);
+	static const u_int precisions[] = { 0, 1, 2, 9, 0xffffffffu };
+
+	for (size_t at = 0; at < sizeof precisions / sizeof *precisions; at++) {
+		p = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, 100, precisions[at]);
+		say("dead with precision %u: %s", precisions[at], p != NULL ? "opens" : "NULL");
+		if (p == NULL)
+			continue;
+		result("precision", p, pcap_get_tstamp_precision(p));
+		pcap_close(p);
+	}
 }
 
 int main(int count, char **arguments)
