@@ -12,23 +12,19 @@ use crate::generate::Sizes;
 use crate::values::{self, CpuList};
 
 #[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("packets").required(true).args(["read", "build"]))]
 pub(crate) struct SendArgs {
     /// Interface to send on: NAME, or BACK-END:NAME
     #[arg(short = 'i', long = "interface", value_name = "DEV")]
     pub(crate) interface: String,
     /// File whose packets are sent (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard
     /// input; may be given several times
-    #[arg(
-        short = 'r',
-        long = "read",
-        value_name = "FILE",
-        required_unless_present = "build"
-    )]
+    #[arg(short = 'r', long = "read", value_name = "FILE")]
     pub(crate) read: Vec<PathBuf>,
     /// Packet to build and send, such as 'eth/ipv4(dst=10.0.0.2)/udp(dport=53)/"payload"', or a TOML
     /// file (NAME.toml) of packets
     #[arg(long, value_name = "SPEC",
-          conflicts_with_all = ["read", "filter", "rewrite", "fix_checksums", "sync", "multiplier"])]
+          conflicts_with_all = ["filter", "rewrite", "fix_checksums", "sync", "multiplier"])]
     pub(crate) build: Option<Built>,
     /// Send only what this filter accepts, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]

@@ -291,11 +291,11 @@ pub(crate) fn built() {
 }
 
 pub(crate) fn usage() {
-    let run = |arguments: &[&str]| {
+    let output = |arguments: &[&str]| {
         let mut command = std::process::Command::new(crate::support::RINGTAP);
-        let output = command.arg("send").args(arguments).output().unwrap();
-        output.status.code()
+        command.arg("send").args(arguments).output().unwrap()
     };
+    let run = |arguments: &[&str]| output(arguments).status.code();
     let file = ["-i", "lo", "-r", "/dev/null"];
     for bad in [
         &["--pps", "0"][..],
@@ -306,7 +306,15 @@ pub(crate) fn usage() {
     ] {
         assert_eq!(run(&[&file, bad].concat()), Some(2), "{bad:?}");
     }
-    assert_eq!(run(&["-i", "lo"]), Some(2));
+    let both = ["-i", "lo", "-r", "/dev/null", "--build", "eth/ipv4/udp"];
+    assert_eq!(run(&both), Some(2));
+    // Where no packets are named, every way to name some is.
+    let nothing = output(&["-i", "lo"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&nothing.stderr);
+    for source in ["--read <FILE>", "--build <SPEC>"] {
+        assert!(told.contains(source), "{told}");
+    }
     assert_eq!(run(&["-i", "pigeon:lo", "-r", "/dev/null"]), Some(2));
     assert_eq!(run(&["-i", "nowhere0", "-r", "/dev/null"]), Some(1));
 }
