@@ -31,6 +31,17 @@ pub enum Error {
     /// Results cannot be shown.
     #[error("{0}")]
     Report(String),
+    /// A folder in which nothing was measured.
+    #[error("{}: no results of experiments", .0.display())]
+    NoResults(PathBuf),
+    /// What is to be shown was not measured.
+    #[error("{}: no results of a case or an experiment called {only}", folder.display())]
+    NoCase {
+        /// Where it was looked for.
+        folder: PathBuf,
+        /// What was asked for.
+        only: String,
+    },
     /// A file of results cannot be written or read.
     #[error("{}: {source}", path.display())]
     Io {

@@ -102,7 +102,7 @@ fn run_all(options: &Options) -> Result<(), Error> {
             }
         }
     }
-    report(&options.out)?;
+    write_page(&options.out, &report::load(&options.out)?)?;
     for reason in left_out {
         println!("left out: {reason}");
     }
@@ -128,10 +128,13 @@ fn is_there(experiment: &Experiment, options: &Options) -> bool {
 /// Writes `report.html` of all results in a folder.
 ///
 /// # Errors
-/// The results cannot be read, or the page cannot be written.
+/// The results cannot be read, there are none, or the page cannot be written.
 pub fn report(folder: &Path) -> Result<(), Error> {
-    let all = report::load(folder)?;
-    let page = report::html(&all).map_err(Error::Report)?;
+    write_page(folder, &report::load_some(folder)?)
+}
+
+fn write_page(folder: &Path, all: &[Results]) -> Result<(), Error> {
+    let page = report::html(all).map_err(Error::Report)?;
     let path = folder.join("report.html");
     std::fs::write(&path, page).map_err(Error::at(&path))?;
     println!("written: {}", path.display());
@@ -143,13 +146,19 @@ pub fn report(folder: &Path) -> Result<(), Error> {
 /// of a case's title, where it is given.
 ///
 /// # Errors
-/// The results cannot be read.
+/// The results cannot be read, or none of them is asked for.
 pub fn text(folder: &Path, only: Option<&str>) -> Result<String, Error> {
     let mut text = String::new();
-    for results in report::load(folder)? {
+    for results in report::load_some(folder)? {
         text += &report::text(&results, only.filter(|only| *only != results.experiment));
     }
-    Ok(text)
+    match only {
+        Some(only) if text.is_empty() => Err(Error::NoCase {
+            folder: folder.to_owned(),
+            only: only.to_owned(),
+        }),
+        _ => Ok(text),
+    }
 }
 
 /// The README's table, as Markdown, of the results in a folder.
@@ -157,7 +166,7 @@ pub fn text(folder: &Path, only: Option<&str>) -> Result<String, Error> {
 /// # Errors
 /// The results cannot be read, or there are none.
 pub fn markdown(folder: &Path) -> Result<String, Error> {
-    table::markdown(&report::load(folder)?).map_err(Error::Report)
+    table::markdown(&report::load_some(folder)?).map_err(Error::Report)
 }
 
 fn print_plan(there: &[&Experiment], wanted: &[&Experiment], options: &Options) {

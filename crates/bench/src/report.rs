@@ -31,6 +31,17 @@ pub fn load(folder: &Path) -> Result<Vec<Results>, Error> {
     all.filter_map(Result::transpose).collect()
 }
 
+/// What a folder holds of earlier runs, where there is anything.
+pub(crate) fn load_some(folder: &Path) -> Result<Vec<Results>, Error> {
+    let all = load(folder)?;
+    if !all.is_empty() {
+        return Ok(all);
+    }
+    // A folder that is not there is told as such.
+    std::fs::read_dir(folder).map_err(Error::at(folder))?;
+    Err(Error::NoResults(folder.to_owned()))
+}
+
 /// What a folder holds of one experiment.
 pub(crate) fn load_one(folder: &Path, experiment: &str) -> Result<Option<Results>, Error> {
     let path = session::file(folder, experiment, "json");

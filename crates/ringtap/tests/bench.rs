@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     suite(vec![
         test("an_experiment_leaves_its_files", live, experiment),
         test("unknown_names_are_usage_errors", &[], unknown_names),
+        test("what_was_not_measured_is_not_shown", &[], nothing_to_show),
         test("the_readme_is_in_step", &[], readme),
         test(
             "the_report_opens_in_a_browser",
@@ -101,6 +102,27 @@ fn unknown_names() {
             "{name}: {list}"
         );
     }
+}
+
+/// A folder without results, and a case that was not measured, are errors that name them.
+fn nothing_to_show() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = folder.path().join("missing");
+    for out in [folder.path(), &missing] {
+        for what in ["show", "report", "table"] {
+            let done = bench(&[what], out);
+            assert_eq!(done.status.code(), Some(1), "{what}: {done:?}");
+            assert!(done.stdout.is_empty(), "{what}: {done:?}");
+            let told = String::from_utf8_lossy(&done.stderr);
+            assert!(told.contains(&out.display().to_string()), "{what}: {told}");
+        }
+        assert!(!out.join("report.html").exists());
+    }
+    let results = ringtap_testkit::repository().join("docs/report");
+    let done = bench(&["show", "--case", "no such case"], &results);
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let told = String::from_utf8_lossy(&done.stderr);
+    assert!(told.contains("no such case"), "{told}");
 }
 
 /// Writes down what a browser makes of every chart: its size, and the texts that take up room.
