@@ -41,6 +41,7 @@ pub(crate) fn run(args: &FlowArgs) -> ExitCode {
 }
 
 fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
+    outputs::check(&args.records)?;
     // Where nobody has the name, that is told before files are made.
     user(args)?;
     if let Some(listen) = &args.collect {

@@ -61,7 +61,9 @@ pub(crate) fn full() {
 /// What cannot be is refused before anything is read.
 pub(crate) fn usage() {
     let capture = capture();
-    let cases: [&[&str]; 9] = [
+    let cases: [&[&str]; 11] = [
+        &["--nano", "--version", "5"],
+        &["--nano", "--version", "9", "-w", "records.csv"],
         &["--export", "127.0.0.1:2055"],
         &["--export", "tcp:127.0.0.1:2055", "--version", "9"],
         &[

@@ -9,12 +9,13 @@ mod file;
 mod origin;
 mod report;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ringtap_flow::export::{ExportError, ExportOptions, Refresh, Statistics};
 use ringtap_flow::{FlowRecord, Sampling};
 
-use crate::cli::RecordArgs;
+use crate::cli::{Protocol, RecordArgs};
 pub(crate) use export::{Collector, CollectorError};
 use export::{Exporters, Patience};
 use file::RecordFile;
@@ -24,6 +25,9 @@ pub(crate) use report::OutputReport;
 /// Why records cannot leave.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputError {
+    /// Times that no record of the run has room for.
+    #[error("--nano is for IPFIX: NetFlow v5 and v9 have times in milliseconds")]
+    NanosInNetflow,
     /// The protocol cannot express what was asked for.
     #[error(transparent)]
     Protocol(#[from] ExportError),
@@ -39,11 +43,23 @@ impl OutputError {
     /// Whether another command line would mend it.
     pub(crate) fn is_usage(&self) -> bool {
         match self {
-            Self::Protocol(_) => true,
+            Self::NanosInNetflow | Self::Protocol(_) => true,
             Self::Collector(error) => error.is_usage(),
             Self::File(error) => error.is_usage(),
         }
     }
+}
+
+/// Refuses what contradicts itself, before anything is opened.
+///
+/// # Errors
+/// When `--nano` would be of no effect.
+pub(crate) fn check(args: &RecordArgs) -> Result<(), OutputError> {
+    let is_ipfix = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "ipfix");
+    if args.nano && args.protocol != Protocol::Ipfix && !args.write.iter().any(is_ipfix) {
+        return Err(OutputError::NanosInNetflow);
+    }
+    Ok(())
 }
 
 /// What the run that makes the records knows of them.
