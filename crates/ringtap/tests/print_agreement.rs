@@ -41,6 +41,11 @@ fn main() -> ExitCode {
         }),
         test("dumps_agree", &needs, || compare(&["-XX"])),
         test(
+            "link_control_and_groups_agree",
+            &[Need::Tool("tcpdump")],
+            link_control_and_groups,
+        ),
+        test(
             "nothing_is_allocated_per_packet",
             &[],
             nothing_is_allocated_per_packet,
@@ -134,6 +139,7 @@ fn our_lines(file: &Path, arguments: &[&str]) -> Option<Vec<String>> {
     let mut printer = Printer::new(PrintOptions {
         timestamps: TimestampFormat::None,
         quiet: arguments.contains(&"-q"),
+        link_header: arguments.contains(&"-e"),
         absolute_seq: arguments.contains(&"-S"),
         dump: print::BytesDump::from_counts(0, 2 * u8::from(arguments.contains(&"-XX")), 0),
         ..PrintOptions::default()
@@ -227,6 +233,73 @@ fn agree(protocol: &str, ours: &str, theirs: &str) -> bool {
 /// The line, and what follows it.
 fn split(text: &str) -> (&str, &str) {
     text.split_once('\n').unwrap_or((text, ""))
+}
+
+/// Every access point, control field and kind of frame of IEEE 802.2, and IGMP in short: no line
+/// differs.
+fn link_control_and_groups() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("frames.pcap");
+    ringtap_testkit::pcap::write(&file, frames()).expect("a capture file");
+    for arguments in [&[][..], &["-q"], &["-e"], &["-q", "-e"]] {
+        let ours = our_lines(&file, arguments).expect("a file of Ethernet");
+        let theirs = their_lines(&file, arguments);
+        assert_eq!(ours.len(), theirs.len(), "{arguments:?}");
+        for (number, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+            assert_eq!(ours, theirs, "{arguments:?}, packet {number}");
+        }
+    }
+}
+
+fn frames() -> Vec<Vec<u8>> {
+    const BYTES: [u8; 10] = [0x81, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+    // SNAP with types of Ethernet: none has a decoder there.
+    const ORGANISATIONS: [u32; 7] = [0, 0xf8, 0x08_0007, 0x00_120f, 0x00_1b21, 0x0f_ac, 0x12_3456];
+    const CONTROLS: [u8; 10] = [0x03, 0x0f, 0x43, 0x53, 0x63, 0x7f, 0x87, 0xaf, 0xe3, 0xff];
+    let mut bodies: Vec<Vec<u8>> = Vec::new();
+    // What stands for IP, spanning trees, SNAP, IPX and OSI has lines of its own.
+    for sap in (0..=0xfe_u8).step_by(2) {
+        bodies.push(vec![sap, sap ^ 0x10, 0xaf, 0x81, 1, 0]);
+        bodies.push(vec![sap, sap | 1, 0x7f]);
+    }
+    for control in CONTROLS {
+        for length in 0..BYTES.len() {
+            bodies.push([&[4, 4, control], &BYTES[..length]].concat());
+            bodies.push([&[0xf0, 5, control], &BYTES[1..length.max(1)]].concat());
+        }
+    }
+    for organisation in ORGANISATIONS {
+        let [_, oui @ ..] = organisation.to_be_bytes();
+        bodies.push([&[0xaa, 0xaa, 3][..], &oui, &[0x88, 0x70], &BYTES].concat());
+    }
+    bodies.push(vec![4]);
+    let mut frames: Vec<Vec<u8>> = Vec::new();
+    for body in &bodies {
+        let length = u16::try_from(body.len()).expect("a short frame");
+        frames.push(frame(&[&length.to_be_bytes()[..], body].concat()));
+        // The type that stands in the place of lengths that are too long for one.
+        frames.push(frame(&[&[0x88, 0x70], &body[..]].concat()));
+    }
+    let kinds = [0x11, 0x12, 0x16, 0x17, 0x22, 0x99].map(|kind| (kind, 0));
+    for (kind, delay) in kinds
+        .into_iter()
+        .chain((1..=255).map(|delay| (0x11, delay)))
+    {
+        for length in [8, 12] {
+            let message = [kind, delay, 0, 0, 239, 1, 2, 3, 0, 0, 0, 0];
+            let total = u8::try_from(20 + length).expect("a short packet");
+            let header = [
+                0x45, 0, 0, total, 0, 1, 0, 0, 1, 2, 0, 0, 10, 0, 0, 1, 224, 0, 0, 1,
+            ];
+            frames.push(frame(&[&[8, 0], &header[..], &message[..length]].concat()));
+        }
+    }
+    frames
+}
+
+/// A frame of what follows the addresses.
+fn frame(rest: &[u8]) -> Vec<u8> {
+    [&[1, 0, 0x5e, 0, 0, 1, 2, 0, 0, 0, 0, 1], rest].concat()
 }
 
 /// The packets of the printer's own cases.

@@ -135,6 +135,10 @@ fn transport(
         UDP => udp::print(cx, net, data, length),
         ICMP => icmp::print(cx, net, data, length),
         ICMP6 => icmp6::print(cx, net, data, length),
+        IGMP if cx.options.quiet => {
+            cx.line.str("igmp");
+            Ok(())
+        }
         IGMP => other::igmp(cx, data, length),
         SCTP => sctp::print(cx, net, data, length),
         GRE => gre::print(cx, data, length),

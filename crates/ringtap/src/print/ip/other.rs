@@ -25,7 +25,7 @@ pub(super) fn igmp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(
                 _ => "igmp leave ",
             });
             cx.line.ipv4(data.array_at(4)?);
-            if kind != LEAVE && length != 8 {
+            if kind == REPORT_V1 && length != 8 {
                 put!(cx.line, " [len {length}]");
             }
         }
@@ -48,10 +48,10 @@ fn query(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncat
         let delay = tenths(code);
         if delay != 100 {
             cx.line.str(" [max resp time ");
-            if delay.is_multiple_of(10) {
-                put!(cx.line, "{}s", delay / 10);
-            } else {
-                put!(cx.line, "{}.{}s", delay / 10, delay % 10);
+            match delay / 10 {
+                seconds @ 0..60 => put!(cx.line, "{seconds}.{}s", delay % 10),
+                seconds if seconds % 60 == 0 => put!(cx.line, "{}m", seconds / 60),
+                seconds => put!(cx.line, "{}m{}s", seconds / 60, seconds % 60),
             }
             cx.line.str("]");
         }

@@ -1,6 +1,6 @@
 //! Ethernet (IEEE 802.3) with VLAN tags (IEEE 802.1Q).
 
-use super::{IPV4, QINQ, QINQ_9100, QINQ_9200, VLAN, ether_type_name, llc};
+use super::{IPV4, JUMBO, QINQ, QINQ_9100, QINQ_9200, VLAN, ether_type_name, llc};
 use crate::print::bytes::{Bytes, Truncated};
 use crate::print::context::Context;
 use crate::print::line::put;
@@ -29,13 +29,16 @@ pub(super) fn print(
     *header = at;
     if cx.options.link_header {
         addresses(cx, data)?;
-        type_or_length(cx, kind);
+        cx.line.str(", ");
         let shown = if kind <= MAX_LENGTH {
             usize::from(kind)
         } else {
             length
         };
-        put!(cx.line, ", length {shown}: ");
+        if kind != JUMBO {
+            type_or_length(cx, kind);
+            put!(cx.line, ", length {shown}: ");
+        }
     }
     for _ in 0..MAX_TAGS {
         if !matches!(kind, VLAN | QINQ | QINQ_9100 | QINQ_9200) {
@@ -53,7 +56,7 @@ pub(super) fn print(
         if cx.options.link_header {
             let dei = if tag & 0x1000 != 0 { ", DEI" } else { "" };
             put!(cx.line, "vlan {}, p {}{dei}, ", tag & 0xfff, tag >> 13);
-            if kind > MAX_LENGTH {
+            if kind > MAX_LENGTH && kind != JUMBO {
                 type_name(cx, kind);
                 cx.line.str(", ");
             }
@@ -66,6 +69,10 @@ pub(super) fn print(
         let shorter = stated < length;
         let length = if shorter { stated } else { length };
         let payload = payload.up_to(length);
+        return llc::print(cx, payload, length, Some(data), header);
+    }
+    // What is too long for a length field has this type in its place.
+    if kind == JUMBO {
         return llc::print(cx, payload, length, Some(data), header);
     }
     if !super::network(cx, kind, payload, length)? {
@@ -84,9 +91,8 @@ pub(super) fn addresses(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncat
 
 fn type_or_length(cx: &mut Context<'_>, kind: u16) {
     if kind <= MAX_LENGTH {
-        cx.line.str(", 802.3");
+        cx.line.str("802.3");
     } else {
-        cx.line.str(", ");
         type_name(cx, kind);
     }
 }
@@ -112,6 +118,7 @@ fn unknown(
     debug_assert_ne!(kind, IPV4);
     if !cx.options.link_header {
         addresses(cx, data)?;
+        cx.line.str(", ");
         type_or_length(cx, kind);
         put!(cx.line, ", length {length}: ");
     }

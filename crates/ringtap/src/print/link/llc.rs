@@ -3,6 +3,7 @@
 use super::{ether_type_known, ethernet};
 use crate::print::bytes::{Bytes, Truncated};
 use crate::print::context::Context;
+use crate::print::hex;
 use crate::print::line::put;
 use crate::print::small::stp;
 
@@ -13,23 +14,29 @@ const UNNUMBERED_INFORMATION: u8 = 0x03;
 const OUI_ETHERNET: u32 = 0;
 const OUI_CISCO: u32 = 0x0c;
 const OUI_CISCO_BRIDGE: u32 = 0xf8;
+const OUI_APPLETALK: u32 = 0x08_0007;
+/// The bit of an unnumbered control field that asks for an answer, or is one.
+const POLL: u16 = 0x10;
+const XID: u16 = 0xaf;
+/// The format of exchanged identifications that IEEE 802.2 defines.
+const XID_FORMAT: u8 = 0x81;
 
 fn sap_name(sap: u8) -> &'static str {
     match sap {
         0x00 => "Null",
         0x02 => "802.1B I",
         0x03 => "802.1B G",
+        0x04 => "SNA",
         IP => "IP",
         0x0e => "ProWay NM",
         SPANNING_TREE => "STP",
-        0x4e => "ISO8208",
+        0x4e => "RS511",
         0x7e => "ISO8208",
         0x8e => "ProWay",
         SNAP => "SNAP",
         0xe0 => "IPX",
         0xf0 => "NetBeui",
-        0xf4 => "IBM net mgmt",
-        0xfe => "ISO CLNS",
+        0xfe => "OSI",
         0xff => "Global",
         _ => "Unknown",
     }
@@ -45,9 +52,7 @@ pub(super) fn print(
 ) -> Result<(), Truncated> {
     cx.enter("llc");
     let Some(field) = Control::of(data) else {
-        cx.line.str(" ");
-        cx.line.truncated("llc");
-        super::unknown_payload(cx, data, length);
+        cut_short(cx, data, length);
         return Ok(());
     };
     let size = if field.unnumbered { 3 } else { 4 };
@@ -171,20 +176,13 @@ fn generic(
         access_points(cx, frame, dsap & 0xfe, ssap & 0xfe)?;
     }
     let response = ssap & 1 == 1;
-    let (name, poll) = if unnumbered {
-        let name = match control & !0x10 {
-            0x03 => "ui",
-            0x0f => "dm",
-            0x43 => "disc",
-            0x63 => "ua",
-            0x6f => "sabme",
-            0x87 => "frmr",
-            0xaf => "xid",
-            0xe3 => "test",
-            _ => "unknown",
-        };
-        put!(cx.line, "Unnumbered, {name}");
-        (name, control & 0x10 != 0)
+    let poll = if unnumbered {
+        cx.line.str("Unnumbered, ");
+        match unnumbered_name(control & !POLL) {
+            Some(name) => cx.line.str(name),
+            None => put!(cx.line, "{:02x}", control & !POLL),
+        }
+        control & POLL != 0
     } else {
         let (sent, received) = (control >> 1 & 0x7f, control >> 9);
         match control & 3 {
@@ -195,7 +193,7 @@ fn generic(
             }
             _ => put!(cx.line, "Information, send seq {sent}, rcv seq {received}"),
         }
-        ("", control & 0x100 != 0)
+        control & 0x100 != 0
     };
     cx.line.str(", Flags [");
     cx.line.str(match (response, poll) {
@@ -205,10 +203,49 @@ fn generic(
         (true, true) => "Final",
     });
     put!(cx.line, "], length {length}");
-    if name == "ui" || (!unnumbered && control & 1 == 0 && length > 4) {
+    if unnumbered && control & !POLL == XID {
+        identification(cx, data, length);
+    } else if unnumbered || (control & 1 == 0 && length > 4) {
         super::unknown_payload(cx, data, length);
     }
     Ok(())
+}
+
+fn unnumbered_name(control: u16) -> Option<&'static str> {
+    Some(match control {
+        0x03 => "ui",
+        0x0f => "dm",
+        0x43 => "disc",
+        0x63 => "ua",
+        0x6f => "sabme",
+        0x87 => "frmr",
+        XID => "xid",
+        0xe3 => "test",
+        _ => return None,
+    })
+}
+
+/// What stations exchange of themselves: the classes and the window of IEEE 802.2, or bytes.
+fn identification(cx: &mut Context<'_>, data: &[u8], length: usize) {
+    if length <= 3 {
+        return;
+    }
+    match data.get(3..) {
+        Some(&[XID_FORMAT, classes, window, ..]) => {
+            put!(cx.line, ": {classes:02x} {window:02x}");
+        }
+        Some(&[XID_FORMAT, ..] | &[]) | None => {
+            cut_short(cx, data.rest(3), length);
+        }
+        Some(_) => super::unknown_payload(cx, data, length),
+    }
+}
+
+/// The note of a header that was not captured whole, and what there is of it.
+fn cut_short(cx: &mut Context<'_>, data: &[u8], length: usize) {
+    cx.line.str(" ");
+    cx.line.truncated("llc");
+    hex::dump_into_line(cx.line, data.up_to(length));
 }
 
 fn oui_name(oui: u32) -> &'static str {
@@ -217,7 +254,9 @@ fn oui_name(oui: u32) -> &'static str {
         OUI_CISCO => "Cisco",
         OUI_CISCO_BRIDGE => "Cisco bridged",
         0x80c2 => "Ethernet bridged",
-        0x08_0007 => "Appletalk",
+        OUI_APPLETALK => "Appletalk",
+        0x00_120f => "IEEE 802.3 Private",
+        0x00_1b21 => "DCBX",
         _ => "Unknown",
     }
 }
@@ -234,12 +273,13 @@ fn snap(
     let (oui, protocol) = (data.u24_at(3)?, data.u16_at(6)?);
     *header += 5;
     let (payload, rest) = (data.rest(8), length.saturating_sub(8));
-    let name = if oui == OUI_ETHERNET || oui == OUI_CISCO_BRIDGE {
-        ether_type_known(protocol).unwrap_or("Unknown")
-    } else {
-        "Unknown"
+    let name = match oui {
+        OUI_ETHERNET | OUI_CISCO_BRIDGE | OUI_APPLETALK => ether_type_known(protocol),
+        _ => None,
     };
+    let name = name.unwrap_or("Unknown");
     if cx.options.link_header {
+        put!(cx.line, "oui {} (0x{oui:06x}), ", oui_name(oui));
         snap_header(cx, oui, name, protocol, rest);
     }
     if matches!(oui, OUI_ETHERNET | OUI_CISCO_BRIDGE)
@@ -251,6 +291,9 @@ fn snap(
         if let Some(frame) = frame {
             ethernet::addresses(cx, frame)?;
             cx.line.str(" SNAP, ");
+        }
+        if oui != OUI_ETHERNET {
+            put!(cx.line, "oui {} (0x{oui:06x}), ", oui_name(oui));
         }
         snap_header(cx, oui, name, protocol, rest);
     }
@@ -266,7 +309,6 @@ fn snap_header(cx: &mut Context<'_>, oui: u32, name: &str, protocol: u16, length
     };
     put!(
         cx.line,
-        "oui {} (0x{oui:06x}), {kind} {name} (0x{protocol:04x}), length {length}: ",
-        oui_name(oui)
+        "{kind} {name} (0x{protocol:04x}), length {length}: "
     );
 }

@@ -24,6 +24,7 @@ pub(crate) const MPLS: u16 = 0x8847;
 pub(crate) const MPLS_MULTICAST: u16 = 0x8848;
 pub(crate) const PPPOE_DISCOVERY: u16 = 0x8863;
 pub(crate) const PPPOE_SESSION: u16 = 0x8864;
+pub(crate) const JUMBO: u16 = 0x8870;
 pub(crate) const EAPOL: u16 = 0x888e;
 pub(crate) const QINQ: u16 = 0x88a8;
 pub(crate) const LLDP: u16 = 0x88cc;
@@ -238,6 +239,7 @@ pub(crate) fn ether_type_known(ether_type: u16) -> Option<&'static str> {
         MPLS_MULTICAST => "MPLS multicast",
         PPPOE_DISCOVERY => "PPPoE D",
         PPPOE_SESSION => "PPPoE S",
+        JUMBO => "Jumbo",
         EAPOL => "EAPOL",
         0x8899 => "RRCP",
         0x88a2 => "AoE",
