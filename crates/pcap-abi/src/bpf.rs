@@ -280,4 +280,16 @@ mod tests {
         ];
         assert_eq!(bpf_validate(unset.as_ptr(), 2), 1);
     }
+
+    #[test]
+    fn what_cannot_be_run_is_no_program_though_libpcap_takes_it() {
+        let last = Insn::new(op::RET | op::K, 1);
+        let unknown = [Insn::new(0xff00, 0), last];
+        assert_eq!(bpf_validate(unknown.as_ptr(), 2), 0);
+        let unreachable = [last, Insn::new(0xff00, 0), last];
+        assert_eq!(bpf_validate(unreachable.as_ptr(), 3), 0);
+        let too_far = [Insn::new(op::ALU | op::LSH | op::K, 32), last];
+        assert_eq!(bpf_validate(too_far.as_ptr(), 2), 0);
+        assert_eq!(bpf_validate(vec![last; 65_536].as_ptr(), 65_536), 0);
+    }
 }
