@@ -54,10 +54,12 @@ impl Follow {
         }
     }
 
-    /// The program has asked for the stream.
+    /// The program has asked for the stream. Where it was asked for before, it is where the last read has
+    /// left it, or where the program has put it since.
     pub(crate) fn begin(&self, reading: &mut Reading) {
-        self.asked.store(true, Ordering::Release);
-        self.leave(reading);
+        if !self.asked.swap(true, Ordering::AcqRel) {
+            self.leave(reading);
+        }
     }
 
     /// Before records are read: goes where the program has put the stream.

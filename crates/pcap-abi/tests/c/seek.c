@@ -21,6 +21,13 @@ static void show(pcap_t *p)
 		say("  %d, stream at %ld", value, ftell(pcap_file(p)));
 }
 
+static uint32_t read_time(FILE *stream)
+{
+	uint32_t seconds = 0;
+
+	return fread(&seconds, sizeof seconds, 1, stream) == 1 ? seconds : 0;
+}
+
 int main(void)
 {
 	char errbuf[PCAP_ERRBUF_SIZE] = "";
@@ -56,6 +63,14 @@ int main(void)
 	say("back again");
 	fseek(pcap_file(p), sizeof(struct pcap_file_header), SEEK_SET);
 	result("all", p, pcap_dispatch(p, -1, ignore, NULL));
+	show(p);
+	say("the stream asked for between a move and what it is for");
+	fseek(pcap_file(p), 0, SEEK_END);
+	say("  the end is at %ld", ftell(pcap_file(p)));
+	fseek(pcap_file(p), third, SEEK_SET);
+	say("  the third's time is %s", read_time(pcap_file(p)) == 1700000000 ? "right" : "wrong");
+	say("  behind it at %ld", ftell(pcap_file(p)) - third);
+	fseek(pcap_file(p), third, SEEK_SET);
 	show(p);
 	pcap_close(p);
 	return 0;
