@@ -62,6 +62,11 @@ impl Backlog {
         None
     }
 
+    /// Leaves out all packets.
+    pub(crate) fn clear(&mut self) {
+        self.next = self.packets.len();
+    }
+
     /// Leaves out those packets, not yet handed out, that are not wanted.
     pub(crate) fn retain(&mut self, mut wanted: impl FnMut(&Packet<'_>) -> bool) {
         let kept: Vec<bool> = (self.next..self.packets.len())

@@ -279,7 +279,10 @@ pub(crate) fn change_link_type(handle: &Pcap, dlt: c_int) -> Result<(), String> 
         return Ok(());
     };
     let changed = reading.lent.source().set_link_type(wanted);
-    changed.map_err(|error| error.to_string())
+    changed.map_err(|error| error.to_string())?;
+    // Those that were copied have the header before, too.
+    reading.backlog.clear();
+    Ok(())
 }
 
 fn set_direction(handle: &Pcap, direction: Direction) -> c_int {

@@ -1,6 +1,7 @@
 /* What goes beyond libpcap: WinPcap's extensions and ringtap's own, and a handle that is activated again
  * after a failure (which crashes in libpcap 1.10.3). Runs on ringtap's library only. */
 #include "common.h"
+#include <pcap/sll.h>
 #include <poll.h>
 #include <pthread.h>
 #include <ringtap/pcap-ext.h>
@@ -241,6 +242,34 @@ static void closed(void)
 	}
 }
 
+/* Packets that were copied before the header's kind is changed do not come with the header before. */
+static void other_header(void)
+{
+	pcap_t *p = open_quiet("any");
+	struct pcap_pkthdr *header;
+	const u_char *bytes;
+	int wrong = 0, right = 0;
+
+	emit(sender, 0, 4, 60);
+	say("one: %d", pcap_next_ex(p, &header, &bytes));
+	result("set_direction", p, pcap_setdirection(p, PCAP_D_IN));
+	result("set_datalink", p, pcap_set_datalink(p, DLT_LINUX_SLL2));
+	emit(sender, 4, 1, 60);
+	pcap_setnonblock(p, 1, errbuf);
+	for (int tries = 0; tries < 100 && right == 0; tries++) {
+		while (pcap_next_ex(p, &header, &bytes) == 1) {
+			/* In the place of Ethernet's. */
+			int is_new = header->len == 60 - 14 + SLL2_HDR_LEN;
+
+			wrong += !is_new;
+			right += is_new;
+		}
+		sleep_ms(10);
+	}
+	say("with the new header: %s, with the one before: %d", right > 0 ? "some" : "none", wrong);
+	pcap_close(p);
+}
+
 int main(int count, char **arguments)
 {
 	if (count != 3)
@@ -264,5 +293,7 @@ int main(int count, char **arguments)
 	options();
 	say("-- closed");
 	closed();
+	say("-- other header");
+	other_header();
 	return 0;
 }
