@@ -69,7 +69,7 @@ fn table(text: &mut String, report: &Report, baseline: Option<&Report>) -> std::
     }
     let Unexplained { ns, share, .. } = report.unexplained;
     let cycles = ns * report.method.ticks_per_ns;
-    if report.method.sampling.is_some() {
+    if report.method.sampling.is_some() && is_known(report) {
         write!(
             text,
             "{:<22} {ns:>9.1} {:>15} {cycles:>9.0} {:>6.1}%",
@@ -90,11 +90,16 @@ fn table(text: &mut String, report: &Report, baseline: Option<&Report>) -> std::
     line(
         text,
         title,
-        Some(report.total),
+        is_known(report).then_some(report.total),
         Some(1.0),
         baseline.map(|before| Some(before.total.ns)),
     )?;
     writeln!(text)
+}
+
+/// Whether there is a sum to tell: of no packet nothing is known.
+fn is_known(report: &Report) -> bool {
+    report.components.iter().any(|part| part.cost.is_some())
 }
 
 fn line(
@@ -492,8 +497,11 @@ pub fn comparison(reports: &[Report]) -> String {
             .method
             .sampling
             .as_ref()
+            .filter(|_| is_known(report))
             .map(|_| report.unexplained.ns)
     });
-    row("total", &|report| Some(report.total.ns));
+    row("total", &|report| {
+        is_known(report).then_some(report.total.ns)
+    });
     text
 }

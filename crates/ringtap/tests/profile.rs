@@ -14,6 +14,13 @@ fn main() -> ExitCode {
     let root = &[Need::Root, Need::Kernel(6, 6)];
     suite(vec![
         test("json_has_every_component", root, json).serial(),
+        test(
+            "a_chart_that_cannot_be_written_takes_nothing_along",
+            root,
+            no_chart,
+        )
+        .serial(),
+        test("of_silence_nothing_is_told", root, silence).serial(),
         test("an_interface_is_left_as_it_was", root, interface).serial(),
         test(
             "without_rights_it_says_what_it_cannot_tell",
@@ -112,6 +119,40 @@ fn json() {
         before || !statistics_are_on(),
         "the kernel's statistics are left on"
     );
+}
+
+fn no_chart() {
+    let mut command = Command::new(RINGTAP);
+    command.args(["profile", "--engine", "packet", "--no-steps", "--json"]);
+    command.args([
+        "--duration",
+        "100ms",
+        "--svg",
+        "/proc/no-such-folder/chart.svg",
+    ]);
+    let output = finished(&mut command);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot draw the chart"));
+    serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("what was measured");
+}
+
+/// Of no packet nothing is known, and no sum of it.
+fn silence() {
+    let pair = VethPair::new();
+    let mut command = pair.left.namespace.command(RINGTAP);
+    command.args([
+        "profile",
+        "-i",
+        "packet:lo",
+        "--no-steps",
+        "--duration",
+        "100ms",
+    ]);
+    let output = finished(&mut command);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let total = text.lines().find(|line| line.starts_with("total"));
+    assert!(total.is_some_and(|line| line.contains("unknown")), "{text}");
 }
 
 /// Traffic that is there already, on an interface of its own.

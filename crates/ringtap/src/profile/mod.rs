@@ -97,10 +97,12 @@ fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
     if reports.is_empty() {
         return Err(Failure::Nothing);
     }
+    // First: a chart that can't be written takes nothing of what was measured along.
+    print(args, &reports, baseline.as_deref()).map_err(Failure::Print)?;
     if let Some(path) = &args.output.svg {
         draw(path, &reports, baseline.as_deref())?;
     }
-    print(args, &reports, baseline.as_deref()).map_err(Failure::Print)
+    Ok(())
 }
 
 fn profile(
