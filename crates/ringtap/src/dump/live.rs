@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -92,6 +92,8 @@ pub(crate) fn run(
         delivered: Arc::default(),
         interruptions: AtomicU64::new(0),
         counted: Mutex::new(vec![Stats::default(); count]),
+        reports: AtomicUsize::new(0),
+        answers: Mutex::new(Answers::new(count)),
         ticks,
     };
     let gauge = run.sink().file.as_ref().and_then(CaptureFile::gauge);
@@ -175,8 +177,37 @@ struct Run<'a> {
     interruptions: AtomicU64,
     /// The counters of each source, as last told.
     counted: Mutex<Vec<Stats>>,
+    /// Reports that were asked for so far, each of which every thread has a part in.
+    reports: AtomicUsize,
+    answers: Mutex<Answers>,
     /// Whether files end by size or time.
     ticks: bool,
+}
+
+/// What the sources have counted for a report.
+struct Answers {
+    report: usize,
+    sources: Vec<Option<Stats>>,
+}
+
+impl Answers {
+    fn new(sources: usize) -> Self {
+        Self {
+            report: 0,
+            sources: vec![None; sources],
+        }
+    }
+
+    /// Takes a source's counters; gives all together where these were the last that the report lacked.
+    fn of(&mut self, report: usize, number: usize, stats: Stats) -> Option<Stats> {
+        if self.report != report {
+            self.report = report;
+            self.sources.fill(None);
+        }
+        *self.sources.get_mut(number)? = Some(stats);
+        let all: Option<Vec<Stats>> = self.sources.iter().copied().collect();
+        all.map(Stats::of_all)
+    }
 }
 
 impl Run<'_> {
@@ -219,9 +250,8 @@ impl Run<'_> {
     }
 
     fn pump_blocks(&self, source: &mut dyn Source, number: usize) -> Result<(), DumpError> {
-        let engine = source.describe().engine;
         let mut ending: Option<Ending> = None;
-        let mut delivered = 0;
+        let (mut delivered, mut answered) = (0, 0);
         let mut interruptions = 0;
         let mut ticked = Instant::now();
         loop {
@@ -236,10 +266,7 @@ impl Run<'_> {
             if ending.is_some_and(|ending| ending.is_over(delivered)) {
                 return Ok(());
             }
-            if self.requests.take_report() {
-                let stats = source.stats()?;
-                report(&self.summary(engine, stats), self.args.report.json_stats);
-            }
+            self.answer_report(source, number, &mut answered)?;
             if self.ticks && ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 if self.tick(number, source.stats()?)? {
@@ -274,6 +301,33 @@ impl Run<'_> {
                 self.sink().interfaces(source.interfaces())?;
             }
         }
+    }
+
+    /// Where a report was asked for after the one that the thread has `answered`, adds its source's
+    /// counters; the last of the threads prints.
+    fn answer_report(
+        &self,
+        source: &mut dyn Source,
+        number: usize,
+        answered: &mut usize,
+    ) -> Result<(), DumpError> {
+        if self.requests.take_report() {
+            self.reports.fetch_add(1, Ordering::Relaxed);
+        }
+        let asked = self.reports.load(Ordering::Relaxed);
+        if asked == *answered {
+            return Ok(());
+        }
+        *answered = asked;
+        let stats = source.stats()?;
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let total = answers.of(asked, number, stats);
+        drop(answers);
+        if let Some(total) = total {
+            let engine = source.describe().engine;
+            report(&self.summary(engine, total), self.args.report.json_stats);
+        }
+        Ok(())
     }
 
     /// Tells the file what a source has counted and what the time is; gives whether that was the end
