@@ -18,7 +18,7 @@ use ringtap_lab::corpus;
 use ringtap_lab::pcap::{self, Pcap};
 
 use crate::goals;
-use crate::helpers::{children_seconds, float, timed};
+use crate::helpers::{children_seconds, fill_cache, float, timed};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side, judge};
 
@@ -38,7 +38,7 @@ const START_US: u64 = 1_700_000_000_000_000;
 const PEERS: [&str; 2] = ["softflowd", "nfpcapd"];
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Tool("taskset")])?;
+    session.require(&[Need::Tool("taskset"), Need::Tool("dd")])?;
     let peers: Vec<&str> = PEERS
         .into_iter()
         .filter(|peer| session.peer(peer).is_some())
@@ -71,6 +71,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
             session.note(format!("{title}: there is no corpus of captures here"));
             continue;
         }
+        read_back(&file)?;
         for &peer in &peers {
             let case = format!("{title}, {packets} packets, one processor");
             let ringtap = session.ringtap.clone();
@@ -145,6 +146,16 @@ impl Program<'_> {
         }
         Ok((seconds, processor))
     }
+}
+
+/// Has the page cache hold the file as it was read from the disk, not as it was written.
+fn read_back(path: &Path) -> Result<(), String> {
+    let mut drop_cache = Command::new("dd");
+    drop_cache.arg(format!("of={}", path.display()));
+    drop_cache.args(["oflag=nocache", "conv=notrunc,fdatasync", "count=0"]);
+    timed(drop_cache.arg("status=none"))?;
+    fill_cache(path).map_err(|error| format!("the file: {error}"))?;
+    Ok(())
 }
 
 /// The Ethernet captures of the corpus, over and over.
