@@ -140,16 +140,22 @@ impl Seen {
             .max(1);
         let rate = |now: u64, then: u64| now.saturating_sub(then).saturating_mul(1000) / millis;
         let (waiting, room) = gauge.depth();
-        // In hundredths.
-        let ratio = self.filled.saturating_mul(100) / self.written.max(1);
         format!(
-            "{} packets, {}/s; {} written, {}/s; ratio {}.{:02}; queue {waiting}/{room}",
+            "{} packets, {}/s; {} written, {}/s; ratio {}; queue {waiting}/{room}",
             HumanCount(self.packets),
             HumanCount(rate(self.packets, before.packets)),
             HumanBytes(self.written),
             HumanBytes(rate(self.written, before.written)),
-            ratio / 100,
-            ratio % 100,
+            self.ratio(),
+        )
+    }
+
+    /// Of what came in to what the files took, once they have taken anything.
+    fn ratio(&self) -> String {
+        let hundredths = self.filled.saturating_mul(100).checked_div(self.written);
+        hundredths.map_or_else(
+            || "unknown".to_owned(),
+            |ratio| format!("{}.{:02}", ratio / 100, ratio % 100),
         )
     }
 }
@@ -173,6 +179,18 @@ mod tests {
         assert_eq!(
             now.since(&before, Duration::from_secs(2), &Gauge::default()),
             "3,000 packets, 1,000/s; 3.00 MiB written, 1.00 MiB/s; ratio 3.33; queue 0/0"
+        );
+    }
+
+    #[test]
+    fn while_all_waits_there_is_no_ratio() {
+        let now = Seen {
+            filled: 10 << 20,
+            ..Seen::default()
+        };
+        assert_eq!(
+            now.since(&Seen::default(), Duration::from_secs(2), &Gauge::default()),
+            "0 packets, 0/s; 0 B written, 0 B/s; ratio unknown; queue 0/0"
         );
     }
 }
