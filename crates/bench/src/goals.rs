@@ -64,11 +64,16 @@ impl Goal {
             }
             Self::AtLeast(bound) => {
                 let ratio = contender.ratios.get(metric)?;
-                let everything = contender.samples.get(metric)?.least() >= 100.0;
-                if everything && (ratio.is_empty() || ratio.least() < bound) {
+                let captured = contender.samples.get(metric)?;
+                if captured.least() >= 100.0 && (ratio.is_empty() || ratio.least() < bound) {
                     return Some("everything");
                 }
-                (ratio.least(), ratio.median(), bound)
+                let median = if captured.median() >= 100.0 {
+                    bound
+                } else {
+                    ratio.median()
+                };
+                (ratio.least(), median, bound)
             }
             Self::NoPeerAbove => {
                 let median = |contender: &Contender| Some(contender.samples.get(metric)?.median());
@@ -127,5 +132,9 @@ mod tests {
         }
         assert_eq!(judged(case, Goal::AtLeast(1.5)), Some("reached"));
         assert_eq!(judged(case, Goal::AtLeast(3.0)), Some("everything"));
+        // But in one round.
+        let captured = &mut case.contenders[0].samples[0];
+        [100.0, 98.9].map(|part| captured.push(part));
+        assert_eq!(judged(case, Goal::AtLeast(3.0)), Some("in the median"));
     }
 }
