@@ -200,7 +200,11 @@ impl Answers {
 
     /// Takes a source's counters; gives all together where these were the last that the report lacked.
     fn of(&mut self, report: usize, number: usize, stats: Stats) -> Option<Stats> {
-        if self.report != report {
+        if report < self.report {
+            // Another thread has seen that it was asked again; this one is about to.
+            return None;
+        }
+        if report > self.report {
             self.report = report;
             self.sources.fill(None);
         }
@@ -384,5 +388,25 @@ impl Run<'_> {
             sampled_out: sink.selector.sampled_out(),
             stats,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_answers_late_does_not_spoil_the_next_report() {
+        let counted = |packets| Stats {
+            received: Some(packets),
+            ..Stats::default()
+        };
+        let received = |total: Option<Stats>| total.map(|total| total.received);
+        let mut answers = Answers::new(2);
+        assert_eq!(received(answers.of(1, 0, counted(3))), None);
+        // It was asked again before the other thread had answered.
+        assert_eq!(received(answers.of(2, 0, counted(4))), None);
+        assert_eq!(received(answers.of(1, 1, counted(10))), None);
+        assert_eq!(received(answers.of(2, 1, counted(20))), Some(Some(24)));
     }
 }
