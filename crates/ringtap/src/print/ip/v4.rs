@@ -186,7 +186,7 @@ fn options(cx: &mut Context<'_>, data: &[u8], header: usize) -> Result<(), Trunc
     Ok(())
 }
 
-/// Addresses, those still to be visited after the pointer marked by a comma instead of a space.
+/// Addresses, those before the pointer followed by a comma: they were visited.
 fn route(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
     if option.len() < 3 {
         put!(cx.line, " [bad length {}]", option.len());
@@ -195,14 +195,17 @@ fn route(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
     if (option.len() + 1) & 3 != 0 {
         put!(cx.line, " [bad length {}]", option.len());
     }
+    // It counts from 1; one of 0 is taken for one far behind the addresses.
     let pointer = usize::from(option.u8_at(2)?).wrapping_sub(1);
-    if pointer < 3 || (pointer + 1) & 3 != 0 {
+    if pointer < 3 || pointer > option.len() || pointer & 3 != 3 {
         put!(cx.line, " [bad ptr {}]", option.u8_at(2)?);
     }
     for (index, hop) in option.rest(3).chunks_exact(4).enumerate() {
-        cx.line
-            .str(if 3 + index * 4 == pointer { "^ " } else { " " });
+        cx.line.str(" ");
         cx.line.ipv4(hop.array_at(0)?);
+        if pointer > 3 + index * 4 {
+            cx.line.str(",");
+        }
     }
     Ok(())
 }
