@@ -63,7 +63,7 @@ pub use options::{
     SampleMode, Stage, TimestampSource,
 };
 pub use ringtap_savefile::{
-    BarePackets, Interface, Item, LinkType, Packet, PacketFlags, ReadOptions, Timestamp,
+    BarePackets, Interface, Item, LinkType, Packet, PacketFlags, ReadOptions, Timestamp, Visitor,
 };
 pub use source::{Companion, Delivery, Next, PROGRAM_PARTS, ProgramPart, Source, Waker};
 pub use stats::{Dropped, Stats};

@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use ringtap_capture::{
-    Filter, FilterPlace, Interface, LinkType, Next, Packet, PacketFlags, ReadOptions, Source,
-    Timestamp, open_file, open_stream,
+    FileSource, Filter, FilterPlace, Interface, LinkType, Next, Packet, PacketFlags, ReadOptions,
+    Source, Timestamp, Visitor, open_file, open_stream,
 };
 use ringtap_savefile::{Item, PcapngWriter, Reader};
 use ringtap_testkit::{Need, corpus, suite, test};
@@ -202,27 +202,85 @@ fn a_mapped_file_is_let_go_of_when_somebody_would_write_it() {
     (options.read_ahead, options.map) = (false, Some(ringtap_capture::MAP_FILE));
     let expected: Vec<_> = (0..PACKETS).map(|nth| (0, 600 + nth % 100)).collect();
 
-    let mut whole = open_file(&path, &options, None).unwrap();
-    assert!(read(&mut whole) == expected, "other packets when mapped");
+    for is_visited in [false, true] {
+        let mut whole = Reading::open(&path, &options, is_visited);
+        while whole.go_on() {}
+        assert!(whole.seen == expected, "other packets when mapped");
+        assert_eq!(whole.visited > PACKETS / 2, is_visited);
 
-    let mut source = open_file(&path, &options, None).unwrap();
-    let mut before = 0;
-    while before < PACKETS / 2 {
-        if let Next::Block(block) = source.next().unwrap() {
-            before += block.len();
+        let mut source = Reading::open(&path, &options, is_visited);
+        while source.seen.len() < PACKETS / 2 {
+            assert!(source.go_on());
+        }
+        let before = source.seen.len();
+        source.source.waker().wake();
+        assert!(!source.visits(), "somebody wants to be told");
+        assert!(matches!(source.source.next().unwrap(), Next::Woken));
+        assert_eq!(source.seen.len(), before);
+        let to_write = path.clone();
+        let opened = std::thread::spawn(move || {
+            let file = std::fs::OpenOptions::new().append(true).open(to_write);
+            file.map(drop)
+        });
+        while !somebody_waits(&path) {
+            std::thread::yield_now();
+        }
+        while source.go_on() {}
+        assert!(source.seen == expected, "other packets afterwards");
+        assert!(source.visited < PACKETS, "it was mapped to the end");
+        opened.join().unwrap().unwrap();
+    }
+}
+
+/// A file that is read, by blocks or, where that may be, packet by packet.
+struct Reading {
+    source: FileSource,
+    is_visited: bool,
+    /// Packets that came one by one.
+    visited: usize,
+    /// The interface and the length of all packets.
+    seen: Vec<(u32, usize)>,
+}
+
+impl Reading {
+    fn open(path: &Path, options: &ReadOptions, is_visited: bool) -> Self {
+        Self {
+            source: open_file(path, options, None).unwrap(),
+            is_visited,
+            visited: 0,
+            seen: Vec::new(),
         }
     }
-    let to_write = path.clone();
-    let opened = std::thread::spawn(move || {
-        let file = std::fs::OpenOptions::new().append(true).open(to_write);
-        file.map(drop)
-    });
-    while !somebody_waits(&path) {
-        std::thread::yield_now();
+
+    /// Reads a piece, packet by packet; false where that may not be.
+    fn visits(&mut self) -> bool {
+        let visited = self.source.visit(&mut Seen(&mut self.seen));
+        self.visited += visited;
+        visited > 0
     }
-    let behind = read(&mut source);
-    assert!(behind == expected[before..], "other packets afterwards");
-    opened.join().unwrap().unwrap();
+
+    /// Reads a piece; false at the end.
+    fn go_on(&mut self) -> bool {
+        if self.is_visited && self.visits() {
+            return true;
+        }
+        match self.source.next().unwrap() {
+            Next::Block(block) => block
+                .packets()
+                .for_each(|packet| Seen(&mut self.seen).packet(&packet)),
+            Next::End => return false,
+            _ => {}
+        }
+        true
+    }
+}
+
+struct Seen<'a>(&'a mut Vec<(u32, usize)>);
+
+impl Visitor for Seen<'_> {
+    fn packet(&mut self, packet: &Packet<'_>) {
+        self.0.push((packet.interface, packet.data.len()));
+    }
 }
 
 /// Whether a lease of this file is to be given back, as the kernel's list of locks tells.

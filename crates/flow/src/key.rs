@@ -87,7 +87,7 @@ impl Key {
     }
 
     /// Mixes all words with `seed`, which whoever sends packets does not know.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hash(&self, seed: Seed) -> u32 {
         let ([a, b, c, d], [transport, place, id]) = (self.addresses, self.rest);
         let mut ends = fold(a ^ seed.0[0], c ^ seed.0[1]);

@@ -25,7 +25,8 @@ const FRAGMENTS_SWEPT: u64 = 16;
 /// from one capture to the next, it goes on from there.
 ///
 /// After [`Meter::new`] nothing is allocated. Packets are collected in blocks of 64 until they are
-/// counted: [`Meter::settle`] counts those that wait.
+/// counted, unless flows are so few that most packets can be counted at once: [`Meter::settle`] counts
+/// those that wait.
 ///
 /// ```
 /// use ringtap_flow::{FlowRecord, LinkLayer, Meter, MeterOptions, Packet};
@@ -60,6 +61,8 @@ pub struct Meter {
     /// Whether no tunnel is looked into.
     outermost: bool,
     both_ways: bool,
+    /// Whether packets are counted as they come instead of waiting for their block to be full.
+    at_once: bool,
     seed: Seed,
     sampler: Option<Sampler>,
     counters: Counters,
@@ -83,6 +86,7 @@ impl Meter {
             tunnels: options.tunnels,
             outermost: !options.tunnels.any(),
             both_ways: options.both_ways,
+            at_once: false,
             seed,
             sampler: options
                 .sampling
@@ -102,19 +106,27 @@ impl Meter {
             self.counters.sampled_out += 1;
             return;
         }
-        let at = self.waiting % BLOCK;
-        let observation = &mut self.block[at];
-        if !(self.outermost && frequent(packet, self.seed, observation)) {
+        let found = if self.outermost {
+            frequent(packet, self.seed)
+        } else {
+            None
+        };
+        let Some(observation) = found else {
             return self.push_other(*packet, sink);
-        }
+        };
         self.counters.ip_packets += 1;
         self.counters.ip_bytes += u64::from(observation.bytes);
+        if self.at_once && self.cache.counts(&observation) {
+            return;
+        }
+        let at = self.waiting % BLOCK;
+        self.block[at] = observation;
         if self.both_ways {
             self.known(sink);
             return;
         }
         self.waiting = at + 1;
-        if self.waiting == BLOCK {
+        if self.at_once || self.waiting == BLOCK {
             self.settle(sink);
         }
     }
@@ -132,6 +144,9 @@ impl Meter {
             Ok(()) => self.observed(sink),
             Err(Unmetered::NotIp) => self.counters.not_ip += 1,
             Err(Unmetered::Malformed) => self.counters.malformed += 1,
+        }
+        if self.at_once && self.waiting > 0 {
+            self.settle(sink);
         }
     }
 
@@ -224,6 +239,7 @@ impl Meter {
         if !self.fragments.is_empty() {
             self.sweep(sink);
         }
+        self.at_once = self.cache.is_at_hand();
     }
 
     fn count_waiting<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {

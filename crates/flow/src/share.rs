@@ -172,7 +172,9 @@ impl Spreader {
             return;
         }
         let mut observation = Observation::default();
-        if !self.tunnels.any() && frequent(packet, self.seed, &mut observation) {
+        if !self.tunnels.any()
+            && let Some(observation) = frequent(packet, self.seed)
+        {
             return self.put(&observation, give);
         }
         match observe_any(packet, self.tunnels, &mut observation) {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod byte_order;
+mod fetch;
 mod filtered;
 pub mod index;
 mod interface;
@@ -36,7 +37,7 @@ pub use pcapng::{
 };
 pub use read::{
     CaplenBound, Compression, Format, Item, MapFile, Mapped, ReadError, ReadErrorKind, Reader,
-    Structure,
+    Structure, Visitor,
 };
 pub use resolution::Resolution;
 pub use run::{

@@ -19,8 +19,6 @@ const STEP: usize = 1 << 20;
 /// Bytes after which the mapping lets go of what was passed.
 const LET_GO: usize = 4 << 20;
 const PAGE: usize = 4096;
-/// Bytes that a processor fetches at once.
-const LINE: usize = 64;
 /// `F_SETSIG` of fcntl(2), from `asm-generic/fcntl.h`.
 const F_SETSIG: libc::c_int = 10;
 
@@ -45,8 +43,6 @@ pub struct FileMap {
     len: usize,
     /// Up to where bytes are in memory.
     present: usize,
-    /// Up to where bytes were fetched.
-    fetched: usize,
     /// Where what was not let go of begins.
     held: usize,
     /// Holds the lease.
@@ -96,7 +92,6 @@ impl FileMap {
             start,
             len,
             present: 0,
-            fetched: 0,
             held: 0,
             file,
         })
@@ -122,10 +117,7 @@ impl FileMap {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// Makes the bytes up to `end` ready to be looked at: those which are not in memory are read, and all
-    /// are fetched into the processor's caches, in their order, which its own fetching ahead follows. Who
-    /// jumps from record to record in memory waits for every one of them, and asking for the bytes by
-    /// instructions that do not wait was no faster than a copy.
+    /// Makes the bytes up to `end` ready to be looked at: those which are not in memory are read.
     ///
     /// # Errors
     /// Somebody who waits to change the file (`EAGAIN`), bytes that cannot be read (`EFAULT`,
@@ -136,11 +128,6 @@ impl FileMap {
         while self.present < end {
             self.have_more()?;
         }
-        for at in (self.fetched / LINE * LINE..end).step_by(LINE) {
-            // SAFETY: `at` is less than `end`, which is the length at most; see `bytes`.
-            unsafe { self.start.as_ptr().add(at).read_volatile() };
-        }
-        self.fetched = self.fetched.max(end);
         Ok(())
     }
 

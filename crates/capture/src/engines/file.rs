@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use ringtap_savefile::{Interface, Item, LinkType, ReadOptions, Reader};
+use ringtap_savefile::{Interface, Item, LinkType, ReadOptions, Reader, Visitor};
 use ringtap_sys::eventfd::Waker;
 
 use crate::describe::{Clock, FilterPlace, UserSpaceReason};
@@ -138,6 +138,18 @@ impl FileSource {
         Arc::make_mut(table).make_native();
         self.reader.set_filter(Some(Arc::clone(table) as _));
         *is_native = true;
+    }
+
+    /// Hands over the packets that come next, one by one, of a file that is mapped and not filtered: how
+    /// many. Where it is none, what comes next is [`Source::next`]'s; see [`Reader::visit`].
+    #[inline]
+    pub fn visit(&mut self, visitor: &mut impl Visitor) -> usize {
+        if self.filter.is_some() || self.waker.is_pending() {
+            return 0;
+        }
+        let packets = self.reader.visit(visitor);
+        self.packets += packets as u64;
+        packets
     }
 
     /// The reader, for what files have and sources have not: format, offsets, compression.

@@ -131,6 +131,23 @@ impl Cache {
         }
     }
 
+    /// Whether flows lie so near to a processor that nothing is won by asking for those of a block at a
+    /// time: most packets are then counted by [`Cache::counts`] where they are read.
+    pub(crate) fn is_at_hand(&self) -> bool {
+        !self.keeps_extra && !self.index.is_wide()
+    }
+
+    /// Counts a packet that is like most, where nothing else is kept of flows than slots. False where it
+    /// is not, and it was not counted.
+    #[inline(always)]
+    pub(crate) fn counts(&mut self, observation: &Observation) -> bool {
+        if !self.is_soon(observation.time_ns) {
+            return false;
+        }
+        let guess = self.index.find(observation.hash, |_| true);
+        self.goes_on(guess.unwrap_or(NONE), observation)
+    }
+
     /// Reads the entries of the index and then the slots of a block before they are needed. The
     /// reads don't depend on one another, so that the processor waits for the memory of many at a
     /// time.

@@ -67,22 +67,19 @@ pub(crate) enum Unmetered {
 }
 
 /// Reads what most packets are, with one look at the length: Ethernet without tags, IP without
-/// options and not in fragments, TCP or UDP. False where that is not so, and nothing was written;
-/// what it finds is what [`observe_any`] would, and the key's hash.
+/// options and not in fragments, TCP or UDP. None where that is not so; what it finds is what
+/// [`observe_any`] would, and the key's hash.
 #[inline(always)]
-pub(crate) fn frequent(packet: &Packet<'_>, seed: Seed, observation: &mut Observation) -> bool {
+pub(crate) fn frequent(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
     if packet.link != LinkLayer::Ethernet {
-        return false;
+        return None;
     }
-    let Some(frame) = packet.data.first_chunk::<54>() else {
-        return false;
-    };
-    let found = match [frame[12], frame[13]] {
-        [0x08, 0x00] => frequent4(packet, frame, seed, observation),
-        [0x86, 0xdd] => frequent6(packet, seed, observation),
+    let frame = packet.data.first_chunk::<54>()?;
+    match [frame[12], frame[13]] {
+        [0x08, 0x00] => frequent4(packet, frame, seed),
+        [0x86, 0xdd] => frequent6(packet, seed),
         _ => None,
-    };
-    found.is_some()
+    }
 }
 
 /// What of the header of TCP is kept beside the ports: sequence number, flags, and its length.
@@ -111,12 +108,7 @@ fn frequent_transport<const N: usize>(
 }
 
 #[inline(always)]
-fn frequent4(
-    packet: &Packet<'_>,
-    frame: &[u8; 54],
-    seed: Seed,
-    observation: &mut Observation,
-) -> Option<()> {
+fn frequent4(packet: &Packet<'_>, frame: &[u8; 54], seed: Seed) -> Option<Observation> {
     const HEADER_OF_20_BYTES: u8 = 0x45;
     const FRAGMENT: u16 = 0x3fff;
     let be16 = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
@@ -129,7 +121,7 @@ fn frequent4(
     let (ports, (sequence, tcp_flags, header)) = frequent_transport(frame, 34, protocol)?;
     let addresses = [be32(26), be32(30)];
     let key = Key::of_ipv4(addresses, ports, protocol, tos, packet.input);
-    *observation = Observation {
+    Some(Observation {
         key,
         hash: key.hash(seed),
         time_ns: packet.time_ns,
@@ -144,12 +136,11 @@ fn frequent4(
         has_macs: true,
         part: Part::Whole,
         reversed: false,
-    };
-    Some(())
+    })
 }
 
 #[inline(always)]
-fn frequent6(packet: &Packet<'_>, seed: Seed, observation: &mut Observation) -> Option<()> {
+fn frequent6(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
     let frame: &[u8; 68] = packet.data.first_chunk()?;
     let (bytes, protocol) = (u16::from_be_bytes([frame[18], frame[19]]), frame[20]);
     if frame[14] >> 4 != 6 || bytes == 0 {
@@ -164,7 +155,7 @@ fn frequent6(packet: &Packet<'_>, seed: Seed, observation: &mut Observation) -> 
     let addresses = [half(30)?, half(22)?, half(46)?, half(38)?];
     let tos = frame[14] << 4 | frame[15] >> 4;
     let key = Key::of_ipv6(addresses, ports, protocol, tos, packet.input);
-    *observation = Observation {
+    Some(Observation {
         key,
         hash: key.hash(seed),
         time_ns: packet.time_ns,
@@ -179,8 +170,7 @@ fn frequent6(packet: &Packet<'_>, seed: Seed, observation: &mut Observation) -> 
         has_macs: true,
         part: Part::Whole,
         reversed: false,
-    };
-    Some(())
+    })
 }
 
 /// Reads any packet into `observation`, all of which is written where there is IP, but for the hash.
@@ -294,11 +284,10 @@ mod tests {
                         link: LinkLayer::Ethernet,
                         input: 3,
                     };
-                    let (mut short, mut long) = Default::default();
-                    if !frequent(&packet, seed, &mut short) {
-                        assert_eq!(short, Observation::default());
+                    let Some(short) = frequent(&packet, seed) else {
                         continue;
-                    }
+                    };
+                    let mut long = Observation::default();
                     frequent_ones += 1;
                     let found = observe_any(&packet, Tunnels::default(), &mut long);
                     assert_eq!(found, Ok(()));

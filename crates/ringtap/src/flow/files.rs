@@ -60,6 +60,9 @@ pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowEr
 fn pump(source: &mut FileSource, probe: &mut Probe, requests: &Requests) -> Result<(), FlowError> {
     probe.interfaces(source.interfaces());
     while !requests.stop() {
+        if probe.visit(source)? {
+            continue;
+        }
         let described = match source.next() {
             Ok(Next::Block(block)) => {
                 probe.block(&block)?;

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{BarePackets, Block, Interface, Packet, Timestamp};
+use ringtap_capture::{BarePackets, Block, FileSource, Interface, Packet, Timestamp, Visitor};
 use ringtap_flow::{LinkLayer, Meter, Packet as MeteredPacket};
 use ringtap_sys::memory;
 
@@ -128,6 +128,20 @@ impl Probe {
             }
         }
         self.report_if_due()
+    }
+
+    /// Meters packets of a file that hands them over one by one; false where that is not so, or only
+    /// [`ringtap_capture::Source::next`] tells what comes next.
+    pub(crate) fn visit(&mut self, source: &mut FileSource) -> Result<bool, FlowError> {
+        let Work::Alone(alone) = &mut self.work else {
+            return Ok(false);
+        };
+        let Alone { meter, outlets } = &mut **alone;
+        if source.visit(&mut ToMeter(&self.places, meter, outlets)) == 0 {
+            return Ok(false);
+        }
+        alone.outputs_go_on()?;
+        self.report_if_due().map(|()| true)
     }
 
     /// Lets time go on where no packets come.
@@ -297,18 +311,11 @@ pub(crate) fn print_tables(talkers: Option<&mut Talkers>) -> Result<(), FlowErro
     }
 }
 
-/// What takes packets one by one.
-///
-/// Not a closure, since only a function can be made a part of each loop that calls it.
-trait Taker {
-    fn take(&mut self, packet: &Packet<'_>);
-}
-
 struct ToMeter<'a>(&'a [Place], &'a mut Meter, &'a mut Outlets);
 
-impl Taker for ToMeter<'_> {
+impl Visitor for ToMeter<'_> {
     #[inline(always)]
-    fn take(&mut self, packet: &Packet<'_>) {
+    fn packet(&mut self, packet: &Packet<'_>) {
         let Self(places, meter, outlets) = self;
         meter.push(&metered(places, packet), *outlets);
     }
@@ -316,24 +323,24 @@ impl Taker for ToMeter<'_> {
 
 struct ToFeeder<'a>(&'a [Place], &'a mut Feeder);
 
-impl Taker for ToFeeder<'_> {
+impl Visitor for ToFeeder<'_> {
     #[inline(always)]
-    fn take(&mut self, packet: &Packet<'_>) {
+    fn packet(&mut self, packet: &Packet<'_>) {
         let Self(places, feeder) = self;
         feeder.push(&metered(places, packet));
     }
 }
 
 /// Gives each packet of a block.
-fn each(block: &Block<'_>, taker: &mut impl Taker) {
+fn each(block: &Block<'_>, visitor: &mut impl Visitor) {
     let Some(runs) = block.runs() else {
-        return block.packets().for_each(|packet| taker.take(&packet));
+        return block.packets().for_each(|packet| visitor.packet(&packet));
     };
     for run in runs {
         match run.bare_packets() {
-            BarePackets::Usual(records) => records.for_each(|packet| taker.take(&packet)),
-            BarePackets::Blocks(blocks) => blocks.for_each(|packet| taker.take(&packet)),
-            BarePackets::Others(packets) => packets.for_each(|packet| taker.take(&packet)),
+            BarePackets::Usual(records) => records.for_each(|packet| visitor.packet(&packet)),
+            BarePackets::Blocks(blocks) => blocks.for_each(|packet| visitor.packet(&packet)),
+            BarePackets::Others(packets) => packets.for_each(|packet| visitor.packet(&packet)),
         }
     }
 }

@@ -7,4 +7,4 @@ pub(crate) use header::{
     FILE_HEADER, FileHeader, MAGIC_MICROS, MAGIC_NANOS, fcs_bits, is_pcap, link_type_field,
 };
 pub use records::UsualRecords;
-pub(crate) use records::{PcapRecords, RECORD_HEADER, Stop, walk};
+pub(crate) use records::{PcapRecords, RECORD_HEADER, Stop, walk, walk_giving};

@@ -21,7 +21,7 @@ pub(crate) use block::{FRAME, HEADER as BLOCK_HEADER, TRAILER};
 pub(crate) use interface::{encode_interface, parse_interface};
 pub(crate) use names::encode_names;
 pub(crate) use options::{code, encode, encode_end, encode_packet_option};
-pub(crate) use packets::{BlockPackets, EPB_FIXED, Stop, walk};
+pub(crate) use packets::{BlockPackets, EPB_FIXED, Stop, walk, walk_giving};
 pub(crate) use section::{MAGIC_BYTES, SECTION_MIN, section_byte_order};
 pub(crate) use statistics::split_ticks;
 

@@ -1,7 +1,8 @@
 //! Packet blocks of pcapng: one walk that validates, one iteration that cannot fail.
 
+use crate::fetch::Ahead;
 use crate::pcapng::{Options, TRAILER, block_type, code};
-use crate::read::{CaplenBound, ReadErrorKind, Structure};
+use crate::read::{CaplenBound, ReadErrorKind, Structure, Visitor};
 use crate::resolution::Clock;
 use crate::run::{PcapngEncoding, Walk};
 use crate::{ByteOrder, Interface, Packet, PacketFlags, Timestamp};
@@ -115,14 +116,44 @@ pub(crate) fn walk(
     }
 }
 
+/// Walks over blocks as [`walk`] does, and gives each packet, without its flags, once its block was
+/// checked. None where the most significant byte of numbers comes first.
+#[inline(always)]
+pub(crate) fn walk_giving(
+    bytes: &[u8],
+    encoding: PcapngEncoding<'_>,
+    max_block: usize,
+    visitor: &mut impl Visitor,
+) -> Option<Walk<Stop>> {
+    const ORDER: ByteOrder = ByteOrder::Little;
+    if encoding.byte_order != ORDER {
+        return None;
+    }
+    let interfaces = encoding.interfaces;
+    // As a constant, so that there is no choice inside the loop.
+    let encoding = PcapngEncoding {
+        byte_order: ORDER,
+        interfaces,
+    };
+    let mut ahead = Ahead::of(bytes);
+    let visit = |start, block| {
+        ahead.keep_before(start);
+        if let Some(packet) = BlockPackets::new(block, encoding).next_without_flags() {
+            visitor.packet(&packet);
+        }
+    };
+    Some(walk_in(bytes, ORDER, interfaces, max_block, visit))
+}
+
 #[inline(always)]
 fn walk_noting(
     bytes: &[u8],
     byte_order: ByteOrder,
     interfaces: &InterfaceTable,
     max_block: usize,
-    note: impl FnMut(usize),
+    mut note: impl FnMut(usize),
 ) -> Walk<Stop> {
+    let note = |start, _: &[u8]| note(start);
     // Two copies of the loop, each without a choice of byte order inside.
     match byte_order {
         ByteOrder::Little => walk_in(bytes, ByteOrder::Little, interfaces, max_block, note),
@@ -130,13 +161,14 @@ fn walk_noting(
     }
 }
 
+/// Walks over blocks and calls `visit` with the place of each and its bytes.
 #[inline(always)]
-fn walk_in(
-    bytes: &[u8],
+fn walk_in<'a>(
+    bytes: &'a [u8],
     order: ByteOrder,
     interfaces: &InterfaceTable,
     max_block: usize,
-    mut note: impl FnMut(usize),
+    mut visit: impl FnMut(usize, &'a [u8]),
 ) -> Walk<Stop> {
     let mut rest = bytes;
     let mut packets = 0;
@@ -144,8 +176,9 @@ fn walk_in(
     let stop = loop {
         match check(rest, order, interfaces, max_block) {
             Ok(valid) => {
-                note(bytes.len() - rest.len());
-                rest = &rest[valid.length..];
+                let (block, next) = rest.split_at(valid.length);
+                visit(bytes.len() - rest.len(), block);
+                rest = next;
                 packets += 1;
                 max_caplen = valid.caplen.max(max_caplen);
             }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
+use crate::fetch::fetch;
 use crate::filtered::Range;
 use crate::read::ahead::{Ahead, By, HEADROOM, Memory, Stretch, Walked};
 use crate::read::choose::Scratch;
@@ -24,6 +25,8 @@ pub(crate) struct Buffer {
 /// Bytes of a mapped file that are handed out at once: as many as stay in a second-level cache between
 /// their being fetched and being looked at.
 const WINDOW: usize = 256 * 1024;
+/// The same where they are fetched while they are looked at: as many as are asked for at a time.
+const WIDE_WINDOW: usize = 1024 * 1024;
 
 /// Result of [`Buffer::fill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +68,35 @@ impl Buffer {
         }
     }
 
-    /// Looks further in the file that is mapped, if one is and may be kept: how far.
+    /// The bytes that are there, where they lie in a file that is mapped.
+    #[inline]
+    pub(crate) fn mapped_bytes(&self) -> Option<&[u8]> {
+        let mapped = self.mapped.as_ref()?;
+        Some(&mapped.bytes()[self.start..self.end])
+    }
+
+    /// Looks further in the file that is mapped, if one is and may be kept, and fetches what is seen: how
+    /// far.
     pub(crate) fn look_further(&mut self, need: usize) -> Option<(Filled, u64)> {
+        let before = self.end;
+        let found = self.look_on(need, WINDOW)?;
+        if let Some(mapped) = &self.mapped {
+            fetch(&mapped.bytes()[before..self.end]);
+        }
+        Some(found)
+    }
+
+    /// As [`Buffer::look_further`], further, for who fetches it meanwhile.
+    pub(crate) fn look_far(&mut self, need: usize) -> Option<(Filled, u64)> {
+        self.look_on(need, WIDE_WINDOW)
+    }
+
+    fn look_on(&mut self, need: usize, window: usize) -> Option<(Filled, u64)> {
         let mapped = self.mapped.as_mut()?;
         let len = mapped.bytes().len();
         let before = self.end;
         self.end = len
-            .min(before + WINDOW)
+            .min(before + window)
             .max(len.min(self.start.saturating_add(need)));
         if !mapped.advance(self.start, self.end) {
             self.end = before;

@@ -9,9 +9,8 @@ pub trait Mapped: Send {
     /// All of them.
     fn bytes(&self) -> &[u8];
 
-    /// Bytes before `passed` were looked at, those before `end` are looked at next, and had better be
-    /// fetched into the processor's cache. Whether the mapping may be kept: where it may not, it is let
-    /// go of at once, and the file read from there on.
+    /// Bytes before `passed` were looked at, those before `end` are looked at next. Whether the mapping may
+    /// be kept: where it may not, it is let go of at once, and the file read from there on.
     fn advance(&mut self, passed: usize, end: usize) -> bool;
 
     /// The file that is mapped.

@@ -27,7 +27,7 @@ use crate::filtered::{Filtered, PacketFilter};
 use crate::index::{SeekPoint, Skips};
 use crate::pcapng::{Names, RawBlock, Section, Statistics, block_type};
 use crate::run::Walk;
-use crate::{ByteOrder, Encoding, Interface, ReadOptions, Run};
+use crate::{ByteOrder, Encoding, Interface, Packet, ReadOptions, Run};
 use ahead::Walked;
 use buffer::{Buffer, Filled};
 use choose::Scratch;
@@ -52,6 +52,14 @@ impl fmt::Display for Format {
             Self::Pcapng => "pcapng",
         })
     }
+}
+
+/// What takes packets one by one.
+///
+/// Not a closure, since only a function can be made a part of each loop that calls it.
+pub trait Visitor {
+    /// Takes the next packet.
+    fn packet(&mut self, packet: &Packet<'_>);
 }
 
 /// What a file consists of, in the file's order.
@@ -291,6 +299,21 @@ impl Reader {
                 self.ended = !is_would_block(&error);
                 Err(error)
             }
+        }
+    }
+
+    /// Hands over the packets that come next, one by one, where they can be looked at as the file is mapped
+    /// ([`ReadOptions::map`]): each when its record was checked, without its flags, and while those behind
+    /// it are fetched. That is the fastest way through a large file. The number of them; where it is 0,
+    /// what comes next is [`Reader::next`]'s: another item, an error, packets that are to be read, or the
+    /// first ones of a file, with which it is mapped.
+    #[inline]
+    pub fn visit(&mut self, visitor: &mut impl Visitor) -> usize {
+        let Self { source, format, .. } = self;
+        match format {
+            _ if self.ended || source.filter.is_some() => 0,
+            FormatReader::Pcap(reader) => reader.visit(source, visitor),
+            FormatReader::Pcapng(reader) => reader.visit(source, visitor),
         }
     }
 
@@ -552,6 +575,15 @@ impl Source {
             return Ok(filled);
         }
         self.buffer.fill(&mut self.input, need)
+    }
+
+    /// Looks further in a file that is mapped, and stays so.
+    fn look_far(&mut self, need: usize) -> bool {
+        let looked = self.buffer.look_far(need);
+        if let Some((_, end)) = looked {
+            self.input.set_consumed(end);
+        }
+        matches!(looked, Some((Filled::Some, _)))
     }
 
     /// Reads until `need` bytes are there.

@@ -1,8 +1,10 @@
 //! Reading pcap: the header, then runs of packet records.
 
-use crate::pcap::{FILE_HEADER, FileHeader, Stop, walk};
+use crate::pcap::{FILE_HEADER, FileHeader, Stop, walk, walk_giving};
 use crate::read::walker::Walker;
-use crate::read::{CaplenBound, Filled, Found, ReadError, ReadErrorKind, Source, Structure};
+use crate::read::{
+    CaplenBound, Filled, Found, ReadError, ReadErrorKind, Source, Structure, Visitor,
+};
 use crate::run::{Encoding, PcapEncoding};
 use crate::{Interface, Limits, LinkType};
 
@@ -46,6 +48,25 @@ impl PcapReader {
             encoding: self.encoding,
             max_caplen: self.max_caplen,
         }
+    }
+
+    /// Gives packets of a file that is mapped: how many.
+    #[inline]
+    pub(super) fn visit(&self, source: &mut Source, visitor: &mut impl Visitor) -> usize {
+        while let Some(bytes) = source.buffer.mapped_bytes() {
+            let Some(walk) = walk_giving(bytes, &self.encoding, self.max_caplen, visitor) else {
+                break;
+            };
+            if walk.packets > 0 {
+                source.take(walk.used);
+                return walk.packets;
+            }
+            match walk.stop {
+                Stop::Header { need } | Stop::Data { need, .. } if source.look_far(need) => {}
+                _ => break,
+            }
+        }
+        0
     }
 
     pub(super) fn next(&mut self, source: &mut Source) -> Result<Option<Found>, ReadError> {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crate::pcapng::{
     BLOCK_HEADER, InterfaceTable, MAGIC_BYTES, Names, RawBlock, SECTION_MIN, Section, Statistics,
     Stop, TRAILER, block_type, check_length, parse_interface, section_byte_order, walk,
+    walk_giving,
 };
 use crate::read::walker::Walker;
-use crate::read::{Filled, Found, Item, ReadError, ReadErrorKind, Source, Structure};
+use crate::read::{Filled, Found, Item, ReadError, ReadErrorKind, Source, Structure, Visitor};
 use crate::run::{Encoding, PcapngEncoding};
 use crate::{ByteOrder, Interface, Limits};
 
@@ -68,6 +69,26 @@ impl PcapngReader {
             }
             _ => Item::Other(block),
         }
+    }
+
+    /// Gives packets of a file that is mapped: how many.
+    #[inline]
+    pub(super) fn visit(&self, source: &mut Source, visitor: &mut impl Visitor) -> usize {
+        while let Some(bytes) = source.buffer.mapped_bytes() {
+            let Some(walk) = walk_giving(bytes, self.encoding(), self.max_block, visitor) else {
+                break;
+            };
+            if walk.packets > 0 {
+                source.take(walk.used);
+                return walk.packets;
+            }
+            match walk.stop {
+                Stop::Header if source.look_far(BLOCK_HEADER) => {}
+                Stop::Block { need, .. } if source.look_far(need) => {}
+                _ => break,
+            }
+        }
+        0
     }
 
     pub(super) fn next(

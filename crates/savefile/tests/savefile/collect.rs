@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use ringtap_savefile::{
-    Interface, Item, Packet, PacketFlags, ReadError, ReadOptions, Reader, Timestamp,
+    Interface, Item, Packet, PacketFlags, ReadError, ReadOptions, Reader, Timestamp, Visitor,
 };
 
 /// A packet that owns its data.
@@ -34,6 +34,8 @@ pub(crate) struct Collected {
     pub(crate) packets: Vec<OwnedPacket>,
     /// Packets that were read, whether chosen or not.
     pub(crate) read: usize,
+    /// Those of them that were handed over one by one.
+    pub(crate) visited: usize,
     pub(crate) interfaces: Vec<Interface>,
     /// Items that are not runs, in words.
     pub(crate) others: Vec<String>,
@@ -66,9 +68,37 @@ pub(crate) fn read_with(bytes: &[u8], options: &ReadOptions) -> Collected {
 }
 
 /// Reads all that is left. After an error, the reader must have ended.
-pub(crate) fn collect(mut reader: Reader) -> Collected {
+pub(crate) fn collect(reader: Reader) -> Collected {
+    collect_in(reader, Way::Runs)
+}
+
+/// How packets are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Runs,
+    /// One by one, where the reader can hand them over so.
+    Visits,
+}
+
+impl Visitor for Collected {
+    fn packet(&mut self, packet: &Packet<'_>) {
+        self.packets.push(OwnedPacket::of(*packet));
+    }
+}
+
+pub(crate) fn collect_in(mut reader: Reader, way: Way) -> Collected {
     let mut collected = Collected::default();
     loop {
+        if way == Way::Visits {
+            let before = collected.packets.len();
+            let visited = reader.visit(&mut collected);
+            assert_eq!(collected.packets.len() - before, visited);
+            collected.read += visited;
+            collected.visited += visited;
+            if visited > 0 {
+                continue;
+            }
+        }
         match reader.next() {
             Ok(Some(Item::Run(run))) => {
                 assert!(!run.is_empty(), "runs have packets");

@@ -10,7 +10,7 @@ use ringtap_savefile::{
     Item, MapFile, Mapped, PacketFilter, ReadErrorKind, ReadOptions, Reader, Records,
 };
 
-use crate::collect::{Collected, collect};
+use crate::collect::{Collected, Way, collect, collect_in};
 use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
 const MIB: usize = 1024 * 1024;
@@ -90,12 +90,12 @@ impl Mapped for Bytes {
 const MAPS: [Option<MapFile>; 4] = [
     None,
     Some(MapFile(|file| Bytes::of(file, usize::MAX))),
-    Some(MapFile(|file| Bytes::of(file, 9))),
+    Some(MapFile(|file| Bytes::of(file, 5))),
     Some(MapFile(|_| Err(io::ErrorKind::Unsupported.into()))),
 ];
 
 fn read(path: &Path, read_ahead: bool, buffer: usize, filter: bool) -> Collected {
-    read_mapped(path, (read_ahead, None), buffer, filter)
+    read_mapped(path, (read_ahead, None), buffer, filter, Way::Runs)
 }
 
 fn read_mapped(
@@ -103,6 +103,7 @@ fn read_mapped(
     (read_ahead, map): (bool, Option<MapFile>),
     buffer: usize,
     filter: bool,
+    way: Way,
 ) -> Collected {
     let mut options = ReadOptions::default();
     options.read_ahead = read_ahead;
@@ -112,7 +113,7 @@ fn read_mapped(
     if filter {
         reader.set_filter(Some(Arc::new(Even)));
     }
-    collect(reader)
+    collect_in(reader, way)
 }
 
 fn assert_same(bytes: &[u8], packets: usize) {
@@ -124,14 +125,21 @@ fn assert_same(bytes: &[u8], packets: usize) {
     assert!(!chosen.is_empty() && chosen.len() < packets);
     let ahead = [1, 100_000, MIB].map(|buffer| (buffer, true, None));
     let mapped = MAPS.map(|map| (9000, false, map));
-    for (buffer, read_ahead, map) in ahead.into_iter().chain(mapped) {
+    let inputs: Vec<_> = ahead.into_iter().chain(mapped).collect();
+    for (way, (buffer, read_ahead, map)) in [Way::Runs, Way::Visits]
+        .into_iter()
+        .flat_map(|way| inputs.iter().map(move |&input| (way, input)))
+    {
         for (filter, expected) in [(false, &alone.packets), (true, &chosen)] {
-            let found = read_mapped(file.path(), (read_ahead, map), buffer, filter);
+            let found = read_mapped(file.path(), (read_ahead, map), buffer, filter, way);
             assert!(
                 found.packets == *expected,
-                "buffer of {buffer}, ahead: {read_ahead}, filter: {filter}, map: {map:?}"
+                "buffer of {buffer}, ahead: {read_ahead}, filter: {filter}, map: {map:?}, {way:?}"
             );
             assert_eq!(found.read, packets);
+            let is_mapped = !read_ahead && !filter && MAPS[1..3].contains(&map);
+            let is_visited = found.visited > packets / 10;
+            assert_eq!(is_visited, way == Way::Visits && is_mapped, "map: {map:?}");
             assert_eq!(found.error_text(), alone.error_text());
             assert_eq!(found.others, alone.others);
         }
