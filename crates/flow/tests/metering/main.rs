@@ -2,6 +2,7 @@
 
 mod build;
 mod readers;
+mod ways;
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! What `ringtap flow` meters, held against what tshark and nfpcapd count, and against what was sent.
 
+mod files;
 mod live;
 mod nfpcapd;
 mod readers;
@@ -36,6 +37,11 @@ fn main() -> ExitCode {
             "threads_give_the_records_of_one",
             &[Need::Corpus],
             threads_agree,
+        ),
+        test(
+            "a_file_has_the_same_flows_however_it_is_read",
+            &[Need::Corpus],
+            files::however_read,
         ),
         test("wrong_usage_is_2", &[], usage),
         test("packets_are_not_written_over", &[], same_file),
@@ -74,6 +80,19 @@ fn rows(records: &Path) -> Vec<std::collections::HashMap<String, String>> {
         cells.zip(fields.map(str::to_owned)).collect()
     };
     lines.map(row).collect()
+}
+
+/// The summary without what differs from run to run, and the table's lines in an order of their own.
+fn findings(output: &Output, records: &Path) -> (serde_json::Value, Vec<String>) {
+    let mut summary = summary(output);
+    let fields = summary.as_object_mut().expect("an object");
+    for volatile in ["seconds", "flows", "files"] {
+        assert!(fields.remove(volatile).is_some(), "{volatile}");
+    }
+    let text = std::fs::read_to_string(records).expect("the table");
+    let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    (summary, lines)
 }
 
 fn tables() {
@@ -119,15 +138,7 @@ fn threads_agree() {
                 let options = [options, &["--threads", threads]].concat();
                 let output = meter(&file, &records, &options);
                 assert!(output.status.success(), "{output:?}");
-                let mut summary = summary(&output);
-                let fields = summary.as_object_mut().expect("an object");
-                for volatile in ["seconds", "flows", "files"] {
-                    assert!(fields.remove(volatile).is_some(), "{volatile}");
-                }
-                let text = std::fs::read_to_string(&records).expect("the table");
-                let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
-                lines.sort_unstable();
-                (summary, lines)
+                findings(&output, &records)
             };
             let (one, several) = (run("1"), run("3"));
             assert!(one.1.len() > 1, "{file:?}");

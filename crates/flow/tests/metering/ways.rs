@@ -1,0 +1,89 @@
+//! The ways in which packets are counted: as they come or in blocks, by the short look at a frame or the
+//! long one.
+
+use super::{
+    ACK, Counters, FIN, FlowRecord, IPV4, LinkLayer, MeterOptions, RST, SYN, ethernet, ipv4_part,
+    meter, meter_link, spread, tcp, udp,
+};
+
+/// More flows than are counted as they come.
+const MANY: u32 = 30_000;
+
+/// Packets of few flows, of many, and of few again, over some minutes; a few of them fragments, ends of
+/// connections, no IP, or from before the last one.
+fn waves() -> Vec<(u64, Vec<u8>)> {
+    let mut state = 11_u32;
+    let mut random = move |below: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) % below
+    };
+    let mut time = 1_000_000_000;
+    let mut packets = Vec::new();
+    for number in 0..200_000_u32 {
+        let flows = if (50_000..150_000).contains(&number) {
+            MANY
+        } else {
+            40
+        };
+        time += u64::from(random(1_500_000));
+        if random(10_000) == 0 {
+            time += 20_000_000_000;
+        }
+        let [_, _, high, low] = random(flows).to_be_bytes();
+        let port = 1000 + u16::from(low);
+        let flags = [ACK, ACK, ACK, ACK, ACK, SYN, FIN | ACK, RST][random(8) as usize];
+        let (id, rest) = (u16::from(low), b"12345678");
+        let packet = match random(20) {
+            0 => vec![0x11; 60],
+            1 => ipv4_part(high, low, 17, id, 0x2000, &udp(port, 53, rest)),
+            2 => ipv4_part(high, low, 17, id, 2, rest),
+            3..12 => ipv4_part(high, low, 6, id, 0, &tcp(port, 80, flags, 1, rest)),
+            _ => ipv4_part(high, low, 17, id, 0, &udp(port, 53, &[5; 30])),
+        };
+        packets.push((time - u64::from(random(3) / 2) * 700_000, packet));
+    }
+    packets
+}
+
+/// In an order of their own, and without what raw packets have not.
+fn sorted((mut records, counters): (Vec<FlowRecord>, Counters)) -> (Vec<FlowRecord>, Counters) {
+    for record in &mut records {
+        record.macs = None;
+    }
+    records.sort_by_key(|record| {
+        let key = &record.key;
+        let ports = (key.source_port, key.destination_port, key.protocol);
+        let times = (record.forward.first_ns, record.forward.last_ns);
+        (key.source, key.destination, ports, times)
+    });
+    (records, counters)
+}
+
+#[test]
+fn every_way_of_counting_gives_the_same_records() {
+    let packets = waves();
+    let framed = packets.iter().map(|(time, packet)| {
+        let framed = ethernet(&IPV4, packet);
+        (*time, framed)
+    });
+    let framed: Vec<_> = framed.collect();
+    for linger in [0, 5] {
+        let options = MeterOptions {
+            flows: 4 * MANY,
+            linger: std::time::Duration::from_secs(linger),
+            ..MeterOptions::default()
+        };
+        let (expected, counters) = sorted(spread(&options, 1, &packets));
+        assert!(counters.peak > 20_000, "{counters:?}");
+        assert!(expected.len() > 2 * MANY as usize && counters.fragments > 10_000);
+        let raw = sorted(meter(&options, &packets));
+        let framed = sorted(meter_link(&options, LinkLayer::Ethernet, &framed));
+        for (found, found_counters) in [raw, framed] {
+            assert_eq!(found_counters, counters);
+            assert_eq!(found.len(), expected.len());
+            for (record, expected) in found.iter().zip(&expected) {
+                assert_eq!(record, expected);
+            }
+        }
+    }
+}
