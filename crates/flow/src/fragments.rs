@@ -198,7 +198,11 @@ impl Fragments {
         while *looks > 0 && self.used > 0 {
             *looks -= 1;
             let at = self.hand;
-            self.hand = (at + 1) % self.entries.len();
+            self.hand = if at + 1 < self.entries.len() {
+                at + 1
+            } else {
+                0
+            };
             if self.tags[at] == 0 {
                 continue;
             }

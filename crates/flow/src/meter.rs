@@ -17,6 +17,8 @@ use crate::sink::FlowSink;
 /// the usual table within 3 s.
 const SWEEP_NS: u64 = 10_000_000;
 const FRAGMENTS_SWEPT: u64 = 16;
+/// How many of them for a packet at most, however much later it is than the one before.
+const FRAGMENTS_A_PACKET: u64 = 64;
 
 /// Sorts packets into flows and hands over the records of those that end.
 ///
@@ -25,8 +27,8 @@ const FRAGMENTS_SWEPT: u64 = 16;
 /// from one capture to the next, it goes on from there.
 ///
 /// After [`Meter::new`] nothing is allocated. Packets are collected in blocks of 64 until they are
-/// counted, unless flows are so few that most packets can be counted at once: [`Meter::settle`] counts
-/// those that wait.
+/// counted, unless no more than 8192 flows were under way at a time so far, where most packets can be
+/// counted at once: [`Meter::settle`] counts those that wait.
 ///
 /// ```
 /// use ringtap_flow::{FlowRecord, LinkLayer, Meter, MeterOptions, Packet};
@@ -57,11 +59,14 @@ pub struct Meter {
     fragments: Fragments,
     /// When entries of fragments were looked at last.
     swept_ns: u64,
+    /// Packets of IP until then.
+    swept_packets: u64,
     tunnels: Tunnels,
     /// Whether no tunnel is looked into.
     outermost: bool,
     both_ways: bool,
-    /// Whether packets are counted as they come instead of waiting for their block to be full.
+    /// Whether packets that are like most are counted as they come, behind those that wait, instead of
+    /// waiting for their block to be full.
     at_once: bool,
     seed: Seed,
     sampler: Option<Sampler>,
@@ -83,6 +88,7 @@ impl Meter {
             cache: Cache::new(options.limits(), seed),
             fragments: Fragments::new(options.datagrams as usize, nanos(options.fragments), seed),
             swept_ns: 0,
+            swept_packets: 0,
             tunnels: options.tunnels,
             outermost: !options.tunnels.any(),
             both_ways: options.both_ways,
@@ -116,6 +122,10 @@ impl Meter {
         };
         self.counters.ip_packets += 1;
         self.counters.ip_bytes += u64::from(observation.bytes);
+        if self.at_once && self.waiting > 0 {
+            // They come before this one.
+            self.settle(sink);
+        }
         if self.at_once && self.cache.counts(&observation) {
             return;
         }
@@ -126,7 +136,7 @@ impl Meter {
             return;
         }
         self.waiting = at + 1;
-        if self.at_once || self.waiting == BLOCK {
+        if self.waiting == BLOCK {
             self.settle(sink);
         }
     }
@@ -144,9 +154,6 @@ impl Meter {
             Ok(()) => self.observed(sink),
             Err(Unmetered::NotIp) => self.counters.not_ip += 1,
             Err(Unmetered::Malformed) => self.counters.malformed += 1,
-        }
-        if self.at_once && self.waiting > 0 {
-            self.settle(sink);
         }
     }
 
@@ -237,7 +244,8 @@ impl Meter {
     pub fn settle<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
         self.count_waiting(sink);
         if !self.fragments.is_empty() {
-            self.sweep(sink);
+            let packets = self.counters.ip_packets - self.swept_packets;
+            self.sweep(packets.saturating_mul(FRAGMENTS_A_PACKET), sink);
         }
         self.at_once = self.cache.is_at_hand();
     }
@@ -253,17 +261,21 @@ impl Meter {
     pub fn advance<S: FlowSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
         self.settle(sink);
         self.cache.go_on(now_ns, &mut self.counters, sink);
+        if !self.fragments.is_empty() {
+            self.sweep(u64::MAX, sink);
+        }
     }
 
-    /// Counts fragments that have waited too long.
-    fn sweep<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
+    /// Counts fragments that have waited too long, of the next entries, of `most` at most.
+    fn sweep<S: FlowSink + ?Sized>(&mut self, most: u64, sink: &mut S) {
         let now_ns = self.cache.now_ns();
         let steps = now_ns.abs_diff(self.swept_ns) / SWEEP_NS;
         if steps == 0 {
             return;
         }
         self.swept_ns = now_ns;
-        let looks = steps.saturating_mul(FRAGMENTS_SWEPT);
+        self.swept_packets = self.counters.ip_packets;
+        let looks = steps.saturating_mul(FRAGMENTS_SWEPT).min(most);
         let mut looks = usize::try_from(looks)
             .unwrap_or(usize::MAX)
             .min(self.fragments.len());

@@ -1,4 +1,4 @@
-//! A meter and its outputs, fed with blocks of packets.
+//! A meter and its outputs, fed with blocks of packets, or packet by packet from a mapped file.
 
 use std::io::{self, Write as _};
 use std::path::Path;

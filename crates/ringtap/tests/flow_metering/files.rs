@@ -13,7 +13,7 @@ use super::{RINGTAP, findings, meter};
 /// More than what is mapped at least.
 const BYTES: u64 = 24_000_000;
 
-/// One processor maps the file and takes its packets one by one, two read it ahead, and a pipe is read.
+/// One processor maps the file and takes its packets one by one, two read it ahead, and standard input is a stream.
 pub(crate) fn however_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pcap, pcapng) = (
@@ -25,11 +25,12 @@ pub(crate) fn however_read() {
     dump.arg("dump").arg("-r").arg(&pcap).arg("-w").arg(&pcapng);
     assert!(dump.output().expect("ringtap starts").status.success());
     // With times that end flows, a cache that is large, one that is full, and what needs all packets.
-    let settings: [&[&str]; 4] = [
+    let settings: [&[&str]; 5] = [
         &["--active", "3", "--inactive", "1"],
         &["--flows", "300000", "--linger", "0"],
         &["--flows", "512"],
-        &["--biflow", "--tcp", "--tunnels", "all"],
+        &["--tunnels", "all"],
+        &["--biflow", "--tcp"],
     ];
     for (number, setting) in settings.into_iter().enumerate() {
         let records = folder.path().join(format!("{number}.csv"));
@@ -38,7 +39,7 @@ pub(crate) fn however_read() {
             assert!(output.status.success(), "{output:?}");
             findings(&output, &records)
         };
-        let expected = piped(&pcap, &records, setting);
+        let expected = streamed(&pcap, &records, setting);
         assert!(expected.1.len() > 1000, "{setting:?}");
         for (file, more) in [
             (&pcap, &["--cpu", "0"][..]),
@@ -53,7 +54,7 @@ pub(crate) fn however_read() {
 }
 
 /// As [`meter`] from standard input.
-fn piped(file: &Path, records: &Path, options: &[&str]) -> (serde_json::Value, Vec<String>) {
+fn streamed(file: &Path, records: &Path, options: &[&str]) -> (serde_json::Value, Vec<String>) {
     let mut command = Command::new(RINGTAP);
     command.args(["flow", "--top", "0", "--json-stats", "-r", "-", "-w"]);
     command.arg(records).args(options);

@@ -25,8 +25,6 @@ pub(crate) struct Buffer {
 /// Bytes of a mapped file that are handed out at once: as many as stay in a second-level cache between
 /// their being fetched and being looked at.
 const WINDOW: usize = 256 * 1024;
-/// The same where they are fetched while they are looked at: as many as are asked for at a time.
-const WIDE_WINDOW: usize = 1024 * 1024;
 
 /// Result of [`Buffer::fill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,24 +77,20 @@ impl Buffer {
     /// far.
     pub(crate) fn look_further(&mut self, need: usize) -> Option<(Filled, u64)> {
         let before = self.end;
-        let found = self.look_on(need, WINDOW)?;
+        let found = self.look_on(need)?;
         if let Some(mapped) = &self.mapped {
             fetch(&mapped.bytes()[before..self.end]);
         }
         Some(found)
     }
 
-    /// As [`Buffer::look_further`], further, for who fetches it meanwhile.
-    pub(crate) fn look_far(&mut self, need: usize) -> Option<(Filled, u64)> {
-        self.look_on(need, WIDE_WINDOW)
-    }
-
-    fn look_on(&mut self, need: usize, window: usize) -> Option<(Filled, u64)> {
+    /// As [`Buffer::look_further`] for who fetches it meanwhile.
+    pub(crate) fn look_on(&mut self, need: usize) -> Option<(Filled, u64)> {
         let mapped = self.mapped.as_mut()?;
         let len = mapped.bytes().len();
         let before = self.end;
         self.end = len
-            .min(before + window)
+            .min(before + WINDOW)
             .max(len.min(self.start.saturating_add(need)));
         if !mapped.advance(self.start, self.end) {
             self.end = before;

@@ -305,8 +305,9 @@ impl Reader {
     /// Hands over the packets that come next, one by one, where they can be looked at as the file is mapped
     /// ([`ReadOptions::map`]): each when its record was checked, without its flags, and while those behind
     /// it are fetched. That is the fastest way through a large file. The number of them; where it is 0,
-    /// what comes next is [`Reader::next`]'s: another item, an error, packets that are to be read, or the
-    /// first ones of a file, with which it is mapped.
+    /// what comes next is [`Reader::next`]'s: another item, an error, packets that are to be read, the
+    /// first ones of a file, with which it is mapped, or those of a file that is encoded otherwise than
+    /// most: not with the least significant byte first or, of pcap, not in microseconds.
     #[inline]
     pub fn visit(&mut self, visitor: &mut impl Visitor) -> usize {
         let Self { source, format, .. } = self;
@@ -577,9 +578,9 @@ impl Source {
         self.buffer.fill(&mut self.input, need)
     }
 
-    /// Looks further in a file that is mapped, and stays so.
-    fn look_far(&mut self, need: usize) -> bool {
-        let looked = self.buffer.look_far(need);
+    /// Looks further in a file that is mapped, and stays so, and leaves it to the caller to fetch it.
+    fn look_on(&mut self, need: usize) -> bool {
+        let looked = self.buffer.look_on(need);
         if let Some((_, end)) = looked {
             self.input.set_consumed(end);
         }

@@ -62,7 +62,7 @@ impl PcapReader {
                 return walk.packets;
             }
             match walk.stop {
-                Stop::Header { need } | Stop::Data { need, .. } if source.look_far(need) => {}
+                Stop::Header { need } | Stop::Data { need, .. } if source.look_on(need) => {}
                 _ => break,
             }
         }

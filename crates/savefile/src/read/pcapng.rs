@@ -83,8 +83,8 @@ impl PcapngReader {
                 return walk.packets;
             }
             match walk.stop {
-                Stop::Header if source.look_far(BLOCK_HEADER) => {}
-                Stop::Block { need, .. } if source.look_far(need) => {}
+                Stop::Header if source.look_on(BLOCK_HEADER) => {}
+                Stop::Block { need, .. } if source.look_on(need) => {}
                 _ => break,
             }
         }

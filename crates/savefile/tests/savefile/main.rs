@@ -10,4 +10,5 @@ mod read_ahead;
 mod regressions;
 mod roundtrip;
 mod streaming;
+mod visit;
 mod writers;
