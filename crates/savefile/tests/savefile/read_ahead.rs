@@ -88,7 +88,8 @@ impl Mapped for Bytes {
     }
 }
 
-const MAPS: [Option<MapFile>; 4] = [
+/// What maps nothing, all of a file, some of it, and fails.
+pub(crate) const MAPS: [Option<MapFile>; 4] = [
     None,
     Some(MapFile(|file| Bytes::of(file, usize::MAX))),
     Some(MapFile(|file| Bytes::of(file, 20))),

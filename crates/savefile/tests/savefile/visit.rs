@@ -1,37 +1,13 @@
 //! Packets that are handed over one by one from a mapped file are those of its runs.
 
-use std::fs::File;
-use std::io::{self, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use ringtap_savefile::{MapFile, Mapped, ReadOptions, Reader};
+use ringtap_savefile::{MapFile, ReadOptions, Reader};
 
 use crate::collect::{Collected, Way, collect_in};
 use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
-
-/// A file's bytes, in the place of a mapping.
-struct Bytes(File, Vec<u8>);
-
-impl Mapped for Bytes {
-    fn bytes(&self) -> &[u8] {
-        &self.1
-    }
-
-    fn advance(&mut self, _: usize, _: usize) -> bool {
-        true
-    }
-
-    fn file(&self) -> &File {
-        &self.0
-    }
-}
-
-fn map(file: File) -> io::Result<Box<dyn Mapped>> {
-    let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).expect("fits")];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(Box::new(Bytes(file, bytes)))
-}
+use crate::read_ahead::MAPS;
 
 /// A file that is large enough to be mapped, with an end that changes.
 struct Ended {
@@ -58,7 +34,7 @@ impl Ended {
         let path = self.file.path();
         [
             read(path, None, Way::Runs),
-            read(path, Some(MapFile(map)), Way::Visits),
+            read(path, MAPS[1], Way::Visits),
         ]
     }
 }
