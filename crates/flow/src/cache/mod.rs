@@ -1,9 +1,9 @@
 //! The flows that are under way.
 //!
-//! What goes in: observations of packets, one by one where flows are few, else in blocks, so that the memory of all flows of a block is
-//! asked for before the first of them is needed. What comes out: records, to a sink. All memory is
-//! reserved at the beginning; a flow that begins takes a slot that is free, or that of the flow whose
-//! time-out is nearest.
+//! What goes in: observations of packets; one by one where flows are few, else in blocks, so that the
+//! memory of all flows of a block is asked for before the first of them is needed. What comes out:
+//! records, to a sink. All memory is reserved at the beginning; a flow that begins takes a slot that is
+//! free, or that of the flow whose time-out is nearest.
 
 mod index;
 mod slot;
