@@ -25,12 +25,14 @@ mod stage;
 mod syscalls;
 pub mod table;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use error::Error;
 use experiments::{EXPERIMENTS, Experiment};
 use results::Results;
+use ringtap_sys::output::{self, Access};
 use session::{Session, Stop};
 
 /// What of an experiment is run, and where results go.
@@ -136,7 +138,7 @@ pub fn report(folder: &Path) -> Result<(), Error> {
 fn write_page(folder: &Path, all: &[Results]) -> Result<(), Error> {
     let page = report::html(all).map_err(Error::Report)?;
     let path = folder.join("report.html");
-    std::fs::write(&path, page).map_err(Error::at(&path))?;
+    save(&path, &page)?;
     println!("written: {}", path.display());
     Ok(())
 }
@@ -239,26 +241,35 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or_else(|| "it panicked".to_owned())
 }
 
+/// Writes a file of results: what was measured is for everybody to read whom the umask lets.
+fn save(path: &Path, text: &str) -> Result<(), Error> {
+    let opened = output::open(path, Access::Umask, false).map_err(Error::at(path))?;
+    let mut file = opened.file;
+    let saved = file
+        .set_len(0)
+        .and_then(|()| file.write_all(text.as_bytes()));
+    saved.map_err(Error::at(path))
+}
+
 fn write(results: &Results, rows: &str, out: &Path) -> Result<(), Error> {
     let name = results.experiment.as_str();
-    let save = |path: PathBuf, text: &str| {
-        let saved = std::fs::write(&path, text).map_err(Error::at(&path));
-        saved.map(|()| println!("written: {}", path.display()))
+    let announced = |path: PathBuf, text: &str| {
+        save(&path, text).map(|()| println!("written: {}", path.display()))
     };
     let json = serde_json::to_string_pretty(results).map_err(|source| Error::Json {
         path: session::file(out, name, "json"),
         source,
     })?;
     println!();
-    save(session::file(out, name, "json"), &(json + "\n"))?;
+    announced(session::file(out, name, "json"), &(json + "\n"))?;
     let csv = format!("{}{rows}", session::COLUMNS);
-    save(session::file(out, name, "csv"), &csv)?;
+    announced(session::file(out, name, "csv"), &csv)?;
     for (number, figure) in (1..).zip(&results.figures) {
         let svg = chart::svg(figure, &results.caption).map_err(|error| Error::Failed {
             experiment: name.to_owned(),
             reason: error.to_string(),
         })?;
-        save(session::file(out, &format!("{name}-{number}"), "svg"), &svg)?;
+        announced(session::file(out, &format!("{name}-{number}"), "svg"), &svg)?;
     }
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! Profiles as stacked bars: a bar for each, a stripe for each component.
 
-use std::path::Path;
-
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use ringtap_chart::{Area, Error as Drawing, FONT, Sheet, number};
@@ -48,15 +46,6 @@ pub fn draw(bars: &[Bar<'_>], title: &str) -> Result<String> {
     };
     let drawn = sheet.draw(HEIGHT, |area| stacks(area, bars));
     drawn.map_err(|error| Error::Chart(error.to_string()))
-}
-
-/// [`draw`] into a file.
-///
-/// # Errors
-/// As there; the file cannot be written.
-pub fn write(path: &Path, bars: &[Bar<'_>], title: &str) -> Result<()> {
-    let text = draw(bars, title)?;
-    std::fs::write(path, text).map_err(|error| Error::Chart(format!("{}: {error}", path.display())))
 }
 
 fn stacks(area: &Area<'_>, bars: &[Bar<'_>]) -> std::result::Result<(), Drawing> {

@@ -15,7 +15,7 @@ mod writing;
 
 pub(crate) use injection::{GenArgs, SendArgs};
 pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
-pub(crate) use writing::WriteArgs;
+pub(crate) use writing::{FileArgs, WriteArgs};
 
 /// Capture, filter and print network packets at the kernel's own rate.
 #[derive(Debug, Parser)]
@@ -150,6 +150,8 @@ pub(crate) struct DumpArgs {
     pub(crate) range: RangeArgs,
     #[command(flatten, next_help_heading = "Writing files")]
     pub(crate) writing: WriteArgs,
+    #[command(flatten)]
+    pub(crate) files: FileArgs,
     #[command(flatten, next_help_heading = "Printing")]
     pub(crate) print: PrintArgs,
     #[command(flatten, next_help_heading = "Reports")]
@@ -415,6 +417,8 @@ pub(crate) struct RecordArgs {
     /// standard output; may be given several times
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) write: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: FileArgs,
     /// Observation domain of IPFIX, source id of NetFlow v9, engine id of v5
     #[arg(long, value_name = "N", default_value = "0")]
     pub(crate) domain: u32,

@@ -14,6 +14,7 @@ mod generate;
 mod input;
 mod losses;
 mod notice;
+mod output;
 mod print;
 mod profile;
 mod send;

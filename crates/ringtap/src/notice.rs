@@ -16,6 +16,12 @@ pub(crate) fn raw(text: impl fmt::Display) {
     let _ = io::stderr().write_all(text.to_string().as_bytes());
 }
 
+/// A number with its noun: `1 packet`, `2 packets`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}
+
 /// Says in one line what captures and where, then what is not as it was asked for.
 pub(crate) fn announce(doing: &str, description: &Description, asked: Direction) {
     let link_type = description.link_types.first();

@@ -1,5 +1,6 @@
 //! `ringtap profile` as its users run it.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, ExitCode, Output};
 use std::time::Duration;
 
@@ -110,6 +111,8 @@ fn json() {
         assert!(!report[key].is_null(), "{key}");
     }
     assert_eq!(report["settings"]["filter"], "udp port 9");
+    let mode = svg.metadata().expect("drawn").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600, "a file of its owner");
     assert!(
         std::fs::read_to_string(&svg)
             .expect("drawn")
@@ -122,17 +125,23 @@ fn json() {
 }
 
 fn no_chart() {
-    let mut command = Command::new(RINGTAP);
-    command.args(["profile", "--engine", "packet", "--no-steps", "--json"]);
-    command.args([
-        "--duration",
-        "100ms",
-        "--svg",
-        "/proc/no-such-folder/chart.svg",
-    ]);
-    let output = finished(&mut command);
+    let profile = |svg: &str| {
+        let mut command = Command::new(RINGTAP);
+        command.args(["profile", "--engine", "packet", "--no-steps", "--json"]);
+        finished(command.args(["--duration", "100ms", "--svg", svg]))
+    };
+    // Found before anything is measured.
+    let output = profile("/proc/no-such-folder/chart.svg");
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("cannot draw the chart"));
+    let text = stderr(&output);
+    assert!(
+        text.contains("cannot write /proc/no-such-folder/chart.svg"),
+        "{text}"
+    );
+    assert!(output.stdout.is_empty());
+    let output = profile("/dev/full");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot write /dev/full: No space left"));
     serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("what was measured");
 }
 

@@ -18,6 +18,7 @@ pub mod memory;
 pub mod napi;
 pub mod netlink;
 pub mod netns;
+pub mod output;
 pub mod packet;
 pub mod perf;
 pub mod poll;

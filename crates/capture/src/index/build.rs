@@ -64,8 +64,8 @@ pub struct Built {
     pub damage: Option<ReadError>,
 }
 
-/// Makes the index of a capture file, which errors call `name`, in `output`, which is empty. Neither
-/// need be at its beginning.
+/// Makes the index of a capture file, which errors call `name`. `output` gives the file for it, empty;
+/// it is asked when the capture was found to be one. Neither need be at its beginning.
 ///
 /// # Errors
 /// The capture can't be read or is none; the index can't be written; the capture was changed
@@ -73,7 +73,7 @@ pub struct Built {
 pub fn build_index(
     capture: &File,
     name: &str,
-    output: File,
+    output: impl FnOnce() -> io::Result<File>,
     options: &IndexOptions,
 ) -> Result<Built> {
     let failed = |source| Error::Index {
@@ -86,8 +86,9 @@ pub fn build_index(
         Ok(file)
     });
     let reader = Reader::from_file(reading.map_err(failed)?, name, &options.read)?;
+    let writer = output().and_then(IndexWriter::new);
     let mut builder = Builder {
-        writer: IndexWriter::new(output).map_err(failed)?,
+        writer: writer.map_err(failed)?,
         options: options.clone(),
         stretch: None,
         ended: Vec::new(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{Direction, Mode};
+use super::{Direction, FileArgs, Mode};
 use crate::values::{self, CpuList, Size};
 
 #[derive(Debug, Args)]
@@ -78,6 +78,8 @@ pub(crate) struct OutputArgs {
     /// Draw stacked bars into this file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: FileArgs,
     /// Compare with a profile of before: a file that --json has written
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,

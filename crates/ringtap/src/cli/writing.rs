@@ -1,9 +1,10 @@
-//! How captures are written: compression, rotation, the queue to the disk.
+//! How files are written: permissions; of captures also compression, rotation, the queue to the disk.
 
 use std::ffi::OsString;
 
 use clap::Args;
 use ringtap_savefile::Codec;
+use ringtap_sys::output::{Access, Group};
 
 use crate::values::{self, CpuList, Size};
 
@@ -40,6 +41,29 @@ pub(crate) struct WriteArgs {
     /// CPUs that the threads run on that compress and write, such as 1 or 2-3
     #[arg(long, value_name = "LIST")]
     pub(crate) write_cpu: Option<CpuList>,
+}
+
+/// Who may read the files that a command makes. One that is there keeps its owner and mode.
+#[derive(Debug, Args)]
+pub(crate) struct FileArgs {
+    /// Make files that this group may read too (mode 0640), by name or number; without it only their
+    /// owner may (0600)
+    #[arg(long, value_name = "NAME", value_parser = Group::by_name, conflicts_with = "umask")]
+    pub(crate) group: Option<Group>,
+    /// Make files with the permissions that the umask leaves of 0666, as a shell does
+    #[arg(long)]
+    pub(crate) umask: bool,
+}
+
+impl FileArgs {
+    /// Who may read the files.
+    pub(crate) fn access(&self) -> Access {
+        match self.group {
+            Some(group) => Access::Group(group),
+            None if self.umask => Access::Umask,
+            None => Access::Owner,
+        }
+    }
 }
 
 impl WriteArgs {

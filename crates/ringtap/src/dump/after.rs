@@ -15,6 +15,7 @@ use super::command::Commands;
 use super::error::DumpError;
 use super::index::{Index, Version};
 use crate::notice::notice;
+use crate::output::Access;
 
 /// The least share of the processors (nice(2)).
 const NICE: u8 = 19;
@@ -28,6 +29,8 @@ pub(crate) struct After {
 
 #[derive(Default)]
 struct Indexer {
+    /// Who may read the indices that are made.
+    access: Access,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -51,9 +54,15 @@ struct Complete {
 }
 
 impl After {
-    pub(crate) fn new(index: bool, commands: Option<Commands>) -> Self {
+    pub(crate) fn new(index: bool, commands: Option<Commands>, access: Access) -> Self {
+        let indexer = || {
+            Arc::new(Indexer {
+                access,
+                ..Indexer::default()
+            })
+        };
         Self {
-            indexer: index.then(Arc::default),
+            indexer: index.then(indexer),
             commands,
         }
     }
@@ -69,7 +78,7 @@ impl After {
     /// It can't be opened, or would overwrite something else.
     pub(crate) fn prepare(&self, path: &Path) -> Result<(), DumpError> {
         if let Some(indexer) = &self.indexer {
-            indexer.state().prepared = Some(Index::prepare(path)?);
+            indexer.state().prepared = Some(Index::prepare(path, indexer.access)?);
         }
         Ok(())
     }
@@ -127,7 +136,7 @@ impl Indexer {
         // With its ordinary share it makes the same.
         let _ = sched::set_nice(NICE);
         while let Some((file, prepared)) = self.next() {
-            if let Err(failure) = make(&file, prepared) {
+            if let Err(failure) = make(&file, prepared, self.access) {
                 let mut state = self.state();
                 match state.failure {
                     None => state.failure = Some(failure),
@@ -178,10 +187,10 @@ impl Indexer {
 
 /// Makes the index of a file, unless it is being written again: of a ring of files, each gets one
 /// that lasts for long enough.
-fn make(file: &Complete, prepared: Option<Index>) -> Result<(), DumpError> {
+fn make(file: &Complete, prepared: Option<Index>, access: Access) -> Result<(), DumpError> {
     let mut index = match prepared {
         Some(index) => index,
-        None => Index::prepare(&file.path)?,
+        None => Index::prepare(&file.path, access)?,
     };
     let is_same = |index: &Index| file.version.is_none() || index.version() == file.version;
     if !is_same(&index) {

@@ -14,12 +14,12 @@ use ringtap_savefile::{
 use super::after::After;
 use super::error::DumpError;
 use super::fill::{self, See, Stops};
-use super::opened::Opened;
 use super::rotate::{Following, Rotation, RotationPlan};
 use super::select::Selector;
 use super::writer::{Failure, Gauge, Queue, QueueSettings, Target, Whole};
 use crate::cli::FileFormat;
 use crate::notice::notice;
+use crate::output::{Access, Output};
 
 /// A capture file that grows.
 pub(crate) struct CaptureFile {
@@ -78,6 +78,8 @@ pub(crate) struct Writing {
     pub(crate) cpus: Vec<usize>,
     /// Records go to the file at once.
     pub(crate) immediate: bool,
+    /// Who may read files that are made.
+    pub(crate) access: Access,
     pub(crate) rotation: Option<RotationPlan>,
     /// What is run with each complete file.
     pub(crate) command: Option<std::ffi::OsString>,
@@ -85,7 +87,7 @@ pub(crate) struct Writing {
 
 pub(super) enum State {
     /// The file is open, its header not written.
-    Waiting(Opened),
+    Waiting(Output),
     Pcap(PcapWriter<Target>),
     Pcapng(PcapngWriter<Target>),
     /// A file is complete, and the next has not begun.
@@ -107,15 +109,16 @@ impl CaptureFile {
         let mut rotation = settings.writing.rotation.clone().map(Rotation::new);
         let began = now();
         let mut path = path.to_owned();
+        let access = settings.writing.access;
         let state = match &mut rotation {
             // The time of the first packet is the first file's.
             Some(rotation) if rotation.by_time() && !settings.live => State::Between,
             Some(rotation) => {
                 path = rotation.first(began);
                 refuse_inputs(&path, &settings.inputs)?;
-                State::Waiting(open(&path, true)?)
+                State::Waiting(open(&path, access, true)?)
             }
-            None => State::Waiting(open(&path, false)?),
+            None => State::Waiting(open(&path, access, false)?),
         };
         Ok(Self {
             path,
@@ -255,6 +258,7 @@ impl CaptureFile {
             workers: writing.workers,
             memory: writing.memory,
             cpus: writing.cpus.clone(),
+            access: writing.access,
             whole,
             size: self.rotation.as_ref().map_or(u64::MAX, Rotation::size),
             header,
@@ -428,8 +432,9 @@ impl CaptureFile {
                 Target::Queued(Arc::clone(queue))
             }
             None => {
-                let opened =
-                    open(&self.path, true).map_err(|error| error.after(self.earlier.packets))?;
+                let access = self.settings.writing.access;
+                let opened = open(&self.path, access, true)
+                    .map_err(|error| error.after(self.earlier.packets))?;
                 let file = opened
                     .emptied()
                     .map_err(|source| self.not_created(source))?;
@@ -594,9 +599,9 @@ fn refuse_inputs(path: &Path, inputs: &[PathBuf]) -> Result<(), DumpError> {
 }
 
 /// Opens a file, which is one of several or not.
-fn open(path: &Path, several: bool) -> Result<Opened, DumpError> {
+fn open(path: &Path, access: Access, several: bool) -> Result<Output, DumpError> {
     let path = path.to_owned();
-    match Opened::at(&path) {
+    match Output::open(&path, access) {
         Ok(opened) if several && !opened.is_file() => Err(DumpError::NoRotation { path }),
         Ok(opened) => Ok(opened),
         Err(source) => Err(DumpError::Create {
@@ -636,10 +641,11 @@ fn told(failure: Failure) -> DumpError {
 }
 
 /// A source that told of no interface makes a pcapng file without any; pcap has no such form.
-fn empty(opened: Opened, path: &Path, format: FileFormat) -> Result<Totals, DumpError> {
+fn empty(opened: Output, path: &Path, format: FileFormat) -> Result<Totals, DumpError> {
     let owned = || path.to_owned();
     if format == FileFormat::Pcap {
-        opened.withdraw(path);
+        // A file that was made for it goes.
+        drop(opened);
         return Err(DumpError::NoLinkType { path: owned() });
     }
     let file = opened.emptied().map_err(|source| DumpError::Create {

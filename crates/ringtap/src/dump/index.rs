@@ -1,6 +1,6 @@
 //! `--index`: indices of files that are there, or were just completed.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,9 @@ use ringtap_capture::index::{
 
 use super::error::{DumpError, UsageError};
 use crate::cli::DumpArgs;
-use crate::notice::notice;
+use crate::input::InputError;
+use crate::notice::{counted, notice};
+use crate::output::{Access, Output};
 
 /// An index to be made when the capture is complete. Both files are open already: later there may be
 /// no right to open them.
@@ -18,7 +20,7 @@ pub(crate) struct Index {
     capture: File,
     name: String,
     path: PathBuf,
-    output: Option<File>,
+    output: Option<Output>,
 }
 
 /// A file's size and time of modification, by which it is known whether it was written again.
@@ -33,30 +35,28 @@ impl Version {
 
 impl Index {
     /// Prepares the index of a capture file that exists. A file that has the index's name is only
-    /// overwritten where it is an index.
-    pub(crate) fn prepare(capture: &Path) -> Result<Self, DumpError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| DumpError::Create {
-                path,
-                source,
-                earlier: 0,
-            }
+    /// overwritten where it is an index, and not before there is a new one.
+    pub(crate) fn prepare(capture: &Path, access: Access) -> Result<Self, DumpError> {
+        let unreadable = |source| InputError::Read {
+            path: capture.to_owned(),
+            source,
         };
-        let file = File::open(capture).map_err(failed(capture))?;
-        let metadata = file.metadata().map_err(failed(capture))?;
+        let file = File::open(capture).map_err(unreadable)?;
+        let metadata = file.metadata().map_err(unreadable)?;
         let kind = metadata.file_type();
         if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
             return Err(DumpError::Usage(UsageError::IndexOfNoFile));
         }
         let path = path_for(capture);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let output = options.open(&path).map_err(failed(&path))?;
-        if !is_to_be_written(&output).map_err(failed(&path))? {
+        let failed = |source| DumpError::Create {
+            path: path.clone(),
+            source,
+            earlier: 0,
+        };
+        let output = Output::open_readable(&path, access).map_err(failed)?;
+        if !output.file().and_then(is_to_be_written).map_err(failed)? {
             return Err(DumpError::NoIndex { path });
         }
-        output.set_len(0).map_err(failed(&path))?;
         Ok(Self {
             capture: file,
             name: capture.display().to_string(),
@@ -77,20 +77,17 @@ impl Index {
         };
         let mut options = IndexOptions::default();
         options.chunks = chunks;
+        let mut begun = false;
+        let output = || {
+            begun = true;
+            output.emptied()
+        };
         let built = build_index(&self.capture, &self.name, output, &options);
-        if built.is_err() {
-            remove(&self.path);
+        if built.is_err() && begun {
+            // Where the right to is gone, an index stays that nobody takes for one.
+            let _ = fs::remove_file(&self.path);
         }
         Ok(built?)
-    }
-}
-
-impl Drop for Index {
-    /// The capture has failed: what would be its index is none.
-    fn drop(&mut self) {
-        if self.output.is_some() {
-            remove(&self.path);
-        }
     }
 }
 
@@ -103,11 +100,6 @@ fn is_to_be_written(file: &File) -> std::io::Result<bool> {
     let mut start = [0; 8];
     let read = file.read_at(&mut start, 0)?;
     Ok(metadata.len() == 0 || is_index(&start[..read]))
-}
-
-fn remove(path: &Path) {
-    // Where the right to is gone, an index stays that nobody takes for one.
-    let _ = fs::remove_file(path);
 }
 /// `-r FILE --index`: makes the indices of the files, and nothing else.
 pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpError> {
@@ -125,11 +117,11 @@ pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpErr
         if path.as_os_str() == "-" {
             return Err(DumpError::Usage(UsageError::IndexOfNoFile));
         }
-        let built = Index::prepare(path)?.make(Vec::new())?;
+        let built = Index::prepare(path, args.files.access())?.make(Vec::new())?;
         notice(format_args!(
-            "{}: {} packets in an index of {} bytes",
+            "{}: {} in an index of {} bytes",
             path_for(path).display(),
-            built.packets,
+            counted(built.packets, "packet"),
             built.bytes
         ));
         if let Some(damage) = built.damage {

@@ -9,7 +9,6 @@ mod fill;
 mod index;
 mod listing;
 mod live;
-mod opened;
 mod placement;
 mod plan;
 mod printed;
@@ -120,7 +119,7 @@ fn open_outputs(
         relinquish(user.as_ref(), keep)?;
     }
     let commands = plan.output.writing.command.clone().map(Commands::new);
-    let after = After::new(args.range.index, commands);
+    let after = After::new(args.range.index, commands, args.files.access());
     let file = match &plan.output.file {
         Some((path, format)) => {
             let settings = settings(plan, *format, live);

@@ -185,6 +185,7 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<Writing, UsageError> {
             .map_or_else(writer::automatic_memory, |size| size.0),
         cpus,
         immediate: args.capture.immediate || given.packet_buffered,
+        access: args.files.access(),
         rotation: rotates.then(|| RotationPlan {
             name: path.to_owned(),
             size: given.file_size,

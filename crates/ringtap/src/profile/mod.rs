@@ -15,6 +15,7 @@ use ringtap_profile::{Plan, Report, advice, chart, text};
 use crate::cli::{Mode, ProfileArgs, Stamp};
 use crate::exit::{USAGE, status_of};
 use crate::notice::notice;
+use crate::output::Output;
 use crate::signals::Requests;
 use crate::values::CpuList;
 
@@ -34,6 +35,8 @@ enum Failure {
     Signals(#[source] io::Error),
     #[error("standard output: {0}")]
     Print(#[source] io::Error),
+    #[error("cannot write {}: {source}", path.display())]
+    Chart { path: PathBuf, source: io::Error },
     #[error("no engine could be profiled")]
     Nothing,
     #[error("there is no packet to profile on {device}: it has no interface of its own; name one")]
@@ -78,6 +81,11 @@ fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
         .as_deref()
         .map(ringtap_profile::report::read)
         .transpose()?;
+    // Before anything is measured: what cannot be written would be measured for nothing.
+    let svg = args.output.svg.as_deref();
+    let chart = svg
+        .map(|path| Output::open(path, args.output.files.access()).map_err(not_written(path)))
+        .transpose()?;
     let stop = watch_for_end().map_err(Failure::Signals)?;
     let mut reports = Vec::new();
     for engine in &engines {
@@ -99,10 +107,21 @@ fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
     }
     // First: a chart that can't be written takes nothing of what was measured along.
     print(args, &reports, baseline.as_deref()).map_err(Failure::Print)?;
-    if let Some(path) = &args.output.svg {
-        draw(path, &reports, baseline.as_deref())?;
+    if let (Some(path), Some(chart)) = (svg, chart) {
+        let drawn = draw(&reports, baseline.as_deref())?;
+        let written = chart
+            .emptied()
+            .and_then(|mut file| file.write_all(drawn.as_bytes()));
+        written.map_err(not_written(path))?;
     }
     Ok(())
+}
+
+fn not_written(path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |source| Failure::Chart {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 fn profile(
@@ -222,11 +241,7 @@ fn watch_for_end() -> io::Result<std::sync::Arc<AtomicBool>> {
     Ok(stop)
 }
 
-fn draw(
-    path: &PathBuf,
-    reports: &[Report],
-    baseline: Option<&[Report]>,
-) -> ringtap_profile::Result<()> {
+fn draw(reports: &[Report], baseline: Option<&[Report]>) -> ringtap_profile::Result<String> {
     let before = baseline
         .into_iter()
         .flatten()
@@ -242,7 +257,7 @@ fn draw(
     let bars: Vec<_> = before.chain(now).collect();
     let first = &reports[0];
     let caption = format!("What a packet costs: {}, {}", first.device, first.traffic);
-    chart::write(Path::new(path), &bars, &caption)
+    chart::draw(&bars, &caption)
 }
 
 fn print(args: &ProfileArgs, reports: &[Report], baseline: Option<&[Report]>) -> io::Result<()> {

@@ -85,6 +85,7 @@ mod tests {
 
     use super::*;
     use crate::dump::after::After;
+    use crate::output::Access;
 
     const LIMIT: Duration = Duration::from_secs(60);
 
@@ -100,6 +101,7 @@ mod tests {
             workers: 1,
             memory: 1 << 20,
             cpus: Vec::new(),
+            access: Access::Owner,
             whole: |_| (0, 0),
             size: u64::MAX,
             header: 0,

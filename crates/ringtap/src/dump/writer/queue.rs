@@ -16,6 +16,7 @@ use super::buffer::Buffer;
 use super::straight::Straight;
 use super::{CHUNK, FLUSH, ROOM, SLACK, SLACK_COMPRESSED, threads};
 use crate::dump::after::After;
+use crate::output::Access;
 
 /// Free chunks whose memory is kept in pauses.
 const KEPT: usize = 16;
@@ -39,6 +40,8 @@ pub(crate) struct QueueSettings {
     pub(crate) memory: u64,
     /// Processors for the queue's threads; none: those of the thread that starts them.
     pub(crate) cpus: Vec<usize>,
+    /// Who may read the files that are made.
+    pub(crate) access: Access,
     /// Tells what is intact of a chunk of which only a part was written.
     pub(crate) whole: Whole,
     /// Bytes that a file has before another begins.

@@ -97,7 +97,7 @@ impl Outputs {
         };
         let mut outputs = Self {
             exporters,
-            files: RecordFile::create_all(&args.write, &options)?,
+            files: RecordFile::create_all(args, &options)?,
             setting,
             failed: None,
         };

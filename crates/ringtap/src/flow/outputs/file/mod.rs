@@ -1,13 +1,12 @@
 //! Files of records: CSV, JSON lines, Parquet, IPFIX. The name's ending decides.
 
 mod columns;
-mod create;
 mod ipfix;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod text;
 
-use std::io;
+use std::io::{self, BufWriter, LineWriter, Write};
 use std::path::{Path, PathBuf};
 
 use ringtap_flow::FlowRecord;
@@ -15,8 +14,12 @@ use ringtap_flow::export::{ExportOptions, Statistics};
 
 use super::Origin;
 use super::report::FileReport;
+use crate::cli::RecordArgs;
+use crate::output::Output;
 use columns::Row;
-use create::Output;
+
+/// Bytes that are written at once.
+const BUFFER: usize = 1 << 16;
 
 /// Why a file of records cannot be made or written.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +90,14 @@ impl Kind {
 
     /// Writes what a file of the format begins with.
     fn begin(self, output: Output, options: &ExportOptions) -> io::Result<Box<dyn Format>> {
+        // Whoever reads standard output waits for the lines.
+        let is_standard = output.is_standard();
+        let file = output.emptied()?;
+        let output: Box<dyn Write + Send> = if is_standard {
+            Box::new(LineWriter::new(file))
+        } else {
+            Box::new(BufWriter::with_capacity(BUFFER, file))
+        };
         Ok(match self {
             Self::Json => Box::new(text::JsonLines::new(output)),
             Self::Csv => Box::new(text::Csv::new(output)?),
@@ -104,6 +115,24 @@ fn failed(path: &Path, source: io::Error) -> FileError {
     }
 }
 
+/// Opens the files in order. When one of them cannot be opened, all are as they were.
+fn open_all(args: &RecordArgs) -> Result<Vec<Output>, FileError> {
+    let mut opened: Vec<Output> = Vec::with_capacity(args.write.len());
+    for path in &args.write {
+        let output = Output::open(path, args.files.access());
+        let output = output.map_err(|source| failed(path, source))?;
+        let mut before = args.write.iter().zip(&opened);
+        if let Some((other, _)) = before.find(|(_, other)| other.is_same(&output)) {
+            return Err(FileError::Twice {
+                path: path.clone(),
+                other: other.clone(),
+            });
+        }
+        opened.push(output);
+    }
+    Ok(opened)
+}
+
 /// A file that is written.
 pub(super) struct RecordFile {
     path: PathBuf,
@@ -117,12 +146,13 @@ impl RecordFile {
     /// Makes the files, each in the format that its name says; `-` is JSON lines on standard output.
     /// Where one of them cannot be, the others are as they were.
     pub(super) fn create_all(
-        paths: &[PathBuf],
+        args: &RecordArgs,
         options: &ExportOptions,
     ) -> Result<Vec<Self>, FileError> {
+        let paths = &args.write;
         let kinds = paths.iter().map(|path| Kind::of(path));
         let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
-        let files = create::open_all(paths)?;
+        let files = open_all(args)?;
         let files = paths.iter().zip(kinds).zip(files);
         files
             .map(|((path, kind), output)| {

@@ -1,0 +1,357 @@
+//! Output files, opened so that nobody else decides what is overwritten and who reads it.
+//!
+//! What it is: [`open`], which creates a file with exactly the permissions that were asked for, or
+//! opens the one that is there, without a change of it. In sticky directories that others can write
+//! to, such as `/tmp`, it follows no symbolic link and takes no file of somebody else, whether or not
+//! `fs.protected_symlinks` and its relatives (proc(5)) are set. What it is not: it writes nothing.
+//!
+//! Links elsewhere are followed one by one, so that each of their directories is looked at, and a
+//! link that leads from a safe directory into a sticky one gains nothing.
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::{File, Metadata, Permissions};
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown};
+use std::path::Path;
+
+/// Links that are followed at most, as the kernel has it (path_resolution(7)).
+const LINKS: u32 = 40;
+/// Attempts where files come and go between two calls.
+const ATTEMPTS: u32 = 16;
+
+/// Who may read and write a file that is made. One that is there keeps what it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// The owner only: mode 0600.
+    #[default]
+    Owner,
+    /// The owner, and a group may read: mode 0640.
+    Group(Group),
+    /// Whoever the umask leaves of mode 0666.
+    Umask,
+}
+
+/// A group of the system, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    gid: u32,
+}
+
+/// A group that the system does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no group {0:?}")]
+pub struct NoSuchGroup(String);
+
+/// Why a file is not taken that could be opened; the inner error of what [`open`] returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A link in a sticky directory, which anybody may have put there.
+    #[error("is a symbolic link in a directory that others can write to, and is not followed")]
+    Link,
+    /// A file of somebody else in a sticky directory.
+    #[error("belongs to another user (uid {owner}) in a directory that others can write to")]
+    Foreign {
+        /// The user who owns it.
+        owner: u32,
+    },
+    /// A file in a sticky directory that has another name elsewhere.
+    #[error("has another name (a hard link), and is in a directory that others can write to")]
+    Linked,
+}
+
+/// An output that is open, and not changed yet.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file.
+    pub file: File,
+    /// Where it was made; nothing where it was there before.
+    pub made: Option<Entry>,
+}
+
+/// A name in a directory.
+#[derive(Debug)]
+pub struct Entry {
+    directory: File,
+    name: CString,
+}
+
+impl Entry {
+    /// Removes the name, and so the file that has no other.
+    ///
+    /// # Errors
+    /// As unlinkat(2).
+    pub fn remove(&self) -> io::Result<()> {
+        let directory = self.directory.as_raw_fd();
+        // SAFETY: the name is terminated and outlives the call.
+        checked(unsafe { libc::unlinkat(directory, self.name.as_ptr(), 0) }).map(drop)
+    }
+}
+
+impl Group {
+    /// Looks a group up by name (`getgrnam_r(3)`), or takes its number.
+    ///
+    /// # Errors
+    /// There is no such group.
+    pub fn by_name(name: &str) -> Result<Self, NoSuchGroup> {
+        let missing = || NoSuchGroup(name.to_owned());
+        let c_name = CString::new(name).map_err(|_| missing())?;
+        let number = || name.parse().ok();
+        let gid = group_number(&c_name).or_else(number);
+        // The last number stands for no group (chown(2)).
+        gid.filter(|gid| *gid != u32::MAX)
+            .map(|gid| Self { gid })
+            .ok_or_else(missing)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn gid(self) -> u32 {
+        self.gid
+    }
+}
+
+/// Largest buffer offered for one entry of the group database, in bytes.
+const GROUP_MAX: usize = 1 << 20;
+
+fn group_number(name: &CStr) -> Option<u32> {
+    let mut buffer: Vec<libc::c_char> = vec![0; 1024];
+    loop {
+        // SAFETY: group holds integers and pointers, for which zero is valid.
+        let mut entry: libc::group = unsafe { mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        // SAFETY: the name is terminated, the pointers describe locals, the length is that of the
+        // buffer; all outlive the call.
+        let error = unsafe {
+            libc::getgrnam_r(
+                name.as_ptr(),
+                &raw mut entry,
+                buffer.as_mut_ptr(),
+                buffer.len(),
+                &raw mut found,
+            )
+        };
+        match error {
+            libc::ERANGE if buffer.len() < GROUP_MAX => buffer.resize(buffer.len() * 2, 0),
+            0 if !found.is_null() => return Some(entry.gr_gid),
+            _ => return None,
+        }
+    }
+}
+
+/// Opens an output for writing, and for reading as well where that is asked for. A file that is made
+/// has the permissions of `access`, one that was there is as it was, with all it holds.
+///
+/// # Errors
+/// As open(2); a [`Refusal`]; the group cannot be given, and then no file is made.
+pub fn open(path: &Path, access: Access, readable: bool) -> io::Result<Opened> {
+    let mut place = Place::of(None, path.as_os_str())?;
+    for _ in 0..LINKS {
+        match place.open(access, readable)? {
+            Found::File(opened) => return Ok(opened),
+            Found::Link(target) => place = Place::of(Some(&place.directory), &target)?,
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
+}
+
+/// A name in a directory, which may be that of a file.
+struct Place {
+    directory: File,
+    metadata: Metadata,
+    name: CString,
+}
+
+enum Found {
+    File(Opened),
+    /// A link to follow.
+    Link(OsString),
+}
+
+impl Place {
+    /// Finds the directory of a path that begins at `base`, or where the process is.
+    fn of(base: Option<&File>, path: &OsStr) -> io::Result<Self> {
+        let bytes = path.as_bytes();
+        let (directory, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
+            Some(slash) => (&bytes[..=slash], &bytes[slash + 1..]),
+            None => (&b"."[..], bytes),
+        };
+        if matches!(name, b"" | b"." | b"..") {
+            let empty = path.is_empty();
+            let errno = if empty { libc::ENOENT } else { libc::EISDIR };
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        let base = base.map_or(libc::AT_FDCWD, AsRawFd::as_raw_fd);
+        let directory = open_at(base, &CString::new(directory)?, flags, 0)?;
+        Ok(Self {
+            metadata: directory.metadata()?,
+            directory,
+            name: CString::new(name)?,
+        })
+    }
+
+    fn open(&self, access: Access, readable: bool) -> io::Result<Found> {
+        let flags = libc::O_CLOEXEC | libc::O_NOCTTY;
+        let flags = flags
+            | if readable {
+                libc::O_RDWR
+            } else {
+                libc::O_WRONLY
+            };
+        for _ in 0..ATTEMPTS {
+            let make = flags | libc::O_CREAT | libc::O_EXCL;
+            match self.open_with(make, mode(access)) {
+                Ok(file) => return self.made(file, access).map(Found::File),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+            // The links of procfs lead to what has no name, such as pipes.
+            let follow = if self.is_in_proc() {
+                0
+            } else {
+                libc::O_NOFOLLOW
+            };
+            match self.open_with(flags | follow, 0) {
+                Ok(file) => return self.found(file).map(Found::File),
+                Err(error) if error.raw_os_error() == Some(libc::ELOOP) && follow != 0 => {
+                    if self.is_shared() {
+                        return Err(refused(Refusal::Link));
+                    }
+                    match self.link() {
+                        Ok(target) => return Ok(Found::Link(target)),
+                        Err(error) if has_gone(&error) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Err(error) if has_gone(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::EBUSY))
+    }
+
+    fn open_with(&self, flags: libc::c_int, mode: libc::mode_t) -> io::Result<File> {
+        open_at(self.directory.as_raw_fd(), &self.name, flags, mode)
+    }
+
+    /// A file that was just made, with its group.
+    fn made(&self, file: File, access: Access) -> io::Result<Opened> {
+        let entry = Entry {
+            directory: self.directory.try_clone()?,
+            name: self.name.clone(),
+        };
+        if let Access::Group(group) = access {
+            // The group reads only what is its own.
+            let given = fchown(&file, None, Some(group.gid))
+                .and_then(|()| file.set_permissions(Permissions::from_mode(0o640)));
+            if let Err(error) = given {
+                // It stays where the directory can't be written to any more: empty.
+                let _ = entry.remove();
+                let text = format!("it cannot be given to the group {}: {error}", group.gid);
+                return Err(io::Error::new(error.kind(), text));
+            }
+        }
+        Ok(Opened {
+            file,
+            made: Some(entry),
+        })
+    }
+
+    /// A file that was there, if it may be taken.
+    fn found(&self, file: File) -> io::Result<Opened> {
+        let metadata = file.metadata()?;
+        let kind = metadata.file_type();
+        if self.is_shared() && (kind.is_file() || kind.is_fifo()) {
+            let owner = metadata.uid();
+            // SAFETY: the call takes nothing and cannot fail.
+            let own = owner == unsafe { libc::geteuid() };
+            if !own && owner != self.metadata.uid() {
+                return Err(refused(Refusal::Foreign { owner }));
+            }
+            if kind.is_file() && metadata.nlink() > 1 {
+                return Err(refused(Refusal::Linked));
+            }
+        }
+        Ok(Opened { file, made: None })
+    }
+
+    /// Whether the directory is sticky, and others than its owner can write to it.
+    fn is_shared(&self) -> bool {
+        let mode = self.metadata.mode();
+        mode & libc::S_ISVTX != 0 && mode & (libc::S_IWGRP | libc::S_IWOTH) != 0
+    }
+
+    /// Whether the directory is the kernel's own, of processes and their descriptors.
+    fn is_in_proc(&self) -> bool {
+        /// `PROC_SUPER_MAGIC` of `linux/magic.h`.
+        const PROC: u64 = 0x9fa0;
+        // SAFETY: the structure holds integers only, for which zero is valid.
+        let mut system: libc::statfs = unsafe { mem::zeroed() };
+        // SAFETY: `system` is writable for its own size, and outlives the call.
+        let result = unsafe { libc::fstatfs(self.directory.as_raw_fd(), &raw mut system) };
+        result == 0 && u64::try_from(system.f_type) == Ok(PROC)
+    }
+
+    fn link(&self) -> io::Result<OsString> {
+        let mut target = vec![0_u8; libc::PATH_MAX.unsigned_abs() as usize];
+        // SAFETY: the name is terminated, the buffer is writable for its length; both outlive the call.
+        let length = unsafe {
+            libc::readlinkat(
+                self.directory.as_raw_fd(),
+                self.name.as_ptr(),
+                target.as_mut_ptr().cast(),
+                target.len(),
+            )
+        };
+        let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+        target.truncate(length);
+        Ok(OsString::from_vec(target))
+    }
+}
+
+fn mode(access: Access) -> libc::mode_t {
+    match access {
+        Access::Owner | Access::Group(_) => 0o600,
+        Access::Umask => 0o666,
+    }
+}
+
+/// Whether somebody was faster: what was there is gone, or is another thing now.
+fn has_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL))
+}
+
+fn refused(refusal: Refusal) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, refusal)
+}
+
+fn open_at(
+    directory: RawFd,
+    path: &CStr,
+    flags: libc::c_int,
+    mode: libc::mode_t,
+) -> io::Result<File> {
+    loop {
+        // SAFETY: the path is terminated and outlives the call; the mode is an integer.
+        let opened = unsafe { libc::openat(directory, path.as_ptr(), flags, mode) };
+        match checked(opened) {
+            // SAFETY: the call returned this fd just now, so that nobody else owns it.
+            Ok(fd) => return Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) })),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    match result {
+        failed if failed < 0 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    }
+}
+
+#[cfg(test)]
+mod tests;
