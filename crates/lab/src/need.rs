@@ -23,6 +23,9 @@ pub enum Need {
     /// A kernel with virtual interfaces of this kind that need no parameters (`bond`, `team`, `bridge`),
     /// and root to ask it.
     Kind(&'static str),
+    /// A kernel in which `ip link add link veth0 name probe0 type …` succeeds with these words at its
+    /// end, and root to ask it.
+    Device(&'static str),
     /// That control groups can be made that limit memory.
     MemoryGroup,
     /// A kernel with loop devices: files that are mounted.
@@ -61,7 +64,7 @@ impl Need {
     fn asks_about_interfaces(self) -> bool {
         matches!(
             self,
-            Self::Root | Self::Interfaces | Self::UserNamespace | Self::Vlan | Self::Kind(_)
+            Self::Root | Self::Interfaces | Self::UserNamespace | Self::Vlan | Self::Kind(_) | Self::Device(_)
                 // Names of hosts are looked up, for which the C library asks for addresses.
                 | Self::LibpcapDev
         )
@@ -75,6 +78,7 @@ impl Need {
             Self::UserNamespace => can_make_user_namespace(),
             Self::Vlan => Self::Root.is_met() && crate::netns::kernel_has_vlans(),
             Self::Kind(kind) => Self::Root.is_met() && crate::netns::kernel_has(kind),
+            Self::Device(words) => Self::Root.is_met() && crate::netns::kernel_makes(words),
             Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
             Self::LoopDevices => Path::new("/dev/loop-control").exists(),
             Self::SharedMemory => is_tmpfs("/dev/shm"),
@@ -102,6 +106,7 @@ impl fmt::Display for Need {
             Self::UserNamespace => f.write_str("user namespaces"),
             Self::Vlan => f.write_str("root and a kernel with VLAN sub-interfaces"),
             Self::Kind(kind) => write!(f, "root and a kernel with interfaces of the kind {kind}"),
+            Self::Device(words) => write!(f, "root and a kernel with devices of the kind {words}"),
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
             Self::LoopDevices => f.write_str("loop devices"),
             Self::SharedMemory => f.write_str("a file system in memory at /dev/shm"),

@@ -4,11 +4,12 @@
 //! A namespace here has its loopback interface up and IPv6 off, so that nothing is on its wires
 //! but what the test sends.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringtap_sys::ethtool::Ethtool;
@@ -418,4 +419,28 @@ pub(crate) fn kernel_has(kind: &str) -> bool {
     let mut netlink = Namespace::new().netlink();
     let made = netlink.create(kind, "probe0", &LinkOptions::default());
     made.is_ok()
+}
+
+/// Asked by `ip`, whose words say all that some kinds need; the answers are kept, since a suite asks for
+/// each of its tests.
+pub(crate) fn kernel_makes(words: &'static str) -> bool {
+    static ANSWERS: Mutex<BTreeMap<&str, bool>> = Mutex::new(BTreeMap::new());
+    let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    *answers.entry(words).or_insert_with(|| {
+        let namespace = Namespace::new();
+        let made = namespace
+            .netlink()
+            .create_veth(&Veth::new("veth0", "veth1"));
+        let mut command = namespace.command("ip");
+        command.args(["link", "add", "link", "veth0", "name", "probe0", "type"]);
+        // Some kinds take no lower device.
+        let mut plain = namespace.command("ip");
+        plain.args(["link", "add", "name", "probe0", "type"]);
+        let succeeds = |command: &mut Command| {
+            let silent = command.args(words.split(' ')).stdin(Stdio::null());
+            let output = silent.stdout(Stdio::null()).stderr(Stdio::null()).status();
+            output.is_ok_and(|status| status.success())
+        };
+        made.is_ok() && (succeeds(&mut command) || succeeds(&mut plain))
+    })
 }

@@ -1,0 +1,142 @@
+//! A device changes under a capture: it goes down and comes back, gets another name, is deleted;
+//! promiscuous mode is left as it was.
+
+use std::path::Path;
+
+use ringtap_testkit::netns::Side;
+use ringtap_testkit::{Test, test};
+
+use crate::exchange;
+use crate::topology::{Hosts, Kind, Peer, ip};
+use crate::{ENGINES, LIMIT, capture, end, frames, unusable};
+
+/// Datagrams before and after a change.
+const FEW: usize = 6;
+
+pub(crate) fn tests(kind: &'static Kind) -> Vec<Test> {
+    let needs = kind.needs();
+    let mut tests = vec![test(
+        format!("{}_promiscuous_mode_is_left_as_it_was", kind.name),
+        &needs,
+        move || promiscuous_mode(kind),
+    )];
+    // Of the loopback device every namespace has one, which stays and keeps its name; a parent is a
+    // veth, whose changes are tested under its own name.
+    if kind.peer == Peer::Across && kind.device != "veth0" {
+        tests.push(test(
+            format!("{}_captures_on_under_a_new_name_and_after_down", kind.name),
+            &needs,
+            move || renamed(kind),
+        ));
+    }
+    if kind.peer != Peer::Itself {
+        tests.push(test(
+            format!("{}_deleted_ends_the_capture", kind.name),
+            &needs,
+            move || deleted(kind),
+        ));
+    }
+    tests
+}
+
+fn usable(hosts: &Hosts, kind: &Kind) -> impl Iterator<Item = &'static str> {
+    ENGINES
+        .into_iter()
+        .filter(|engine| unusable(hosts, kind, engine).is_none())
+}
+
+/// How many have asked for promiscuous mode.
+fn promiscuity(side: &Side, device: &str) -> u64 {
+    let output = side
+        .namespace
+        .output("ip", &["-j", "-d", "link", "show", device]);
+    let links: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    links[0]["promiscuity"].as_u64().expect("a number")
+}
+
+fn promiscuous_mode(kind: &Kind) -> Result<(), String> {
+    let hosts = Hosts::new(kind);
+    let before = promiscuity(&hosts.left, kind.device);
+    for engine in usable(&hosts, kind) {
+        for signal in ["INT", "KILL"] {
+            let device = format!("{engine}:{}", kind.device);
+            let running = capture(&hosts, &device, "inout", Path::new("/dev/null"), "udp");
+            let during = promiscuity(&hosts.left, kind.device);
+            running.signal(signal).map_err(|error| error.to_string())?;
+            running.wait(LIMIT).map_err(|error| error.to_string())?;
+            let after = promiscuity(&hosts.left, kind.device);
+            if (during, after) != (before + 1, before) {
+                return Err(format!(
+                    "{engine}: promiscuity was {before}, is {during} during a capture, {after} after {signal}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn renamed(kind: &Kind) -> Result<(), String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hosts = Hosts::new(kind);
+    exchange::wait_until_joined(&hosts, kind);
+    for engine in usable(&hosts, kind) {
+        let file = folder.path().join(engine);
+        let device = format!("{engine}:{}", kind.device);
+        let filter = format!("udp port {}", exchange::PORT);
+        let running = capture(&hosts, &device, "in", &file, &filter);
+        exchange::datagrams(&hosts, kind, FEW);
+        for (from, to) in [(kind.device, "k9"), ("k9", kind.device)] {
+            ip(&hosts.left, &format!("link set {from} down"));
+            ip(&hosts.left, &format!("link set {from} name {to}"));
+            ip(&hosts.left, &format!("link set {to} up"));
+            exchange::wait_until_joined(&hosts, kind);
+            exchange::datagrams(&hosts, kind, FEW);
+        }
+        end(running)?;
+        let captured = frames(&file).1.len();
+        if captured != 3 * FEW {
+            return Err(format!("{engine}: {captured} of {} frames", 3 * FEW));
+        }
+    }
+    Ok(())
+}
+
+fn deleted(kind: &Kind) -> Result<(), String> {
+    for engine in ENGINES {
+        let folder = tempfile::tempdir().expect("a folder");
+        let hosts = Hosts::new(kind);
+        exchange::wait_until_joined(&hosts, kind);
+        if unusable(&hosts, kind, engine).is_some() {
+            continue;
+        }
+        let file = folder.path().join(engine);
+        let device = format!("{engine}:{}", kind.device);
+        let filter = if kind.device == "veth0" {
+            "udp"
+        } else {
+            "udp port 7777"
+        };
+        let running = capture(&hosts, &device, "inout", &file, filter);
+        exchange::datagrams(&hosts, kind, FEW);
+        ip(&hosts.left, &format!("link delete {}", kind.device));
+        let output = running
+            .wait(LIMIT)
+            .map_err(|error| format!("{engine}: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        let is_named = text.contains(&format!("{}: the interface", kind.device));
+        if output.status.code() != Some(1) || !is_named {
+            return Err(format!("{engine}: {}: {text}", output.status));
+        }
+        let captured = frames(&file).1.len();
+        let least = match (engine, kind.peer) {
+            ("xdp", Peer::Nobody) => 0,
+            _ => FEW,
+        };
+        if captured < least {
+            return Err(format!(
+                "{engine}: {captured} frames before the end, not {least}"
+            ));
+        }
+    }
+    Ok(())
+}

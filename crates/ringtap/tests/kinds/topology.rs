@@ -1,0 +1,393 @@
+//! Two hosts joined by a device of each kind: how it is made, with `ip` of iproute2.
+
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd as _;
+use std::process::Command;
+
+use ringtap_testkit::Need;
+use ringtap_testkit::netns::{LinkOptions, Side, Veth, VethOptions, VethPair};
+use ringtap_testkit::process::Running;
+
+/// The device that a kind's commands make, on both sides.
+pub(crate) const MADE: &str = "k0";
+/// The second wire of devices that join several.
+const SECOND: &str = "second0";
+
+/// Who answers at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// The right side, by a device made like the left one.
+    Across,
+    /// The host itself, over the device.
+    Itself,
+    /// Nobody: what is sent vanishes.
+    Nobody,
+}
+
+/// A kind of device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// The words after `type` with which the kernel is asked whether it has the kind; none for kinds
+    /// that every kernel has.
+    pub(crate) asked: Option<&'static str>,
+    pub(crate) tool: Option<&'static str>,
+    /// Arguments of `ip`, a command each. `{own}` and `{peer}` are the addresses of the veth pair
+    /// below, whose device is `veth0` on both sides.
+    pub(crate) commands: &'static [&'static str],
+    /// The device to capture on.
+    pub(crate) device: &'static str,
+    pub(crate) peer: Peer,
+    /// Whether there is a second wire.
+    pub(crate) two_wires: bool,
+}
+
+const PLAIN: Kind = Kind {
+    name: "",
+    asked: None,
+    tool: None,
+    commands: &[],
+    device: MADE,
+    peer: Peer::Across,
+    two_wires: false,
+};
+
+/// All kinds.
+pub(crate) const KINDS: &[Kind] = &[
+    Kind {
+        name: "veth",
+        commands: &["link set veth0 down", "link set veth0 name k0"],
+        ..PLAIN
+    },
+    Kind {
+        name: "loopback",
+        device: "lo",
+        peer: Peer::Itself,
+        ..PLAIN
+    },
+    Kind {
+        name: "dummy",
+        asked: Some("dummy"),
+        commands: &["link add k0 type dummy"],
+        peer: Peer::Nobody,
+        ..PLAIN
+    },
+    Kind {
+        name: "bond_active_backup",
+        asked: Some("bond mode active-backup"),
+        commands: &[
+            "link add k0 type bond mode active-backup miimon 50",
+            "link set veth0 down",
+            "link set second0 down",
+            "link set veth0 master k0",
+            "link set second0 master k0",
+        ],
+        two_wires: true,
+        ..PLAIN
+    },
+    Kind {
+        name: "bond_balance_rr",
+        asked: Some("bond mode balance-rr"),
+        commands: &[
+            "link add k0 type bond mode balance-rr miimon 50",
+            "link set veth0 down",
+            "link set second0 down",
+            "link set veth0 master k0",
+            "link set second0 master k0",
+        ],
+        two_wires: true,
+        ..PLAIN
+    },
+    Kind {
+        name: "bond_balance_xor",
+        asked: Some("bond mode balance-xor"),
+        commands: &[
+            "link add k0 type bond mode balance-xor miimon 50",
+            "link set veth0 down",
+            "link set second0 down",
+            "link set veth0 master k0",
+            "link set second0 master k0",
+        ],
+        two_wires: true,
+        ..PLAIN
+    },
+    Kind {
+        name: "bond_802_3ad",
+        asked: Some("bond mode 802.3ad"),
+        commands: &[
+            "link add k0 type bond mode 802.3ad miimon 50 lacp_rate fast",
+            "link set veth0 down",
+            "link set second0 down",
+            "link set veth0 master k0",
+            "link set second0 master k0",
+        ],
+        two_wires: true,
+        ..PLAIN
+    },
+    Kind {
+        name: "vlan",
+        asked: Some("vlan id 5"),
+        commands: &["link add link veth0 name k0 type vlan id 5"],
+        ..PLAIN
+    },
+    Kind {
+        name: "vlan_parent",
+        asked: Some("vlan id 5"),
+        commands: &["link add link veth0 name k0 type vlan id 5"],
+        device: "veth0",
+        ..PLAIN
+    },
+    Kind {
+        name: "qinq",
+        asked: Some("vlan proto 802.1ad id 7"),
+        commands: &[
+            "link add link veth0 name outer0 type vlan proto 802.1ad id 7",
+            "link set outer0 up",
+            "link add link outer0 name k0 type vlan id 5",
+        ],
+        ..PLAIN
+    },
+    Kind {
+        name: "qinq_parent",
+        asked: Some("vlan proto 802.1ad id 7"),
+        commands: &[
+            "link add link veth0 name outer0 type vlan proto 802.1ad id 7",
+            "link set outer0 up",
+            "link add link outer0 name k0 type vlan id 5",
+        ],
+        device: "veth0",
+        ..PLAIN
+    },
+    Kind {
+        name: "macvlan",
+        asked: Some("macvlan mode bridge"),
+        commands: &["link add link veth0 name k0 type macvlan mode bridge"],
+        ..PLAIN
+    },
+    Kind {
+        name: "ipvlan_l2",
+        asked: Some("ipvlan mode l2"),
+        commands: &["link add link veth0 name k0 type ipvlan mode l2"],
+        ..PLAIN
+    },
+    Kind {
+        name: "ipvlan_l3",
+        asked: Some("ipvlan mode l3"),
+        commands: &["link add link veth0 name k0 type ipvlan mode l3"],
+        ..PLAIN
+    },
+    Kind {
+        name: "bridge",
+        asked: Some("bridge"),
+        commands: &["link add k0 type bridge", "link set veth0 master k0"],
+        ..PLAIN
+    },
+    Kind {
+        name: "vxlan",
+        asked: Some("vxlan id 5 dstport 4789 dev veth0 remote 192.0.2.1"),
+        commands: &["link add k0 type vxlan id 5 dstport 4789 local {own} remote {peer} dev veth0"],
+        ..PLAIN
+    },
+    Kind {
+        name: "vxlan_parent",
+        asked: Some("vxlan id 5 dstport 4789 dev veth0 remote 192.0.2.1"),
+        commands: &["link add k0 type vxlan id 5 dstport 4789 local {own} remote {peer} dev veth0"],
+        device: "veth0",
+        ..PLAIN
+    },
+    Kind {
+        name: "geneve",
+        asked: Some("geneve id 5 remote 192.0.2.1"),
+        commands: &["link add k0 type geneve id 5 remote {peer}"],
+        ..PLAIN
+    },
+    Kind {
+        name: "gre",
+        asked: Some("gre remote 192.0.2.1"),
+        commands: &["link add k0 type gre local {own} remote {peer}"],
+        ..PLAIN
+    },
+    Kind {
+        name: "gretap",
+        asked: Some("gretap remote 192.0.2.1"),
+        commands: &["link add k0 type gretap local {own} remote {peer}"],
+        ..PLAIN
+    },
+    Kind {
+        name: "ipip",
+        asked: Some("ipip remote 192.0.2.1"),
+        commands: &["link add k0 type ipip local {own} remote {peer}"],
+        ..PLAIN
+    },
+    Kind {
+        name: "tap",
+        tool: Some("python3"),
+        commands: &["tuntap add dev k0 mode tap"],
+        ..PLAIN
+    },
+    Kind {
+        name: "tun",
+        tool: Some("python3"),
+        commands: &["tuntap add dev k0 mode tun"],
+        ..PLAIN
+    },
+    Kind {
+        name: "wireguard",
+        asked: Some("wireguard"),
+        tool: Some("wg"),
+        commands: &["link add k0 type wireguard"],
+        ..PLAIN
+    },
+];
+
+impl Kind {
+    /// The needs of its tests.
+    pub(crate) fn needs(&self) -> Vec<Need> {
+        let mut needs = vec![Need::Root, Need::Tool("ip"), Need::Tool("tcpdump")];
+        needs.extend(self.asked.map(Need::Device));
+        needs.extend(self.tool.map(Need::Tool));
+        needs
+    }
+
+    /// The address of the device's end on a side, from 1.
+    pub(crate) fn address(&self, side: u8) -> Ipv4Addr {
+        match self.peer {
+            Peer::Itself => Ipv4Addr::LOCALHOST,
+            Peer::Across | Peer::Nobody => Ipv4Addr::new(10, 98, 0, side),
+        }
+    }
+}
+
+/// The hosts of one test, with whatever runs to join them.
+pub(crate) struct Hosts {
+    pub(crate) left: Side,
+    pub(crate) right: Side,
+    _carriers: Vec<Running>,
+}
+
+impl Hosts {
+    pub(crate) fn new(kind: &Kind) -> Self {
+        let pair = VethPair::with(&VethOptions {
+            queues: None,
+            ..VethOptions::default()
+        });
+        let VethPair { left, mut right } = pair;
+        // One name on both sides, so that the commands are the same.
+        rename(&right, "veth1", "veth0");
+        right.device = "veth0".into();
+        if kind.two_wires {
+            second_wire(&left, &right);
+        }
+        let mut carriers = Vec::new();
+        for (number, side, other) in [(1, &left, &right), (2, &right, &left)] {
+            for command in kind.commands {
+                let command = command
+                    .replace("{own}", &side.ipv4.to_string())
+                    .replace("{peer}", &other.ipv4.to_string());
+                ip(side, &command);
+            }
+            match kind.name {
+                "tun" | "tap" => carriers.push(carry(side, other, kind.name)),
+                _ => {}
+            }
+            if kind.peer != Peer::Itself {
+                ip(side, &format!("address add 10.98.0.{number}/24 dev {MADE}"));
+                ip(side, &format!("link set {MADE} up"));
+            }
+            if kind.peer == Peer::Nobody {
+                let mac = "02:00:00:00:00:09";
+                ip(
+                    side,
+                    &format!(
+                        "neighbour add 10.98.0.{} lladdr {mac} dev {MADE}",
+                        3 - number
+                    ),
+                );
+            }
+        }
+        if kind.name == "wireguard" {
+            join_by_keys(&left, &right);
+        }
+        Self {
+            left,
+            right,
+            _carriers: carriers,
+        }
+    }
+}
+
+/// Runs `ip` on a side.
+pub(crate) fn ip(side: &Side, words: &str) {
+    let words: Vec<&str> = words.split(' ').collect();
+    side.namespace.output("ip", &words);
+}
+
+fn rename(side: &Side, from: &str, to: &str) {
+    ip(side, &format!("link set {from} down"));
+    ip(side, &format!("link set {from} name {to}"));
+    ip(side, &format!("link set {to} up"));
+}
+
+fn second_wire(left: &Side, right: &Side) {
+    let made = left.namespace.netlink().create_veth(&Veth {
+        name: SECOND.as_bytes(),
+        options: LinkOptions::default(),
+        peer_name: SECOND.as_bytes(),
+        peer_options: LinkOptions::default(),
+        peer_namespace: Some((*right.namespace).as_fd()),
+    });
+    made.expect("a second wire");
+}
+
+/// Carries what comes out of a tun or tap device to the other side in datagrams.
+fn carry(side: &Side, other: &Side, mode: &str) -> Running {
+    const PROGRAM: &str = "
+import fcntl, os, select, socket, struct, sys
+name, mode, own, peer = sys.argv[1:]
+device = os.open('/dev/net/tun', os.O_RDWR)
+flags = (1 if mode == 'tun' else 2) | 0x1000
+fcntl.ioctl(device, 0x400454ca, struct.pack('16sH22x', name.encode(), flags))
+wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+wire.bind((own, 5000))
+while True:
+    for ready in select.select([device, wire], [], [])[0]:
+        if ready is wire:
+            os.write(device, wire.recv(65536))
+        else:
+            wire.sendto(os.read(device, 65536), (peer, 5000))
+";
+    let mut command: Command = side.namespace.command("python3");
+    let addresses = [side.ipv4.to_string(), other.ipv4.to_string()];
+    command.args(["-c", PROGRAM, MADE, mode]).args(addresses);
+    Running::start_piped(&mut command).expect("python3 starts")
+}
+
+fn join_by_keys(left: &Side, right: &Side) {
+    let key = |side: &Side, script: &str| {
+        let output = side.namespace.output("sh", &["-c", script]);
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let sides = [(left, right, 2), (right, left, 1)];
+    let keys = sides.map(|(side, ..)| {
+        let script = format!(
+            "umask 077; f=$(mktemp); wg genkey >$f; wg set {MADE} listen-port 5001 private-key $f; \
+             wg pubkey <$f; rm $f"
+        );
+        key(side, &script)
+    });
+    for ((side, other, number), key) in sides.into_iter().zip(keys.iter().rev()) {
+        let endpoint = format!("{}:5001", other.ipv4);
+        let allowed = format!("10.98.0.{number}/32");
+        let words = [
+            "set",
+            MADE,
+            "peer",
+            key,
+            "allowed-ips",
+            &allowed,
+            "endpoint",
+            &endpoint,
+        ];
+        side.namespace.output("wg", &words);
+    }
+}
