@@ -14,6 +14,8 @@ const ASKING_PORT: u16 = 7778;
 const SIZES: [usize; 6] = [0, 1, 17, 100, 600, 1200];
 /// How long LACP, carriers and address resolution may take.
 const READY: Duration = Duration::from_secs(60);
+/// Answers in a row after which a path is taken to stay: two bonds that negotiate switch over at first.
+const STEADY: u32 = 12;
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
 /// What TCP carries, in bytes.
@@ -74,14 +76,20 @@ pub(crate) fn wait_until_joined(hosts: &Hosts, kind: &Kind) {
     }
     let deadline = Instant::now() + READY;
     let mut buffer = [0; 64];
-    loop {
+    let (mut answered, needed) = (0, if kind.two_wires { STEADY } else { 1 });
+    while answered < needed {
         // Before there is a carrier, sending may fail.
         let _ = asks.send_to(b"?", (kind.address(2), PORT + 2));
         if let Ok((_, from)) = answers.recv_from(&mut buffer) {
             let _ = answers.send_to(b"!", from);
         }
-        if asks.recv(&mut buffer).is_ok() {
-            return;
+        answered = if asks.recv(&mut buffer).is_ok() {
+            answered + 1
+        } else {
+            0
+        };
+        if kind.two_wires {
+            thread::sleep(short);
         }
         assert!(Instant::now() < deadline, "{}: nothing arrives", kind.name);
     }
