@@ -8,7 +8,7 @@ use ringtap_testkit::{Test, test};
 
 use crate::exchange;
 use crate::topology::{Hosts, Kind, Peer, ip};
-use crate::{ENGINES, LIMIT, capture, end, frames, unusable};
+use crate::{ENGINES, LIMIT, capture, end, filter, frames, unusable};
 
 /// Datagrams before and after a change.
 const FEW: usize = 6;
@@ -82,7 +82,7 @@ fn renamed(kind: &Kind) -> Result<(), String> {
     for engine in usable(&hosts, kind) {
         let file = folder.path().join(engine);
         let device = format!("{engine}:{}", kind.device);
-        let filter = format!("udp port {}", exchange::PORT);
+        let filter = filter(kind, "udp");
         let running = capture(&hosts, &device, "in", &file, &filter);
         exchange::datagrams(&hosts, kind, FEW);
         for (from, to) in [(kind.device, "k9"), ("k9", kind.device)] {
@@ -111,12 +111,8 @@ fn deleted(kind: &Kind) -> Result<(), String> {
         }
         let file = folder.path().join(engine);
         let device = format!("{engine}:{}", kind.device);
-        let filter = if kind.device == "veth0" {
-            "udp"
-        } else {
-            "udp port 7777"
-        };
-        let running = capture(&hosts, &device, "inout", &file, filter);
+        let filter = filter(kind, "udp");
+        let running = capture(&hosts, &device, "inout", &file, &filter);
         exchange::datagrams(&hosts, kind, FEW);
         ip(&hosts.left, &format!("link delete {}", kind.device));
         let output = running

@@ -171,12 +171,6 @@ pub(crate) const KINDS: &[Kind] = &[
         ..PLAIN
     },
     Kind {
-        name: "ipvlan_l3",
-        asked: Some("ipvlan mode l3"),
-        commands: &["link add link veth0 name k0 type ipvlan mode l3"],
-        ..PLAIN
-    },
-    Kind {
         name: "bridge",
         asked: Some("bridge"),
         commands: &["link add k0 type bridge", "link set veth0 master k0"],
