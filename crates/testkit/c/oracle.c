@@ -10,6 +10,7 @@
  *   'F' count, count * instruction                       count, count * verdict (bytes accepted)
  *   'R' path                                             dlt snaplen, records, end (below)
  *   'N' dlt                                              name, description
+ *   'V'                                                  version, such as "libpcap version 1.10.3 ..."
  *
  * A record of 'R' is 1, i64 seconds, u32 nanoseconds, u32 len, data; the end is 0 and a message,
  * empty where the file ended well.
@@ -208,6 +209,12 @@ static void answer_name(void)
 	put_string(description == NULL ? "" : description);
 }
 
+static void answer_version(void)
+{
+	put_u32(0);
+	put_string(pcap_lib_version());
+}
+
 int main(void)
 {
 	int request;
@@ -232,6 +239,9 @@ int main(void)
 			break;
 		case 'N':
 			answer_name();
+			break;
+		case 'V':
+			answer_version();
 			break;
 		default:
 			fail("an unknown request");

@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+/// The environment variable that names another libpcap than the installed one, as arguments of the C
+/// compiler: `RINGTAP_LIBPCAP="-I/opt/pcap/include /opt/pcap/lib/libpcap.a"`.
+pub const LIBRARY: &str = "RINGTAP_LIBPCAP";
+
 /// A classic-BPF instruction, as the kernel's `sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Insn {
@@ -229,6 +233,23 @@ impl Oracle {
         Ok((self.get_string()?, self.get_string()?))
     }
 
+    /// The library's version, major and minor, such as `(1, 10)`.
+    ///
+    /// # Errors
+    /// [`OracleError::Lost`] where its version string has no such numbers.
+    pub fn version(&mut self) -> Result<(u32, u32)> {
+        self.ask(b'V')?;
+        self.answered()?;
+        let text = self.get_string()?;
+        let mut numbers = text
+            .split(|c: char| !c.is_ascii_digit())
+            .filter_map(|part| part.parse().ok());
+        match (numbers.next(), numbers.next()) {
+            (Some(major), Some(minor)) => Ok((major, minor)),
+            _ => Err(io::Error::other(format!("no version in {text:?}")).into()),
+        }
+    }
+
     fn ask(&mut self, request: u8) -> Result<()> {
         Ok(self.requests.write_all(&[request])?)
     }
@@ -335,13 +356,15 @@ pub fn read(file: &Path) -> Result<Capture> {
     shared().read(file)
 }
 
-/// The helper's path, built beside the running program and named after its source, so that a
-/// changed source is compiled anew and an unchanged one is not.
+/// The helper's path, built beside the running program and named after its source and its library,
+/// so that a changed one is compiled anew and an unchanged one is not.
 fn built() -> Result<PathBuf> {
     const SOURCE: &str = include_str!("../c/oracle.c");
+    let library = std::env::var(LIBRARY).unwrap_or_else(|_| "-lpcap".to_owned());
     let program = std::env::current_exe()?;
     let folder = program.parent().unwrap_or(Path::new("."));
-    let helper = folder.join(format!("libpcap-oracle-{:016x}", fnv1a(SOURCE.as_bytes())));
+    let made_of = fnv1a(format!("{library}\n{SOURCE}").as_bytes());
+    let helper = folder.join(format!("libpcap-oracle-{made_of:016x}"));
     if helper.is_file() {
         return Ok(helper);
     }
@@ -353,7 +376,7 @@ fn built() -> Result<PathBuf> {
     let compiler = Command::new("cc")
         .args(["-std=gnu11", "-O2", "-Wall", "-o"])
         .args([&output, &source])
-        .arg("-lpcap")
+        .args(library.split_whitespace())
         .output()
         .map_err(|error| OracleError::Build(format!("cc: {error}")))?;
     if !compiler.status.success() {
