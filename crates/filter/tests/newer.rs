@@ -1,6 +1,7 @@
-//! What the manual page of libpcap 1.11 has beyond the installed version, so that there is nothing
-//! to compare with: `vxlan`, `gateway` by name, names after `ether proto`, prefixes behind a direction,
-//! block acknowledgements of 802.11.
+//! What the manual page of libpcap 1.11 has beyond 1.10, tested without libpcap: `vxlan`, `gateway` by
+//! name, names after `ether proto`, prefixes behind a direction, block acknowledgements of 802.11. What 1.11
+//! adds for single link types is in `docs/filter-link-types.md` and in
+//! `testdata/filter/agreement/newer.txt`.
 #![forbid(unsafe_code)]
 
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile};

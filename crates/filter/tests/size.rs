@@ -7,7 +7,7 @@ mod sizes;
 use std::process::ExitCode;
 
 use ringtap_testkit::libpcap::Oracle;
-use ringtap_testkit::{Need, suite, test};
+use ringtap_testkit::{Need, suite, test, versions};
 use sizes::Report;
 
 fn main() -> ExitCode {
@@ -31,8 +31,11 @@ fn programs_are_no_larger() {
         report.compared()
     );
     assert!(report.compared() >= AT_LEAST, "{}", report.compared());
+    // The optimiser of libpcap 1.11 does more.
+    let is_newer = versions::is_newer(oracle.version().expect("a version"));
+    let allowed = if is_newer { 3 } else { 2 };
     assert!(
-        larger.len() * 100 <= report.compared() * 2,
+        larger.len() * 100 <= report.compared() * allowed,
         "larger in {} of {}, as {:?}",
         larger.len(),
         report.compared(),

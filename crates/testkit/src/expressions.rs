@@ -3,8 +3,9 @@
 //!
 //! What a file holds: lines that begin with `#` are comments; a line that begins with `@` names the
 //! link types of the expressions below it, as libpcap's names (`EN10MB`) or as sets (`%ethernet`),
-//! and may end in ` : refused` where none of the expressions may be accepted on any of them, or in
-//! ` : known` with a reason where ringtap differs on purpose; every other line is an expression,
+//! and may end in ` : refused` where none of the expressions may be accepted on any of them, in
+//! ` : known` with a reason where ringtap differs on purpose, or in ` : newer` where ringtap and libpcap
+//! 1.11 agree and 1.10 has it not or otherwise; every other line is an expression,
 //! spaces included. `link-types.txt` defines names and sets.
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,6 +34,8 @@ pub enum Expected {
     Refused,
     /// Something else than what libpcap makes of it, for this reason.
     Known(Arc<str>),
+    /// What libpcap 1.11 makes of it, and no earlier version.
+    Newer,
 }
 
 /// Names and sets of link types.
@@ -153,6 +156,7 @@ fn parse(text: &str, file: &str, types: &LinkTypes, cases: &mut Vec<Case>) {
             let (names, expected) = match header.split_once(" : ") {
                 None => (header, Expected::Agreement),
                 Some((names, "refused")) => (names, Expected::Refused),
+                Some((names, "newer")) => (names, Expected::Newer),
                 Some((names, word)) => {
                     let reason = word.strip_prefix("known, ");
                     let reason = reason.unwrap_or_else(|| panic!("{file}:{number}: {word:?}"));

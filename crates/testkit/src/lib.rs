@@ -10,6 +10,7 @@
 pub mod expressions;
 pub mod libpcap;
 mod suite;
+pub mod versions;
 
 pub use ringtap_lab::{Need, corpus, memory, need, netns, pcap, process, repository, traffic};
 pub use ringtap_sys::alloc_count as alloc;

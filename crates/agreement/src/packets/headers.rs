@@ -27,13 +27,23 @@ pub(super) fn headers(dlt: u32, ether_type: u16, payload: usize, at: usize) -> V
         114 => vec![vec![]],
         117 => pf_log(ether_type, at),
         226 => vec![ipnet(ether_type, at)],
+        281 | 284 => ethernet_with_tag(ether_type, payload, at),
         240 => ethernet_behind(4, ether_type, payload, at),
         241 => ethernet_behind(12, ether_type, payload, at),
         105 | 119 | 127 | 163 | 192 => wlan(dlt, ether_type, at),
         130..=137 | 164 | 167 | 168 | 178..=181 | 183 | 194 | 200 | 232..=234 | 238 => {
             vec![juniper(dlt, at)]
         }
-        165 => vec![[&[0x55, 0xff][..], &[1; 8]].concat()],
+        165 => vec![vec![
+            0x55,
+            0xff,
+            5,
+            [0xff, 5, 1][at % 3],
+            [5, 1][at % 2],
+            0,
+            0,
+            1,
+        ]],
         139 => vec![signal_unit(4, at)],
         140 => vec![signal_unit(0, at)],
         197 => vec![signal_unit(20, at)],
@@ -167,6 +177,21 @@ fn ethernet_behind(before: usize, ether_type: u16, payload: usize, at: usize) ->
     let frames = ethernet_headers(ether_type, payload);
     let frame = &frames[at % frames.len()];
     vec![[&vec![0x0a; before][..], frame].concat()]
+}
+
+/// The tag of a switch between addresses and type: in its first byte the operation or mode.
+fn ethernet_with_tag(ether_type: u16, payload: usize, at: usize) -> Vec<Vec<u8>> {
+    const ADDRESSES: usize = 12;
+    let operations = [0x00, 0x20, 0x40, 0x60, 0x80, 0xc0, 0xe0];
+    let tag = [operations[at % operations.len()], 0, 0x10, 1];
+    let with_tag = |frame: &Vec<u8>| {
+        let (addresses, rest) = frame.split_at(ADDRESSES);
+        [addresses, &tag, rest].concat()
+    };
+    ethernet_headers(ether_type, payload)
+        .iter()
+        .map(with_tag)
+        .collect()
 }
 
 fn juniper(dlt: u32, at: usize) -> Vec<u8> {

@@ -1,9 +1,10 @@
-//! Ethernet: destination, source, type or length (IEEE 802.3), with 802.1Q tags between.
+//! Ethernet: destination, source, type or length (IEEE 802.3), with 802.1Q tags between; also behind
+//! the header of an analyser, and with the tag of a switch.
 
 use super::ethertype as et;
 use super::{
-    Addresses, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE,
-    OUI_ETHERNET, Place,
+    Addresses, Bits, DirectionField, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, LLC_MAX,
+    LinkLayer, OUI_APPLE, OUI_ETHERNET, Place,
 };
 use super::{equals, field, snap};
 use crate::ir::{Condition, Offset, Relation, Size, Values};
@@ -15,23 +16,57 @@ pub(super) struct Ethernet {
     name: &'static str,
     /// What is before the frame, in bytes.
     before: u32,
+    /// The tag of a switch between the addresses and the type, in bytes.
+    tag: u32,
+    /// What the tag's first byte says of the direction.
+    direction: Option<DirectionField>,
 }
 
 impl Ethernet {
     pub(super) const PLAIN: Self = Self {
         name: "Ethernet",
         before: 0,
+        tag: 0,
+        direction: None,
     };
     /// A header of Hilscher's netANALYZER.
     pub(super) const NETANALYZER: Self = Self {
         name: "netANALYZER",
         before: 4,
+        ..Self::PLAIN
     };
     /// The same, and preamble and start-of-frame delimiter.
     pub(super) const NETANALYZER_TRANSPARENT: Self = Self {
         name: "transparent netANALYZER",
         before: 12,
+        ..Self::PLAIN
     };
+    /// The tag of Broadcom's switches (net/dsa/tag_brcm.c): its first three bits are the operation,
+    /// 0 towards the processor, 1 from it.
+    pub(super) const BROADCOM: Self = Self {
+        name: "Broadcom DSA",
+        tag: 4,
+        direction: Some(in_tag(Bits::under(0xe0, 0), Bits::under(0xe0, 0x20))),
+        ..Self::PLAIN
+    };
+    /// The tag of Marvell's switches (net/dsa/tag_dsa.c): its first two bits are the mode. Frames to
+    /// the processor (0) and for a sniffer (2) come in, those from the processor (1) go out.
+    pub(super) const MARVELL: Self = Self {
+        name: "Marvell DSA",
+        tag: 4,
+        direction: Some(in_tag(Bits::under(0x40, 0), Bits::under(0xc0, 0x40))),
+        ..Self::PLAIN
+    };
+}
+
+/// The direction by bits of the first byte of a switch's tag.
+const fn in_tag(incoming: Bits, outgoing: Bits) -> DirectionField {
+    DirectionField {
+        size: Size::Byte,
+        offset: ETHERNET_TYPE,
+        incoming: Some(incoming),
+        outgoing: Some(outgoing),
+    }
 }
 
 impl LinkLayer for Ethernet {
@@ -40,10 +75,11 @@ impl LinkLayer for Ethernet {
     }
 
     fn place(&self, _: &mut Values) -> Place {
+        let before = self.before + self.tag;
         Place {
             header: Offset::from(self.before),
             osi: LLC_HEADER,
-            ..Place::fixed(self.before + ETHERNET_TYPE, self.before + ETHERNET_HEADER)
+            ..Place::fixed(before + ETHERNET_TYPE, before + ETHERNET_HEADER)
         }
     }
 
@@ -72,6 +108,10 @@ impl LinkLayer for Ethernet {
 
     fn has_vlan(&self) -> bool {
         true
+    }
+
+    fn direction(&self) -> Option<DirectionField> {
+        self.direction
     }
 
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {

@@ -1,7 +1,7 @@
 //! Headers with an address family in one byte: OpenBSD's pf log and Solaris IP interfaces.
 
 use super::ethertype as et;
-use super::{DirectionField, EtherProto, LinkLayer, Place, equals};
+use super::{Bits, DirectionField, EtherProto, LinkLayer, Place, equals};
 use crate::ir::{Condition, Size, Values};
 use crate::language::ast::Operator;
 
@@ -54,9 +54,8 @@ impl LinkLayer for PfLog {
         Some(DirectionField {
             size: Size::Byte,
             offset: 60,
-            mask: None,
-            incoming: Some(1),
-            outgoing: Some(2),
+            incoming: Some(Bits::all(1)),
+            outgoing: Some(Bits::all(2)),
         })
     }
 
@@ -83,9 +82,8 @@ impl LinkLayer for Ipnet {
         Some(DirectionField {
             size: Size::Half,
             offset: 2,
-            mask: None,
-            incoming: Some(2),
-            outgoing: Some(1),
+            incoming: Some(Bits::all(2)),
+            outgoing: Some(Bits::all(1)),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::ethertype as et;
 use super::{EtherProto, LinkLayer, Place, equals};
-use crate::ir::{Condition, Size, Values};
+use crate::ir::{Condition, Offset, Size, Values};
 
 /// An EtherType behind address and control. OSI protocols have two of their service access points
 /// there, and a byte before their header.
@@ -21,9 +21,8 @@ impl LinkLayer for CiscoHdlc {
         Some(et::MPLS)
     }
 
-    fn osi(&self, values: &mut Values, place: Place, identifier: u32) -> Condition {
-        let osi = self.protocol(values, place, et::SAP_ISO);
-        osi.and(equals(values, Size::Byte, place.payload + 1, identifier))
+    fn osi_header(&self, place: Place) -> Offset {
+        place.payload + 1
     }
 
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {

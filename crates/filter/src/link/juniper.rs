@@ -1,7 +1,7 @@
-//! Captures made on Juniper routers, and BACnet MS/TP: a magic number, and a header from which the
-//! payload's protocol is not told. Every protocol is taken to be there.
+//! Captures made on Juniper routers: a magic number, and a header from which the payload's protocol is
+//! not told. Every protocol is taken to be there.
 
-use super::{DirectionField, EtherProto, LinkLayer, Place, masked};
+use super::{Bits, DirectionField, EtherProto, LinkLayer, Place, masked};
 use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Magic {
@@ -47,16 +47,6 @@ impl Magic {
         ..Self::juniper("Juniper Ethernet or PPPoE", 32, 21)
     };
     pub(super) const PPPOE_ATM: Self = Self::juniper("Juniper PPPoE over ATM", 6, NO_NOSNAP);
-    /// The preamble of MS/TP (ANSI/ASHRAE 135, clause 9.3).
-    pub(super) const BACNET: Self = Self {
-        name: "BACnet MS/TP",
-        mask: 0xffff_0000,
-        magic: 0x55ff_0000,
-        payload: UNKNOWN,
-        before: 0,
-        osi: 0,
-        has_direction: false,
-    };
 }
 
 const NO_NOSNAP: u32 = 1_u32.wrapping_neg();
@@ -83,9 +73,8 @@ impl LinkLayer for Magic {
         self.has_direction.then_some(DirectionField {
             size: Size::Byte,
             offset: 3,
-            mask: Some(1),
-            incoming: Some(1),
-            outgoing: Some(0),
+            incoming: Some(Bits::under(1, 1)),
+            outgoing: Some(Bits::under(1, 0)),
         })
     }
 

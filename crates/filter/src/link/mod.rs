@@ -130,14 +130,33 @@ pub(crate) struct Addresses {
 pub(crate) struct DirectionField {
     pub(crate) size: Size,
     pub(crate) offset: u32,
-    /// The bits of it that tell, if not all.
+    /// The packets that the host received; `None` if they are all that it did not send.
+    pub(crate) incoming: Option<Bits>,
+    /// The packets that the host sent; `None` if they are all that it did not receive.
+    pub(crate) outgoing: Option<Bits>,
+}
+
+/// A value of some bits of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bits {
+    /// The bits that are compared, if not all.
     pub(crate) mask: Option<u32>,
-    /// The value of packets that the host received; `None` if it is any other than that of sent
-    /// ones.
-    pub(crate) incoming: Option<u32>,
-    /// The value of packets that the host sent; `None` if it is any other than that of received
-    /// ones.
-    pub(crate) outgoing: Option<u32>,
+    pub(crate) value: u32,
+}
+
+impl Bits {
+    /// The value of the whole field.
+    pub(crate) const fn all(value: u32) -> Self {
+        Self { mask: None, value }
+    }
+
+    /// The value of the bits in `mask`.
+    pub(crate) const fn under(mask: u32, value: u32) -> Self {
+        Self {
+            mask: Some(mask),
+            value,
+        }
+    }
 }
 
 /// A field with a hardware address.
@@ -189,7 +208,7 @@ pub(crate) trait LinkLayer {
         None
     }
 
-    /// Addresses of one byte, where the header has such.
+    /// Addresses of one byte, where the header has such: ARCNET and BACnet MS/TP.
     fn stations(&self) -> Option<Addresses> {
         None
     }
@@ -223,9 +242,14 @@ pub(crate) trait LinkLayer {
         Some(field(values, Size::Byte, at, Relation::AnyBit, GROUP))
     }
 
+    /// Where the header of an OSI network protocol begins.
+    fn osi_header(&self, place: Place) -> Offset {
+        place.payload + place.osi
+    }
+
     /// Whether the payload is the OSI network protocol of this identifier (ISO/IEC TR 9577).
     fn osi(&self, values: &mut Values, place: Place, identifier: u32) -> Condition {
-        let at = place.payload + place.osi;
+        let at = self.osi_header(place);
         let osi = self.protocol(values, place, ethertype::SAP_ISO);
         osi.and(equals(values, Size::Byte, at, identifier))
     }
@@ -349,7 +373,7 @@ pub(crate) fn link_layer(options: &CompileOptions) -> Option<Box<dyn LinkLayer>>
         137 => Box::new(Magic::ATM1),
         138 => Box::new(EtherTyped::FIREWIRE),
         163 => Box::new(Wlan::new(Prefix::Avs)),
-        165 => Box::new(Magic::BACNET),
+        165 => Box::new(untyped::BacnetMsTp),
         166 => Box::new(Ppp::PPPD),
         167 | 178 => Box::new(Magic::ETHERNET),
         168 => Box::new(Magic::PPPOE_ATM),
@@ -360,6 +384,8 @@ pub(crate) fn link_layer(options: &CompileOptions) -> Option<Box<dyn LinkLayer>>
         240 => Box::new(ethernet::Ethernet::NETANALYZER),
         241 => Box::new(ethernet::Ethernet::NETANALYZER_TRANSPARENT),
         276 => Box::new(sll::Sll2),
+        281 => Box::new(ethernet::Ethernet::BROADCOM),
+        284 => Box::new(ethernet::Ethernet::MARVELL),
         other => Box::new(untyped::Untyped::new(other)?),
     })
 }

@@ -1,7 +1,7 @@
 //! PPP (RFC 1661): a protocol number, which for the protocols of interest is not the EtherType.
 
 use super::ethertype as et;
-use super::{DirectionField, EtherProto, LinkLayer, Place, equals};
+use super::{Bits, DirectionField, EtherProto, LinkLayer, Place, equals};
 use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Ppp {
@@ -64,9 +64,8 @@ impl LinkLayer for Ppp {
         self.has_direction.then_some(DirectionField {
             size: Size::Byte,
             offset: 0,
-            mask: None,
-            incoming: Some(0),
-            outgoing: Some(1),
+            incoming: Some(Bits::all(0)),
+            outgoing: Some(Bits::all(1)),
         })
     }
 

@@ -2,7 +2,7 @@
 //! high nibble of the first byte.
 
 use super::ethertype as et;
-use super::{DirectionField, EtherProto, LinkLayer, Place, masked};
+use super::{Bits, DirectionField, EtherProto, LinkLayer, Place, masked};
 use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Raw {
@@ -61,8 +61,7 @@ impl LinkLayer for Raw {
         self.has_direction.then_some(DirectionField {
             size: Size::Byte,
             offset: 0,
-            mask: None,
-            incoming: Some(0),
+            incoming: Some(Bits::all(0)),
             outgoing: None,
         })
     }

@@ -1,7 +1,7 @@
 //! Linux cooked captures, versions 1 and 2: a made-up header with the EtherType.
 
 use super::ethertype as et;
-use super::{DirectionField, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET, Place};
+use super::{Bits, DirectionField, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET, Place};
 use super::{equals, snap};
 use crate::ir::{Condition, Size, Values};
 use crate::program::opcode::PACKET_OUTGOING;
@@ -26,9 +26,8 @@ impl LinkLayer for Sll {
         Some(DirectionField {
             size: Size::Half,
             offset: 0,
-            mask: None,
             incoming: None,
-            outgoing: Some(PACKET_OUTGOING),
+            outgoing: Some(Bits::all(PACKET_OUTGOING)),
         })
     }
 
@@ -80,9 +79,8 @@ impl LinkLayer for Sll2 {
         Some(DirectionField {
             size: Size::Byte,
             offset: 10,
-            mask: None,
             incoming: None,
-            outgoing: Some(PACKET_OUTGOING),
+            outgoing: Some(Bits::all(PACKET_OUTGOING)),
         })
     }
 

@@ -1,8 +1,9 @@
 //! Link types on which no protocol is told: only bytes, lengths, and what is known about the packet
-//! outside it can be tested, and the primitives of signalling system 7 where it is that.
+//! outside it can be tested; the primitives of signalling system 7 where it is that, and the addresses
+//! of BACnet MS/TP.
 
-use super::{EtherProto, LinkLayer, Place};
-use crate::ir::{Condition, Values};
+use super::{Addresses, EtherProto, LinkLayer, Place, equals};
+use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Untyped {
     name: &'static str,
@@ -11,10 +12,15 @@ pub(super) struct Untyped {
 }
 
 impl Untyped {
-    /// By DLT value; `None` beyond those that libpcap 1.10 knows.
+    /// By DLT value; `None` for those that libpcap 1.11 does not know.
     pub(super) fn new(dlt: u32) -> Option<Self> {
-        const KNOWN: std::ops::RangeInclusive<u32> = 104..=289;
+        const KNOWN: std::ops::RangeInclusive<u32> = 104..=304;
         let (name, signal_unit) = match dlt {
+            2 => ("experimental Ethernet", None),
+            3 => ("AX.25", None),
+            4 => ("ProNET", None),
+            5 => ("Chaosnet", None),
+            32 => ("Redback SmartEdge", None),
             139 => ("MTP2 with pseudo-header", Some(4)),
             140 => ("MTP2", Some(0)),
             141 => ("MTP3", None),
@@ -23,16 +29,17 @@ impl Untyped {
             144 => ("IrDA", None),
             177 => ("LAPD", None),
             182 => ("Multi-link Frame Relay", None),
-            186 | 189 | 220 | 249 | 266 | 288 => ("USB", None),
+            186 | 189 | 220 | 249 | 266 | 288 | 293..=295 => ("USB", None),
             187 | 201 | 251 | 254..=256 | 272 => ("Bluetooth", None),
             190 | 227 => ("CAN", None),
             191 | 195 | 215 | 230 | 283 => ("IEEE 802.15.4", None),
             188 | 193 => ("IEEE 802.16", None),
             196 => ("SITA", None),
             197 => ("ERF", Some(20)),
-            199 | 209 => ("IPMB", None),
+            199 => ("IPMB", None),
+            209 => ("I2C", None),
             202 => ("AX.25", None),
-            221 => ("DECT", None),
+            221 | 301 | 304 => ("DECT", None),
             239 => ("NFLOG", None),
             246 => ("pfsync", None),
             247 => ("InfiniBand", None),
@@ -60,6 +67,45 @@ impl LinkLayer for Untyped {
 
     fn signal_unit(&self) -> Option<u32> {
         self.signal_unit
+    }
+
+    fn protocol(&self, _: &mut Values, _: Place, _: EtherProto) -> Condition {
+        Condition::Constant(false)
+    }
+}
+
+/// BACnet MS/TP (ANSI/ASHRAE 135, clause 9.3): preamble, frame type, and the addresses of two stations.
+pub(super) struct BacnetMsTp;
+
+impl BacnetMsTp {
+    const DESTINATION: u32 = 3;
+    const SOURCE: u32 = 4;
+}
+
+impl LinkLayer for BacnetMsTp {
+    fn name(&self) -> &'static str {
+        "BACnet MS/TP"
+    }
+
+    fn place(&self, _: &mut Values) -> Place {
+        Place::fixed(0, 0)
+    }
+
+    fn tells_protocols(&self) -> bool {
+        false
+    }
+
+    fn stations(&self) -> Option<Addresses> {
+        Some(Addresses {
+            src: Self::SOURCE,
+            dst: Self::DESTINATION,
+        })
+    }
+
+    fn broadcast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+        const ALL: u32 = 0xff;
+        let at = place.header + Self::DESTINATION;
+        Some(equals(values, Size::Byte, at, ALL))
     }
 
     fn protocol(&self, _: &mut Values, _: Place, _: EtherProto) -> Condition {

@@ -147,7 +147,7 @@ impl LinkLayer for Wlan {
     }
 
     fn frame_control(&self, place: Place) -> Option<Offset> {
-        (self.prefix != Prefix::Ppi).then_some(place.header)
+        Some(place.header)
     }
 
     fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {

@@ -10,7 +10,7 @@ use crate::language::ast::{Direction, Dotted, Id, Kind, Qualifiers};
 use crate::link::{equals, ethertype, masked};
 use crate::resolve::NameKind;
 
-/// A prefix behind nothing but a direction is a network, as of libpcap 1.11.
+/// A prefix behind nothing but a direction is a network, as the manual page of libpcap 1.11 has it.
 fn as_network(qualifiers: Qualifiers, id: &Id) -> Qualifiers {
     let is_network = matches!(id, Id::DottedPrefix(..) | Id::Ipv6Prefix(..))
         && qualifiers.proto != Some(Proto::Decnet);

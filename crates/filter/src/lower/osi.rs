@@ -1,9 +1,10 @@
 //! OSI protocols: CLNP, ES-IS, and IS-IS with its packet types.
 
+use super::encapsulation::in_range;
 use super::{Lowered, Lowering};
 use crate::ir::{Condition, Size};
 use crate::language::Proto;
-use crate::link::{equals, ethertype as et};
+use crate::link::{ethertype as et, masked};
 
 /// Network layer protocol identifiers (ISO/IEC TR 9577).
 pub(super) mod nlpid {
@@ -60,12 +61,15 @@ impl Lowering<'_> {
         Ok(self.link.osi(self.values, self.place, identifier))
     }
 
-    /// An IS-IS packet of this type.
+    /// An IS-IS packet of this type. The three upper bits of the type's byte are reserved, and ignored as
+    /// of libpcap 1.11.
     pub(super) fn isis_type(&mut self, number: u32) -> Lowered<Condition> {
         const TYPE: u32 = 4;
+        const MAX: u32 = 0x1f;
+        in_range("IS-IS packet type", Some(number), MAX)?;
         let isis = self.over_osi(nlpid::ISIS)?;
-        let at = self.place.payload + self.place.osi + TYPE;
-        Ok(isis.and(equals(self.values, Size::Byte, at, number)))
+        let at = self.link.osi_header(self.place) + TYPE;
+        Ok(isis.and(masked(self.values, Size::Byte, at, MAX, number)))
     }
 
     /// An IS-IS packet of one of these types.

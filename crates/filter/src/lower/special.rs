@@ -5,7 +5,7 @@ use crate::error::ErrorKind;
 use crate::ir::{Condition, Relation, Size, Test};
 use crate::language::Proto;
 use crate::language::ast::{ByteTest, Operator};
-use crate::link::{equals, ethertype, field, masked};
+use crate::link::{Bits, equals, ethertype, field, masked};
 use crate::program::opcode as op;
 
 impl Lowering<'_> {
@@ -104,25 +104,26 @@ impl Lowering<'_> {
 
     /// Sent by the host, or received: recorded in the header, or known to the kernel only.
     pub(super) fn has_direction(&mut self, outbound: bool) -> Lowered<Condition> {
-        let (left, same, other) = match self.link.direction() {
+        let (load, incoming, outgoing) = match self.link.direction() {
             Some(at) => {
                 let load = self.values.load(at.size, at.offset);
-                let left = at.mask.map_or(load, |mask| self.values.masked(load, mask));
-                match outbound {
-                    true => (left, at.outgoing, at.incoming),
-                    false => (left, at.incoming, at.outgoing),
-                }
+                (load, at.incoming, at.outgoing)
             }
             None if self.options.ancillary => {
-                let left = self.values.ancillary(Size::Half, op::SKF_AD_PKTTYPE);
-                match outbound {
-                    true => (left, Some(op::PACKET_OUTGOING), None),
-                    false => (left, None, Some(op::PACKET_OUTGOING)),
-                }
+                let load = self.values.ancillary(Size::Half, op::SKF_AD_PKTTYPE);
+                (load, None, Some(Bits::all(op::PACKET_OUTGOING)))
             }
             None => return Err(self.not_here("a test of the direction in a file")),
         };
-        let right = self.values.constant(same.or(other).unwrap_or(0));
+        let (same, other) = match outbound {
+            true => (outgoing, incoming),
+            false => (incoming, outgoing),
+        };
+        let bits = same.or(other).unwrap_or(Bits::all(0));
+        let left = bits
+            .mask
+            .map_or(load, |mask| self.values.masked(load, mask));
+        let right = self.values.constant(bits.value);
         let is = Condition::Test(Test {
             left,
             relation: Relation::Equal,

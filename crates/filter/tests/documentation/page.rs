@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ringtap_filter::Tables;
 use ringtap_testkit::expressions::LinkTypes;
 
 /// What a page says of an expression.
@@ -10,8 +11,10 @@ use ringtap_testkit::expressions::LinkTypes;
 pub(crate) enum Expected {
     /// It takes some packets and leaves others.
     Verdicts,
-    /// The same, but libpcap would say otherwise: for names, what is new, and where it is wrong.
+    /// The same, but libpcap would say otherwise: for names, and where it is wrong.
     Ours,
+    /// The same, and libpcap says so from 1.11 on.
+    Newer,
     /// The same, with the extensions of the language; libpcap refuses it.
     Extension,
     /// It is no filter.
@@ -83,7 +86,8 @@ impl Columns {
     fn of(heading: &[String]) -> Option<Self> {
         let expected = match heading.first()?.as_str() {
             "example" => Expected::Verdicts,
-            "example with names" | "example of 1.11" | "example of ringtap" => Expected::Ours,
+            "example with names" | "example of ringtap" => Expected::Ours,
+            "example of 1.11" => Expected::Newer,
             "extension" => Expected::Extension,
             "refused" => Expected::Refused,
             "names" => Expected::Ours,
@@ -221,4 +225,16 @@ fn bytes(digits: &str) -> impl Iterator<Item = u8> {
         let pair = std::str::from_utf8(pair).expect("digits");
         u8::from_str_radix(pair, 16).expect("digits")
     })
+}
+
+/// The names that examples use.
+pub(crate) fn names() -> Tables {
+    let mut tables = Tables::new();
+    tables.add_hosts("192.0.2.1 www\n2001:db8::80 www\n10.0.0.254 router\n");
+    tables.add_networks("office 192.0.2\n");
+    tables.add_services("domain 53/tcp\ndomain 53/udp\nhttp 80/tcp\n");
+    tables
+        .add_protocols("icmp 1\nigmp 2\ntcp 6\nudp 17\nesp 50\nipv6-icmp 58\nospf 89\nsctp 132\n");
+    tables.add_ethers("02:00:00:00:00:fe router\n");
+    tables
 }
