@@ -21,7 +21,7 @@ const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 /// Numbers of link types that mean the same in files, named or not (`DLT_MATCHING_MIN`,
 /// `DLT_MATCHING_MAX`).
-const MATCHING: std::ops::RangeInclusive<c_int> = 104..=289;
+const MATCHING: std::ops::RangeInclusive<c_int> = 104..=304;
 /// Bytes of a stream's buffer where nobody reads along.
 const BUFFER: usize = 64 * 1024;
 

@@ -9,11 +9,15 @@ use crate::types::code;
 /// One link type.
 struct Row(c_int, &'static CStr, &'static CStr);
 
-/// All that have a name, by their numbers.
+/// All that have a name in libpcap 1.11, by their numbers.
 #[rustfmt::skip]
 static ROWS: &[Row] = &[
     Row(0, c"NULL", c"BSD loopback"),
     Row(1, c"EN10MB", c"Ethernet"),
+    Row(2, c"EN3MB", c"Experimental 3 Mb/s Ethernet"),
+    Row(3, c"AX25", c"AX.25"),
+    Row(4, c"PRONET", c"Proteon ProNET token ring"),
+    Row(5, c"CHAOS", c"Chaosnet"),
     Row(6, c"IEEE802", c"Token ring"),
     Row(7, c"ARCNET", c"BSD ARCNET"),
     Row(8, c"SLIP", c"SLIP"),
@@ -24,6 +28,7 @@ static ROWS: &[Row] = &[
     Row(15, c"SLIP_BSDOS", c"BSD/OS SLIP"),
     Row(16, c"PPP_BSDOS", c"BSD/OS PPP"),
     Row(19, c"ATM_CLIP", c"Linux Classical IP over ATM"),
+    Row(32, c"REDBACK_SMARTEDGE", c"Redback SmartEdge"),
     Row(50, c"PPP_SERIAL", c"PPP over serial"),
     Row(51, c"PPP_ETHER", c"PPPoE"),
     Row(99, c"SYMANTEC_FIREWALL", c"Symantec Firewall"),
@@ -55,6 +60,22 @@ static ROWS: &[Row] = &[
     Row(142, c"SCCP", c"SS7 SCCP"),
     Row(143, c"DOCSIS", c"DOCSIS"),
     Row(144, c"LINUX_IRDA", c"Linux IrDA"),
+    Row(147, c"USER0", c"Private use 0"),
+    Row(148, c"USER1", c"Private use 1"),
+    Row(149, c"USER2", c"Private use 2"),
+    Row(150, c"USER3", c"Private use 3"),
+    Row(151, c"USER4", c"Private use 4"),
+    Row(152, c"USER5", c"Private use 5"),
+    Row(153, c"USER6", c"Private use 6"),
+    Row(154, c"USER7", c"Private use 7"),
+    Row(155, c"USER8", c"Private use 8"),
+    Row(156, c"USER9", c"Private use 9"),
+    Row(157, c"USER10", c"Private use 10"),
+    Row(158, c"USER11", c"Private use 11"),
+    Row(159, c"USER12", c"Private use 12"),
+    Row(160, c"USER13", c"Private use 13"),
+    Row(161, c"USER14", c"Private use 14"),
+    Row(162, c"USER15", c"Private use 15"),
     Row(163, c"IEEE802_11_RADIO_AVS", c"802.11 plus AVS radio information header"),
     Row(164, c"JUNIPER_MONITOR", c"Juniper Passive Monitor PIC"),
     Row(165, c"BACNET_MS_TP", c"BACnet MS/TP"),
@@ -93,7 +114,7 @@ static ROWS: &[Row] = &[
     Row(200, c"JUNIPER_ST", c"Juniper Secure Tunnel"),
     Row(201, c"BLUETOOTH_HCI_H4_WITH_PHDR", c"Bluetooth HCI UART transport layer plus pseudo-header"),
     Row(202, c"AX25_KISS", c"AX.25 with KISS header"),
-    Row(209, c"IPMB_LINUX", c"IPMB with Linux/Pigeon Point pseudo-header"),
+    Row(209, c"I2C_LINUX", c"I2C with Linux header"),
     Row(215, c"IEEE802_15_4_NONASK_PHY", c"IEEE 802.15.4 with non-ASK PHY data"),
     Row(216, c"LINUX_EVDEV", c"Linux evdev events"),
     Row(219, c"MPLS", c"MPLS with label as link-layer header"),
@@ -164,7 +185,25 @@ static ROWS: &[Row] = &[
     Row(287, c"Z_WAVE_SERIAL", c"Z-Wave serial frames between host and chip"),
     Row(288, c"USB_2_0", c"USB 2.0/1.1/1.0 as transmitted over the cable"),
     Row(289, c"ATSC_ALP", c"ATSC Link-Layer Protocol packets"),
+    Row(290, c"ETW", c"Windows event tracing messages"),
+    Row(291, c"NETANALYZER_NG", c"Hilscher netANALYZER NG"),
+    Row(292, c"ZBOSS_NCP", c"ZBOSS network co-processor"),
+    Row(293, c"USB_2_0_LOW_SPEED", c"USB as on the cable, low speed"),
+    Row(294, c"USB_2_0_FULL_SPEED", c"USB as on the cable, full speed"),
+    Row(295, c"USB_2_0_HIGH_SPEED", c"USB as on the cable, high speed"),
+    Row(296, c"AUERSWALD_LOG", c"Auerswald log"),
+    Row(297, c"ZWAVE_TAP", c"Z-Wave with TAP header"),
+    Row(298, c"SILABS_DEBUG_CHANNEL", c"Silicon Labs debug channel"),
+    Row(299, c"FIRA_UCI", c"FiRa ultra-wideband command interface"),
+    Row(300, c"MDB", c"Multi-drop bus of vending machines"),
+    Row(301, c"DECT_NR", c"DECT-2020 New Radio"),
+    Row(302, c"EDK2_MM", c"EDK II management mode requests"),
+    Row(303, c"DEBUG_ONLY", c"Unstructured data for debugging"),
+    Row(304, c"DECT_NR_TAP", c"DECT-2020 New Radio with TAP header"),
 ];
+
+/// Names that types had in earlier versions.
+static FORMER: &[(c_int, &CStr)] = &[(209, c"IPMB_LINUX")];
 
 fn row(value: c_int) -> Option<&'static Row> {
     let index = ROWS.binary_search_by_key(&value, |row| row.0).ok()?;
@@ -187,8 +226,11 @@ export! {
     /// The number of the link type with that name, in any case, else -1.
     fn pcap_datalink_name_to_val(name: CText<'_>) -> c_int {
         let name = name.bytes();
-        let found = ROWS.iter().find(|row| row.1.to_bytes().eq_ignore_ascii_case(name));
-        found.map_or(code::ERROR, |row| row.0)
+        let rows = ROWS.iter().map(|row| (row.0, row.1));
+        let found = rows
+            .chain(FORMER.iter().copied())
+            .find(|(_, known)| known.to_bytes().eq_ignore_ascii_case(name));
+        found.map_or(code::ERROR, |(value, _)| value)
     } else code::ERROR;
 
     /// The name of a link type, else null.
@@ -224,6 +266,47 @@ mod tests {
             let first = ROWS.iter().find(|other| other.1 == row.1);
             assert_eq!(first.map(|other| other.0), Some(row.0), "{:?}", row.1);
         }
+    }
+
+    /// The number of a name, through the function that programs call.
+    fn number(name: &CStr) -> c_int {
+        pcap_datalink_name_to_val(CText::of(name))
+    }
+
+    #[test]
+    fn types_of_libpcap_1_11_have_names() {
+        for (value, known) in [
+            (2, c"EN3MB"),
+            (3, c"AX25"),
+            (4, c"PRONET"),
+            (5, c"CHAOS"),
+            (32, c"REDBACK_SMARTEDGE"),
+            (147, c"USER0"),
+            (162, c"USER15"),
+            (209, c"I2C_LINUX"),
+            (290, c"ETW"),
+            (291, c"NETANALYZER_NG"),
+            (292, c"ZBOSS_NCP"),
+            (293, c"USB_2_0_LOW_SPEED"),
+            (294, c"USB_2_0_FULL_SPEED"),
+            (295, c"USB_2_0_HIGH_SPEED"),
+            (296, c"AUERSWALD_LOG"),
+            (297, c"ZWAVE_TAP"),
+            (298, c"SILABS_DEBUG_CHANNEL"),
+            (299, c"FIRA_UCI"),
+            (300, c"MDB"),
+            (301, c"DECT_NR"),
+            (302, c"EDK2_MM"),
+            (303, c"DEBUG_ONLY"),
+            (304, c"DECT_NR_TAP"),
+        ] {
+            assert_eq!(name(value), Some(known));
+            assert_eq!(number(known), value, "{known:?}");
+            let described = pcap_datalink_val_to_description(value);
+            assert!(!described.is_null(), "{known:?}");
+        }
+        assert_eq!(name(305), None);
+        assert_eq!(number(c"ipmb_linux"), 209);
     }
 
     #[test]

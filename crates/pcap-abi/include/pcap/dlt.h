@@ -134,7 +134,8 @@
 #define DLT_C_HDLC_WITH_DIR                   205    /* Cisco HDLC with direction */
 #define DLT_FRELAY_WITH_DIR                   206    /* Frame Relay with direction */
 #define DLT_LAPB_WITH_DIR                     207    /* X.25 LAPB with direction */
-#define DLT_IPMB_LINUX                        209    /* I2C on Linux */
+#define DLT_I2C_LINUX                         209    /* I2C on Linux */
+#define DLT_IPMB_LINUX                        209    /* older name of DLT_I2C_LINUX */
 #define DLT_FLEXRAY                           210    /* FlexRay */
 #define DLT_MOST                              211    /* MOST bus */
 #define DLT_LIN                               212    /* LIN bus */
@@ -215,10 +216,25 @@
 #define DLT_Z_WAVE_SERIAL                     287    /* Z-Wave serial between host and chip */
 #define DLT_USB_2_0                           288    /* USB as on the cable, any speed */
 #define DLT_ATSC_ALP                          289    /* ATSC link-layer protocol */
+#define DLT_ETW                               290    /* Windows event tracing messages */
+#define DLT_NETANALYZER_NG                    291    /* Hilscher netANALYZER NG */
+#define DLT_ZBOSS_NCP                         292    /* ZBOSS network co-processor */
+#define DLT_USB_2_0_LOW_SPEED                 293    /* USB as on the cable, low speed */
+#define DLT_USB_2_0_FULL_SPEED                294    /* USB as on the cable, full speed */
+#define DLT_USB_2_0_HIGH_SPEED                295    /* USB as on the cable, high speed */
+#define DLT_AUERSWALD_LOG                     296    /* Auerswald log */
+#define DLT_ZWAVE_TAP                         297    /* Z-Wave with TAP header */
+#define DLT_SILABS_DEBUG_CHANNEL              298    /* Silicon Labs debug channel */
+#define DLT_FIRA_UCI                          299    /* FiRa ultra-wideband command interface */
+#define DLT_MDB                               300    /* multi-drop bus of vending machines */
+#define DLT_DECT_NR                           301    /* DECT-2020 New Radio */
+#define DLT_EDK2_MM                           302    /* EDK II management mode requests */
+#define DLT_DEBUG_ONLY                        303    /* unstructured data for debugging */
+#define DLT_DECT_NR_TAP                       304    /* DECT-2020 New Radio with TAP header */
 
 /* Between these two, a type has the same value in files and in the library. */
 #define DLT_MATCHING_MIN 104
-#define DLT_MATCHING_MAX 289
+#define DLT_MATCHING_MAX 304
 
 /* NetBSD's raw packets of one address family each. */
 #define DLT_CLASS(x) ((x) & 0x03ff0000)

@@ -13,7 +13,10 @@ use crate::library::{crate_folder, difference, text_of};
 const NEEDS: [Need; 2] = [Need::LibpcapDev, Need::Tool("cc")];
 
 /// Macros of Debian's headers that ours lack or have otherwise, with the reason.
-const OTHER_MACROS: [(&str, &str); 0] = [];
+const OTHER_MACROS: [(&str, &str); 1] = [(
+    "DLT_MATCHING_MAX",
+    "the last link type of libpcap 1.11, which has another name for it",
+)];
 
 /// What programs include before, so that macros of the system are told from those of the headers.
 const SYSTEM: &str = "\

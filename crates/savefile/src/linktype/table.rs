@@ -10,7 +10,7 @@ const fn row(value: u16, name: &'static str, description: &'static str) -> Entry
     }
 }
 
-/// Names of LINKTYPE_ values that differ from the DLT_ name.
+/// Names of LINKTYPE_ values that differ from the DLT_ name, and former names.
 pub(super) const LINKTYPE_NAMES: &[(&str, u16)] = &[
     ("ETHERNET", 1),
     ("EXP_ETHERNET", 2),
@@ -22,7 +22,8 @@ pub(super) const LINKTYPE_NAMES: &[(&str, u16)] = &[
     ("IEEE802_11_RADIOTAP", 127),
     ("IEEE802_11_AVS", 163),
     ("IEEE802_15_4_WITHFCS", 195),
-    ("I2C_LINUX", 209),
+    // The name of libpcap 1.10.
+    ("IPMB_LINUX", 209),
 ];
 
 /// All named types, sorted by value.
@@ -39,6 +40,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     row(8, "SLIP", "SLIP with direction and compression header"),
     row(9, "PPP", "PPP, with or without HDLC-like framing"),
     row(10, "FDDI", "FDDI"),
+    row(32, "REDBACK_SMARTEDGE", "Redback SmartEdge"),
     row(50, "PPP_SERIAL", "PPP in HDLC-like framing"),
     row(51, "PPP_ETHER", "PPPoE session packets"),
     row(99, "SYMANTEC_FIREWALL", "Symantec Enterprise Firewall"),
@@ -150,7 +152,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     row(205, "C_HDLC_WITH_DIR", "Cisco HDLC with direction"),
     row(206, "FRELAY_WITH_DIR", "Frame Relay with direction"),
     row(207, "LAPB_WITH_DIR", "X.25 LAPB with direction"),
-    row(209, "IPMB_LINUX", "I2C on Linux"),
+    row(209, "I2C_LINUX", "I2C on Linux"),
     row(210, "FLEXRAY", "FlexRay"),
     row(211, "MOST", "MOST bus"),
     row(212, "LIN", "LIN bus"),
@@ -243,4 +245,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     row(299, "FIRA_UCI", "FiRa ultra-wideband command interface"),
     row(300, "MDB", "multi-drop bus of vending machines"),
     row(301, "DECT_NR", "DECT-2020 New Radio"),
+    row(302, "EDK2_MM", "EDK II management mode requests"),
+    row(303, "DEBUG_ONLY", "unstructured data for debugging"),
+    row(304, "DECT_NR_TAP", "DECT-2020 New Radio with TAP header"),
 ];
