@@ -32,7 +32,7 @@ impl Lowering<'_> {
     /// The one-byte address of a station.
     pub(super) fn station_test(&mut self, direction: Direction, address: u8) -> Lowered<Condition> {
         let Some(stations) = self.link.stations() else {
-            return Err(self.not_here("a test of ARCNET addresses"));
+            return Err(self.not_here("a test of one-byte addresses"));
         };
         let header = self.place.header;
         self.in_direction(direction, |this, end| {
