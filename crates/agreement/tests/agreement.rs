@@ -245,7 +245,7 @@ fn engine_agrees(engine: Engine, corpus: &std::collections::BTreeMap<u32, Vec<Ca
 
 /// Random expressions, the same in every run, on one link type after the other.
 fn random_expressions() {
-    const LINK_TYPES: u64 = 50;
+    const LINK_TYPES: u64 = 51;
     let count = if is_full() { 100_000 } else { 3_000 };
     let mut judges = std::collections::HashMap::new();
     let mut tally = Tally::default();

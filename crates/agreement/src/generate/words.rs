@@ -326,7 +326,7 @@ pub(super) const LINKS: &[Link] = &[
     link(141, &[SS7]),
     link(142, &[]),
     link(163, &[WIRELESS, LLC]),
-    link(165, &[]),
+    link(165, &[ARCNET]),
     link(166, &[MOVING]),
     link(178, &[MOVING]),
     link(192, &[WIRELESS, LLC, MOVING]),
@@ -337,6 +337,8 @@ pub(super) const LINKS: &[Link] = &[
     link(240, &[MOVING, LLC]),
     link(241, &[MOVING, LLC]),
     link(276, &[MOVING]),
+    link(281, &[MOVING, LLC]),
+    link(284, &[MOVING, LLC]),
 ];
 
 const fn link(dlt: u32, own: &'static [&'static [&'static str]]) -> Link {
