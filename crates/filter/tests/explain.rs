@@ -121,6 +121,22 @@ fn fields_and_numbers_have_their_names() {
         ),
         (ETHERNET, "", "Take every packet"),
         (
+            LinkType(284),
+            "ip and tcp port 80",
+            "the TCP source port (bytes 0–1 behind the IPv4 header) is 80 (http)",
+        ),
+        (
+            LinkType(281),
+            "vlan 100 and ip",
+            "the VLAN (the low 12 bits of bytes 18–19) is 100",
+        ),
+        (LinkType(281), "outbound", "the switch's tag"),
+        (
+            LinkType(165),
+            "link src $5",
+            "the source station (byte 4) is 0x5",
+        ),
+        (
             LinkType(105),
             "type data",
             "the frame type (0xc of byte 0) is 2",

@@ -13,6 +13,9 @@ pub(super) const PRISM: LinkType = LinkType(119);
 pub(super) const RADIOTAP: LinkType = LinkType(127);
 pub(super) const AVS: LinkType = LinkType(163);
 pub(super) const PPI: LinkType = LinkType(192);
+pub(super) const BACNET: LinkType = LinkType(165);
+pub(super) const DSA_BROADCOM: LinkType = LinkType(281);
+pub(super) const DSA_MARVELL: LinkType = LinkType(284);
 
 /// What begins at such a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

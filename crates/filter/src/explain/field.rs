@@ -237,6 +237,7 @@ fn layers(link: LinkType, facts: &Facts) -> Vec<Layer> {
     let layer = |offset, rows| Layer { offset, rows };
     let (rows, type_at, payload, numbering): (_, _, _, fn(u32) -> Option<Next>) = match link {
         LinkType::ETHERNET => (ETHERNET, 12, 14, by_ethertype),
+        behind::DSA_BROADCOM | behind::DSA_MARVELL => (ETHERNET_DSA, 16, 18, by_ethertype),
         LinkType::LINUX_SLL => (SLL, 14, 16, by_ethertype),
         LinkType::LINUX_SLL2 => (SLL2, 0, 20, by_ethertype),
         LinkType::PPP | LinkType::PPP_HDLC => (PPP, 2, 4, by_ppp),
@@ -245,6 +246,7 @@ fn layers(link: LinkType, facts: &Facts) -> Vec<Layer> {
             return raw(link, facts);
         }
         LinkType::NULL | LinkType::LOOP => return vec![layer(0, LOOPBACK)],
+        behind::BACNET => return vec![layer(0, BACNET)],
         behind::WLAN => return vec![layer(0, WLAN)],
         behind::PF_LOG => return vec![layer(0, PF_LOG)],
         behind::RADIOTAP => return vec![layer(0, RADIOTAP)],
@@ -407,6 +409,19 @@ const ETHERNET: &[Row] = &[
     (0, 6, "destination address", Hex),
     (6, 6, "source address", Hex),
     (12, 2, "EtherType", EtherType),
+];
+const ETHERNET_DSA: &[Row] = &[
+    (0, 6, "destination address", Hex),
+    (6, 6, "source address", Hex),
+    (12, 4, "switch's tag", Hex),
+    (16, 2, "EtherType", EtherType),
+];
+const BACNET: &[Row] = &[
+    (0, 2, "preamble", Hex),
+    (2, 1, "frame type", Decimal),
+    (3, 1, "destination station", Hex),
+    (4, 1, "source station", Hex),
+    (5, 2, "length", Decimal),
 ];
 const SLL: &[Row] = &[
     (0, 2, "packet type", Style::PacketType),
