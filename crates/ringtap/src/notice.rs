@@ -22,6 +22,16 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{number} {noun}{s}")
 }
 
+/// A number with what it counts, in the plural: `1 packet lost`, `2 packets lost` of `packets lost`.
+pub(crate) fn counted_as(number: u64, plural: &str) -> String {
+    let (noun, rest) = plural.split_once(' ').unwrap_or((plural, ""));
+    let noun = match number {
+        1 => noun.strip_suffix('s').unwrap_or(noun),
+        _ => noun,
+    };
+    format!("{number} {noun} {rest}").trim_end().to_owned()
+}
+
 /// Says in one line what captures and where, then what is not as it was asked for.
 pub(crate) fn announce(doing: &str, description: &Description, asked: Direction) {
     let link_type = description.link_types.first();
@@ -49,5 +59,19 @@ pub(crate) fn interrupted(error: &Error) {
     match error {
         Error::InterfaceDown { .. } => notice(format_args!("{error}; waiting")),
         _ => notice(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(counted(1, "packet"), "1 packet");
+        assert_eq!(counted(0, "packet"), "0 packets");
+        assert_eq!(counted_as(1, "flows ended early"), "1 flow ended early");
+        assert_eq!(counted_as(2, "flows ended early"), "2 flows ended early");
+        assert_eq!(counted_as(1, "records"), "1 record");
     }
 }

@@ -86,10 +86,16 @@ impl Output {
         same || (self.is_standard() && other.is_standard())
     }
 
+    /// Whether standard output was redirected to this regular file.
+    pub(crate) fn is_standard_output(&self) -> bool {
+        let standard = io::stdout().as_fd().try_clone_to_owned();
+        let standard = standard.ok().and_then(|fd| identity(&fd.into()));
+        standard.is_some() && standard == self.identity()
+    }
+
     /// Device and number of a regular file.
     fn identity(&self) -> Option<(u64, u64)> {
-        let metadata = self.file.as_ref()?.metadata().ok()?;
-        metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
+        identity(self.file.as_ref()?)
     }
 
     /// The file, without what it held; it stays now, whatever becomes of the run.
@@ -103,6 +109,11 @@ impl Output {
         }
         Ok(file)
     }
+}
+
+fn identity(file: &File) -> Option<(u64, u64)> {
+    let metadata = file.metadata().ok()?;
+    metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
 }
 
 impl Drop for Output {

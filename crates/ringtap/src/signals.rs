@@ -36,7 +36,8 @@ impl Requests {
         self.wake();
     }
 
-    fn wake(&self) {
+    /// Wakes those who wait, to look what there is to do.
+    pub(crate) fn wake(&self) {
         for waker in self.wakers.get().into_iter().flatten() {
             waker.wake();
         }

@@ -37,7 +37,7 @@ pub use pcapng::{
 };
 pub use read::{
     CaplenBound, Compression, Format, Item, MapFile, Mapped, ReadError, ReadErrorKind, Reader,
-    Structure, Visitor,
+    Structure, Visitor, decompressed_start,
 };
 pub use resolution::Resolution;
 pub use run::{

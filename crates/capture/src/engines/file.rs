@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use ringtap_savefile::{Interface, Item, LinkType, ReadOptions, Reader, Visitor};
+use ringtap_savefile::{Format, Interface, Item, LinkType, ReadOptions, Reader, Visitor};
 use ringtap_sys::eventfd::Waker;
 
 use crate::describe::{Clock, FilterPlace, UserSpaceReason};
@@ -50,7 +50,9 @@ pub fn open_file(
     filter: Option<&Filter>,
 ) -> Result<FileSource> {
     let name = path.display().to_string();
-    FileSource::new(Reader::open(path, options)?, name, filter)
+    let mut source = FileSource::new(Reader::open(path, options)?, name, None)?;
+    source.set_checked_filter(path, filter)?;
+    Ok(source)
 }
 
 /// As [`open_file`] for a file that the caller has opened, which errors call `name`. It is read from
@@ -83,6 +85,28 @@ pub fn open_stream(
     FileSource::new(Reader::new(stream, name, options)?, name.to_owned(), filter)
 }
 
+/// Bytes of a file, uncompressed, within which its interfaces are looked at beforehand.
+const FIRST: u64 = 1 << 20;
+
+/// Compiles a filter for the interfaces at the front of a file.
+fn check_first_interfaces(path: &Path, filter: &Filter) -> Result<()> {
+    let mut options = ReadOptions::default();
+    (options.read_ahead, options.map) = (false, None);
+    let mut reader = Reader::open(path, &options)?;
+    let mut table = FilterTable::of_file();
+    // What is wrong with the file is told when it is read.
+    while let Ok(Some(item)) = reader.next() {
+        let is_far = matches!(&item, Item::Run(run) if run.offset() > FIRST);
+        if is_far {
+            break;
+        }
+        if !table.knows(reader.interfaces().len()) {
+            table.extend(filter, reader.interfaces(), reader.byte_order())?;
+        }
+    }
+    Ok(())
+}
+
 impl FileSource {
     pub(crate) fn new(reader: Reader, name: String, filter: Option<&Filter>) -> Result<Self> {
         let mut source = Self {
@@ -97,8 +121,28 @@ impl FileSource {
         Ok(source)
     }
 
-    /// Compiles the filter for interfaces that are new.
-    fn extend_filter(&mut self) -> Result<()> {
+    /// Sets the filter of a file that nothing was read from yet, after a look at the interfaces that it
+    /// begins with: a filter that is none, or not for them, is found before anything is done with
+    /// packets. Of a pipe they are found when they come.
+    pub(crate) fn set_checked_filter(
+        &mut self,
+        path: &Path,
+        filter: Option<&Filter>,
+    ) -> Result<()> {
+        if let Some(filter) = filter.filter(|_| self.reader.format() == Format::Pcapng)
+            && path.metadata().is_ok_and(|metadata| metadata.is_file())
+        {
+            check_first_interfaces(path, filter)?;
+        }
+        self.set_filter(filter)
+    }
+
+    /// Compiles the filter for interfaces that are new, as [`Source::next`] does before their packets:
+    /// for who has to know earlier that it is one for them.
+    ///
+    /// # Errors
+    /// The filter cannot be compiled for their link type.
+    pub fn extend_filter(&mut self) -> Result<()> {
         let Some(FileFilter {
             filter,
             table,

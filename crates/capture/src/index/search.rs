@@ -79,7 +79,9 @@ pub fn open_indexed(
     };
     let name = path.display().to_string();
     let reader = Reader::skipping(file, &name, options, skips)?;
-    Ok((FileSource::new(reader, name, filter)?, used))
+    let mut source = FileSource::new(reader, name, None)?;
+    source.set_checked_filter(path, filter)?;
+    Ok((source, used))
 }
 
 /// The file, and what of it is not to be read; none where it has no index, or nearly all of it has to

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ringtap_capture::Error;
+use ringtap_capture::{Error, LinkType};
 use ringtap_savefile::{WriteError, WriteErrorKind};
 
 use crate::input::InputError;
+use crate::notice::counted;
 
 /// The end of a run that is not a success.
 #[derive(Debug, thiserror::Error)]
@@ -46,8 +47,23 @@ pub(crate) enum DumpError {
     /// Input and output are the same file.
     #[error("{}: is both read and written; writing would destroy it", path.display())]
     SameFile { path: PathBuf },
+    /// A pcap file holds one link type.
+    #[error(
+        "{}: is of link type {found}, {} of {expected}; a pcap file holds one, use pcapng",
+        path.display(),
+        first.display()
+    )]
+    LinkTypes {
+        path: PathBuf,
+        found: LinkType,
+        first: PathBuf,
+        expected: LinkType,
+    },
+    /// Packets are printed into the file that they are written to.
+    #[error("{}: standard output is the same file", path.display())]
+    Standard { path: PathBuf },
     /// Printing failed.
-    #[error("standard output: {source}; {packets} packets were printed before")]
+    #[error("standard output: {source}; {} printed before", counted(*packets, "packet"))]
     Print { packets: u64, source: io::Error },
     /// An input file could not be opened.
     #[error(transparent)]
@@ -136,6 +152,8 @@ impl DumpError {
             Self::Usage(_)
             | Self::SameFile { .. }
             | Self::NoRotation { .. }
+            | Self::LinkTypes { .. }
+            | Self::Standard { .. }
             | Self::NoIndex { .. } => 2,
             Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
                 crate::exit::status_of(error)

@@ -16,7 +16,7 @@ use super::error::DumpError;
 use super::fill::{self, See, Stops};
 use super::rotate::{Following, Rotation, RotationPlan};
 use super::select::Selector;
-use super::writer::{Failure, Gauge, Queue, QueueSettings, Target, Whole};
+use super::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
 use crate::cli::FileFormat;
 use crate::notice::notice;
 use crate::output::{Access, Output};
@@ -35,6 +35,8 @@ pub(crate) struct CaptureFile {
     /// What the files' interfaces are, over all sources; and how the last section began.
     known: Vec<Interface>,
     section: Section,
+    /// A section came, which the file that waits will begin with.
+    has_section: bool,
     /// What the indices of the present source's interfaces begin at.
     first_interface: u32,
     /// Interfaces of the present source that were described in the file.
@@ -130,6 +132,7 @@ impl CaptureFile {
             earlier: Totals::default(),
             known: Vec::new(),
             section: own_section(),
+            has_section: false,
             first_interface: 0,
             described: 0,
             complete: false,
@@ -147,6 +150,27 @@ impl CaptureFile {
         self.queue.as_ref().map(|queue| queue.gauge())
     }
 
+    /// Has `alarm` called when the output fails while nobody writes to it.
+    pub(crate) fn on_failure(&self, alarm: Alarm) {
+        if let Some(queue) = &self.queue {
+            queue.on_failure(alarm);
+        }
+    }
+
+    /// How the output has failed since something was written to it; told once.
+    pub(crate) fn check(&self) -> Result<(), DumpError> {
+        let failure = self.queue.as_ref().and_then(|queue| queue.take_failure());
+        failure.map_or(Ok(()), |failure| Err(told(failure)))
+    }
+
+    /// Whether it is standard output by another name, a regular file.
+    pub(crate) fn is_standard_output(&self) -> bool {
+        match &self.state {
+            State::Waiting(output) => output.is_standard_output(),
+            _ => false,
+        }
+    }
+
     /// Another source begins: its interfaces are numbered after all that were.
     pub(crate) fn next_source(&mut self) {
         self.first_interface += self.described;
@@ -162,15 +186,25 @@ impl CaptureFile {
         if self.settings.format == FileFormat::Pcap {
             return Ok(());
         }
-        self.section = section.clone();
-        match &mut self.state {
-            State::Pcapng(writer) => {
-                let result = writer.start_section(section);
-                self.checked(result)
+        let before = std::mem::replace(&mut self.section, section.clone());
+        if matches!(self.state, State::Waiting(_)) {
+            // Not before there is an interface, for which there may be no filter.
+            if !std::mem::replace(&mut self.has_section, true) {
+                return Ok(());
             }
-            State::Waiting(_) => self.begin_pcapng(section),
-            _ => Ok(()),
+            self.begin_pcapng(&before)?;
         }
+        if let State::Pcapng(writer) = &mut self.state {
+            let result = writer.start_section(section);
+            return self.checked(result);
+        }
+        Ok(())
+    }
+
+    /// Whether the file was touched.
+    pub(crate) fn has_begun(&self) -> bool {
+        let untouched = matches!(self.state, State::Waiting(_) | State::Between);
+        !untouched || self.earlier.bytes > 0
     }
 
     /// Describes those of the source's interfaces that are new.
@@ -186,7 +220,7 @@ impl CaptureFile {
         if matches!(self.state, State::Waiting(_)) {
             match self.settings.format {
                 FileFormat::Pcap => self.begin_pcap(interface)?,
-                FileFormat::Pcapng => self.begin_pcapng(&own_section())?,
+                FileFormat::Pcapng => self.begin_pcapng(&self.section.clone())?,
             }
         }
         let mut interface = interface.clone();
@@ -273,6 +307,9 @@ impl CaptureFile {
 
     /// Passes on what a file holds beside packets, as far as the format can hold it.
     pub(crate) fn meta(&mut self, item: &Item<'_>) -> Result<(), DumpError> {
+        if matches!(self.state, State::Waiting(_)) && self.settings.format == FileFormat::Pcapng {
+            self.begin_pcapng(&self.section.clone())?;
+        }
         let (first, complete) = (self.first_interface, self.complete);
         let State::Pcapng(writer) = &mut self.state else {
             return Ok(());
@@ -535,7 +572,7 @@ impl CaptureFile {
     /// Completes the file, with the counters of a live capture.
     pub(crate) fn finish(mut self, stats: Option<(Stats, u64)>) -> Result<Totals, DumpError> {
         if let State::Waiting(opened) = self.state {
-            return empty(opened, &self.path, self.settings.format);
+            return empty(opened, &self.path, self.settings.format, &self.section);
         }
         self.begin_if_none()?;
         let captured = stats.map_or(0, |(stats, captured)| {
@@ -641,7 +678,12 @@ fn told(failure: Failure) -> DumpError {
 }
 
 /// A source that told of no interface makes a pcapng file without any; pcap has no such form.
-fn empty(opened: Output, path: &Path, format: FileFormat) -> Result<Totals, DumpError> {
+fn empty(
+    opened: Output,
+    path: &Path,
+    format: FileFormat,
+    section: &Section,
+) -> Result<Totals, DumpError> {
     let owned = || path.to_owned();
     if format == FileFormat::Pcap {
         // A file that was made for it goes.
@@ -653,7 +695,7 @@ fn empty(opened: Output, path: &Path, format: FileFormat) -> Result<Totals, Dump
         source,
         earlier: 0,
     })?;
-    let written = PcapngWriter::new(file, &own_section()).and_then(PcapngWriter::finish);
+    let written = PcapngWriter::new(file, section).and_then(PcapngWriter::finish);
     let totals = written.map(|(_, totals)| totals);
     totals.map_err(|source| DumpError::Write {
         path: owned(),

@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::sink::Sink;
 use super::summary::Summary;
 use super::{explain, index, is_same_file, open_outputs, report, setup};
-use crate::cli::DumpArgs;
+use crate::cli::{DumpArgs, FileFormat};
 use crate::input::{self, Interruption};
 use crate::signals::Requests;
 
@@ -44,6 +44,7 @@ pub(crate) fn run(
         sources.push(input::open(path, filter, interruption)?);
     }
     let fine = |source: &FileSource| source.reader().format() == Format::Pcapng;
+    refuse_link_types(plan, paths, &sources)?;
     let plan = &Plan {
         nano: plan.nano || sources.iter().any(fine),
         ..plan.clone()
@@ -70,6 +71,10 @@ pub(crate) fn run(
         }
     }
     drop(progress);
+    if !sink.has_begun() && is_refusal(&result) {
+        // Nothing was done that a summary could tell of.
+        return result;
+    }
     let captured = sink.selector.taken();
     let mut summary = Summary {
         engine: "file",
@@ -90,13 +95,51 @@ pub(crate) fn run(
     result.and(finished.map(drop)).and(done)
 }
 
+/// Refuses inputs that a pcap file cannot hold together. A pcapng file may describe interfaces that
+/// have no packets, so its link types are looked at when packets come.
+fn refuse_link_types(
+    plan: &Plan,
+    paths: &[PathBuf],
+    sources: &[FileSource],
+) -> Result<(), DumpError> {
+    if !matches!(plan.output.file, Some((_, FileFormat::Pcap))) {
+        return Ok(());
+    }
+    let pcap = |source: &FileSource| source.reader().format() == Format::Pcap;
+    let link_type = |source: &FileSource| source.interfaces().first().map(|it| it.link_type);
+    let known = paths.iter().zip(sources).filter(|(_, source)| pcap(source));
+    let mut known = known.filter_map(|(path, source)| Some((path, link_type(source)?)));
+    let Some((first, expected)) = known.next() else {
+        return Ok(());
+    };
+    match known.find(|(_, found)| *found != expected) {
+        Some((path, found)) => Err(DumpError::LinkTypes {
+            path: path.clone(),
+            found,
+            first: first.clone(),
+            expected,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Whether the command line is what is wrong.
+fn is_refusal(result: &Result<(), DumpError>) -> bool {
+    let status = result.as_ref().map_err(DumpError::exit_status);
+    status == Err(crate::exit::USAGE)
+}
+
 /// Refuses to write to a file, or to the index of one, that is to be read.
 fn refuse_same_file(args: &DumpArgs, plan: &Plan, paths: &[PathBuf]) -> Result<(), DumpError> {
     let Some((output, _)) = &plan.output.file else {
         return Ok(());
     };
     let index = args.range.index.then(|| path_for(output));
+    let rotation = plan.output.writing.rotation.as_ref();
     let written = |path: &&PathBuf| {
+        if let Some(rotation) = rotation {
+            return rotation.will_write(path);
+        }
         is_same_file(path, output) || index.as_ref().is_some_and(|i| is_same_file(path, i))
     };
     match paths.iter().find(written) {
@@ -146,6 +189,8 @@ fn pump(
             Err(error) => return Err(error.into()),
         };
         if described {
+            // A filter that is none for it is found before the output is begun.
+            source.extend_filter()?;
             sink.interfaces(source.interfaces())?;
         }
         progress.at(source.reader().input_offset());

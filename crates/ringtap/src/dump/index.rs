@@ -113,10 +113,13 @@ pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpErr
     if chosen {
         return Err(DumpError::Usage(UsageError::IndexOfAll));
     }
+    if paths.iter().any(|path| path.as_os_str() == "-") {
+        return Err(DumpError::Usage(UsageError::IndexOfNoFile));
+    }
+    if let Some(user) = super::user(args)? {
+        super::relinquish(Some(&user), &[])?;
+    }
     for path in paths {
-        if path.as_os_str() == "-" {
-            return Err(DumpError::Usage(UsageError::IndexOfNoFile));
-        }
         let built = Index::prepare(path, args.files.access())?.make(Vec::new())?;
         notice(format_args!(
             "{}: {} in an index of {} bytes",

@@ -21,6 +21,7 @@ use super::progress::Line;
 
 use super::sink::Sink;
 use super::summary::Summary;
+use super::writer::Gauge;
 use super::{explain, open_outputs, report, setup};
 use crate::cli::DumpArgs;
 use crate::ending::Ending;
@@ -81,6 +82,7 @@ pub(crate) fn run(
     let watched = requests.watch(wakers);
     watched.map_err(|source| setup("watch for signals", source))?;
 
+    let gauge = sink.file.as_ref().and_then(CaptureFile::gauge);
     let begun = Instant::now();
     let (count, ticks) = (sources.len(), plan.output.writing.rotation.is_some());
     let run = Run {
@@ -95,9 +97,13 @@ pub(crate) fn run(
         reports: AtomicUsize::new(0),
         answers: Mutex::new(Answers::new(count)),
         ticks,
+        gauge,
     };
-    let gauge = run.sink().file.as_ref().and_then(CaptureFile::gauge);
-    let shown = gauge.filter(|_| !plan.output.print);
+    if let Some(file) = &run.sink().file {
+        let requests = run.requests.clone();
+        file.on_failure(Box::new(move || requests.wake()));
+    }
+    let shown = run.gauge.clone().filter(|_| !plan.output.print);
     let line = shown.and_then(|gauge| Line::show(Arc::clone(&run.delivered), gauge));
     let result = run.pump_all(&mut sources);
     drop((line, receiving));
@@ -182,6 +188,8 @@ struct Run<'a> {
     answers: Mutex<Answers>,
     /// Whether files end by size or time.
     ticks: bool,
+    /// What the way to the file does, where it leads through a queue.
+    gauge: Option<Arc<Gauge>>,
 }
 
 /// What the sources have counted for a report.
@@ -259,6 +267,10 @@ impl Run<'_> {
         let mut interruptions = 0;
         let mut ticked = Instant::now();
         loop {
+            if self.gauge.as_ref().is_some_and(|gauge| gauge.has_failed()) {
+                // Another thread may have told.
+                return self.sink().check();
+            }
             if self.requests.stop() && ending.is_none() {
                 let mut sink = self.sink();
                 if sink.is_done() {

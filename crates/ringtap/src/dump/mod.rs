@@ -113,8 +113,7 @@ fn open_outputs(
         keep.push(Capability::DAC_OVERRIDE);
     }
     let keep = &keep[..];
-    let user = args.capture.user.as_deref().map(User::by_name).transpose();
-    let user = user.map_err(|source| setup("find the user of -Z", source))?;
+    let user = user(args)?;
     if user.is_some() {
         relinquish(user.as_ref(), keep)?;
     }
@@ -127,6 +126,13 @@ fn open_outputs(
         }
         None => None,
     };
+    if let (Some((path, _)), Some(file)) = (&plan.output.file, &file)
+        && plan.output.print
+        && file.is_standard_output()
+    {
+        let path = path.clone();
+        return Err(DumpError::Standard { path });
+    }
     if let (Some((path, _)), None) = (&plan.output.file, &plan.output.writing.rotation) {
         after.prepare(path)?;
     }
@@ -140,6 +146,12 @@ fn open_outputs(
         .transpose()?;
     let sink = Sink::new(Selector::new(&plan.selection), file, printed);
     Ok((sink, after))
+}
+
+/// Who to become, if that was asked for.
+fn user(args: &DumpArgs) -> Result<Option<User>, DumpError> {
+    let user = args.capture.user.as_deref().map(User::by_name).transpose();
+    user.map_err(|source| setup("find the user of -Z", source))
 }
 
 fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings {

@@ -2,10 +2,13 @@
 //! them.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use ringtap_capture::Timestamp;
+
+use crate::input::is_same_file;
 
 /// What the options say of rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +37,33 @@ pub(crate) struct Rotation {
     began: Option<i64>,
     /// The window was ended by the clock.
     expired: bool,
+}
+
+impl RotationPlan {
+    /// Whether a file that exists is one of those that will be written, as far as their names are
+    /// known: those of times are not.
+    pub(crate) fn will_write(&self, path: &Path) -> bool {
+        if self.seconds.is_some() || self.size.is_none() {
+            return false;
+        }
+        let mut rotation = Rotation::new(self.clone());
+        let whole = self.name.file_name().unwrap_or_default();
+        let names = path.file_name().into_iter();
+        let mut numbers = names.filter_map(|name| {
+            let digits = name.as_bytes().strip_prefix(whole.as_bytes())?;
+            let number = match std::str::from_utf8(digits).ok()? {
+                "" => 0,
+                digits => digits.parse().ok()?,
+            };
+            (number < self.count.unwrap_or(u32::MAX)).then_some(number)
+        });
+        let named = numbers.any(|number| {
+            rotation.number = number;
+            is_same_file(path, &rotation.name())
+        });
+        rotation.number = 0;
+        named || is_same_file(path, &rotation.name())
+    }
 }
 
 /// What follows the file that was completed.

@@ -88,6 +88,16 @@ impl Sink {
         }
     }
 
+    /// How the file has failed since something was written to it; told once.
+    pub(crate) fn check(&self) -> Result<(), DumpError> {
+        self.file.as_ref().map_or(Ok(()), CaptureFile::check)
+    }
+
+    /// Whether anything was taken, or the file was begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.selector.taken() > 0 || self.file.as_ref().is_some_and(CaptureFile::has_begun)
+    }
+
     /// Takes nothing any more that was captured at `now` or later.
     pub(crate) fn end_at(&mut self, now: Timestamp) {
         self.selector.end_at(now);

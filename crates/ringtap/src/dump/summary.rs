@@ -55,7 +55,7 @@ impl Summary {
             (Err(error), _) | (Ok(()), Err(error)) => error.intact_packets(),
             (Ok(()), Ok(_)) => None,
         };
-        self.captured = written.unwrap_or(self.captured).min(self.captured);
+        self.captured = written.unwrap_or(self.captured);
     }
 
     /// Packets left out by sampling, by the engine or here.

@@ -8,7 +8,7 @@ use ringtap_capture::{FileSource, Filter, Item, Next, ReadOptions, Source, Stats
 use super::error::{FlowError, setup};
 use super::probe::Probe;
 use super::summary::Summary;
-use super::{plan, relinquish};
+use super::{plan, relinquish_around};
 use crate::cli::FlowArgs;
 use crate::input::{self, Interruption, is_same_file};
 use crate::signals::Requests;
@@ -33,9 +33,7 @@ pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowEr
         let placed = ringtap_sys::sched::set_affinity(&cpus.0);
         placed.map_err(|source| setup("choose processors", source))?;
     }
-    let mut probe = Probe::new(args, 1)?;
-    relinquish(args, &[])?;
-    probe.start()?;
+    let mut probe = relinquish_around(args, &[], || Probe::new(args, 1))?;
     let watched = requests.watch(vec![interrupt]);
     watched.map_err(|source| setup("watch for signals", source))?;
     let started = Instant::now();
@@ -46,6 +44,10 @@ pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowEr
             break;
         }
         probe.next_source();
+    }
+    if result.is_err() && !probe.has_started() {
+        // The filter is not for the input: nothing was done that a summary could tell of.
+        return result;
     }
     let finished = probe.finish();
     probe.summarise(Summary {
@@ -60,16 +62,21 @@ pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowEr
 fn pump(source: &mut FileSource, probe: &mut Probe, requests: &Requests) -> Result<(), FlowError> {
     probe.interfaces(source.interfaces());
     while !requests.stop() {
-        if probe.visit(source)? {
+        if probe.has_started() && probe.visit(source)? {
             continue;
         }
         let described = match source.next() {
+            // The filter is one for its interface: outputs may be begun.
             Ok(Next::Block(block)) => {
+                probe.start()?;
                 probe.block(&block)?;
                 false
             }
             Ok(Next::Meta(Item::Interface(_))) => true,
-            Ok(Next::End) => break,
+            Ok(Next::End) => {
+                probe.start()?;
+                break;
+            }
             Ok(_) => false,
             // The stream was cut here, on request.
             Err(_) if requests.stop() => break,

@@ -10,7 +10,7 @@ use super::error::{FlowError, setup};
 use super::probe::Probe;
 use super::readers::Sources;
 use super::summary::Summary;
-use super::{plan, relinquish};
+use super::{plan, relinquish_around};
 use crate::cli::FlowArgs;
 use crate::ending::Ending;
 use crate::notice::{announce, interrupted, raw};
@@ -23,7 +23,6 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     let device = numbered.as_deref().unwrap_or(device);
     // First, so that files are not emptied for a device that cannot be captured on.
     let mut sources = Sources::open(args, device, &options, filter)?;
-    let mut probe = Probe::new(args, sources.readers.len())?;
     let description = sources.first().describe();
     let engine = description.engine;
     if args.report.explain_capture {
@@ -33,19 +32,21 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     }
     let name = device.split_once(':').map_or(device, |(_, name)| name);
     let known = devices::by_name(name).or_else(|_| devices::by_name(device));
+    let placed = options.place_thread();
+    placed.map_err(|source| setup("place the capture thread", source))?;
+    let readers = sources.readers.len();
+    let keep = sources.keeps();
+    let mut probe = relinquish_around(args, &keep, || Probe::new(args, readers))?;
     // On "any", packets tell their interfaces themselves.
     probe.on_device(Some(known.map_or(0, |known| known.index)));
     probe.interfaces(sources.first().interfaces());
-    let placed = options.place_thread();
-    placed.map_err(|source| setup("place the capture thread", source))?;
-    relinquish(args, &sources.keeps())?;
-    probe.start()?;
     let requests = Requests::default();
     let awake = Waker::new().map_err(|source| setup("make an eventfd", source))?;
     let mut wakers = sources.wakers();
     wakers.push(awake.clone());
     let watched = requests.watch(wakers);
     watched.map_err(|source| setup("watch for signals", source))?;
+    probe.start()?;
     let begun = Instant::now();
     let summary = |stats| Summary {
         engine,

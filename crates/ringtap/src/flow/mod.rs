@@ -55,10 +55,28 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
     }
 }
 
-/// Gives up what the run needs no more; `keep` is what its source does need.
-fn relinquish(args: &FlowArgs, keep: &[Capability]) -> Result<(), FlowError> {
-    let given_up = privileges::relinquish(user(args)?.as_ref(), keep);
-    given_up.map_err(|source| setup("give up privileges", source))
+/// Gives up what the run needs no more, and has `open` open its outputs: as the user where one is
+/// named, else before the capability to write anywhere goes. `keep` is what the source does need.
+fn relinquish_around<T>(
+    args: &FlowArgs,
+    keep: &[Capability],
+    open: impl FnOnce() -> Result<T, FlowError>,
+) -> Result<T, FlowError> {
+    let relinquish = |user: Option<&User>| {
+        let given_up = privileges::relinquish(user, keep);
+        given_up.map_err(|source| setup("give up privileges", source))
+    };
+    match user(args)? {
+        Some(user) => {
+            relinquish(Some(&user))?;
+            open()
+        }
+        None => {
+            let opened = open()?;
+            relinquish(None)?;
+            Ok(opened)
+        }
+    }
 }
 
 /// Who to become, if that was asked for.

@@ -36,6 +36,7 @@ pub(crate) struct Probe {
     before: u32,
     reports: Option<(Duration, Instant)>,
     json: bool,
+    has_started: bool,
 }
 
 /// Who meters.
@@ -76,15 +77,26 @@ impl Probe {
             before: 0,
             reports: report.interval.map(|interval| (interval, Instant::now())),
             json: report.json_stats,
+            has_started: false,
         })
     }
 
-    /// Begins, with what privileges the caller has kept.
+    /// Begins, unless it has, with what privileges the caller has kept: outputs hold nothing any more
+    /// that they held before.
     pub(crate) fn start(&mut self) -> Result<(), FlowError> {
+        if self.has_started {
+            return Ok(());
+        }
+        self.has_started = true;
         match &mut self.work {
-            Work::Alone(_) => Ok(()),
+            Work::Alone(alone) => Ok(alone.outlets.outputs.begin()?),
             Work::Threads(threads) => threads.start(),
         }
+    }
+
+    /// Whether it has begun.
+    pub(crate) fn has_started(&self) -> bool {
+        self.has_started
     }
 
     /// The captured device's number in the host; 0 where packets tell it.
@@ -202,6 +214,7 @@ impl Probe {
 
     /// Ends all flows, and prints the last tables.
     pub(crate) fn finish(&mut self) -> Result<(), FlowError> {
+        self.start()?;
         match &mut self.work {
             Work::Alone(alone) => {
                 alone.meter.flush(&mut alone.outlets);
@@ -291,6 +304,7 @@ fn setting(args: &FlowArgs) -> Setting {
         active: args.meter.active,
         inactive: args.meter.inactive,
         can_wait: args.interface.is_none(),
+        has_tables: talkers(args).is_some(),
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::outputs::OutputReport;
 use crate::losses::JsonDropped;
+use crate::notice::counted_as;
 
 /// The figures of one run beside the meter's own.
 #[derive(Clone, Debug)]
@@ -128,7 +129,7 @@ impl Summary {
         let dropped = &self.stats.dropped;
         let always = [
             (counters.packets, "packets"),
-            (counters.ip_packets, "packets of IP were metered"),
+            (counters.ip_packets, "packets of IP metered"),
             (counters.ip_bytes, "bytes of layer 3"),
             (counters.records(), "records"),
             (counters.peak, "flows at a time at most"),
@@ -140,10 +141,7 @@ impl Summary {
                 "packets with a header of IP cut off or wrong",
             ),
             (counters.fragments, "fragments"),
-            (
-                counters.fragments_alone,
-                "fragments without their first one",
-            ),
+            (counters.fragments_alone, "fragments without the first one"),
             (
                 counters.fragments_evicted,
                 "fragmented datagrams forgotten for want of room",
@@ -160,13 +158,13 @@ impl Summary {
             ),
         ];
         for (count, what) in always {
-            let _ = writeln!(text, "{count} {what}");
+            let _ = writeln!(text, "{}", counted_as(count, what));
         }
         for (count, what) in never_zero.into_iter().filter(|(count, _)| *count > 0) {
-            let _ = writeln!(text, "{count} {what}");
+            let _ = writeln!(text, "{}", counted_as(count, what));
         }
         if let Some(ring) = dropped.ring.filter(|_| self.engine != "file") {
-            let _ = writeln!(text, "{ring} packets dropped in the ring");
+            let _ = writeln!(text, "{}", counted_as(ring, "packets dropped in the ring"));
         }
         let _ = writeln!(
             text,

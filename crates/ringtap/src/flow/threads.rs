@@ -171,9 +171,10 @@ impl Threads {
 
     /// Starts the threads, unless they run.
     pub(crate) fn start(&mut self) -> Result<(), FlowError> {
-        let Writer::ToBegin(_) = &self.outputs else {
+        let Writer::ToBegin(outlets) = &mut self.outputs else {
             return Ok(());
         };
+        outlets.outputs.begin()?;
         let (orders, received) = mpsc::sync_channel(RECORD_BATCHES);
         let mut spares = Vec::with_capacity(self.lanes.len());
         for (number, lane) in self.lanes.iter_mut().enumerate() {

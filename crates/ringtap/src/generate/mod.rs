@@ -18,7 +18,7 @@ use ringtap_capture::send::{
 use ringtap_sys::privileges;
 
 use crate::cli::GenArgs;
-use crate::notice::{notice, raw};
+use crate::notice::{counted, notice, raw};
 use crate::send::{Failure, Guard, Progress, Summary, describe_sender};
 use crate::signals::Requests;
 pub(crate) use sizes::Sizes;
@@ -84,10 +84,11 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
             None => millis(so_far.elapsed),
         };
         progress.at(done);
-        progress.message(format!("{} packets", so_far.packets));
+        progress.message(counted(so_far.packets, "packet"));
         if requests.take_report() {
             let (packets, bytes) = (so_far.packets, so_far.bytes);
-            raw(format_args!("{packets} packets, {bytes} bytes so far\n"));
+            let (packets, bytes) = (counted(packets, "packet"), counted(bytes, "byte"));
+            raw(format_args!("{packets}, {bytes} so far\n"));
         }
     })?;
     drop(progress);

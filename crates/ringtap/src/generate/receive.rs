@@ -10,7 +10,7 @@ use serde_json::json;
 use super::tally::Tally;
 use crate::cli::GenArgs;
 use crate::ending::Ending;
-use crate::notice::{notice, raw};
+use crate::notice::{counted, notice, raw};
 use crate::send::Failure;
 use crate::signals::Requests;
 
@@ -120,9 +120,8 @@ fn report(args: &GenArgs, source: &mut dyn Source, tally: &Tally) {
     for (layer, count) in [("in the ring", ring), ("at the hook", hook)] {
         // Such packets are among the lost ones.
         if let Some(count) = count.filter(|&count| count > 0) {
-            raw(format_args!(
-                "{count} packets dropped {layer} of this receiver\n"
-            ));
+            let count = counted(count, "packet");
+            raw(format_args!("{count} dropped {layer} of this receiver\n"));
         }
     }
 }
@@ -134,8 +133,8 @@ fn text(tally: &Tally) -> String {
         text.push_str("no generated packet came\n");
     }
     if tally.beyond > 0 {
-        let count = tally.beyond;
-        text.push_str(&format!("{count} packets of further runs\n"));
+        let count = counted(tally.beyond, "packet");
+        text.push_str(&format!("{count} of further runs\n"));
     }
     text
 }

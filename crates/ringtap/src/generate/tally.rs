@@ -4,6 +4,8 @@ use hdrhistogram::Histogram;
 use ringtap_capture::send::Marked;
 use serde_json::json;
 
+use crate::notice::{counted, counted_as};
+
 /// Numbers behind the highest one that are told apart.
 const WINDOW: u64 = 1 << 16;
 /// The largest latency that is told apart: a minute, in nanoseconds.
@@ -184,15 +186,19 @@ impl RunTally {
         #[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
         let percent = lost as f64 * 100.0 / (self.next - self.first) as f64;
         let mut text = format!(
-            "run {}: {} packets, {} bytes; numbers {} to {last}: {lost} lost ({percent:.4} %), {} doubled, \
+            "run {}: {}, {}; numbers {} to {last}: {lost} lost ({percent:.4} %), {} doubled, \
              {} overtaken\n",
-            self.run, self.received, self.bytes, self.first, self.duplicates, self.reordered
+            self.run,
+            counted(self.received, "packet"),
+            counted(self.bytes, "byte"),
+            self.first,
+            self.duplicates,
+            self.reordered
         );
         if self.far_behind > 0 {
-            let count = self.far_behind;
-            text.push_str(&format!(
-                "{count} packets too far behind to tell whether they are doubles\n"
-            ));
+            let what = "packets too far behind to be told from doubles";
+            text.push_str(&counted_as(self.far_behind, what));
+            text.push('\n');
         }
         if !self.latency.is_empty() {
             let micros = |nanos: u64| std::time::Duration::from_nanos(nanos);
@@ -209,10 +215,9 @@ impl RunTally {
             ));
         }
         if self.ahead > 0 {
-            let count = self.ahead;
-            text.push_str(&format!(
-                "{count} packets from a clock that is ahead of this one\n"
-            ));
+            let what = "packets from a clock that is ahead of this one";
+            text.push_str(&counted_as(self.ahead, what));
+            text.push('\n');
         }
         text
     }

@@ -14,6 +14,7 @@ use ringtap_profile::{Plan, Report, advice, chart, text};
 
 use crate::cli::{Mode, ProfileArgs, Stamp};
 use crate::exit::{USAGE, status_of};
+use crate::input::is_same_file;
 use crate::notice::notice;
 use crate::output::Output;
 use crate::signals::Requests;
@@ -37,6 +38,8 @@ enum Failure {
     Print(#[source] io::Error),
     #[error("cannot write {}: {source}", path.display())]
     Chart { path: PathBuf, source: io::Error },
+    #[error("{}: is both read and written; writing would destroy it", path.display())]
+    SameFile { path: PathBuf },
     #[error("no engine could be profiled")]
     Nothing,
     #[error("there is no packet to profile on {device}: it has no interface of its own; name one")]
@@ -49,7 +52,7 @@ impl Failure {
             Self::Open(error) | Self::Profile(ringtap_profile::Error::Capture(error)) => {
                 status_of(error)
             }
-            Self::Any { .. } => USAGE,
+            Self::Any { .. } | Self::SameFile { .. } => USAGE,
             _ => 1,
         }
     }
@@ -86,6 +89,12 @@ fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
     let chart = svg
         .map(|path| Output::open(path, args.output.files.access()).map_err(not_written(path)))
         .transpose()?;
+    if let (Some(baseline), Some(path)) = (args.output.baseline.as_deref(), svg)
+        && is_same_file(baseline, path)
+    {
+        let path = path.to_owned();
+        return Err(Failure::SameFile { path });
+    }
     let stop = watch_for_end().map_err(Failure::Signals)?;
     let mut reports = Vec::new();
     for engine in &engines {

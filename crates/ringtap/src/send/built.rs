@@ -7,7 +7,7 @@ use super::progress::Progress;
 use super::replay::Outcome;
 use super::{Failure, Summary};
 use crate::cli::SendArgs;
-use crate::notice::raw;
+use crate::notice::{counted, raw};
 use crate::signals::Requests;
 
 /// Packets between two looks at what the user wants, at top speed and at a rate.
@@ -44,7 +44,8 @@ pub(super) fn send(
         if requests.take_report() {
             let so_far = run.progress();
             let (packets, bytes) = (so_far.packets, so_far.bytes);
-            raw(format_args!("{packets} packets, {bytes} bytes so far\n"));
+            let (packets, bytes) = (counted(packets, "packet"), counted(bytes, "byte"));
+            raw(format_args!("{packets}, {bytes} so far\n"));
         }
     }
     drop(progress);

@@ -14,7 +14,8 @@ use ringtap_craft::Rule;
 use super::progress::Progress;
 use super::{Failure, Guard, Summary};
 use crate::cli::SendArgs;
-use crate::notice::raw;
+use crate::input::may_be_silent;
+use crate::notice::{counted, raw};
 use crate::signals::Requests;
 
 /// Packets between two looks at what the user wants.
@@ -38,6 +39,7 @@ pub(super) fn send(
     requests: &Requests,
 ) -> Result<Outcome, Failure> {
     check_standard_input(args)?;
+    check_files(args)?;
     let (link_type, back_end) = (sender.link_type(), sender.back_end().0);
     let device = sender.device().to_owned();
     let mut replay = Replay {
@@ -102,6 +104,15 @@ fn check_standard_input(args: &SendArgs) -> Result<(), Failure> {
     };
     let name = "standard input".to_owned();
     Err(Failure::Again { name, times })
+}
+
+/// Opens each file once before the first packet is sent: one that is none, or not for the filter, is
+/// found before others were sent.
+fn check_files(args: &SendArgs) -> Result<(), Failure> {
+    for path in args.read.iter().filter(|path| !may_be_silent(path)) {
+        open(path, args)?;
+    }
+    Ok(())
 }
 
 /// Bytes of all files in all rounds, where that is known.
@@ -278,9 +289,9 @@ impl Replay<'_> {
         let so_far = self.run.progress();
         if self.requests.take_report() {
             raw(format_args!(
-                "{} packets, {} bytes sent so far, {:.3} s\n",
-                so_far.packets,
-                so_far.bytes,
+                "{}, {} sent so far, {:.3} s\n",
+                counted(so_far.packets, "packet"),
+                counted(so_far.bytes, "byte"),
                 so_far.elapsed.as_secs_f64()
             ));
         }
@@ -288,7 +299,8 @@ impl Replay<'_> {
             let packets = (so_far.packets - begun.packets) * RECORD;
             let inside = so_far.bytes - begun.bytes + packets;
             self.progress.at(self.begun_bytes + position + inside);
-            self.progress.message(format!("{} packets", so_far.packets));
+            let packets = counted(so_far.packets, "packet");
+            self.progress.message(packets);
         }
     }
 }

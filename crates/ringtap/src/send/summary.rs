@@ -6,7 +6,7 @@ use std::time::Duration;
 use ringtap_capture::send::{BackEndKind, Report, Sender};
 use serde_json::json;
 
-use crate::notice::raw;
+use crate::notice::{counted, counted_as, raw};
 
 /// What was sent and what was not, with the reasons.
 #[derive(Debug)]
@@ -97,20 +97,20 @@ impl Summary {
         let report = &self.report;
         let seconds = report.elapsed.as_secs_f64();
         let mut text = format!(
-            "{} packets, {} bytes {} in {seconds:.3} s{}\n",
-            report.packets,
-            report.bytes,
+            "{}, {} {} in {seconds:.3} s{}\n",
+            counted(report.packets, "packet"),
+            counted(report.bytes, "byte"),
             self.back_end.verb(),
             rates(report)
         );
         for (count, what) in [
             (
                 report.rejected,
-                "packets not sent: the interface never takes them",
+                "packets not sent, which the interface never takes",
             ),
             (
                 self.other_link_type,
-                "packets not sent: they have another link type than the interface",
+                "packets not sent, of another link type than the interface",
             ),
             (report.pending, "packets taken that had not left at the end"),
             (
@@ -121,7 +121,7 @@ impl Summary {
                 report.no_room,
                 "times the socket's memory was used up; waited",
             ),
-            (self.cut, "packets sent as far as they had been captured"),
+            (self.cut, "packets sent as far as captured"),
             (
                 self.unfixed,
                 "packets whose checksum could not be computed (a fragment, cut, or damaged)",
@@ -132,13 +132,17 @@ impl Summary {
             ),
         ] {
             if count > 0 {
-                let _ = writeln!(text, "{count} {what}");
+                let _ = writeln!(text, "{}", counted_as(count, what));
             }
         }
         for rejected in &report.rejections {
             let reason = rejected.reason.text();
             let (index, len) = (rejected.index, rejected.len);
-            let _ = writeln!(text, "packet {index}: a frame of {len} bytes {reason}");
+            let _ = writeln!(
+                text,
+                "packet {index}: a frame of {} {reason}",
+                counted(len as u64, "byte")
+            );
         }
         self.add_times(&mut text);
         if report.stopped {
@@ -162,9 +166,12 @@ impl Summary {
         if let Some(left) = report.departures {
             let _ = writeln!(
                 text,
-                "{} packets were stamped when they left: off their times by {:.1?} in the median, 99 % within \
-                 {:.1?}, most {:.1?}",
-                left.stamped, left.median, left.p99, left.max
+                "{} stamped on leaving: off the schedule by {:.1?} in the median, 99 % within {:.1?}, \
+                 most {:.1?}",
+                counted(left.stamped, "packet"),
+                left.median,
+                left.p99,
+                left.max
             );
         }
     }

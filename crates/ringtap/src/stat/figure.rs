@@ -3,6 +3,8 @@
 use ringtap_capture::devices::escape;
 use ringtap_capture::stat::{Count, Interval};
 
+use crate::notice::counted;
+
 /// Powers of 1000.
 const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 
@@ -72,10 +74,12 @@ pub(super) fn summary(filters: &[String], totals: &Interval) -> Vec<String> {
         .unwrap_or(0);
     let lines = names.iter().zip(counts(totals)).map(|(name, count)| {
         let Count { packets, bytes } = count;
-        format!("  {name:<width$} {packets:>14} packets {bytes:>18} bytes")
+        let s = |count| if count == 1 { " " } else { "s" };
+        let (a, b) = (s(packets), s(bytes).trim_end());
+        format!("  {name:<width$} {packets:>14} packet{a} {bytes:>18} byte{b}")
     });
     let lost = totals.lost.filter(|lost| *lost > 0);
-    let lost = lost.map(|lost| format!("  {lost} packets not counted: lost"));
+    let lost = lost.map(|lost| format!("  {} not counted: lost", counted(lost, "packet")));
     lines.chain(lost).collect()
 }
 

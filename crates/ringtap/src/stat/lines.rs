@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Output;
 use super::figure::{counts, human, names, rate};
+use crate::notice::counted;
 
 /// One JSON object an interval; its keys are part of the command line's contract.
 pub(super) struct Json<'a, W = StdoutLock<'static>> {
@@ -98,14 +99,16 @@ impl<W: Write> Plain<W> {
             let Count { packets, bytes } = count;
             let packet_rate = human(rate(packets, interval));
             let bit_rate = human(8.0 * rate(bytes, interval));
+            let (packets, bytes) = (counted(packets, "packet"), counted(bytes, "byte"));
             text.push_str(&format!(
-                "{time:.3} {seconds:.3} s  {name}: {packets} packets, {bytes} bytes, \
+                "{time:.3} {seconds:.3} s  {name}: {packets}, {bytes}, \
                  {packet_rate}packets/s, {bit_rate}bit/s\n"
             ));
         }
         if let Some(lost) = interval.lost.filter(|lost| *lost > 0) {
             text.push_str(&format!(
-                "{time:.3} {seconds:.3} s  {lost} packets not counted: lost\n"
+                "{time:.3} {seconds:.3} s  {} not counted: lost\n",
+                counted(lost, "packet")
             ));
         }
         self.out.write_all(text.as_bytes())?;

@@ -66,6 +66,18 @@ impl fmt::Display for Compression {
     }
 }
 
+/// What a reader gets of a compressed stream that is cut anywhere: all that can be decompressed of
+/// `bytes`, which begin with a member or frame. What is wrong behind that is no error.
+#[must_use]
+pub fn decompressed_start(bytes: &[u8]) -> Vec<u8> {
+    let mut start = Vec::new();
+    if let Ok(mut input) = Input::new(Box::new(Cursor::new(bytes.to_vec()))) {
+        // It keeps what came before the end or the damage.
+        let _ = input.read_to_end(&mut start);
+    }
+    start
+}
+
 /// The bytes of a file, decompressed, and how many of them were read.
 pub(crate) struct Input {
     decoder: Decoder,

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use error::{CaplenBound, ReadError, ReadErrorKind, Structure};
-pub use input::Compression;
+pub use input::{Compression, decompressed_start};
 pub use mapped::{MapFile, Mapped};
 
 use crate::filtered::{Filtered, PacketFilter};

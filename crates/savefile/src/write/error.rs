@@ -24,12 +24,17 @@ impl From<WriteErrorKind> for WriteError {
     }
 }
 
+fn counted(number: u64, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}
+
 /// What went wrong in a [`WriteError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteErrorKind {
     /// The output took no more. What it took before is a whole capture file up to `intact`.
-    #[error("cannot write: {source} ({packets} packets, {intact} bytes are intact)")]
+    #[error("cannot write: {source} ({}, {} are intact)", counted(*packets, "packet"), counted(*intact, "byte"))]
     Output {
         /// What the output said.
         #[source]

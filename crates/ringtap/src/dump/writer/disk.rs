@@ -119,9 +119,16 @@ impl Disk {
     }
 
     fn write_at(&mut self, mut at: u64, mut bytes: &[u8]) -> io::Result<()> {
+        let mut most = bytes.len();
         while !bytes.is_empty() {
-            match self.file.write_at(bytes, at) {
+            let now = &bytes[..most.min(bytes.len())];
+            match self.file.write_at(now, at) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                // Past the page cache, a write that there is no room for takes nothing at all; part of
+                // it may have room.
+                Err(error) if is_full(&error) && now.len() > ALIGNMENT => {
+                    most = (now.len() / 2).next_multiple_of(ALIGNMENT);
+                }
                 Ok(count) => {
                     at += count as u64;
                     self.size = self.size.max(at);
@@ -174,6 +181,12 @@ impl Disk {
             }
         }
     }
+}
+
+/// Whether there is no room, on the disk or for the user.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 impl Drop for Disk {

@@ -30,7 +30,7 @@ use std::time::Duration;
 use ringtap_sys::disk::ALIGNMENT;
 
 pub(crate) use memory::automatic as automatic_memory;
-pub(crate) use queue::{Failure, Gauge, Queue, QueueSettings, Whole};
+pub(crate) use queue::{Alarm, Failure, Gauge, Queue, QueueSettings, Whole};
 
 /// Memory of a chunk before compression.
 const ROOM: usize = buffer::LARGE_PAGE;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -78,6 +78,8 @@ pub(crate) struct Gauge {
     pub(super) waiting: AtomicU64,
     /// Chunks for which there is memory.
     pub(super) room: AtomicU64,
+    /// Whether the output has failed.
+    pub(super) failed: AtomicBool,
 }
 
 impl Gauge {
@@ -85,6 +87,11 @@ impl Gauge {
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.filled), load(&self.written))
+    }
+
+    /// Whether the output has failed: to go on makes no sense.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
     }
 
     /// Chunks that wait, and for how many there is room.
@@ -172,7 +179,12 @@ pub(super) struct Shared {
     large_pages: bool,
     pub(super) gauge: Arc<Gauge>,
     pub(super) after: After,
+    /// What tells those who have nothing to add that the output has failed.
+    alarm: OnceLock<Alarm>,
 }
+
+/// Wakes whoever has to know.
+pub(crate) type Alarm = Box<dyn Fn() + Send + Sync>;
 
 /// The chunk that grows.
 pub(super) struct Current {
@@ -187,6 +199,8 @@ pub(super) struct Current {
     /// Packets of the file before the chunk.
     pub(super) packets_before: u64,
     since: Instant,
+    /// It shall be written now: something is wrong with the file.
+    pub(super) hurry: bool,
     /// The way past the chunks, where there is one.
     pub(super) straight: Option<Straight>,
 }
@@ -221,6 +235,7 @@ impl Queue {
             large_pages: settings.codec.is_none() && !in_memory,
             gauge: Arc::default(),
             after,
+            alarm: OnceLock::new(),
             settings,
         });
         let room = &shared.gauge.room;
@@ -262,6 +277,14 @@ impl Queue {
         Arc::clone(&self.shared.gauge)
     }
 
+    /// Has `alarm` called when the output fails, or now if it has failed.
+    pub(crate) fn on_failure(&self, alarm: Alarm) {
+        let alarm = self.shared.alarm.get_or_init(|| alarm);
+        if self.shared.gauge.has_failed() {
+            alarm();
+        }
+    }
+
     /// Adds whole records to the chunk that grows; waits while there is no memory. Fails as soon as
     /// the output has, though there may be room in the chunk for long.
     pub(crate) fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -288,8 +311,9 @@ impl Queue {
     pub(crate) fn commit(&self, packets: u64) {
         let mut current = self.shared.current();
         current.commit(packets, self.shared.settings.whole);
-        if current.len() >= CHUNK {
-            self.shared.cut(&mut current, false);
+        let hurry = std::mem::take(&mut current.hurry);
+        if hurry || current.len() >= CHUNK {
+            self.shared.cut(&mut current, hurry);
         }
     }
 
@@ -407,6 +431,7 @@ impl Current {
             packets: 0,
             packets_before: 0,
             since: Instant::now(),
+            hurry: false,
             straight: None,
         }
     }
@@ -597,6 +622,10 @@ impl Shared {
         state.failure.get_or_insert(failure);
         state.items.clear();
         drop(state);
+        self.gauge.failed.store(true, Ordering::Relaxed);
+        if let Some(alarm) = self.alarm.get() {
+            alarm();
+        }
         self.room.notify_all();
         self.work.notify_all();
         self.ready.notify_all();

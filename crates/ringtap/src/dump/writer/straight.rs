@@ -7,7 +7,7 @@
 //! has to be emptied sooner than the file takes it, which another processor may do meanwhile.
 //!
 //! A write that fails, or is cut short, is no failure yet: the same bytes go the long way, to the same
-//! place, where the writer meets what is wrong and tells it.
+//! place, at once, where the writer meets what is wrong and tells it.
 
 use std::fs::File;
 use std::io::{IoSlice, Seek as _, SeekFrom, Write as _};
@@ -106,6 +106,7 @@ impl Shared {
         if !straight.write(at, held, slices, bytes) {
             // What it has told is the writer's; the rest waits for that.
             straight.pressed = true;
+            current.hurry = true;
             return false;
         }
         let end = at + (held.len() + bytes) as u64;

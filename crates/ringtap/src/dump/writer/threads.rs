@@ -9,8 +9,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ringtap_savefile::Compressor;
 use ringtap_savefile::index::SeekPoint;
+use ringtap_savefile::{Codec, Compressor, decompressed_start};
 use ringtap_sys::disk::ALIGNMENT;
 use ringtap_sys::sched;
 
@@ -126,6 +126,7 @@ pub(super) fn write(shared: &Shared) {
         staged: Buffer::new(CHUNK),
         staged_chunks: VecDeque::new(),
         last: None,
+        partial: Vec::new(),
         flushed: Instant::now(),
         withheld: false,
     };
@@ -188,10 +189,17 @@ struct Writer<'a> {
     staged_chunks: VecDeque<(u64, u64)>,
     /// The uncompressed chunk that was written last.
     last: Option<Chunk>,
+    /// Compressed bytes of the file behind its last whole chunk, up to what is staged.
+    partial: Vec<u8>,
     /// When everything that was there was last written.
     flushed: Instant,
     /// Whether something waits for the next chunk, that there may not be for long.
     withheld: bool,
+}
+
+/// How far `at` lies behind `from`; nothing where it lies before.
+fn within(at: u64, from: u64) -> Option<usize> {
+    usize::try_from(at.checked_sub(from)?).ok()
 }
 
 struct OpenFile {
@@ -276,6 +284,7 @@ impl Writer<'_> {
         });
         self.staged.clear();
         self.staged_chunks.clear();
+        self.partial.clear();
         if let Some(codec) = self.shared.settings.codec {
             self.staged.push(codec.begin());
         }
@@ -350,15 +359,47 @@ impl Writer<'_> {
         } else {
             0
         } as u64;
-        let within = |at: u64| usize::try_from(at.checked_sub(part.base)?).ok();
-        let records = within(failure.intact + header)
-            .zip(within(failure.written))
+        let records = within(failure.intact + header, part.base)
+            .zip(within(failure.written, part.base))
             .and_then(|(from, to)| part.buffer.bytes().get(from..to));
         if let Some(records) = records {
             let (bytes, packets) = (settings.whole)(records);
             failure.intact += header + bytes;
             failure.packets += packets;
         }
+        failure
+    }
+
+    /// Finds out how many packets a reader gets of a compressed chunk of which a part was written.
+    fn failed_compressed(&self, codec: Codec, source: io::Error) -> Failure {
+        let mut failure = self.failure(source);
+        let Some(file) = &self.file else {
+            return failure;
+        };
+        let staged = self.staged.bytes();
+        let written = within(failure.written, file.staged_at).and_then(|to| staged.get(..to));
+        let written = written.unwrap_or_default();
+        let mut part = if failure.intact == 0 {
+            Vec::new()
+        } else {
+            // With the beginning of the frame before it, a chunk can be read alone.
+            codec.begin().to_vec()
+        };
+        match within(failure.intact, file.staged_at) {
+            Some(whole) => part.extend_from_slice(written.get(whole..).unwrap_or_default()),
+            None => {
+                part.extend_from_slice(&self.partial);
+                part.extend_from_slice(written);
+            }
+        }
+        let settings = &self.shared.settings;
+        let records = decompressed_start(&part);
+        let header = if failure.packets == 0 && failure.intact == 0 {
+            settings.header
+        } else {
+            0
+        };
+        failure.packets += (settings.whole)(records.get(header..).unwrap_or_default()).1;
         failure
     }
 
@@ -420,13 +461,23 @@ impl Writer<'_> {
         }
         match result {
             Ok(done) => {
+                let whole = within(file.intact, file.staged_at);
+                match whole {
+                    Some(whole) => {
+                        self.partial.clear();
+                        let rest = self.staged.bytes().get(whole..done);
+                        self.partial.extend_from_slice(rest.unwrap_or_default());
+                    }
+                    None => self.partial.extend_from_slice(&self.staged.bytes()[..done]),
+                }
                 file.staged_at += done as u64;
                 self.staged.keep_last(self.staged.len() - done);
             }
             Err(source) => {
-                return Err(match &self.last {
-                    Some(last) => self.failed_within(last, source),
-                    None => self.failure(source),
+                return Err(match (&self.last, self.shared.settings.codec) {
+                    (_, Some(codec)) => self.failed_compressed(codec, source),
+                    (Some(last), None) => self.failed_within(last, source),
+                    (None, None) => self.failure(source),
                 });
             }
         }

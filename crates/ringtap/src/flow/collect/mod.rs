@@ -24,7 +24,7 @@ use self::decode::Decoder;
 use self::summary::Summary;
 use super::outputs::{Origin, Outputs, Setting};
 use super::talkers::Talkers;
-use super::{FlowError, relinquish, setup};
+use super::{FlowError, relinquish_around, setup};
 use crate::cli::FlowArgs;
 use crate::notice::{notice, raw};
 use crate::signals::Requests;
@@ -107,22 +107,22 @@ pub(crate) fn run(args: &FlowArgs, listen: &Listen) -> Result<(), FlowError> {
     let local = socket
         .local_addr()
         .map_err(|source| setup("read the socket's address", source))?;
-    let outputs = Outputs::open(
-        &args.records,
-        Setting {
-            sampling: Sampling {
-                one_in: NonZeroU32::MIN,
-                ..Sampling::default()
-            },
-            active: Duration::ZERO,
-            inactive: Duration::ZERO,
-            can_wait: false,
+    let setting = Setting {
+        sampling: Sampling {
+            one_in: NonZeroU32::MIN,
+            ..Sampling::default()
         },
-    )?;
-    relinquish(args, &[])?;
+        active: Duration::ZERO,
+        inactive: Duration::ZERO,
+        can_wait: false,
+        has_tables: super::probe::talkers(args).is_some(),
+    };
+    let open = || Ok(Outputs::open(&args.records, setting)?);
+    let mut outputs = relinquish_around(args, &[], open)?;
     let requests = Requests::default();
     let watched = requests.watch(Vec::new());
     watched.map_err(|source| setup("watch for signals", source))?;
+    outputs.begin()?;
     notice(format_args!("collecting on udp:{local}"));
     let mut collection = Collection {
         decoder: Decoder::default(),

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::super::outputs::OutputReport;
 use super::decode::Counters;
+use crate::notice::counted_as;
 
 /// The figures of a run.
 pub(super) struct Summary {
@@ -59,10 +60,7 @@ impl Summary {
                 counters.without_template,
                 "sets of records whose template had not come",
             ),
-            (
-                counters.malformed,
-                "datagrams that are not as they should be",
-            ),
+            (counters.malformed, "datagrams with errors"),
             (
                 counters.templates_forgotten,
                 "templates forgotten, because there were too many",
@@ -85,10 +83,10 @@ impl Summary {
             ),
         ];
         for (count, what) in always {
-            let _ = writeln!(text, "{count} {what}");
+            let _ = writeln!(text, "{}", counted_as(count, what));
         }
         for (count, what) in never_zero.into_iter().filter(|(count, _)| *count > 0) {
-            let _ = writeln!(text, "{count} {what}");
+            let _ = writeln!(text, "{}", counted_as(count, what));
         }
         text.push_str(&self.outputs.lines());
         let _ = writeln!(text, "{:.3} seconds", self.elapsed.as_secs_f64());

@@ -10,7 +10,7 @@ mod origin;
 mod report;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap_flow::export::{ExportError, ExportOptions, Refresh, Statistics};
 use ringtap_flow::{FlowRecord, Sampling};
@@ -21,6 +21,9 @@ use export::{Exporters, Patience};
 use file::RecordFile;
 pub(crate) use origin::Origin;
 pub(crate) use report::OutputReport;
+
+/// Records of a live run are on their way to the files after this time at the latest.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// Why records cannot leave.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +74,8 @@ pub(crate) struct Setting {
     pub(crate) inactive: Duration,
     /// Whether records come from a file, which can wait, or live, where packets would be lost.
     pub(crate) can_wait: bool,
+    /// Whether tables are printed on standard output.
+    pub(crate) has_tables: bool,
 }
 
 /// All collectors and files of a run.
@@ -78,6 +83,8 @@ pub(crate) struct Outputs {
     exporters: Option<Exporters>,
     files: Vec<RecordFile>,
     setting: Setting,
+    /// When files were last given what waited for them.
+    flushed: Instant,
     failed: Option<OutputError>,
 }
 
@@ -95,15 +102,26 @@ impl Outputs {
         } else {
             Some(Exporters::open(&args.export, options, patience)?)
         };
-        let mut outputs = Self {
+        Ok(Self {
             exporters,
-            files: RecordFile::create_all(args, &options)?,
+            files: RecordFile::open_all(args, &options, setting.has_tables)?,
             setting,
+            flushed: Instant::now(),
             failed: None,
-        };
+        })
+    }
+
+    /// Begins the files, which hold nothing any more that they held before.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn begin(&mut self) -> Result<(), OutputError> {
+        for file in &mut self.files {
+            file.begin()?;
+        }
         // Time-outs are known from the beginning.
-        outputs.set_statistics(0, 0);
-        Ok(outputs)
+        self.set_statistics(0, 0);
+        Ok(())
     }
 
     /// Takes a record that was metered here.
@@ -136,6 +154,14 @@ impl Outputs {
     pub(crate) fn advance(&mut self, now_ns: u64) -> Result<(), OutputError> {
         if let Some(exporters) = &mut self.exporters {
             exporters.advance(now_ns);
+        }
+        if !self.setting.can_wait && self.flushed.elapsed() >= FLUSH {
+            self.flushed = Instant::now();
+            for file in &mut self.files {
+                if let Err(error) = file.flush() {
+                    self.failed.get_or_insert(error.into());
+                }
+            }
         }
         self.failed.take().map_or(Ok(()), Err)
     }

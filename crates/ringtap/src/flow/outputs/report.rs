@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::notice::{counted, counted_as};
+
 /// What all outputs did.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct OutputReport {
@@ -51,7 +53,7 @@ impl OutputReport {
             export.lines(&mut text);
         }
         for FileReport { file, records } in &self.files {
-            let _ = writeln!(text, "{file}: {records} records written");
+            let _ = writeln!(text, "{file}: {} written", counted(*records, "record"));
         }
         text
     }
@@ -62,11 +64,13 @@ impl ExportReport {
         let name = &self.collector;
         let _ = writeln!(
             text,
-            "{name}: {} records exported in {} messages, {} bytes",
-            self.flows, self.messages, self.bytes
+            "{name}: {} exported in {}, {}",
+            counted(self.flows, "record"),
+            counted(self.messages, "message"),
+            counted(self.bytes, "byte")
         );
         if let Some(connections) = self.connections {
-            let _ = writeln!(text, "{name}: connected {connections} times");
+            let _ = writeln!(text, "{name}: connected {}", counted(connections, "time"));
         }
         let losses = [
             (self.lost_flows, "records lost on the way out"),
@@ -81,7 +85,7 @@ impl ExportReport {
             ),
         ];
         for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
-            let _ = writeln!(text, "{name}: {count} {what}");
+            let _ = writeln!(text, "{name}: {}", counted_as(count, what));
         }
     }
 }

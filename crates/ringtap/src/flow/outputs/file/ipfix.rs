@@ -1,27 +1,28 @@
 //! IPFIX files (RFC 5655): messages of IPFIX one after the other.
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use ringtap_flow::export::{Encoder, ExportOptions, Message, Statistics, Version};
 
 use super::Format;
 use super::columns::Row;
+use super::whole::Whole;
 
 /// Nothing limits a message of a file but its length field; readers take memory for one.
 const MESSAGE: u16 = 16_384;
 
 /// A file whose templates stand at its beginning, and before the first record that needs another.
-pub(super) struct Ipfix<W> {
-    output: W,
+pub(super) struct Ipfix {
+    output: Whole,
     encoder: Encoder,
     result: io::Result<()>,
     /// The latest time of a record, which is what the headers tell.
     time_ns: u64,
 }
 
-impl<W: Write> Ipfix<W> {
-    pub(super) fn new(output: W, options: &ExportOptions) -> io::Result<Self> {
+impl Ipfix {
+    pub(super) fn new(output: Whole, options: &ExportOptions) -> io::Result<Self> {
         let encoder = Encoder::new(ExportOptions {
             version: Version::Ipfix,
             max_message: MESSAGE,
@@ -43,7 +44,7 @@ impl<W: Write> Ipfix<W> {
     }
 }
 
-impl<W: Write + Send> Format for Ipfix<W> {
+impl Format for Ipfix {
     fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
         let (output, result) = (&mut self.output, &mut self.result);
         let mut sink = |message: Message<'_>| write(output, result, &message);
@@ -57,6 +58,14 @@ impl<W: Write + Send> Format for Ipfix<W> {
         self.encoder.set_statistics(statistics);
     }
 
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+
+    fn records(&self) -> u64 {
+        self.output.records()
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         let (output, result) = (&mut self.output, &mut self.result);
         self.encoder.finish(&mut |message: Message<'_>| {
@@ -68,14 +77,16 @@ impl<W: Write + Send> Format for Ipfix<W> {
 }
 
 /// Writes a message, unless one before it failed.
-fn write(output: &mut impl Write, result: &mut io::Result<()>, message: &Message<'_>) {
+fn write(output: &mut Whole, result: &mut io::Result<()>, message: &Message<'_>) {
     if result.is_ok() {
-        *result = output.write_all(message.bytes);
+        *result = output.push(message.bytes, message.flows.into());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+
     use ringtap_flow::FlowRecord;
 
     use super::*;
@@ -84,8 +95,9 @@ mod tests {
     /// six counters in 8 each.
     #[test]
     fn statistics_stand_in_the_file() {
-        let mut bytes = Vec::new();
-        let mut file = Ipfix::new(&mut bytes, &ExportOptions::default()).unwrap();
+        let mut written = tempfile::tempfile().unwrap();
+        let output = Whole::new(written.try_clone().unwrap(), true);
+        let mut file = Ipfix::new(output, &ExportOptions::default()).unwrap();
         let record = FlowRecord::default();
         let row = Row {
             record: &record,
@@ -101,6 +113,10 @@ mod tests {
             not_sent_flows: 0,
         });
         file.finish().unwrap();
+        assert_eq!(file.records(), 1);
+        let mut bytes = Vec::new();
+        written.seek(SeekFrom::Start(0)).unwrap();
+        written.read_to_end(&mut bytes).unwrap();
         let option = bytes.last_chunk::<57>().unwrap();
         assert_eq!(option[5..9], [0, 120, 0, 30]);
         let counters: Vec<u64> = option[9..]

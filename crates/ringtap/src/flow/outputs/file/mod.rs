@@ -5,8 +5,11 @@ mod ipfix;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod text;
+mod whole;
 
-use std::io::{self, BufWriter, LineWriter, Write};
+use std::io;
+#[cfg(feature = "parquet")]
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use ringtap_flow::FlowRecord;
@@ -17,8 +20,10 @@ use super::report::FileReport;
 use crate::cli::RecordArgs;
 use crate::output::Output;
 use columns::Row;
+use whole::Whole;
 
 /// Bytes that are written at once.
+#[cfg(feature = "parquet")]
 const BUFFER: usize = 1 << 16;
 
 /// Why a file of records cannot be made or written.
@@ -53,8 +58,16 @@ trait Format: Send {
     /// What the statistics say that stand in the file, where its format has any.
     fn set_statistics(&mut self, _statistics: Statistics) {}
 
+    /// Writes what waits, as far as the format can.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Writes what waits and what ends the file.
     fn finish(&mut self) -> io::Result<()>;
+
+    /// Records that whoever reads the file finds in it, once it is finished or has failed.
+    fn records(&self) -> u64;
 }
 
 /// What a name says of the format.
@@ -90,20 +103,22 @@ impl Kind {
 
     /// Writes what a file of the format begins with.
     fn begin(self, output: Output, options: &ExportOptions) -> io::Result<Box<dyn Format>> {
-        // Whoever reads standard output waits for the lines.
-        let is_standard = output.is_standard();
+        let (is_standard, is_file) = (output.is_standard(), output.is_file());
         let file = output.emptied()?;
-        let output: Box<dyn Write + Send> = if is_standard {
-            Box::new(LineWriter::new(file))
-        } else {
-            Box::new(BufWriter::with_capacity(BUFFER, file))
+        #[cfg(feature = "parquet")]
+        if matches!(self, Self::Parquet) {
+            let file = BufWriter::with_capacity(BUFFER, file);
+            return Ok(Box::new(parquet::Parquet::new(file)?));
+        }
+        // Whoever reads standard output waits for the lines.
+        let output = match is_standard {
+            true => Whole::at_once(file),
+            false => Whole::new(file, is_file),
         };
         Ok(match self {
-            Self::Json => Box::new(text::JsonLines::new(output)),
             Self::Csv => Box::new(text::Csv::new(output)?),
             Self::Ipfix => Box::new(ipfix::Ipfix::new(output, options)?),
-            #[cfg(feature = "parquet")]
-            Self::Parquet => Box::new(parquet::Parquet::new(output)?),
+            _ => Box::new(text::JsonLines::new(output)),
         })
     }
 }
@@ -115,8 +130,8 @@ fn failed(path: &Path, source: io::Error) -> FileError {
     }
 }
 
-/// Opens the files in order. When one of them cannot be opened, all are as they were.
-fn open_all(args: &RecordArgs) -> Result<Vec<Output>, FileError> {
+/// Opens the files in order; `tables` tells whether something is printed beside them. When one of them cannot be opened, all are as they were.
+fn open_all(args: &RecordArgs, tables: bool) -> Result<Vec<Output>, FileError> {
     let mut opened: Vec<Output> = Vec::with_capacity(args.write.len());
     for path in &args.write {
         let output = Output::open(path, args.files.access());
@@ -128,6 +143,12 @@ fn open_all(args: &RecordArgs) -> Result<Vec<Output>, FileError> {
                 other: other.clone(),
             });
         }
+        if tables && output.is_standard_output() {
+            return Err(FileError::Twice {
+                path: path.clone(),
+                other: "standard output".into(),
+            });
+        }
         opened.push(output);
     }
     Ok(opened)
@@ -136,35 +157,53 @@ fn open_all(args: &RecordArgs) -> Result<Vec<Output>, FileError> {
 /// A file that is written.
 pub(super) struct RecordFile {
     path: PathBuf,
-    format: Box<dyn Format>,
-    records: u64,
+    kind: Kind,
+    options: ExportOptions,
+    state: State,
+}
+
+enum State {
+    /// It is open, and holds what it held.
+    Waiting(Output),
+    Begun(Box<dyn Format>),
     /// After an error nothing more is written: the file ends where it is.
-    broken: bool,
+    Broken {
+        /// Records in it.
+        records: u64,
+    },
 }
 
 impl RecordFile {
-    /// Makes the files, each in the format that its name says; `-` is JSON lines on standard output.
+    /// Opens the files, each for the format that its name says; `-` is JSON lines on standard output.
     /// Where one of them cannot be, the others are as they were.
-    pub(super) fn create_all(
+    pub(super) fn open_all(
         args: &RecordArgs,
         options: &ExportOptions,
+        tables: bool,
     ) -> Result<Vec<Self>, FileError> {
-        let paths = &args.write;
-        let kinds = paths.iter().map(|path| Kind::of(path));
+        let kinds = args.write.iter().map(|path| Kind::of(path));
         let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
-        let files = open_all(args)?;
-        let files = paths.iter().zip(kinds).zip(files);
-        files
-            .map(|((path, kind), output)| {
-                let format = kind.begin(output, options);
-                Ok(Self {
-                    path: path.clone(),
-                    format: format.map_err(|source| failed(path, source))?,
-                    records: 0,
-                    broken: false,
-                })
-            })
-            .collect()
+        let outputs = open_all(args, tables)?;
+        let files = args.write.iter().zip(kinds).zip(outputs);
+        let files = files.map(|((path, kind), output)| Self {
+            path: path.clone(),
+            kind,
+            options: *options,
+            state: State::Waiting(output),
+        });
+        Ok(files.collect())
+    }
+
+    /// Begins the file, unless it is: it holds nothing any more that it held before.
+    pub(super) fn begin(&mut self) -> Result<(), FileError> {
+        match std::mem::replace(&mut self.state, State::Broken { records: 0 }) {
+            State::Waiting(output) => {
+                let begun = self.kind.begin(output, &self.options);
+                self.state = State::Begun(begun.map_err(|source| failed(&self.path, source))?);
+            }
+            other => self.state = other,
+        }
+        Ok(())
     }
 
     pub(super) fn record(
@@ -173,43 +212,53 @@ impl RecordFile {
         sampling: u32,
         origin: Option<&Origin>,
     ) -> Result<(), FileError> {
-        if self.broken {
-            return Ok(());
-        }
         let row = Row {
             record,
             sampling,
             origin,
         };
-        let written = self.format.record(&row);
-        self.checked(written)?;
-        self.records += 1;
-        Ok(())
+        self.with(|format| format.record(&row))
     }
 
     pub(super) fn set_statistics(&mut self, statistics: Statistics) {
-        self.format.set_statistics(statistics);
+        if let State::Begun(format) = &mut self.state {
+            format.set_statistics(statistics);
+        }
+    }
+
+    /// Writes what waits.
+    pub(super) fn flush(&mut self) -> Result<(), FileError> {
+        self.with(|format| format.flush())
     }
 
     pub(super) fn finish(&mut self) -> Result<(), FileError> {
-        if self.broken {
-            return Ok(());
-        }
-        let finished = self.format.finish();
-        self.checked(finished)
+        self.with(|format| format.finish())
     }
 
-    fn checked(&mut self, result: io::Result<()>) -> Result<(), FileError> {
-        result.map_err(|source| {
-            self.broken = true;
-            failed(&self.path, source)
-        })
+    fn with(
+        &mut self,
+        write: impl FnOnce(&mut dyn Format) -> io::Result<()>,
+    ) -> Result<(), FileError> {
+        let State::Begun(format) = &mut self.state else {
+            return Ok(());
+        };
+        let Err(source) = write(&mut **format) else {
+            return Ok(());
+        };
+        let records = format.records();
+        self.state = State::Broken { records };
+        Err(failed(&self.path, source))
     }
 
     pub(super) fn report(&self) -> FileReport {
+        let records = match &self.state {
+            State::Waiting(_) => 0,
+            State::Begun(format) => format.records(),
+            State::Broken { records } => *records,
+        };
         FileReport {
             file: self.path.display().to_string(),
-            records: self.records,
+            records,
         }
     }
 }

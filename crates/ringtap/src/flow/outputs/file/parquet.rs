@@ -24,6 +24,10 @@ pub(super) struct Parquet<W: Write + Send> {
     /// What waits for its row group, by column.
     columns: Vec<Waiting>,
     rows: usize,
+    /// Rows in row groups.
+    grouped: u64,
+    /// Without its end nothing in the file can be read.
+    broken: bool,
 }
 
 /// The values of a column; 1 where a row has one, else 0.
@@ -49,19 +53,27 @@ impl<W: Write + Send> Parquet<W> {
             writer: writer.map_err(failed)?,
             columns: COLUMNS.iter().map(Waiting::new).collect(),
             rows: 0,
+            grouped: 0,
+            broken: false,
         })
+    }
+
+    fn checked(&mut self, written: io::Result<()>) -> io::Result<()> {
+        self.broken |= written.is_err();
+        written
     }
 
     fn write_group(&mut self) -> io::Result<()> {
         if self.rows == 0 {
             return Ok(());
         }
-        self.rows = 0;
+        let rows = std::mem::take(&mut self.rows) as u64;
         let mut group = self.writer.next_row_group().map_err(failed)?;
         for column in &mut self.columns {
             column.write(&mut group).map_err(failed)?;
         }
         group.close().map_err(failed)?;
+        self.grouped += rows;
         Ok(())
     }
 }
@@ -73,15 +85,25 @@ impl<W: Write + Send> Format for Parquet<W> {
         }
         self.rows += 1;
         if self.rows == GROUP {
-            self.write_group()?;
+            let written = self.write_group();
+            return self.checked(written);
         }
         Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.write_group()?;
-        self.writer.finish().map_err(failed)?;
-        self.writer.inner_mut().flush()
+        let mut written = self.write_group();
+        if written.is_ok() {
+            written = self.writer.finish().map(drop).map_err(failed);
+        }
+        if written.is_ok() {
+            written = self.writer.inner_mut().flush();
+        }
+        self.checked(written)
+    }
+
+    fn records(&self) -> u64 {
+        if self.broken { 0 } else { self.grouped }
     }
 }
 

@@ -4,25 +4,25 @@ use std::io::{self, Write};
 
 use super::Format;
 use super::columns::{COLUMNS, Row, Value};
+use super::whole::Whole;
 
 /// Comma-separated values, the names of the columns first; what a record has not is empty.
-pub(super) struct Csv<W> {
-    output: W,
+pub(super) struct Csv {
+    output: Whole,
     line: Vec<u8>,
 }
 
-impl<W: Write> Csv<W> {
-    pub(super) fn new(mut output: W) -> io::Result<Self> {
+impl Csv {
+    pub(super) fn new(mut output: Whole) -> io::Result<Self> {
         let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
-        writeln!(output, "{}", names.join(","))?;
-        Ok(Self {
-            output,
-            line: Vec::new(),
-        })
+        let mut line = names.join(",").into_bytes();
+        line.push(b'\n');
+        output.push(&line, 0)?;
+        Ok(Self { output, line })
     }
 }
 
-impl<W: Write + Send> Format for Csv<W> {
+impl Format for Csv {
     fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
         self.line.clear();
         for (index, column) in COLUMNS.iter().enumerate() {
@@ -33,28 +33,36 @@ impl<W: Write + Send> Format for Csv<W> {
             write!(self.line, "{}", (column.value)(row))?;
         }
         self.line.push(b'\n');
-        self.output.write_all(&self.line)
+        self.output.push(&self.line, 1)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.output.flush()
     }
+
+    fn records(&self) -> u64 {
+        self.output.records()
+    }
 }
 
 /// A JSON object per record and line; what a record has not is left out.
-pub(super) struct JsonLines<W> {
-    output: W,
+pub(super) struct JsonLines {
+    output: Whole,
     line: Vec<u8>,
 }
 
-impl<W: Write> JsonLines<W> {
-    pub(super) fn new(output: W) -> Self {
+impl JsonLines {
+    pub(super) fn new(output: Whole) -> Self {
         let line = Vec::new();
         Self { output, line }
     }
 }
 
-impl<W: Write + Send> Format for JsonLines<W> {
+impl Format for JsonLines {
     fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
         self.line.clear();
         let mut before = b'{';
@@ -72,10 +80,18 @@ impl<W: Write + Send> Format for JsonLines<W> {
             }
         }
         self.line.extend_from_slice(b"}\n");
-        self.output.write_all(&self.line)
+        self.output.push(&self.line, 1)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.output.flush()
+    }
+
+    fn records(&self) -> u64 {
+        self.output.records()
     }
 }
