@@ -4,27 +4,75 @@
 ///
 /// Kept as two fields, because that is what pcap records and the kernel's rings hold: reading and
 /// writing them needs neither a multiplication nor a division.
+///
+/// Damaged pcap files hold fractions of a second or more. Such a time is invalid
+/// ([`Timestamp::is_valid`]): it is computed with, and compared, as what the sum of both fields means,
+/// and [`Timestamp::stored`] returns the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     secs: i64,
+    /// Below 1,000,000,000.
     nanos: u32,
+    /// Seconds of `secs` that stood in the fraction.
+    excess: u32,
 }
 
 const NANOS_PER_SEC: u32 = 1_000_000_000;
+const MICROS_PER_SEC: u32 = 1_000_000;
+const NANOS_PER_MICRO: u32 = 1000;
 
 impl Timestamp {
-    /// A time from seconds since the epoch and nanoseconds; a fraction of a second or more (damaged
-    /// files hold such) is carried into the seconds.
+    /// A time from seconds since the epoch and nanoseconds, invalid where these are a second or more.
     #[inline]
     #[must_use]
     pub const fn new(secs: i64, nanos: u32) -> Self {
         if nanos < NANOS_PER_SEC {
-            return Self { secs, nanos };
+            return Self {
+                secs,
+                nanos,
+                excess: 0,
+            };
         }
+        Self::carried(secs, nanos / NANOS_PER_SEC, nanos % NANOS_PER_SEC)
+    }
+
+    /// A time from seconds since the epoch and microseconds, invalid where these are a second or more.
+    #[inline]
+    #[must_use]
+    pub const fn from_micros(secs: i64, micros: u32) -> Self {
+        if micros < MICROS_PER_SEC {
+            return Self {
+                secs,
+                nanos: micros * NANOS_PER_MICRO,
+                excess: 0,
+            };
+        }
+        let rest = micros % MICROS_PER_SEC;
+        Self::carried(secs, micros / MICROS_PER_SEC, rest * NANOS_PER_MICRO)
+    }
+
+    #[cold]
+    const fn carried(secs: i64, excess: u32, nanos: u32) -> Self {
         Self {
-            secs: secs.saturating_add((nanos / NANOS_PER_SEC) as i64),
-            nanos: nanos % NANOS_PER_SEC,
+            secs: secs.saturating_add(excess as i64),
+            nanos,
+            excess,
         }
+    }
+
+    /// Whether the fraction that was stored is below a second.
+    #[inline]
+    #[must_use]
+    pub const fn is_valid(self) -> bool {
+        self.excess == 0
+    }
+
+    /// Seconds and nanoseconds as they were stored: the latter may be more than a second.
+    #[inline]
+    #[must_use]
+    pub const fn stored(self) -> (i64, u64) {
+        let nanos = self.excess as u64 * NANOS_PER_SEC as u64 + self.nanos as u64;
+        (self.secs.saturating_sub(self.excess as i64), nanos)
     }
 
     /// Whole seconds since the epoch; negative before it.
@@ -59,6 +107,7 @@ impl Timestamp {
         Self {
             secs: nanos.div_euclid(NANOS_PER_SEC as i64),
             nanos: nanos.rem_euclid(NANOS_PER_SEC as i64) as u32,
+            excess: 0,
         }
     }
 }
@@ -89,4 +138,52 @@ pub struct Packet<'a> {
     pub flags: PacketFlags,
     /// The captured bytes, beginning with the link-layer header.
     pub data: &'a [u8],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_stored_is_known_where_it_is_invalid() {
+        let cases = [
+            (Timestamp::new(5, 999_999_999), (5, 999_999_999), 5, true),
+            (
+                Timestamp::new(5, 1_000_000_000),
+                (5, 1_000_000_000),
+                6,
+                false,
+            ),
+            (Timestamp::new(5, u32::MAX), (5, 4_294_967_295), 9, false),
+            (
+                Timestamp::from_micros(5, 999_999),
+                (5, 999_999_000),
+                5,
+                true,
+            ),
+            (
+                Timestamp::from_micros(5, 1_500_000),
+                (5, 1_500_000_000),
+                6,
+                false,
+            ),
+            (
+                Timestamp::from_micros(5, u32::MAX),
+                (5, 4_294_967_295_000),
+                4299,
+                false,
+            ),
+        ];
+        for (time, stored, secs, is_valid) in cases {
+            assert_eq!(
+                (time.stored(), time.secs(), time.is_valid()),
+                (stored, secs, is_valid)
+            );
+            assert!(time.subsec_nanos() < NANOS_PER_SEC);
+        }
+        // It stands where it means to be.
+        assert!(Timestamp::new(5, 1_500_000_000) > Timestamp::new(6, 499_999_999));
+        assert!(Timestamp::new(5, 1_500_000_000) < Timestamp::new(6, 500_000_001));
+        assert!(Timestamp::new(i64::MAX, u32::MAX).as_nanos() > 0);
+    }
 }

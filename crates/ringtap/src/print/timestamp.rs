@@ -51,8 +51,9 @@ impl Clock {
             TimestampFormat::TimeOfDay => self.civil(line, time, TIME_OF_DAY),
             TimestampFormat::DateTime => self.civil(line, time, 0),
             TimestampFormat::Epoch => {
-                put!(line, "{}", time.secs());
-                self.fraction(line, time.subsec_nanos());
+                let (secs, nanos) = time.stored();
+                put!(line, "{secs}");
+                self.fraction(line, nanos);
             }
             TimestampFormat::SincePrevious => {
                 let before = self.reference.replace(time).unwrap_or(time);
@@ -63,11 +64,19 @@ impl Clock {
                 self.difference(line, first, time);
             }
         }
+        if !time.is_valid() {
+            // As tcpdump says it.
+            line.str(if self.nanos {
+                " (invalid ns)"
+            } else {
+                " (invalid us)"
+            });
+        }
         line.str(" ");
     }
 
     fn civil(&mut self, line: &mut Line, time: Timestamp, from: usize) {
-        let secs = time.secs();
+        let (secs, nanos) = time.stored();
         let text = match self.second {
             Some((cached, text)) if cached == secs => text,
             _ => {
@@ -81,7 +90,7 @@ impl Clock {
             // Beyond the calendar (a damaged file): the number itself says more than an error.
             None => put!(line, "{secs}"),
         }
-        self.fraction(line, time.subsec_nanos());
+        self.fraction(line, nanos);
     }
 
     fn difference(&self, line: &mut Line, from: Timestamp, to: Timestamp) {
@@ -96,7 +105,7 @@ impl Clock {
             secs / 60 % 60,
             secs % 60
         );
-        self.fraction(line, u32::try_from(subsec).unwrap_or_default());
+        self.fraction(line, u64::try_from(subsec).unwrap_or_default());
     }
 
     /// Nanoseconds since the epoch as far as they are shown: a difference is that of the times
@@ -110,7 +119,7 @@ impl Clock {
         }
     }
 
-    fn fraction(&self, line: &mut Line, nanos: u32) {
+    fn fraction(&self, line: &mut Line, nanos: u64) {
         if self.nanos {
             put!(line, ".{nanos:09}");
         } else {
@@ -230,6 +239,25 @@ mod tests {
         assert_eq!(
             shown(TimestampFormat::TimeOfDay, true, &times)[0],
             "22:13:20.123456789 "
+        );
+    }
+
+    #[test]
+    fn an_invalid_time_is_shown_as_it_was_stored() {
+        let times = [(100, 1_500_000_999), (101, 0)];
+        let second = |format, nanos| shown(format, nanos, &times).swap_remove(0);
+        assert_eq!(
+            second(TimestampFormat::TimeOfDay, false),
+            "00:01:40.1500000 (invalid us) "
+        );
+        assert_eq!(
+            second(TimestampFormat::Epoch, true),
+            "100.1500000999 (invalid ns) "
+        );
+        let since = shown(TimestampFormat::SincePrevious, false, &times);
+        assert_eq!(
+            since,
+            [" 00:00:00.000000 (invalid us) ", "-00:00:00.500000 "]
         );
     }
 

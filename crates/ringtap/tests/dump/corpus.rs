@@ -239,8 +239,7 @@ fn difference(ours: &Rewritten, theirs: &Rewritten) -> Option<String> {
     (count != expected).then(|| format!("{count} packets, tcpdump's {expected}"))
 }
 
-/// The same bytes, lengths and moment: a damaged file may state a second or more of fraction, which
-/// ringtap carries into the seconds.
+/// The same bytes, lengths and moment.
 fn is_same(one: &Packet, other: &Packet) -> bool {
     one.data == other.data && one.len == other.len && instant(one) == instant(other)
 }

@@ -10,9 +10,6 @@ pub(crate) const RECORD_HEADER: usize = 16;
 /// Bytes that the modified format has more.
 const EXTENDED_HEADER: usize = 24;
 
-const MICROS_PER_SEC: u32 = 1_000_000;
-const NANOS_PER_MICRO: u32 = 1000;
-
 /// Why a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -277,23 +274,12 @@ fn next<'a>(rest: &mut &'a [u8], encoding: PcapEncoding) -> Option<Packet<'a>> {
     })
 }
 
-/// A record's time; a fraction of a second or more, which damaged files hold, is carried.
+/// A record's time.
 #[inline(always)]
 fn timestamp(secs: u32, fraction: u32, nanos: bool) -> Timestamp {
     if nanos {
-        return Timestamp::new(i64::from(secs), fraction);
+        Timestamp::new(i64::from(secs), fraction)
+    } else {
+        Timestamp::from_micros(i64::from(secs), fraction)
     }
-    if fraction >= MICROS_PER_SEC {
-        return carried(secs, fraction);
-    }
-    Timestamp::new(i64::from(secs), fraction * NANOS_PER_MICRO)
-}
-
-#[cold]
-fn carried(secs: u32, micros: u32) -> Timestamp {
-    let carry = micros / MICROS_PER_SEC;
-    Timestamp::new(
-        i64::from(secs) + i64::from(carry),
-        (micros - carry * MICROS_PER_SEC) * NANOS_PER_MICRO,
-    )
 }

@@ -9,7 +9,7 @@ use crate::pcapng::BlockPackets;
 use crate::run::{Encoding, LengthOrder, PcapEncoding, PcapngEncoding};
 use crate::write::output::{Framing, Mark, Output, Pieces, whole};
 use crate::write::{Totals, WriteError, WriteErrorKind};
-use crate::{ByteOrder, Interface, LinkType, Packet, Resolution, Run};
+use crate::{ByteOrder, Interface, LinkType, Packet, Resolution, Run, Timestamp};
 
 const NANOS_PER_MICRO: u32 = 1000;
 
@@ -230,18 +230,35 @@ impl Records {
             clippy::cast_possible_truncation,
             reason = "the lower 32 bits are what libpcap writes"
         )]
-        let secs = packet.timestamp.secs() as u32;
+        let mut secs = packet.timestamp.secs() as u32;
         let nanos = packet.timestamp.subsec_nanos();
-        let fraction = if self.nanos {
+        let mut fraction = if self.nanos {
             nanos
         } else {
             nanos / NANOS_PER_MICRO
         };
+        if !packet.timestamp.is_valid()
+            && let Some(stored) = self.as_stored(packet.timestamp)
+        {
+            (secs, fraction) = stored;
+        }
         let [a, b, c, d] = order.of_u32(secs);
         let [e, f, g, h] = order.of_u32(fraction);
         let [i, j, k, l] = order.of_u32(caplen);
         let [m, n, o, p] = order.of_u32(packet.len);
         [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
+    }
+
+    /// The fields of an invalid time, as they were stored, where they fit.
+    #[cold]
+    fn as_stored(&self, time: Timestamp) -> Option<(u32, u32)> {
+        let (secs, nanos) = time.stored();
+        let fraction = if self.nanos {
+            nanos
+        } else {
+            nanos / u64::from(NANOS_PER_MICRO)
+        };
+        Some((u32::try_from(secs).ok()?, u32::try_from(fraction).ok()?))
     }
 
     /// Whether records of a run mean the same in this file, byte for byte.

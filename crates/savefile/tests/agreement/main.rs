@@ -7,9 +7,8 @@
 //! - Sections of different byte order: libpcap takes the later one's lengths for damage.
 //! - A link type for which libpcap has no filter compiler: tcpdump cannot read the file, though
 //!   libpcap's reader can.
-//! - A fraction of a second that exceeds a second (damaged files): libpcap keeps the number and
-//!   lets it wrap at 32 bits when it turns microseconds into nanoseconds; ringtap carries it into
-//!   the seconds.
+//! - A fraction of a second that exceeds a second (damaged files): libpcap lets it wrap at 32 bits
+//!   when it turns microseconds into nanoseconds and writes them.
 //! - Binary timestamp units finer than 2^-34 s: libpcap's conversion to nanoseconds overflows.
 //! - Seconds beyond 32 bits: libpcap cuts them when it writes pcap.
 
@@ -190,14 +189,9 @@ fn compare_packets(expected: &RawFile, ours: &Collected) -> Result<(), String> {
 }
 
 fn same(theirs: &RawPacket, ours: &OwnedPacket) -> bool {
-    // How many seconds ringtap carried, and the number that libpcap has then kept.
-    let low = ours.timestamp.secs().cast_unsigned() & 0xffff_ffff;
-    let carried = low.wrapping_sub(u64::from(theirs.secs)) & 0xffff_ffff;
-    let fraction = carried
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(u64::from(ours.timestamp.subsec_nanos()));
-    carried < 5000
-        && fraction & 0xffff_ffff == u64::from(theirs.fraction)
+    let (secs, nanos) = ours.timestamp.stored();
+    secs.cast_unsigned() & 0xffff_ffff == u64::from(theirs.secs)
+        && nanos & 0xffff_ffff == u64::from(theirs.fraction)
         && theirs.len == ours.len
         && theirs.data == ours.data
 }

@@ -76,11 +76,14 @@ fn modified_pcap_has_longer_record_headers_and_a_longer_snaplen() {
 }
 
 #[test]
-fn a_fraction_of_more_than_a_second_is_carried() {
+fn a_fraction_of_more_than_a_second_is_kept() {
     let header = PcapHeader::MICROS;
     let record = header.record([1, 4_000_000_005, 0, 0], &[]);
     let file = read_bytes(&[header.bytes(), record].concat());
-    assert_eq!(file.packets[0].timestamp, Timestamp::new(4001, 5000));
+    let time = file.packets[0].timestamp;
+    assert_eq!(time, Timestamp::from_micros(1, 4_000_000_005));
+    assert_eq!(time.stored(), (1, 4_000_000_005_000));
+    assert_eq!((time.secs(), time.subsec_nanos()), (4001, 5000));
 }
 
 #[test]

@@ -94,6 +94,38 @@ fn a_pcap_file_byte_for_byte() {
     }
 }
 
+/// A damaged file's time is written as it was read, where the format has room for it.
+#[test]
+fn an_invalid_time_is_written_as_it_was_stored() {
+    let micros = Timestamp::from_micros(1, 4_000_000_000);
+    let nanos = Timestamp::new(1, 4_000_000_000);
+    let cases = [
+        (micros, false, [1, 4_000_000_000]),
+        (nanos, true, [1, 4_000_000_000]),
+        (nanos, false, [1, 4_000_000]),
+        // There is no room for so many nanoseconds.
+        (micros, true, [4001, 0]),
+        (Timestamp::from_micros(1, 1_000_001), true, [1, 1_000_001_000]),
+    ];
+    for (timestamp, nanos, [secs, fraction]) in cases {
+        let mut options = PcapOptions::new(LinkType::ETHERNET, 96);
+        options.nanos = nanos;
+        let mut writer = PcapWriter::new(Vec::new(), &options).expect("memory");
+        let packet = Packet {
+            timestamp,
+            ..packet(b"abcd")
+        };
+        writer.write_packet(&packet).expect("memory");
+        let record = PcapHeader {
+            order: options.byte_order,
+            ..PcapHeader::MICROS
+        };
+        let record = record.record([secs, fraction, 4, 60], b"abcd");
+        let file = writer.finish().expect("memory").0;
+        assert_eq!(file[24..], record, "{timestamp:?}, in nanoseconds: {nanos}");
+    }
+}
+
 #[test]
 fn a_pcapng_file_byte_for_byte() {
     for order in [LITTLE, BIG] {

@@ -12,7 +12,7 @@ use std::fmt;
 use std::io;
 
 use etherparse::{EtherType, LaxLinkExtSlice, LaxSlicedPacket, LinkSlice};
-use ringtap_savefile::{LinkType, Packet, PacketFlags};
+use ringtap_savefile::{LinkType, Packet, PacketFlags, Timestamp};
 use serde::{Serialize, Serializer};
 
 use super::bytes::Bytes;
@@ -34,6 +34,7 @@ pub(crate) fn object(
     let transport = transport::Transport::of(layers);
     let object = Object {
         time: Shown(Rfc3339(packet.timestamp)),
+        invalid_time: InvalidTime::of(packet.timestamp),
         interface,
         link_type: LinkTypeName(link_type),
         caplen: packet.data.len(),
@@ -56,9 +57,28 @@ pub(crate) fn object(
     serde_json::to_writer(out, &object).map_err(io::Error::from)
 }
 
+/// The time that was stored, where it is invalid; `time` is then what the sum of both means.
+#[derive(Serialize)]
+struct InvalidTime {
+    seconds: i64,
+    nanoseconds: u64,
+}
+
+impl InvalidTime {
+    fn of(time: Timestamp) -> Option<Self> {
+        let (seconds, nanoseconds) = time.stored();
+        (!time.is_valid()).then_some(Self {
+            seconds,
+            nanoseconds,
+        })
+    }
+}
+
 #[derive(Serialize)]
 struct Object<'a> {
     time: Shown<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    invalid_time: Option<InvalidTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     interface: Option<&'a str>,
     link_type: LinkTypeName,
@@ -289,8 +309,6 @@ fn direction(flags: PacketFlags) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use ringtap_savefile::Timestamp;
-
     use super::*;
 
     #[test]
@@ -307,6 +325,23 @@ mod tests {
         assert_eq!(
             String::from_utf8_lossy(&out),
             r#"{"time":"1970-01-01T00:00:01.000000005Z","interface":"a\"b\n","link_type":"LINKTYPE_65000","caplen":3,"len":10,"direction":"in","truncated":true}"#
+        );
+    }
+
+    #[test]
+    fn an_invalid_time_is_told_with_what_was_stored() {
+        let packet = Packet {
+            timestamp: Timestamp::from_micros(1, 1_500_000),
+            len: 1,
+            interface: 0,
+            flags: PacketFlags::default(),
+            data: b"a",
+        };
+        let mut out = Vec::new();
+        object(&mut out, &packet, LinkType(65_000), None).expect("memory does not fail");
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            r#"{"time":"1970-01-01T00:00:02.500000000Z","invalid_time":{"seconds":1,"nanoseconds":1500000000},"link_type":"LINKTYPE_65000","caplen":1,"len":1}"#
         );
     }
 }
