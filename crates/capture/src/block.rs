@@ -120,6 +120,25 @@ impl<'a> Block<'a> {
         Some(run.into_iter().chain(filtered.into_iter().flatten()))
     }
 
+    /// Leaves the packets from `position` on, which is that of an iterator over this block, with the
+    /// source: they are its next block.
+    ///
+    /// # Errors
+    ///
+    /// The block itself, where the source cannot do that: only the engine `packet` can.
+    pub fn keep(self, position: Option<u32>) -> Result<(), Self> {
+        match (self.origin, position) {
+            (Origin::Ring(block), Some(position)) => {
+                block.keep_from(position);
+                Ok(())
+            }
+            (origin, _) => Err(Self {
+                origin,
+                filter: self.filter,
+            }),
+        }
+    }
+
     /// The number of packets in the block, those among them that a filter in user space is still to
     /// reject: an upper bound of what [`Block::packets`] gives.
     #[must_use]
@@ -162,6 +181,30 @@ enum Records<'a> {
     Run(savefile::Packets<'a>),
     Filtered(FilteredPackets<'a>),
     Socket(SocketPackets<'a>),
+}
+
+impl Packets<'_> {
+    /// Where the iterator is, for [`Block::keep`]; `None` if its block cannot be kept.
+    #[must_use]
+    pub fn position(&self) -> Option<u32> {
+        match &self.records {
+            Records::Ring(frames) => Some(frames.position()),
+            _ => None,
+        }
+    }
+
+    /// Whether every packet of the block was looked at. It may be false where a filter rejects all that
+    /// are left.
+    #[inline]
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        match &self.records {
+            Records::Ring(frames) => frames.is_spent(),
+            Records::Run(packets) => packets.clone().next().is_none(),
+            Records::Filtered(packets) => packets.clone().next().is_none(),
+            Records::Socket(packets) => packets.clone().next().is_none(),
+        }
+    }
 }
 
 impl<'a> Iterator for Packets<'a> {

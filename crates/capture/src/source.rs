@@ -135,6 +135,15 @@ pub trait Source: Send {
         Ok(None)
     }
 
+    /// Makes the descriptor of [`Source::pollable`] unreadable where no packets are left, as another
+    /// [`Source::try_next`] would: to be called when every packet that was handed out has been read, and
+    /// its block was dropped. `has_more` where the caller has packets of its own left, for which the
+    /// descriptor is to be readable; an engine whose blocks can be kept ([`crate::Block::keep`]) need not
+    /// look at it.
+    fn settle(&mut self, has_more: bool) {
+        let _ = has_more;
+    }
+
     /// Capabilities that the process must keep so that the source can take away at the end what nothing
     /// binds to the process (see [`crate::hook`]); mostly none.
     fn keeps(&self) -> &'static [Capability] {

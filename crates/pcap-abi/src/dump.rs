@@ -53,7 +53,7 @@ impl FileHeader {
         let unknown = || format!("{path}: link-layer type {dlt} isn't supported in savefiles");
         let link_type = u32::from(link_type.ok_or_else(unknown)?.0);
         Ok(Self {
-            magic: if opened.is_nano() {
+            magic: if opened.times().nano {
                 MAGIC_NANOS
             } else {
                 MAGIC_MICROS

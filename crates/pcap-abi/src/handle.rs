@@ -21,7 +21,7 @@ use crate::read::Reading;
 use crate::setfilter::Wishes;
 use crate::settings::Settings;
 use crate::text::{ERRBUF_SIZE, print};
-use crate::types::{PRECISION_NANO, code};
+use crate::types::{PRECISION_NANO, Times, code};
 
 /// `pcap_t`.
 pub(crate) struct Pcap {
@@ -188,9 +188,15 @@ impl Pcap {
 }
 
 impl Opened {
-    /// Whether fractions of seconds are nanoseconds.
-    pub(crate) fn is_nano(&self) -> bool {
-        self.precision == PRECISION_NANO
+    /// How packets' times are handed out.
+    pub(crate) fn times(&self) -> Times {
+        Times {
+            nano: self.precision == PRECISION_NANO,
+            signed: match &self.kind {
+                Kind::Offline(file) => file.signed_fractions,
+                _ => None,
+            },
+        }
     }
 }
 

@@ -105,6 +105,37 @@ impl Lent {
         self.packets = Some(unsafe { &*block }.packets());
     }
 
+    /// Whether no packet of a block that is lent is left to be looked at.
+    #[inline]
+    pub(crate) fn is_spent(&self) -> bool {
+        self.packets.as_ref().is_none_or(Packets::is_spent)
+    }
+
+    /// Leaves the packets that were not asked for with the source, which hands them out again; false,
+    /// and nothing changes, where it cannot.
+    pub(crate) fn leave(&mut self) -> bool {
+        let Some(packets) = self.packets.take() else {
+            return true;
+        };
+        if packets.is_spent() {
+            self.release();
+            return true;
+        }
+        let position = packets.position();
+        // SAFETY: the place is this value's own.
+        let place = unsafe { self.block.as_mut() };
+        if position.is_none() {
+            self.packets = Some(packets);
+            return false;
+        }
+        drop(packets);
+        if let Some(block) = place.take() {
+            // Whoever has a position can be kept.
+            let _ = block.keep(position);
+        }
+        true
+    }
+
     /// Gives the block back: packets of it that were not asked for are lost.
     pub(crate) fn release(&mut self) {
         self.packets = None;

@@ -34,11 +34,15 @@ pub(crate) struct Live {
     pub(crate) descriptor: c_int,
     /// The descriptor for select(2), or -1.
     selectable: AtomicI32,
+    /// Whether it is readable for others than packets, too.
+    pub(crate) is_readable_for_others: bool,
     /// How long to wait for that one at most.
     pub(crate) select_timeout: Option<libc::timeval>,
     /// Whether reading ends with the time-out, as in WinPcap; else it waits until packets come, as
     /// libpcap does on Linux.
     pub(crate) returns_on_timeout: bool,
+    /// Whether there is no time-out: reading never ends without a packet.
+    pub(crate) has_no_timeout: bool,
     /// The name as given, and as the engine takes it.
     pub(crate) device: String,
     pub(crate) companion: Option<Arc<dyn Companion>>,
@@ -64,7 +68,11 @@ impl Live {
             && let Some(reading) = &mut *guard
         {
             reading.set_aside();
-            let made = reading.lent.source().pollable().ok().flatten();
+            let source = reading.lent.source();
+            let made = source.pollable().ok().flatten();
+            if !reading.backlog.is_empty() {
+                source.settle(true);
+            }
             self.selectable.store(made.unwrap_or(-1), Ordering::Release);
         }
         self.selectable()
@@ -85,8 +93,11 @@ pub(crate) const COOKED_V2: c_int = 276;
 /// be twice as large, and wake-ups half as many. More would cost its
 /// time at every start: the kernel clears it, and maps it page by page.
 const BUFFER: u64 = 4 << 20;
-/// When packets are handed over where the program sets no time-out.
-const HAND_OVER: Duration = Duration::from_millis(10);
+/// When a block that is not full is handed over where the time-out is 0: the program wants as few
+/// wake-ups as can be. libpcap has it wait until the block is full, for days where packets are few.
+const HAND_OVER: Duration = Duration::from_secs(1);
+/// The same where the time-out is negative, which leaves it to the library.
+const HAND_OVER_SOON: Duration = Duration::from_millis(10);
 /// How long one wait of a capture without a time-out takes.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -100,9 +111,14 @@ fn options(settings: &Settings, defaults: &Defaults) -> CaptureOptions {
         .filter(|&timeout| timeout > 0);
     let asked = asked.or(defaults.timeout.filter(|&timeout| timeout > 0));
     let timeout = asked.map(|timeout| Duration::from_millis(timeout.min(65_535).into()));
+    let hand_over = if settings.timeout < 0 {
+        HAND_OVER_SOON
+    } else {
+        HAND_OVER
+    };
     let mut options = CaptureOptions {
         snaplen,
-        timeout: timeout.unwrap_or(HAND_OVER),
+        timeout: timeout.unwrap_or(hand_over),
         wait: Some(timeout.unwrap_or(LONG)),
         immediate: settings.immediate || defaults.immediate == Some(true),
         promiscuous: settings.promiscuous,
@@ -186,8 +202,10 @@ fn start(
         }),
         descriptor: pollable.unwrap_or(-1),
         selectable: AtomicI32::new(pollable.unwrap_or(-1)),
+        is_readable_for_others: description.engine != "packet",
         select_timeout: pollable.is_none().then(|| timeval(timeout)),
         returns_on_timeout: settings.returns_on_timeout && options.wait != Some(LONG),
+        has_no_timeout: options.wait == Some(LONG),
         device,
         companion: source.companion(),
         sender: Mutex::new(None),
@@ -246,15 +264,6 @@ pub(crate) fn timestamp_types(settings: &Settings) -> Vec<c_int> {
         vec![0, ADAPTER_UNSYNCED]
     } else {
         vec![0]
-    }
-}
-
-/// Whether a device has a monitor mode that can be asked for: none has here.
-pub(crate) fn can_set_monitor(handle: &Pcap) -> c_int {
-    let name = lock(&handle.settings).device.clone();
-    match devices::exists(plain_name(&name.to_string_lossy())) {
-        Ok(true) => 0,
-        _ => code::NO_SUCH_DEVICE,
     }
 }
 

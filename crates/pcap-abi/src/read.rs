@@ -51,6 +51,8 @@ pub(crate) struct Reading {
     started: bool,
     /// The header that `pcap_next_ex` points to.
     header: Box<PacketHeader>,
+    /// The last packet that it handed out, where its block was given back.
+    last: Vec<u8>,
 }
 
 impl Reading {
@@ -70,7 +72,36 @@ impl Reading {
             place: Place::default(),
             started: false,
             header: Box::new(PacketHeader::zero()),
+            last: Vec::new(),
         }
+    }
+
+    /// Gives back a block whose packets have all been read, so that the descriptor is readable for
+    /// others only. To be called when no packet is in use.
+    fn settle(&mut self) {
+        if self.lent.is_spent() {
+            let has_more = !self.backlog.is_empty();
+            self.lent.source().settle(has_more);
+        }
+    }
+
+    /// The same while a packet is in use, whose bytes it returns: they stay until the next packet is
+    /// read.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are those of the packet that was handed out last.
+    unsafe fn settle_behind(&mut self, (data, len): (*const c_uchar, usize)) -> *const c_uchar {
+        if !self.lent.is_spent() {
+            return data;
+        }
+        // SAFETY: by the caller's promise the packet is in the block that is lent, or in the backlog, and
+        // neither was given back or written since.
+        let bytes = unsafe { std::slice::from_raw_parts(data, len) };
+        self.last.clear();
+        self.last.extend_from_slice(bytes);
+        self.settle();
+        self.last.as_ptr()
     }
 
     /// Whether every packet of the block that is lent is handed out, and nothing of it is noted.
@@ -124,6 +155,8 @@ fn goes(packet: &Packet<'_>, direction: ringtap_capture::Direction) -> bool {
 enum Mode {
     /// What is there, after a wait for something to be there.
     Dispatch,
+    /// The same, of which one packet is handed out, and in use after the return.
+    One,
     /// Until a count, the end or a break.
     Loop,
 }
@@ -205,6 +238,9 @@ fn read(
     if let Some(follow) = follow {
         follow.leave(reading);
     }
+    if !is_file && mode != Mode::One {
+        reading.settle();
+    }
     handle.delivered.fetch_add(given, Ordering::Relaxed);
     let delivered = progress.delivered;
     Step::Done(match end {
@@ -236,12 +272,14 @@ fn run(
     (limit, mode): (c_int, Mode),
     deliver: &mut impl Deliver,
 ) -> End {
-    let nano = opened.is_nano();
+    let times = opened.times();
     let is_file = matches!(opened.kind, Kind::Offline(_));
     let endless = mode == Mode::Loop && limit == c_int::MAX;
     if reading.failed {
         return End::Failed;
     }
+    let was_readable = mode != Mode::Loop && is_readable(handle, reading, progress);
+    let mut has_looked = false;
     loop {
         // A filter that was set meanwhile applies from here on.
         handle.grant_wishes(reading);
@@ -255,7 +293,7 @@ fn run(
             let Some(packet) = next else {
                 break;
             };
-            let flow = deliver(&PacketHeader::of(&packet, nano), packet.data);
+            let flow = deliver(&PacketHeader::of(&packet, times), packet.data);
             progress.delivered += c_int::from(!endless);
             if progress.delivered >= limit || flow.is_break() {
                 return End::Enough;
@@ -268,13 +306,25 @@ fn run(
         if handle.broken.load(Ordering::Acquire) {
             return End::Broken;
         }
-        let has_some = progress.delivered > 0 && mode == Mode::Dispatch && !is_file;
+        let has_some = progress.delivered > 0 && mode != Mode::Loop && !is_file;
         let may_wait =
             !has_some && (mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire));
-        match advance(handle, opened, reading, may_wait) {
-            Advance::Go => {}
+        // Packets of which none is wanted end a wait as the time-out does; so does what makes the
+        // descriptor readable without packets.
+        let is_answered = |has_looked: bool| {
+            let live = handle.live();
+            mode != Mode::Loop
+                && (was_readable || has_looked && live.is_some_and(|live| !live.has_no_timeout))
+        };
+        match advance(
+            handle,
+            opened,
+            reading,
+            may_wait && !is_answered(has_looked),
+        ) {
+            Advance::Go(has_packets) => has_looked |= has_packets,
             Advance::End(end) => return end,
-            Advance::Nothing if !may_wait => return End::Enough,
+            Advance::Nothing if !may_wait || is_answered(has_looked) => return End::Enough,
             Advance::Nothing => {
                 if let Some(end) = idle(handle, reading, progress, mode) {
                     return end;
@@ -286,7 +336,8 @@ fn run(
 
 /// What came of asking the source.
 enum Advance {
-    Go,
+    /// Something came; whether packets.
+    Go(bool),
     /// There is nothing now.
     Nothing,
     End(End),
@@ -303,7 +354,10 @@ fn advance(handle: &Pcap, opened: &Opened, reading: &mut Reading, may_wait: bool
         reading.lent.advance(wait)
     };
     match advanced {
-        Ok(Pause::Packets) => reading.started = true,
+        Ok(Pause::Packets) => {
+            reading.started = true;
+            return Advance::Go(true);
+        }
         Ok(Pause::Other) => {
             if let Some(message) = is_file.then(|| mixed(handle, opened, reading)).flatten() {
                 handle.say(message);
@@ -321,13 +375,27 @@ fn advance(handle: &Pcap, opened: &Opened, reading: &mut Reading, may_wait: bool
             return Advance::End(End::Failed);
         }
     }
-    Advance::Go
+    Advance::Go(false)
+}
+
+/// Whether a descriptor is readable that is so for other reasons than packets, too, before these are
+/// asked for: a program that was told so must not wait then.
+fn is_readable(handle: &Pcap, reading: &Reading, progress: &Progress) -> bool {
+    let Some(live) = handle.live().filter(|live| live.is_readable_for_others) else {
+        return false;
+    };
+    let may_wait = !handle.nonblocking.load(Ordering::Acquire) && progress.handle.is_none();
+    may_wait
+        && live.selectable() >= 0
+        && reading.lent.is_spent()
+        && reading.backlog.is_empty()
+        && crate::wait::is_readable(live.selectable())
 }
 
 /// What to do where there is nothing: nothing to return, to ask again at once.
 fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mode) -> Option<End> {
     let live = handle.live()?;
-    if mode == Mode::Dispatch && live.returns_on_timeout {
+    if mode != Mode::Loop && live.returns_on_timeout {
         if progress.is_over {
             return Some(End::Enough);
         }
@@ -380,10 +448,10 @@ fn count_on(
                 reading.failed = true;
                 return End::Failed;
             }
-            if mode == Mode::Dispatch || progress.delivered >= limit || flow.is_break() {
+            if mode != Mode::Loop || progress.delivered >= limit || flow.is_break() {
                 return End::Enough;
             }
-        } else if mode == Mode::Dispatch && handle.nonblocking.load(Ordering::Acquire) {
+        } else if mode != Mode::Loop && handle.nonblocking.load(Ordering::Acquire) {
             return End::Enough;
         } else {
             // What has woken this wait is seen above.
@@ -465,7 +533,7 @@ fn one(
     found: impl FnOnce(c_int, PacketHeader, *const c_uchar) -> c_int,
 ) -> Step<c_int> {
     let mut packet = (PacketHeader::zero(), ptr::null());
-    let step = read(handle, 1, Mode::Dispatch, progress, &mut |header, data| {
+    let step = read(handle, 1, Mode::One, progress, &mut |header, data| {
         packet = (*header, data.as_ptr());
         ControlFlow::Continue(())
     });
@@ -475,14 +543,27 @@ fn one(
     }
 }
 
-/// Keeps the header where `pcap_next_ex` can point to it.
-fn keep(handle: &Pcap, header: PacketHeader) -> *const PacketHeader {
+/// Keeps a packet that was handed out last where `pcap_next_ex` can point to it.
+///
+/// # Safety
+///
+/// The bytes are those of that packet.
+unsafe fn keep(
+    handle: &Pcap,
+    header: PacketHeader,
+    data: *const c_uchar,
+) -> (*const PacketHeader, *const c_uchar) {
     match handle.try_reading().as_deref_mut() {
         Some(Some(reading)) => {
             *reading.header = header;
-            &raw const *reading.header
+            // SAFETY: by the caller's promise. In statistics mode nothing is lent.
+            let data = match handle.live() {
+                Some(_) => unsafe { reading.settle_behind((data, header.caplen as usize)) },
+                None => data,
+            };
+            (&raw const *reading.header, data)
         }
-        _ => ptr::null(),
+        _ => (ptr::null(), data),
     }
 }
 
@@ -509,9 +590,11 @@ export_waiting! {
         let mut bytes = ptr::null();
         let step = one(handle, progress, |result, found, data| {
             if result == 1 {
-                // SAFETY: C's contract: there is room for a header.
-                unsafe { header.write(found) };
-                bytes = data;
+                // SAFETY: C's contract: there is room for a header; the packet is the last.
+                bytes = unsafe {
+                    header.write(found);
+                    keep(handle, found, data).1
+                };
             }
             result
         });
@@ -534,9 +617,10 @@ export_waiting! {
         );
         one(handle, progress, |result, found, bytes| match result {
             1 => {
-                // SAFETY: C's contract: there is room for both addresses.
+                // SAFETY: C's contract: there is room for both addresses; the packet is the last.
                 unsafe {
-                    header.write(keep(handle, found));
+                    let (found, bytes) = keep(handle, found, bytes);
+                    header.write(found);
                     data.write(bytes);
                 }
                 1

@@ -119,12 +119,16 @@ impl Reading {
         Ok(())
     }
 
-    /// Copies what is left of the block that is lent, and gives it back.
+    /// Gives back the block that is lent, for its source to hand out again what is left of it, or else
+    /// copies that.
     pub(crate) fn set_aside(&mut self) {
+        if self.lent.leave() {
+            return;
+        }
         while let Some(packet) = self.lent.next() {
             self.backlog.push(&packet);
         }
-        self.lent.release();
+        self.lent.source().settle(!self.backlog.is_empty());
     }
 
     /// Leaves out those of the copied packets that the program rejects.

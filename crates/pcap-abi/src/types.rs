@@ -143,18 +143,51 @@ impl PacketHeader {
         }
     }
 
-    /// The header of a packet, in nanoseconds or microseconds.
+    /// The header of a packet.
     #[inline]
-    pub(crate) fn of(packet: &ringtap_capture::Packet<'_>, nano: bool) -> Self {
-        let fraction = packet.timestamp.subsec_nanos();
-        let fraction = if nano { fraction } else { fraction / 1000 };
+    pub(crate) fn of(packet: &ringtap_capture::Packet<'_>, times: Times) -> Self {
+        let nanos = packet.timestamp.subsec_nanos();
+        let fraction = if times.nano { nanos } else { nanos / 1000 };
+        let mut ts = libc::timeval {
+            tv_sec: packet.timestamp.secs(),
+            tv_usec: fraction.into(),
+        };
+        if !packet.timestamp.is_valid() {
+            ts = times.invalid(packet.timestamp);
+        }
         Self {
-            ts: libc::timeval {
-                tv_sec: packet.timestamp.secs(),
-                tv_usec: fraction.into(),
-            },
+            ts,
             caplen: u32::try_from(packet.data.len()).unwrap_or(u32::MAX),
             len: packet.len,
+        }
+    }
+}
+
+/// How times are handed out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// The fraction is in nanoseconds, else in microseconds.
+    pub(crate) nano: bool,
+    /// Nanoseconds of the unit of a pcap file's fractions, where the library takes them for signed
+    /// numbers.
+    pub(crate) signed: Option<u32>,
+}
+
+impl Times {
+    /// An invalid time: the fields as they were stored, the fraction in the unit that is wanted. libpcap
+    /// takes the file's 32 bits for a signed number, but where it swaps their bytes for an unsigned one.
+    #[cold]
+    fn invalid(self, time: ringtap_capture::Timestamp) -> libc::timeval {
+        let (secs, nanos) = time.stored();
+        let mut nanos = i64::try_from(nanos).unwrap_or(i64::MAX);
+        if let Some(unit) = self.signed.map(i64::from)
+            && nanos / unit > i64::from(i32::MAX)
+        {
+            nanos -= (1 << 32) * unit;
+        }
+        libc::timeval {
+            tv_sec: secs,
+            tv_usec: if self.nano { nanos } else { nanos / 1000 },
         }
     }
 }

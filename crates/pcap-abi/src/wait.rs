@@ -62,6 +62,17 @@ unsafe extern "C-unwind" {
     ) -> c_int;
 }
 
+/// Whether there is something to read now.
+pub(crate) fn is_readable(descriptor: RawFd) -> bool {
+    let mut fd = libc::pollfd {
+        fd: descriptor,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one initialised entry, which outlives the call.
+    unsafe { libc::poll(&raw mut fd, 1, 0) > 0 }
+}
+
 /// Waits. A cancelled thread ends here.
 pub(crate) fn sleep(wait: Wait, progress: &mut Progress) {
     let mut fds = wait.descriptors.map(|fd| libc::pollfd {

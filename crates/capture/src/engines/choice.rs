@@ -139,6 +139,10 @@ impl Source for Chosen {
         self.source.pollable()
     }
 
+    fn settle(&mut self, has_more: bool) {
+        self.source.settle(has_more);
+    }
+
     fn recheck(&self) -> Option<Duration> {
         self.source.recheck()
     }

@@ -41,6 +41,25 @@ const NEEDS: [Need; 5] = [
     Need::Tool("valgrind"),
 ];
 
+/// What `readiness` captures on.
+const DEVICES: [&str; 6] = [
+    "veth0",
+    "any",
+    "tcx:veth0",
+    "tcx:any",
+    "xdp:veth0",
+    "xsk:veth0",
+];
+
+/// What taps need.
+const TAP_NEEDS: [Need; 5] = [
+    Need::Root,
+    Need::LibpcapDev,
+    Need::Tool("cc"),
+    Need::Tool("ip"),
+    Need::Kernel(6, 6),
+];
+
 /// Exit status of a program that lacks something of the machine.
 const GAVE_UP: i32 = 3;
 
@@ -56,7 +75,84 @@ pub(crate) fn tests() -> Vec<Test> {
     let one = |name: &'static str| test(format!("c::{name}"), &NEEDS, move || compare(name));
     let own = |name: &'static str| test(format!("c::{name}"), &NEEDS, move || as_expected(name));
     let shared = PROGRAMS.into_iter().map(one);
-    shared.chain(OWN_PROGRAMS.into_iter().map(own)).collect()
+    let mut all: Vec<Test> = shared.chain(OWN_PROGRAMS.into_iter().map(own)).collect();
+    for device in DEVICES {
+        let name = format!("c::readiness_of_{}", device.replace(':', "_"));
+        all.push(test(name, &TAP_NEEDS, move || {
+            is_ready_when_it_says_so(device)
+        }));
+    }
+    all.push(test("c::loops_on_taps", &TAP_NEEDS, loops_on_taps));
+    all
+}
+
+/// The program `readiness` on Debian's library, then on ours by every engine: all packets come, and no
+/// read hangs.
+fn is_ready_when_it_says_so(device: &'static str) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let run_on = |library: Library, device: &str| {
+        let program = compiled("readiness", folder.path(), false);
+        let namespace = with_a_wire();
+        let mut command = namespace.command(&program.to_string_lossy());
+        library.choose(&mut command);
+        command.args([device, "veth1"]);
+        // There is room for one program at that hook.
+        command.args(device.starts_with("xdp:").then_some("alone"));
+        text_of(&mut command)
+    };
+    if device.starts_with("xsk:") {
+        // It takes packets away from the host, for which no program can ask by a device's name.
+        let seen = run_on(Library::Ringtap, device);
+        return match seen
+            .lines()
+            .find(|line| !line.ends_with(": activation failed"))
+        {
+            Some(line) => Err(line.to_owned()),
+            None => Ok(()),
+        };
+    }
+    let all = ": all packets, in order, and silence";
+    let mut libraries = vec![Library::Ringtap];
+    // Debian's library has one engine.
+    libraries.extend((!device.contains(':')).then_some(Library::Debian));
+    for library in libraries {
+        let seen = run_on(library, device);
+        if seen.lines().count() < 30 {
+            return Err(format!("{library:?}: too few lines:\n{seen}"));
+        }
+        for line in seen.lines().filter(|line| !line.ends_with(all)) {
+            // It hands over no block that is not full, however long that takes.
+            let waits =
+                library == Library::Debian && line.ends_with(", time-out 0: packets are missing");
+            if !waits {
+                return Err(format!("{library:?}, {device}: {line}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The program `loops` on engines whose descriptor is made of several: what it prints does not depend on
+/// the engine.
+fn loops_on_taps() -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let [expected, tcx, xdp] = [
+        (Library::Debian, "veth0"),
+        (Library::Ringtap, "tcx:veth0"),
+        (Library::Ringtap, "xdp:veth0"),
+    ]
+    .map(|(library, device)| {
+        let program = compiled("loops", folder.path(), false);
+        let namespace = with_a_wire();
+        let mut command = namespace.command(&program.to_string_lossy());
+        library.choose(&mut command);
+        text_of(command.args([device, "veth1"]))
+    });
+    let differences = [difference(&expected, &tcx), difference(&expected, &xdp)];
+    match differences.into_iter().flatten().next() {
+        Some(difference) => Err(difference),
+        None => Ok(()),
+    }
 }
 
 /// Runs a program in every way on the library that is tested.

@@ -1,6 +1,7 @@
 /* Event loops: select, poll and epoll on a handle that does not block. */
 #include "common.h"
 #include <poll.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 
@@ -100,6 +101,54 @@ static void around(const char *name, wait_for *wait, int immediate)
 	pcap_close(p);
 }
 
+static void hang(int number)
+{
+	static const char text[] = "hung\n";
+
+	(void)number;
+	_exit(write(STDOUT_FILENO, text, sizeof text - 1) < 0 ? 2 : 1);
+}
+
+/* A filter that is set, and counters that are asked for, while packets of a block wait: they are read
+   when the descriptor says so, and a read that follows does not hang though it finds none. */
+static void changed_meanwhile(const char *expression, int immediate)
+{
+	pcap_t *p = pcap_create(device, errbuf);
+	struct bpf_program program;
+	struct pcap_pkthdr *header;
+	struct pcap_stat stat;
+	const u_char *bytes;
+	unsigned got = 0, turns = 0;
+	int value = 0;
+
+	pcap_set_timeout(p, 30);
+	pcap_set_snaplen(p, 65535);
+	pcap_set_immediate_mode(p, immediate);
+	result("activate", p, pcap_activate(p));
+	emit(sender, 0, 20, 60);
+	signal(SIGALRM, hang);
+	alarm(20);
+	while (got < 5 && by_poll(pcap_get_selectable_fd(p)) > 0)
+		got += pcap_next_ex(p, &header, &bytes) == 1;
+	say("before: %u", got);
+	result("stats", p, pcap_stats(p, &stat));
+	if (expression != NULL) {
+		result(expression, p, pcap_compile(p, &program, expression, 1, PCAP_NETMASK_UNKNOWN));
+		result("setfilter", p, pcap_setfilter(p, &program));
+		pcap_freecode(&program);
+		result("stats", p, pcap_stats(p, &stat));
+	}
+	while (value >= 0 && turns++ < 100 && by_poll(pcap_get_selectable_fd(p)) > 0) {
+		value = pcap_next_ex(p, &header, &bytes);
+		if (value == 1)
+			say_packet(header, bytes);
+	}
+	result("the last", p, value < 0 ? value : 0);
+	say("%s", turns < 100 ? "silence" : "readable for ever");
+	alarm(0);
+	pcap_close(p);
+}
+
 /* As programs do that cannot wait for the descriptor alone. */
 static void with_the_timeout(void)
 {
@@ -153,6 +202,11 @@ int main(int arguments, char **names)
 	around("epoll", by_epoll, 0);
 	around("epoll, by edges", by_edges, 0);
 	around("poll, immediate", by_poll, 1);
+	for (int immediate = 0; immediate < 2; immediate++) {
+		changed_meanwhile(NULL, immediate);
+		changed_meanwhile("udp dst port 1007 or udp dst port 1019", immediate);
+		changed_meanwhile("tcp", immediate);
+	}
 	with_the_timeout();
 	set_before();
 	return 0;

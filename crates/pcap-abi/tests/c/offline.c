@@ -100,6 +100,37 @@ static void good_files(void)
 			}
 }
 
+/* Fractions of a second or more are handed out as they stand, and are written so. */
+static void invalid_times(void)
+{
+	static const uint32_t magics[] = { 0xa1b2c3d4u, 0xa1b23c4du };
+	static const uint32_t fractions[] = {
+		999999, 1000000, 1500000, 999999999, 1000000000, 0x7fffffff, 0x80000000u, 0xffffffffu,
+	};
+
+	for (int number = 0; number < 8; number++) {
+		struct bytes file = { .swapped = number & 1 };
+		char errbuf[PCAP_ERRBUF_SIZE] = "";
+		struct pcap_pkthdr *header;
+		const u_char *bytes;
+		uint8_t written[2048];
+		pcap_dumper_t *dumper;
+		pcap_t *p;
+
+		head(&file, magics[number >> 1 & 1], 2, 4, 100, 1);
+		for (size_t at = 0; at < sizeof fractions / sizeof *fractions; at++)
+			record(&file, fractions[at], 10, 60, 10);
+		try_file("invalid times", &file, (u_int)number >> 2);
+		p = pcap_open_offline_with_tstamp_precision("file", (u_int)number >> 2, errbuf);
+		dumper = pcap_dump_open(p, "written");
+		while (pcap_next_ex(p, &header, &bytes) == 1)
+			pcap_dump((u_char *)dumper, header, bytes);
+		pcap_dump_close(dumper);
+		pcap_close(p);
+		say("  written: sum %08x", sum_of(written, read_file("written", written, sizeof written)));
+	}
+}
+
 static void unusual_files(void)
 {
 	static const struct {
@@ -369,6 +400,7 @@ static void what_a_file_cannot(void)
 int main(void)
 {
 	good_files();
+	invalid_times();
 	unusual_files();
 	broken_files();
 	streams();

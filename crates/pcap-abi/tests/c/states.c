@@ -51,6 +51,7 @@ static void not_activated(const char *device)
 
 static void set_before(const char *device)
 {
+	const char *elsewhere[] = { "no-such-device", "any", "lo", "" };
 	pcap_t *p = pcap_create(device, errbuf);
 
 	result("set_snaplen 100", p, pcap_set_snaplen(p, 100));
@@ -92,6 +93,13 @@ static void set_before(const char *device)
 	result("set_rfmon", p, pcap_set_rfmon(p, 1));
 	result("activate with rfmon", p, pcap_activate(p));
 	pcap_close(p);
+	for (size_t at = 0; at < sizeof elsewhere / sizeof *elsewhere; at++) {
+		p = pcap_create(elsewhere[at], errbuf);
+		say("%s: can_set_rfmon: %d, %s", elsewhere[at], pcap_can_set_rfmon(p), pcap_geterr(p));
+		pcap_set_rfmon(p, 1);
+		say("activate with rfmon: %d", pcap_activate(p));
+		pcap_close(p);
+	}
 }
 
 static void activated(const char *device)

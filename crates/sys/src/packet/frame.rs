@@ -62,6 +62,8 @@ pub(super) struct Cursor {
     pub(super) block: u32,
     /// Frames of that block that were visited already: they are complete.
     visited: Cell<u32>,
+    /// Frames of that block that are not to be found again ([`RingBlock::keep_from`]).
+    pub(super) passed: u32,
     /// Blocks that held a header which cannot be.
     pub(super) damaged: Cell<u64>,
     /// Whether the present block is among them.
@@ -193,14 +195,26 @@ impl<'a> RingBlock<'a> {
         }
     }
 
-    /// The number of packets that the kernel put into the block.
+    /// The number of packets that the kernel put into the block, without those that were passed before.
     #[must_use]
     pub fn len(&self) -> u32 {
-        if let Some(taken) = &self.taken {
-            return taken.count;
+        self.end().saturating_sub(self.cursor.passed)
+    }
+
+    /// The number of the frame behind the last.
+    fn end(&self) -> u32 {
+        match &self.taken {
+            Some(taken) => taken.count,
+            // SAFETY: the header is in bounds and aligned ([`RingBlock::new`]).
+            None => unsafe { (&raw const (*self.header()).packets).read() },
         }
-        // SAFETY: the header is in bounds and aligned ([`RingBlock::new`]).
-        unsafe { (&raw const (*self.header()).packets).read() }
+    }
+
+    /// Leaves the block, and what it holds from the frame of that number on, to be taken again: the
+    /// number is that of [`Frames::position`].
+    pub fn keep_from(self, frame: u32) {
+        self.cursor.passed = frame;
+        std::mem::forget(self);
     }
 
     /// Whether the block holds no packet.
@@ -219,12 +233,16 @@ impl<'a> RingBlock<'a> {
             // SAFETY: the header is in bounds and aligned ([`RingBlock::new`]).
             None => unsafe { (&raw const (*self.header()).first_packet).read() },
         };
-        Frames {
+        let mut frames = Frames {
             block: self,
             offset: first,
             index: 0,
-            packets: self.len(),
+            packets: self.end(),
+        };
+        if self.cursor.passed > 0 {
+            frames.pass(self.cursor.passed);
         }
+        frames
     }
 
     fn header(&self) -> *const BlockHeader {
@@ -262,6 +280,7 @@ impl<'a> RingBlock<'a> {
 impl Drop for RingBlock<'_> {
     fn drop(&mut self) {
         self.cursor.visited.set(0);
+        self.cursor.passed = 0;
         self.cursor.block_damaged.set(false);
         if let Some(taken) = self.taken {
             self.give_slots_back(taken);
@@ -342,6 +361,34 @@ impl<'a> Iterator for Frames<'a> {
 }
 
 impl Frames<'_> {
+    /// The number of the next frame, counted from the block's first one.
+    #[inline]
+    #[must_use]
+    pub fn position(&self) -> u32 {
+        self.index
+    }
+
+    /// Goes on behind so many frames.
+    #[cold]
+    fn pass(&mut self, frames: u32) {
+        while self.index < frames.min(self.packets) {
+            let last = self.index + 1 == self.packets;
+            let Some((_, next)) = self.check(last) else {
+                self.packets = self.index;
+                return;
+            };
+            self.index += 1;
+            self.offset = self.offset.wrapping_add(next);
+        }
+    }
+
+    /// Whether every frame was handed out.
+    #[inline]
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        self.index >= self.packets
+    }
+
     /// The frame at the offset, where everything that its header states is within the block and
     /// before the next frame; and how far the next one is.
     ///

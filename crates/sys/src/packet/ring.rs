@@ -189,6 +189,13 @@ impl Ring {
         Some(unsafe { RingBlock::new(base, size, blocks, self.shape, &mut self.cursor) })
     }
 
+    /// Whether the next block was taken before, and kept ([`RingBlock::keep_from`]).
+    #[inline]
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.cursor.passed > 0
+    }
+
     /// How many blocks may hold packets that the kernel has put in by now: those that are ready,
     /// and the one that it fills. More where packets have slots, which make blocks of any length.
     #[must_use]

@@ -113,14 +113,25 @@ struct ActiveFilter {
     place: FilterPlace,
     /// Blocks that may hold packets of an older filter.
     stale_blocks: u32,
+    /// Whether the last block was one of them; nothing before the first.
+    last_is_stale: Option<bool>,
 }
 
 impl ActiveFilter {
-    /// The filter that the next block is to be run through here.
+    /// The filter that the next block is to be run through here; `is_kept` where that is the last one
+    /// again.
     #[inline]
-    fn for_next_block(&mut self) -> Option<&FilterTable> {
-        if self.stale_blocks > 0 {
-            self.stale_blocks -= 1;
+    fn for_next_block(&mut self, is_kept: bool) -> Option<&FilterTable> {
+        let is_stale = match self.last_is_stale {
+            Some(is_stale) if is_kept => is_stale,
+            _ => {
+                let is_stale = self.stale_blocks > 0;
+                self.stale_blocks -= u32::from(is_stale);
+                is_stale
+            }
+        };
+        self.last_is_stale = Some(is_stale);
+        if is_stale {
             return self.table.as_ref();
         }
         match self.place {
@@ -185,6 +196,7 @@ impl PacketSource {
             table: plan.table,
             place: plan.place,
             stale_blocks,
+            last_is_stale: None,
         };
         self.options = options;
         self.wanted = filter;
@@ -208,7 +220,7 @@ impl PacketSource {
             self.blocks_until_count = BLOCKS_BETWEEN_COUNTS;
             self.ring.statistics()?;
         }
-        let filter = self.filter.for_next_block();
+        let filter = self.filter.for_next_block(self.ring.is_kept());
         match self.ring.take() {
             Some(block) => {
                 self.has_delivered = true;

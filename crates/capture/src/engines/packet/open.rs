@@ -267,6 +267,7 @@ impl Opening {
                 table: plan.table,
                 place: plan.place,
                 stale_blocks: 0,
+                last_is_stale: None,
             },
             state: State::Up,
             companion: Arc::new(Aside {

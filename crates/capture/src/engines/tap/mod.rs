@@ -36,7 +36,7 @@ mod rings;
 mod shared;
 mod wait;
 
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use ringtap_savefile::{Interface, InterfaceTable, Item};
@@ -67,6 +67,32 @@ use reader::Reader;
 pub(crate) use reader::TapRecords;
 use shared::Share;
 use wait::{Pace, State, Waited};
+
+/// A descriptor that is readable for several reasons.
+struct Polled {
+    group: PollGroup,
+    /// Makes it so for packets for which the doorbell does not ring any more.
+    more: Waker,
+}
+
+impl Polled {
+    fn new([first, second, third]: [BorrowedFd<'_>; 3]) -> Result<Self> {
+        let more = Waker::new()?;
+        let group = PollGroup::new([first, second, third, more.as_fd()])?;
+        Ok(Self { group, more })
+    }
+
+    /// Whether there are packets for which the doorbell does not ring.
+    fn has_more(&self, has_more: bool) {
+        match (has_more, self.more.is_pending()) {
+            (true, false) => self.more.wake(),
+            (false, true) => {
+                self.more.take();
+            }
+            _ => {}
+        }
+    }
+}
 
 /// A capture by this engine.
 struct TapSource {
@@ -104,7 +130,7 @@ struct TapSource {
     /// Whether an interface has changed that was not looked at since.
     changed: bool,
     /// What somebody waits for by [`Source::pollable`]: the doorbell, and changes of interfaces and clock.
-    polled: Option<PollGroup>,
+    polled: Option<Polled>,
     state: State,
     /// When a reader that does not sleep asked whether interfaces have changed.
     looked: Instant,
@@ -128,13 +154,16 @@ impl TapSource {
     }
 
     /// Has the doorbell rung for the next packet, where somebody polls for it; whether one has come
-    /// until then.
+    /// until then. The descriptor is then readable, else it is not.
     fn comes_while_armed(&self) -> bool {
-        if self.polled.is_none() {
+        let Some(polled) = &self.polled else {
             return false;
-        }
+        };
         self.doorbell.silence();
-        !self.control.arm(1, || self.reader.available())
+        let armed = self.control.arm(1, || self.reader.available());
+        let comes = !armed || self.reader.has_old_rings();
+        polled.has_more(comes);
+        comes
     }
 
     fn begin_delivery(&mut self) {
@@ -335,6 +364,11 @@ impl Source for TapSource {
                 return Ok(Next::Meta(next));
             }
             self.begin_delivery();
+            if !self.reader.is_delivering() {
+                // Old rings that are written still: there will be something at once.
+                self.comes_while_armed();
+                return Ok(Next::TimedOut);
+            }
         }
         Ok(self.deliver())
     }
@@ -342,18 +376,31 @@ impl Source for TapSource {
     /// The doorbell and the rest; whoever waits for it is rung for the first packet that comes once
     /// [`Source::try_next`] had none.
     fn pollable(&mut self) -> Result<Option<RawFd>> {
-        let group = match self.polled.take() {
-            Some(group) => group,
-            None => PollGroup::new([
+        let polled = match self.polled.take() {
+            Some(polled) => polled,
+            None => Polled::new([
                 self.doorbell.as_fd(),
                 self.watch.as_fd(),
                 self.clock.as_fd(),
             ])?,
         };
-        let fd = group.as_fd().as_raw_fd();
-        self.polled = Some(group);
-        self.comes_while_armed();
+        let fd = polled.group.as_fd().as_raw_fd();
+        self.polled = Some(polled);
+        if !self.reader.is_delivering() {
+            self.comes_while_armed();
+        }
         Ok(Some(fd))
+    }
+
+    fn settle(&mut self, has_more: bool) {
+        let Some(polled) = &self.polled else {
+            return;
+        };
+        if has_more || self.reader.is_delivering() {
+            polled.has_more(true);
+        } else if self.reader.available() == 0 {
+            self.comes_while_armed();
+        }
     }
 
     fn recheck(&self) -> Option<Duration> {
