@@ -8,7 +8,6 @@ use ringtap_filter::program::opcode as op;
 use ringtap_filter::search::{self, KeyReader, Need};
 use ringtap_filter::socket::{self, Header, SocketView};
 use ringtap_filter::{CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile};
-use ringtap_jit::{Native, PacketRef};
 use ringtap_savefile::{
     ByteOrder, CaptureFilter, Interface, LinkType, Packet, PacketFilter, PacketFlags, Records,
 };
@@ -16,6 +15,7 @@ use ringtap_sys::packet::{Instruction, LinkLayer};
 use ringtap_sys::resolve::SystemNames;
 
 use crate::hook::Place;
+use crate::native::{Native, PacketRef};
 use crate::{Error, MAX_SNAPLEN, Result, UserSpaceReason};
 
 /// `PACKET_HOST` of packet(7): any packet that was received will do where only

@@ -43,6 +43,7 @@ mod filter;
 pub mod hook;
 pub mod index;
 mod lookup;
+mod native;
 mod options;
 pub mod send;
 mod source;

@@ -57,6 +57,9 @@ pub(crate) fn run() -> ExitCode {
     if report.step("build", || cargo_check(repository, &build)) {
         let kinds = ["--lib", "--bins", "--tests", "--examples"];
         report.step("tests", || tests(repository, &kinds));
+        report.step("libpcap.so.1 without native code", || {
+            without_native_code(repository)
+        });
         report.step("tests in the documentation", || {
             tests(repository, &["--doc"])
         });
@@ -92,6 +95,16 @@ fn tests(repository: &Path, kinds: &[&str]) -> Outcome {
     command
         .args(["test", "--workspace", FEATURES, "--no-fail-fast"])
         .args(kinds);
+    libtest::run(&mut process::limited(TESTS_LIMIT, &command))
+}
+
+/// The library as it is built without its feature `jit`: the programs that compare it with Debian's, but for
+/// those that are about waiting.
+fn without_native_code(repository: &Path) -> Outcome {
+    let mut command = process::cargo(repository);
+    command.args(["test", "--package=ringtap-pcap-abi", "--test=abi"]);
+    command.args(["--no-default-features", "--", "c::"]);
+    command.args(["--skip=c::readiness", "--skip=c::loops_on"]);
     libtest::run(&mut process::limited(TESTS_LIMIT, &command))
 }
 

@@ -15,6 +15,9 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// The names by which programs ask for the library: upstream's, Debian's, and the linker's.
 const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 
+/// Whether the library that is tested can make native code.
+pub(crate) const HAS_NATIVE_CODE: bool = cfg!(feature = "jit");
+
 /// Whose library a program runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
@@ -76,6 +79,8 @@ fn build() -> PathBuf {
     let target = target.expect("the folder of build results");
     let output = Command::new(cargo)
         .args(["build", "--quiet", "--package", "ringtap-pcap-abi", "--lib"])
+        // With the features that these tests were built with.
+        .args((!HAS_NATIVE_CODE).then_some("--no-default-features"))
         .arg("--target-dir")
         .arg(target)
         .current_dir(crate_folder())

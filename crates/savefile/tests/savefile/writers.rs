@@ -105,7 +105,11 @@ fn an_invalid_time_is_written_as_it_was_stored() {
         (nanos, false, [1, 4_000_000]),
         // There is no room for so many nanoseconds.
         (micros, true, [4001, 0]),
-        (Timestamp::from_micros(1, 1_000_001), true, [1, 1_000_001_000]),
+        (
+            Timestamp::from_micros(1, 1_000_001),
+            true,
+            [1, 1_000_001_000],
+        ),
     ];
     for (timestamp, nanos, [secs, fraction]) in cases {
         let mut options = PcapOptions::new(LinkType::ETHERNET, 96);

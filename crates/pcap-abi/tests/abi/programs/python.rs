@@ -24,6 +24,27 @@ for packet in sniff(iface="veth0", filter="udp and greater 100", count=20, timeo
 sendp(Ether(dst="02:00:00:00:00:09") / IP(dst="10.99.0.2") / UDP() / b"hello", iface="veth0")
 "#;
 
+/// Ends with its time-out, though packets never stop coming.
+const SCAPY_TIMES_OUT: &str = r#"
+import socket, threading, time
+from scapy.all import *
+conf.use_pcap = True
+conf.verb = 0
+to = Ether(src="02:00:00:00:00:08", dst="02:00:00:00:00:09") / IP(src="10.99.0.1", dst="10.99.0.2")
+frame = bytes(to / ICMP() / b"hello")
+done = threading.Event()
+def send():
+    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    sender.bind(("veth0", 0))
+    while not done.is_set():
+        sender.send(frame)
+        time.sleep(0.01)
+threading.Thread(target=send, daemon=True).start()
+packets = sniff(iface="veth0", filter="icmp", timeout=2)
+done.set()
+print("returned", len(packets) > 10, all(bytes(packet) == frame for packet in packets))
+"#;
+
 const SCAPY_SENDS: &str = r#"
 from scapy.all import *
 conf.use_pcap = True
@@ -67,6 +88,11 @@ pub(super) fn tests() -> Vec<Test> {
     vec![
         module("scapy_captures", "scapy", |stage| live(stage, SCAPY, None)),
         module("scapy_sends", "scapy", scapy_sends),
+        test(
+            "programs::scapy_times_out",
+            &[Need::Root, Need::PythonModule("scapy")],
+            || same(scapy_times_out),
+        ),
         module("pcapy_captures", "pcapy", |stage| {
             live(stage, PCAPY, Some("ndpi/http_auth.pcap"))
         }),
@@ -81,6 +107,13 @@ fn module(name: &str, module: &'static str, scenario: fn(&Stage) -> String) -> T
         Need::PythonModule(module),
     ];
     test(format!("programs::{name}"), &needs, move || same(scenario))
+}
+
+fn scapy_times_out(stage: &Stage) -> String {
+    let pair = VethPair::new();
+    fs::write(stage.path("times_out.py"), SCAPY_TIMES_OUT).expect("a script");
+    let mut command = stage.command_on(&pair.left, PYTHON);
+    stage.stdout(command.arg("times_out.py"))
 }
 
 /// What arrives of it, by Debian's tcpdump.
