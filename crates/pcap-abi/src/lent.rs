@@ -114,23 +114,21 @@ impl Lent {
     /// Leaves the packets that were not asked for with the source, which hands them out again; false,
     /// and nothing changes, where it cannot.
     pub(crate) fn leave(&mut self) -> bool {
-        let Some(packets) = self.packets.take() else {
+        let Some(packets) = &self.packets else {
             return true;
         };
-        if packets.is_spent() {
+        let (is_spent, position) = (packets.is_spent(), packets.position());
+        if is_spent {
             self.release();
             return true;
         }
-        let position = packets.position();
-        // SAFETY: the place is this value's own.
-        let place = unsafe { self.block.as_mut() };
         if position.is_none() {
-            self.packets = Some(packets);
             return false;
         }
-        drop(packets);
-        if let Some(block) = place.take() {
-            // Whoever has a position can be kept.
+        self.packets = None;
+        // SAFETY: the place is this value's own, and the iterator that borrowed it is gone.
+        if let Some(block) = unsafe { self.block.as_mut() }.take() {
+            // A block whose iterator has a position can be kept.
             let _ = block.keep(position);
         }
         true

@@ -556,10 +556,11 @@ unsafe fn keep(
     match handle.try_reading().as_deref_mut() {
         Some(Some(reading)) => {
             *reading.header = header;
-            // SAFETY: by the caller's promise. In statistics mode nothing is lent.
-            let data = match handle.live() {
-                Some(_) => unsafe { reading.settle_behind((data, header.caplen as usize)) },
-                None => data,
+            let data = if handle.live().is_some() {
+                // SAFETY: by the caller's promise.
+                unsafe { reading.settle_behind((data, header.caplen as usize)) }
+            } else {
+                data
             };
             (&raw const *reading.header, data)
         }

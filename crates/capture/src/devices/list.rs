@@ -75,15 +75,6 @@ pub fn by_name(name: impl AsRef<[u8]>) -> Result<DeviceInfo, DeviceError> {
     }
 }
 
-/// Whether there is a device that a capture could be opened on by this name: [`ANY`], or an interface
-/// by its name, its alternative name, or its name with an alias's suffix. Asks for that one only.
-///
-/// # Errors
-/// The interfaces cannot be read.
-pub fn exists(name: &str) -> crate::Result<bool> {
-    Ok(name == ANY || find(name)?.is_some())
-}
-
 /// What the interface of this name can stamp in hardware, and with which clock; nothing where it
 /// cannot, or where there is none. Asks for that one only.
 ///

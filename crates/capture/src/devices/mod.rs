@@ -23,7 +23,7 @@ pub use ringtap_sys::netlink::{
 pub use ringtap_sys::privileges::Capability;
 
 pub use flags::Flags;
-pub use list::{by_name, default_device, exists, list, position, timestamping};
+pub use list::{by_name, default_device, list, position, timestamping};
 pub use offloads::{ActiveOffload, Effect};
 pub use support::{EngineSupport, Obstacle};
 
