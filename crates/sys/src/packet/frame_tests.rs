@@ -207,6 +207,29 @@ fn a_forgotten_block_is_found_as_it_was_left() {
 }
 
 #[test]
+fn a_kept_block_goes_on_where_it_was_left() {
+    let mut fake = Fake::new();
+    for data in [b"one", b"two", b"six"] {
+        fake.push(data, None);
+    }
+    let take = |fake: &mut Fake, expected: &[&[u8]]| {
+        let block = fake.block(LinkLayer::CookedV2, 65_535);
+        assert_eq!(block.len() as usize, expected.len());
+        let mut frames = block.frames();
+        assert!(!frames.is_spent());
+        assert_eq!(frames.clone().count(), expected.len());
+        assert_eq!(frames.next().unwrap().data[20..], *expected[0]);
+        let position = frames.position();
+        block.keep_from(position);
+    };
+    take(&mut fake, &[b"one", b"two", b"six"]);
+    take(&mut fake, &[b"two", b"six"]);
+    let frames = fake.read(LinkLayer::CookedV2, 65_535);
+    assert_eq!(frames.len(), 1);
+    assert_eq!(frames[0].1[20..], *b"six");
+}
+
+#[test]
 fn impossible_headers_end_the_block_and_are_counted() {
     let good = ethernet(1, 30);
     // Offset within the second frame's header, and what is written there.
