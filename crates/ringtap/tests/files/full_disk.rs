@@ -76,14 +76,12 @@ const CAPTURES: [&str; 8] = [
 ];
 
 /// Formats of records.
-const RECORDS: [&str; 4] = [
+const RECORDS: &[&str] = &[
     "f.csv",
     "f.json",
     "f.ipfix",
     #[cfg(feature = "parquet")]
     "f.parquet",
-    #[cfg(not(feature = "parquet"))]
-    "g.csv",
 ];
 
 /// How a disk of some hundred KiB is made at `disk`.
