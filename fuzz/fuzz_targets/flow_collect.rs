@@ -52,7 +52,8 @@ mod flow {
                 mut sink: impl FnMut(&FlowRecord),
             ) {
                 let mut take = |record: &FlowRecord, _: &super::outputs::Origin| sink(record);
-                self.0.datagram(from, datagram, &mut take);
+                let now = std::time::Instant::now();
+                self.0.datagram(from, datagram, now, &mut take);
             }
 
             pub(crate) fn seen(&self) -> Seen {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::flow::{Collector, Listen};
+use crate::flow::{Collector, Listen, Network};
 use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 
 mod injection;
@@ -353,6 +353,10 @@ pub(crate) struct FlowArgs {
           "active", "inactive", "linger", "flows", "threads", "biflow", "tcp", "tunnels", "sample",
           "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "explain_capture"])]
     pub(crate) collect: Option<Listen>,
+    /// With --collect: take datagrams of this address or network only, such as 192.0.2.0/24; may be given
+    /// several times
+    #[arg(long, value_name = "CIDR", requires = "collect")]
+    pub(crate) allow: Vec<Network>,
     /// The filter, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,

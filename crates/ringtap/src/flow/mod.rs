@@ -25,7 +25,7 @@ use ringtap_sys::privileges::{self, Capability, User};
 
 use crate::cli::FlowArgs;
 use crate::notice::notice;
-pub(crate) use collect::Listen;
+pub(crate) use collect::{Listen, Network};
 use error::{FlowError, setup};
 pub(crate) use outputs::Collector;
 

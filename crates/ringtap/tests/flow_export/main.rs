@@ -3,6 +3,7 @@
 mod capture;
 mod collectors;
 mod files;
+mod floods;
 mod transport;
 mod tshark;
 
@@ -28,6 +29,13 @@ fn main() -> ExitCode {
             &[],
             transport::tcp_down,
         ),
+        test("a_flood_of_ids_costs_no_other_exporter", &[], floods::ids),
+        test(
+            "a_flood_of_addresses_costs_no_other_exporter",
+            &[],
+            floods::addresses,
+        ),
+        test("only_allowed_exporters_are_taken", &[], floods::allowed),
         test("csv_and_json_have_the_same_records", &[], files::text),
         test("a_full_disk_ends_the_run", &[], files::full),
         test("wrong_usage_is_2", &[], files::usage),

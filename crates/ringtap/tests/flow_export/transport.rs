@@ -96,7 +96,7 @@ pub(crate) fn collected() {
 }
 
 /// The address that a collector says that it listens on.
-fn listening(notices: &std::path::Path) -> String {
+pub(crate) fn listening(notices: &std::path::Path) -> String {
     let deadline = Instant::now() + LIMIT;
     loop {
         let text = std::fs::read_to_string(notices).unwrap_or_default();

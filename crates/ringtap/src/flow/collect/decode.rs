@@ -1,38 +1,25 @@
 //! Datagrams to records, through the library `netflow_parser`.
 //!
-//! Templates are kept per exporter and domain. All memory is bounded: so many exporters, templates,
-//! fields and values per message.
+//! Templates are kept by exporter and domain. All memory is bounded, by exporter and altogether
+//! ([`super::exporters`]); so are fields and values of a message.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use netflow_parser::static_versions::v5::V5;
 use netflow_parser::variable_versions::ipfix::{self, IPFix};
 use netflow_parser::variable_versions::v9::{self, V9};
-use netflow_parser::{AutoScopedParser, FieldValue, NetflowPacket, NetflowParser};
+use netflow_parser::{FieldValue, NetflowPacket};
 use ringtap_flow::{FlowKey, FlowRecord, Traffic};
 use serde::Serialize;
 
 use super::super::outputs::Origin;
-use super::exporters::{Exporters, Stream};
+use super::exporters::{Exporters, PeerReport, Stream, TemplateName};
 use super::fields::{Number, Numbers, bytes, unsigned};
 use super::record::{Context, Draft, from_uptime};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
-/// Templates of one exporter that are kept.
-const TEMPLATES: usize = 4_096;
-/// Exporters whose templates are kept.
-const SOURCES: usize = 1_000;
-/// Fields of a template; those that exporters send have a hundred or so at most.
-const FIELDS: usize = 512;
-/// Templates of all exporters together: when there are more, all are forgotten, as after a start.
-const ALL_TEMPLATES: usize = 50_000;
-/// Bytes of datagrams after which templates are counted. So many bring 250,000 of them at most, of the
-/// smallest kind, which take 50 MB.
-const RECOUNT: usize = 2 << 20;
-/// Records of a set: as many as a datagram can hold.
-const RECORDS: usize = 65_535;
-
 /// What has come so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counters {
@@ -52,7 +39,9 @@ pub(super) struct Counters {
     pub(super) without_template: u64,
     /// Datagrams that are no message, or end inside one.
     pub(super) malformed: u64,
-    /// Templates that were forgotten because there were too many.
+    /// Exporters, their sources (domains), and templates that were forgotten because there were too many.
+    pub(super) exporters_forgotten: u64,
+    pub(super) sources_forgotten: u64,
     pub(super) templates_forgotten: u64,
     /// Flows (v5) that sequence numbers say were sent and did not come.
     pub(super) missed_v5_flows: u64,
@@ -66,112 +55,83 @@ pub(super) struct Counters {
 pub(super) type Take<'a> = dyn FnMut(&FlowRecord, &Origin) + 'a;
 
 /// The decoder, with what it has learnt from exporters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Decoder {
-    parser: AutoScopedParser,
-    /// Bytes of datagrams since templates were last counted.
-    uncounted: usize,
     numbers: Numbers,
     exporters: Exporters,
     counters: Counters,
     buffer: Vec<u8>,
 }
 
-impl Default for Decoder {
-    fn default() -> Self {
-        Self {
-            parser: parser(),
-            uncounted: 0,
-            numbers: Numbers::default(),
-            exporters: Exporters::default(),
-            counters: Counters::default(),
-            buffer: Vec::new(),
-        }
-    }
-}
-
-/// The library's part, which knows nothing yet.
-fn parser() -> AutoScopedParser {
-    let builder = NetflowParser::builder()
-        .with_allowed_versions(&[5, 9, 10])
-        .with_cache_size(TEMPLATES)
-        .with_max_field_count(FIELDS)
-        .with_max_records_per_flowset(RECORDS)
-        .with_max_error_sample_size(16);
-    let parser = AutoScopedParser::try_with_builder(builder)
-        .and_then(|parser| parser.with_max_sources(SOURCES));
-    // The library refuses limits of 0 only.
-    parser.unwrap_or_default()
-}
-
 impl Decoder {
     pub(super) fn counters(&self) -> Counters {
-        self.counters
+        let forgotten = self.exporters.forgotten();
+        Counters {
+            exporters_forgotten: forgotten.exporters,
+            sources_forgotten: forgotten.sources,
+            templates_forgotten: forgotten.templates,
+            ..self.counters
+        }
     }
 
-    /// Decodes a datagram.
-    pub(super) fn datagram(&mut self, from: SocketAddr, datagram: &[u8], take: &mut Take<'_>) {
+    /// Exporters that are remembered, and what came of some of them ([`Exporters::report`]).
+    pub(super) fn exporters(&self, most: usize) -> (usize, Vec<PeerReport>) {
+        (self.exporters.count(), self.exporters.report(most))
+    }
+
+    /// Decodes a datagram that has come `now`.
+    pub(super) fn datagram(
+        &mut self,
+        from: SocketAddr,
+        datagram: &[u8],
+        now: Instant,
+        take: &mut Take<'_>,
+    ) {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
-        self.bound_templates(datagram.len());
-        let parsed = self.parser.parse_from_source(from, datagram);
+        let Some(stream) = Stream::of(from, datagram) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let parsed = self.exporters.datagram(stream, now).parse_bytes(datagram);
         if parsed.error.is_some() || parsed.packets.is_empty() {
             self.counters.malformed += 1;
         }
         for message in parsed.packets {
             match message {
-                NetflowPacket::V5(message) => self.v5(from, &message, take),
-                NetflowPacket::V9(message) => self.v9(from, &message, take),
-                NetflowPacket::IPFix(message) => self.ipfix(from, &message, take),
+                NetflowPacket::V5(message) => self.v5(stream, now, &message, take),
+                NetflowPacket::V9(message) => self.v9(stream, now, &message, take),
+                NetflowPacket::IPFix(message) => self.ipfix(stream, now, &message, take),
                 _ => {}
             }
         }
     }
 
-    /// Forgets all templates where they have become too many. Anybody can make up exporters and
-    /// templates; the library bounds both, but not their product.
-    fn bound_templates(&mut self, bytes: usize) {
-        self.uncounted += bytes;
-        if self.uncounted < RECOUNT {
-            return;
-        }
-        self.uncounted = 0;
-        let v9 = self.parser.v9_info();
-        let v9 = v9.iter().map(|(_, known)| known.v9.current_size);
-        let ipfix = self.parser.ipfix_info();
-        let ipfix = ipfix.iter().map(|(_, known)| known.ipfix.current_size);
-        let known = v9.sum::<usize>() + ipfix.sum::<usize>();
-        if known > ALL_TEMPLATES {
-            self.parser = parser();
-            self.counters.templates_forgotten += known as u64;
-        }
-    }
-
-    fn v5(&mut self, from: SocketAddr, message: &V5, take: &mut Take<'_>) {
+    fn v5(&mut self, outer: Stream, now: Instant, message: &V5, take: &mut Take<'_>) {
         self.counters.v5 += 1;
         let header = &message.header;
         let stream = Stream {
-            exporter: from,
-            version: 5,
             domain: header.engine_id.into(),
+            ..outer
         };
         let count = u32::from(header.count);
         self.counters.missed_v5_flows +=
             self.exporters
-                .message(stream, header.flow_sequence, Some(count));
+                .message(stream, now, header.flow_sequence, Some(count));
         let now_ms =
             u64::from(header.unix_secs) * 1000 + u64::from(header.unix_nsecs) / NANOS_PER_MILLI;
         let boot_ms = now_ms.saturating_sub(header.sys_up_time.into());
         let sent_ns = now_ms * NANOS_PER_MILLI;
         let absolute = |uptime: u32| from_uptime(uptime.into(), boot_ms, sent_ns);
         let origin = Origin {
-            exporter: from,
+            exporter: stream.exporter,
             domain: stream.domain,
             // The upper 2 bits are the mode.
             sampling: u32::from(header.sampling_interval & 0x3fff).max(1),
         };
         for flow in &message.flowsets {
             self.counters.records += 1;
+            self.exporters.record(stream);
             let record = FlowRecord {
                 key: FlowKey {
                     source: flow.src_addr.into(),
@@ -197,17 +157,20 @@ impl Decoder {
         }
     }
 
-    fn v9(&mut self, from: SocketAddr, message: &V9, take: &mut Take<'_>) {
+    fn v9(&mut self, outer: Stream, now: Instant, message: &V9, take: &mut Take<'_>) {
         self.counters.v9 += 1;
         let header = &message.header;
+        // The datagram's parser has the templates.
+        let templates = message.flowsets.iter();
+        let templates = templates.flat_map(|set| templates_of_v9(&set.body));
+        self.exporters.templates(outer, templates);
         let stream = Stream {
-            exporter: from,
-            version: 9,
             domain: header.source_id,
+            ..outer
         };
         self.counters.missed_v9_messages +=
             self.exporters
-                .message(stream, header.sequence_number, Some(1));
+                .message(stream, now, header.sequence_number, Some(1));
         let now_ms = u64::from(header.unix_secs) * 1000;
         let context = Context {
             boot_ms: now_ms.saturating_sub(header.sys_up_time.into()),
@@ -236,13 +199,15 @@ impl Decoder {
         }
     }
 
-    fn ipfix(&mut self, from: SocketAddr, message: &IPFix, take: &mut Take<'_>) {
+    fn ipfix(&mut self, outer: Stream, now: Instant, message: &IPFix, take: &mut Take<'_>) {
         self.counters.ipfix += 1;
         let header = &message.header;
+        let templates = message.flowsets.iter();
+        let templates = templates.flat_map(|set| templates_of_ipfix(&set.body));
+        self.exporters.templates(outer, templates);
         let stream = Stream {
-            exporter: from,
-            version: 10,
             domain: header.observation_domain_id,
+            ..outer
         };
         // Templates are not counted in the sequence; without its template a set can't be counted.
         let mut count = Some(0);
@@ -260,7 +225,7 @@ impl Decoder {
         }
         self.counters.missed_ipfix_records +=
             self.exporters
-                .message(stream, header.sequence_number, count);
+                .message(stream, now, header.sequence_number, count);
         for set in &message.flowsets {
             let context = Context {
                 // An option before this set may have told.
@@ -327,6 +292,7 @@ impl Decoder {
             return;
         };
         self.counters.records += 1;
+        self.exporters.record(stream);
         let origin = Origin {
             exporter: stream.exporter,
             domain: stream.domain,
@@ -355,6 +321,44 @@ impl Decoder {
         if let Some(boot_ms) = told.boot_ms {
             self.exporters.set_boot(stream, boot_ms);
         }
+    }
+}
+
+/// The templates that a set of NetFlow v9 defines, and how many fields each has.
+fn templates_of_v9(body: &v9::FlowSetBody) -> Vec<(TemplateName, usize)> {
+    match body {
+        v9::FlowSetBody::Template(set) => {
+            let templates = set.templates.iter();
+            templates
+                .map(|template| ((false, template.template_id), template.fields.len()))
+                .collect()
+        }
+        v9::FlowSetBody::OptionsTemplate(set) => set.templates.iter().map(of_v9_options).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn of_v9_options(template: &v9::OptionsTemplate) -> (TemplateName, usize) {
+    let fields = template.scope_fields.len() + template.option_fields.len();
+    ((true, template.template_id), fields)
+}
+
+/// The same of IPFIX, in which the library also reads templates as NetFlow v9 has them.
+fn templates_of_ipfix(body: &ipfix::FlowSetBody) -> Vec<(TemplateName, usize)> {
+    use ipfix::FlowSetBody as Body;
+    let plain = |it: &ipfix::Template| ((false, it.template_id), it.fields.len());
+    let options = |it: &ipfix::OptionsTemplate| ((true, it.template_id), it.fields.len());
+    let v9 = |it: &v9::Template| ((false, it.template_id), it.fields.len());
+    match body {
+        Body::Template(template) => vec![plain(template)],
+        Body::Templates(templates) => templates.iter().map(plain).collect(),
+        Body::OptionsTemplate(template) => vec![options(template)],
+        Body::OptionsTemplates(templates) => templates.iter().map(options).collect(),
+        Body::V9Template(template) => vec![v9(template)],
+        Body::V9Templates(templates) => templates.iter().map(v9).collect(),
+        Body::V9OptionsTemplate(template) => vec![of_v9_options(template)],
+        Body::V9OptionsTemplates(templates) => templates.iter().map(of_v9_options).collect(),
+        _ => Vec::new(),
     }
 }
 

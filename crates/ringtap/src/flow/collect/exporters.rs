@@ -1,12 +1,80 @@
-//! What is remembered of each exporter: its sampling, when it was started, and which message comes next.
+//! What is remembered of exporters: templates, sampling, when they were started, and which message
+//! comes next; and how much of it.
+//!
+//! Anybody can send datagrams with any source address, and make up domains and templates. So memory is
+//! counted by exporter ([`Peer`]), and none makes another lose what is remembered of it:
+//!
+//! - An exporter holds [`PEER_SOURCES`] sources and [`PEER_BYTES`] bytes at most. Beyond, its own
+//!   source that was silent longest is forgotten.
+//! - All exporters hold [`ALL_BYTES`] bytes at most. Beyond, newcomers are forgotten, then sources of
+//!   the exporter that holds most. An established exporter within [`SHARE`] is never touched.
+//! - There are [`PEERS`] exporters at most. Beyond, those that were silent for [`IDLE`] are forgotten,
+//!   then newcomers: first those that have not sent a record, and of these the ones silent longest.
+//!
+//! An exporter is established once it has sent records and [`TRIAL`] has passed since its first
+//! datagram. A quarter of the places is kept for newcomers.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
 
-/// Exporters that are remembered at most; when there are more, all are forgotten, as after a start.
-const MOST: usize = 10_000;
+use netflow_parser::NetflowParser;
+use serde::Serialize;
 
-/// An exporter's stream of messages.
+/// Exporters at most.
+pub(super) const PEERS: usize = 4_096;
+/// Of these, established ones.
+const ESTABLISHED: usize = PEERS / 4 * 3;
+/// Sources of one exporter.
+pub(super) const PEER_SOURCES: usize = 512;
+/// Templates of one source; beyond, all of them are forgotten.
+pub(super) const TEMPLATES: usize = 4_096;
+/// Memory of one exporter, and of all together.
+pub(super) const PEER_BYTES: usize = 8 << 20;
+pub(super) const ALL_BYTES: usize = 128 << 20;
+/// What each established exporter may hold, whatever others do.
+const SHARE: usize = ALL_BYTES / PEERS;
+/// Fields of a template; those that exporters send have a hundred or so at most.
+pub(super) const FIELDS: usize = 512;
+/// Records of a set: as many as a datagram can hold.
+const RECORDS: usize = 65_535;
+
+/// Estimates of what a source, a template and a field take, in bytes.
+const SOURCE_BYTES: usize = 4_096;
+const TEMPLATE_BYTES: usize = 256;
+const FIELD_BYTES: usize = 32;
+
+/// How long after its first datagram an exporter is established.
+const TRIAL: Duration = Duration::from_secs(60);
+/// An exporter that was silent for so long is forgotten before others are.
+const IDLE: Duration = Duration::from_secs(1_800);
+
+/// An exporter: an IPv4 address, or the first 64 bits of an IPv6 address, since who has one such
+/// address mostly has all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Peer(IpAddr);
+
+impl Peer {
+    pub(super) fn of(address: IpAddr) -> Self {
+        const HOST: u128 = (1 << 64) - 1;
+        match address.to_canonical() {
+            IpAddr::V6(v6) => Self(Ipv6Addr::from_bits(v6.to_bits() & !HOST).into()),
+            v4 => Self(v4),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V4(address) => address.fmt(f),
+            IpAddr::V6(network) => write!(f, "{network}/64"),
+        }
+    }
+}
+
+/// An exporter's stream of messages: a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stream {
     pub(super) exporter: SocketAddr,
@@ -14,8 +82,45 @@ pub(super) struct Stream {
     pub(super) domain: u32,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
+impl Stream {
+    /// The stream that a datagram belongs to by its first header; `None` if it has none.
+    pub(super) fn of(from: SocketAddr, datagram: &[u8]) -> Option<Self> {
+        let version = datagram
+            .first_chunk()
+            .map(|bytes| u16::from_be_bytes(*bytes))?;
+        let word = |at: usize| {
+            let bytes = datagram.get(at..)?.first_chunk()?;
+            Some(u32::from_be_bytes(*bytes))
+        };
+        let domain = match version {
+            5 => u32::from(*datagram.get(21)?),
+            9 => word(16)?,
+            10 => word(12)?,
+            _ => return None,
+        };
+        Some(Self {
+            exporter: SocketAddr::new(from.ip().to_canonical(), from.port()),
+            version,
+            domain,
+        })
+    }
+
+    fn peer(&self) -> Peer {
+        Peer::of(self.exporter.ip())
+    }
+}
+
+/// A template's number, and whether it is one of options.
+pub(super) type TemplateName = (bool, u16);
+
+/// What is known of a source.
+#[derive(Debug)]
+struct Source {
+    parser: NetflowParser,
+    /// Bytes that each template takes.
+    templates: HashMap<TemplateName, usize>,
+    bytes: usize,
+    used: Instant,
     /// The sequence number of the next message, where that can be told.
     next: Option<u32>,
     sampling: Option<u32>,
@@ -23,93 +128,370 @@ struct Known {
     boot_ms: Option<u64>,
 }
 
+impl Source {
+    fn new(stream: Stream, now: Instant) -> Self {
+        Self {
+            parser: parser(stream.version),
+            templates: HashMap::new(),
+            bytes: SOURCE_BYTES,
+            used: now,
+            next: None,
+            sampling: None,
+            boot_ms: None,
+        }
+    }
+}
+
+/// The library's part, which knows nothing yet.
+fn parser(version: u16) -> NetflowParser {
+    let builder = NetflowParser::builder()
+        // Whatever else is in the datagram is not of this source.
+        .with_allowed_versions(&[version])
+        .with_cache_size(TEMPLATES)
+        .with_max_field_count(FIELDS)
+        .with_max_records_per_flowset(RECORDS)
+        .with_max_error_sample_size(16);
+    // The library refuses limits of 0 and unknown versions only.
+    builder.build().unwrap_or_default()
+}
+
+/// What an exporter has sent, and what was forgotten of it for want of room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct PeerCounters {
+    pub(super) datagrams: u64,
+    pub(super) records: u64,
+    pub(super) sources_forgotten: u64,
+    pub(super) templates_forgotten: u64,
+}
+
+/// What was forgotten for want of room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Forgotten {
+    pub(super) exporters: u64,
+    pub(super) sources: u64,
+    pub(super) templates: u64,
+}
+
+/// What is held of an exporter.
+#[derive(Debug)]
+struct Held {
+    sources: HashMap<Stream, Source>,
+    bytes: usize,
+    first: Instant,
+    last: Instant,
+    is_established: bool,
+    counters: PeerCounters,
+}
+
+impl Held {
+    fn new(now: Instant) -> Self {
+        Self {
+            sources: HashMap::new(),
+            bytes: 0,
+            first: now,
+            last: now,
+            is_established: false,
+            counters: PeerCounters::default(),
+        }
+    }
+
+    fn is_within_quota(&self) -> bool {
+        self.sources.len() <= PEER_SOURCES && self.bytes <= PEER_BYTES
+    }
+
+    /// Forgets the source that was silent longest; how many templates it had, and its bytes.
+    fn forget_oldest(&mut self) -> Option<(u64, usize)> {
+        let oldest = self.sources.iter().min_by_key(|(_, source)| source.used);
+        let stream = *oldest?.0;
+        let source = self.sources.remove(&stream)?;
+        self.bytes -= source.bytes;
+        let templates = source.templates.len() as u64;
+        self.counters.sources_forgotten += 1;
+        self.counters.templates_forgotten += templates;
+        Some((templates, source.bytes))
+    }
+}
+
+/// An exporter, as it is reported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct PeerReport {
+    pub(super) exporter: String,
+    pub(super) sources: usize,
+    #[serde(flatten)]
+    pub(super) counters: PeerCounters,
+}
+
 /// All exporters.
 #[derive(Debug, Default)]
 pub(super) struct Exporters {
-    known: HashMap<Stream, Known>,
+    peers: HashMap<Peer, Held>,
+    established: usize,
+    bytes: usize,
+    forgotten: Forgotten,
 }
 
 impl Exporters {
-    fn entry(&mut self, stream: Stream) -> &mut Known {
-        if self.known.len() >= MOST && !self.known.contains_key(&stream) {
-            self.known.clear();
+    /// A datagram of the stream has come. Returns what decodes it.
+    pub(super) fn datagram(&mut self, stream: Stream, now: Instant) -> &mut NetflowParser {
+        let held = self.held(stream.peer(), now);
+        held.last = now;
+        held.counters.datagrams += 1;
+        if !held.is_established
+            && held.counters.records > 0
+            && now.duration_since(held.first) >= TRIAL
+        {
+            self.establish(stream.peer());
         }
-        self.known.entry(stream).or_default()
+        let source = self.source(stream, now);
+        source.used = now;
+        &mut source.parser
+    }
+
+    fn establish(&mut self, peer: Peer) {
+        if self.established < ESTABLISHED
+            && let Some(held) = self.peers.get_mut(&peer)
+        {
+            held.is_established = true;
+            self.established += 1;
+        }
+    }
+
+    /// The source's templates have come with so many fields each.
+    pub(super) fn templates(
+        &mut self,
+        stream: Stream,
+        templates: impl Iterator<Item = (TemplateName, usize)>,
+    ) {
+        let Some(held) = self.peers.get_mut(&stream.peer()) else {
+            return;
+        };
+        let Some(source) = held.sources.get_mut(&stream) else {
+            return;
+        };
+        let before = source.bytes;
+        for (name, fields) in templates {
+            // No fields: the template is withdrawn (RFC 7011, 8.1).
+            let bytes = match fields {
+                0 => 0,
+                fields => TEMPLATE_BYTES + fields * FIELD_BYTES,
+            };
+            let old = match bytes {
+                0 => source.templates.remove(&name),
+                bytes => source.templates.insert(name, bytes),
+            };
+            source.bytes = source.bytes + bytes - old.unwrap_or(0);
+        }
+        let forgotten = source.templates.len() as u64;
+        if source.templates.len() > TEMPLATES {
+            source.parser = parser(stream.version);
+            source.templates = HashMap::new();
+            source.bytes = SOURCE_BYTES;
+            held.counters.templates_forgotten += forgotten;
+            self.forgotten.templates += forgotten;
+        }
+        let after = source.bytes;
+        held.bytes = held.bytes + after - before;
+        self.bytes = self.bytes + after - before;
+        self.keep_quotas(stream.peer());
     }
 
     /// A message with sequence number `number` came, and counted so many, if that is known. Returns
     /// how many were missed before it.
-    pub(super) fn message(&mut self, stream: Stream, number: u32, counts: Option<u32>) -> u64 {
-        let known = self.entry(stream);
+    pub(super) fn message(
+        &mut self,
+        stream: Stream,
+        now: Instant,
+        number: u32,
+        counts: Option<u32>,
+    ) -> u64 {
+        let known = self.source(stream, now);
         let missed = known.next.map_or(0, |next| number.wrapping_sub(next));
         known.next = counts.map(|counts| number.wrapping_add(counts));
         // Backwards, or as far forwards: another order, or another beginning.
         if missed < 1 << 31 { missed.into() } else { 0 }
     }
 
+    /// A record of a flow came.
+    pub(super) fn record(&mut self, stream: Stream) {
+        if let Some(held) = self.peers.get_mut(&stream.peer()) {
+            held.counters.records += 1;
+        }
+    }
+
     pub(super) fn set_sampling(&mut self, stream: Stream, one_in: u32) {
-        self.entry(stream).sampling = Some(one_in.max(1));
+        if let Some(source) = self.known_mut(stream) {
+            source.sampling = Some(one_in.max(1));
+        }
     }
 
     /// One packet in so many, as far as the exporter has told.
     pub(super) fn sampling(&self, stream: Stream) -> u32 {
-        let known = self.known.get(&stream);
+        let known = self.known(stream);
         known.and_then(|known| known.sampling).unwrap_or(1)
     }
 
     pub(super) fn set_boot(&mut self, stream: Stream, boot_ms: u64) {
-        self.entry(stream).boot_ms = Some(boot_ms);
+        if let Some(source) = self.known_mut(stream) {
+            source.boot_ms = Some(boot_ms);
+        }
     }
 
     /// When its uptime was 0, in milliseconds since 1970, if it has told.
     pub(super) fn boot_ms(&self, stream: Stream) -> Option<u64> {
-        self.known.get(&stream)?.boot_ms
+        self.known(stream)?.boot_ms
     }
 
-    #[cfg(test)]
-    fn count(&self) -> usize {
-        self.known.len()
+    /// What was forgotten so far for want of room.
+    pub(super) fn forgotten(&self) -> Forgotten {
+        self.forgotten
+    }
+
+    /// How many exporters are remembered.
+    pub(super) fn count(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// The exporters of which most was forgotten, then those that have sent most; so many at most.
+    pub(super) fn report(&self, most: usize) -> Vec<PeerReport> {
+        let mut peers: Vec<(&Peer, &Held)> = self.peers.iter().collect();
+        peers.sort_by_key(|(peer, held)| {
+            let counters = &held.counters;
+            let forgotten = counters.sources_forgotten + counters.templates_forgotten;
+            (std::cmp::Reverse((forgotten, counters.datagrams)), **peer)
+        });
+        let peers = peers.into_iter().take(most);
+        peers
+            .map(|(peer, held)| PeerReport {
+                exporter: peer.to_string(),
+                sources: held.sources.len(),
+                counters: held.counters,
+            })
+            .collect()
+    }
+
+    fn known(&self, stream: Stream) -> Option<&Source> {
+        self.peers.get(&stream.peer())?.sources.get(&stream)
+    }
+
+    fn known_mut(&mut self, stream: Stream) -> Option<&mut Source> {
+        self.peers.get_mut(&stream.peer())?.sources.get_mut(&stream)
+    }
+
+    fn held(&mut self, peer: Peer, now: Instant) -> &mut Held {
+        if self.peers.len() >= PEERS && !self.peers.contains_key(&peer) {
+            self.make_place(now);
+        }
+        self.peers.entry(peer).or_insert_with(|| Held::new(now))
+    }
+
+    /// The source, which is made where it is not known yet.
+    fn source(&mut self, stream: Stream, now: Instant) -> &mut Source {
+        let peer = stream.peer();
+        if self.known(stream).is_none() {
+            let held = self.held(peer, now);
+            // Room is made before, so that the new source is not the one that goes.
+            if held.sources.len() >= PEER_SOURCES
+                && let Some((templates, bytes)) = held.forget_oldest()
+            {
+                self.forgotten.sources += 1;
+                self.forgotten.templates += templates;
+                self.bytes -= bytes;
+            }
+            let held = self.held(peer, now);
+            held.bytes += SOURCE_BYTES;
+            held.sources.insert(stream, Source::new(stream, now));
+            self.bytes += SOURCE_BYTES;
+            self.keep_quotas(peer);
+        }
+        let held = self.held(peer, now);
+        let sources = &mut held.sources;
+        sources
+            .entry(stream)
+            .or_insert_with(|| Source::new(stream, now))
+    }
+
+    /// Keeps an exporter that has grown within its quota, and all together within theirs.
+    fn keep_quotas(&mut self, peer: Peer) {
+        while self
+            .peers
+            .get(&peer)
+            .is_some_and(|held| !held.is_within_quota())
+        {
+            if !self.forget_oldest_of(peer) {
+                break;
+            }
+        }
+        if self.bytes <= ALL_BYTES {
+            return;
+        }
+        // More than needed, so that this is not done for each datagram.
+        let goal = ALL_BYTES / 8 * 7;
+        for newcomer in self.newcomers() {
+            if self.bytes <= goal {
+                return;
+            }
+            if newcomer != peer {
+                self.forget(newcomer);
+            }
+        }
+        while self.bytes > goal {
+            let held = self.peers.iter();
+            let largest = held.max_by_key(|(_, held)| held.bytes);
+            match largest.map(|(peer, held)| (*peer, held.bytes)) {
+                Some((largest, bytes)) if bytes > SHARE => self.forget_oldest_of(largest),
+                _ => return,
+            };
+        }
+    }
+
+    fn forget_oldest_of(&mut self, peer: Peer) -> bool {
+        let held = self.peers.get_mut(&peer);
+        let Some((templates, bytes)) = held.and_then(Held::forget_oldest) else {
+            return false;
+        };
+        self.forgotten.sources += 1;
+        self.forgotten.templates += templates;
+        self.bytes -= bytes;
+        true
+    }
+
+    /// Exporters that are not established, the least worth keeping first.
+    fn newcomers(&self) -> Vec<Peer> {
+        let peers = self.peers.iter();
+        let newcomers = peers.filter(|(_, held)| !held.is_established);
+        let mut newcomers: Vec<_> = newcomers
+            .map(|(peer, held)| ((held.counters.records > 0, held.last), *peer))
+            .collect();
+        newcomers.sort_unstable();
+        newcomers.into_iter().map(|(_, peer)| peer).collect()
+    }
+
+    /// Makes room for further exporters: for several, so that this is not done for each datagram.
+    fn make_place(&mut self, now: Instant) {
+        let peers = self.peers.iter();
+        let idle = peers.filter(|(_, held)| now.duration_since(held.last) >= IDLE);
+        let idle: Vec<Peer> = idle.map(|(peer, _)| *peer).collect();
+        idle.into_iter().for_each(|peer| self.forget(peer));
+        if self.peers.len() >= PEERS {
+            let newcomers = self.newcomers();
+            let some = (newcomers.len() / 16).max(1);
+            let some = newcomers.into_iter().take(some);
+            some.for_each(|peer| self.forget(peer));
+        }
+    }
+
+    fn forget(&mut self, peer: Peer) {
+        let Some(held) = self.peers.remove(&peer) else {
+            return;
+        };
+        let templates = held.sources.values().map(|source| source.templates.len());
+        self.bytes -= held.bytes;
+        self.established -= usize::from(held.is_established);
+        self.forgotten.exporters += 1;
+        self.forgotten.sources += held.sources.len() as u64;
+        self.forgotten.templates += templates.sum::<usize>() as u64;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stream(domain: u32) -> Stream {
-        Stream {
-            exporter: ([192, 0, 2, 1], 2055).into(),
-            version: 9,
-            domain,
-        }
-    }
-
-    #[test]
-    fn gaps_are_counted() {
-        let mut exporters = Exporters::default();
-        assert_eq!(exporters.message(stream(1), 500, Some(1)), 0, "the first");
-        assert_eq!(exporters.message(stream(1), 501, Some(30)), 0);
-        assert_eq!(exporters.message(stream(1), 541, Some(1)), 10);
-        assert_eq!(
-            exporters.message(stream(2), 7, Some(1)),
-            0,
-            "another stream"
-        );
-        assert_eq!(exporters.message(stream(1), 0, Some(1)), 0, "started again");
-        assert_eq!(exporters.message(stream(1), 1, None), 0);
-        assert_eq!(exporters.message(stream(1), 9, Some(1)), 0, "not known");
-        assert_eq!(exporters.message(stream(1), u32::MAX, Some(2)), 0);
-        assert_eq!(exporters.message(stream(1), 3, Some(1)), 2, "numbers wrap");
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut exporters = Exporters::default();
-        for domain in 0..100_000 {
-            exporters.set_sampling(stream(domain), 10);
-            assert!(exporters.count() <= MOST);
-        }
-        assert_eq!(exporters.sampling(stream(99_999)), 10);
-        assert_eq!(exporters.sampling(stream(0)), 1);
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@
 //! outputs as those that are metered here. What a datagram means is found out by a library
 //! ([`decode`]); here are the socket and the counters.
 
+mod allow;
 mod decode;
 mod exporters;
 mod fields;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ringtap_flow::{FlowRecord, Sampling};
 use ringtap_sys::udp;
 
+pub(crate) use self::allow::Network;
 use self::decode::Decoder;
 use self::summary::Summary;
 use super::outputs::{Origin, Outputs, Setting};
@@ -35,6 +37,8 @@ const DATAGRAM: usize = 65_535;
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// How often signals and the clock are looked at while nothing comes.
 const TICK: Duration = Duration::from_millis(200);
+/// Exporters that a report lists at most.
+const LISTED: usize = 100;
 /// How long datagrams are taken after the end was asked for, where exporters go on.
 const REST: Duration = Duration::from_secs(1);
 
@@ -126,6 +130,8 @@ pub(crate) fn run(args: &FlowArgs, listen: &Listen) -> Result<(), FlowError> {
     notice(format_args!("collecting on udp:{local}"));
     let mut collection = Collection {
         decoder: Decoder::default(),
+        allowed: &args.allow,
+        not_allowed: 0,
         sinks: Sinks {
             outputs,
             talkers: super::probe::talkers(args),
@@ -145,8 +151,11 @@ pub(crate) fn run(args: &FlowArgs, listen: &Listen) -> Result<(), FlowError> {
     result.and(tables).and(finished.map_err(FlowError::from))
 }
 
-struct Collection {
+struct Collection<'a> {
     decoder: Decoder,
+    /// Whose datagrams are taken; everybody's where the list is empty.
+    allowed: &'a [Network],
+    not_allowed: u64,
     sinks: Sinks,
     reports: Option<(Duration, Instant)>,
     /// The address that datagrams are sent to.
@@ -169,7 +178,7 @@ impl Sinks {
     }
 }
 
-impl Collection {
+impl Collection<'_> {
     fn receive(&mut self, socket: &UdpSocket, requests: &Requests) -> Result<(), FlowError> {
         let mut datagram = vec![0; DATAGRAM];
         let mut last_tick = Instant::now();
@@ -199,14 +208,24 @@ impl Collection {
     }
 
     fn datagram(&mut self, from: SocketAddr, bytes: &[u8]) {
+        let allows = |network: &Network| network.contains(from.ip());
+        if !self.allowed.is_empty() && !self.allowed.iter().any(allows) {
+            self.not_allowed += 1;
+            return;
+        }
         let sinks = &mut self.sinks;
         let mut take = |record: &FlowRecord, origin: &Origin| sinks.take(record, origin);
-        self.decoder.datagram(from, bytes, &mut take);
+        self.decoder
+            .datagram(from, bytes, Instant::now(), &mut take);
     }
 
     /// Tells what came and what was lost so far.
     fn summarise(&self) {
+        let (known, exporters) = self.decoder.exporters(LISTED);
         let summary = Summary {
+            known,
+            exporters,
+            not_allowed: self.not_allowed,
             elapsed: self.started.elapsed(),
             counters: self.decoder.counters(),
             dropped: udp_drops(self.local),

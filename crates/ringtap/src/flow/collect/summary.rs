@@ -8,6 +8,10 @@ use serde::Serialize;
 use super::super::outputs::OutputReport;
 use super::decode::Counters;
 use crate::notice::counted_as;
+use super::exporters::PeerReport;
+
+/// Exporters that people are shown; those of which something was forgotten come first.
+const SHOWN: usize = 10;
 
 /// The figures of a run.
 pub(super) struct Summary {
@@ -16,6 +20,11 @@ pub(super) struct Summary {
     /// Datagrams that the kernel dropped for want of room in the socket.
     pub(super) dropped: Option<u64>,
     pub(super) outputs: OutputReport,
+    /// Exporters that are remembered, and what came of some of them.
+    pub(super) known: usize,
+    pub(super) exporters: Vec<PeerReport>,
+    /// Datagrams of others than `--allow` names.
+    pub(super) not_allowed: u64,
 }
 
 #[derive(Serialize)]
@@ -23,6 +32,9 @@ struct Json<'a> {
     seconds: f64,
     #[serde(flatten)]
     counters: &'a Counters,
+    not_allowed: u64,
+    known_exporters: usize,
+    exporters: &'a [PeerReport],
     dropped: Option<u64>,
     #[serde(flatten)]
     outputs: &'a OutputReport,
@@ -35,6 +47,9 @@ impl Summary {
             let object = serde_json::to_string(&Json {
                 seconds: self.elapsed.as_secs_f64(),
                 counters: &self.counters,
+                not_allowed: self.not_allowed,
+                known_exporters: self.known,
+                exporters: &self.exporters,
                 dropped: self.dropped,
                 outputs: &self.outputs,
             });
@@ -62,6 +77,18 @@ impl Summary {
             ),
             (counters.malformed, "datagrams with errors"),
             (
+                self.not_allowed,
+                "datagrams from addresses outside --allow, not decoded",
+            ),
+            (
+                counters.exporters_forgotten,
+                "exporters forgotten, because there were too many",
+            ),
+            (
+                counters.sources_forgotten,
+                "sources (domains) forgotten, because there were too many",
+            ),
+            (
                 counters.templates_forgotten,
                 "templates forgotten, because there were too many",
             ),
@@ -88,8 +115,31 @@ impl Summary {
         for (count, what) in never_zero.into_iter().filter(|(count, _)| *count > 0) {
             let _ = writeln!(text, "{}", counted_as(count, what));
         }
+        for exporter in self.exporters.iter().take(SHOWN) {
+            let _ = writeln!(text, "{}", line(exporter));
+        }
+        if let Some(more) = self.known.checked_sub(SHOWN).filter(|&more| more > 0) {
+            let _ = writeln!(text, "{more} more exporters");
+        }
         text.push_str(&self.outputs.lines());
         let _ = writeln!(text, "{:.3} seconds", self.elapsed.as_secs_f64());
         text
     }
+}
+
+/// What came of an exporter, and what was forgotten of it.
+fn line(exporter: &PeerReport) -> String {
+    let counters = &exporter.counters;
+    let mut text = format!(
+        "exporter {}: datagrams {}, records {}, sources {}",
+        exporter.exporter, counters.datagrams, counters.records, exporter.sources
+    );
+    if counters.sources_forgotten + counters.templates_forgotten > 0 {
+        let _ = write!(
+            text,
+            "; beyond its quota: sources forgotten {}, templates {}",
+            counters.sources_forgotten, counters.templates_forgotten
+        );
+    }
+    text
 }

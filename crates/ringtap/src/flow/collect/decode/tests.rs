@@ -9,6 +9,7 @@ use ringtap_flow::{
 };
 
 use super::*;
+use crate::flow::collect::exporters::{FIELDS, PEER_BYTES};
 
 const SECOND: u64 = 1_000_000_000;
 const EPOCH: u64 = 1_700_000_000 * SECOND;
@@ -34,10 +35,15 @@ fn decode(messages: &[Vec<u8>]) -> (Vec<(FlowRecord, u32, u32)>, Counters) {
     let mut decoder = Decoder::default();
     let mut records = Vec::new();
     for message in messages {
-        decoder.datagram(exporter(), message, &mut |record, origin| {
-            assert_eq!(origin.exporter, exporter());
-            records.push((record.clone(), origin.domain, origin.sampling));
-        });
+        decoder.datagram(
+            exporter(),
+            message,
+            Instant::now(),
+            &mut |record, origin| {
+                assert_eq!(origin.exporter, exporter());
+                records.push((record.clone(), origin.domain, origin.sampling));
+            },
+        );
     }
     (records, decoder.counters())
 }
@@ -205,7 +211,7 @@ proptest! {
             if let Some(start) = datagram.get_mut(..2) {
                 start.copy_from_slice(&version.to_be_bytes());
             }
-            decoder.datagram(exporter(), &datagram, &mut |_, _| {});
+            decoder.datagram(exporter(), &datagram, Instant::now(), &mut |_, _| {});
         }
     }
 
@@ -232,7 +238,7 @@ proptest! {
         messages[last].truncate(cut.index(length));
         let mut decoder = Decoder::default();
         for message in messages.iter().rev().chain(&messages) {
-            decoder.datagram(exporter(), message, &mut |_, _| {});
+            decoder.datagram(exporter(), message, Instant::now(), &mut |_, _| {});
         }
         prop_assert_eq!(decoder.counters().datagrams, 2 * messages.len() as u64);
     }
@@ -422,8 +428,7 @@ fn all_records_of_a_large_datagram_are_taken() {
     assert_eq!((counters.records, counters.malformed), (8_000, 0));
 }
 
-/// 1,000 exporters with 4,096 templates each took 800 MB, and templates of 10,000 fields a thousand times as
-/// much.
+/// Domains of 4,096 templates each took 800 MB, and templates of 10,000 fields a thousand times as much.
 #[test]
 fn templates_that_somebody_makes_up_are_bounded() {
     let mut decoder = Decoder::default();
@@ -433,13 +438,16 @@ fn templates_that_somebody_makes_up_are_bounded() {
     let message = ipfix(0, &[(2, &templates)]);
     let take: &mut Take<'_> = &mut |_, _| unreachable!("no record was sent");
     for port in 1..=70 {
-        decoder.datagram(([192, 0, 2, 9], port).into(), &message, take);
+        let from = ([192, 0, 2, 9], port).into();
+        decoder.datagram(from, &message, Instant::now(), take);
     }
-    let kept = decoder.parser.ipfix_info();
-    let kept: usize = kept.iter().map(|(_, known)| known.ipfix.current_size).sum();
-    let forgotten = decoder.counters().templates_forgotten;
-    assert_eq!(kept as u64 + forgotten, 280_000);
-    assert!(kept <= ALL_TEMPLATES + RECOUNT / 8, "{kept}");
+    let (exporters, reports) = decoder.exporters(9);
+    let kept = reports[0].sources;
+    assert_eq!(exporters, 1);
+    assert!(kept <= PEER_BYTES / (4_000 * 256), "{kept}");
+    let forgotten = decoder.counters();
+    assert_eq!(forgotten.sources_forgotten, 70 - kept as u64);
+    assert_eq!(forgotten.templates_forgotten, 4_000 * (70 - kept as u64));
 
     let fields = [0, 1, 0, 4].repeat(FIELDS + 1);
     let count = u16::try_from(FIELDS + 1).unwrap();
