@@ -91,6 +91,30 @@ pub enum Error {
         /// How many.
         others: usize,
     },
+    /// The interface receives packets and none reach the capture, since another program takes them away
+    /// before. The capture goes on.
+    #[error(
+        "{device}: the capture at {hook} sees no packets, but the interface receives them ({packets} so \
+         far): another program takes them before; \"bpftool net show dev {device}\" lists programs"
+    )]
+    Blind {
+        /// The device.
+        device: String,
+        /// Where.
+        hook: String,
+        /// How many were not seen so far.
+        packets: u64,
+    },
+    /// Packets reach the capture again, after [`Error::Blind`].
+    #[error("{device}: the capture at {hook} sees packets again; it did not see {packets}")]
+    SeesAgain {
+        /// The device.
+        device: String,
+        /// Where.
+        hook: String,
+        /// How many were not seen.
+        packets: u64,
+    },
     /// Somebody has taken the capture's program away from a hook, or put another in its place.
     #[error(
         "{device}: the capture's program was taken away from {hook}, where packets are seen no more"
@@ -190,6 +214,8 @@ impl Error {
             self,
             Self::InterfaceDown { .. }
                 | Self::Overtaken { .. }
+                | Self::Blind { .. }
+                | Self::SeesAgain { .. }
                 | Self::Detached { goes_on: true, .. }
                 | Self::MemberGone { .. }
                 | Self::MemberNotCaptured { .. }

@@ -35,6 +35,7 @@ impl Stats {
             dropped.sampling = add(dropped.sampling, more.sampling);
             dropped.ring = add(dropped.ring, more.ring);
             dropped.interface = dropped.interface.max(more.interface);
+            dropped.before_hook = dropped.before_hook.max(more.before_hook);
             dropped.application = add(dropped.application, more.application);
             total
         });
@@ -55,6 +56,10 @@ pub struct Dropped {
     /// `rx_missed_errors` and `rx_fifo_errors`, counted from the opening on. Not its `rx_dropped`,
     /// which counts packets that no protocol wanted, and which a capture has seen.
     pub interface: Option<u64>,
+    /// Before the hook, by another program: packets that the interface received while none reached the
+    /// capture. Known to the taps on one interface, for received packets; a number that is right to a
+    /// second or so.
+    pub before_hook: Option<u64>,
     /// By the application itself.
     pub application: Option<u64>,
 }

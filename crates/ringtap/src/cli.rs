@@ -304,8 +304,9 @@ pub(crate) struct StatArgs {
     /// Interface to count on: NAME, xdp:NAME or tcx:NAME
     #[arg(short = 'i', long = "interface", value_name = "DEV")]
     pub(crate) interface: String,
-    /// Filters as in pcap-filter(7), each one argument: quote it; '' is every packet
-    #[arg(value_name = "FILTER", required = true)]
+    /// Filters as in pcap-filter(7), each one argument: quote it; '' is every packet. Without a filter,
+    /// all packets are counted
+    #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
     /// Understand the extensions of the language too: sets, packets in tunnels, IPv6 extension headers
     #[arg(long)]

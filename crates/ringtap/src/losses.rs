@@ -10,6 +10,9 @@ pub(crate) struct JsonDropped {
     sampling: Option<u64>,
     ring: Option<u64>,
     interface: Option<u64>,
+    /// There only where the source watches for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before_hook: Option<u64>,
     application: Option<u64>,
 }
 
@@ -21,6 +24,7 @@ impl JsonDropped {
             sampling,
             ring: dropped.ring,
             interface: dropped.interface,
+            before_hook: dropped.before_hook,
             application: dropped.application,
         }
     }

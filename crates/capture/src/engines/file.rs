@@ -244,6 +244,7 @@ impl Source for FileSource {
             sampling: Some(0),
             ring: Some(0),
             interface: None,
+            before_hook: None,
             application: Some(0),
         };
         Ok(Stats {

@@ -18,6 +18,7 @@ mod clsact;
 mod device;
 mod error;
 mod guard;
+mod sight;
 mod stamps;
 mod tags;
 
@@ -30,5 +31,6 @@ pub use error::HookError;
 pub(crate) use guard::hazards;
 pub use guard::{StealHazard, steal_hazards};
 pub use ringtap_sys::bpf::TcxSide as Side;
+pub(crate) use sight::{Change, Sight};
 pub use stamps::StampReader;
 pub use tags::TagRestorer;

@@ -5,6 +5,8 @@
 //! softirqs off, so that on one processor there is one writer at a time, and plain additions do. On
 //! a kernel with PREEMPT_RT, where that does not hold, they are atomic.
 //!
+//! Received and sent packets have a total each, so that it shows where received ones come no more.
+//!
 //! A number is read whole, with one load. The two of a slot, and the slots, are read one after the
 //! other while packets are being counted: a packet may be in one and not yet in the other. It is
 //! then in the next reading; nothing is lost or counted twice.
@@ -20,7 +22,7 @@ const SLOT: usize = 16;
 /// pairs.
 const ALIGN: usize = 128;
 
-/// Counters of some filters, and of all packets together in the slot behind them.
+/// Counters of some filters, and of all received and all sent packets in the two slots behind them.
 #[derive(Debug)]
 pub(super) struct Counters {
     map: Map,
@@ -79,7 +81,20 @@ impl Counters {
         self.atomic
     }
 
-    /// A slot, summed over the processors; the one behind the last filter's is the total.
+    /// The slot of all packets that were received (else sent).
+    pub(super) fn total_slot(&self, received: bool) -> usize {
+        self.filters + usize::from(!received)
+    }
+
+    /// All packets.
+    pub(super) fn total(&self) -> Count {
+        let [mut sum, sent] = [true, false].map(|received| self.load(self.total_slot(received)));
+        sum.packets = sum.packets.wrapping_add(sent.packets);
+        sum.bytes = sum.bytes.wrapping_add(sent.bytes);
+        sum
+    }
+
+    /// A slot, summed over the processors.
     pub(super) fn load(&self, slot: usize) -> Count {
         let mut sum = Count::default();
         for cpu in 0..self.cpus {
@@ -97,7 +112,7 @@ pub(super) const fn slot_offset(slot: usize) -> usize {
 }
 
 fn stride(filters: usize) -> usize {
-    slot_offset(filters + 1).next_multiple_of(ALIGN)
+    slot_offset(filters + 2).next_multiple_of(ALIGN)
 }
 
 #[cfg(test)]
@@ -107,10 +122,10 @@ mod tests {
     #[test]
     fn stretches_hold_all_slots_and_share_no_cache_line() {
         assert_eq!(stride(0), 128);
-        assert_eq!(stride(7), 128);
-        assert_eq!(stride(8), 256);
+        assert_eq!(stride(6), 128);
+        assert_eq!(stride(7), 256);
         for filters in 0..300 {
-            assert!(slot_offset(filters) + SLOT <= stride(filters));
+            assert!(slot_offset(filters + 1) + SLOT <= stride(filters));
         }
     }
 }

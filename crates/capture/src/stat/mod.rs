@@ -40,10 +40,13 @@ use ringtap_filter::Program;
 use ringtap_filter::ebpf::AssembleError;
 use ringtap_filter::ebpf::lower::LowerError;
 use ringtap_sys::bpf::{self, Feature, Features, Kernel};
+use ringtap_sys::netlink::Netlink;
 use ringtap_sys::privileges::Capability;
 
 use crate::engines::{Device, Engine};
-use crate::hook::{Attached, Hook, HookChoice, HookDevice, HookError, Wanted, attach};
+use crate::hook::{
+    Attached, Change, Hook, HookChoice, HookDevice, HookError, Sight, Wanted, attach,
+};
 use crate::{Direction, Error, Filter, LinkType, MAX_SNAPLEN, Mode, Result};
 use counters::Counters;
 pub use describe::StatDescription;
@@ -158,6 +161,9 @@ pub struct Interval {
     /// Packets that came and are in none of these counts: none at a hook, those that found no room at
     /// a socket; nothing where the kernel does not tell.
     pub lost: Option<u64>,
+    /// Packets that the interface received while none reached the hook, since another program took them
+    /// before; nothing where that is not known. Found out by [`Statistics::look`].
+    pub before_hook: Option<u64>,
 }
 
 impl Interval {
@@ -190,6 +196,9 @@ enum Way {
     Hooks {
         attached: Attached,
         counters: Counters,
+        /// Whether received packets reach the program, where they are counted; and how many were
+        /// received until the last look.
+        sight: Option<(Sight, u64)>,
     },
     /// A thread that reads a socket.
     Socket(SocketCounters),
@@ -311,7 +320,21 @@ impl Statistics {
             bpf::Program::load(kernel, name, kind, instructions)
         })?;
         let description = StatDescription::new(device, &attached, options, &features);
-        let way = Way::Hooks { attached, counters };
+        let sight = match attached.hooks.iter().any(|hook| hook.place().is_ingress()) {
+            true => {
+                let netlink = Netlink::open().map_err(|source| Error::Interface {
+                    device: device.name.clone(),
+                    source,
+                })?;
+                Some((Sight::new(netlink, device.index), 0))
+            }
+            false => None,
+        };
+        let way = Way::Hooks {
+            attached,
+            counters,
+            sight,
+        };
         Ok(Self::new(way, filters.len(), description))
     }
 
@@ -336,7 +359,7 @@ impl Statistics {
     }
 
     /// What was counted since the last reading, or since the opening. Nothing is allocated; at a hook
-    /// there is no system call but for the clock. A socket's packet is counted 10 ms after it came at
+    /// there is no system call but for the clock, unless packets do not reach it. A socket's packet is counted 10 ms after it came at
     /// the latest, if the thread that counts keeps up.
     pub fn read(&mut self) -> &Interval {
         self.begin();
@@ -346,17 +369,21 @@ impl Statistics {
         self.read_at = now;
         let slots = interval.filters.iter_mut().zip(&mut self.before.filters);
         for (slot, (count, before)) in slots.enumerate() {
-            let current = self.way.load(slot);
+            let current = self.way.filter(slot);
             *count = current.since(*before);
             *before = current;
         }
-        let current = self.way.load(interval.filters.len());
+        let current = self.way.total();
         interval.total = current.since(self.before.total);
         self.before.total = current;
         let lost = self.way.lost();
         let before = self.before.lost.unwrap_or_default();
         interval.lost = lost.map(|lost| lost.saturating_sub(before));
         self.before.lost = lost.or(self.before.lost);
+        let missed = self.way.before_hook();
+        let before = self.before.before_hook.unwrap_or_default();
+        interval.before_hook = missed.map(|missed| missed.saturating_sub(before));
+        self.before.before_hook = missed.or(self.before.before_hook);
         self.before.elapsed = now - self.opened;
         interval
     }
@@ -392,6 +419,40 @@ impl Statistics {
         }
     }
 
+    /// What has changed of the way of received packets to the hook: [`Error::Blind`] where another
+    /// program takes them before, [`Error::SeesAgain`] where they come again. To be asked about once a
+    /// second; nothing where a socket counts, or sent packets only.
+    pub fn look(&mut self) -> Option<Error> {
+        let Way::Hooks {
+            attached,
+            counters,
+            sight: Some((sight, before)),
+        } = &mut self.way
+        else {
+            return None;
+        };
+        if !sight.is_due() {
+            return None;
+        }
+        let mut hooks = attached.hooks.iter();
+        let hook = hooks.find(|hook| hook.place().is_ingress())?;
+        let received = counters.load(counters.total_slot(true)).packets;
+        let has_run = std::mem::replace(before, received) != received;
+        let (device, hook) = (self.description.device.clone(), hook.place().to_string());
+        sight.look(has_run).map(|change| match change {
+            Change::Blind { packets } => Error::Blind {
+                device,
+                hook,
+                packets,
+            },
+            Change::Sees { packets } => Error::SeesAgain {
+                device,
+                hook,
+                packets,
+            },
+        })
+    }
+
     /// Capabilities to keep after privileges are given up, so that all is taken away at the end;
     /// none where the kernel does that by itself.
     #[must_use]
@@ -410,10 +471,24 @@ impl Statistics {
 }
 
 impl Way {
-    fn load(&self, slot: usize) -> Count {
+    fn filter(&self, slot: usize) -> Count {
         match self {
             Self::Hooks { counters, .. } => counters.load(slot),
             Self::Socket(counters) => counters.load(slot),
+        }
+    }
+
+    fn total(&self) -> Count {
+        match self {
+            Self::Hooks { counters, .. } => counters.total(),
+            Self::Socket(counters) => counters.total(),
+        }
+    }
+
+    fn before_hook(&mut self) -> Option<u64> {
+        match self {
+            Self::Hooks { sight, .. } => sight.as_mut().map(|(sight, _)| sight.missed()),
+            Self::Socket(_) => None,
         }
     }
 

@@ -106,7 +106,7 @@ impl Emission<'_> {
             restorer.write_restore(stack::TAG, &mut asm);
         }
         self.begin(hook, place, &mut asm);
-        self.count(self.programs.len(), &mut asm);
+        self.count(self.counters.total_slot(place.is_ingress()), &mut asm);
         for (slot, (program, filter)) in self.programs.iter().zip(filters).enumerate() {
             let exits = Exits {
                 accept: asm.label(),

@@ -119,7 +119,12 @@ impl SocketCounters {
         };
     }
 
-    /// A slot; the one behind the last filter's is the total.
+    /// All packets: the slot behind the last filter's.
+    pub(super) fn total(&self) -> Count {
+        self.load(self.shared.slots.len() - 1)
+    }
+
+    /// A filter's slot.
     pub(super) fn load(&self, slot: usize) -> Count {
         self.shared
             .slots

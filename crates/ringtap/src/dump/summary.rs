@@ -102,6 +102,11 @@ impl Summary {
             (self.sampling(), "left out by sampling", false),
             (dropped.ring, "dropped in the ring", true),
             (dropped.interface, "dropped by the interface", true),
+            (
+                dropped.before_hook,
+                "taken by another program before the hook",
+                false,
+            ),
             (dropped.application, "dropped by the application", false),
         ];
         for (count, place, always) in places {

@@ -156,6 +156,10 @@ impl Summary {
                 dropped.interface.unwrap_or(0),
                 "packets dropped by the interface",
             ),
+            (
+                dropped.before_hook.unwrap_or(0),
+                "packets taken by another program before the hook",
+            ),
         ];
         for (count, what) in always {
             let _ = writeln!(text, "{}", counted_as(count, what));

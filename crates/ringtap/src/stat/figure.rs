@@ -80,7 +80,12 @@ pub(super) fn summary(filters: &[String], totals: &Interval) -> Vec<String> {
     });
     let lost = totals.lost.filter(|lost| *lost > 0);
     let lost = lost.map(|lost| format!("  {} not counted: lost", counted(lost, "packet")));
-    lines.chain(lost).collect()
+    let taken = totals.before_hook.filter(|taken| *taken > 0);
+    let taken = taken.map(|taken| {
+        let packets = counted(taken, "packet");
+        format!("  {packets} not counted: taken before the hook")
+    });
+    lines.chain(lost).chain(taken).collect()
 }
 
 #[cfg(test)]

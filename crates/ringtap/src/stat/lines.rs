@@ -23,6 +23,7 @@ struct Line<'a> {
     filters: Vec<Counted<'a>>,
     total: Counted<'a>,
     lost: Option<u64>,
+    before_hook: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -62,6 +63,7 @@ impl<W: Write> Json<'_, W> {
                 .collect(),
             total: Counted::new(None, interval.total),
             lost: interval.lost,
+            before_hook: interval.before_hook,
         };
         let mut text = serde_json::to_vec(&line)?;
         text.push(b'\n');
@@ -111,6 +113,11 @@ impl<W: Write> Plain<W> {
                 counted(lost, "packet")
             ));
         }
+        if let Some(missed) = interval.before_hook.filter(|missed| *missed > 0) {
+            text.push_str(&format!(
+                "{time:.3} {seconds:.3} s  {missed} packets not counted: taken before the hook\n"
+            ));
+        }
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
@@ -135,6 +142,7 @@ mod tests {
             filters: vec![count(3_000, 180_000), count(0, 0)],
             total: count(3_001, 180_060),
             lost: Some(2),
+            before_hook: Some(0),
         }
     }
 
@@ -158,7 +166,7 @@ mod tests {
             "{\"time\":\"2026-01-31T12:00:00.005000000Z\",\"seconds\":1.5,\"filters\":[\
              {\"filter\":\"udp\",\"packets\":3000,\"bytes\":180000},\
              {\"filter\":\"host \\\"a\\\"\",\"packets\":0,\"bytes\":0}],\
-             \"total\":{\"packets\":3001,\"bytes\":180060},\"lost\":2}\n"
+             \"total\":{\"packets\":3001,\"bytes\":180060},\"lost\":2,\"before_hook\":0}\n"
         );
     }
 

@@ -29,6 +29,9 @@ enum Failure {
     /// The filters could not be attached.
     #[error("{}", crate::filter::describe(.0))]
     Open(#[from] Error),
+    /// Without a filter, nothing is accepted that could be stolen.
+    #[error("--mode steal: specify a filter for the packets to be stolen; '' is every packet")]
+    StealsNothing,
     /// The interface was deleted or moved away, or somebody removed the program.
     #[error("{device}: the interface is gone, or the program was removed from it")]
     Gone { device: String },
@@ -54,6 +57,7 @@ pub(crate) fn run(args: &StatArgs) -> ExitCode {
             notice(&error);
             ExitCode::from(match &error {
                 Failure::Open(error) => status_of(error),
+                Failure::StealsNothing => crate::exit::USAGE,
                 _ => 1,
             })
         }
@@ -73,6 +77,9 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
         // Threads come after privileges are given up.
         begins_later: true,
     };
+    if args.filters.is_empty() && options.mode == ringtap_capture::Mode::Steal {
+        return Err(Failure::StealsNothing);
+    }
     let device = crate::devices::by_number(&args.interface);
     let device = device.as_ref().unwrap_or(&args.interface);
     let mut statistics = Statistics::open(device, &filters, &options)?;
@@ -159,6 +166,9 @@ impl Run<'_> {
             }
             let stop = self.requests.stop();
             let gone = !stop && !statistics.is_attached();
+            if let Some(change) = statistics.look() {
+                notice(&change);
+            }
             if stop {
                 statistics.settle();
             }
@@ -191,6 +201,7 @@ fn announce(args: &StatArgs, statistics: &Statistics) {
         return;
     }
     let filters = match args.filters.len() {
+        0 => "all packets".to_owned(),
         1 => "1 filter".to_owned(),
         many => format!("{many} filters"),
     };

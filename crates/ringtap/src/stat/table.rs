@@ -113,8 +113,12 @@ fn lines(
         None | Some(0) => String::new(),
         Some(lost) => format!(", {lost} packets lost"),
     };
+    let taken = match totals.before_hook {
+        None | Some(0) => String::new(),
+        Some(taken) => format!(", {taken} packets taken before the hook"),
+    };
     let mut lines = vec![
-        cut(&format!("{heading}, {elapsed:.1} s{lost}"), room),
+        cut(&format!("{heading}, {elapsed:.1} s{lost}{taken}"), room),
         row("filter", &HEADS.map(|head| format!("{head} "))),
     ];
     let rows = names.iter().zip(counts(interval)).zip(counts(totals));
@@ -169,6 +173,7 @@ mod tests {
             filters: vec![count; filters.len()],
             total: count,
             lost: Some(0),
+            before_hook: None,
         };
         lines(
             &names(&filters),

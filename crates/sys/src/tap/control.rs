@@ -47,6 +47,18 @@ impl Control {
         word.store(nanos, Ordering::Relaxed);
     }
 
+    /// Whether a program for received packets was run since this was asked last.
+    #[must_use]
+    pub fn take_received(&self) -> bool {
+        // Whatever a program writes is 32 bits wide, of a word that nobody else uses.
+        let word = self.mapping.word_u64(layout::RECEIVED);
+        let received = word.load(Ordering::Relaxed) != 0;
+        if received {
+            word.store(0, Ordering::Relaxed);
+        }
+        received
+    }
+
     /// Asks to be rung once `wanted` bytes are there, `available` telling how many are there now.
     /// False where that is the case already, so that there is nothing to wait for.
     ///

@@ -43,6 +43,9 @@ pub const GATHERED: usize = 64;
 pub const WANTED: usize = 128;
 /// In [`super::Control`]: nanoseconds to add to the kernel's clock, modulo 2^64.
 pub const CLOCK_OFFSET: usize = 192;
+/// In [`super::Control`]: not 0 once a packet was received since the reader has set it back. It shares a
+/// cache line with what is read for each packet anyway.
+pub const RECEIVED: usize = 200;
 
 /// The least and the largest ring, in bytes. The verifier bounds offsets by 2^29.
 const SIZE_MIN: u64 = 1 << 16;

@@ -91,6 +91,7 @@ impl Companion for Aside {
                 sampling: (!self.is_sampled).then_some(0),
                 ring: Some(statistics.dropped),
                 interface: losses.as_mut().and_then(InterfaceLosses::since_opening),
+                before_hook: None,
                 application: None,
             },
             freezes: Some(statistics.freezes),

@@ -175,6 +175,7 @@ pub(super) fn open(
         pace,
         shares: Vec::new(),
         losses: None,
+        sight: None,
         netlink,
         watch,
         changed: false,

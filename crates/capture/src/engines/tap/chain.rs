@@ -1,10 +1,11 @@
 //! What others do at the hooks of a capture: programs that come later and are put before its own, and
-//! programs of its own that are taken away or replaced.
+//! programs of its own that are taken away or replaced. Without a privilege it is seen that packets do
+//! not come any more ([`crate::hook::Sight`]); who takes them, the kernel tells to `CAP_NET_ADMIN`.
 
 use std::time::{Duration, Instant};
 
 use super::TapSource;
-use crate::hook::{Place, Standing};
+use crate::hook::{Change, Place, Standing};
 use crate::{Error, Result};
 
 /// How often the kernel is asked.
@@ -69,6 +70,32 @@ impl TapSource {
             }
         }
         Ok(())
+    }
+
+    /// Reports that received packets do not reach the program any more, or do again.
+    pub(super) fn look_at_sight(&mut self) -> Result<()> {
+        let Some(sight) = self.sight.as_mut().filter(|sight| sight.is_due()) else {
+            return Ok(());
+        };
+        let mut hooks = self.attached.hooks.iter();
+        let Some(hook) = hooks.find(|hook| hook.place().is_ingress()) else {
+            return Ok(());
+        };
+        let change = sight.look(self.control.take_received());
+        let (device, hook) = (self.device.clone(), hook.place().to_string());
+        match change {
+            None => Ok(()),
+            Some(Change::Blind { packets }) => Err(Error::Blind {
+                device,
+                hook,
+                packets,
+            }),
+            Some(Change::Sees { packets }) => Err(Error::SeesAgain {
+                device,
+                hook,
+                packets,
+            }),
+        }
     }
 
     /// Reports a program that somebody has taken away from its hook, or replaced. The end of the capture

@@ -53,7 +53,7 @@ use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
 use crate::describe::{KernelClock, Note};
 use crate::engines::interface::InterfaceLosses;
-use crate::hook::{Attached, Hook, Place};
+use crate::hook::{Attached, Hook, Place, Sight};
 use crate::options::CaptureOptions;
 use crate::source::Delivery;
 use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
@@ -135,6 +135,8 @@ struct TapSource {
     /// When a reader that does not sleep asked whether interfaces have changed.
     looked: Instant,
     losses: Option<InterfaceLosses>,
+    /// Whether received packets reach the program; nothing where they are not captured.
+    sight: Option<Sight>,
     /// Held for its effect.
     _promiscuous: Option<Promiscuous>,
     /// The network namespace of the interface, where there is one interface.
@@ -342,6 +344,7 @@ impl Source for TapSource {
         if !self.shares.is_empty() {
             self.look_at_rest(wait::LOOK_EVERY)?;
             self.look_at_programs()?;
+            self.look_at_sight()?;
             self.wake_readers();
             return Ok(Next::TimedOut);
         }
@@ -357,6 +360,7 @@ impl Source for TapSource {
             self.look_at_rest(looks)?;
             self.look_at_chain()?;
             self.look_at_programs()?;
+            self.look_at_sight()?;
             if is_empty && !self.comes_while_armed() {
                 return Ok(Next::TimedOut);
             }
@@ -419,6 +423,7 @@ impl Source for TapSource {
                 sampling: Some(counters.sampled),
                 ring: Some(counters.full),
                 interface: losses.and_then(InterfaceLosses::since_opening),
+                before_hook: self.sight.as_mut().map(Sight::missed),
                 application: None,
             },
             freezes: None,

@@ -24,7 +24,7 @@ use crate::engines::interface::{InterfaceLosses, Target};
 use crate::engines::link::link_of;
 use crate::engines::packet;
 use crate::hook::{
-    self, Attached, Hook, HookChoice, HookDevice, HookError, Place, StampReader, Wanted,
+    self, Attached, Hook, HookChoice, HookDevice, HookError, Place, Sight, StampReader, Wanted,
 };
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
 use crate::{Description, Error, Filter, LinkType, Result, Source};
@@ -327,6 +327,18 @@ impl Opening {
         let link = netlink.link(&self.device.name);
         let is_still_up =
             link.is_ok_and(|link| link.index == self.device.index && link.flags & UP != 0);
+        let interface_error = |source| Error::Interface {
+            device: self.target.name(),
+            source,
+        };
+        let receives = attached.hooks.iter().any(|hook| hook.place().is_ingress());
+        let sight = match receives {
+            true => {
+                let netlink = Netlink::open().map_err(interface_error)?;
+                Some(Sight::new(netlink, self.device.index))
+            }
+            false => None,
+        };
         Ok(TapSource {
             engine: engine_of(&attached, self.engine),
             bound,
@@ -352,13 +364,8 @@ impl Opening {
             plan,
             pace,
             shares: Vec::new(),
-            losses: InterfaceLosses::new(
-                Netlink::open().map_err(|source| Error::Interface {
-                    device: self.target.name(),
-                    source,
-                })?,
-                &self.target,
-            ),
+            losses: InterfaceLosses::new(Netlink::open().map_err(interface_error)?, &self.target),
+            sight,
             netlink,
             watch: self.watch,
             changed: !is_still_up,

@@ -244,6 +244,7 @@ impl Tap<'_> {
             self.stop_early(&mut asm, ends)?;
             return Ok(asm.finish_marked()?);
         }
+        self.note_received(&mut asm);
         self.filter(&mut asm, ends)?;
         self.find_ring(&mut asm, ends);
         self.sample(&mut asm, ends);
@@ -278,6 +279,21 @@ impl Tap<'_> {
         asm.mov32(Reg::R0, self.place.verdict_pass());
         asm.exit();
         Ok(())
+    }
+
+    /// Leaves a sign that received packets come to the program. Mostly there is one since the reader looked
+    /// last, so that this is a load of a line that the clock's offset is in, too.
+    fn note_received(&self, asm: &mut Assembler) {
+        if !self.place.is_ingress() {
+            return;
+        }
+        let noted = asm.label();
+        self.load_control(Reg::R1, asm);
+        let received = offset(layout::RECEIVED);
+        asm.load(Size::W, Reg::R2, Reg::R1, received);
+        asm.jump_if(Cond::Ne, Width::W32, Reg::R2, 0, noted);
+        asm.store_imm(Size::W, Reg::R1, received, 1);
+        asm.place(noted);
     }
 
     fn hook(&self) -> Hook {

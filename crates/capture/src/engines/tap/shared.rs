@@ -194,6 +194,7 @@ impl Source for SharedReader {
                 sampling: Some(counters.sampled),
                 ring: Some(counters.full),
                 interface: None,
+                before_hook: None,
                 application: None,
             },
             freezes: None,

@@ -127,6 +127,7 @@ impl TapSource {
         }
         self.look_at_chain()?;
         self.look_at_programs()?;
+        self.look_at_sight()?;
         let mut begun = Instant::now();
         let wanted = self.wanted();
         if let Some(limit) = self.idle_wait() {

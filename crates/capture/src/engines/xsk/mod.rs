@@ -156,6 +156,7 @@ impl Source for SocketSource {
                 sampling: None,
                 ring: Some(lost.ring),
                 interface: lost.interface,
+                before_hook: None,
                 application: None,
             },
             freezes: None,

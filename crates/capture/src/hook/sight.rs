@@ -1,0 +1,169 @@
+//! Whether packets that an interface receives reach a program at one of its hooks.
+//!
+//! A program that comes later may be put before it, there or at a hook that packets pass earlier, and
+//! take them away. The kernel lists such programs to `CAP_NET_ADMIN` only, which a capture has given
+//! up. But anybody may read the interface's own counters: where those go on and the program is not
+//! run, somebody takes the packets.
+
+use std::time::{Duration, Instant};
+
+use ringtap_sys::netlink::Netlink;
+
+/// Time between two looks at the least.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the interface's counter must be found higher while the program is not run. Once is not
+/// enough: some drivers add to it a second or so after the packets.
+const ADVANCES: u32 = 2;
+
+/// What has changed since the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Packets do not reach the program any more; so many did not so far.
+    Blind { packets: u64 },
+    /// They do again; so many did not in the meantime.
+    Sees { packets: u64 },
+}
+
+/// A hook for received packets, watched. It costs a request to the kernel for each second without
+/// packets, and nothing else.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    /// Bound to the network namespace of the thread that opened it.
+    netlink: Netlink,
+    index: u32,
+    looked: Instant,
+    state: State,
+}
+
+impl Sight {
+    /// Watches the interface of that number.
+    pub(crate) fn new(netlink: Netlink, index: u32) -> Self {
+        Self {
+            netlink,
+            index,
+            looked: Instant::now(),
+            state: State::default(),
+        }
+    }
+
+    /// Whether it is time to look again.
+    pub(crate) fn is_due(&self) -> bool {
+        self.looked.elapsed() >= LOOK_EVERY
+    }
+
+    /// Looks; `has_run` says whether the program was run since the last look.
+    pub(crate) fn look(&mut self, has_run: bool) -> Option<Change> {
+        self.looked = Instant::now();
+        if has_run {
+            return self.state.run();
+        }
+        // An interface that is gone is reported elsewhere.
+        let received = self.received()?;
+        self.state.not_run(received)
+    }
+
+    /// Packets so far that the interface received while none reached the program.
+    pub(crate) fn missed(&mut self) -> u64 {
+        let now = match self.state.blind_since {
+            Some(_) => self.received(),
+            None => None,
+        };
+        self.state.missed(now)
+    }
+
+    fn received(&mut self) -> Option<u64> {
+        let link = self.netlink.link_at(self.index).ok()?;
+        Some(link.counters.rx_packets)
+    }
+}
+
+/// What looks have told.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// The interface's counter at the first look since the program was run, and at the last one.
+    counter: Option<(u64, u64)>,
+    /// How often it was found higher since.
+    advances: u32,
+    /// The counter that packets are missed from, where they are.
+    blind_since: Option<u64>,
+    /// Packets that were missed before.
+    missed: u64,
+}
+
+impl State {
+    fn run(&mut self) -> Option<Change> {
+        let (counter, since) = (self.counter.take(), self.blind_since.take());
+        self.advances = 0;
+        let ((_, last), since) = (counter?, since?);
+        let packets = last.saturating_sub(since);
+        self.missed += packets;
+        Some(Change::Sees { packets })
+    }
+
+    fn not_run(&mut self, received: u64) -> Option<Change> {
+        let Some((first, last)) = self.counter.filter(|&(_, last)| last <= received) else {
+            // The first look, or the counter was set back.
+            self.counter = Some((received, received));
+            self.blind_since = self.blind_since.map(|_| received);
+            return None;
+        };
+        self.counter = Some((first, received));
+        self.advances += u32::from(received > last);
+        if self.blind_since.is_some() || self.advances < ADVANCES {
+            return None;
+        }
+        self.blind_since = Some(first);
+        let packets = received - first;
+        Some(Change::Blind { packets })
+    }
+
+    fn missed(&self, received: Option<u64>) -> u64 {
+        let now = received.zip(self.blind_since);
+        self.missed + now.map_or(0, |(received, since)| received.saturating_sub(since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_reported_once() {
+        let mut state = State::default();
+        assert_eq!(state.run(), None);
+        assert_eq!(state.not_run(100), None, "packets from before");
+        assert_eq!(state.not_run(103), None, "a counter that was late");
+        assert_eq!(state.not_run(103), None);
+        assert_eq!(state.not_run(105), Some(Change::Blind { packets: 5 }));
+        assert_eq!(state.not_run(200), None);
+        assert_eq!(state.missed(Some(210)), 110);
+        assert_eq!(state.run(), Some(Change::Sees { packets: 100 }));
+        assert_eq!(state.run(), None);
+        assert_eq!(state.missed(Some(1_000)), 100);
+    }
+
+    #[test]
+    fn a_silent_interface_is_no_blind_one() {
+        let mut state = State::default();
+        for _ in 0..10 {
+            assert_eq!(state.not_run(100), None);
+        }
+        assert_eq!(state.not_run(101), None);
+        assert_eq!(state.run(), None);
+        for received in [102, 103] {
+            assert_eq!(state.not_run(received), None, "it begins anew");
+        }
+        assert_eq!(state.missed(Some(103)), 0);
+    }
+
+    #[test]
+    fn counters_may_be_set_back() {
+        let mut state = State::default();
+        for received in [100, 101, 0, 0] {
+            assert_eq!(state.not_run(received), None);
+        }
+        assert_eq!(state.not_run(1), Some(Change::Blind { packets: 1 }));
+        assert_eq!(state.not_run(0), None);
+        assert_eq!(state.missed(Some(3)), 3);
+    }
+}

@@ -1,0 +1,222 @@
+//! A program that runs first and takes packets away from a capture: the capture says so, without a
+//! privilege and without an option.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use ringtap_sys::packet::inject::Injector;
+use ringtap_testkit::netns::{Side, VethPair};
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::Traffic;
+use ringtap_testkit::{Need, suite, test};
+use serde_json::Value;
+
+const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
+/// For what should end by itself; a hang fails the test instead of stopping all.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Time between two packets.
+const PACE: Duration = Duration::from_millis(50);
+const BLIND: &str = "sees no packets, but the interface receives them";
+const AGAIN: &str = "sees packets again";
+
+fn main() -> ExitCode {
+    let root = &[Need::Root, Need::Kernel(6, 6)];
+    suite(vec![
+        test("a_capture_says_that_tcx_steals_from_it", root, || {
+            told(&["dump", "--json-stats", "-w"], Some("tcx"), &[]);
+        }),
+        test("a_capture_says_that_xdp_steals_from_it", root, || {
+            told(&["dump", "--json-stats", "-w"], None, &[]);
+        }),
+        test("a_filtered_capture_says_it", root, || {
+            told(
+                &["dump", "--json-stats", "-w"],
+                Some("tcx"),
+                &["tcp port 443"],
+            );
+        }),
+        test("flows_say_it", root, || {
+            told(
+                &["flow", "--top", "0", "--json-stats", "-w"],
+                Some("tcx"),
+                &[],
+            );
+        }),
+        test("flows_of_several_threads_say_it", root, || {
+            let command = ["flow", "--threads", "2", "--top", "0", "--json-stats", "-w"];
+            told(&command, Some("tcx"), &[]);
+        }),
+        test("statistics_say_it", root, statistics),
+        test(
+            "a_filter_that_takes_nothing_is_not_blind",
+            root,
+            rejects_all,
+        ),
+    ])
+}
+
+/// A program that runs, with its standard error in a file.
+struct Watched {
+    running: Running,
+    notices: PathBuf,
+}
+
+impl Watched {
+    fn start(mut command: Command, folder: &Path, name: &str) -> Self {
+        let notices = folder.join(name);
+        command.stdin(Stdio::null());
+        command.stderr(std::fs::File::create(&notices).expect("a file"));
+        let running = Running::start(&mut command).expect("ringtap starts");
+        Self { running, notices }
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.notices).expect("a file")
+    }
+
+    /// Sends packets both ways until the text is there.
+    fn wait_for(&mut self, text: &str, wires: &Wires) {
+        let deadline = Instant::now() + LIMIT;
+        while !self.text().contains(text) {
+            assert!(!self.running.has_ended(), "{}", self.text());
+            assert!(Instant::now() < deadline, "not told: {}", self.text());
+            wires.send();
+        }
+    }
+
+    fn end(self) -> String {
+        self.running.signal("INT").expect("it runs");
+        let output = self.running.wait(LIMIT).expect("it ends");
+        let text = std::fs::read_to_string(&self.notices).expect("a file");
+        assert!(output.status.success(), "{text}");
+        text
+    }
+}
+
+/// Both ends of the cable, and what goes over it.
+struct Wires {
+    pair: VethPair,
+    injectors: [Injector; 2],
+    frame: Vec<u8>,
+}
+
+impl Wires {
+    fn new() -> Self {
+        let pair = VethPair::new();
+        let open = |side: &Side| {
+            let index = side.namespace.netlink().index(&side.device);
+            let index = index.expect("it exists");
+            side.run(|| Injector::open(index).expect("root"))
+        };
+        let injectors = [open(&pair.left), open(&pair.right)];
+        let traffic = Traffic {
+            packets: 1,
+            ..Traffic::default()
+        };
+        let frame = traffic.frames().remove(0);
+        Self {
+            pair,
+            injectors,
+            frame,
+        }
+    }
+
+    /// One packet that the captured end receives, and one that it sends.
+    fn send(&self) {
+        for injector in &self.injectors {
+            injector.send(&self.frame).expect("the end is up");
+        }
+        std::thread::sleep(PACE);
+    }
+
+    fn ringtap(&self, arguments: &[&str]) -> Command {
+        let mut command = self.pair.right.namespace.command(RINGTAP);
+        command.args(arguments).stdout(Stdio::null());
+        command
+    }
+
+    fn device(&self, engine: &str) -> String {
+        format!("{engine}{}", self.pair.right.device)
+    }
+
+    fn thief(&self, engine: Option<&str>, folder: &Path) -> Watched {
+        let engine = engine.map_or(String::new(), |engine| format!("{engine}:"));
+        let device = self.device(&engine);
+        let arguments = ["dump", "--mode", "steal", "-w", "/dev/null", "-i", &device];
+        let mut thief = Watched::start(self.ringtap(&arguments), folder, "thief");
+        thief.wait_for("capturing on", self);
+        thief
+    }
+}
+
+fn told(victim: &[&str], engine: Option<&str>, filter: &[&str]) {
+    let wires = Wires::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = folder.path().join("victim.json");
+    let device = wires.device("tcx:");
+    let mut command = wires.ringtap(victim);
+    command.arg(&written).args(["-i", &device]).args(filter);
+    let mut victim = Watched::start(command, folder.path(), "victim");
+    victim.wait_for("on ", &wires);
+    let thief = wires.thief(engine, folder.path());
+    victim.wait_for(BLIND, &wires);
+    thief.end();
+    victim.wait_for(AGAIN, &wires);
+    let text = victim.end();
+    assert_eq!(text.matches(BLIND).count(), 1, "{text}");
+    assert_eq!(text.matches(AGAIN).count(), 1, "{text}");
+    let stats: Value = text
+        .lines()
+        .last()
+        .and_then(|line| serde_json::from_str(line).ok())
+        .unwrap_or_else(|| panic!("{text}"));
+    let missed = stats["dropped"]["before_hook"].as_u64().expect("a number");
+    assert!(missed > 0, "{text}");
+}
+
+fn statistics() {
+    let wires = Wires::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let device = wires.device("");
+    let mut command = wires.ringtap(&["stat", "--json", "-i", &device]);
+    let lines = folder.path().join("lines");
+    command.stdout(std::fs::File::create(&lines).expect("a file"));
+    let mut victim = Watched::start(command, folder.path(), "victim");
+    victim.wait_for("counting on", &wires);
+    assert!(victim.text().contains("all packets"), "{}", victim.text());
+    let thief = wires.thief(Some("tcx"), folder.path());
+    victim.wait_for(BLIND, &wires);
+    thief.end();
+    victim.wait_for(AGAIN, &wires);
+    let text = victim.end();
+    assert!(
+        text.contains("packets not counted: taken before the hook"),
+        "{text}"
+    );
+    let lines = std::fs::read_to_string(&lines).expect("a file");
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("an object"));
+    let missed: u64 = lines
+        .map(|line| line["before_hook"].as_u64().expect("a number"))
+        .sum();
+    assert!(missed > 0, "{text}");
+}
+
+/// Packets that the filter does not take come all the same.
+fn rejects_all() {
+    let wires = Wires::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let device = wires.device("tcx:");
+    let command = ["dump", "-w", "/dev/null", "-i", &device, "tcp port 1"];
+    let mut capture = Watched::start(wires.ringtap(&command), folder.path(), "capture");
+    capture.wait_for("capturing on", &wires);
+    let begun = Instant::now();
+    // Several looks.
+    while begun.elapsed() < Duration::from_secs(7) {
+        wires.send();
+    }
+    let text = capture.end();
+    assert!(!text.contains(BLIND), "{text}");
+}
