@@ -9,10 +9,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::flow::{Collector, Listen, Network};
 use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 
+mod foreign;
 mod injection;
 mod profile;
 mod writing;
 
+pub(crate) use foreign::{ForeignArgs, VersionArg};
 pub(crate) use injection::{GenArgs, SendArgs};
 pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
 pub(crate) use writing::{FileArgs, WriteArgs};
@@ -36,6 +38,7 @@ pub(crate) enum Command {
     /// List the network interfaces, their state, and which engines can capture on them
     Devices(DevicesArgs),
     /// Capture packets from an interface or read them from files; print them or write them
+    #[command(disable_version_flag = true)]
     Dump(Box<DumpArgs>),
     /// Count packets and bytes by filter in the kernel, without capturing them
     Stat(StatArgs),
@@ -45,6 +48,7 @@ pub(crate) enum Command {
     /// Show the program that a filter expression compiles to
     Filter(FilterArgs),
     /// Send the packets of capture files, by their times or at a rate
+    #[command(disable_version_flag = true)]
     Send(Box<SendArgs>),
     /// Generate traffic at a rate or at top speed; at the other end say what of it arrived
     #[command(name = "gen")]
@@ -108,6 +112,9 @@ pub(crate) struct DumpArgs {
     /// several times, or as a list, -r FILE FILE..., which is read in the order of time
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     pub(crate) read: Vec<PathBuf>,
+    /// Read the files that are named in FILE, one a line, in their order; - is standard input
+    #[arg(short = 'V', value_name = "FILE", conflicts_with = "interface")]
+    pub(crate) file_list: Option<PathBuf>,
     /// File to write the packets to; - is standard output
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
@@ -115,7 +122,7 @@ pub(crate) struct DumpArgs {
     #[arg(long, value_name = "FORMAT", requires = "write")]
     pub(crate) format: Option<FileFormat>,
     /// Stop after this many packets
-    #[arg(short = 'c', long = "count", value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'c', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
     /// Capture at most this many bytes of each packet (0: the largest, 262144)
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen)]
@@ -156,15 +163,23 @@ pub(crate) struct DumpArgs {
     pub(crate) print: PrintArgs,
     #[command(flatten, next_help_heading = "Reports")]
     pub(crate) report: ReportArgs,
+    #[command(flatten)]
+    pub(crate) version: VersionArg,
+    #[command(flatten)]
+    pub(crate) foreign: ForeignArgs,
 }
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct CaptureArgs {
     /// Don't put the interface into promiscuous mode
     #[arg(short = 'p', long = "no-promiscuous-mode")]
     pub(crate) no_promiscuous: bool,
     /// Memory of the ring, such as 512K, 64M or 1G
-    #[arg(short = 'B', long, value_name = "SIZE")]
+    #[arg(short = 'B', long, visible_alias = "buffer-size", value_name = "SIZE")]
     pub(crate) buffer: Option<Size>,
     /// Deliver when this much has arrived, or at the time-out
     #[arg(long, value_name = "SIZE")]
@@ -194,11 +209,22 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "N", value_parser = values::sample)]
     pub(crate) sample: Option<Sample>,
     /// Source of the time stamps: host, host_lowprec, host_hiprec, adapter, adapter_unsynced, none
-    #[arg(short = 'j', long, value_name = "TYPE")]
+    #[arg(
+        short = 'j',
+        long,
+        visible_alias = "time-stamp-type",
+        value_name = "TYPE"
+    )]
     pub(crate) timestamp: Option<String>,
     /// Nanoseconds in the pcap file and in the printed time (pcapng files always have them)
     #[arg(long)]
     pub(crate) nano: bool,
+    /// Microseconds in the pcap file and in the printed time, also of packets read that have nanoseconds
+    #[arg(long, conflicts_with = "nano")]
+    pub(crate) micro: bool,
+    /// The same as --micro or --nano
+    #[arg(long, value_name = "PRECISION", conflicts_with_all = ["nano", "micro"])]
+    pub(crate) time_stamp_precision: Option<StampPrecision>,
     /// Capture with N threads, each with its own ring; the kernel spreads flows over them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), default_value = "1")]
     pub(crate) threads: u16,
@@ -287,6 +313,9 @@ pub(crate) struct PrintArgs {
     /// Print the packets also when they are written to a file
     #[arg(long)]
     pub(crate) print: bool,
+    /// Print only how many packets there are, on standard output
+    #[arg(long = "count", conflicts_with_all = ["write", "print", "json"])]
+    pub(crate) count_only: bool,
 }
 
 #[derive(Debug, Args)]
@@ -335,7 +364,7 @@ pub(crate) struct StatArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("source").required(true).args(["interface", "read", "collect"]))]
+#[command(group = clap::ArgGroup::new("source").required(true).args(["interface", "read", "file_list", "collect"]).multiple(true))]
 pub(crate) struct FlowArgs {
     /// Interface to capture on: NAME, tcx:NAME, xdp:NAME, packet:NAME, or any
     #[arg(
@@ -345,12 +374,18 @@ pub(crate) struct FlowArgs {
         conflicts_with = "read"
     )]
     pub(crate) interface: Option<String>,
-    /// File to read (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard input;
-    /// may be given several times
+    /// File to read (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard input; may be given
+    /// several times, or as a list, -r FILE FILE..., which is read in the order of time
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     pub(crate) read: Vec<PathBuf>,
+    /// Read the files that are named in FILE, one a line, in their order; - is standard input
+    #[arg(short = 'V', value_name = "FILE", conflicts_with = "interface")]
+    pub(crate) file_list: Option<PathBuf>,
+    /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers
+    #[arg(long)]
+    pub(crate) extended: bool,
     /// Take the records of other exporters, NetFlow v5, v9 or IPFIX, that are sent to this address
-    #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "filter",
+    #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
           "active", "inactive", "linger", "flows", "threads", "biflow", "tcp", "tunnels", "sample",
           "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "explain_capture"])]
     pub(crate) collect: Option<Listen>,
@@ -608,6 +643,26 @@ impl Hook {
 pub(crate) enum FileFormat {
     Pcap,
     Pcapng,
+}
+
+/// The precision of time stamps, as tcpdump names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StampPrecision {
+    #[value(alias = "microseconds")]
+    Micro,
+    #[value(alias = "nanoseconds")]
+    Nano,
+}
+
+impl CaptureArgs {
+    /// Nanoseconds, where that is asked for; microseconds where that is; else nothing.
+    pub(crate) fn wants_nano(&self) -> Option<bool> {
+        match (self.nano, self.micro, self.time_stamp_precision) {
+            (true, ..) | (.., Some(StampPrecision::Nano)) => Some(true),
+            (_, true, _) | (.., Some(StampPrecision::Micro)) => Some(false),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

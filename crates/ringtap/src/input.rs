@@ -10,6 +10,7 @@ use ringtap_capture::index::{self, IndexUse, Search};
 use ringtap_capture::{Error, FileSource, Filter, ReadOptions, Waker, open_file, open_stream};
 use ringtap_sys::poll::{self, Interest};
 
+use crate::notice::notice;
 use crate::signals::Requests;
 
 /// Why an input could not be opened.
@@ -21,6 +22,86 @@ pub(crate) enum InputError {
     /// Standard input could not be had.
     #[error("cannot read {}: {source}", path.display())]
     Read { path: PathBuf, source: io::Error },
+    /// The list of files of `-V` could not be had.
+    #[error("-V {}: cannot read the list of files: {source}", path.display())]
+    List { path: PathBuf, source: io::Error },
+    /// It names no file.
+    #[error("-V {}: the list names no file; each line names one", path.display())]
+    EmptyList { path: PathBuf },
+}
+
+/// Whether a word of the command line names a file, with a dot or a slash as no word of the filter language
+/// has at the front.
+pub(crate) fn names_file(word: &str) -> bool {
+    word.contains(['.', '/']) && Path::new(word).is_file()
+}
+
+/// Adds files to those of `-r`: those at the front of `words`, which look like words of the filter, and those
+/// that `list` names. A list of words is often what a shell has made of a pattern, so it is read in the order
+/// of time, and indices in it are passed over.
+pub(crate) fn add_lists(
+    read: &mut Vec<PathBuf>,
+    words: &mut Vec<String>,
+    list: Option<&Path>,
+) -> Result<(), InputError> {
+    let mut count = words.iter().take_while(|word| names_file(word)).count();
+    if read.is_empty() {
+        count = 0;
+    }
+    read.extend(words.drain(..count).map(PathBuf::from));
+    if read.len() > 1 {
+        read.retain(|path| {
+            let passed = is_index(path);
+            if passed {
+                notice(format_args!(
+                    "{}: passed over; it is an index",
+                    path.display()
+                ));
+            }
+            !passed
+        });
+    }
+    if count > 0 {
+        read.sort_by_cached_key(|path| crate::dump::first_time(path));
+    }
+    if let Some(list) = list {
+        read.extend(listed(list)?);
+    }
+    Ok(())
+}
+
+/// The files that a file names, one a line.
+fn listed(list: &Path) -> Result<Vec<PathBuf>, InputError> {
+    let failed = |source| InputError::List {
+        path: list.to_owned(),
+        source,
+    };
+    let text = match list.as_os_str().to_str() {
+        Some("-") => io::read_to_string(io::stdin()),
+        _ => std::fs::read_to_string(list),
+    };
+    let text = text.map_err(failed)?;
+    let names = text.lines().map(str::trim_end);
+    let files: Vec<PathBuf> = names
+        .filter(|name| !name.is_empty())
+        .map(PathBuf::from)
+        .collect();
+    if files.is_empty() {
+        return Err(InputError::EmptyList {
+            path: list.to_owned(),
+        });
+    }
+    Ok(files)
+}
+
+/// Whether the file is an index of a capture.
+fn is_index(path: &Path) -> bool {
+    let mut start = [0; 8];
+    let read = match path.extension().is_some_and(|extension| extension == "idx") {
+        true => File::open(path).and_then(|mut file| file.read_exact(&mut start)),
+        false => return false,
+    };
+    read.is_ok() && ringtap_savefile::index::is_index(&start)
 }
 
 /// Opens a capture file, or for `-` standard input. A reader of that or of a FIFO ends when it is

@@ -11,6 +11,7 @@ mod expression;
 mod filter;
 mod flow;
 mod generate;
+mod hint;
 mod input;
 mod losses;
 mod notice;
@@ -27,7 +28,20 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    match cli::Cli::parse().command {
+    let cli = cli::Cli::try_parse().unwrap_or_else(|error| {
+        let words = std::env::args_os().skip(1);
+        let words: Vec<String> = words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        let Some(meant) = hint::instead_of(&words, error.kind()) else {
+            error.exit();
+        };
+        // Where nobody can read it, the exit status tells.
+        let _ = error.print();
+        notice::notice(format_args!("did you mean: {meant}"));
+        std::process::exit(error.exit_code())
+    });
+    match cli.command {
         cli::Command::Devices(args) => match devices::run(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -37,9 +51,9 @@ fn main() -> ExitCode {
         },
         cli::Command::Dump(args) => dump::run(*args),
         cli::Command::Stat(args) => stat::run(&args),
-        cli::Command::Flow(args) => flow::run(&args),
+        cli::Command::Flow(args) => flow::run(*args),
         cli::Command::Generate(args) => generate::run(&args),
-        cli::Command::Send(args) => send::run(&args),
+        cli::Command::Send(args) => send::run(*args),
         cli::Command::Filter(args) => filter::run(&args),
         cli::Command::Profile(args) => profile::run(&args),
         cli::Command::Bench(args) => bench::run(&args),

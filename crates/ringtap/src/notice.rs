@@ -32,14 +32,13 @@ pub(crate) fn counted_as(number: u64, plural: &str) -> String {
     format!("{number} {noun} {rest}").trim_end().to_owned()
 }
 
-/// Says in one line what captures and where, then what is not as it was asked for.
+/// Says in one line what captures and where, then what is not as it was asked for. Why the engine was chosen,
+/// `--explain-capture` says.
 pub(crate) fn announce(doing: &str, description: &Description, asked: Direction) {
     let link_type = description.link_types.first();
     let link_type = link_type.map(ToString::to_string).unwrap_or_default();
-    let choice = description.choice.as_ref();
-    let choice = choice.map_or(String::new(), |reason| format!(": {reason}"));
     notice(format_args!(
-        "{doing} on {} (engine {}{choice}), link type {link_type}, snaplen {} bytes",
+        "{doing} on {} (engine {}), link type {link_type}, snaplen {} bytes",
         description.device,
         description.engine,
         description.snaplen.unwrap_or(0)

@@ -76,8 +76,15 @@ impl When {
 /// Why a value of the command line was refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ValueError {
-    #[error("expected a number of bytes such as 4096, 512K, 64M or 1G")]
+    #[error(
+        "expected a whole number of bytes above 0, such as 4096, or with a unit, 512K, 64M or 1G (powers of 1024)"
+    )]
     Size,
+    #[error(
+        "expected a whole number above 0: alone it is millions of bytes, with K, M or G powers of 1024; for half a \
+         million bytes write 500K"
+    )]
+    FileSize,
     #[error("expected a number of bytes from 0 to {MAX_SNAPLEN}")]
     Snaplen,
     #[error("expected a number of milliseconds from 1 to 2147483647")]
@@ -166,8 +173,11 @@ pub(crate) fn file_size(text: &str) -> Result<u64, ValueError> {
         Ok(millions) => millions
             .checked_mul(MILLION)
             .filter(|&size| size > 0)
-            .ok_or(ValueError::Size),
-        Err(_) => text.parse().map(|Size(bytes)| bytes),
+            .ok_or(ValueError::FileSize),
+        Err(_) => match text.parse() {
+            Ok(Size(bytes)) => Ok(bytes),
+            Err(_) => Err(ValueError::FileSize),
+        },
     }
 }
 
@@ -315,8 +325,8 @@ mod tests {
         assert_eq!(file_size("1"), Ok(1_000_000));
         assert_eq!(file_size("1k"), Ok(1024));
         assert_eq!(file_size("2M"), Ok(2 << 20));
-        for bad in ["0", "", "1x", "-1", "99999999999999999"] {
-            assert_eq!(file_size(bad), Err(ValueError::Size), "{bad}");
+        for bad in ["0", "", "0.5", "1x", "-1", "99999999999999999"] {
+            assert_eq!(file_size(bad), Err(ValueError::FileSize), "{bad}");
         }
     }
 

@@ -28,7 +28,7 @@ pub(super) fn open(
         Some(reason) => reason.to_owned(),
         None => match tap::open_tcx(device, options, filter) {
             Ok(source) => {
-                let reason = "it is there, and costs least with both directions".to_owned();
+                let reason = "available here, and the cheapest for both directions".to_owned();
                 return Ok(chosen(source, reason));
             }
             Err(error) if is_obstacle(&error) => format!("not tcx: {error}"),
@@ -51,7 +51,7 @@ pub(super) fn fanout(
     Ok(sources.into_iter().map(with_reason).collect())
 }
 
-const ONE_READER: &str = "the others have one reader";
+const ONE_READER: &str = "the only one with several readers";
 
 /// Why only the AF_PACKET ring comes into question.
 fn only_packet(device: &Device<'_>, options: &CaptureOptions) -> Option<&'static str> {

@@ -44,6 +44,11 @@ pub(super) fn build(layers: &[Layer]) -> Result<Vec<u8>, BuildError> {
             what: "it has more than 64 layers",
         });
     }
+    // In the order in which they are read: what is behind an unknown layer would be blamed for it.
+    let known = |layer: &Layer| layer.data.is_some() || NAMES.contains(&layer.name.as_str());
+    if let Some(at) = layers.iter().position(|layer| !known(layer)) {
+        return Err(unknown(&layers[at], format!("layer {}", at + 1)));
+    }
     let mut payload = Vec::new();
     for (at, layer) in layers.iter().enumerate().rev() {
         let place = Place {
@@ -62,6 +67,11 @@ pub(super) fn build(layers: &[Layer]) -> Result<Vec<u8>, BuildError> {
         }
     }
     Ok(payload)
+}
+
+pub(super) fn unknown(layer: &Layer, place: String) -> BuildError {
+    let name = layer.name.clone();
+    BuildError::Layer { place, name }
 }
 
 impl Place<'_> {
@@ -91,10 +101,7 @@ impl Place<'_> {
             "gre" => transport::gre(&self, fields_of),
             "hex" => fields_of.hex("").map(|bytes| join(&bytes, &self.payload)),
             "zeros" | "fill" => self.repeated(fields_of),
-            name => {
-                let name = name.to_owned();
-                return Err(BuildError::Layer { name });
-            }
+            _ => return Err(unknown(self.layer, "packet".to_owned())),
         }?;
         fields.end()?;
         Ok(built)

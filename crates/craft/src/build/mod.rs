@@ -69,8 +69,10 @@ pub enum BuildError {
     #[error("a description without layers")]
     Empty,
     /// There is no such layer.
-    #[error("there is no layer {name:?}; there are {}", frame::NAMES.join(", "))]
+    #[error("{place}: there is no layer {name:?}; {}", instead_of(name))]
     Layer {
+        /// Where: its character in a text, or its number in a file.
+        place: String,
         /// As given.
         name: String,
     },
@@ -120,6 +122,23 @@ pub enum BuildError {
         /// The most that it may have.
         most: usize,
     },
+}
+
+/// What to write in the place of a layer that there is not.
+fn instead_of(name: &str) -> String {
+    let meant = match name.to_ascii_lowercase().as_str() {
+        "ip" | "inet" => "ipv4 or ipv6",
+        "ip4" => "ipv4",
+        "ip6" | "inet6" => "ipv6",
+        "ether" | "ethernet" => "eth",
+        "dot1q" | "8021q" => "vlan",
+        "dot1ad" => "qinq",
+        "icmp6" => "icmpv6",
+        "icmp4" | "icmpv4" => "icmp",
+        "raw" | "payload" | "data" => "bytes in quotation marks or hex(0102)",
+        _ => return format!("layers are {}", frame::NAMES.join(", ")),
+    };
+    format!("write {meant}")
 }
 
 impl Built {

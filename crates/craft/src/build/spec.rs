@@ -1,5 +1,6 @@
 //! The text form: layers between slashes, fields in brackets, bytes in quotation marks.
 
+use super::frame::{NAMES, unknown};
 use super::{BuildError, Layer};
 
 /// Splits a description into its layers.
@@ -41,8 +42,13 @@ impl<'a> Parser<'a> {
     }
 
     fn error<T>(&self, expected: &'static str) -> Result<T, BuildError> {
-        let at = self.text[..self.at].chars().count() + 1;
+        let at = self.position();
         Err(BuildError::Syntax { at, expected })
+    }
+
+    /// The number of the next character, from 1.
+    fn position(&self) -> usize {
+        self.text[..self.at].chars().count() + 1
     }
 
     fn expect(&mut self, wanted: char, expected: &'static str) -> Result<(), BuildError> {
@@ -61,6 +67,7 @@ impl<'a> Parser<'a> {
                 ..Layer::default()
             });
         }
+        let begin = self.position();
         let name = self.word(|c| c.is_ascii_alphanumeric() || c == '_');
         if name.is_empty() {
             return self.error("a layer such as ipv4, or bytes in quotation marks");
@@ -69,6 +76,9 @@ impl<'a> Parser<'a> {
             name: name.to_owned(),
             ..Layer::default()
         };
+        if !NAMES.contains(&name) {
+            return Err(unknown(&layer, format!("at character {begin}")));
+        }
         self.skip_space();
         if self.rest().starts_with('(') {
             self.at += 1;

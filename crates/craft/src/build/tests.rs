@@ -128,6 +128,13 @@ fn a_file_has_several_packets() {
     std::fs::write(&path, "[[packet]]\nlayers = [{ type = 'udp' }]").expect("written");
     let message = error(path.to_str().expect("UTF-8"));
     assert_eq!(message, "packet 0: udp: it must follow ipv4 or ipv6");
+    let layers = "[[packet]]\nlayers = [{ type = 'ether' }, { type = 'udp' }]";
+    std::fs::write(&path, layers).expect("written");
+    let message = error(path.to_str().expect("UTF-8"));
+    assert_eq!(
+        message,
+        "packet 0: layer 1: there is no layer \"ether\"; write eth"
+    );
 }
 
 #[test]
@@ -148,6 +155,14 @@ fn mistakes_are_named() {
         ("eth/ipv4(ttl=256)", "ttl is \"256\""),
         ("eth/vlan(id=4096)", "id is \"4096\""),
         ("eth/udp", "udp: it must follow"),
+        (
+            "eth/ip/udp",
+            "at character 5: there is no layer \"ip\"; write ipv4 or ipv6",
+        ),
+        (
+            "eth/ipv4/ud(dport=1)/tcp",
+            "at character 10: there is no layer \"ud\"; layers are eth, vlan",
+        ),
         ("eth/ipv4/icmpv6", "icmpv6: it must follow ipv6"),
         ("eth/ipv4/udp/zeros(65520)", "more than 65535"),
         ("eth/zeros(99999999)", "zeros: "),

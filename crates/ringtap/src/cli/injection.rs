@@ -12,15 +12,28 @@ use crate::generate::Sizes;
 use crate::values::{self, CpuList};
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("packets").required(true).args(["read", "build"]))]
+#[command(group = clap::ArgGroup::new("packets").required(true).args(["read", "file_list", "build"]).multiple(true))]
 pub(crate) struct SendArgs {
     /// Interface to send on: NAME, or BACK-END:NAME
     #[arg(short = 'i', long = "interface", value_name = "DEV")]
     pub(crate) interface: String,
     /// File whose packets are sent (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard
-    /// input; may be given several times
-    #[arg(short = 'r', long = "read", value_name = "FILE")]
+    /// input; may be given several times, or as a list, -r FILE FILE..., which is sent in the order of time
+    #[arg(
+        short = 'r',
+        long = "read",
+        value_name = "FILE",
+        conflicts_with = "build"
+    )]
     pub(crate) read: Vec<PathBuf>,
+    /// Send the files that are named in FILE, one a line, in their order
+    #[arg(short = 'V', value_name = "FILE", conflicts_with = "build")]
+    pub(crate) file_list: Option<PathBuf>,
+    /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers
+    #[arg(long, conflicts_with = "build")]
+    pub(crate) extended: bool,
+    #[command(flatten)]
+    pub(crate) version: super::VersionArg,
     /// Packet to build and send, such as 'eth/ipv4(dst=10.0.0.2)/udp(dport=53)/"payload"', or a TOML
     /// file (NAME.toml) of packets
     #[arg(long, value_name = "SPEC",
@@ -50,6 +63,11 @@ pub(crate) struct SendArgs {
     pub(crate) common: CommonArgs,
     #[command(flatten, next_help_heading = "Rate")]
     pub(crate) rate: RateArgs,
+    /// Wait this long at most between two packets that are sent by their times, such as 500ms, 10s or 5m;
+    /// without it, waits of more than a minute are reported and kept
+    #[arg(long, value_name = "DUR", value_parser = values::interval, help_heading = "Rate",
+          conflicts_with_all = ["pps", "mbps", "topspeed", "build"])]
+    pub(crate) max_gap: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

@@ -10,8 +10,8 @@ use crate::values::{self, CpuList, Size};
 
 #[derive(Debug, Args)]
 pub(crate) struct WriteArgs {
-    /// Write packets to the file as they are delivered; without it, within a second
-    #[arg(short = 'U', long = "packet-buffered", requires = "write")]
+    /// Write packets to the file as they are delivered; without it, within a second. Lines are always printed so
+    #[arg(short = 'U', long = "packet-buffered")]
     pub(crate) packet_buffered: bool,
     /// Compress the file written: zlib:0 to zlib:9, zstd:1 to zstd:19, lz4, or none; without it the
     /// name decides (.gz, .zst, .lz4)

@@ -84,6 +84,21 @@ pub(crate) enum DumpError {
 pub(crate) enum UsageError {
     #[error("{option} is for live captures; it has no meaning with -r")]
     LiveOnly { option: &'static str },
+    #[error("{option} of tcpdump is not supported: {instead}")]
+    Foreign {
+        option: &'static str,
+        instead: &'static str,
+    },
+    #[error(
+        "--count prints the number of packets and takes none; -c {count} stops after {count} packets"
+    )]
+    CountTakesNone { count: String },
+    #[error("{file} is a file and not a filter; did you mean: ringtap dump -r {file}")]
+    FileAsFilter { file: String },
+    #[error(
+        "{file} is a file and not a filter; -w {file} writes packets to it, -r {file} without -i reads it"
+    )]
+    FileBesideDevice { file: String },
     #[error("--threads needs -w: packets of several threads have no common order to print")]
     ThreadsPrint,
     #[error("-C and -G need files that can follow one another; {name} is no file")]

@@ -57,7 +57,7 @@ pub(crate) struct Settings {
     pub(crate) format: FileFormat,
     /// Nanoseconds in a pcap file; without, a file of a finer resolution than microseconds has
     /// them too.
-    pub(crate) nano: bool,
+    pub(crate) nano: Option<bool>,
     /// Whether the source is a live capture, whose pcap files have microseconds.
     pub(crate) live: bool,
     /// Cut packets to this many bytes, as the header states.
@@ -249,7 +249,8 @@ impl CaptureFile {
 
     fn pcap_options(&self, interface: &Interface) -> PcapOptions {
         let mut options = PcapOptions::for_interface(interface);
-        options.nanos = self.settings.nano || (options.nanos && !self.settings.live);
+        let of_input = options.nanos && !self.settings.live;
+        options.nanos = self.settings.nano.unwrap_or(of_input);
         options.snaplen = self.settings.snaplen.unwrap_or(interface.snaplen);
         options
     }

@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::progress::Progress;
 use super::sink::Sink;
 use super::summary::Summary;
-use super::{explain, index, is_same_file, open_outputs, report, setup};
+use super::{explain, index, is_same_file, open_outputs, print_count, report, setup};
 use crate::cli::{DumpArgs, FileFormat};
 use crate::input::{self, Interruption};
 use crate::signals::Requests;
@@ -46,7 +46,7 @@ pub(crate) fn run(
     let fine = |source: &FileSource| source.reader().format() == Format::Pcapng;
     refuse_link_types(plan, paths, &sources)?;
     let plan = &Plan {
-        nano: plan.nano || sources.iter().any(fine),
+        nano: plan.nano.or(sources.iter().any(fine).then_some(true)),
         ..plan.clone()
     };
     let (mut sink, after) = open_outputs(args, plan, false, &[])?;
@@ -90,6 +90,7 @@ pub(crate) fn run(
     };
     let finished = sink.file.take().map(|file| file.finish(None)).transpose();
     summary.correct(&result, &finished);
+    print_count(args, summary.captured)?;
     report(&summary, args.report.json_stats);
     let done = after.wait();
     result.and(finished.map(drop)).and(done)
@@ -148,20 +149,11 @@ fn refuse_same_file(args: &DumpArgs, plan: &Plan, paths: &[PathBuf]) -> Result<(
     }
 }
 
-/// The arguments with the files of a list behind `-r`, which look like words of the filter: those at
-/// the front that name files, with a dot or a slash as no word of the language has at the front. A
-/// list is often what a shell has made of a pattern, so it is read in the order of time.
-pub(crate) fn with_list(mut args: DumpArgs) -> DumpArgs {
-    let names_file = |word: &&String| word.contains(['.', '/']) && Path::new(word).is_file();
-    let count = args.filter.iter().take_while(names_file).count();
-    if args.read.is_empty() || count == 0 {
-        return args;
-    }
-    args.read
-        .extend(args.filter.drain(..count).map(PathBuf::from));
-    args.read
-        .sort_by_cached_key(|path| super::range::first_time(path));
-    args
+/// The arguments with the files of lists: behind `-r`, and that of `-V`.
+pub(crate) fn with_lists(mut args: DumpArgs) -> Result<DumpArgs, DumpError> {
+    let list = args.file_list.as_deref();
+    input::add_lists(&mut args.read, &mut args.filter, list)?;
+    Ok(args)
 }
 
 fn pump(

@@ -22,7 +22,7 @@ use super::progress::Line;
 use super::sink::Sink;
 use super::summary::Summary;
 use super::writer::Gauge;
-use super::{explain, open_outputs, report, setup};
+use super::{explain, open_outputs, print_count, report, setup};
 use crate::cli::DumpArgs;
 use crate::ending::Ending;
 use crate::notice::{announce, interrupted, notice};
@@ -123,6 +123,7 @@ pub(crate) fn run(
         .map(|file| file.finish(counted))
         .transpose();
     summary.correct(&result, &finished);
+    print_count(args, summary.captured)?;
     report(&summary, args.report.json_stats);
     let done = after.wait();
     result.and(finished.map(drop)).and(done)

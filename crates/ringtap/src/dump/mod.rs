@@ -21,7 +21,7 @@ mod sink;
 mod summary;
 mod writer;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write as _};
 use std::process::ExitCode;
 
 use ringtap_capture::{Filter, Source};
@@ -37,13 +37,14 @@ use error::DumpError;
 use file::{CaptureFile, Settings};
 use plan::{Input, Plan};
 use printed::Printed;
+pub(crate) use range::first_time;
 use select::Selector;
 use sink::Sink;
 use summary::Summary;
 
 /// Runs the command.
 pub(crate) fn run(args: DumpArgs) -> ExitCode {
-    match try_run(&files::with_list(args)) {
+    match files::with_lists(args).and_then(|args| try_run(&args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             notice(&error);
@@ -185,6 +186,16 @@ fn setup(
         what,
         source: source.into(),
     }
+}
+
+/// Prints how many packets there were, where that was asked for.
+fn print_count(args: &DumpArgs, packets: u64) -> Result<(), DumpError> {
+    if !args.print.count_only {
+        return Ok(());
+    }
+    let plural = if packets == 1 { "" } else { "s" };
+    let printed = writeln!(io::stdout(), "{packets} packet{plural}");
+    printed.map_err(|source| DumpError::Print { packets: 0, source })
 }
 
 /// Prints the summary, in the form that was asked for.

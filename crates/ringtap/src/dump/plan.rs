@@ -15,6 +15,7 @@ use super::rotate::{self, RotationPlan};
 use super::select::Selection;
 use super::writer;
 use crate::cli::{self, DumpArgs, FileFormat};
+use crate::input;
 use crate::values::{CpuList, MAX_SNAPLEN, Sample};
 
 /// How long packets wait at most. It is also what the end of a capture may wait for the last ones.
@@ -56,8 +57,8 @@ pub(crate) struct Plan {
     pub(crate) input: Input,
     pub(crate) output: Output,
     pub(crate) selection: Selection,
-    /// Nanoseconds in a pcap file and in printed times.
-    pub(crate) nano: bool,
+    /// Nanoseconds, or microseconds, in a pcap file; `None`: what the input has.
+    pub(crate) nano: Option<bool>,
     /// The snaplen of a live capture, for the file's header.
     pub(crate) snaplen: u32,
 }
@@ -65,6 +66,10 @@ pub(crate) struct Plan {
 impl Plan {
     /// Decides on a run; `to_terminal` tells whether standard output is one.
     pub(crate) fn new(args: &DumpArgs, to_terminal: bool) -> Result<Self, UsageError> {
+        if let Some((option, instead)) = args.foreign.rejected() {
+            return Err(UsageError::Foreign { option, instead });
+        }
+        refuse_strange_words(args)?;
         if args.print.time > 5 {
             return Err(UsageError::TimeFlags);
         }
@@ -108,10 +113,29 @@ impl Plan {
             input,
             output,
             selection,
-            nano: args.capture.nano,
+            nano: args.capture.wants_nano(),
             snaplen,
         })
     }
+}
+
+/// Refuses words that are no filter, but what was meant is clear.
+fn refuse_strange_words(args: &DumpArgs) -> Result<(), UsageError> {
+    let Some(word) = args.filter.first() else {
+        return Ok(());
+    };
+    if args.print.count_only && !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) {
+        let count = word.clone();
+        return Err(UsageError::CountTakesNone { count });
+    }
+    if !args.read.is_empty() || !input::names_file(word) {
+        return Ok(());
+    }
+    let file = word.clone();
+    Err(match &args.interface {
+        None => UsageError::FileAsFilter { file },
+        Some(_) => UsageError::FileBesideDevice { file },
+    })
 }
 
 fn refuse_index(args: &DumpArgs) -> Result<(), UsageError> {
@@ -126,7 +150,7 @@ fn output(args: &DumpArgs) -> Result<Output, UsageError> {
         let format = args.format.unwrap_or_else(|| format_of(&path));
         (path, format)
     });
-    let print = file.is_none() || args.print.print;
+    let print = (file.is_none() && !args.print.count_only) || args.print.print;
     let writing = match &args.write {
         Some(path) => writing(args, path)?,
         None => Writing::default(),

@@ -87,7 +87,7 @@ fn options(args: &PrintArgs, capture: &CaptureArgs) -> PrintOptions {
         quiet: args.quiet,
         skip_checksums: args.no_checksums,
         timestamps: TimestampFormat::from_count(args.time),
-        nanos: capture.nano,
+        nanos: capture.wants_nano().unwrap_or(false),
         absolute_seq: args.absolute_seq,
         json: args.json,
         number: args.number,

@@ -84,7 +84,13 @@ impl Sink {
                 }
                 printed.flush()
             }
-            (None, None) => Ok(()),
+            // They are counted.
+            (None, None) => {
+                for mut packet in block.packets() {
+                    selector.judge(&mut packet);
+                }
+                Ok(())
+            }
         }
     }
 

@@ -24,14 +24,20 @@ use ringtap_capture::Filter;
 use ringtap_sys::privileges::{self, Capability, User};
 
 use crate::cli::FlowArgs;
+use crate::input;
 use crate::notice::notice;
 pub(crate) use collect::{Listen, Network};
 use error::{FlowError, setup};
 pub(crate) use outputs::Collector;
 
 /// Runs the command.
-pub(crate) fn run(args: &FlowArgs) -> ExitCode {
-    match try_run(args) {
+pub(crate) fn run(mut args: FlowArgs) -> ExitCode {
+    let list = args.file_list.as_deref();
+    let listed = input::add_lists(&mut args.read, &mut args.filter, list);
+    match listed
+        .map_err(FlowError::from)
+        .and_then(|()| try_run(&args))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             notice(&error);
@@ -48,7 +54,8 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
         return collect::run(args, listen);
     }
     let expression = args.filter.join(" ");
-    let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
+    let filter = (!expression.trim().is_empty())
+        .then(|| Filter::new(expression).with_extensions(args.extended));
     match &args.interface {
         Some(device) => live::run(args, device, filter.as_ref()),
         None => files::run(args, filter.as_ref()),

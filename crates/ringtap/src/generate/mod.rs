@@ -98,6 +98,7 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
         other_link_type: 0,
         cut: 0,
         unfixed: 0,
+        shortened: crate::send::Shortened::default(),
         is_timed: arrivals != Arrivals::TopSpeed,
     };
     summary.print(args.common.json_stats);

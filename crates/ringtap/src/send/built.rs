@@ -56,6 +56,7 @@ pub(super) fn send(
             other_link_type: 0,
             cut: 0,
             unfixed: 0,
+            shortened: super::gaps::Shortened::default(),
             is_timed,
         },
         read_error: None,

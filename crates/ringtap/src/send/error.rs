@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     #[error("packet {index}: {error}")]
     At { index: u64, error: SendError },
     #[error(transparent)]
+    Input(#[from] crate::input::InputError),
+    #[error(transparent)]
     Capture(#[from] ringtap_capture::Error),
     #[error("{device}: {hazard}; sending more than {limit} packets per second there needs --yes")]
     Consent {

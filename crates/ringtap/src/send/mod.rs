@@ -5,6 +5,7 @@
 
 mod built;
 mod error;
+mod gaps;
 mod guard;
 mod progress;
 mod replay;
@@ -17,16 +18,20 @@ use ringtap_craft::Built;
 use ringtap_sys::privileges::{self, Capability};
 
 use crate::cli::SendArgs;
+use crate::input;
 use crate::notice::notice;
 use crate::signals::Requests;
 pub(crate) use error::Failure;
+pub(crate) use gaps::Shortened;
 pub(crate) use guard::Guard;
 pub(crate) use progress::Progress;
 pub(crate) use summary::{Summary, describe as describe_sender};
 
 /// Runs the subcommand.
-pub(crate) fn run(args: &SendArgs) -> ExitCode {
-    match send(args) {
+pub(crate) fn run(mut args: SendArgs) -> ExitCode {
+    let list = args.file_list.as_deref();
+    let listed = input::add_lists(&mut args.read, &mut args.filter, list);
+    match listed.map_err(Failure::from).and_then(|()| send(&args)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -11,6 +11,7 @@ use ringtap_capture::{
 };
 use ringtap_craft::Rule;
 
+use super::gaps::Gaps;
 use super::progress::Progress;
 use super::{Failure, Guard, Summary};
 use crate::cli::SendArgs;
@@ -57,6 +58,7 @@ pub(super) fn send(
         cut: 0,
         unfixed: 0,
         refused: None,
+        gaps: Gaps::new(timing, args.max_gap),
     };
     let read_error = replay.all_rounds().err();
     let Replay {
@@ -65,6 +67,7 @@ pub(super) fn send(
         cut,
         unfixed,
         refused,
+        gaps,
         ..
     } = replay;
     let report = run.finish();
@@ -82,6 +85,7 @@ pub(super) fn send(
             other_link_type,
             cut,
             unfixed,
+            shortened: gaps.shortened,
             is_timed: timing != Timing::TopSpeed,
         },
         read_error,
@@ -144,6 +148,7 @@ struct Replay<'a> {
     unfixed: u64,
     /// Consent that would have been needed.
     refused: Option<Failure>,
+    gaps: Gaps,
 }
 
 /// Packets that were changed, in memory that is used again.
@@ -165,6 +170,7 @@ impl Replay<'_> {
             let before = self.run.progress().packets;
             for path in &self.args.read {
                 self.run.restart_times();
+                self.gaps.restart();
                 if self.file(path)?.is_break() {
                     return Ok(());
                 }
@@ -235,9 +241,11 @@ impl Replay<'_> {
             cut,
             other_link_type,
             refused,
+            gaps,
             ..
         } = self;
         let mut select = Select {
+            gaps,
             suitable,
             guard,
             left,
@@ -256,6 +264,7 @@ impl Replay<'_> {
         suitable: &[bool],
     ) -> Flow {
         let mut select = Select {
+            gaps: &mut self.gaps,
             suitable,
             guard: &mut self.guard,
             left: &mut self.left,
@@ -307,6 +316,7 @@ impl Replay<'_> {
 
 /// Which packets are sent.
 struct Select<'a> {
+    gaps: &'a mut Gaps,
     suitable: &'a [bool],
     guard: &'a mut Guard,
     left: &'a mut u64,
@@ -327,14 +337,15 @@ impl Select<'_> {
             *self.other_link_type += 1;
             return Some(None);
         }
-        if let Err(refused) = self.guard.check(packet.timestamp) {
+        let timestamp = self.gaps.time(packet.timestamp);
+        if let Err(refused) = self.guard.check(timestamp) {
             *self.refused = Some(refused);
             return None;
         }
         *self.left -= 1;
         *self.cut += u64::from((packet.data.len() as u64) < u64::from(packet.len));
         Some(Some(Outgoing {
-            timestamp: packet.timestamp,
+            timestamp,
             data: packet.data,
         }))
     }
@@ -369,7 +380,8 @@ impl Changed {
 
 fn open(path: &Path, args: &SendArgs) -> Result<FileSource, ringtap_capture::Error> {
     let expression = args.filter.join(" ");
-    let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
+    let filter = (!expression.trim().is_empty())
+        .then(|| Filter::new(expression).with_extensions(args.extended));
     let options = ReadOptions::default();
     if is_standard_input(path) {
         let name = "standard input";

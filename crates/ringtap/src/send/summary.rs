@@ -6,6 +6,7 @@ use std::time::Duration;
 use ringtap_capture::send::{BackEndKind, Report, Sender};
 use serde_json::json;
 
+use super::gaps::{Shortened, describe as describe_time};
 use crate::notice::{counted, counted_as, raw};
 
 /// What was sent and what was not, with the reasons.
@@ -19,6 +20,8 @@ pub(crate) struct Summary {
     pub(crate) cut: u64,
     /// Packets whose checksums could not be computed.
     pub(crate) unfixed: u64,
+    /// What --max-gap left out.
+    pub(crate) shortened: Shortened,
     pub(crate) is_timed: bool,
 }
 
@@ -83,6 +86,8 @@ impl Summary {
             "cut": self.cut,
             "unfixed": self.unfixed,
             "backwards": report.backwards,
+            "gaps_shortened": self.shortened.gaps,
+            "gaps_left_out_seconds": self.shortened.time.as_secs_f64(),
             "stopped": report.stopped,
             "lateness": lateness,
             "departures": departures,
@@ -134,6 +139,14 @@ impl Summary {
             if count > 0 {
                 let _ = writeln!(text, "{}", counted_as(count, what));
             }
+        }
+        if self.shortened.gaps > 0 {
+            let time = describe_time(self.shortened.time);
+            let _ = writeln!(
+                text,
+                "{} gaps shortened, by {time} in all",
+                self.shortened.gaps
+            );
         }
         for rejected in &report.rejections {
             let reason = rejected.reason.text();

@@ -3,12 +3,13 @@
 //! Compared with tcpdump where both do the same ([`corpus`]); on a network of the test's own
 //! ([`live`], [`shutdown`], [`privileges`]); when things go wrong ([`failures`]); to several files and compressed ones ([`writing`]); for its memory
 //! ([`memory`]), and that of the loop beneath it ([`allocations`]); searches by indices ([`search`]);
-//! where packets are received ([`placement`]).
+//! where packets are received ([`placement`]); what users of tcpdump type ([`habits`]).
 #![forbid(unsafe_code)]
 
 mod allocations;
 mod corpus;
 mod failures;
+mod habits;
 mod listing;
 mod live;
 mod memory;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         shutdown::tests(),
         privileges::tests(),
         failures::tests(),
+        habits::tests(),
         writing::tests(),
         memory::tests(),
         placement::tests(),

@@ -1,0 +1,125 @@
+//! What was probably meant by a command line that cannot be parsed.
+
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
+
+use crate::cli::Cli;
+use crate::input::names_file;
+
+/// The command line that was probably meant; `words` are those behind the program's name.
+pub(crate) fn instead_of(words: &[String], kind: ErrorKind) -> Option<String> {
+    let command = words.first()?;
+    let is_command = Cli::command()
+        .get_subcommands()
+        .any(|known| known.get_name() == command);
+    if !is_command {
+        return without_command(words, kind);
+    }
+    let needs_source = ["flow", "send"].contains(&command.as_str());
+    if kind != ErrorKind::MissingRequiredArgument || !needs_source {
+        return None;
+    }
+    let at = words.iter().position(|word| names_file(word))?;
+    let mut meant = words.to_vec();
+    meant.insert(at, "-r".to_owned());
+    Some(line(&meant))
+}
+
+/// A command line of options, a file or an interface: mostly tcpdump's.
+fn without_command(words: &[String], kind: ErrorKind) -> Option<String> {
+    let unknown = [
+        ErrorKind::UnknownArgument,
+        ErrorKind::InvalidSubcommand,
+        ErrorKind::MissingSubcommand,
+    ];
+    if !unknown.contains(&kind) {
+        return None;
+    }
+    let first = words.first()?;
+    let mut meant = vec!["dump".to_owned()];
+    if names_file(first) {
+        meant.push("-r".to_owned());
+    } else if is_interface(first) {
+        meant.push("-i".to_owned());
+    } else if !first.starts_with('-') {
+        return None;
+    }
+    meant.extend_from_slice(words);
+    Some(line(&meant))
+}
+
+fn is_interface(word: &str) -> bool {
+    let name = word.split_once(':').map_or(word, |(_, name)| name);
+    !name.contains('/') && std::path::Path::new("/sys/class/net").join(name).is_dir()
+}
+
+/// The command line as a shell takes it.
+fn line(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    let quoted = words.iter().map(|word| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    });
+    let words: Vec<String> = quoted.collect();
+    format!("ringtap {}", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meant(words: &[&str], kind: ErrorKind) -> Option<String> {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        instead_of(&words, kind)
+    }
+
+    #[test]
+    fn a_missing_command_is_dump() {
+        let unknown = ErrorKind::UnknownArgument;
+        for (words, expected) in [
+            (&["-i", "eth0"][..], "ringtap dump -i eth0"),
+            (
+                &["-ni", "eth0", "tcp port 80", "it's"],
+                r"ringtap dump -ni eth0 'tcp port 80' 'it'\''s'",
+            ),
+            (&["lo"], "ringtap dump -i lo"),
+            (&["tcx:lo", "udp"], "ringtap dump -i tcx:lo udp"),
+        ] {
+            assert_eq!(meant(words, unknown).as_deref(), Some(expected));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.pcap");
+        std::fs::write(&file, "").unwrap();
+        let file = file.to_str().unwrap();
+        let line = meant(&[file, "udp"], ErrorKind::InvalidSubcommand);
+        assert_eq!(line, Some(format!("ringtap dump -r {file} udp")));
+        let kind = ErrorKind::MissingRequiredArgument;
+        for command in [&["flow"][..], &["send", "-i", "lo"]] {
+            let words = [command, &[file, "udp"]].concat();
+            let expected = format!("ringtap {} -r {file} udp", command.join(" "));
+            assert_eq!(meant(&words, kind), Some(expected));
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_known_nothing_is_said() {
+        assert_eq!(
+            meant(&["dmup", "-i", "eth0"], ErrorKind::InvalidSubcommand),
+            None
+        );
+        assert_eq!(meant(&["--version"], ErrorKind::DisplayVersion), None);
+        assert_eq!(meant(&["-h"], ErrorKind::DisplayHelp), None);
+        assert_eq!(
+            meant(&["flow", "udp"], ErrorKind::MissingRequiredArgument),
+            None
+        );
+        assert_eq!(
+            meant(&["dump", "--wrong"], ErrorKind::UnknownArgument),
+            None
+        );
+        assert_eq!(meant(&[], ErrorKind::MissingSubcommand), None);
+    }
+}
