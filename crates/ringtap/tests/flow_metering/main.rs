@@ -44,6 +44,7 @@ fn main() -> ExitCode {
             files::however_read,
         ),
         test("wrong_usage_is_2", &[], usage),
+        test("lists_and_extensions_are_taken", &[], lists),
         test("packets_are_not_written_over", &[], same_file),
     ])
 }
@@ -161,6 +162,44 @@ fn usage() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains(text), "{arguments:?}: {said}");
     }
+}
+
+/// Names behind `-r`, a list of `-V`, and the extensions of the language.
+fn lists() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, packets| {
+        let path = folder.path().join(name);
+        let traffic = ringtap_testkit::traffic::Traffic {
+            packets,
+            ..Default::default()
+        };
+        traffic.write_file(&path).expect("a capture");
+        path
+    };
+    let paths = [write("a.pcap", 3), write("b.pcap", 5)];
+    let list = folder.path().join("list");
+    let lines = paths.iter().map(|path| format!("{}\n", path.display()));
+    std::fs::write(&list, lines.collect::<String>()).expect("a list");
+    let packets = |add: &dyn Fn(&mut Command)| {
+        let mut command = Command::new(RINGTAP);
+        command.args(["flow", "--top", "0", "--json-stats"]);
+        add(&mut command);
+        let output = command.output().expect("ringtap starts");
+        assert!(output.status.success(), "{output:?}");
+        number(&summary(&output)["packets"])
+    };
+    let named = packets(&|command| {
+        command.arg("-r").args(&paths).arg("ip");
+    });
+    let listed = packets(&|command| {
+        command.arg("-V").arg(&list);
+    });
+    let extended = packets(&|command| {
+        let filter = ["--extended", "host in {192.0.2.1, 192.0.2.2, 192.0.2.9}"];
+        command.arg("-V").arg(&list).args(filter);
+    });
+    assert_eq!((named, listed), (8, 8));
+    assert!(extended > 0 && extended < 8, "{extended}");
 }
 
 fn same_file() {

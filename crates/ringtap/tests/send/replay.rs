@@ -51,6 +51,77 @@ pub(crate) fn standard_input() {
     assert_eq!(status(&output), Some(2), "{output:?}");
 }
 
+/// An hour between two packets.
+pub(crate) fn gaps() {
+    const HOUR: u32 = 3_600_000_000;
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let frames = frames(3);
+    let path = file(folder.path(), &frames, HOUR);
+    let path = path.to_str().unwrap();
+    let mut receiver = Receiver::on(&pair.right);
+    let output = send(&pair.left, &["-r", path, "--max-gap", "20ms"]);
+    assert_eq!(status(&output), Some(0), "{output:?}");
+    assert_eq!(receiver.take(3), frames);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let gap = "after packet 1 there is a gap of 1.0 hours, which is shortened to 20.000ms";
+    assert!(told.contains(gap), "{told}");
+    let summary = summary(&output);
+    assert_eq!(summary["gaps_shortened"], 2);
+    assert_eq!(summary["gaps_left_out_seconds"], 7_199.96);
+
+    // Without the option it waits, and says so before.
+    let notices = folder.path().join("notices");
+    let mut command = command(&pair.left, &["-r", path]);
+    command.stderr(std::fs::File::create(&notices).unwrap());
+    let running = Running::start(&mut command).unwrap();
+    let said = || std::fs::read_to_string(&notices).unwrap();
+    let begun = std::time::Instant::now();
+    let gap = "after packet 1 there is a gap of 1.0 hours, which is waited for; --max-gap";
+    while !said().contains(gap) {
+        assert!(begun.elapsed() < LIMIT, "{}", said());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    running.signal("INT").unwrap();
+    running.wait(LIMIT).unwrap();
+}
+
+/// Names behind `-r` in the order of time, and those of a file in its order.
+pub(crate) fn lists() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let frames = frames(2);
+    let write = |name: &str, frame: &[u8], gap: u32| {
+        // The first packet is at the beginning of all times, so another one comes before.
+        let path = folder.path().join(name);
+        let all = crate::support::bytes(&[frame.to_vec(), frame.to_vec()], gap);
+        let second = all.len() - (all.len() - 24) / 2;
+        std::fs::write(&path, [&all[..24], &all[second..]].concat()).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let later = write("a.pcap", &frames[1], 2_000_000);
+    let earlier = write("b.pcap", &frames[0], 1_000_000);
+    let list = folder.path().join("list");
+    std::fs::write(&list, format!("{later}\n{earlier}\n")).unwrap();
+    let mut receiver = Receiver::on(&pair.right);
+    for (arguments, expected) in [
+        (["-r", &later, &earlier, "ip"], [&frames[0], &frames[1]]),
+        (
+            [
+                "-V",
+                list.to_str().unwrap(),
+                "--extended",
+                "ip and (tcp or udp)",
+            ],
+            [&frames[1], &frames[0]],
+        ),
+    ] {
+        let output = send(&pair.left, &arguments);
+        assert_eq!(status(&output), Some(0), "{output:?}");
+        assert!(receiver.take(2).iter().eq(expected), "{arguments:?}");
+    }
+}
+
 pub(crate) fn filtered_and_counted() {
     let pair = VethPair::new();
     let folder = tempfile::tempdir().unwrap();
