@@ -122,7 +122,7 @@ pub(crate) struct DumpArgs {
     #[arg(long, value_name = "FORMAT", requires = "write")]
     pub(crate) format: Option<FileFormat>,
     /// Stop after this many packets
-    #[arg(short = 'c', value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'c', value_name = "COUNT", value_parser = values::whole::<u64>("packets", 1, None))]
     pub(crate) count: Option<u64>,
     /// Capture at most this many bytes of each packet (0: the largest, 262144)
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen)]
@@ -226,7 +226,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "PRECISION", conflicts_with_all = ["nano", "micro"])]
     pub(crate) time_stamp_precision: Option<StampPrecision>,
     /// Capture with N threads, each with its own ring; the kernel spreads flows over them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), default_value = "1")]
+    #[arg(long, value_name = "N", value_parser = values::whole::<u16>("threads", 1, Some(64)), default_value = "1")]
     pub(crate) threads: u16,
     /// CPUs that the capture threads run on, such as 0 or 2-3
     #[arg(long, value_name = "LIST")]
@@ -344,7 +344,7 @@ pub(crate) struct StatArgs {
     #[arg(long, value_name = "DUR", default_value = "1s", value_parser = values::interval)]
     pub(crate) interval: Duration,
     /// Stop after this many intervals
-    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'c', long, value_name = "N", value_parser = values::whole::<u64>("intervals", 1, None))]
     pub(crate) count: Option<u64>,
     /// Whether the host sees the packets that a filter accepts (copy) or not (steal)
     #[arg(long, value_name = "MODE", default_value = "copy")]
@@ -419,7 +419,7 @@ pub(crate) struct MeterArgs {
     pub(crate) linger: Duration,
     /// Flows under way at most; when they are more, the oldest end
     #[arg(long, value_name = "N", default_value = "1048576",
-          value_parser = clap::value_parser!(u32).range(1..=67_108_864))]
+          value_parser = values::whole::<u32>("flows", 1, Some(67_108_864)))]
     pub(crate) flows: u32,
     /// Share flows out to N threads, by hosts; threads that read packets come on top, live one for
     /// each ring, N at most. auto: as many as there are processors
@@ -464,14 +464,14 @@ pub(crate) struct RecordArgs {
     pub(crate) domain: u32,
     /// Longest datagram with its IP and UDP headers, in bytes
     #[arg(long, value_name = "BYTES", default_value = "1500",
-          value_parser = clap::value_parser!(u16).range(576..))]
+          value_parser = values::whole::<u16>("bytes", 576, Some(65_535)))]
     pub(crate) mtu: u16,
     /// Repeat templates and options after this time
     #[arg(long, value_name = "DUR", default_value = "60s", value_parser = values::interval)]
     pub(crate) template_interval: Duration,
     /// Repeat templates and options after so many messages with flows
     #[arg(long, value_name = "N", default_value = "500",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = values::whole::<u32>("messages", 1, None))]
     pub(crate) template_messages: u32,
     /// Times of IPFIX in nanoseconds, besides milliseconds
     #[arg(long)]
@@ -544,7 +544,7 @@ pub(crate) struct ProbeArgs {
 pub(crate) struct TalkerArgs {
     /// Rows of each table of hosts and flows with the most traffic; 0: no tables
     #[arg(long, value_name = "N", default_value = "10",
-          value_parser = clap::value_parser!(u16).range(0..=1000))]
+          value_parser = values::whole::<u16>("rows", 0, Some(1_000)))]
     pub(crate) top: u16,
     /// Print the tables and counters each time this has passed, such as 10s or 5m, for what ended
     /// since; without it at the end

@@ -85,6 +85,12 @@ pub(crate) enum ValueError {
          million bytes write 500K"
     )]
     FileSize,
+    #[error("expected a whole number of {unit} from {least}{}", up_to(*most))]
+    Whole {
+        unit: &'static str,
+        least: u64,
+        most: Option<u64>,
+    },
     #[error("expected a number of bytes from 0 to {MAX_SNAPLEN}")]
     Snaplen,
     #[error("expected a number of milliseconds from 1 to 2147483647")]
@@ -93,11 +99,13 @@ pub(crate) enum ValueError {
     Interval,
     #[error("expected 0, or a time from 1ms to 24h such as 500ms, 1s, 2.5s or 5m")]
     Linger,
-    #[error("expected a number above 0, from 0.000001 to 1e15")]
+    #[error("expected a number from 0.000001 to 1e15, such as 1000 or 2.5, without a unit")]
     Positive,
     #[error("expected a number from 1 to {THREADS_MAX}, or auto")]
     Threads,
-    #[error("expected a number from 1, or every:N")]
+    #[error(
+        "expected a whole number from 1, such as 100 (one packet in 100, by chance), or every:100"
+    )]
     Sample,
     #[error("expected CPU numbers such as 0 or 0,2-3")]
     CpuList,
@@ -108,6 +116,24 @@ pub(crate) enum ValueError {
          (of the day of the first packet) or 1769860800.5 (seconds since the epoch)"
     )]
     Time,
+}
+
+fn up_to(most: Option<u64>) -> String {
+    most.map_or(String::new(), |most| format!(" to {most}"))
+}
+
+/// A whole number of something within bounds; without a last one, those of its type.
+pub(crate) fn whole<T: TryFrom<u64>>(
+    unit: &'static str,
+    least: u64,
+    most: Option<u64>,
+) -> impl Fn(&str) -> Result<T, ValueError> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok();
+        let number = number.filter(|number| (least..=most.unwrap_or(u64::MAX)).contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or(ValueError::Whole { unit, least, most })
+    }
 }
 
 impl FromStr for Size {
@@ -328,6 +354,19 @@ mod tests {
         for bad in ["0", "", "0.5", "1x", "-1", "99999999999999999"] {
             assert_eq!(file_size(bad), Err(ValueError::FileSize), "{bad}");
         }
+    }
+
+    #[test]
+    fn whole_numbers_say_what_they_count() {
+        let seconds = whole::<u32>("seconds", 1, None);
+        assert_eq!(seconds("5"), Ok(5));
+        for bad in ["", "0", "5s", "-1", "1.5", "4294967296"] {
+            let error = seconds(bad).unwrap_err().to_string();
+            assert_eq!(error, "expected a whole number of seconds from 1", "{bad}");
+        }
+        let threads = whole::<u16>("threads", 1, Some(64));
+        let error = threads("65").unwrap_err().to_string();
+        assert_eq!(error, "expected a whole number of threads from 1 to 64");
     }
 
     #[test]

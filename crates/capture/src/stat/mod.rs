@@ -196,12 +196,19 @@ enum Way {
     Hooks {
         attached: Attached,
         counters: Counters,
-        /// Whether received packets reach the program, where they are counted; and how many were
-        /// received until the last look.
-        sight: Option<(Sight, u64)>,
+        /// Where received packets are counted.
+        received: Option<Box<Received>>,
     },
     /// A thread that reads a socket.
     Socket(SocketCounters),
+}
+
+/// Whether received packets reach the program.
+#[derive(Debug)]
+struct Received {
+    sight: Sight,
+    /// Packets until the last look.
+    before: u64,
 }
 
 /// What the device asks for.
@@ -320,20 +327,21 @@ impl Statistics {
             bpf::Program::load(kernel, name, kind, instructions)
         })?;
         let description = StatDescription::new(device, &attached, options, &features);
-        let sight = match attached.hooks.iter().any(|hook| hook.place().is_ingress()) {
+        let received = match attached.hooks.iter().any(|hook| hook.place().is_ingress()) {
             true => {
                 let netlink = Netlink::open().map_err(|source| Error::Interface {
                     device: device.name.clone(),
                     source,
                 })?;
-                Some((Sight::new(netlink, device.index), 0))
+                let sight = Sight::new(netlink, device.index);
+                Some(Box::new(Received { sight, before: 0 }))
             }
             false => None,
         };
         let way = Way::Hooks {
             attached,
             counters,
-            sight,
+            received,
         };
         Ok(Self::new(way, filters.len(), description))
     }
@@ -426,20 +434,20 @@ impl Statistics {
         let Way::Hooks {
             attached,
             counters,
-            sight: Some((sight, before)),
+            received: Some(watched),
         } = &mut self.way
         else {
             return None;
         };
-        if !sight.is_due() {
+        if !watched.sight.is_due() {
             return None;
         }
         let mut hooks = attached.hooks.iter();
         let hook = hooks.find(|hook| hook.place().is_ingress())?;
         let received = counters.load(counters.total_slot(true)).packets;
-        let has_run = std::mem::replace(before, received) != received;
+        let has_run = std::mem::replace(&mut watched.before, received) != received;
         let (device, hook) = (self.description.device.clone(), hook.place().to_string());
-        sight.look(has_run).map(|change| match change {
+        watched.sight.look(has_run).map(|change| match change {
             Change::Blind { packets } => Error::Blind {
                 device,
                 hook,
@@ -487,7 +495,10 @@ impl Way {
 
     fn before_hook(&mut self) -> Option<u64> {
         match self {
-            Self::Hooks { sight, .. } => sight.as_mut().map(|(sight, _)| sight.missed()),
+            Self::Hooks { received, .. } => {
+                let received = received.as_mut()?;
+                Some(received.sight.missed())
+            }
             Self::Socket(_) => None,
         }
     }

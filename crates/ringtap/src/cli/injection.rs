@@ -43,7 +43,8 @@ pub(crate) struct SendArgs {
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     /// Send the files, or the built packets, so many times; 0 is without end
-    #[arg(short = 'l', long = "loop", value_name = "N", default_value = "1")]
+    #[arg(short = 'l', long = "loop", value_name = "N", default_value = "1",
+          value_parser = values::whole::<u64>("rounds", 0, None))]
     pub(crate) rounds: u64,
     /// Change packets: FIELD=NEW or FIELD=OLD->NEW with the fields eth, ip, port (also with .src
     /// and .dst) and vlan; checksums follow; may be given several times
@@ -102,10 +103,10 @@ pub(crate) struct GenArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
     /// So many packets together each time, with the rate as their mean
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = values::whole::<u32>("packets", 1, None))]
     pub(crate) burst: Option<u32>,
     /// Flows that packets belong to in turn, each with its own source address and port
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::whole::<u32>("flows", 1, Some(65_536)))]
     pub(crate) flows: u32,
     /// Hand over packets many at a time, as one that the kernel or the adapter cuts: of one size and
     /// flow, about twice as fast; a virtual interface leaves their checksums undone
@@ -158,7 +159,7 @@ pub(crate) struct GenArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
     /// Stop after this many packets
-    #[arg(short = 'c', long = "count", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'c', long = "count", value_name = "N", value_parser = values::whole::<u64>("packets", 1, None))]
     pub(crate) count: Option<u64>,
     /// CPUs to run on, such as 0 or 2-3
     #[arg(long, value_name = "LIST")]

@@ -33,13 +33,13 @@ pub(crate) struct ProfileArgs {
     #[arg(long)]
     pub(crate) try_interface: bool,
     /// Samples per second and processor
-    #[arg(long, value_name = "HZ", default_value = "4000", value_parser = clap::value_parser!(u32).range(100..=20_000))]
+    #[arg(long, value_name = "HZ", default_value = "4000", value_parser = values::whole::<u32>("samples per second", 100, Some(20_000)))]
     pub(crate) rate: u32,
     /// Only sample; don't measure the capture's steps one by one
     #[arg(long)]
     pub(crate) no_steps: bool,
     /// A known load: nanoseconds that the application works on each packet
-    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = values::whole::<u32>("nanoseconds", 0, Some(1_000_000)))]
     pub(crate) work: u32,
     #[command(flatten, next_help_heading = "Output")]
     pub(crate) output: OutputArgs,
@@ -134,13 +134,13 @@ pub(crate) enum Stamp {
 pub(crate) struct TrafficArgs {
     /// Bytes of each frame, without the frame check sequence
     #[arg(long, value_name = "BYTES", default_value = "60", conflicts_with = "interface",
-          value_parser = clap::value_parser!(u16).range(60..=1514))]
+          value_parser = values::whole::<u16>("bytes", 60, Some(1_514)))]
     pub(crate) size: u16,
     /// Packets per second; without it as many as can be
     #[arg(long, value_name = "N", conflicts_with = "interface", value_parser = values::positive)]
     pub(crate) pps: Option<f64>,
     /// Flows that the packets belong to in turn
     #[arg(long, value_name = "N", default_value = "1", conflicts_with = "interface",
-          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+          value_parser = values::whole::<u32>("flows", 1, Some(65_536)))]
     pub(crate) flows: u32,
 }

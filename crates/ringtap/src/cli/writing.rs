@@ -23,16 +23,16 @@ pub(crate) struct WriteArgs {
     pub(crate) file_size: Option<u64>,
     /// Begin another file every so many seconds; the name is completed by strftime(3)
     #[arg(short = 'G', value_name = "SECONDS", requires = "write",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = values::whole::<u32>("seconds", 1, None))]
     pub(crate) rotate_seconds: Option<u32>,
     /// With -C: write so many files in turns; with -G alone: end after so many
-    #[arg(short = 'W', value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'W', value_name = "COUNT", value_parser = values::whole::<u32>("files", 1, None))]
     pub(crate) file_count: Option<u32>,
     /// Run COMMAND FILE with each complete file, beside the capture
     #[arg(short = 'z', value_name = "COMMAND")]
     pub(crate) postrotate: Option<OsString>,
     /// Threads that compress; without it as many as there are processors for them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = values::whole::<u16>("threads", 1, Some(256)))]
     pub(crate) compress_threads: Option<u16>,
     /// Memory for what waits to be compressed and written; without it an eighth of what is free, at
     /// least 64M and at most 512M

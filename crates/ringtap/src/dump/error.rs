@@ -101,23 +101,29 @@ pub(crate) enum UsageError {
     FileBesideDevice { file: String },
     #[error("--threads needs -w: packets of several threads have no common order to print")]
     ThreadsPrint,
-    #[error("-C and -G need files that can follow one another; {name} is no file")]
+    #[error(
+        "-C and -G write several files, but {name} is not a regular file; specify another name with -w"
+    )]
     NoRotation { name: String },
-    #[error("{option} needs -C or -G: there is one file only")]
+    #[error("{option} needs -C or -G: without them there is one file only")]
     OneFile { option: &'static str },
-    #[error("-w {name}: not a name that a time can be put into: {reason}")]
+    #[error("-w {name}: invalid name for -G, which puts the time into it by strftime(3): {reason}")]
     TimeName { name: String, reason: String },
-    #[error("--to is not after --from: there is nothing between")]
+    #[error("--to must be later than --from")]
     EmptyRange,
-    #[error("there is no such time on that day")]
+    #[error(
+        "--from or --to: this local time does not exist on that day, since the clock was set; write it with Z or an offset"
+    )]
     NoSuchTime,
-    #[error("a time of day has no date with standard input: give --from and --to with the date")]
+    #[error(
+        "--from and --to: a time of day has no date with standard input; write the date too, such as 2026-01-31T12:00:00"
+    )]
     DateOfStream,
     #[error("--index is for files: write one with -w FILE, or read one with -r FILE")]
     IndexOfNoFile,
     #[error("--index without -w makes an index of whole files; nothing can be chosen from them")]
     IndexOfAll,
-    #[error("-t may be given up to five times")]
+    #[error("-t is given more than five times; -ttttt is the last form")]
     TimeFlags,
     #[error(
         "--timestamp {name}: expected host, host_lowprec, host_hiprec, adapter, adapter_unsynced or none"

@@ -25,15 +25,17 @@ pub(crate) enum Failure {
     },
     #[error("none of the packets is of link type {expected}, which {device} takes")]
     LinkType { device: String, expected: String },
-    #[error("cannot run on these processors: {0}")]
+    #[error("--cpu: cannot run on these processors: {0}")]
     Processor(ringtap_sys::Error),
     #[error("cannot give up privileges: {0}")]
     Privileges(#[from] ringtap_sys::privileges::PrivilegeError),
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
-    #[error("how much? --count or --duration; or --receive at the other end")]
+    #[error("specify --count or --duration, or at the other end --receive")]
     NoAmount,
-    #[error("--gso takes packets of one size and one flow")]
+    #[error(
+        "--gso: packets of several sizes or flows cannot be joined; specify one --size and --flows 1"
+    )]
     Mixed,
     #[error("{name} can be read only once, not {times} times")]
     Again { name: String, times: String },
