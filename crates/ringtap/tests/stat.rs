@@ -211,7 +211,10 @@ fn json_adds_up() {
     assert_eq!(summed(&lines), sent);
     let keys: Vec<&String> = lines[0].as_object().expect("an object").keys().collect();
     // serde_json keeps its objects sorted; the order in the text is tested where it is written.
-    assert_eq!(keys, ["filters", "lost", "seconds", "time", "total"]);
+    assert_eq!(
+        keys,
+        ["before_hook", "filters", "lost", "seconds", "time", "total"]
+    );
     let time = lines[0]["time"].as_str().expect("a string");
     assert!(time.ends_with('Z') && time.len() == "2026-01-31T12:00:00.000000000Z".len());
     let seconds: f64 = lines
@@ -402,7 +405,7 @@ fn consent() {
 fn usage() {
     let cases: [&[&str]; 9] = [
         &["stat", "udp"],
-        &["stat", "-i", "lo"],
+        &["stat", "-i", "lo", "--mode", "steal"],
         &["stat", "-i", "", "udp"],
         &["stat", "-i", "any", "udp"],
         &["stat", "-i", "xsk:lo", "udp"],

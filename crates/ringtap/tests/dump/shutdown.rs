@@ -164,7 +164,14 @@ fn json_stats() {
         .sum();
     assert_eq!(json["bytes"], sum);
     let dropped = json["dropped"].as_object().expect("an object");
-    let places = ["application", "hook", "interface", "ring", "sampling"];
+    let places = [
+        "application",
+        "before_hook",
+        "hook",
+        "interface",
+        "ring",
+        "sampling",
+    ];
     assert_eq!(sorted(dropped.keys().collect()), places);
     assert_eq!(dropped["ring"], 0);
     assert!(

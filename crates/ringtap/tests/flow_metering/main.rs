@@ -150,10 +150,16 @@ fn threads_agree() {
 
 fn usage() {
     let cases: [(&[&str], &str); 4] = [
-        (&["flow"], "--interface <DEV>|--read <FILE>|--collect"),
+        (
+            &["flow"],
+            "--interface <DEV>|--read <FILE>|-V <FILE>|--collect",
+        ),
         (&["flow", "-r", "x", "--mode", "steal"], "live captures"),
         (&["flow", "-r", "x", "--active", "never"], "expected a time"),
-        (&["flow", "-r", "x", "--flows", "0"], "not in 1"),
+        (
+            &["flow", "-r", "x", "--flows", "0"],
+            "expected a whole number of flows from 1 to 67108864",
+        ),
     ];
     for (arguments, text) in cases {
         let output = Command::new(RINGTAP).args(arguments).output();
