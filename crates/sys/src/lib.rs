@@ -12,6 +12,7 @@ pub mod disk;
 pub mod error;
 pub mod ethtool;
 pub mod eventfd;
+pub mod helper;
 pub mod kernel;
 pub mod map;
 pub mod memory;

@@ -4,8 +4,11 @@
 //! thread starts, it gives privileges up and tries what it must not be able to do any more.
 
 use std::fs;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, ExitCode};
 
+use ringtap_sys::helper::{Channel, Helper};
 use ringtap_sys::netns::Namespace;
 use ringtap_sys::privileges::{
     Capability, PrivilegeError, User, become_user, capabilities, has_capability, relinquish,
@@ -14,7 +17,9 @@ use ringtap_sys::sched;
 use ringtap_testkit::{Need, suite, test};
 
 const SCENARIO: &str = "RINGTAP_PRIVILEGES_SCENARIO";
-const SCENARIOS: [(&str, fn()); 6] = [
+/// A scenario that another one starts.
+const UNPRIVILEGED: &str = "with_threads_and_nothing_else";
+const SCENARIOS: [(&str, fn()); 8] = [
     ("nothing_is_left", nothing_is_left),
     ("what_is_kept_works", what_is_kept_works),
     ("nobody_is_nobody_for_good", nobody_is_nobody_for_good),
@@ -24,10 +29,22 @@ const SCENARIOS: [(&str, fn()); 6] = [
         started_programs_gain_nothing,
     ),
     ("unknown_users_are_refused", unknown_users_are_refused),
+    (
+        "a_helper_keeps_what_the_program_gives_up",
+        helper_keeps_rights,
+    ),
+    (
+        "threads_matter_only_where_something_is_held",
+        threads_of_others,
+    ),
 ];
 
 fn main() -> ExitCode {
     if let Ok(wanted) = std::env::var(SCENARIO) {
+        if wanted == UNPRIVILEGED {
+            with_threads_and_nothing_else();
+            return ExitCode::SUCCESS;
+        }
         let (_, scenario) = SCENARIOS
             .iter()
             .find(|(name, _)| *name == wanted)
@@ -186,6 +203,69 @@ fn unknown_users_are_refused() {
         before,
         "a mistake in the name changes nothing"
     );
+}
+
+/// A process of root, so that its helper can read what the program cannot any more.
+fn helper_keeps_rights() {
+    let serve = |channel: &Channel| {
+        let mut request = [0; 64];
+        while let Ok(Some((length, _))) = channel.receive(&mut request) {
+            assert_eq!(&request[..length], b"shadow");
+            let file = fs::File::open("/etc/shadow").expect("root may");
+            channel.send(b"here", Some(file.as_fd())).expect("sent");
+        }
+    };
+    let helper = Helper::start("helper", serve).expect("one thread");
+    let id = helper.id();
+    become_user("nobody").expect("every system has nobody");
+    assert!(fs::File::open("/etc/shadow").is_err());
+    helper.channel().send(b"shadow", None).expect("sent");
+    let mut reply = [0; 64];
+    let received = helper.channel().receive(&mut reply).expect("a reply");
+    let (_, fd) = received.expect("the helper lives");
+    let mut file = fs::File::from(fd.expect("a descriptor"));
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut file, &mut text).expect("readable");
+    assert!(text.contains("root:"), "{text:?}");
+    let name = fs::read_to_string(format!("/proc/{id}/comm")).expect("it lives");
+    assert_eq!(name.trim(), "helper");
+    drop(helper);
+    assert!(
+        !fs::exists(format!("/proc/{id}")).unwrap_or(true),
+        "the helper is still there"
+    );
+}
+
+/// Who holds nothing may have threads, as emulators start some.
+fn threads_of_others() {
+    let park = || std::thread::spawn(|| std::thread::park());
+    let _first = park();
+    let error = relinquish(None, &[]).expect_err("the other thread would keep its rights");
+    assert!(matches!(error, PrivilegeError::Threads(2)), "{error}");
+    // Started without any right, as by an ordinary user.
+    // The program itself may lie where only root can go.
+    let folder = tempfile::tempdir().expect("a folder");
+    let everyone = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(&folder, everyone).expect("its owner may");
+    let copy = folder.path().join("program");
+    fs::copy(std::env::current_exe().expect("its path"), &copy).expect("copied");
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args(["--inh-caps=-all", "--bounding-set=-all"])
+        .arg(&copy)
+        .env(SCENARIO, UNPRIVILEGED)
+        .output()
+        .expect("setpriv");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn with_threads_and_nothing_else() {
+    let _other = std::thread::spawn(|| std::thread::park());
+    relinquish(None, &[]).expect("there is nothing to give up");
 }
 
 fn real_time_priority() {

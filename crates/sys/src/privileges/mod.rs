@@ -5,108 +5,22 @@
 //!
 //! Capabilities belong to threads, and a new thread inherits those of its maker. Therefore
 //! [`relinquish`] refuses a process that has threads already, instead of leaving some of them
-//! privileged: drop first, start threads then.
+//! privileged: drop first, start threads then. Where no thread holds anything that could be given up,
+//! there may be threads: an emulator's, a sanitizer's.
 //!
 //! Source: capabilities(7), credentials(7), prctl(2), `Documentation/userspace-api/no_new_privs`.
 
+mod capability;
+mod held;
+mod user;
+
 use std::ffi::{CStr, CString};
-use std::fmt;
 use std::fs;
-use std::io;
-use std::ops::BitOr;
 
 use crate::Error;
-
-/// A capability by its number (`include/uapi/linux/capability.h`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Capability(u8);
-
-impl Capability {
-    /// Pass over file permissions.
-    pub const DAC_OVERRIDE: Self = Self(1);
-    /// Change group identities.
-    pub const SETGID: Self = Self(6);
-    /// Change user identities.
-    pub const SETUID: Self = Self(7);
-    /// Take capabilities out of the bounding set.
-    pub const SETPCAP: Self = Self(8);
-    /// Configure interfaces, promiscuous mode, XDP and tcx programs.
-    pub const NET_ADMIN: Self = Self(12);
-    /// Open packet sockets.
-    pub const NET_RAW: Self = Self(13);
-    /// Lock memory beyond the limit.
-    pub const IPC_LOCK: Self = Self(14);
-    /// Enter and make namespaces, mount, and much else.
-    pub const SYS_ADMIN: Self = Self(21);
-    /// Real-time priority.
-    pub const SYS_NICE: Self = Self(23);
-    /// Read kernel addresses and trace by BPF (Linux ≥ 5.8).
-    pub const PERFMON: Self = Self(38);
-    /// Load BPF programs (Linux ≥ 5.8).
-    pub const BPF: Self = Self(39);
-
-    /// The name as the manual has it, such as `CAP_NET_RAW`; `CAP_41` for one that this list lacks.
-    #[must_use]
-    pub fn name(self) -> String {
-        let known = match self {
-            Self::DAC_OVERRIDE => "DAC_OVERRIDE",
-            Self::SETGID => "SETGID",
-            Self::SETUID => "SETUID",
-            Self::SETPCAP => "SETPCAP",
-            Self::NET_ADMIN => "NET_ADMIN",
-            Self::NET_RAW => "NET_RAW",
-            Self::IPC_LOCK => "IPC_LOCK",
-            Self::SYS_ADMIN => "SYS_ADMIN",
-            Self::SYS_NICE => "SYS_NICE",
-            Self::PERFMON => "PERFMON",
-            Self::BPF => "BPF",
-            Self(number) => return format!("CAP_{number}"),
-        };
-        format!("CAP_{known}")
-    }
-}
-
-impl fmt::Display for Capability {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.pad(&self.name())
-    }
-}
-
-/// A set of capabilities.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CapabilitySet(u64);
-
-impl CapabilitySet {
-    /// The set of none.
-    pub const EMPTY: Self = Self(0);
-
-    /// Whether the set holds a capability.
-    #[must_use]
-    pub fn contains(self, capability: Capability) -> bool {
-        self.0 >> capability.0 & 1 != 0
-    }
-
-    /// Whether the set holds none.
-    #[must_use]
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
-
-impl From<&[Capability]> for CapabilitySet {
-    fn from(list: &[Capability]) -> Self {
-        list.iter()
-            .fold(Self::EMPTY, |set, capability| set | Self(1 << capability.0))
-    }
-}
-
-impl BitOr for CapabilitySet {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
+pub use capability::{Capability, CapabilitySet};
+pub use held::Held;
+pub use user::{Obstacle, UNPRIVILEGED, User, is_root, is_set_user_id, obstacle};
 
 /// What a thread may do: its effective, permitted and inheritable sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,66 +65,6 @@ pub enum Retained {
     /// Capabilities beyond those to keep.
     #[error("capabilities remain")]
     Capabilities,
-}
-
-/// A user of the system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
-    /// Login name.
-    pub name: String,
-    /// User number.
-    pub uid: u32,
-    /// Number of the primary group.
-    pub gid: u32,
-}
-
-/// Largest buffer offered for one entry of the user database, in bytes.
-const PASSWD_MAX: usize = 1 << 20;
-
-impl User {
-    /// Looks a user up by name (`getpwnam_r(3)`, so that LDAP and the like are asked as well).
-    ///
-    /// # Errors
-    /// There is no such user, or the database cannot be read.
-    pub fn by_name(name: &str) -> Result<Self, PrivilegeError> {
-        let missing = || PrivilegeError::NoSuchUser {
-            name: name.to_owned(),
-        };
-        let c_name = CString::new(name).map_err(|_| missing())?;
-        let mut buffer: Vec<libc::c_char> = vec![0; 1024];
-        loop {
-            // SAFETY: passwd holds integers and pointers, for which zero is valid.
-            let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
-            let mut found = std::ptr::null_mut();
-            // SAFETY: the name is terminated, the pointers describe locals, the length is that of
-            // the buffer; all outlive the call.
-            let error = unsafe {
-                libc::getpwnam_r(
-                    c_name.as_ptr(),
-                    &raw mut entry,
-                    buffer.as_mut_ptr(),
-                    buffer.len(),
-                    &raw mut found,
-                )
-            };
-            match error {
-                libc::ERANGE if buffer.len() < PASSWD_MAX => buffer.resize(buffer.len() * 2, 0),
-                // What the manual lists for "not found" besides success.
-                0 | libc::ENOENT | libc::ESRCH if found.is_null() => return Err(missing()),
-                0 => {
-                    return Ok(Self {
-                        name: name.to_owned(),
-                        uid: entry.pw_uid,
-                        gid: entry.pw_gid,
-                    });
-                }
-                errno => {
-                    let source = io::Error::from_raw_os_error(errno);
-                    return Err(Error::new("getpwnam_r", name, source).into());
-                }
-            }
-        }
-    }
 }
 
 /// Whether the calling thread has a capability in effect. Meant for messages: what decides is the
@@ -301,7 +155,7 @@ fn low_half(bits: u64) -> u32 {
 /// # Errors
 /// See [`PrivilegeError`]; the process must then end.
 pub fn relinquish(user: Option<&User>, keep: &[Capability]) -> Result<(), PrivilegeError> {
-    require_single_thread()?;
+    require_no_privileged_thread(user)?;
     let keep = CapabilitySet::from(keep);
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1, "prctl(PR_SET_NO_NEW_PRIVS)")?;
     clear_bounding_set(keep)?;
@@ -338,14 +192,25 @@ pub fn become_user(name: &str) -> Result<User, PrivilegeError> {
     Ok(user)
 }
 
-fn require_single_thread() -> Result<(), PrivilegeError> {
+/// Threads that the process has.
+pub(crate) fn threads() -> crate::Result<usize> {
     let tasks = "/proc/self/task";
-    match fs::read_dir(tasks)
-        .map_err(|e| Error::new("opendir", tasks, e))?
-        .count()
-    {
-        1 => Ok(()),
-        threads => Err(PrivilegeError::Threads(threads)),
+    let entries = fs::read_dir(tasks).map_err(|e| Error::new("opendir", tasks, e))?;
+    Ok(entries.count())
+}
+
+fn require_no_privileged_thread(user: Option<&User>) -> Result<(), PrivilegeError> {
+    let threads = threads()?;
+    if threads == 1 {
+        return Ok(());
+    }
+    let is_bare = |held: &Held| {
+        let as_wanted = user.is_none_or(|user| held.users == [user.uid; 4]);
+        held.permitted.is_empty() && as_wanted
+    };
+    match Held::by_all_threads() {
+        Ok(all) if all.iter().all(is_bare) => Ok(()),
+        _ => Err(PrivilegeError::Threads(threads)),
     }
 }
 
@@ -441,19 +306,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn users_are_found_by_name() {
-        let root = User::by_name("root").expect("every system has root");
-        assert_eq!((root.uid, root.gid), (0, 0));
-        for name in ["no-such-user-here", "", "ro\0ot"] {
-            let error = User::by_name(name).expect_err("nobody has this name");
-            assert!(
-                matches!(error, PrivilegeError::NoSuchUser { .. }),
-                "{error}"
-            );
-        }
-    }
-
-    #[test]
     fn sets_hold_high_and_low_capabilities() {
         let set = CapabilitySet::from(&[Capability::BPF, Capability::NET_RAW][..]);
         assert!(set.contains(Capability::BPF) && set.contains(Capability::NET_RAW));
@@ -462,24 +314,15 @@ mod tests {
     }
 
     #[test]
-    fn own_capabilities_are_those_of_proc() {
-        let status = fs::read_to_string("/proc/thread-self/status").expect("/proc is mounted");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("CapEff:"))
-            .expect("CapEff");
-        let bits = u64::from_str_radix(line.trim(), 16).expect("a hexadecimal number");
-        assert_eq!(capabilities().expect("own").effective.0, bits);
-    }
-
-    #[test]
     fn threads_make_it_refuse() {
         // On a thread of its own, for the main thread may run the tests.
+        let held = Held::by_all_threads().expect("/proc is mounted");
         let thread = std::thread::spawn(|| relinquish(None, &[]));
-        let error = thread
-            .join()
-            .expect("no panic")
-            .expect_err("there are threads");
+        let result = thread.join().expect("no panic");
+        if held.iter().all(|held| held.permitted.is_empty()) {
+            return result.expect("there is nothing to give up");
+        }
+        let error = result.expect_err("there are threads");
         assert!(
             matches!(error, PrivilegeError::Threads(n) if n > 1),
             "{error}"

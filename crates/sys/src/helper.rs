@@ -1,0 +1,276 @@
+//! A process of the program's own that keeps rights which the program gives up, and a channel to it.
+//!
+//! What it is: fork(2) while there is one thread, and messages with descriptors (`SCM_RIGHTS`) between
+//! the two processes. What it is not: it knows nothing of what is asked for; who serves decides what may
+//! be.
+//!
+//! The helper lives until the other end of its channel is closed, which the kernel does for a process
+//! that ends in whichever way. It is in a process group of its own, so that a terminal's signals are
+//! for the program, which says when the end has come.
+//!
+//! Source: unix(7), cmsg(3), fork(2).
+
+use std::fs::File;
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use crate::{Error, Result, privileges};
+
+/// Room for the control message with one descriptor, aligned as its header.
+#[repr(C)]
+union Control {
+    _header: libc::cmsghdr,
+    bytes: [u8; 64],
+}
+
+/// One end of a channel whose messages arrive whole or not at all.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+/// The length of a message in the caller's memory, and the descriptor that came with it.
+pub type Received = (usize, Option<OwnedFd>);
+
+impl Channel {
+    /// Two ends.
+    fn pair() -> Result<(Self, Self)> {
+        let mut ends: [RawFd; 2] = [-1; 2];
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+        // SAFETY: the call writes two numbers to the array, which outlives it.
+        if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
+            return Err(Error::last("socketpair", ""));
+        }
+        // SAFETY: the kernel has just made these descriptors, and nobody else owns them.
+        let [one, other] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok((Self(one), Self(other)))
+    }
+
+    /// Sends a message, with a copy of a descriptor.
+    ///
+    /// # Errors
+    /// The other end is closed (`EPIPE`).
+    pub fn send(&self, message: &[u8], with: Option<BorrowedFd<'_>>) -> Result<()> {
+        let mut control = Control { bytes: [0; 64] };
+        let mut part = libc::iovec {
+            iov_base: message.as_ptr().cast_mut().cast(),
+            iov_len: message.len(),
+        };
+        let mut header = header(&mut part);
+        if let Some(fd) = with {
+            let size = u32::try_from(size_of::<RawFd>()).unwrap_or(0);
+            header.msg_control = (&raw mut control).cast();
+            // SAFETY: the macros compute lengths only.
+            header.msg_controllen = unsafe { libc::CMSG_SPACE(size) } as _;
+            // SAFETY: the header has room for one control message, aligned as it must be, so that
+            // the first one is within it, and a descriptor's number behind its header.
+            unsafe {
+                let first = libc::CMSG_FIRSTHDR(&raw const header);
+                (*first).cmsg_level = libc::SOL_SOCKET;
+                (*first).cmsg_type = libc::SCM_RIGHTS;
+                (*first).cmsg_len = libc::CMSG_LEN(size) as _;
+                ptr::write_unaligned(libc::CMSG_DATA(first).cast(), fd.as_raw_fd());
+            }
+        }
+        loop {
+            // SAFETY: the header describes memory that outlives the call, which only reads it.
+            let sent =
+                unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+            if sent >= 0 {
+                return Ok(());
+            }
+            let error = Error::last("sendmsg", "the helper process");
+            if error.errno() != Some(libc::EINTR) {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Waits for a message; `None` once the other end is closed.
+    ///
+    /// # Errors
+    /// The message is longer than `buffer` (`EMSGSIZE`), or the kernel has no memory.
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<Received>> {
+        let mut control = Control { bytes: [0; 64] };
+        let mut part = libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        let mut header = header(&mut part);
+        header.msg_control = (&raw mut control).cast();
+        header.msg_controllen = size_of::<Control>() as _;
+        let length = loop {
+            // SAFETY: the header describes memory that the call may write to and that outlives it.
+            let received = unsafe {
+                libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC)
+            };
+            match usize::try_from(received) {
+                Ok(length) => break length,
+                Err(_) => {
+                    let error = Error::last("recvmsg", "the helper process");
+                    match error.errno() {
+                        Some(libc::EINTR) => {}
+                        Some(libc::ECONNRESET) => return Ok(None),
+                        _ => return Err(error),
+                    }
+                }
+            }
+        };
+        let fd = descriptor_of(&header);
+        if header.msg_flags & libc::MSG_TRUNC != 0 {
+            let source = io::Error::from_raw_os_error(libc::EMSGSIZE);
+            return Err(Error::new("recvmsg", "the helper process", source));
+        }
+        Ok((length > 0).then_some((length, fd)))
+    }
+}
+
+fn header(part: &mut libc::iovec) -> libc::msghdr {
+    // SAFETY: msghdr holds integers and pointers, for which zero is valid.
+    let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    header.msg_iov = part;
+    header.msg_iovlen = 1;
+    header
+}
+
+/// The descriptor that a received message came with. Senders here send one at most; the room for
+/// control messages is too small for more than a few, of which only the first is taken.
+fn descriptor_of(header: &libc::msghdr) -> Option<OwnedFd> {
+    // SAFETY: the kernel has filled in the header's control messages, within their memory.
+    unsafe {
+        let first = libc::CMSG_FIRSTHDR(header);
+        if first.is_null()
+            || (*first).cmsg_level != libc::SOL_SOCKET
+            || (*first).cmsg_type != libc::SCM_RIGHTS
+        {
+            return None;
+        }
+        let fd: RawFd = ptr::read_unaligned(libc::CMSG_DATA(first).cast());
+        // The kernel has just made it for this process, and nobody else owns it.
+        Some(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// The helper process, as the program sees it. Dropped, its end has come, and is waited for.
+#[derive(Debug)]
+pub struct Helper {
+    // Closed before the process is waited for.
+    channel: Channel,
+    process: Process,
+}
+
+/// A child that is waited for when this is dropped.
+#[derive(Debug)]
+struct Process(libc::pid_t);
+
+impl Helper {
+    /// Starts a process that serves the other end of a channel until that is closed, and then ends. It
+    /// has everything that the caller has by now: rights, descriptors, memory. Its standard input is
+    /// empty. `name` is what ps(1) calls it, 15 bytes at most.
+    ///
+    /// # Errors
+    /// The process has threads, which would not be in the copy; or the system refuses another process.
+    pub fn start(name: &str, serve: impl FnOnce(&Channel)) -> Result<Self> {
+        let threads = privileges::threads()?;
+        if threads != 1 {
+            let reason = format!("the process has {threads} threads already");
+            return Err(Error::new("fork", name, io::Error::other(reason)));
+        }
+        let (ours, theirs) = Channel::pair()?;
+        // SAFETY: there is one thread, so that no lock is held by another and the copy is whole.
+        let process = unsafe { libc::fork() };
+        if process < 0 {
+            return Err(Error::last("fork", name));
+        }
+        if process > 0 {
+            return Ok(Self {
+                channel: ours,
+                process: Process(process),
+            });
+        }
+        drop(ours);
+        set_apart(name);
+        let served = catch_unwind(AssertUnwindSafe(|| serve(&theirs)));
+        // SAFETY: the call ends the copy without what the program does at its end.
+        unsafe { libc::_exit(if served.is_ok() { 0 } else { 101 }) }
+    }
+
+    /// The way to it.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.0.cast_unsigned()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // SAFETY: the call takes numbers, and the null pointer for a status that nobody wants.
+        unsafe { libc::waitpid(self.0, ptr::null_mut(), 0) };
+    }
+}
+
+/// Gives the calling process a group, a name, and an empty standard input. Where that fails it serves
+/// all the same.
+fn set_apart(name: &str) {
+    let mut bytes = [0_u8; 16];
+    for (to, from) in bytes.iter_mut().zip(name.bytes().take(15)) {
+        *to = from;
+    }
+    // SAFETY: the calls take numbers, and a terminated name that outlives the call.
+    unsafe {
+        libc::setpgid(0, 0);
+        libc::prctl(libc::PR_SET_NAME, bytes.as_ptr());
+    }
+    if let Ok(nothing) = File::open("/dev/null") {
+        // SAFETY: the call takes numbers; standard input is no descriptor that Rust's types own.
+        unsafe { libc::dup2(nothing.as_raw_fd(), libc::STDIN_FILENO) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Seek as _, Write as _};
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn descriptors_travel_with_messages() {
+        let (one, other) = Channel::pair().expect("a pair");
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"seen by both").expect("written");
+        one.send(b"take this", Some(file.as_fd())).expect("sent");
+        one.send(b"and no more", None).expect("sent");
+        let mut buffer = [0; 64];
+        let (length, fd) = other.receive(&mut buffer).expect("received").expect("open");
+        assert_eq!(&buffer[..length], b"take this");
+        let mut copy = File::from(fd.expect("a descriptor"));
+        copy.rewind().expect("a file");
+        let mut text = String::new();
+        copy.read_to_string(&mut text).expect("read");
+        assert_eq!(text, "seen by both");
+        let (length, fd) = other.receive(&mut buffer).expect("received").expect("open");
+        assert!(&buffer[..length] == b"and no more" && fd.is_none());
+        one.send(&[7; 65], None).expect("sent");
+        let error = other.receive(&mut buffer).expect_err("too long");
+        assert_eq!(error.errno(), Some(libc::EMSGSIZE));
+        drop(one);
+        assert!(other.receive(&mut buffer).expect("closed").is_none());
+        let error = other.send(b"to nobody", None).expect_err("closed");
+        assert_eq!(error.errno(), Some(libc::EPIPE));
+    }
+
+    #[test]
+    fn a_process_with_threads_has_no_copy() {
+        // Tests are threads of the process that runs them.
+        let thread = std::thread::spawn(|| Helper::start("test", |_| ()));
+        assert!(thread.join().expect("no panic").is_err());
+    }
+}

@@ -1,0 +1,224 @@
+//! Users of the system: whom a process becomes, and what keeps it from that.
+
+use std::ffi::{CStr, CString};
+use std::fs;
+use std::io;
+
+use super::{Capability, PrivilegeError, has_capability};
+use crate::Error;
+
+/// A user of the system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Login name.
+    pub name: String,
+    /// User number.
+    pub uid: u32,
+    /// Number of the primary group.
+    pub gid: u32,
+}
+
+/// Largest buffer offered for one entry of the user database, in bytes.
+const PASSWD_MAX: usize = 1 << 20;
+
+/// The accounts that a process of root becomes where nobody names another, the first that exists.
+pub const UNPRIVILEGED: [&str; 2] = ["ringtap", "nobody"];
+
+impl User {
+    /// Looks a user up by name (`getpwnam_r(3)`, so that LDAP and the like are asked as well).
+    ///
+    /// # Errors
+    /// There is no such user, or the database cannot be read.
+    pub fn by_name(name: &str) -> Result<Self, PrivilegeError> {
+        let missing = || PrivilegeError::NoSuchUser {
+            name: name.to_owned(),
+        };
+        let c_name = CString::new(name).map_err(|_| missing())?;
+        let found = look_up("getpwnam_r", name, |entry, buffer, found| {
+            // SAFETY: the name is terminated, the pointers are those of `look_up`, the length is that
+            // of the buffer; all outlive the call.
+            unsafe {
+                libc::getpwnam_r(
+                    c_name.as_ptr(),
+                    entry,
+                    buffer.as_mut_ptr(),
+                    buffer.len(),
+                    found,
+                )
+            }
+        });
+        found?.ok_or_else(missing)
+    }
+
+    /// Looks a user up by number (`getpwuid_r(3)`).
+    ///
+    /// # Errors
+    /// There is no such user, or the database cannot be read.
+    pub fn by_uid(uid: u32) -> Result<Self, PrivilegeError> {
+        let name = uid.to_string();
+        let found = look_up("getpwuid_r", &name, |entry, buffer, found| {
+            // SAFETY: the pointers are those of `look_up`, the length is that of the buffer; all
+            // outlive the call.
+            unsafe { libc::getpwuid_r(uid, entry, buffer.as_mut_ptr(), buffer.len(), found) }
+        });
+        found?.ok_or(PrivilegeError::NoSuchUser { name })
+    }
+
+    /// The account that a process becomes that runs with the identity of root: the user who started
+    /// it where the program's set-user-ID bit gave it that identity, else the first of
+    /// [`UNPRIVILEGED`] that exists; `None` if the process does not run as root, or none of them exists.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn instead_of_root() -> Result<Option<Self>, PrivilegeError> {
+        if !is_root() {
+            return Ok(None);
+        }
+        // SAFETY: the call takes nothing and cannot fail.
+        let real = unsafe { libc::getuid() };
+        if real != 0 {
+            return Self::by_uid(real).map(Some);
+        }
+        for name in UNPRIVILEGED {
+            match Self::by_name(name) {
+                Err(PrivilegeError::NoSuchUser { .. }) => {}
+                found => return found.map(Some),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether the process runs with the effective identity of root.
+#[must_use]
+pub fn is_root() -> bool {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Whether root's identity was given to the process by its program's file, and not by who started it.
+#[must_use]
+pub fn is_set_user_id() -> bool {
+    // SAFETY: the calls take nothing and cannot fail.
+    unsafe { libc::geteuid() != libc::getuid() }
+}
+
+type Entry = libc::passwd;
+
+/// Asks the database with a buffer that grows until the answer has room in it.
+fn look_up(
+    call: &'static str,
+    name: &str,
+    ask: impl Fn(&mut Entry, &mut [libc::c_char], &mut *mut Entry) -> libc::c_int,
+) -> Result<Option<User>, PrivilegeError> {
+    let mut buffer: Vec<libc::c_char> = vec![0; 1024];
+    loop {
+        // SAFETY: passwd holds integers and pointers, for which zero is valid.
+        let mut entry: Entry = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        match ask(&mut entry, &mut buffer, &mut found) {
+            libc::ERANGE if buffer.len() < PASSWD_MAX => buffer.resize(buffer.len() * 2, 0),
+            // What the manual lists for "not found" besides success.
+            0 | libc::ENOENT | libc::ESRCH if found.is_null() => return Ok(None),
+            0 => {
+                // SAFETY: the call has succeeded and found an entry: its name is a terminated string in
+                // the buffer.
+                let name = unsafe { CStr::from_ptr(entry.pw_name) };
+                return Ok(Some(User {
+                    name: name.to_string_lossy().into_owned(),
+                    uid: entry.pw_uid,
+                    gid: entry.pw_gid,
+                }));
+            }
+            errno => {
+                let source = io::Error::from_raw_os_error(errno);
+                return Err(Error::new(call, name, source).into());
+            }
+        }
+    }
+}
+
+/// What keeps a process from becoming a user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// A container without the right.
+    #[error("the process lacks {0}")]
+    Capability(Capability),
+    /// The user namespace maps other numbers only.
+    #[error("the user namespace has no user {name} ({id})")]
+    NotMapped {
+        /// The user.
+        name: String,
+        /// The number of the user or the group.
+        id: u32,
+    },
+    /// Groups are fixed in this user namespace.
+    #[error("the user namespace does not allow groups to change")]
+    Groups,
+}
+
+/// What keeps the process from becoming the user, as far as that is known before it is tried.
+#[must_use]
+pub fn obstacle(user: &User) -> Option<Obstacle> {
+    for capability in [Capability::SETUID, Capability::SETGID] {
+        if !has_capability(capability) {
+            return Some(Obstacle::Capability(capability));
+        }
+    }
+    for (map, id) in [("uid_map", user.uid), ("gid_map", user.gid)] {
+        let text = fs::read_to_string(format!("/proc/self/{map}"));
+        if text.is_ok_and(|text| !is_mapped(&text, id)) {
+            let name = user.name.clone();
+            return Some(Obstacle::NotMapped { name, id });
+        }
+    }
+    let groups = fs::read_to_string("/proc/self/setgroups");
+    groups
+        .is_ok_and(|text| text.trim() == "deny")
+        .then_some(Obstacle::Groups)
+}
+
+/// Whether a map of user_namespaces(7) has a number: lines of first, first outside, count.
+fn is_mapped(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(first)), Some(Ok(_)), Some(Ok(count))) =
+            (numbers.next(), numbers.next(), numbers.next())
+        else {
+            return false;
+        };
+        (first..first.saturating_add(count)).contains(&u64::from(id))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_name_and_number() {
+        let root = User::by_name("root").expect("every system has root");
+        assert_eq!((root.uid, root.gid), (0, 0));
+        assert_eq!(User::by_uid(0).expect("root"), root);
+        for name in ["no-such-user-here", "", "ro\0ot"] {
+            let error = User::by_name(name).expect_err("nobody has this name");
+            assert!(
+                matches!(error, PrivilegeError::NoSuchUser { .. }),
+                "{error}"
+            );
+        }
+        assert!(User::by_uid(0x7fff_fff0).is_err());
+    }
+
+    #[test]
+    fn maps_of_user_namespaces_are_read() {
+        let whole = "         0          0 4294967295\n";
+        assert!(is_mapped(whole, 0) && is_mapped(whole, 65534));
+        let one = "         0       1000          1\n";
+        assert!(is_mapped(one, 0) && !is_mapped(one, 65534));
+        let two = "0 1000 1\n1 100000 65535\n";
+        assert!(is_mapped(two, 65535) && !is_mapped(two, 65536));
+        assert!(!is_mapped("", 0) && !is_mapped("x y z", 0));
+    }
+}
