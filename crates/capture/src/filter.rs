@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::search::{self, KeyReader, Need};
@@ -156,6 +157,21 @@ impl Filter {
             options.snaplen = snaplen;
             as_in_file(options, byte_order);
         })
+    }
+
+    /// Whether hosts are looked up by name when the filter is compiled, which may take the network: to be
+    /// asked by a process that gives up its right to that. True where it cannot be told.
+    #[must_use]
+    pub fn looks_up_hosts(&self) -> bool {
+        if self.program.is_some() {
+            return false;
+        }
+        let asked = Asked::default();
+        let mut options =
+            CompileOptions::new(ringtap_filter::LinkType(LinkType::ETHERNET.to_dlt()));
+        options.extensions = self.extensions;
+        let compiled = compile(&self.expression, &options, &asked);
+        compiled.is_err() || asked.0.load(Ordering::Relaxed)
     }
 
     /// What a packet must have that the filter accepts. Where the expression is none, compiling it
@@ -475,6 +491,37 @@ impl PacketFilter for FilterTable {
             native.run_batch(&batch[..count], &mut verdicts);
             wanted.extend(verdicts[..count].iter().map(|verdict| *verdict != 0));
         }
+    }
+}
+
+/// Notes whether a host was asked for; knows every name.
+#[derive(Debug, Default)]
+struct Asked(AtomicBool);
+
+impl Resolver for Asked {
+    fn host(&self, _name: &str) -> std::result::Result<Vec<IpAddr>, ResolveError> {
+        self.0.store(true, Ordering::Relaxed);
+        Ok(vec![Ipv4Addr::LOCALHOST.into()])
+    }
+
+    fn network(&self, _name: &str) -> std::result::Result<Option<Ipv4Addr>, ResolveError> {
+        Ok(Some(Ipv4Addr::LOCALHOST))
+    }
+
+    fn port(
+        &self,
+        _name: &str,
+        _transport: Transport,
+    ) -> std::result::Result<Option<u16>, ResolveError> {
+        Ok(Some(1))
+    }
+
+    fn protocol(&self, _name: &str) -> std::result::Result<Option<u8>, ResolveError> {
+        Ok(Some(1))
+    }
+
+    fn ether(&self, _name: &str) -> std::result::Result<Option<[u8; 6]>, ResolveError> {
+        Ok(Some([0; 6]))
     }
 }
 

@@ -64,7 +64,8 @@ pub use options::{
     SampleMode, Stage, TimestampSource,
 };
 pub use ringtap_savefile::{
-    BarePackets, Interface, Item, LinkType, Packet, PacketFlags, ReadOptions, Timestamp, Visitor,
+    BarePackets, Interface, Item, LinkType, MapFile, Mapped, Packet, PacketFlags, ReadError,
+    ReadOptions, Timestamp, Visitor,
 };
 pub use source::{Companion, Delivery, Next, PROGRAM_PARTS, ProgramPart, Source, Waker};
 pub use stats::{Dropped, Stats};

@@ -12,11 +12,13 @@ use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 mod foreign;
 mod injection;
 mod profile;
+mod rights;
 mod writing;
 
 pub(crate) use foreign::{ForeignArgs, VersionArg};
 pub(crate) use injection::{GenArgs, SendArgs};
 pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
+pub(crate) use rights::RightsArgs;
 pub(crate) use writing::{FileArgs, WriteArgs};
 
 /// Capture, filter and print network packets at the kernel's own rate.
@@ -92,6 +94,8 @@ pub(crate) struct DevicesArgs {
     /// All of the adapter's own counters, also those that are zero
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) rights: RightsArgs,
 }
 
 #[derive(Debug, Args)]
@@ -115,6 +119,9 @@ pub(crate) struct DumpArgs {
     /// Read the files that are named in FILE, one a line, in their order; - is standard input
     #[arg(short = 'V', value_name = "FILE", conflicts_with = "interface")]
     pub(crate) file_list: Option<PathBuf>,
+    /// Whether words behind -r were files, too.
+    #[arg(skip)]
+    pub(crate) is_list: bool,
     /// File to write the packets to; - is standard output
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
@@ -167,6 +174,8 @@ pub(crate) struct DumpArgs {
     pub(crate) version: VersionArg,
     #[command(flatten)]
     pub(crate) foreign: ForeignArgs,
+    #[command(flatten)]
+    pub(crate) rights: RightsArgs,
 }
 
 #[derive(Debug, Args)]
@@ -241,9 +250,6 @@ pub(crate) struct CaptureArgs {
     /// Let the reader poll the device's queue instead of waiting for its interrupt
     #[arg(long)]
     pub(crate) busy_poll: bool,
-    /// After opening the device become this user (as root)
-    #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]
-    pub(crate) user: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -361,6 +367,8 @@ pub(crate) struct StatArgs {
     /// Say on standard error how it counts: hook, what it can't see
     #[arg(long)]
     pub(crate) explain_capture: bool,
+    #[command(flatten)]
+    pub(crate) rights: RightsArgs,
 }
 
 #[derive(Debug, Args)]
@@ -381,6 +389,9 @@ pub(crate) struct FlowArgs {
     /// Read the files that are named in FILE, one a line, in their order; - is standard input
     #[arg(short = 'V', value_name = "FILE", conflicts_with = "interface")]
     pub(crate) file_list: Option<PathBuf>,
+    /// Whether words behind -r were files, too.
+    #[arg(skip)]
+    pub(crate) is_list: bool,
     /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers
     #[arg(long)]
     pub(crate) extended: bool,
@@ -404,6 +415,8 @@ pub(crate) struct FlowArgs {
     pub(crate) capture: ProbeArgs,
     #[command(flatten, next_help_heading = "Reports")]
     pub(crate) report: TalkerArgs,
+    #[command(flatten)]
+    pub(crate) rights: RightsArgs,
 }
 
 #[derive(Debug, Args)]
@@ -535,9 +548,6 @@ pub(crate) struct ProbeArgs {
     /// CPUs that the meter runs on, such as 0 or 2-3; with several readers one for each, in turn
     #[arg(long, value_name = "LIST")]
     pub(crate) cpu: Option<CpuList>,
-    /// After opening the device become this user (as root)
-    #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]
-    pub(crate) user: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -601,6 +611,8 @@ pub(crate) struct FilterArgs {
     /// The filter, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
+    #[command(flatten)]
+    pub(crate) rights: RightsArgs,
 }
 
 /// The forms of a program.

@@ -1,8 +1,9 @@
 //! Where the expression comes from: the words of the command line, or a file.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::rights;
 
 /// A file with an expression that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +18,7 @@ pub(crate) fn read(words: &[String], file: Option<&Path>) -> Result<String, Unre
     let Some(path) = file else {
         return Ok(words.join(" "));
     };
-    match fs::read_to_string(path) {
+    match rights::read_blocking(path).and_then(io::read_to_string) {
         Ok(text) => Ok(without_comments(&text)),
         Err(source) => Err(UnreadableFile {
             path: path.to_owned(),

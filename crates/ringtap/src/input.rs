@@ -3,14 +3,16 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use ringtap_capture::index::{self, IndexUse, Search};
-use ringtap_capture::{Error, FileSource, Filter, ReadOptions, Waker, open_file, open_stream};
+use ringtap_capture::{
+    Error, FileSource, Filter, ReadError, ReadOptions, Waker, open_opened, open_stream,
+};
 use ringtap_sys::poll::{self, Interest};
 
 use crate::notice::notice;
+use crate::rights::{self, Kind};
 use crate::signals::Requests;
 
 /// Why an input could not be opened.
@@ -37,13 +39,14 @@ pub(crate) fn names_file(word: &str) -> bool {
 }
 
 /// Adds files to those of `-r`: those at the front of `words`, which look like words of the filter, and those
-/// that `list` names. A list of words is often what a shell has made of a pattern, so it is read in the order
-/// of time, and indices in it are passed over.
+/// that `list` names. A list of words is often what a shell has made of a pattern: indices in it are passed
+/// over. Returns whether there were such words, whose files are then read in the order of time
+/// ([`sort_by_time`]).
 pub(crate) fn add_lists(
     read: &mut Vec<PathBuf>,
     words: &mut Vec<String>,
     list: Option<&Path>,
-) -> Result<(), InputError> {
+) -> Result<bool, InputError> {
     let mut count = words.iter().take_while(|word| names_file(word)).count();
     if read.is_empty() {
         count = 0;
@@ -61,13 +64,15 @@ pub(crate) fn add_lists(
             !passed
         });
     }
-    if count > 0 {
-        read.sort_by_cached_key(|path| crate::dump::first_time(path));
-    }
     if let Some(list) = list {
         read.extend(listed(list)?);
     }
-    Ok(())
+    Ok(count > 0)
+}
+
+/// Puts files into the order of their first packets. It reads them, so rights are given up before.
+pub(crate) fn sort_by_time(files: &mut [PathBuf]) {
+    files.sort_by_cached_key(|path| crate::dump::first_time(path));
 }
 
 /// The files that a file names, one a line.
@@ -122,13 +127,13 @@ pub(crate) fn open_with(
     interruption: Interruption,
 ) -> Result<FileSource, InputError> {
     if !may_be_silent(path) {
-        return Ok(open_file(path, options, filter)?);
+        return Ok(of_opened(path, rights::read(path), options, filter)?);
     }
     let (file, name) = if path.as_os_str() == "-" {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         (file, "standard input".to_owned())
     } else {
-        (poll::open_fifo(path), path.display().to_string())
+        (rights::read(path), path.display().to_string())
     };
     let file = file.map_err(|source| InputError::Read {
         path: path.to_owned(),
@@ -138,10 +143,21 @@ pub(crate) fn open_with(
     Ok(open_stream(Box::new(stream), &name, options, filter)?)
 }
 
+/// Reads a file that was just opened, or was not.
+pub(crate) fn of_opened(
+    path: &Path,
+    opened: io::Result<File>,
+    options: &ReadOptions,
+    filter: Option<&Filter>,
+) -> Result<FileSource, Error> {
+    let name = path.display().to_string();
+    let file = opened.map_err(|error| ReadError::unopened(&name, error))?;
+    open_opened(file, &name, options, filter)
+}
+
 /// Whether it is standard input or a FIFO, whose writer may be silent for long.
 pub(crate) fn may_be_silent(path: &Path) -> bool {
-    let is_fifo = |path: &Path| path.metadata().is_ok_and(|it| it.file_type().is_fifo());
-    path.as_os_str() == "-" || is_fifo(path)
+    path.as_os_str() == "-" || rights::look(path).is_ok_and(rights::Kind::is_fifo)
 }
 
 /// Opens a capture file to search it, by its index where there is one.
@@ -151,7 +167,8 @@ pub(crate) fn open_indexed(
     search: &Search,
 ) -> Result<(FileSource, IndexUse), InputError> {
     let options = ReadOptions::default();
-    Ok(index::open_indexed(path, &options, filter, search)?)
+    let opened = index::open_indexed_by(&rights::read, path, &options, filter, search);
+    Ok(opened?)
 }
 
 /// Standard input, or a FIFO, that ends when a signal asks for it, though its writer is silent.
@@ -203,18 +220,20 @@ impl Read for Interruptible {
 /// Whether both lead to the same regular file, which must not be read and written at once. `-` is
 /// standard input for `input` and standard output for `output`.
 pub(crate) fn is_same_file(input: &Path, output: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let standard = |fd: BorrowedFd<'_>| File::from(fd.try_clone_to_owned()?).metadata();
+    let standard = |fd: BorrowedFd<'_>| -> io::Result<Kind> {
+        let metadata = File::from(fd.try_clone_to_owned()?).metadata()?;
+        Ok(Kind::of(&metadata))
+    };
     let read = match input.as_os_str().to_str() {
         Some("-") => standard(io::stdin().as_fd()),
-        _ => input.metadata(),
+        _ => rights::look(input),
     };
     let written = match output.as_os_str().to_str() {
         Some("-") => standard(io::stdout().as_fd()),
-        _ => output.metadata(),
+        _ => rights::look(output),
     };
     match (read, written) {
-        (Ok(a), Ok(b)) => a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        (Ok(a), Ok(b)) => a.is_file() && (a.device, a.number) == (b.device, b.number),
         _ => false,
     }
 }

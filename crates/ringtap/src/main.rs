@@ -18,6 +18,7 @@ mod notice;
 mod output;
 mod print;
 mod profile;
+mod rights;
 mod send;
 mod signals;
 mod stat;
@@ -28,6 +29,12 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    let code = run();
+    rights::end();
+    code
+}
+
+fn run() -> ExitCode {
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| {
         let words = std::env::args_os().skip(1);
         let words: Vec<String> = words

@@ -12,7 +12,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 pub(crate) use ringtap_sys::output::Access;
-use ringtap_sys::output::{self, Entry};
+
+use crate::rights::{self, Made};
 
 /// An output before anything is written to it.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(crate) struct Output {
 #[derive(Debug)]
 enum Origin {
     /// There was no such file before.
-    Made(Entry),
+    Made(Made),
     /// There was: an older capture, a pipe, a device.
     Found,
     /// It is standard output.
@@ -36,7 +37,7 @@ impl Output {
     /// Opens the file of that name, or makes it; `-` is standard output.
     ///
     /// # Errors
-    /// As [`output::open`].
+    /// As [`ringtap_sys::output::open`].
     pub(crate) fn open(path: &Path, access: Access) -> io::Result<Self> {
         if path.as_os_str() == "-" {
             let file = io::stdout().as_fd().try_clone_to_owned()?.into();
@@ -51,16 +52,16 @@ impl Output {
     /// The same for a file whose content decides whether it may be overwritten; `-` is a name as any.
     ///
     /// # Errors
-    /// As [`output::open`].
+    /// As [`ringtap_sys::output::open`].
     pub(crate) fn open_readable(path: &Path, access: Access) -> io::Result<Self> {
         Self::at(path, access, true)
     }
 
     fn at(path: &Path, access: Access, readable: bool) -> io::Result<Self> {
-        let opened = output::open(path, access, readable)?;
+        let written = rights::write(path, access, readable)?;
         Ok(Self {
-            file: Some(opened.file),
-            origin: opened.made.map_or(Origin::Found, Origin::Made),
+            file: Some(written.file),
+            origin: written.made.map_or(Origin::Found, Origin::Made),
         })
     }
 

@@ -10,7 +10,6 @@
 //!
 //! Source: unix(7), cmsg(3), fork(2).
 
-use std::fs::File;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -166,8 +165,8 @@ struct Process(libc::pid_t);
 
 impl Helper {
     /// Starts a process that serves the other end of a channel until that is closed, and then ends. It
-    /// has everything that the caller has by now: rights, descriptors, memory. Its standard input is
-    /// empty. `name` is what ps(1) calls it, 15 bytes at most.
+    /// has everything that the caller has by now: rights, descriptors, memory. `name` is what ps(1) calls it,
+    /// 15 bytes at most.
     ///
     /// # Errors
     /// The process has threads, which would not be in the copy; or the system refuses another process.
@@ -216,8 +215,7 @@ impl Drop for Process {
     }
 }
 
-/// Gives the calling process a group, a name, and an empty standard input. Where that fails it serves
-/// all the same.
+/// Gives the calling process a group and a name. Where that fails it serves all the same.
 fn set_apart(name: &str) {
     let mut bytes = [0_u8; 16];
     for (to, from) in bytes.iter_mut().zip(name.bytes().take(15)) {
@@ -228,14 +226,11 @@ fn set_apart(name: &str) {
         libc::setpgid(0, 0);
         libc::prctl(libc::PR_SET_NAME, bytes.as_ptr());
     }
-    if let Ok(nothing) = File::open("/dev/null") {
-        // SAFETY: the call takes numbers; standard input is no descriptor that Rust's types own.
-        unsafe { libc::dup2(nothing.as_raw_fd(), libc::STDIN_FILENO) };
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::{Read as _, Seek as _, Write as _};
     use std::os::fd::AsFd as _;
 

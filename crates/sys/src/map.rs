@@ -58,17 +58,7 @@ impl FileMap {
     /// # Errors
     /// A file that is empty (`EINVAL`), or of which no lease is to be had (`EAGAIN`, `EACCES`, `EINVAL`).
     pub fn new(file: File) -> Result<Self> {
-        let fd = file.as_raw_fd();
-        // Whoever waits for the lease makes the kernel send a signal, which would end the process unless
-        // it is one that nobody has to do with.
-        // SAFETY: the call takes integers.
-        if unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) } < 0 {
-            return Err(Error::last("fcntl(F_SETSIG)", ""));
-        }
-        // SAFETY: as above.
-        if unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) } < 0 {
-            return Err(Error::last("fcntl(F_SETLEASE)", ""));
-        }
+        take_lease(&file)?;
         let len = file.metadata().map_or(0, |metadata| metadata.len());
         let len = usize::try_from(len).unwrap_or(0);
         // SAFETY: a new mapping, for reading, at a place that the kernel chooses.
@@ -78,7 +68,7 @@ impl FileMap {
                 len,
                 libc::PROT_READ,
                 libc::MAP_SHARED,
-                fd,
+                file.as_raw_fd(),
                 0,
             )
         };
@@ -202,7 +192,34 @@ impl Drop for FileMap {
     }
 }
 
-fn give_back(file: &File) {
+/// Takes a lease for reading on a file, unless the descriptor has one: a helper process may have taken it
+/// where this process has no right to ([`crate::helper`]). It ends when all copies of the descriptor are
+/// closed, at the latest.
+///
+/// # Errors
+/// As [`FileMap::new`].
+pub fn take_lease(file: &File) -> Result<()> {
+    let fd = file.as_raw_fd();
+    // Whoever waits for the lease makes the kernel send a signal, which would end the process unless
+    // it is one that nobody has to do with.
+    // SAFETY: the call takes integers.
+    if unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) } < 0 {
+        return Err(Error::last("fcntl(F_SETSIG)", ""));
+    }
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) } < 0 {
+        let error = Error::last("fcntl(F_SETLEASE)", "");
+        // SAFETY: as above.
+        let has_one = unsafe { libc::fcntl(fd, libc::F_GETLEASE) == libc::F_RDLCK };
+        if error.errno() != Some(libc::EACCES) || !has_one {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Gives a lease back that [`take_lease`] has taken, so that nobody waits for the file any more.
+pub fn give_back(file: &File) {
     // SAFETY: the call takes integers.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
 }

@@ -47,6 +47,9 @@ pub struct Readiness {
     pub failed: bool,
 }
 
+/// The flag of open(2) for a FIFO whose writer is not waited for.
+pub const NON_BLOCKING: libc::c_int = libc::O_NONBLOCK;
+
 /// Opens a FIFO for reading without waiting for its writer (`O_NONBLOCK`, fifo(7)): [`wait`] does, and
 /// reads give `EAGAIN` where there is nothing.
 ///

@@ -238,7 +238,7 @@ fn helper_keeps_rights() {
 
 /// Who holds nothing may have threads, as emulators start some.
 fn threads_of_others() {
-    let park = || std::thread::spawn(|| std::thread::park());
+    let park = || std::thread::spawn(std::thread::park);
     let _first = park();
     let error = relinquish(None, &[]).expect_err("the other thread would keep its rights");
     assert!(matches!(error, PrivilegeError::Threads(2)), "{error}");
@@ -264,7 +264,7 @@ fn threads_of_others() {
 }
 
 fn with_threads_and_nothing_else() {
-    let _other = std::thread::spawn(|| std::thread::park());
+    let _other = std::thread::spawn(std::thread::park);
     relinquish(None, &[]).expect("there is nothing to give up");
 }
 

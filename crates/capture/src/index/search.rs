@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use ringtap_filter::search::Need;
 use ringtap_savefile::index::{IndexError, IndexReader, Keys, Skips, Stamp, Wanted, path_for};
-use ringtap_savefile::{ReadOptions, Reader, Timestamp};
+use ringtap_savefile::{ReadError, ReadOptions, Reader, Timestamp};
 
 use crate::engines::FileSource;
-use crate::{Filter, Result, open_file};
+use crate::{Filter, Result};
 
 /// Bytes of an index that are read at once.
 const BUFFER: usize = 256 << 10;
@@ -44,31 +44,51 @@ pub enum IndexUse {
     },
 }
 
-/// As [`open_file`], to look for packets of certain times that the filter accepts: stretches that have
+/// As [`crate::open_file`], to look for packets of certain times that the filter accepts: stretches that have
 /// none by the file's index ([`path_for`]) are not read. All packets that are looked for come, with
 /// others.
 ///
 /// The index was made for the file as it is, or is not used.
 ///
 /// # Errors
-/// As [`open_file`]. What is wrong with an index is no error.
+/// As [`crate::open_file`]. What is wrong with an index is no error.
 pub fn open_indexed(
     path: &Path,
     options: &ReadOptions,
     filter: Option<&Filter>,
     search: &Search,
 ) -> Result<(FileSource, IndexUse)> {
+    open_indexed_by(&|path| File::open(path), path, options, filter, search)
+}
+
+/// As [`open_indexed`] for a process that opens files in a way of its own: `open` opens the capture and
+/// its index. It must not wait for a writer where that is a FIFO.
+///
+/// # Errors
+/// As [`open_indexed`].
+pub fn open_indexed_by(
+    open: &dyn Fn(&Path) -> io::Result<File>,
+    path: &Path,
+    options: &ReadOptions,
+    filter: Option<&Filter>,
+    search: &Search,
+) -> Result<(FileSource, IndexUse)> {
+    let open_file = || {
+        let name = path.display().to_string();
+        let file = open(path).map_err(|error| ReadError::unopened(&name, error))?;
+        crate::open_opened(file, &name, options, filter)
+    };
     let need = filter.map_or(Need::Nothing, Filter::need);
     let selective = need != Need::Nothing || *search != Search::default();
     let planned = match selective {
-        true => plan(path, &need, search),
+        true => plan(open, path, &need, search),
         false => Ok(None),
     };
     let (file, skips) = match planned {
         Ok(Some(planned)) => planned,
-        Ok(None) => return Ok((open_file(path, options, filter)?, IndexUse::None)),
+        Ok(None) => return Ok((open_file()?, IndexUse::None)),
         Err(reason) => {
-            let source = open_file(path, options, filter)?;
+            let source = open_file()?;
             let path = path_for(path);
             return Ok((source, IndexUse::Ignored { path, reason }));
         }
@@ -87,6 +107,7 @@ pub fn open_indexed(
 /// The file, and what of it is not to be read; none where it has no index, or nearly all of it has to
 /// be read.
 fn plan(
+    open: &dyn Fn(&Path) -> io::Result<File>,
     path: &Path,
     need: &Need,
     search: &Search,
@@ -99,13 +120,13 @@ fn plan(
     if name.metadata().is_ok_and(|index| !index.is_file()) {
         return Ok(None);
     }
-    let index = match File::open(name) {
+    let index = match open(&name) {
         Ok(index) => index,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     // What is wrong with the capture itself is found when it is opened.
-    let Ok(file) = File::open(path) else {
+    let Ok(file) = open(path) else {
         return Ok(None);
     };
     if !index.metadata()?.is_file() || !file.metadata()?.is_file() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use ringtap_craft::{Built, Mac, Rule};
 
-use super::Mode;
+use super::{Mode, RightsArgs};
 use crate::generate::Sizes;
 use crate::values::{self, CpuList};
 
@@ -29,6 +29,9 @@ pub(crate) struct SendArgs {
     /// Send the files that are named in FILE, one a line, in their order
     #[arg(short = 'V', value_name = "FILE", conflicts_with = "build")]
     pub(crate) file_list: Option<PathBuf>,
+    /// Whether words behind -r were files, too.
+    #[arg(skip)]
+    pub(crate) is_list: bool,
     /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers
     #[arg(long, conflicts_with = "build")]
     pub(crate) extended: bool,
@@ -170,6 +173,8 @@ pub(crate) struct CommonArgs {
     /// The summary as one JSON object on standard error
     #[arg(long)]
     pub(crate) json_stats: bool,
+    #[command(flatten)]
+    pub(crate) rights: RightsArgs,
 }
 
 /// Who stamps sent packets.

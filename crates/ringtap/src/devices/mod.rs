@@ -6,11 +6,12 @@
 mod json;
 mod text;
 
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 
 use ringtap_capture::devices::{self, DeviceError, DeviceInfo};
 
 use crate::cli::DevicesArgs;
+use crate::rights::{NamedFiles, Needs, Rights, RightsError};
 
 /// The end of `ringtap devices` that is not a success.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,9 @@ pub(crate) enum DevicesError {
         /// The names that there are, with commas between.
         known: String,
     },
+    /// Privileges could not be given up.
+    #[error(transparent)]
+    Rights(#[from] RightsError),
     /// Printing failed.
     #[error("standard output: {0}")]
     Print(#[source] io::Error),
@@ -32,14 +36,21 @@ pub(crate) enum DevicesError {
 
 /// Lists the devices on standard output.
 pub(crate) fn run(args: &DevicesArgs) -> Result<(), DevicesError> {
+    let rights = Rights::begin(&args.rights, NamedFiles::default(), None)?;
     let devices = select(devices::list()?, &args.devices)?;
-    let mut out = BufWriter::new(io::stdout().lock());
-    let printed = if args.json {
-        json::print(&devices, &mut out)
+    // What works here is found out by the rights that there are.
+    let mut text = Vec::new();
+    let made = if args.json {
+        json::print(&devices, &mut text)
     } else {
-        text::print(&devices, args.verbose, &mut out)
+        text::print(&devices, args.verbose, &mut text)
     };
-    match printed.and_then(|()| out.flush()) {
+    rights.relinquish(&[], Needs::default())?;
+    let mut out = io::stdout().lock();
+    match made
+        .and_then(|()| out.write_all(&text))
+        .and_then(|()| out.flush())
+    {
         // Whoever reads has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(DevicesError::Print),

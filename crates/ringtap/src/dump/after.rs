@@ -11,11 +11,11 @@ use std::thread::{self, JoinHandle};
 use ringtap_capture::index::SeekPoint;
 use ringtap_sys::sched;
 
-use super::command::Commands;
 use super::error::DumpError;
 use super::index::{Index, Version};
 use crate::notice::notice;
 use crate::output::Access;
+use crate::rights::{self, CommandRunner};
 
 /// The least share of the processors (nice(2)).
 const NICE: u8 = 19;
@@ -24,7 +24,7 @@ const NICE: u8 = 19;
 #[derive(Clone, Default)]
 pub(crate) struct After {
     indexer: Option<Arc<Indexer>>,
-    commands: Option<Commands>,
+    commands: Option<Arc<CommandRunner>>,
 }
 
 #[derive(Default)]
@@ -54,7 +54,7 @@ struct Complete {
 }
 
 impl After {
-    pub(crate) fn new(index: bool, commands: Option<Commands>, access: Access) -> Self {
+    pub(crate) fn new(index: bool, commands: Option<CommandRunner>, access: Access) -> Self {
         let indexer = || {
             Arc::new(Indexer {
                 access,
@@ -63,7 +63,7 @@ impl After {
         };
         Self {
             indexer: index.then(indexer),
-            commands,
+            commands: commands.map(Arc::new),
         }
     }
 
@@ -88,11 +88,11 @@ impl After {
     pub(crate) fn run(&self, path: PathBuf, chunks: Vec<SeekPoint>) {
         let Some(indexer) = &self.indexer else {
             if let Some(commands) = &self.commands {
-                commands.run(path);
+                run(commands, &path);
             }
             return;
         };
-        let metadata = path.metadata().ok();
+        let metadata = rights::read(&path).and_then(|file| file.metadata()).ok();
         let mut state = indexer.state();
         state.files.push_back(Complete {
             version: metadata.as_ref().map(Version::of),
@@ -102,7 +102,7 @@ impl After {
         if state.thread.is_none() {
             let (shared, commands) = (Arc::clone(indexer), self.commands.clone());
             let thread = thread::Builder::new().name("index".into());
-            match thread.spawn(move || shared.work(commands.as_ref())) {
+            match thread.spawn(move || shared.work(commands.as_deref())) {
                 Ok(thread) => state.thread = Some(thread),
                 Err(source) => {
                     let failure = super::setup("start a thread for the index", source);
@@ -121,7 +121,7 @@ impl After {
     pub(crate) fn wait(&self) -> Result<(), DumpError> {
         let done = self.indexer.as_ref().map_or(Ok(()), |it| it.finish());
         if let Some(commands) = &self.commands {
-            commands.wait();
+            told("wait", commands.wait());
         }
         done
     }
@@ -132,7 +132,7 @@ impl Indexer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self, commands: Option<&Commands>) {
+    fn work(&self, commands: Option<&CommandRunner>) {
         // With its ordinary share it makes the same.
         let _ = sched::set_nice(NICE);
         while let Some((file, prepared)) = self.next() {
@@ -144,7 +144,7 @@ impl Indexer {
                 }
             }
             if let Some(commands) = commands {
-                commands.run(file.path);
+                run(commands, &file.path);
             }
         }
     }
@@ -182,6 +182,18 @@ impl Indexer {
                 Err(super::setup("make the index", source))
             }
         }
+    }
+}
+
+/// Has the command run with a file.
+fn run(commands: &CommandRunner, path: &Path) {
+    told(&path.display().to_string(), commands.run(path));
+}
+
+/// Says what has become of the helper process; the capture goes on.
+fn told(what: &str, done: std::io::Result<()>) {
+    if let Err(error) = done {
+        notice(format_args!("-z: {what}: {error}"));
     }
 }
 

@@ -9,6 +9,7 @@ use ringtap_savefile::{WriteError, WriteErrorKind};
 
 use crate::input::InputError;
 use crate::notice::counted;
+use crate::rights::RightsError;
 
 /// The end of a run that is not a success.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +72,10 @@ pub(crate) enum DumpError {
     /// The file with the filter could not be read.
     #[error(transparent)]
     FilterFile(#[from] crate::expression::UnreadableFile),
-    /// Privileges, scheduling or signals could not be set up.
+    /// Privileges could not be given up.
+    #[error(transparent)]
+    Rights(#[from] RightsError),
+    /// Scheduling or signals could not be set up.
     #[error("cannot {what}: {source}")]
     Setup {
         what: &'static str,

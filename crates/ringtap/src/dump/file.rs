@@ -83,8 +83,6 @@ pub(crate) struct Writing {
     /// Who may read files that are made.
     pub(crate) access: Access,
     pub(crate) rotation: Option<RotationPlan>,
-    /// What is run with each complete file.
-    pub(crate) command: Option<std::ffi::OsString>,
 }
 
 pub(super) enum State {

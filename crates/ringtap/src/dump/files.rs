@@ -15,6 +15,7 @@ use super::summary::Summary;
 use super::{explain, index, is_same_file, open_outputs, print_count, report, setup};
 use crate::cli::{DumpArgs, FileFormat};
 use crate::input::{self, Interruption};
+use crate::rights::Rights;
 use crate::signals::Requests;
 
 /// Reads the files to the outputs, and tells at the end what was done.
@@ -23,6 +24,7 @@ pub(crate) fn run(
     plan: &Plan,
     paths: &[PathBuf],
     filter: Option<&Filter>,
+    rights: &mut Rights,
 ) -> Result<(), DumpError> {
     refuse_same_file(args, plan, paths)?;
     let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
@@ -49,7 +51,7 @@ pub(crate) fn run(
         nano: plan.nano.or(sources.iter().any(fine).then_some(true)),
         ..plan.clone()
     };
-    let (mut sink, after) = open_outputs(args, plan, false, &[])?;
+    let (mut sink, after) = open_outputs(args, plan, false, rights)?;
     let watched = requests.watch(vec![interrupt]);
     watched.map_err(|source| setup("watch for signals", source))?;
     let inputs: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
@@ -152,7 +154,7 @@ fn refuse_same_file(args: &DumpArgs, plan: &Plan, paths: &[PathBuf]) -> Result<(
 /// The arguments with the files of lists: behind `-r`, and that of `-V`.
 pub(crate) fn with_lists(mut args: DumpArgs) -> Result<DumpArgs, DumpError> {
     let list = args.file_list.as_deref();
-    input::add_lists(&mut args.read, &mut args.filter, list)?;
+    args.is_list = input::add_lists(&mut args.read, &mut args.filter, list)?;
     Ok(args)
 }
 

@@ -13,6 +13,7 @@ use crate::cli::DumpArgs;
 use crate::input::InputError;
 use crate::notice::{counted, notice};
 use crate::output::{Access, Output};
+use crate::rights;
 
 /// An index to be made when the capture is complete. Both files are open already: later there may be
 /// no right to open them.
@@ -41,7 +42,7 @@ impl Index {
             path: capture.to_owned(),
             source,
         };
-        let file = File::open(capture).map_err(unreadable)?;
+        let file = rights::read(capture).map_err(unreadable)?;
         let metadata = file.metadata().map_err(unreadable)?;
         let kind = metadata.file_type();
         if kind.is_fifo() || kind.is_char_device() || kind.is_socket() {
@@ -85,7 +86,7 @@ impl Index {
         let built = build_index(&self.capture, &self.name, output, &options);
         if built.is_err() && begun {
             // Where the right to is gone, an index stays that nobody takes for one.
-            let _ = fs::remove_file(&self.path);
+            let _ = rights::remove(&self.path);
         }
         Ok(built?)
     }
@@ -115,9 +116,6 @@ pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpErr
     }
     if paths.iter().any(|path| path.as_os_str() == "-") {
         return Err(DumpError::Usage(UsageError::IndexOfNoFile));
-    }
-    if let Some(user) = super::user(args)? {
-        super::relinquish(Some(&user), &[])?;
     }
     for path in paths {
         let built = Index::prepare(path, args.files.access())?.make(Vec::new())?;

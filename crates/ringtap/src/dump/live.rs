@@ -25,7 +25,8 @@ use super::writer::Gauge;
 use super::{explain, open_outputs, print_count, report, setup};
 use crate::cli::DumpArgs;
 use crate::ending::Ending;
-use crate::notice::{announce, interrupted, notice};
+use crate::notice::{announce, interrupted, notice, raw};
+use crate::rights::{Needs, Rights};
 use crate::signals::Requests;
 
 /// What is to be captured.
@@ -48,13 +49,12 @@ pub(crate) fn run(
     plan: &Plan,
     request: &Request<'_>,
     filter: Option<&Filter>,
+    rights: &mut Rights,
 ) -> Result<(), DumpError> {
     let mut sources = open_sources(request, filter)?;
     let description = sources[0].describe();
     let engine = description.engine;
-    if args.report.explain_capture {
-        explain(args, &*sources[0]);
-    } else {
+    if !args.report.explain_capture {
         announce("capturing", &description, request.options.direction);
     }
     if let Some(buffer) = args.capture.buffer.filter(|buffer| buffer.0 < SMALL_BUFFER) {
@@ -69,11 +69,12 @@ pub(crate) fn run(
     placed.map_err(|source| setup("place the capture threads", source))?;
     // Dropped before the sources: what they were opened with stands until then.
     let receiving = receive_by_threads(&args.capture, &description.device)?;
-    let mut keep = sources[0].keeps().to_vec();
-    if receiving.is_some() {
-        keep.extend([Capability::NET_ADMIN, Capability::SYS_NICE]);
+    relinquish(rights, &*sources[0], receiving.is_some())?;
+    if args.report.explain_capture {
+        explain(args, &*sources[0]);
+        raw(rights.explain());
     }
-    let (mut sink, after) = open_outputs(args, plan, true, &keep)?;
+    let (mut sink, after) = open_outputs(args, plan, true, rights)?;
     name_interfaces(&mut sink, &interfaces)?;
     sink.begin_source(filter.is_none());
     sink.interfaces(&interfaces)?;
@@ -127,6 +128,18 @@ pub(crate) fn run(
     report(&summary, args.report.json_stats);
     let done = after.wait();
     result.and(finished.map(drop)).and(done)
+}
+
+/// Gives up what the capture needs no more. What has threads of the kernel receive packets needs to find
+/// them at the end, and the right to put them back.
+fn relinquish(rights: &Rights, source: &dyn Source, receiving: bool) -> Result<(), DumpError> {
+    let mut keep = source.keeps().to_vec();
+    let mut needs = Needs::of_devices();
+    if receiving {
+        keep.extend([Capability::NET_ADMIN, Capability::SYS_NICE]);
+        needs.read.push("/proc".into());
+    }
+    Ok(rights.relinquish(&keep, needs)?)
 }
 
 fn open_sources(

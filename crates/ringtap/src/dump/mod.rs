@@ -1,7 +1,6 @@
 //! `ringtap dump`: a source, a selection, and where the packets go.
 
 mod after;
-mod command;
 mod error;
 mod file;
 mod files;
@@ -24,15 +23,15 @@ mod writer;
 use std::io::{self, IsTerminal, Write as _};
 use std::process::ExitCode;
 
+use ringtap_capture::index::path_for;
 use ringtap_capture::{Filter, Source};
-use ringtap_sys::privileges::{self, Capability, User};
 
 use crate::cli::DumpArgs;
 use crate::expression;
-use crate::input::is_same_file;
+use crate::input::{self, is_same_file};
 use crate::notice::{notice, raw};
+use crate::rights::{self, NamedFiles, Needs, Rights, Series};
 use after::After;
-use command::Commands;
 use error::DumpError;
 use file::{CaptureFile, Settings};
 use plan::{Input, Plan};
@@ -44,7 +43,7 @@ use summary::Summary;
 
 /// Runs the command.
 pub(crate) fn run(args: DumpArgs) -> ExitCode {
-    match files::with_lists(args).and_then(|args| try_run(&args)) {
+    match files::with_lists(args).and_then(try_run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             notice(&error);
@@ -53,7 +52,22 @@ pub(crate) fn run(args: DumpArgs) -> ExitCode {
     }
 }
 
-fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
+fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {
+    let command = args.writing.postrotate.clone();
+    let mut rights = Rights::begin(&args.rights, named_files(&args), command)?;
+    let filter = filter(&args)?;
+    if !args.read.is_empty() {
+        // Nothing that needs a privilege is to be opened.
+        let needs = Needs {
+            network: filter.as_ref().is_some_and(Filter::looks_up_hosts),
+            ..Needs::default()
+        };
+        rights.relinquish(&[], needs)?;
+        if args.is_list {
+            input::sort_by_time(&mut args.read);
+        }
+    }
+    let args = &args;
     if args.list_interfaces {
         return listing::interfaces();
     }
@@ -61,7 +75,6 @@ fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
         return listing::link_types(args.interface.as_deref());
     }
     let mut plan = Plan::new(args, io::stdout().is_terminal()).map_err(DumpError::Usage)?;
-    let filter = filter(args)?;
     if args.dump_program > 0 {
         return program::print(args, filter.as_ref());
     }
@@ -80,12 +93,12 @@ fn try_run(args: &DumpArgs) -> Result<(), DumpError> {
                 options,
                 threads: *threads,
             };
-            live::run(args, &plan, &request, filter.as_ref())
+            live::run(args, &plan, &request, filter.as_ref(), &mut rights)
         }
         Input::Files(paths) if args.range.index && args.write.is_none() => {
             index::of_files(args, paths)
         }
-        Input::Files(paths) => files::run(args, &plan, paths, filter.as_ref()),
+        Input::Files(paths) => files::run(args, &plan, paths, filter.as_ref(), &mut rights),
     }
 }
 
@@ -100,26 +113,39 @@ fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
     }))
 }
 
-/// Gives up what the run needs no more, in the order that `-Z` asks for: files are created as the
-/// user where one is named, else before the capability to write anywhere goes.
+/// The files that the command line names.
+fn named_files(args: &DumpArgs) -> NamedFiles {
+    let mut files = NamedFiles::default();
+    let inputs = args.read.iter().chain(&args.filter_file);
+    files.inputs = rights::named(inputs);
+    let writing = &args.writing;
+    let Some(name) = args.write.as_ref().filter(|name| name.as_os_str() != "-") else {
+        if args.range.index {
+            files.outputs = args.read.iter().map(|path| path_for(path)).collect();
+        }
+        return files;
+    };
+    let by_time = writing.rotate_seconds.is_some();
+    if by_time || writing.file_size.is_some() {
+        files.series = Some(Series::of(name, by_time));
+    } else {
+        files.outputs = vec![name.clone()];
+    }
+    files
+}
+
+/// Opens the outputs, when privileges were given up.
 fn open_outputs(
     args: &DumpArgs,
     plan: &Plan,
     live: bool,
-    keep: &[Capability],
+    rights: &mut Rights,
 ) -> Result<(Sink, After), DumpError> {
-    let mut keep = keep.to_vec();
-    if plan.output.writing.rotation.is_some() && args.capture.user.is_none() {
-        // Files that are created later are created by the right that creates the first.
-        keep.push(Capability::DAC_OVERRIDE);
-    }
-    let keep = &keep[..];
-    let user = user(args)?;
-    if user.is_some() {
-        relinquish(user.as_ref(), keep)?;
-    }
-    let commands = plan.output.writing.command.clone().map(Commands::new);
-    let after = After::new(args.range.index, commands, args.files.access());
+    let after = After::new(
+        args.range.index,
+        rights.take_commands(),
+        args.files.access(),
+    );
     let file = match &plan.output.file {
         Some((path, format)) => {
             let settings = settings(plan, *format, live);
@@ -137,9 +163,6 @@ fn open_outputs(
     if let (Some((path, _)), None) = (&plan.output.file, &plan.output.writing.rotation) {
         after.prepare(path)?;
     }
-    if user.is_none() {
-        relinquish(None, keep)?;
-    }
     let printed = plan
         .output
         .print
@@ -147,12 +170,6 @@ fn open_outputs(
         .transpose()?;
     let sink = Sink::new(Selector::new(&plan.selection), file, printed);
     Ok((sink, after))
-}
-
-/// Who to become, if that was asked for.
-fn user(args: &DumpArgs) -> Result<Option<User>, DumpError> {
-    let user = args.capture.user.as_deref().map(User::by_name).transpose();
-    user.map_err(|source| setup("find the user of -Z", source))
 }
 
 fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings {
@@ -172,10 +189,6 @@ fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings
         },
         writing: plan.output.writing.clone(),
     }
-}
-
-fn relinquish(user: Option<&User>, keep: &[Capability]) -> Result<(), DumpError> {
-    privileges::relinquish(user, keep).map_err(|source| setup("give up privileges", source))
 }
 
 fn setup(

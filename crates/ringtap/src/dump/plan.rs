@@ -16,6 +16,7 @@ use super::select::Selection;
 use super::writer;
 use crate::cli::{self, DumpArgs, FileFormat};
 use crate::input;
+use crate::rights;
 use crate::values::{CpuList, MAX_SNAPLEN, Sample};
 
 /// How long packets wait at most. It is also what the end of a capture may wait for the last ones.
@@ -216,13 +217,12 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<Writing, UsageError> {
             seconds: given.rotate_seconds,
             count: given.file_count,
         }),
-        command: given.postrotate.clone(),
     })
 }
 
 /// Whether the name stands for standard output, a pipe or a device.
 fn is_no_file(path: &Path) -> bool {
-    path.as_os_str() == "-" || path.metadata().is_ok_and(|found| !found.is_file())
+    path.as_os_str() == "-" || rights::look(path).is_ok_and(|found| !found.is_file())
 }
 
 /// Where capture threads have processors of their own, those that write have the others.

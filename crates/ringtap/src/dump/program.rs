@@ -6,14 +6,15 @@ use std::path::Path;
 
 use ringtap_capture::devices::DeviceInfo;
 use ringtap_capture::{
-    Device, FileSource, Filter, LinkType, Next, ReadOptions, Source as _, devices, open_file,
-    open_stream,
+    Device, FileSource, Filter, LinkType, Next, ReadOptions, Source as _, devices, open_stream,
 };
 
 use super::error::{DumpError, UsageError};
 use super::setup;
 use crate::cli::DumpArgs;
 use crate::filter::{self, classic};
+use crate::input::of_opened;
+use crate::rights;
 
 /// Prints the program.
 pub(crate) fn print(args: &DumpArgs, filter: Option<&Filter>) -> Result<(), DumpError> {
@@ -45,7 +46,7 @@ fn open(path: &Path) -> Result<FileSource, DumpError> {
     let options = ReadOptions::default();
     Ok(match path.to_str() {
         Some("-") => open_stream(Box::new(io::stdin()), "standard input", &options, None)?,
-        _ => open_file(path, &options, None)?,
+        _ => of_opened(path, rights::read_blocking(path), &options, None)?,
     })
 }
 

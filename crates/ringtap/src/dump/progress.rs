@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
 use super::writer::Gauge;
+use crate::rights;
 
 /// Files smaller than this are done before anyone would look, in bytes.
 const WORTH_SHOWING: u64 = 64 << 20;
@@ -29,8 +30,8 @@ impl Progress {
     pub(crate) fn new(files: &[&Path], to_file: bool) -> Self {
         let size: u64 = files
             .iter()
-            .filter_map(|file| file.metadata().ok())
-            .map(|m| m.len())
+            .filter_map(|file| rights::look(file).ok())
+            .map(|kind| kind.size)
             .sum();
         let shown = to_file && size >= WORTH_SHOWING && io::stderr().is_terminal();
         let bar = if shown {

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use ringtap_capture::{Next, ReadOptions, Source as _, Timestamp, open_file};
+use ringtap_capture::{Next, ReadOptions, Source as _, Timestamp};
 
 use super::error::{DumpError, UsageError};
 use super::plan::{Input, Plan};
 use crate::cli::RangeArgs;
+use crate::input::of_opened;
+use crate::rights;
 use crate::values::When;
 
 impl Plan {
@@ -62,10 +64,11 @@ fn date(input: &Input) -> Result<Date, DumpError> {
 /// The time of a file's first packet; none where there is none, or no such file, which will be told
 /// when it is read.
 pub(crate) fn first_time(path: &Path) -> Option<Timestamp> {
-    if !path.metadata().ok()?.is_file() {
+    if !rights::look(path).ok()?.is_file() {
         return None;
     }
-    let mut source = open_file(path, &ReadOptions::default(), None).ok()?;
+    let opened = rights::read(path);
+    let mut source = of_opened(path, opened, &ReadOptions::default(), None).ok()?;
     loop {
         match source.next().ok()? {
             Next::Block(block) => return block.packets().next().map(|packet| packet.timestamp),

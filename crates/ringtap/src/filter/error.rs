@@ -8,6 +8,7 @@ use ringtap_filter::ebpf::lower::LowerError;
 use ringtap_jit::NativeError;
 
 use crate::expression::UnreadableFile;
+use crate::rights::RightsError;
 
 /// The end of a run that is not a success.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +20,8 @@ pub(crate) enum FilterError {
     Expression(#[from] Error),
     #[error(transparent)]
     File(#[from] UnreadableFile),
+    #[error(transparent)]
+    Rights(#[from] RightsError),
     /// The program asks for what the hook does not know, or is too long.
     #[error("no eBPF for this filter: {0}")]
     Hook(#[from] LowerError),
@@ -35,7 +38,11 @@ impl FilterError {
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::LinkType(_) | Self::Expression(_) | Self::Hook(_) => 2,
-            Self::File(_) | Self::Assemble(_) | Self::Native(_) | Self::Output(_) => 1,
+            Self::File(_)
+            | Self::Rights(_)
+            | Self::Assemble(_)
+            | Self::Native(_)
+            | Self::Output(_) => 1,
         }
     }
 }

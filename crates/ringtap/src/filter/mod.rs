@@ -14,6 +14,7 @@ use ringtap_filter::Program;
 use crate::cli::{FilterArgs, Target};
 use crate::expression;
 use crate::notice::notice;
+use crate::rights::{NamedFiles, Rights};
 use error::FilterError;
 pub(crate) use form::classic;
 
@@ -33,6 +34,12 @@ fn text(args: &FilterArgs) -> Result<String, FilterError> {
     if args.list_link_types {
         return Ok(link_types::list());
     }
+    let files = NamedFiles {
+        inputs: args.filter_file.iter().cloned().collect(),
+        ..NamedFiles::default()
+    };
+    // An expression of the caller's own, whose names are looked up: no sandbox is needed.
+    Rights::begin(&args.rights, files, None)?.give_up(&[])?;
     let link_type = link_type(&args.link_type)?;
     let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
     let mut filter = Filter::new(expression)

@@ -9,6 +9,7 @@ use ringtap_flow::OptionError;
 use super::collect::CollectError;
 use super::outputs::OutputError;
 use crate::input::InputError;
+use crate::rights::RightsError;
 
 /// The end of a run that is not a success.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +38,10 @@ pub(crate) enum FlowError {
     /// Printing failed.
     #[error("standard output: {0}")]
     Print(#[source] io::Error),
-    /// Privileges, scheduling or signals could not be set up.
+    /// Privileges could not be given up.
+    #[error(transparent)]
+    Rights(#[from] RightsError),
+    /// Scheduling or signals could not be set up.
     #[error("cannot {what}: {source}")]
     Setup {
         what: &'static str,

@@ -6,26 +6,41 @@ use std::time::Instant;
 use ringtap_capture::{FileSource, Filter, Item, Next, ReadOptions, Source, Stats, Waker};
 
 use super::error::{FlowError, setup};
+use super::plan;
 use super::probe::Probe;
 use super::summary::Summary;
-use super::{plan, relinquish_around};
 use crate::cli::FlowArgs;
 use crate::input::{self, Interruption, is_same_file};
+use crate::rights::{self, Needs, Rights};
 use crate::signals::Requests;
 
 /// Meters the files.
-pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowError> {
+pub(crate) fn run(
+    args: &FlowArgs,
+    filter: Option<&Filter>,
+    rights: &Rights,
+) -> Result<(), FlowError> {
     plan::refuse_live_options(args)?;
     let written = |path: &&PathBuf| args.records.write.iter().any(|to| is_same_file(path, to));
     if let Some(path) = args.read.iter().find(written) {
         return Err(FlowError::SameFile { path: path.clone() });
     }
+    // Before the files are looked at.
+    let needs = Needs {
+        network: !args.records.export.is_empty() || filter.is_some_and(Filter::looks_up_hosts),
+        ..Needs::default()
+    };
+    rights.relinquish(&[], needs)?;
     let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
     let requests = Requests::default();
     let mut sources = Vec::new();
     let mut options = ReadOptions::default();
-    options.map = Some(ringtap_capture::MAP_FILE);
-    for path in &args.read {
+    options.map = Some(rights::MAP_WITH_LEASE);
+    let mut paths = args.read.clone();
+    if args.is_list {
+        input::sort_by_time(&mut paths);
+    }
+    for path in &paths {
         let interruption = Interruption::new(&interrupt, &requests);
         sources.push(input::open_with(path, &options, filter, interruption)?);
     }
@@ -33,7 +48,7 @@ pub(crate) fn run(args: &FlowArgs, filter: Option<&Filter>) -> Result<(), FlowEr
         let placed = ringtap_sys::sched::set_affinity(&cpus.0);
         placed.map_err(|source| setup("choose processors", source))?;
     }
-    let mut probe = relinquish_around(args, &[], || Probe::new(args, 1))?;
+    let mut probe = Probe::new(args, 1)?;
     let watched = requests.watch(vec![interrupt]);
     watched.map_err(|source| setup("watch for signals", source))?;
     let started = Instant::now();

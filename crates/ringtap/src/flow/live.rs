@@ -7,17 +7,23 @@ use ringtap_capture::{
 };
 
 use super::error::{FlowError, setup};
+use super::plan;
 use super::probe::Probe;
 use super::readers::Sources;
 use super::summary::Summary;
-use super::{plan, relinquish_around};
 use crate::cli::FlowArgs;
 use crate::ending::Ending;
 use crate::notice::{announce, interrupted, raw};
+use crate::rights::{Needs, Rights};
 use crate::signals::Requests;
 
 /// Meters the packets of a device until it is told to end.
-pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Result<(), FlowError> {
+pub(crate) fn run(
+    args: &FlowArgs,
+    device: &str,
+    filter: Option<&Filter>,
+    rights: &Rights,
+) -> Result<(), FlowError> {
     let options = plan::capture_options(args);
     let numbered = crate::devices::by_number(device);
     let device = numbered.as_deref().unwrap_or(device);
@@ -25,18 +31,23 @@ pub(crate) fn run(args: &FlowArgs, device: &str, filter: Option<&Filter>) -> Res
     let mut sources = Sources::open(args, device, &options, filter)?;
     let description = sources.first().describe();
     let engine = description.engine;
-    if args.report.explain_capture {
-        raw(&description);
-    } else {
+    if !args.report.explain_capture {
         announce("metering", &description, options.direction);
     }
-    let name = device.split_once(':').map_or(device, |(_, name)| name);
-    let known = devices::by_name(name).or_else(|_| devices::by_name(device));
     let placed = options.place_thread();
     placed.map_err(|source| setup("place the capture thread", source))?;
-    let readers = sources.readers.len();
-    let keep = sources.keeps();
-    let mut probe = relinquish_around(args, &keep, || Probe::new(args, readers))?;
+    let needs = Needs {
+        network: !args.records.export.is_empty(),
+        ..Needs::of_devices()
+    };
+    rights.relinquish(&sources.keeps(), needs)?;
+    if args.report.explain_capture {
+        raw(&description);
+        raw(rights.explain());
+    }
+    let mut probe = Probe::new(args, sources.readers.len())?;
+    let name = device.split_once(':').map_or(device, |(_, name)| name);
+    let known = devices::by_name(name).or_else(|_| devices::by_name(device));
     // On "any", packets tell their interfaces themselves.
     probe.on_device(Some(known.map_or(0, |known| known.index)));
     probe.interfaces(sources.first().interfaces());

@@ -15,10 +15,10 @@ use ringtap_capture::send::{
     Arrivals, Demand, Generation, SMALLEST, SMALLEST_V6, SendOptions, Sender, Template,
     TemplateOptions, Timing,
 };
-use ringtap_sys::privileges;
 
 use crate::cli::GenArgs;
 use crate::notice::{counted, notice, raw};
+use crate::rights::{NamedFiles, Needs, Rights};
 use crate::send::{Failure, Guard, Progress, Summary, describe_sender};
 use crate::signals::Requests;
 pub(crate) use sizes::Sizes;
@@ -60,6 +60,7 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
         segmentation: args.gso,
         ..SendOptions::default()
     };
+    let rights = Rights::begin(&args.common.rights, NamedFiles::default(), None)?;
     let mut sender = Sender::open(&args.interface, &options)?;
     let timing = match arrivals.rate() {
         None => Timing::TopSpeed,
@@ -69,7 +70,7 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
     let requests = Requests::default();
     notice(describe_sender(&sender));
     sender.prepare(&template)?;
-    privileges::relinquish(None, sender.keeps())?;
+    rights.relinquish(sender.keeps(), Needs::of_devices())?;
     requests
         .watch_for_end(vec![sender.waker()])
         .map_err(Failure::Signals)?;

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use ringtap_capture::send::read_mark;
 use ringtap_capture::{CaptureOptions, Direction, Filter, Next, Source, open};
-use ringtap_sys::privileges;
 use serde_json::json;
 
 use super::tally::Tally;
 use crate::cli::GenArgs;
 use crate::ending::Ending;
 use crate::notice::{counted, notice, raw};
+use crate::rights::{NamedFiles, Needs, Rights};
 use crate::send::Failure;
 use crate::signals::Requests;
 
@@ -37,8 +37,9 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
         ..CaptureOptions::default()
     };
     let filter = Filter::new(EXPRESSION);
+    let rights = Rights::begin(&args.common.rights, NamedFiles::default(), None)?;
     let mut source = open(&args.interface, &options, Some(&filter))?;
-    privileges::relinquish(None, &[])?;
+    rights.relinquish(source.keeps(), Needs::of_devices())?;
     let requests = Requests::default();
     requests
         .watch(vec![source.waker()])

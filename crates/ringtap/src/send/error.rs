@@ -5,6 +5,7 @@ use std::io;
 use ringtap_capture::send::SendError;
 
 use crate::exit;
+use crate::rights::RightsError;
 
 /// A failed `ringtap send` or `ringtap gen`.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +28,8 @@ pub(crate) enum Failure {
     LinkType { device: String, expected: String },
     #[error("--cpu: cannot run on these processors: {0}")]
     Processor(ringtap_sys::Error),
-    #[error("cannot give up privileges: {0}")]
-    Privileges(#[from] ringtap_sys::privileges::PrivilegeError),
+    #[error(transparent)]
+    Rights(#[from] RightsError),
     #[error("cannot watch for signals: {0}")]
     Signals(io::Error),
     #[error("specify --count or --duration, or at the other end --receive")]

@@ -13,13 +13,14 @@ mod summary;
 
 use std::process::ExitCode;
 
+use ringtap_capture::Filter;
 use ringtap_capture::send::{Demand, OnRejected, Report, SendOptions, Sender, Timing};
 use ringtap_craft::Built;
-use ringtap_sys::privileges::{self, Capability};
 
 use crate::cli::SendArgs;
 use crate::input;
 use crate::notice::notice;
+use crate::rights::{self, NamedFiles, Needs, Rights};
 use crate::signals::Requests;
 pub(crate) use error::Failure;
 pub(crate) use gaps::Shortened;
@@ -31,7 +32,11 @@ pub(crate) use summary::{Summary, describe as describe_sender};
 pub(crate) fn run(mut args: SendArgs) -> ExitCode {
     let list = args.file_list.as_deref();
     let listed = input::add_lists(&mut args.read, &mut args.filter, list);
-    match listed.map_err(Failure::from).and_then(|()| send(&args)) {
+    let sent = listed.map_err(Failure::from).and_then(|is_list| {
+        args.is_list = is_list;
+        send(&mut args)
+    });
+    match sent {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -42,7 +47,7 @@ pub(crate) fn run(mut args: SendArgs) -> ExitCode {
 }
 
 /// Whether everything was sent that could be.
-fn send(args: &SendArgs) -> Result<bool, Failure> {
+fn send(args: &mut SendArgs) -> Result<bool, Failure> {
     if let Some(cpus) = &args.common.cpu {
         ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
     }
@@ -57,14 +62,25 @@ fn send(args: &SendArgs) -> Result<bool, Failure> {
         ..SendOptions::default()
     };
     let timing = timing(args);
+    let files = NamedFiles {
+        inputs: rights::named(&args.read),
+        ..NamedFiles::default()
+    };
+    let rights = Rights::begin(&args.common.rights, files, None)?;
     let mut sender = Sender::open(&args.interface, &options)?;
     // A few packets are no rate.
     let is_little = |built: &Built| built::count(args, &built.0) <= guard::LIMIT;
     let consents = args.common.yes || args.build.as_ref().is_some_and(is_little);
     let guard = Guard::new(&sender, timing, consents)?;
-    // Files are opened later, with whatever rights they need.
-    let keeps = [sender.keeps(), &[Capability::DAC_OVERRIDE]].concat();
-    privileges::relinquish(None, &keeps)?;
+    let needs = Needs {
+        // Names in the filter are looked up when the files are opened.
+        network: !args.filter.is_empty() && Filter::new(args.filter.join(" ")).looks_up_hosts(),
+        ..Needs::of_devices()
+    };
+    rights.relinquish(sender.keeps(), needs)?;
+    if args.is_list {
+        input::sort_by_time(&mut args.read);
+    }
     let requests = Requests::default();
     requests
         .watch_for_end(vec![sender.waker()])

@@ -6,8 +6,7 @@ use std::path::Path;
 
 use ringtap_capture::send::{self, Outgoing, Run, Sender, Timing};
 use ringtap_capture::{
-    Block, FileSource, Filter, LinkType, Next, Packet, ReadOptions, Source, Timestamp, open_file,
-    open_stream,
+    Block, FileSource, Filter, LinkType, Next, Packet, ReadOptions, Source, Timestamp, open_stream,
 };
 use ringtap_craft::Rule;
 
@@ -15,8 +14,9 @@ use super::gaps::Gaps;
 use super::progress::Progress;
 use super::{Failure, Guard, Summary};
 use crate::cli::SendArgs;
-use crate::input::may_be_silent;
+use crate::input::{may_be_silent, of_opened};
 use crate::notice::{counted, raw};
+use crate::rights;
 use crate::signals::Requests;
 
 /// Packets between two looks at what the user wants.
@@ -124,8 +124,8 @@ fn total_bytes(args: &SendArgs) -> Option<u64> {
     if args.rounds == 0 || args.read.iter().any(|path| is_standard_input(path)) {
         return None;
     }
-    let sizes = args.read.iter().map(|path| path.metadata().ok());
-    let sizes = sizes.map(|metadata| metadata.map(|metadata| metadata.len()));
+    let sizes = args.read.iter().map(|path| rights::look(path).ok());
+    let sizes = sizes.map(|kind| kind.map(|kind| kind.size));
     sizes.sum::<Option<u64>>()?.checked_mul(args.rounds)
 }
 
@@ -387,5 +387,5 @@ fn open(path: &Path, args: &SendArgs) -> Result<FileSource, ringtap_capture::Err
         let name = "standard input";
         return open_stream(Box::new(io::stdin()), name, &options, filter.as_ref());
     }
-    open_file(path, &options, filter.as_ref())
+    of_opened(path, rights::read_blocking(path), &options, filter.as_ref())
 }

@@ -15,12 +15,12 @@ use std::time::Duration;
 use ringtap_capture::stat::{Interval, StatOptions, Statistics};
 use ringtap_capture::{Error, Filter, Waker};
 use ringtap_sys::poll::{self, Interest};
-use ringtap_sys::privileges;
 use ringtap_sys::ticker::Ticker;
 
 use crate::cli::StatArgs;
 use crate::exit::status_of;
 use crate::notice::{notice, raw};
+use crate::rights::{NamedFiles, Needs, Rights, RightsError};
 use crate::signals::Requests;
 
 /// The end of `ringtap stat` that is not a success.
@@ -35,7 +35,10 @@ enum Failure {
     /// The interface was deleted or moved away, or somebody removed the program.
     #[error("{device}: the interface is gone, or the program was removed from it")]
     Gone { device: String },
-    /// Privileges, signals or the timer could not be set up.
+    /// Privileges could not be given up.
+    #[error(transparent)]
+    Rights(#[from] RightsError),
+    /// Signals or the timer could not be set up.
     #[error("cannot {what}: {source}")]
     Setup {
         what: &'static str,
@@ -80,12 +83,15 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
     if args.filters.is_empty() && options.mode == ringtap_capture::Mode::Steal {
         return Err(Failure::StealsNothing);
     }
+    let rights = Rights::begin(&args.rights, NamedFiles::default(), None)?;
     let device = crate::devices::by_number(&args.interface);
     let device = device.as_ref().unwrap_or(&args.interface);
     let mut statistics = Statistics::open(device, &filters, &options)?;
     announce(args, &statistics);
-    let given_up = privileges::relinquish(None, statistics.keeps());
-    given_up.map_err(|source| setup("give up privileges", source))?;
+    rights.relinquish(statistics.keeps(), Needs::of_devices())?;
+    if args.explain_capture {
+        raw(rights.explain());
+    }
     statistics.begin();
     let waker = Waker::new().map_err(|source| setup("make a wake-up", source))?;
     let requests = Requests::default();

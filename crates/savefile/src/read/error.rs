@@ -32,6 +32,12 @@ impl ReadError {
         }))
     }
 
+    /// The error of a file that could not be opened, for those who open files themselves.
+    #[must_use]
+    pub fn unopened(name: &str, error: std::io::Error) -> Self {
+        Self::new(name, 0, ReadErrorKind::Open(error))
+    }
+
     /// The input's name: a path, or what [`crate::Reader::new`] was told.
     #[must_use]
     pub fn name(&self) -> &str {

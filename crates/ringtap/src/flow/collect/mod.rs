@@ -26,9 +26,10 @@ use self::decode::Decoder;
 use self::summary::Summary;
 use super::outputs::{Origin, Outputs, Setting};
 use super::talkers::Talkers;
-use super::{FlowError, relinquish_around, setup};
+use super::{FlowError, setup};
 use crate::cli::FlowArgs;
 use crate::notice::{notice, raw};
+use crate::rights::{Needs, Rights};
 use crate::signals::Requests;
 
 /// The longest datagram of UDP.
@@ -106,11 +107,16 @@ impl Listen {
 }
 
 /// Collects until it is told to end.
-pub(crate) fn run(args: &FlowArgs, listen: &Listen) -> Result<(), FlowError> {
+pub(crate) fn run(args: &FlowArgs, listen: &Listen, rights: &Rights) -> Result<(), FlowError> {
     let socket = listen.open()?;
     let local = socket
         .local_addr()
         .map_err(|source| setup("read the socket's address", source))?;
+    let needs = Needs {
+        network: !args.records.export.is_empty(),
+        ..Needs::default()
+    };
+    rights.relinquish(&[], needs)?;
     let setting = Setting {
         sampling: Sampling {
             one_in: NonZeroU32::MIN,
@@ -121,8 +127,7 @@ pub(crate) fn run(args: &FlowArgs, listen: &Listen) -> Result<(), FlowError> {
         can_wait: false,
         has_tables: super::probe::talkers(args).is_some(),
     };
-    let open = || Ok(Outputs::open(&args.records, setting)?);
-    let mut outputs = relinquish_around(args, &[], open)?;
+    let mut outputs = Outputs::open(&args.records, setting)?;
     let requests = Requests::default();
     let watched = requests.watch(Vec::new());
     watched.map_err(|source| setup("watch for signals", source))?;

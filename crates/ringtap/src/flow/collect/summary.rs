@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::super::outputs::OutputReport;
 use super::decode::Counters;
-use crate::notice::counted_as;
 use super::exporters::PeerReport;
+use crate::notice::counted_as;
 
 /// Exporters that people are shown; those of which something was forgotten come first.
 const SHOWN: usize = 10;

@@ -1,0 +1,350 @@
+//! The helper processes: what they do, and how the program asks them.
+//!
+//! One opens files with the rights of who has started the program, another runs the commands of `-z`.
+//! They see no packet: a file is opened here, and read and written by the program.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringtap_sys::helper::{Channel, Helper};
+use ringtap_sys::map;
+use ringtap_sys::output::{self, Access, Entry, Group};
+use ringtap_sys::privileges::{self, Capability, User};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::allowed::NamedFiles;
+use super::commands::Commands;
+use super::message::{
+    Answer, BLOCKING, BY_UMASK, Kind, LONGEST, OF_GROUP, Operation, READABLE, Request,
+};
+use crate::notice::notice;
+
+/// What whoever may read and write all files needs for that, and no more.
+const ALL_FILES: [Capability; 5] = [
+    Capability::CHOWN,
+    Capability::DAC_OVERRIDE,
+    Capability::DAC_READ_SEARCH,
+    Capability::FOWNER,
+    Capability::LEASE,
+];
+
+/// The way to a helper process.
+#[derive(Debug)]
+pub(crate) struct Client {
+    // One question after the other; nothing when the end has come.
+    helper: Mutex<Option<Helper>>,
+    process: u32,
+    pub(super) files: NamedFiles,
+}
+
+impl Client {
+    /// Starts the process that opens files.
+    pub(super) fn of_files(files: NamedFiles) -> ringtap_sys::Result<Self> {
+        let mut served = Served {
+            files: files.clone(),
+            made: VecDeque::new(),
+        };
+        let helper = Helper::start("ringtap-files", |channel| {
+            if give_up(None) {
+                serve(channel, &mut |request, file| {
+                    served.answer(request, file.as_ref())
+                });
+            }
+        })?;
+        Ok(Self::new(helper, files))
+    }
+
+    /// Starts the process that runs commands, as `user` where one is named.
+    pub(super) fn of_commands(
+        command: OsString,
+        files: NamedFiles,
+        user: Option<&User>,
+    ) -> ringtap_sys::Result<Self> {
+        let served = files.clone();
+        let helper = Helper::start("ringtap-z", |channel| {
+            if give_up(user) {
+                let commands = Commands::new(command);
+                serve(channel, &mut |request, _| run(&served, &commands, request));
+            }
+        })?;
+        Ok(Self::new(helper, files))
+    }
+
+    fn new(helper: Helper, files: NamedFiles) -> Self {
+        Self {
+            process: helper.id(),
+            helper: Mutex::new(Some(helper)),
+            files,
+        }
+    }
+
+    /// The number of the process.
+    pub(super) fn id(&self) -> u32 {
+        self.process
+    }
+
+    /// Ends the process, and waits for that.
+    pub(super) fn end(&self) {
+        *self.locked() = None;
+    }
+
+    /// Opens a file for reading.
+    pub(super) fn read(&self, path: &Path, flags: u8) -> io::Result<File> {
+        self.ask(Operation::Read, flags, path)?
+            .file
+            .ok_or_else(broken)
+    }
+
+    /// Tells what a path leads to.
+    pub(super) fn look(&self, path: &Path) -> io::Result<Kind> {
+        Ok(self.ask(Operation::Look, 0, path)?.kind)
+    }
+
+    /// Opens a file for writing, or makes it.
+    pub(super) fn write(
+        &self,
+        path: &Path,
+        access: Access,
+        readable: bool,
+    ) -> io::Result<(File, bool)> {
+        let (of_access, group) = match access {
+            Access::Owner => (0, 0),
+            Access::Umask => (BY_UMASK, 0),
+            Access::Group(group) => (OF_GROUP, group.gid()),
+        };
+        let reply = self.request(Request {
+            operation: Operation::Write,
+            flags: of_access | if readable { READABLE } else { 0 },
+            group,
+            path,
+        })?;
+        Ok((reply.file.ok_or_else(broken)?, reply.made))
+    }
+
+    /// Removes a file.
+    pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
+        self.ask(Operation::Remove, 0, path).map(drop)
+    }
+
+    /// Has the command run with a file, and does not wait for that.
+    pub(crate) fn run(&self, path: &Path) -> io::Result<()> {
+        self.ask(Operation::Run, 0, path).map(drop)
+    }
+
+    /// Waits until all commands have ended.
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        self.ask(Operation::Wait, 0, Path::new("")).map(drop)
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, Option<Helper>> {
+        self.helper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, operation: Operation, flags: u8, path: &Path) -> io::Result<Reply> {
+        self.request(Request {
+            operation,
+            flags,
+            group: 0,
+            path,
+        })
+    }
+
+    /// Has a lease taken on a file, or given back.
+    pub(super) fn lease(&self, file: &File, taken: bool) -> io::Result<()> {
+        let request = Request {
+            operation: if taken {
+                Operation::Lease
+            } else {
+                Operation::GiveBack
+            },
+            flags: 0,
+            group: 0,
+            path: Path::new(""),
+        };
+        self.request_with(request, Some(file)).map(drop)
+    }
+
+    fn request(&self, request: Request<'_>) -> io::Result<Reply> {
+        self.request_with(request, None)
+    }
+
+    fn request_with(&self, request: Request<'_>, file: Option<&File>) -> io::Result<Reply> {
+        let helper = self.locked();
+        let ended = || io::Error::other("the helper process has ended");
+        let channel = helper.as_ref().ok_or_else(ended)?.channel();
+        let sent = channel.send(&request.to_bytes(), file.map(|file| file.as_fd()));
+        sent.map_err(|error| error.source)?;
+        let mut buffer = [0; LONGEST];
+        let received = channel.receive(&mut buffer).map_err(|error| error.source)?;
+        let Some((length, file)) = received else {
+            return Err(ended());
+        };
+        match Answer::parse(&buffer[..length]).ok_or_else(broken)? {
+            Answer::Done { kind, made } => Ok(Reply {
+                kind,
+                made,
+                file: file.map(File::from),
+            }),
+            Answer::Failed(error) => Err(error),
+        }
+    }
+}
+
+fn broken() -> io::Error {
+    io::Error::other("the helper process gave no answer that makes sense")
+}
+
+/// Gives up in the helper what files do not need; the process ends where that fails.
+fn give_up(user: Option<&User>) -> bool {
+    // Ctrl-C is for the program, which says when it needs the helper no more. Handlers, unlike ignored
+    // signals, do not stay with programs that are started.
+    let nothing = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Without it the helper may end too early, which is told by whoever needs it.
+        let _ = signal_hook::flag::register(signal, Arc::clone(&nothing));
+    }
+    let keep: &[Capability] = if user.is_some() { &[] } else { &ALL_FILES };
+    match privileges::relinquish(user, keep) {
+        Ok(()) => true,
+        Err(error) => {
+            notice(format_args!(
+                "the helper process cannot give up privileges: {error}"
+            ));
+            false
+        }
+    }
+}
+
+/// An answer with what came with it.
+#[derive(Debug, Default)]
+struct Reply {
+    kind: Kind,
+    made: bool,
+    file: Option<File>,
+}
+
+type Done = io::Result<Reply>;
+
+/// Answers until the program has ended.
+fn serve(channel: &Channel, answer: &mut dyn FnMut(Request<'_>, Option<File>) -> Done) {
+    let mut buffer = [0; LONGEST];
+    while let Ok(Some((length, file))) = channel.receive(&mut buffer) {
+        let done = match Request::parse(&buffer[..length]) {
+            Some(request) => answer(request, file.map(File::from)),
+            None => Err(io::ErrorKind::InvalidInput.into()),
+        };
+        let (answer, file) = match done {
+            Ok(Reply { kind, made, file }) => (Answer::Done { kind, made }, file),
+            Err(error) => (Answer::Failed(error), None),
+        };
+        let file = file.as_ref().map(|file| file.as_fd());
+        if channel.send(&answer.to_bytes(), file).is_err() {
+            return;
+        }
+    }
+}
+
+/// What the process that opens files has.
+struct Served {
+    files: NamedFiles,
+    /// The files that were made last, to be removed if nothing comes to be written.
+    made: VecDeque<(PathBuf, Entry)>,
+}
+
+/// Files whose making can be taken back.
+const MADE: usize = 64;
+
+impl Served {
+    fn answer(&mut self, request: Request<'_>, file: Option<&File>) -> Done {
+        let path = request.path;
+        let may = match request.operation {
+            Operation::Read | Operation::Look => self.files.may_read(path),
+            Operation::Write | Operation::Remove => self.files.may_write(path),
+            // Whoever has a file open for reading may keep others from changing it, as its owner may.
+            Operation::Lease | Operation::GiveBack => file.is_some(),
+            Operation::Run | Operation::Wait => false,
+        };
+        if !may {
+            return Err(refused());
+        }
+        let mut reply = Reply::default();
+        match request.operation {
+            Operation::Read => reply.file = Some(open_for_reading(path, request.flags)?),
+            Operation::Look => reply.kind = Kind::of(&path.metadata()?),
+            Operation::Write => {
+                let opened = output::open(path, access(request)?, request.flags & READABLE != 0)?;
+                reply.file = Some(opened.file);
+                if let Some(entry) = opened.made {
+                    reply.made = true;
+                    self.made.push_back((path.to_owned(), entry));
+                    if self.made.len() > MADE {
+                        self.made.pop_front();
+                    }
+                }
+            }
+            Operation::Lease => {
+                if let Some(file) = file {
+                    map::take_lease(file).map_err(|error| error.source)?;
+                }
+            }
+            Operation::GiveBack => file.into_iter().for_each(map::give_back),
+            _ => self.remove(path)?,
+        }
+        Ok(reply)
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        let place = self.made.iter().rposition(|(made, _)| made == path);
+        match place.and_then(|place| self.made.remove(place)) {
+            Some((_, entry)) => entry.remove(),
+            None => std::fs::remove_file(path),
+        }
+    }
+}
+
+fn access(request: Request<'_>) -> io::Result<Access> {
+    if request.flags & OF_GROUP != 0 {
+        let group = Group::by_name(&request.group.to_string());
+        return group.map(Access::Group).map_err(io::Error::other);
+    }
+    Ok(if request.flags & BY_UMASK != 0 {
+        Access::Umask
+    } else {
+        Access::Owner
+    })
+}
+
+/// Opens a file; a FIFO without waiting for its writer, unless that is asked for.
+pub(super) fn open_for_reading(path: &Path, flags: u8) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    if flags & BLOCKING == 0 {
+        options.custom_flags(ringtap_sys::poll::NON_BLOCKING);
+    }
+    options.open(path)
+}
+
+fn run(files: &NamedFiles, commands: &Commands, request: Request<'_>) -> Done {
+    match request.operation {
+        Operation::Run if files.may_write(request.path) => {
+            commands.run(PathBuf::from(request.path));
+        }
+        Operation::Wait => commands.wait(),
+        _ => return Err(refused()),
+    }
+    Ok(Reply::default())
+}
+
+fn refused() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "the command line does not name this file",
+    )
+}

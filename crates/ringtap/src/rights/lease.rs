@@ -1,0 +1,64 @@
+//! Files that are mapped under a lease which the helper process has taken: the kernel grants it to a file's
+//! owner, who this process is not any more.
+
+use std::fs::File;
+use std::io;
+
+use ringtap_capture::{MAP_FILE, MapFile, Mapped};
+
+use super::FILES;
+
+/// Maps a file, with the helper's lease where there is a helper.
+pub(crate) const MAP_WITH_LEASE: MapFile = MapFile(map);
+
+fn map(file: File) -> io::Result<Box<dyn Mapped>> {
+    let Some(client) = FILES.get() else {
+        return (MAP_FILE.0)(file);
+    };
+    let leased = file.try_clone()?;
+    client.lease(&leased, true)?;
+    match (MAP_FILE.0)(file) {
+        Ok(mapped) => Ok(Box::new(Lent {
+            mapped: Some(mapped),
+            leased,
+        })),
+        Err(error) => {
+            // The file is read; nobody shall wait for it.
+            let _ = client.lease(&leased, false);
+            Err(error)
+        }
+    }
+}
+
+/// A mapped file whose lease the helper gives back.
+struct Lent {
+    /// Nothing only while this is dropped.
+    mapped: Option<Box<dyn Mapped>>,
+    leased: File,
+}
+
+impl Mapped for Lent {
+    fn bytes(&self) -> &[u8] {
+        self.mapped.as_ref().map_or(&[], |mapped| mapped.bytes())
+    }
+
+    fn advance(&mut self, passed: usize, end: usize) -> bool {
+        let mapped = self.mapped.as_mut();
+        mapped.is_some_and(|mapped| mapped.advance(passed, end))
+    }
+
+    fn file(&self) -> &File {
+        &self.leased
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // First the mapping: with the lease gone, others change the file.
+        self.mapped = None;
+        if let Some(client) = FILES.get() {
+            // It ends with the descriptor at the latest.
+            let _ = client.lease(&self.leased, false);
+        }
+    }
+}

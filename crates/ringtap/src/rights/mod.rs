@@ -1,0 +1,423 @@
+//! What the program may do, and what of that it gives up before it looks at a packet.
+//!
+//! What it is: the choice of the user that a process of root becomes, the moment when it does, and the
+//! way to files that only its starter may open: a helper process opens those that the command line
+//! names ([`helper`]). What it is not: system calls are [`ringtap_sys::privileges`]'.
+//!
+//! The order of a command: [`Rights::begin`] before anything else, with all files that the command line
+//! names; then what needs privileges is opened: sockets, rings, programs; then [`Rights::relinquish`];
+//! then files are opened by [`read`] and threads started. Nobody looks at a packet before.
+//!
+//! A process has its rights as a whole, and so the way to its files is the process's, too.
+
+mod allowed;
+mod commands;
+mod helper;
+mod lease;
+mod message;
+
+use std::cell::OnceCell;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use ringtap_capture::index::path_for;
+pub(crate) use ringtap_sandbox::Needs;
+use ringtap_sandbox::Report;
+use ringtap_sys::output::{self, Access, Entry};
+use ringtap_sys::privileges::{
+    self, Capability, Held, Obstacle, PrivilegeError, User, is_root, is_set_user_id,
+};
+
+pub(crate) use allowed::{NamedFiles, Series};
+use helper::Client;
+pub(crate) use helper::Client as CommandRunner;
+pub(crate) use lease::MAP_WITH_LEASE;
+pub(crate) use message::Kind;
+
+use crate::cli::RightsArgs;
+use crate::notice::notice;
+
+/// The helper that opens files, where there is one.
+static FILES: OnceLock<Client> = OnceLock::new();
+
+/// Why rights could not be given up.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RightsError {
+    /// The user of `-Z` is unknown.
+    #[error("-Z: {0}")]
+    User(#[source] PrivilegeError),
+    /// The system refuses.
+    #[error("cannot give up privileges: {0}")]
+    Relinquish(#[source] PrivilegeError),
+    /// There is no process that could open files or run commands.
+    #[error("cannot start a helper process: {0}")]
+    Helper(#[source] ringtap_sys::Error),
+}
+
+/// Whom the process becomes.
+#[derive(Debug)]
+enum Whom {
+    /// Nobody else: it is not root's.
+    Same,
+    /// Nobody else, though it is root's, for that reason.
+    Root(Reason),
+    /// The user of `-Z`.
+    Chosen(User),
+    /// A user that nobody has chosen.
+    Unprivileged(User),
+}
+
+/// Why root's identity is kept.
+#[derive(Debug)]
+enum Reason {
+    NoUser,
+    Obstacle(Obstacle),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoUser => {
+                let names = privileges::UNPRIVILEGED.join(" or ");
+                write!(f, "there is no user {names}")
+            }
+            Self::Obstacle(obstacle) => obstacle.fmt(f),
+        }
+    }
+}
+
+/// The rights of a run.
+#[derive(Debug)]
+pub(crate) struct Rights {
+    whom: Whom,
+    /// Whether the run reads files only, so that a thread of somebody else's does no harm.
+    reads_only: bool,
+    commands: Option<Client>,
+    /// The files of the command line.
+    files: NamedFiles,
+    without_sandbox: bool,
+    /// What became of the sandbox.
+    report: OnceCell<Report>,
+}
+
+/// What a run reads of the system besides: configuration, time zones, its own state, processors.
+const SYSTEM: [&str; 7] = [
+    "/etc",
+    "/usr/share/zoneinfo",
+    "/proc/self",
+    "/proc/meminfo",
+    "/proc/sys",
+    "/sys/devices",
+    "/sys/fs/cgroup",
+];
+/// What looking up names takes.
+const NAMES: [&str; 5] = ["/usr/lib", "/lib", "/lib64", "/run/systemd", "/run/nscd"];
+
+impl Rights {
+    /// Decides on the user, and starts the processes that keep rights for the files and the command of
+    /// `-z`.
+    ///
+    /// # Errors
+    /// There is no such user, or no further process.
+    pub(crate) fn begin(
+        args: &RightsArgs,
+        files: NamedFiles,
+        command: Option<OsString>,
+    ) -> Result<Self, RightsError> {
+        let whom = whom(args)?;
+        let reads_only = !files.inputs.is_empty();
+        let is_chosen = matches!(whom, Whom::Chosen(_));
+        let mut kept = files.clone();
+        if is_chosen {
+            // As tcpdump does: with a user's name, files are made by that user.
+            kept.outputs.clear();
+            kept.series = None;
+        }
+        if !kept.is_empty() && has_all_files() {
+            match Client::of_files(kept) {
+                Ok(client) => drop(FILES.set(client)),
+                // An emulator's thread or so: files are opened by whom the process becomes.
+                Err(error) if reads_only => notice(format_args!("no helper process: {error}")),
+                Err(error) => return Err(RightsError::Helper(error)),
+            }
+        }
+        let user = match &whom {
+            Whom::Chosen(user) => Some(user),
+            Whom::Unprivileged(user) if is_set_user_id() => Some(user),
+            _ => None,
+        };
+        let start = |command| Client::of_commands(command, files.clone(), user);
+        let commands = command.map(start).transpose();
+        Ok(Self {
+            whom,
+            reads_only,
+            commands: commands.map_err(RightsError::Helper)?,
+            files,
+            without_sandbox: args.no_sandbox,
+            report: OnceCell::new(),
+        })
+    }
+
+    /// Gives up all rights but the capabilities to keep, for good, and then what the rest of the run does
+    /// not need of files and system calls. There must be no threads yet.
+    ///
+    /// # Errors
+    /// The system refuses; the process must end.
+    pub(crate) fn relinquish(&self, keep: &[Capability], needs: Needs) -> Result<(), RightsError> {
+        self.give_up(keep)?;
+        if !self.without_sandbox {
+            let report = ringtap_sandbox::confine(&self.with_files(needs));
+            // It is called once.
+            let _ = self.report.set(report);
+        }
+        Ok(())
+    }
+
+    /// The needs of a run, with files that this process opens itself.
+    fn with_files(&self, mut needs: Needs) -> Needs {
+        let own = |path: &&PathBuf| reader_of(path).is_none();
+        for path in self.files.inputs.iter().filter(own) {
+            needs.read.push(path_for(path));
+            needs.read.push(path.clone());
+        }
+        let own = |path: &&PathBuf| writer_of(path).is_none();
+        let outputs = self.files.outputs.iter().filter(own);
+        needs
+            .write
+            .extend(outputs.flat_map(|path| written_places(path)));
+        if let (Some(series), false) = (&self.files.series, has_writer()) {
+            needs.write.push(series.folder());
+        }
+        needs.read.extend(SYSTEM.iter().map(PathBuf::from));
+        if needs.network {
+            needs.read.extend(NAMES.iter().map(PathBuf::from));
+        }
+        needs
+    }
+
+    /// Gives up all rights but the capabilities to keep, and nothing else.
+    ///
+    /// # Errors
+    /// As [`Rights::relinquish`].
+    pub(crate) fn give_up(&self, keep: &[Capability]) -> Result<(), RightsError> {
+        let user = match &self.whom {
+            Whom::Same | Whom::Root(_) => None,
+            Whom::Chosen(user) | Whom::Unprivileged(user) => Some(user),
+        };
+        match privileges::relinquish(user, keep) {
+            Err(error @ PrivilegeError::Threads(_)) if self.reads_only => {
+                notice(format_args!("privileges are kept: {error}"));
+                Ok(())
+            }
+            result => result.map_err(RightsError::Relinquish),
+        }
+    }
+
+    /// What runs the commands of `-z`, where there are any.
+    pub(crate) fn take_commands(&mut self) -> Option<CommandRunner> {
+        self.commands.take()
+    }
+
+    /// What is held now, in words, for `--explain-capture`; a line each.
+    pub(crate) fn explain(&self) -> String {
+        let mut text = String::new();
+        if let Ok(held) = Held::by_this_thread() {
+            let uid = held.users[1];
+            let name = User::by_uid(uid).map_or_else(|_| uid.to_string(), |user| user.name);
+            let why = match &self.whom {
+                Whom::Root(reason) => format!(" (root's identity stays: {reason})"),
+                _ => String::new(),
+            };
+            text.push_str(&format!("user: {name}{why}, group {}\n", held.groups[1]));
+            text.push_str(&format!("capabilities: {}\n", held.permitted));
+        }
+        if let Some(files) = FILES.get() {
+            text.push_str(&format!(
+                "files: opened by process {} with the rights of who started the capture\n",
+                files.id()
+            ));
+        }
+        if let Some(commands) = &self.commands {
+            text.push_str(&format!("-z: run by process {}\n", commands.id()));
+        }
+        match self.report.get() {
+            Some(report) => text.push_str(&report.to_string()),
+            None => text.push_str("sandbox: none\n"),
+        }
+        text
+    }
+}
+
+fn whom(args: &RightsArgs) -> Result<Whom, RightsError> {
+    if let Some(name) = &args.user {
+        let user = User::by_name(name).map_err(RightsError::User)?;
+        return Ok(Whom::Chosen(user));
+    }
+    if !is_root() {
+        return Ok(Whom::Same);
+    }
+    // A database that cannot be asked knows nobody.
+    let user = User::instead_of_root().unwrap_or_default();
+    Ok(match user {
+        None => Whom::Root(Reason::NoUser),
+        Some(user) => match privileges::obstacle(&user) {
+            Some(obstacle) => Whom::Root(Reason::Obstacle(obstacle)),
+            None => Whom::Unprivileged(user),
+        },
+    })
+}
+
+/// Whether the process may open files that its user may not after it has given up its rights, and has
+/// these rights from who started it.
+fn has_all_files() -> bool {
+    let strong = [Capability::DAC_OVERRIDE, Capability::DAC_READ_SEARCH];
+    let held = privileges::capabilities();
+    let any = held.is_ok_and(|held| strong.iter().any(|&one| held.permitted.contains(one)));
+    any && !is_set_user_id()
+}
+
+/// Ends the helper process that opens files, where there is one: the run is over.
+pub(crate) fn end() {
+    if let Some(client) = FILES.get() {
+        client.end();
+    }
+}
+
+/// The helper that may open the file.
+fn reader_of(path: &Path) -> Option<&'static Client> {
+    FILES.get().filter(|client| client.files.may_read(path))
+}
+
+/// Opens a file for reading that the command line names, with the rights of who started the program; a
+/// FIFO without waiting for its writer.
+///
+/// # Errors
+/// As open(2).
+pub(crate) fn read(path: &Path) -> io::Result<File> {
+    read_with(path, 0)
+}
+
+/// The same; for a FIFO, its writer is waited for.
+///
+/// # Errors
+/// As open(2).
+pub(crate) fn read_blocking(path: &Path) -> io::Result<File> {
+    read_with(path, message::BLOCKING)
+}
+
+fn read_with(path: &Path, flags: u8) -> io::Result<File> {
+    match reader_of(path) {
+        Some(client) => client.read(path, flags),
+        None => helper::open_for_reading(path, flags),
+    }
+}
+
+/// Whether a helper makes the files.
+fn has_writer() -> bool {
+    FILES
+        .get()
+        .is_some_and(|client| !client.files.has_no_outputs())
+}
+
+/// Where a file is made or overwritten: its folder, that of the file which a link leads to, or the device
+/// or FIFO that it is.
+fn written_places(path: &Path) -> Vec<PathBuf> {
+    match path.canonicalize() {
+        Ok(real) if !real.is_file() => vec![real],
+        Ok(real) => vec![folder_of(path), folder_of(&real)],
+        Err(_) => vec![folder_of(path)],
+    }
+}
+
+/// The folder that a file is in.
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// The helper that may write to the file.
+fn writer_of(path: &Path) -> Option<&'static Client> {
+    FILES.get().filter(|client| client.files.may_write(path))
+}
+
+/// A file that is open for writing, as it was.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) file: File,
+    /// Nothing where there was such a file before.
+    pub(crate) made: Option<Made>,
+}
+
+/// A file that was made.
+#[derive(Debug)]
+pub(crate) enum Made {
+    /// By this process.
+    Here(Entry),
+    /// By the helper process.
+    ByHelper(PathBuf),
+}
+
+impl Made {
+    /// Removes it.
+    ///
+    /// # Errors
+    /// As unlink(2).
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        match self {
+            Self::Here(entry) => entry.remove(),
+            Self::ByHelper(path) => remove(path),
+        }
+    }
+}
+
+/// Opens a file for writing that the command line names, as [`output::open`] does: with the rights of who
+/// started the program, or as the user of `-Z`.
+///
+/// # Errors
+/// As [`output::open`].
+pub(crate) fn write(path: &Path, access: Access, readable: bool) -> io::Result<Written> {
+    let Some(client) = writer_of(path) else {
+        let opened = output::open(path, access, readable)?;
+        return Ok(Written {
+            file: opened.file,
+            made: opened.made.map(Made::Here),
+        });
+    };
+    let (file, made) = client.write(path, access, readable)?;
+    let made = made.then(|| Made::ByHelper(path.to_owned()));
+    Ok(Written { file, made })
+}
+
+/// Removes a file that was opened by [`write`].
+///
+/// # Errors
+/// As unlink(2).
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match writer_of(path) {
+        Some(client) => client.remove(path),
+        None => std::fs::remove_file(path),
+    }
+}
+
+/// What a path of the command line leads to.
+///
+/// # Errors
+/// As stat(2).
+pub(crate) fn look(path: &Path) -> io::Result<Kind> {
+    match reader_of(path) {
+        Some(client) => client.look(path),
+        None => Ok(Kind::of(&path.metadata()?)),
+    }
+}
+
+/// Files that are read, as the command line names them: without `-`.
+pub(crate) fn named<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
+    let files = paths.into_iter().filter(|path| path.as_os_str() != "-");
+    files.cloned().collect()
+}
