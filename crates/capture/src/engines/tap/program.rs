@@ -456,7 +456,9 @@ impl Tap<'_> {
         asm.mov64(Reg::R1, Reg::R0);
         asm.place(kept);
         self.clamp(asm);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, ends.unreadable);
+        // Helpers copy one byte at least. Verifiers before Linux 6.8 learn that from an order, not from a
+        // test for zero.
+        asm.jump_if(Cond::Lt, Width::W64, Reg::R1, 1, ends.unreadable);
         asm.store(Size::Dw, Reg::R10, slot::CAPLEN, Reg::R1);
         asm.add64(Reg::R1, 3);
         asm.alu64(AluOp::And, Reg::R1, -4);
