@@ -1,10 +1,11 @@
-//! What people and CI call: `cargo xtask demo`, `test`, `bench`, `install` and others.
+//! What people and CI call: `cargo xtask demo`, `test`, `bench`, `kernels`, `install` and others.
 #![forbid(unsafe_code)]
 
 mod agree;
 mod bench;
 mod demo;
 mod install;
+mod kernels;
 mod process;
 mod programs;
 mod test;
@@ -24,6 +25,8 @@ usage: cargo xtask COMMAND
   package [--check]
                    the same as Debian packages, in target/debian; with --check, they are installed
                    and tried in a copy of the system that lives as long
+  kernels [--again] [--suites=NAME,...] --all | NAME...
+                   the live suites on Debian's kernels, booted in QEMU; the table in docs/kernels.md
   readme FOLDER    the measured tables of README and docs, from the results that `ringtap bench` left
                    in a folder
   programs         programs of other languages, compiled against an installed ringtap, run on its
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         ["readme", folder] => bench::readme(folder),
         ["install", ref options @ ..] => install::run(options),
         ["package", ref options @ ..] => install::package(options),
+        ["kernels", ref words @ ..] => kernels::run(words),
         ["programs"] => programs::run(),
         ["test"] => test::run(),
         ["help" | "-h" | "--help"] => {

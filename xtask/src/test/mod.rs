@@ -6,6 +6,7 @@
 
 mod fuzz;
 mod house;
+mod kernels;
 mod libtest;
 mod peers;
 mod report;
@@ -60,6 +61,7 @@ pub(crate) fn run() -> ExitCode {
         report.step("libpcap.so.1 without native code", || {
             without_native_code(repository)
         });
+        report.step("tests on Linux 6.1 in QEMU", kernels::run);
         report.step("tests in the documentation", || {
             tests(repository, &["--doc"])
         });

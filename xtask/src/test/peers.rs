@@ -15,7 +15,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 30] = [
+const PEERS: [(&str, Sign); 31] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -47,6 +47,7 @@ const PEERS: [(&str, Sign); 30] = [
         "python3-scapy",
         Sign::File("/usr/lib/python3/dist-packages/scapy/__init__.py"),
     ),
+    ("qemu-system-x86", Sign::Program("qemu-system-x86_64")),
     ("softflowd", Sign::Program("softflowd")),
     ("tcpdump", Sign::Program("tcpdump")),
     ("tcpflow", Sign::Program("tcpflow")),

@@ -1,0 +1,247 @@
+//! The virtual machine: its first file system, its command line, the script that runs the suites.
+//!
+//! The first program is a script for a static BusyBox. It mounts the host's root by 9P, read-only, puts a
+//! layer in memory above, mounts what a system has, and hands over to the suites' script in there. Results go
+//! out by a second share.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::fetch::Fetched;
+use super::modules;
+use super::suites::Program;
+use super::table::Kernel;
+use crate::process;
+
+const PROCESSORS: usize = 2;
+const MEMORY: &str = "3G";
+/// What starting and stopping may take besides the suites.
+const BOOT_LIMIT: Duration = Duration::from_secs(180);
+/// How much slower than a processor its emulation is; tests that wait or repeat take it into account.
+const SLOWNESS: &str = "10";
+/// Where results go, inside.
+const OUT: &str = "/run/vm/out";
+
+/// Modules that tests use and that no kernel loads by itself in time.
+const MODULES: [&str; 6] = [
+    "veth",
+    "dummy",
+    "cls_bpf",
+    "sch_ingress",
+    "8021q",
+    "packet_diag",
+];
+
+/// The first program. A folder that a kernel does not know is left out.
+const INIT: &str = r#"#!/bin/busybox sh
+export PATH=/bin
+/bin/busybox --install -s /bin
+mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev
+for module in $(cat /modules/order); do insmod "/modules/$module"; done
+mkdir -p /host /above /new
+mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 host /host || poweroff -f
+mount -t tmpfs -o size=1500m tmpfs /above
+mkdir -p /above/upper /above/work
+mount -t overlay -o lowerdir=/host,upperdir=/above/upper,workdir=/above/work overlay /new || poweroff -f
+mkdir -p /new/run /new/tmp /new/proc /new/sys /new/dev
+for folder in proc sys dev; do mount --move /$folder /new/$folder; done
+mount -t tmpfs tmpfs /new/run
+mount -t tmpfs tmpfs /new/tmp && chmod 1777 /new/tmp
+mkdir -p /new/dev/pts /new/dev/shm
+mount -t devpts devpts /new/dev/pts
+mount -t tmpfs tmpfs /new/dev/shm
+mount -t bpf bpf /new/sys/fs/bpf
+mount -t cgroup2 cgroup2 /new/sys/fs/cgroup
+mount -t debugfs debugfs /new/sys/kernel/debug
+mount -t tracefs tracefs /new/sys/kernel/tracing
+ln -sf /proc/self/fd /new/dev/fd
+mkdir -p /new/run/vm/bin /new/run/vm/out /new/usr/lib/modules
+cp /bin/busybox /new/run/vm/bin/
+for applet in modprobe insmod lsmod poweroff; do ln -s busybox /new/run/vm/bin/$applet; done
+mount -t 9p -o trans=virtio,version=9p2000.L,rw,cache=none,msize=262144 out /new/run/vm/out || poweroff -f
+ln -s "$(cat /modules/folder)" "/new/usr/lib/modules/$(uname -r)"
+echo /run/vm/bin/modprobe > /new/proc/sys/kernel/modprobe
+ip link set lo up
+hostname ringtap-vm
+chroot /new /bin/sh /run/vm/out/script > /new/run/vm/out/script.log 2>&1
+sync
+poweroff -f
+"#;
+
+/// Boots, runs the programs, and waits for the end. What came of each is in `results`.
+///
+/// # Errors
+/// The machine cannot be put together or started. One that hangs is ended, and the suites left over have no
+/// result.
+pub(crate) fn run(
+    kernel: &Kernel,
+    fetched: &Fetched,
+    results: &Path,
+    programs: &[&Program],
+) -> Result<(), String> {
+    let write = |name: &str, text: String| {
+        let path = results.join(name);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    write("script", script(programs))?;
+    write("release", fetched.release.clone())?;
+    let first = results.join("initrd");
+    first_files(fetched, &first)?;
+    let limits: Duration = programs.iter().map(|program| program.suite.limit).sum();
+    let mut machine = Command::new("nice");
+    machine.arg(super::QEMU).args(arguments(fetched, results));
+    println!("booting {} with {} suites", fetched.release, programs.len());
+    let mut limited = process::limited(limits + BOOT_LIMIT, &machine);
+    let status = limited.stdout(Stdio::null()).status();
+    let ended = process::judge(&limited, status);
+    let removed = fs::remove_file(&first);
+    if results.join("booted").exists() {
+        return removed.map_err(|error| format!("{}: {error}", first.display()));
+    }
+    let console = fs::read_to_string(results.join("console")).unwrap_or_default();
+    let last: Vec<&str> = console.lines().rev().take(5).collect();
+    Err(format!(
+        "{} did not boot ({}); the console's last lines: {}",
+        kernel.name,
+        ended.err().unwrap_or_else(|| "it ended".to_owned()),
+        last.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    ))
+}
+
+/// The script that runs inside, a suite after the other.
+fn script(programs: &[&Program]) -> String {
+    let mut script = format!(
+        "export PATH=$PATH:/usr/sbin:/sbin:/run/vm/bin HOME=/root USER=root\n\
+         export RINGTAP_TEST_SLOWNESS={SLOWNESS}\n\
+         uname -r > {OUT}/booted\n\
+         mkdir -p {target} && mount -t tmpfs tmpfs {target}\n\
+         for module in {}; do modprobe $module; done\n",
+        MODULES.join(" "),
+        target = ringtap_testkit::repository().join("target/tmp").display(),
+    );
+    for program in programs {
+        let suite = program.suite;
+        let (id, path) = (suite.id(), program.path.display());
+        let folder = ringtap_testkit::repository()
+            .join("crates")
+            .join(suite.folder);
+        script.push_str(&format!(
+            "cd {folder}\nbegun=$(cut -d. -f1 /proc/uptime)\n\
+             CARGO_MANIFEST_DIR={folder} timeout --kill-after=5 {limit} {path} > {OUT}/{id}.log 2>&1 < /dev/null\n\
+             echo \"$? $(($(cut -d. -f1 /proc/uptime) - begun)) {stamp}\" > {OUT}/{id}.status\n",
+            folder = folder.display(),
+            limit = suite.limit.as_secs(),
+            stamp = super::outcome::stamp(&program.path),
+        ));
+    }
+    script.push_str(&format!("dmesg > {OUT}/dmesg\n"));
+    script
+}
+
+/// QEMU's command line.
+fn arguments(fetched: &Fetched, results: &Path) -> Vec<String> {
+    let share = |name: &str, path: &Path, options: &str| {
+        [
+            "-fsdev".to_owned(),
+            format!(
+                "local,id={name},path={},security_model=none{options}",
+                path.display()
+            ),
+            "-device".to_owned(),
+            format!("virtio-9p-pci,fsdev={name},mount_tag={name}"),
+        ]
+    };
+    let processors = PROCESSORS.to_string();
+    let console = format!("file:{}", results.join("console").display());
+    let image = fetched.image.display().to_string();
+    let first = results.join("initrd").display().to_string();
+    let mut arguments: Vec<String> = [
+        "-machine",
+        "q35",
+        "-accel",
+        "tcg",
+        "-cpu",
+        "max",
+        "-smp",
+        &processors,
+        "-m",
+        MEMORY,
+        "-nographic",
+        "-no-reboot",
+        "-nodefaults",
+        "-serial",
+        &console,
+        "-kernel",
+        &image,
+        "-initrd",
+        &first,
+        "-append",
+        "console=ttyS0 quiet loglevel=4 mitigations=off panic=-1",
+        "-device",
+        "virtio-rng-pci",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    arguments.extend(share(
+        "host",
+        Path::new("/"),
+        ",readonly=on,multidevs=remap",
+    ));
+    arguments.extend(share("out", results, ""));
+    arguments
+}
+
+/// Writes the first file system, a compressed cpio archive.
+fn first_files(fetched: &Fetched, to: &Path) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| format!("a temporary folder: {error}"))?;
+    let root = folder.path();
+    let failed = |error: std::io::Error| format!("{}: {error}", root.display());
+    for name in ["bin", "proc", "sys", "dev", "modules"] {
+        fs::create_dir(root.join(name)).map_err(failed)?;
+    }
+    fs::copy(&fetched.busybox, root.join("bin/busybox")).map_err(failed)?;
+    let mut order = Vec::new();
+    for module in modules::first(&fetched.modules)? {
+        let file = format!("{}.ko", module.name);
+        fs::write(root.join("modules").join(&file), module.bytes).map_err(failed)?;
+        order.push(file);
+    }
+    fs::write(root.join("modules/order"), order.join(" ")).map_err(failed)?;
+    let modules = fetched.modules.display().to_string();
+    fs::write(root.join("modules/folder"), modules).map_err(failed)?;
+    fs::write(root.join("init"), INIT).map_err(failed)?;
+    let pack = format!(
+        "chmod 755 init bin/busybox && find . | bin/busybox cpio -o -H newc | gzip -1 > '{}'",
+        to.display()
+    );
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &pack])
+        .current_dir(root)
+        .stderr(Stdio::null());
+    process::check(&mut shell)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::suites::SUITES;
+    use super::*;
+
+    #[test]
+    fn each_suite_has_its_limit_and_leaves_a_status() {
+        let program = Program {
+            suite: &SUITES[1],
+            path: "/nowhere/tap-1".into(),
+        };
+        let script = script(&[&program]);
+        assert!(
+            script.contains(
+                "timeout --kill-after=5 720 /nowhere/tap-1 > /run/vm/out/capture.tap.log"
+            )
+        );
+        assert!(script.contains("> /run/vm/out/capture.tap.status"));
+        assert!(script.contains("RINGTAP_TEST_SLOWNESS=10"));
+    }
+}

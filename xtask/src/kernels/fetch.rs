@@ -1,0 +1,293 @@
+//! A kernel's packages: found in its suite, fetched, extracted.
+//!
+//! apt-get works with a configuration of its own: other sources, other folders, no list of installed
+//! packages. The host's are not touched.
+
+use std::cmp::Ordering;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::table::Kernel;
+use crate::process;
+
+/// What fetching lists or packages may take.
+const FETCH_LIMIT: Duration = Duration::from_secs(300);
+const DEFAULT_MIRROR: &str = "http://deb.debian.org/debian";
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// Newer kernels come in several packages.
+const KINDS: [&str; 3] = ["image", "binary", "modules"];
+
+/// An extracted kernel.
+pub(crate) struct Fetched {
+    /// As `uname -r` prints it.
+    pub(crate) release: String,
+    /// The compressed kernel.
+    pub(crate) image: PathBuf,
+    /// Its modules, with an index.
+    pub(crate) modules: PathBuf,
+    /// A static BusyBox, of which the first programs in the machine are.
+    pub(crate) busybox: PathBuf,
+}
+
+/// Fetches a kernel, unless it is there already.
+///
+/// # Errors
+/// A sentence on what is missing.
+pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
+    let busybox = busybox(cache)?;
+    let folder = cache.join(kernel.name);
+    let whole = folder.join("whole");
+    if !whole.exists() {
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|error| explain(&folder, &error))?;
+        }
+        let apt = Apt::new(&cache.join("apt"), kernel.suite)?;
+        let release = newest(kernel, &apt.packages("linux-image-")?)?;
+        let names = KINDS.map(|kind| format!("linux-{kind}-{release}-{}", kernel.flavour));
+        println!("fetching linux-image-{release}-{}", kernel.flavour);
+        let offered = apt.packages("linux-")?;
+        for name in names.iter().filter(|name| offered.contains(name)) {
+            apt.extract(name, &folder)?;
+        }
+        let root = modules_of(&folder)?;
+        index(&busybox, &root)?;
+        fs::write(&whole, "").map_err(|error| explain(&whole, &error))?;
+    }
+    let modules = modules_of(&folder)?;
+    let release = modules.file_name().unwrap_or_default().to_string_lossy();
+    let image = folder.join("boot").join(format!("vmlinuz-{release}"));
+    if !image.is_file() {
+        return Err(format!(
+            "{}: not among the packages' files",
+            image.display()
+        ));
+    }
+    Ok(Fetched {
+        release: release.into_owned(),
+        image,
+        modules,
+        busybox,
+    })
+}
+
+fn explain(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+fn busybox(cache: &Path) -> Result<PathBuf, String> {
+    let folder = cache.join("busybox");
+    let program = || {
+        let folders = ["bin", "usr/bin"].map(|bin| folder.join(bin).join("busybox"));
+        folders.into_iter().find(|path| path.is_file())
+    };
+    if let Some(found) = program() {
+        return Ok(found);
+    }
+    Apt::new(&cache.join("apt"), "bookworm")?.extract("busybox-static", &folder)?;
+    program().ok_or_else(|| format!("{}: no busybox among the files", folder.display()))
+}
+
+/// The newest of the packages' versions that are this kernel's.
+fn newest(kernel: &Kernel, packages: &[String]) -> Result<String, String> {
+    let releases = packages
+        .iter()
+        .filter_map(|package| kernel.release_in(package));
+    let newest = releases.max_by(|a, b| by_numbers(a, b));
+    newest.map(str::to_owned).ok_or_else(|| {
+        format!(
+            "the suite {} has no linux-image-{}.*-{}",
+            kernel.suite, kernel.version, kernel.flavour
+        )
+    })
+}
+
+/// Compares versions number by number.
+fn by_numbers(a: &str, b: &str) -> Ordering {
+    let numbers = |text: &str| -> Vec<u64> {
+        text.split(|c: char| !c.is_ascii_digit())
+            .filter_map(|part| part.parse().ok())
+            .collect()
+    };
+    numbers(a).cmp(&numbers(b))
+}
+
+/// The folder of the modules, whose name is the release.
+fn modules_of(folder: &Path) -> Result<PathBuf, String> {
+    let parents = ["lib/modules", "usr/lib/modules"].map(|at| folder.join(at));
+    let found = parents
+        .iter()
+        .filter_map(|parent| fs::read_dir(parent).ok())
+        .flat_map(Iterator::flatten)
+        .map(|entry| entry.path())
+        .find(|path| path.join("kernel").is_dir());
+    found.ok_or_else(|| format!("{}: no modules among the files", folder.display()))
+}
+
+/// Makes the index of the modules, which installing would have made.
+fn index(busybox: &Path, modules: &Path) -> Result<(), String> {
+    let place = modules.parent().and_then(Path::parent);
+    let root = place.and_then(Path::parent).unwrap_or(modules);
+    // depmod knows `lib/modules` only.
+    let usr = root.ends_with("usr");
+    let release = modules.file_name().unwrap_or_default();
+    let mut depmod = Command::new(busybox);
+    depmod.arg("depmod").arg("-b").arg(root).arg(release);
+    process::check(&mut depmod)?;
+    let made = modules.join("modules.dep");
+    if made.is_file() {
+        Ok(())
+    } else {
+        Err(format!(
+            "{}: depmod has not made it (usr: {usr})",
+            made.display()
+        ))
+    }
+}
+
+/// apt-get with one suite.
+struct Apt {
+    folder: PathBuf,
+}
+
+impl Apt {
+    /// Reads the suite's lists.
+    fn new(parent: &Path, suite: &str) -> Result<Self, String> {
+        let apt = Self {
+            folder: parent.join(suite),
+        };
+        for folder in ["state/lists/partial", "cache/archives/partial", "packages"] {
+            let path = apt.folder.join(folder);
+            fs::create_dir_all(&path).map_err(|error| explain(&path, &error))?;
+        }
+        let sources = apt.folder.join("sources.list");
+        let line = format!("deb [signed-by={KEYRING}] {} {suite} main\n", mirror());
+        fs::write(&sources, line).map_err(|error| explain(&sources, &error))?;
+        let configuration = apt.configuration();
+        fs::write(&configuration, apt.options())
+            .map_err(|error| explain(&configuration, &error))?;
+        let mut update = apt.command("apt-get");
+        update.args(["-q", "update"]);
+        if process::succeeds(&mut process::limited(FETCH_LIMIT, &update)) {
+            Ok(apt)
+        } else {
+            Err(format!(
+                "the lists of Debian's suite {suite} cannot be fetched"
+            ))
+        }
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.folder.join("apt.conf")
+    }
+
+    fn options(&self) -> String {
+        let folder = self.folder.display();
+        format!(
+            "Dir::State \"{folder}/state\";\nDir::State::status \"/dev/null\";\n\
+             Dir::Cache \"{folder}/cache\";\nDir::Etc::sourcelist \"{folder}/sources.list\";\n\
+             Dir::Etc::sourceparts \"/dev/null\";\nDir::Etc::preferencesparts \"/dev/null\";\n\
+             Acquire::Check-Valid-Until \"false\";\nAcquire::Languages \"none\";\n\
+             APT::Architecture \"amd64\";\nAPT::Sandbox::User \"root\";\n"
+        )
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("APT_CONFIG", self.configuration())
+            .current_dir(self.folder.join("packages"));
+        command
+    }
+
+    /// The names of all packages that begin so.
+    fn packages(&self, start: &str) -> Result<Vec<String>, String> {
+        let output = self.command("apt-cache").args(["pkgnames", start]).output();
+        let output = output.map_err(|error| format!("apt-cache: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().map(str::to_owned).collect())
+    }
+
+    /// Fetches a package and extracts it; nothing is installed, none of its scripts runs.
+    fn extract(&self, package: &str, folder: &Path) -> Result<(), String> {
+        let packages = self.folder.join("packages");
+        let mut download = self.command("apt-get");
+        download.args(["-q", "download", package]);
+        if !process::succeeds(&mut process::limited(FETCH_LIMIT, &download)) {
+            return Err(format!("{package} cannot be fetched"));
+        }
+        let start = format!("{package}_");
+        let entries = fs::read_dir(&packages).map_err(|error| explain(&packages, &error))?;
+        let file = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with(&start) && name.ends_with(".deb")
+            })
+            .ok_or_else(|| format!("{package}: apt-get has fetched no file"))?;
+        fs::create_dir_all(folder).map_err(|error| explain(folder, &error))?;
+        process::check(Command::new("dpkg-deb").arg("-x").arg(&file).arg(folder))?;
+        fs::remove_file(&file).map_err(|error| explain(&file, &error))
+    }
+}
+
+/// The mirror that this host uses.
+fn mirror() -> String {
+    let mut texts = vec![fs::read_to_string("/etc/apt/sources.list").unwrap_or_default()];
+    if let Ok(entries) = fs::read_dir("/etc/apt/sources.list.d") {
+        let paths = entries.flatten().map(|entry| entry.path());
+        let read = paths.filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "list" || extension == "sources")
+        });
+        texts.extend(read.filter_map(|path| fs::read_to_string(path).ok()));
+    }
+    let found = texts.iter().find_map(|text| mirror_in(text));
+    found.unwrap_or_else(|| DEFAULT_MIRROR.to_owned())
+}
+
+/// The first address of Debian's main archive in a list of sources, of either form.
+fn mirror_in(text: &str) -> Option<String> {
+    let lines = text.lines().map(str::trim);
+    let live = lines.filter(|line| line.starts_with("deb ") || line.starts_with("URIs:"));
+    let mut addresses = live.flat_map(str::split_whitespace).filter(|word| {
+        (word.starts_with("http://") || word.starts_with("https://"))
+            && word.trim_end_matches('/').ends_with("/debian")
+    });
+    addresses
+        .next()
+        .map(|word| word.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_told_by_numbers() {
+        let packages = [
+            "linux-image-6.12.9+deb12-amd64",
+            "linux-image-6.12.90+deb12-amd64",
+            "linux-image-6.12.90+deb12.1-amd64",
+            "linux-image-6.12.85+deb12-amd64",
+            "linux-image-6.12.95+deb12-rt-amd64",
+        ]
+        .map(str::to_owned);
+        let kernels = super::super::table::KERNELS;
+        let kernel = kernels.iter().find(|one| one.name == "6.12");
+        let found = kernel.map(|kernel| newest(kernel, &packages));
+        assert_eq!(found, Some(Ok("6.12.90+deb12.1".to_owned())));
+    }
+
+    #[test]
+    fn mirrors_are_read_from_both_forms() {
+        let new =
+            "Types: deb\n# URIs: http://old/debian\nURIs: http://a.example/debian/\nSuites: x\n";
+        assert_eq!(mirror_in(new).as_deref(), Some("http://a.example/debian"));
+        let old = "deb http://s.example/debian-security x main\ndeb [a=b] https://b.example/debian x main";
+        assert_eq!(mirror_in(old).as_deref(), Some("https://b.example/debian"));
+        assert_eq!(mirror_in("deb https://other.example/apt x main"), None);
+    }
+}

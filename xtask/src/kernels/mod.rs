@@ -1,0 +1,254 @@
+//! `cargo xtask kernels`: the live suites on other kernels, booted in QEMU with the host's files visible.
+//!
+//! What it is: Debian's kernels, fetched as packages and extracted, never installed; a virtual machine for
+//! each, whose root is the host's (read-only, with a layer in memory above); the compiled test programs run
+//! in it as root; a table of what passed, failed and was skipped, printed and written to `docs/kernels.md`.
+//! What it is not: a measurement, since a machine without KVM is ten to twenty times slower.
+//!
+//! Results are kept in `target/kernels/NAME`. A suite that has one for the same test program is not run
+//! again, so an interrupted run goes on where it was.
+
+mod boot;
+mod fetch;
+mod modules;
+mod outcome;
+mod report;
+mod suites;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use outcome::KernelOutcome;
+use suites::Program;
+use table::{KERNELS, Kernel};
+
+/// What a machine without QEMU is asked for.
+const QEMU: &str = "qemu-system-x86_64";
+
+/// Runs the command line behind `kernels`.
+pub(crate) fn run(words: &[&str]) -> ExitCode {
+    match Request::parse(words).and_then(|request| carry_out(&request)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(reason) => {
+            eprintln!("kernels: {reason}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The kernel and the suites that `cargo xtask test` runs.
+const TESTED: (&str, [&str; 4]) = ("6.1", ["packet", "tap", "stat", "hooks"]);
+
+/// What came of the boot that belongs to `cargo xtask test`.
+pub(crate) enum Tested {
+    /// It could not be tried.
+    Skipped(String),
+    /// It was tried and something stopped it.
+    Failed(String),
+    /// Its suites ran.
+    Ran(KernelOutcome),
+}
+
+/// Boots the kernel that belongs to `cargo xtask test`, with its suites.
+pub(crate) fn test() -> Tested {
+    if let Some(reason) = obstacle() {
+        return Tested::Skipped(reason);
+    }
+    let (name, suites) = TESTED;
+    let request = Request {
+        kernels: KERNELS.iter().filter(|one| one.name == name).collect(),
+        suites: suites.map(str::to_owned).to_vec(),
+        again: true,
+    };
+    let place = Place::new();
+    let Some(kernel) = request.kernels.first() else {
+        return Tested::Failed(format!("no kernel {name} in the table"));
+    };
+    // A mirror that cannot be reached is no fault of the code.
+    let fetched = match fetch::kernel(&place.packages, kernel) {
+        Ok(fetched) => fetched,
+        Err(reason) => return Tested::Skipped(reason),
+    };
+    let outcome = suites::build()
+        .and_then(|programs| run_one(&place, kernel, &fetched, &request.select(&programs), true));
+    match outcome {
+        Ok(outcome) => Tested::Ran(outcome),
+        Err(reason) => Tested::Failed(reason),
+    }
+}
+
+/// What is to be done.
+struct Request {
+    kernels: Vec<&'static Kernel>,
+    /// Suites by name; none for all.
+    suites: Vec<String>,
+    /// Also what has a result already.
+    again: bool,
+}
+
+impl Request {
+    fn parse(words: &[&str]) -> Result<Self, String> {
+        let mut request = Self {
+            kernels: Vec::new(),
+            suites: Vec::new(),
+            again: false,
+        };
+        for &word in words {
+            if word == "--all" {
+                request.kernels = KERNELS.iter().collect();
+            } else if word == "--again" {
+                request.again = true;
+            } else if let Some(names) = word.strip_prefix("--suites=") {
+                request.suites = names.split(',').map(str::to_owned).collect();
+            } else if let Some(kernel) = KERNELS.iter().find(|kernel| kernel.name == word) {
+                request.kernels.push(kernel);
+            } else {
+                return Err(format!("no kernel {word:?}; {}", usage()));
+            }
+        }
+        if request.kernels.is_empty() {
+            return Err(usage());
+        }
+        let is_known = |name: &&String| !suites::SUITES.iter().any(|suite| suite.name == **name);
+        match request.suites.iter().find(is_known) {
+            Some(name) => Err(format!("no suite {name:?}; {}", usage())),
+            None => Ok(request),
+        }
+    }
+
+    fn select(&self, programs: &[Program]) -> Vec<Program> {
+        let is_wanted = |program: &&Program| {
+            self.suites.is_empty() || self.suites.iter().any(|name| name == program.suite.name)
+        };
+        programs.iter().filter(is_wanted).cloned().collect()
+    }
+}
+
+fn usage() -> String {
+    let kernels: Vec<_> = KERNELS.iter().map(|kernel| kernel.name).collect();
+    let mut suites: Vec<_> = suites::SUITES.iter().map(|suite| suite.name).collect();
+    suites.dedup();
+    format!(
+        "usage: cargo xtask kernels [--again] [--suites=NAME,…] --all | NAME…\n  kernels: {}\n  suites: {}",
+        kernels.join(" "),
+        suites.join(" ")
+    )
+}
+
+/// Where things are kept.
+struct Place {
+    /// Extracted packages, which several working copies share.
+    packages: PathBuf,
+    /// Results, a folder a kernel.
+    results: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let target = ringtap_testkit::repository().join("target/kernels");
+        let packages = cache
+            .or(home)
+            .map_or_else(|| target.join("packages"), |at| at.join("ringtap/kernels"));
+        Self {
+            packages,
+            results: target,
+        }
+    }
+}
+
+/// Why no kernel can be booted here.
+fn obstacle() -> Option<String> {
+    let needed = [QEMU, "apt-get", "dpkg-deb", "xz", "gzip"];
+    let missing = needed
+        .into_iter()
+        .find(|program| ringtap_testkit::need::find_tool(program).is_none());
+    if !cfg!(target_arch = "x86_64") {
+        return Some("needs an x86-64 host".to_owned());
+    }
+    missing.map(|program| format!("needs {program} (Debian: qemu-system-x86, apt, dpkg, xz-utils)"))
+}
+
+/// Whether nothing failed.
+fn carry_out(request: &Request) -> Result<bool, String> {
+    if let Some(reason) = obstacle() {
+        return Err(reason);
+    }
+    let place = Place::new();
+    let programs = request.select(&suites::build()?);
+    let mut all_passed = true;
+    for kernel in &request.kernels {
+        println!("\n== Linux {} ({})", kernel.name, kernel.suite);
+        let outcome = fetch::kernel(&place.packages, kernel)
+            .and_then(|fetched| run_one(&place, kernel, &fetched, &programs, request.again));
+        match outcome {
+            Ok(outcome) => {
+                all_passed &= outcome.has_passed();
+                print!("{}", report::lines(&outcome));
+            }
+            Err(reason) => {
+                all_passed = false;
+                println!("failed: {reason}");
+            }
+        }
+    }
+    let outcomes: Vec<_> = KERNELS
+        .iter()
+        .filter_map(|kernel| KernelOutcome::read(&place.results.join(kernel.name), kernel))
+        .collect();
+    report::write(&ringtap_testkit::repository(), &outcomes)?;
+    println!("\n{}", report::table(&outcomes));
+    Ok(all_passed)
+}
+
+/// Boots a kernel with those of the programs that have no result yet.
+fn run_one(
+    place: &Place,
+    kernel: &Kernel,
+    fetched: &fetch::Fetched,
+    programs: &[Program],
+    again: bool,
+) -> Result<KernelOutcome, String> {
+    let results = place.results.join(kernel.name);
+    std::fs::create_dir_all(&results).map_err(|error| format!("{}: {error}", results.display()))?;
+    let pending: Vec<&Program> = programs
+        .iter()
+        .filter(|program| again || !outcome::is_done(&results, program))
+        .collect();
+    if !pending.is_empty() {
+        outcome::clear(&results, &pending)?;
+        boot::run(kernel, fetched, &results, &pending)?;
+    }
+    KernelOutcome::read(&results, kernel)
+        .ok_or_else(|| format!("{}: no results", results.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_select_kernels_and_suites() {
+        let request =
+            Request::parse(&["6.1", "--suites=tap,stat"]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(request.kernels.len(), 1);
+        assert_eq!(request.suites, ["tap", "stat"]);
+        assert!(!request.again);
+        let all = Request::parse(&["--all", "--again"]).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(all.kernels.len(), KERNELS.len());
+        for words in [&["2.6"][..], &[], &["6.1", "--suites=none"]] {
+            assert!(Request::parse(words).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_test_command_boots_is_in_the_tables() {
+        let (name, suites) = TESTED;
+        let words = [name.to_owned(), format!("--suites={}", suites.join(","))];
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert!(Request::parse(&words).is_ok());
+    }
+}

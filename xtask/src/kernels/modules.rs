@@ -1,0 +1,103 @@
+//! The modules that a kernel needs before it can read the host's files, in the order in which they load.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// What the first file system needs. A kernel that has one of them built in has no such module.
+const FIRST: [&str; 5] = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_rng"];
+
+/// A module, decompressed.
+pub(super) struct Module {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The first modules, each behind those that it depends on.
+///
+/// # Errors
+/// A sentence on what cannot be read.
+pub(super) fn first(folder: &Path) -> Result<Vec<Module>, String> {
+    let index = folder.join("modules.dep");
+    let text =
+        fs::read_to_string(&index).map_err(|error| format!("{}: {error}", index.display()))?;
+    let paths = order(&text, &FIRST);
+    paths
+        .into_iter()
+        .map(|path| {
+            Ok(Module {
+                name: name_of(path),
+                bytes: read(&folder.join(path))?,
+            })
+        })
+        .collect()
+}
+
+/// Paths of modules by `modules.dep` (modules.dep(5)).
+fn order<'a>(index: &'a str, wanted: &[&str]) -> Vec<&'a str> {
+    let needs: BTreeMap<&str, Vec<&str>> = index
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .map(|(path, needs)| (path, needs.split_whitespace().collect()))
+        .collect();
+    let mut ordered = Vec::new();
+    for name in wanted {
+        let found = needs.keys().find(|path| name_of(path) == *name);
+        if let Some(path) = found {
+            add(path, &needs, &mut ordered);
+        }
+    }
+    ordered
+}
+
+fn add<'a>(path: &'a str, needs: &BTreeMap<&'a str, Vec<&'a str>>, ordered: &mut Vec<&'a str>) {
+    if ordered.contains(&path) {
+        return;
+    }
+    for needed in needs.get(path).into_iter().flatten().rev() {
+        add(needed, needs, ordered);
+    }
+    ordered.push(path);
+}
+
+/// `kernel/fs/9p/9p.ko.xz` is 9p; dashes are underscores.
+fn name_of(path: &str) -> String {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let stem = file.split_once(".ko").map_or(file, |(stem, _)| stem);
+    stem.replace('-', "_")
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    if path.extension().is_some_and(|extension| extension == "xz") {
+        let output = Command::new("xz").arg("-dc").arg(path).output();
+        return output.map(|output| output.stdout).map_err(failed);
+    }
+    fs::read(path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::order;
+
+    #[test]
+    fn what_is_needed_comes_first() {
+        let index = "a/ring.ko:\na/virtio.ko: \nb/virtio_pci.ko.xz: a/ring.ko a/virtio.ko\n\
+            c/9pnet.ko:\nc/9pnet_virtio.ko: c/9pnet.ko a/ring.ko a/virtio.ko\nd/other-one.ko:\n";
+        assert_eq!(
+            order(
+                index,
+                &["virtio_pci", "9pnet_virtio", "built_in", "other_one"]
+            ),
+            [
+                "a/virtio.ko",
+                "a/ring.ko",
+                "b/virtio_pci.ko.xz",
+                "c/9pnet.ko",
+                "c/9pnet_virtio.ko",
+                "d/other-one.ko"
+            ]
+        );
+    }
+}

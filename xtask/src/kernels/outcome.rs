@@ -1,0 +1,253 @@
+//! What the suites left in a kernel's folder of results.
+
+use std::fs;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use super::suites::{Program, SUITES, Suite};
+use super::table::Kernel;
+
+/// The status of timeout(1) and of a process that it killed.
+const OUT_OF_TIME: [i32; 2] = [124, 137];
+/// Words of the kernel's log that say something is wrong with it.
+const ALARMS: [&str; 5] = ["BUG:", "WARNING:", "Oops", "Kernel panic", "Call Trace"];
+
+/// What came of a kernel.
+#[derive(Debug)]
+pub(crate) struct KernelOutcome {
+    pub(crate) kernel: &'static str,
+    pub(crate) of: &'static str,
+    /// As `uname -r` prints it.
+    pub(crate) release: String,
+    pub(crate) suites: Vec<SuiteOutcome>,
+    /// Lines of the kernel's log that sound an alarm.
+    pub(crate) alarms: Vec<String>,
+}
+
+/// What came of a suite.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SuiteOutcome {
+    /// The column of the table.
+    pub(crate) name: &'static str,
+    pub(crate) passed: usize,
+    /// Tests with the first line of the reason.
+    pub(crate) failed: Vec<(String, String)>,
+    /// Tests with the reason.
+    pub(crate) skipped: Vec<(String, String)>,
+    pub(crate) seconds: u64,
+    /// Whether it was ended before it had a result.
+    pub(crate) unfinished: Option<String>,
+}
+
+impl KernelOutcome {
+    /// Reads the results of a kernel that has been booted.
+    pub(crate) fn read(results: &Path, kernel: &Kernel) -> Option<Self> {
+        let release = fs::read_to_string(results.join("release")).ok()?;
+        let suites: Vec<_> = SUITES
+            .iter()
+            .filter_map(|suite| read_suite(results, suite))
+            .collect();
+        let log = fs::read(results.join("dmesg")).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let is_alarm = |line: &&str| ALARMS.iter().any(|word| line.contains(word));
+        (!suites.is_empty()).then(|| Self {
+            kernel: kernel.name,
+            of: kernel.of,
+            release: release.trim().to_owned(),
+            suites,
+            alarms: log.lines().filter(is_alarm).map(str::to_owned).collect(),
+        })
+    }
+
+    /// Whether nothing failed.
+    pub(crate) fn has_passed(&self) -> bool {
+        self.suites.iter().all(SuiteOutcome::has_passed)
+    }
+}
+
+impl SuiteOutcome {
+    pub(crate) fn has_passed(&self) -> bool {
+        self.failed.is_empty() && self.unfinished.is_none()
+    }
+
+    /// Takes in what another target of the same column came to.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed.extend(other.failed.iter().cloned());
+        self.skipped.extend(other.skipped.iter().cloned());
+        self.seconds += other.seconds;
+        if self.unfinished.is_none() {
+            self.unfinished.clone_from(&other.unfinished);
+        }
+    }
+}
+
+/// What tells a test program from an earlier one: its name, length and time.
+pub(crate) fn stamp(program: &Path) -> String {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let found = fs::metadata(program).ok();
+    let length = found.as_ref().map_or(0, std::fs::Metadata::len);
+    let time = found
+        .and_then(|found| found.modified().ok())
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        .map_or(0, |time| time.as_secs());
+    format!("{name}:{length}:{time}")
+}
+
+/// Whether there is a result of the same program.
+pub(crate) fn is_done(results: &Path, program: &Program) -> bool {
+    let status = results.join(format!("{}.status", program.suite.id()));
+    let text = fs::read_to_string(status).unwrap_or_default();
+    text.split_whitespace().nth(2) == Some(&stamp(&program.path))
+}
+
+/// Removes what earlier runs of these programs have left.
+///
+/// # Errors
+/// A file cannot be removed.
+pub(crate) fn clear(results: &Path, programs: &[&Program]) -> Result<(), String> {
+    let of_suites = programs.iter().flat_map(|program| {
+        let id = program.suite.id();
+        [format!("{id}.log"), format!("{id}.status")]
+    });
+    let others = ["booted", "console", "dmesg"].map(str::to_owned);
+    for name in of_suites.chain(others) {
+        let path = results.join(name);
+        if path.exists() {
+            fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
+    let id = suite.id();
+    let log = fs::read(results.join(format!("{id}.log"))).ok()?;
+    let status = fs::read_to_string(results.join(format!("{id}.status"))).ok();
+    let mut outcome = read_log(&String::from_utf8_lossy(&log));
+    outcome.name = suite.name;
+    let numbers = status.as_deref().unwrap_or_default().split_whitespace();
+    let numbers: Vec<i32> = numbers.map_while(|word| word.parse().ok()).collect();
+    outcome.seconds = numbers
+        .get(1)
+        .and_then(|&seconds| u64::try_from(seconds).ok())
+        .unwrap_or_default();
+    outcome.unfinished = match numbers.first() {
+        None => Some(format!("{id}: the machine stopped before its end")),
+        Some(status) if OUT_OF_TIME.contains(status) => Some(format!(
+            "{id}: not done within {} minutes",
+            suite.limit.as_secs() / 60
+        )),
+        Some(0) => None,
+        Some(status) if outcome.failed.is_empty() => {
+            Some(format!("{id}: ended with status {status}"))
+        }
+        Some(_) => None,
+    };
+    Some(outcome)
+}
+
+/// Reads a test program's output.
+fn read_log(log: &str) -> SuiteOutcome {
+    let mut outcome = SuiteOutcome::default();
+    let mut reasons: Vec<(String, String)> = Vec::new();
+    let mut lines = log.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(skip) = line.strip_prefix("skipped: ") {
+            let (test, reason) = skip.split_once(": ").unwrap_or((skip, ""));
+            let test = test.rsplit("::").next().unwrap_or(test);
+            outcome.skipped.push((test.to_owned(), reason.to_owned()));
+        } else if let Some(test) = heading(line) {
+            let first = lines.peek().copied().unwrap_or_default();
+            let reason = first.strip_prefix("test panicked: ").unwrap_or(first);
+            reasons.push((test.to_owned(), reason.to_owned()));
+        } else if let Some((test, verdict)) = verdict(line) {
+            match verdict {
+                "ok" => outcome.passed += 1,
+                "FAILED" => outcome.failed.push((test.to_owned(), String::new())),
+                _ => {}
+            }
+        }
+    }
+    for (test, reason) in &mut outcome.failed {
+        let found = reasons.iter().find(|(of, _)| of == test);
+        if let Some((_, told)) = found {
+            reason.clone_from(told);
+        }
+    }
+    outcome
+}
+
+/// `---- name ----`, behind which the reason for a failure stands.
+fn heading(line: &str) -> Option<&str> {
+    line.strip_prefix("---- ")?.strip_suffix(" ----")
+}
+
+/// `test name ... ok`.
+fn verdict(line: &str) -> Option<(&str, &str)> {
+    let (test, verdict) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
+    Some((test.trim(), verdict.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+skipped: ringtap-capture::tap::needs_tcx: needs Linux 6.6 or later
+
+running 3 tests
+test captures   ... ok
+test needs_tcx  ... ignored
+
+thread '<unnamed>' (148) panicked at somewhere:1:2:
+test opens      ... FAILED
+
+failures:
+
+---- opens ----
+test panicked: veth1: no
+  second line
+
+failures:
+    opens
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1s
+";
+
+    #[test]
+    fn logs_are_read() {
+        let outcome = read_log(LOG);
+        assert_eq!(outcome.passed, 1);
+        assert_eq!(outcome.failed, [("opens".into(), "veth1: no".into())]);
+        assert_eq!(
+            outcome.skipped,
+            [("needs_tcx".into(), "needs Linux 6.6 or later".into())]
+        );
+    }
+
+    #[test]
+    fn a_suite_that_never_ended_is_told() {
+        let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+        let suite = &SUITES[1];
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(format!("{}.{name}", suite.id()));
+            fs::write(path, text).unwrap_or_else(|error| panic!("{error}"));
+        };
+        assert_eq!(read_suite(folder.path(), suite), None);
+        write("log", "test captures ... ok\n");
+        let read = || read_suite(folder.path(), suite).unwrap_or_default();
+        assert!(!read().has_passed(), "no status");
+        write("status", "124 720 tap-1:1:1\n");
+        assert!(
+            read()
+                .unfinished
+                .is_some_and(|why| why.contains("12 minutes"))
+        );
+        write("status", "0 33 tap-1:1:1\n");
+        assert!(read().has_passed());
+        assert_eq!(read().seconds, 33);
+        write("status", "139 33 tap-1:1:1\n");
+        assert!(!read().has_passed(), "a crash");
+    }
+}

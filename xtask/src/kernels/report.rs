@@ -1,0 +1,190 @@
+//! The results as a table, on the terminal and in `docs/kernels.md`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use super::outcome::{KernelOutcome, SuiteOutcome};
+use super::suites::SUITES;
+
+const PAGE: &str = "docs/kernels.md";
+const BEGIN: &str = "<!-- results of `cargo xtask kernels` -->";
+const END: &str = "<!-- end of results -->";
+
+/// The columns, each once.
+fn columns() -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for suite in &SUITES {
+        if !names.contains(&suite.name) {
+            names.push(suite.name);
+        }
+    }
+    names
+}
+
+/// All targets of a column as one.
+fn column(outcome: &KernelOutcome, name: &str) -> Option<SuiteOutcome> {
+    let mut of_column = outcome.suites.iter().filter(|suite| suite.name == name);
+    let mut sum = SuiteOutcome::default();
+    sum.add(of_column.next()?);
+    of_column.for_each(|suite| sum.add(suite));
+    Some(sum)
+}
+
+/// A kernel's results, line by line.
+pub(crate) fn lines(outcome: &KernelOutcome) -> String {
+    let mut text = String::new();
+    for suite in &outcome.suites {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{}: {} passed, {} failed, {} skipped ({} s)",
+            suite.name,
+            suite.passed,
+            suite.failed.len(),
+            suite.skipped.len(),
+            suite.seconds
+        );
+        for (test, reason) in &suite.failed {
+            let _ = writeln!(text, "  failed: {test}: {reason}");
+        }
+        if let Some(reason) = &suite.unfinished {
+            let _ = writeln!(text, "  failed: {reason}");
+        }
+    }
+    for alarm in &outcome.alarms {
+        let _ = writeln!(text, "kernel log: {alarm}");
+    }
+    text
+}
+
+/// The table.
+pub(crate) fn table(outcomes: &[KernelOutcome]) -> String {
+    let columns = columns();
+    let mut text = format!("| kernel | {} |\n", columns.join(" | "));
+    let _ = writeln!(text, "|---|{}", "---|".repeat(columns.len()));
+    for outcome in outcomes {
+        let cells: Vec<String> = columns
+            .iter()
+            .map(|name| column(outcome, name).map_or_else(|| "–".to_owned(), |sum| cell(&sum)))
+            .collect();
+        let _ = writeln!(
+            text,
+            "| {} ({}) | {} |",
+            outcome.kernel,
+            outcome.of,
+            cells.join(" | ")
+        );
+    }
+    text
+}
+
+/// Passed, failed, skipped; zeros behind are left out.
+fn cell(sum: &SuiteOutcome) -> String {
+    let mut text = sum.passed.to_string();
+    if !sum.failed.is_empty() {
+        let _ = write!(text, ", **{} failed**", sum.failed.len());
+    }
+    if sum.unfinished.is_some() {
+        text.push_str(", **unfinished**");
+    }
+    if !sum.skipped.is_empty() {
+        let _ = write!(text, ", {} skipped", sum.skipped.len());
+    }
+    text
+}
+
+/// What failed and what was skipped, by kernel.
+fn details(outcomes: &[KernelOutcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        let _ = writeln!(text, "\n### Linux {}\n", outcome.release);
+        let mut skips: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for suite in &outcome.suites {
+            for (test, reason) in &suite.failed {
+                let _ = writeln!(text, "- failed, {}: `{test}`: {reason}", suite.name);
+            }
+            if let Some(reason) = &suite.unfinished {
+                let _ = writeln!(text, "- failed, {}: {reason}", suite.name);
+            }
+            for (_, reason) in &suite.skipped {
+                skips.entry(reason).or_default().push(suite.name);
+            }
+        }
+        for (reason, suites) in &skips {
+            let _ = writeln!(text, "- skipped: {} tests: {reason}", suites.len());
+        }
+        if !outcome.alarms.is_empty() {
+            let _ = writeln!(
+                text,
+                "- the kernel's log has {} alarms",
+                outcome.alarms.len()
+            );
+        }
+    }
+    text
+}
+
+/// Writes the results into the page.
+///
+/// # Errors
+/// The page cannot be read or written, or has no place for results.
+pub(crate) fn write(repository: &Path, outcomes: &[KernelOutcome]) -> Result<(), String> {
+    let path = repository.join(PAGE);
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let page = fs::read_to_string(&path).map_err(failed)?;
+    let results = format!("\n{}{}", table(outcomes), details(outcomes));
+    let page = replaced(&page, &results)
+        .ok_or_else(|| format!("{}: no place for results", path.display()))?;
+    fs::write(&path, page).map_err(failed)
+}
+
+/// The page with other results between its marks.
+fn replaced(page: &str, results: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n{results}\n{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome() -> KernelOutcome {
+        let suite = |name, passed| SuiteOutcome {
+            name,
+            passed,
+            ..SuiteOutcome::default()
+        };
+        let mut tap = suite("tap", 5);
+        tap.failed.push(("opens".into(), "no".into()));
+        tap.skipped.push(("other".into(), "needs x".into()));
+        KernelOutcome {
+            kernel: "6.1",
+            of: "Debian 12",
+            release: "6.1.0-50-amd64".into(),
+            suites: vec![suite("stat", 3), suite("stat", 4), tap],
+            alarms: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn targets_of_a_column_are_summed() {
+        let table = table(&[outcome()]);
+        let row = table.lines().nth(2).unwrap_or_default();
+        assert!(
+            row.starts_with("| 6.1 (Debian 12) | – | 5, **1 failed**, 1 skipped | – | 7 |"),
+            "{row}"
+        );
+    }
+
+    #[test]
+    fn the_page_keeps_what_is_around_the_results() {
+        let page = format!("a\n{BEGIN}\nold\n{END}\nb\n");
+        let new = replaced(&page, "new").unwrap_or_default();
+        assert_eq!(new, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
+        assert_eq!(replaced("no marks", "new"), None);
+        assert!(details(&[outcome()]).contains("- skipped: 1 tests: needs x"));
+    }
+}

@@ -1,0 +1,148 @@
+//! The live suites, and the programs that cargo made of them.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::process;
+
+/// A test target.
+#[derive(Debug)]
+pub(crate) struct Suite {
+    /// The column of the table; targets with one name are one column.
+    pub(crate) name: &'static str,
+    /// Folder below `crates`.
+    pub(crate) folder: &'static str,
+    /// The target's name.
+    pub(crate) target: &'static str,
+    /// What it may take in a machine without KVM.
+    pub(crate) limit: Duration,
+}
+
+const fn suite(
+    name: &'static str,
+    folder: &'static str,
+    target: &'static str,
+    minutes: u64,
+) -> Suite {
+    Suite {
+        name,
+        folder,
+        target,
+        limit: Duration::from_secs(60 * minutes),
+    }
+}
+
+/// All suites that depend on the kernel.
+pub(crate) const SUITES: [Suite; 19] = [
+    suite("packet", "capture", "live", 12),
+    suite("tap", "capture", "tap", 12),
+    suite("xsk", "capture", "xsk", 8),
+    suite("stat", "capture", "stat", 5),
+    suite("stat", "ringtap", "stat", 4),
+    suite("hooks", "capture", "hooks", 4),
+    suite("send", "capture", "send", 4),
+    suite("send", "ringtap", "send", 5),
+    suite("file", "capture", "files", 3),
+    suite("flow", "ringtap", "flow_metering", 5),
+    suite("flow", "ringtap", "flow_export", 5),
+    suite("dump", "ringtap", "dump", 8),
+    suite("devices", "capture", "devices", 3),
+    suite("devices", "ringtap", "devices", 3),
+    suite("kernel", "sys", "bpf", 3),
+    suite("kernel", "sys", "interfaces", 3),
+    suite("kernel", "sys", "packet_ring", 3),
+    suite("kernel", "sys", "privileges", 3),
+    suite("kernel", "sys", "xsk", 3),
+];
+
+/// A suite's test program.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) suite: &'static Suite,
+    pub(crate) path: PathBuf,
+}
+
+impl Suite {
+    /// What its results are called.
+    pub(crate) fn id(&self) -> String {
+        format!("{}.{}", self.folder, self.target)
+    }
+}
+
+/// Builds what the test command builds, and finds the programs.
+///
+/// # Errors
+/// The build fails, or lacks a suite of the table.
+pub(crate) fn build() -> Result<Vec<Program>, String> {
+    let repository = ringtap_testkit::repository();
+    let mut command = process::cargo(&repository);
+    let arguments = ["test", "--workspace", "--no-run", "--message-format=json"];
+    command.args(arguments).arg(crate::test::FEATURES);
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("the build: {}", output.status));
+    }
+    let built: Vec<(String, String, PathBuf)> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(program_in)
+        .collect();
+    SUITES
+        .iter()
+        .map(|suite| {
+            let found = built
+                .iter()
+                .find(|(folder, target, _)| folder == suite.folder && target == suite.target);
+            let (_, _, path) = found.ok_or_else(|| format!("no test program {}", suite.id()))?;
+            Ok(Program {
+                suite,
+                path: path.clone(),
+            })
+        })
+        .collect()
+}
+
+/// Folder, target and path of a program of tests that a message of cargo's is about.
+fn program_in(line: &str) -> Option<(String, String, PathBuf)> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    if message["reason"] != "compiler-artifact" || message["target"]["kind"][0] != "test" {
+        return None;
+    }
+    let manifest = PathBuf::from(message["manifest_path"].as_str()?);
+    let folder = manifest.parent()?.file_name()?.to_string_lossy();
+    let target = message["target"]["name"].as_str()?;
+    let path = message["executable"].as_str()?;
+    Some((folder.into_owned(), target.to_owned(), path.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_read_from_cargo_s_messages() {
+        let artifact = r#"{"reason":"compiler-artifact","manifest_path":"/r/crates/capture/Cargo.toml",
+            "target":{"kind":["test"],"name":"tap"},"executable":"/r/target/debug/deps/tap-1"}"#;
+        assert_eq!(
+            program_in(artifact),
+            Some((
+                "capture".into(),
+                "tap".into(),
+                "/r/target/debug/deps/tap-1".into()
+            ))
+        );
+        assert_eq!(
+            program_in(r#"{"reason":"build-finished","success":true}"#),
+            None
+        );
+        assert_eq!(program_in("warning: text"), None);
+    }
+
+    #[test]
+    fn suites_are_told_apart() {
+        for (at, suite) in SUITES.iter().enumerate() {
+            assert!(SUITES[..at].iter().all(|other| other.id() != suite.id()));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The kernels: the one place that lists them.
+
+/// A kernel of Debian's.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    /// What it is called here, in results and in `docs/kernels.md`.
+    pub(crate) name: &'static str,
+    /// The suite that has its packages.
+    pub(crate) suite: &'static str,
+    /// What its version begins with; the newest is taken.
+    pub(crate) version: &'static str,
+    /// What the packages' names end with.
+    pub(crate) flavour: &'static str,
+    /// Whose kernel it is, for readers of the table.
+    pub(crate) of: &'static str,
+}
+
+const fn kernel(
+    name: &'static str,
+    suite: &'static str,
+    version: &'static str,
+    flavour: &'static str,
+    of: &'static str,
+) -> Kernel {
+    Kernel {
+        name,
+        suite,
+        version,
+        flavour,
+        of,
+    }
+}
+
+const PLAIN: &str = "amd64";
+const REALTIME: &str = "rt-amd64";
+
+/// All kernels, oldest first.
+pub(crate) const KERNELS: [Kernel; 9] = [
+    kernel("5.10", "bullseye", "5.10", PLAIN, "Debian 11"),
+    kernel("6.1", "bookworm", "6.1", PLAIN, "Debian 12"),
+    kernel(
+        "6.1-rt",
+        "bookworm",
+        "6.1",
+        REALTIME,
+        "Debian 12, PREEMPT_RT",
+    ),
+    kernel("6.12", "bookworm-backports", "6.12", PLAIN, "Debian 13"),
+    kernel(
+        "6.16",
+        "trixie-backports",
+        "6.16",
+        PLAIN,
+        "Debian 13, backports",
+    ),
+    kernel(
+        "6.17",
+        "trixie-backports",
+        "6.17",
+        PLAIN,
+        "Debian 13, backports",
+    ),
+    kernel(
+        "6.18",
+        "trixie-backports",
+        "6.18",
+        PLAIN,
+        "Debian 13, backports",
+    ),
+    kernel("7.2", "sid", "7.2", PLAIN, "Debian sid"),
+    kernel(
+        "7.3",
+        "trixie-backports",
+        "7.3",
+        PLAIN,
+        "Debian 13, backports",
+    ),
+];
+
+impl Kernel {
+    /// The version with Debian's number in a package's name, such as `6.1.0-50` in
+    /// `linux-image-6.1.0-50-amd64`, if the package is one of this kernel's.
+    pub(crate) fn release_in<'a>(&self, package: &'a str) -> Option<&'a str> {
+        let release = package
+            .strip_prefix("linux-image-")?
+            .strip_suffix(self.flavour)?
+            .strip_suffix('-')?;
+        let behind = release.strip_prefix(self.version)?;
+        // Flavours are words; the first part may have letters of its own (`6.12.95+deb12`).
+        let has_flavour = release
+            .split('-')
+            .skip(1)
+            .any(|part| !part.chars().all(|c| c.is_ascii_digit()));
+        (behind.starts_with('.') && !has_flavour).then_some(release)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KERNELS;
+
+    fn named(name: &str) -> &'static super::Kernel {
+        let found = KERNELS.iter().find(|kernel| kernel.name == name);
+        found.unwrap_or_else(|| panic!("{name} is in the table"))
+    }
+
+    #[test]
+    fn packages_are_told_by_version_and_flavour() {
+        let (plain, realtime) = (named("6.1"), named("6.1-rt"));
+        assert_eq!(
+            plain.release_in("linux-image-6.1.0-50-amd64"),
+            Some("6.1.0-50")
+        );
+        for other in [
+            "linux-image-6.1.0-50-rt-amd64",
+            "linux-image-6.1.0-50-cloud-amd64",
+            "linux-image-6.12.95+deb12-amd64",
+            "linux-image-6.1.0-50-amd64-dbg",
+            "linux-image-amd64",
+        ] {
+            assert_eq!(plain.release_in(other), None, "{other}");
+        }
+        assert_eq!(
+            realtime.release_in("linux-image-6.1.0-50-rt-amd64"),
+            Some("6.1.0-50")
+        );
+        assert_eq!(realtime.release_in("linux-image-6.1.0-50-amd64"), None);
+        assert_eq!(
+            named("6.12").release_in("linux-image-6.12.90+deb12.1-amd64"),
+            Some("6.12.90+deb12.1")
+        );
+    }
+
+    #[test]
+    fn names_are_told_apart() {
+        for (at, kernel) in KERNELS.iter().enumerate() {
+            assert!(KERNELS[..at].iter().all(|other| other.name != kernel.name));
+        }
+    }
+}
