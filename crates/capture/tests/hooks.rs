@@ -18,7 +18,7 @@ const EINVAL: i32 = 22;
 
 fn main() -> ExitCode {
     let root = &[Need::Root, Need::Kernel(5, 15)];
-    let tcx = &[Need::Root, Need::Kernel(6, 6)];
+    let tcx = &[Need::Root, Need::Tcx];
     suite(vec![
         test("tcx_covers_both_directions_and_vanishes", tcx, tcx_both),
         test("the_newest_program_stands_first", tcx, standing),

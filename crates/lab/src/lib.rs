@@ -30,3 +30,17 @@ pub fn repository() -> PathBuf {
         .unwrap_or(crate_folder)
         .to_path_buf()
 }
+
+/// How many times slower than a processor this machine is, as whoever runs the tests says in
+/// `RINGTAP_TEST_SLOWNESS` (an emulated machine: 10); 1 if nobody says.
+#[must_use]
+fn slowness() -> u32 {
+    let told = std::env::var("RINGTAP_TEST_SLOWNESS").unwrap_or_default();
+    told.parse().unwrap_or(1).max(1)
+}
+
+/// How often a test repeats something, on this machine: `times` where nothing is slow.
+#[must_use]
+pub fn repetitions(times: u32) -> u32 {
+    (times / slowness()).max(1)
+}

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use ringtap_sys::bpf::{Feature, Features, Kernel};
+
 /// Something that a test needs and that a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -42,6 +44,8 @@ pub enum Need {
     LibpcapDev,
     /// A kernel of this version (major, minor) or later.
     Kernel(u32, u32),
+    /// A kernel with tcx chains (Linux 6.6), found out by asking it.
+    Tcx,
     /// So many processors that this process may use.
     Processors(usize),
 }
@@ -87,6 +91,7 @@ impl Need {
             Self::PythonModule(name) => has_python_module(name),
             Self::LibpcapDev => has_libpcap_headers(),
             Self::Kernel(major, minor) => kernel_version() >= (major, minor),
+            Self::Tcx => has_tcx(),
             Self::Processors(count) => {
                 std::thread::available_parallelism().is_ok_and(|found| found.get() >= count)
             }
@@ -115,6 +120,7 @@ impl fmt::Display for Need {
             Self::PythonModule(name) => write!(f, "the Python module {name}"),
             Self::LibpcapDev => f.write_str("a C compiler and libpcap's headers (libpcap-dev)"),
             Self::Kernel(major, minor) => write!(f, "Linux {major}.{minor} or later"),
+            Self::Tcx => f.write_str("a kernel with tcx chains (Linux 6.6)"),
             Self::Processors(count) => write!(f, "{count} processors"),
         }
     }
@@ -136,6 +142,11 @@ pub fn find_tool(name: &str) -> Option<PathBuf> {
 #[must_use]
 pub fn kernel_version() -> (u32, u32) {
     ringtap_sys::kernel::version()
+}
+
+fn has_tcx() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| Features::probe(&Kernel::running()).has(Feature::Tcx))
 }
 
 fn has_capability(bit: u32) -> bool {

@@ -15,7 +15,7 @@ const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
-    let live = &[Need::Root, Need::Kernel(6, 6)];
+    let live = &[Need::Root];
     suite(vec![
         test("all_arrives_and_is_counted", live, all_arrives),
         test("live_frames_are_counted", live, live_frames),

@@ -17,8 +17,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 const FILTERS: [&str; 3] = ["udp", "tcp port 443", "vlan"];
 
 fn main() -> ExitCode {
-    let root = &[Need::Root, Need::Kernel(6, 6)];
-    let script = &[Need::Root, Need::Kernel(6, 6), Need::Tool("script")];
+    let root = &[Need::Root];
+    let script = &[Need::Root, Need::Tool("script")];
     let setpriv = &[Need::Root, Need::Tool("setpriv")];
     suite(vec![
         test("json_lines_add_up_to_what_was_sent", root, json_adds_up),

@@ -12,6 +12,8 @@ pub mod libpcap;
 mod suite;
 pub mod versions;
 
-pub use ringtap_lab::{Need, corpus, memory, need, netns, pcap, process, repository, traffic};
+pub use ringtap_lab::{
+    Need, corpus, memory, need, netns, pcap, process, repetitions, repository, traffic,
+};
 pub use ringtap_sys::alloc_count as alloc;
 pub use suite::{Outcome, Test, suite, test};

@@ -57,6 +57,27 @@ impl Attached {
         programs.collect()
     }
 
+    /// Why hooks that come first were passed over, a sentence each. Where the kernel has no tcx and clsact
+    /// takes its place for both directions, that is one.
+    #[must_use]
+    pub fn passed_over_texts(&self) -> Vec<String> {
+        let is_clsact = |hook: &Hook| matches!(hook.place, Place::Clsact(_));
+        let has_stand_in = self.hooks.iter().any(is_clsact);
+        let mut texts: Vec<String> = Vec::new();
+        for passed in &self.passed_over {
+            let text = match passed.reason {
+                Reason::NoTcx if has_stand_in => {
+                    format!("not at tcx: {}; clsact takes its place", passed.reason)
+                }
+                _ => passed.to_string(),
+            };
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        texts
+    }
+
     /// Capabilities that must be kept so that all is taken away at the end: none where programs are
     /// held by links.
     #[must_use]

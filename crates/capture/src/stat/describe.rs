@@ -42,11 +42,7 @@ impl StatDescription {
         features: &Features,
     ) -> Self {
         let places: Vec<Place> = attached.hooks.iter().map(Hook::place).collect();
-        let mut notes: Vec<String> = attached
-            .passed_over
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let mut notes = attached.passed_over_texts();
         notes.extend(
             attached
                 .uncovered

@@ -4,11 +4,12 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{CaptureOptions, Error, Next, Note, TimestampSource, open};
+use ringtap_testkit::Need;
 use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
 use crate::support::{
-    PATIENCE, chosen, collect, drain, frame, injector, number, on_tap, open_in, open_on, prompt,
-    until_error,
+    PATIENCE, chosen, collect, drain, frame, injector, notes, number, on_tap, open_in, open_on,
+    prompt, until_error,
 };
 
 const CHILD: &str = "RINGTAP_TEST_CAPTURE_ON";
@@ -202,7 +203,7 @@ pub(crate) fn takes_what_memory_there_is() {
     let source = open_on(&pair.right, &options, None);
     let memory = source.describe().memory.unwrap();
     assert_eq!(memory.bytes(), 1 << 26);
-    assert!(source.describe().notes.is_empty());
+    assert!(notes(&*source).is_empty());
     drop(source);
     let options = CaptureOptions {
         buffer: 4096,
@@ -213,7 +214,7 @@ pub(crate) fn takes_what_memory_there_is() {
     let obtained = description.memory.unwrap().bytes();
     assert!(obtained >= 2 * 65_536);
     assert_eq!(
-        description.notes,
+        notes(&*source),
         [Note::LargerBuffer {
             requested: 4096,
             obtained
@@ -274,7 +275,13 @@ pub(crate) fn explains_itself() {
     let mut source = open_on(&pair.right, &prompt(), Some("udp port 53"));
     let text = source.describe().to_string();
     let (engine, hook) = if on_tap() {
-        ("tcx", "tcx; packets go on")
+        let has_tcx = Need::Tcx.unmet().is_none();
+        let hook = if has_tcx {
+            "tcx; packets go on"
+        } else {
+            "clsact; packets go on"
+        };
+        ("tcx", hook)
     } else {
         ("packet", "AF_PACKET")
     };

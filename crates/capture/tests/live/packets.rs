@@ -1,14 +1,15 @@
 //! Every packet, as it was sent, once.
 
 use std::num::NonZeroU32;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{CaptureOptions, Direction, Next, PacketFlags, Source, Timestamp};
 use ringtap_testkit::alloc;
 use ringtap_testkit::netns::{Namespace, VethPair};
 
 use crate::support::{
-    collect, data, drain, frame, injector, injector_in, number, on_tap, open_in, open_on, prompt,
+    collect, data, drain, frame, injector, injector_in, notes, number, on_tap, open_in, open_on,
+    prompt,
 };
 
 fn now() -> Timestamp {
@@ -155,7 +156,7 @@ pub(crate) fn counts_exactly() {
     };
     let mut source = open_on(&pair.right, &options, None);
     assert_eq!(
-        source.describe().notes.len(),
+        notes(&*source).len(),
         1,
         "the buffer is larger than one byte"
     );
@@ -217,14 +218,20 @@ pub(crate) fn allocates_nothing_per_packet() {
         }
         (packets, blocks, bytes)
     };
+    let begun = Instant::now();
     let ((packets, blocks, bytes), counts) = alloc::count(|| read(&mut *source));
     sender.join().unwrap();
     assert_eq!((packets, bytes), (20_000, 200 * 20_000));
     // There are fewer and larger ones where the reader had to wait for its processor.
     assert!(blocks > 4, "{blocks} blocks");
-    assert_eq!(
-        counts.allocations, 0,
-        "in {blocks} blocks, with all their waits"
+    // Once a second the kernel is asked for the filters at clsact, of which it sends a list.
+    let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
+    let is_clsact = source.describe().hook.starts_with("clsact");
+    let most = if is_clsact { 64 * seconds } else { 0 };
+    assert!(
+        usize::try_from(counts.allocations).unwrap() <= most,
+        "{} in {blocks} blocks, with all their waits",
+        counts.allocations
     );
     let (none, counts) = alloc::count(|| data(&[]).len());
     assert_eq!((none, counts.allocations), (0, 0));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Filter, LinkType, Next, Source, open};
+use ringtap_capture::{CaptureOptions, Filter, LinkType, Next, Note, Source, open};
 use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
@@ -39,6 +39,13 @@ pub(crate) fn chosen(device: &str) -> String {
 /// Whether the test runs on a tap.
 pub(crate) fn on_tap() -> bool {
     ENGINE.get() == "tcx:"
+}
+
+/// What the source says about itself, but for hooks that this kernel lacks.
+pub(crate) fn notes(source: &dyn Source) -> Vec<Note> {
+    let mut notes = source.describe().notes;
+    notes.retain(|note| !matches!(note, Note::PassedOver(_)));
+    notes
 }
 
 pub(crate) fn open_on(

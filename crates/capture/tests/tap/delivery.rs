@@ -11,7 +11,7 @@ use ringtap_sys::sched::{online_cpus, set_affinity};
 use ringtap_testkit::alloc;
 use ringtap_testkit::netns::VethPair;
 
-use crate::support::{PATIENCE, drain, frame, injector, number, prompt, tap};
+use crate::support::{PATIENCE, drain, frame, injector, number, prompt, send, tap};
 
 /// Packets that a processor sends.
 const EACH: u32 = 20_000;
@@ -27,7 +27,7 @@ fn send_on_all_processors(pair: &VethPair, each: u32) -> usize {
             thread::spawn(move || {
                 set_affinity(&[cpu]).unwrap();
                 for i in 0..each {
-                    injector.send(&frame(i, 60 + i as usize % 700)).unwrap();
+                    send(&injector, &frame(i, 60 + i as usize % 700));
                 }
             })
         })
@@ -146,7 +146,7 @@ fn share_the_buffer(host: &Host) {
             thread::spawn(move || {
                 set_affinity(&[cpu]).unwrap();
                 for number in first..first + EACH {
-                    injector.send(&frame(number, 500)).unwrap();
+                    send(&injector, &frame(number, 500));
                 }
             })
         };

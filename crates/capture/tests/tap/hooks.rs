@@ -2,7 +2,9 @@
 
 use std::net::UdpSocket;
 
-use ringtap_capture::{CaptureOptions, Direction, Mode};
+use ringtap_capture::{CaptureOptions, Direction, Host, Mode, open_on};
+use ringtap_sys::bpf::{Kernel, Request};
+use ringtap_testkit::Need;
 use ringtap_testkit::netns::{Side, VethPair};
 
 use crate::support::{PATIENCE, drain, frame, injector, numbers, prompt, tap, try_open};
@@ -97,9 +99,43 @@ fn arrives(pair: &VethPair, port: u16) -> bool {
     receiver.recv(&mut [0; 8]).is_ok()
 }
 
+fn has_tcx() -> bool {
+    Need::Tcx.unmet().is_none()
+}
+
+/// Where packets can be stolen: a program at clsact would outlive its process.
+fn stealing() -> &'static [&'static str] {
+    if has_tcx() { &["tcx", "xdp"] } else { &["xdp"] }
+}
+
+pub(crate) fn clsact_does_not_steal() {
+    const EINVAL: i32 = 22;
+    let pair = VethPair::new();
+    let steal = CaptureOptions {
+        mode: Mode::Steal,
+        ..prompt()
+    };
+    let without_tcx = |request: &Request<'_>| {
+        if request.is_tcx() {
+            Err(EINVAL)
+        } else {
+            Ok(())
+        }
+    };
+    let host = Host {
+        kernel: Kernel::behind(without_tcx),
+        ..Host::default()
+    };
+    let device = format!("tcx:{}", pair.right.device);
+    let refused = pair.right.run(|| open_on(&host, &device, &steal, None));
+    let text = refused.err().expect("refused").to_string();
+    assert!(text.contains("the kernel has no tcx (Linux 6.6)"), "{text}");
+    assert!(text.contains("xdp: can steal"), "{text}");
+}
+
 pub(crate) fn steals_from_the_host() {
     let pair = VethPair::new();
-    for engine in ["tcx", "xdp"] {
+    for engine in stealing() {
         for (mode, passes) in [(Mode::Copy, true), (Mode::Steal, false)] {
             let options = CaptureOptions { mode, ..prompt() };
             let mut source =
@@ -124,7 +160,7 @@ pub(crate) fn steals_only_by_consent() {
         mode: Mode::Steal,
         ..prompt()
     };
-    for engine in ["tcx", "xdp"] {
+    for engine in stealing() {
         let Err(error) = try_open(engine, side, &steal, None) else {
             panic!("opened");
         };
@@ -143,7 +179,8 @@ pub(crate) fn second_xdp_moves_to_tcx() {
     let mut first = tap("xdp", &pair.right, &prompt());
     let mut second = tap("xdp", &pair.right, &prompt());
     let description = second.describe();
-    assert!(description.hook.starts_with("tcx"), "{}", description.hook);
+    let place = if has_tcx() { "tcx" } else { "clsact" };
+    assert!(description.hook.starts_with(place), "{}", description.hook);
     let note = description.notes[0].to_string();
     assert!(note.contains("another XDP program"), "{note}");
     let injector = injector(&pair.left);

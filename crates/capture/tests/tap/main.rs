@@ -27,6 +27,11 @@ fn main() -> std::process::ExitCode {
         return status;
     }
     let root = &[Need::Root];
+    let tcx = &[Need::Root, Need::Tcx];
+    // A veth tells stamps to XDP.
+    let told = &[Need::Root, Need::Kernel(6, 3)];
+    // Interfaces get new names while they are up.
+    let renames = &[Need::Root, Need::Kernel(6, 2)];
     suite(vec![
         test(
             "records_are_packet_blocks",
@@ -96,7 +101,7 @@ fn main() -> std::process::ExitCode {
         test("samples_each_nth", root, records::samples_each_nth),
         test(
             "adapter_stamps_at_xdp_or_the_host_s",
-            root,
+            told,
             adapter::stamps_at_xdp_or_the_host_s,
         ),
         test("adapter_stamps_at_tcx", root, adapter::stamps_at_tcx),
@@ -107,7 +112,7 @@ fn main() -> std::process::ExitCode {
         ),
         test(
             "reloads_from_another_namespace",
-            root,
+            told,
             adapter::reloads_from_another_namespace,
         ),
         test(
@@ -182,6 +187,7 @@ fn main() -> std::process::ExitCode {
         ),
         test("xdp_puts_tags_back", root, hooks::xdp_puts_tags_back),
         test("steals_from_the_host", root, hooks::steals_from_the_host),
+        test("clsact_does_not_steal", root, hooks::clsact_does_not_steal),
         test(
             "steals_only_by_consent",
             root,
@@ -206,7 +212,7 @@ fn main() -> std::process::ExitCode {
         test("any_filters_by_interface", root, any::filters_by_interface),
         test(
             "survives_a_new_name_and_mtu",
-            root,
+            renames,
             faults::survives_a_new_name_and_mtu,
         ),
         test(
@@ -221,7 +227,7 @@ fn main() -> std::process::ExitCode {
         ),
         test(
             "tells_of_a_program_taken_away",
-            root,
+            tcx,
             faults::tells_of_a_program_taken_away,
         ),
         test(
@@ -262,10 +268,10 @@ fn main() -> std::process::ExitCode {
         ),
         test(
             "cut_chain_is_seen_first",
-            root,
+            tcx,
             faults::cut_chain_is_seen_first,
         ),
-        test("tells_of_a_cut_chain", root, faults::tells_of_a_cut_chain),
+        test("tells_of_a_cut_chain", tcx, faults::tells_of_a_cut_chain),
         test(
             "thousand_openings_leak_nothing",
             root,

@@ -29,6 +29,17 @@ pub(crate) fn injector(side: &Side) -> Injector {
     side.run(|| Injector::open(index).unwrap())
 }
 
+/// Sends a frame, again where the receiving processor's backlog had no room for it.
+pub(crate) fn send(injector: &Injector, frame: &[u8]) {
+    const ENOBUFS: i32 = 105;
+    let begin = Instant::now();
+    while let Err(error) = injector.send(frame) {
+        assert_eq!(error.errno(), Some(ENOBUFS), "{error}");
+        assert!(begin.elapsed() < PATIENCE, "{error}");
+        std::thread::yield_now();
+    }
+}
+
 pub(crate) fn numbers(seen: &[Seen]) -> Vec<u32> {
     seen.iter().map(|packet| number(&packet.data)).collect()
 }

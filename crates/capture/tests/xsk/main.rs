@@ -54,7 +54,7 @@ fn of_faults() -> [Test; 9] {
         test("needs_capabilities", root, faults::needs_capabilities),
         test(
             "survives_a_new_name_and_mtu",
-            root,
+            &[Need::Root, Need::Kernel(6, 2)],
             faults::survives_a_new_name_and_mtu,
         ),
         test(
@@ -123,6 +123,13 @@ fn of_members() -> Vec<Test> {
     for (kind, label, master) in masters {
         let needs = &[Need::Root, Need::Kernel(6, 1), Need::Kind(kind)];
         for (name, body) in tests {
+            // Interfaces get new names while they are up.
+            let renames = &[Need::Root, Need::Kernel(6, 2), Need::Kind(kind)];
+            let needs = if name == "new_names_are_nothing" {
+                renames
+            } else {
+                needs
+            };
             let name = format!("members_{name}_{label}");
             all.push(test(name, needs, move || body(master)));
         }

@@ -291,6 +291,13 @@ pub(crate) fn one_that_cannot_be_opened(master: Master) {
     assert!(matches!(told(&mut *source), Error::MemberGone { .. }));
     // Its sockets are closed once all that they brought was handed out.
     assert!(matches!(source.next(), Ok(Next::TimedOut)));
+    // Bonds and teams take down what they let go.
+    netlink.set_up(NAMES[1], true).expect("it exists");
+    assert!(
+        netlink
+            .wait_until_up(NAMES[1], PATIENCE)
+            .expect("it exists")
+    );
     let other = group.right.run(|| open(&taken, &options(), None));
     let other = other.unwrap_or_else(|error| panic!("{error}"));
     join(&mut netlink, NAMES[1]);

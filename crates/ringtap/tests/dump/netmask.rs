@@ -30,7 +30,7 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         test(
             "ip_broadcast_takes_the_netmask_of_the_device",
-            &[Need::Root, Need::Kernel(6, 6)],
+            &[Need::Root],
             of_the_device,
         ),
         test(

@@ -14,8 +14,8 @@ use ringtap_testkit::{Need, suite, test};
 const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
 
 fn main() -> ExitCode {
-    let root = &[Need::Root, Need::Kernel(6, 6)];
-    let pair = &[Need::Root, Need::Kernel(6, 6), Need::Processors(2)];
+    let root = &[Need::Root];
+    let pair = &[Need::Root, Need::Processors(2)];
     let tshark = &[Need::Corpus, Need::Tool("tshark")];
     let nfdump = &[Need::Corpus, Need::Tool("nfpcapd"), Need::Tool("nfdump")];
     suite(vec![

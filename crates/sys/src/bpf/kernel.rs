@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::abi::{self, Attribute};
+use super::memlock;
 
 /// What a request asks for, as far as a gate may want to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,19 +134,32 @@ impl Kernel {
         if let Some(gate) = &self.gate {
             gate.admit(request).map_err(io::Error::from_raw_os_error)?;
         }
-        // SAFETY: `attribute` is a live, exclusive reference of the size passed, plain bytes by the
-        // contract of `Attribute`; the pointers in it are the caller's promise.
-        let answer = unsafe {
-            libc::syscall(
-                libc::SYS_bpf,
-                command,
-                std::ptr::from_mut(attribute),
-                size_of::<A>(),
-            )
+        let mut call = || {
+            // SAFETY: `attribute` is a live, exclusive reference of the size passed, plain bytes by the
+            // contract of `Attribute`; the pointers in it are the caller's promise.
+            let answer = unsafe {
+                libc::syscall(
+                    libc::SYS_bpf,
+                    command,
+                    std::ptr::from_mut(attribute),
+                    size_of::<A>(),
+                )
+            };
+            match i32::try_from(answer) {
+                Ok(answer) if answer >= 0 => Ok(answer),
+                _ => Err(io::Error::last_os_error()),
+            }
         };
-        match i32::try_from(answer) {
-            Ok(answer) if answer >= 0 => Ok(answer),
-            _ => Err(io::Error::last_os_error()),
+        match call() {
+            // Before Linux 5.11 that is also what a map or a program gets for which RLIMIT_MEMLOCK leaves
+            // no room.
+            Err(error)
+                if error.raw_os_error() == Some(libc::EPERM)
+                    && matches!(command, abi::MAP_CREATE | abi::PROG_LOAD) =>
+            {
+                memlock::with_all(call).unwrap_or(Err(error))
+            }
+            answer => answer,
         }
     }
 }

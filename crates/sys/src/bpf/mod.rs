@@ -22,6 +22,7 @@ mod link;
 mod map;
 mod mapping;
 mod marks;
+mod memlock;
 mod program;
 mod statistics;
 mod verifier;

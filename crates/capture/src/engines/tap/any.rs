@@ -297,11 +297,11 @@ impl TapSource {
         let mut attached = hook::attach(&kernel, &device, &wanted, &mut |place| {
             self.program(form, place)
         })?;
-        let passed = attached.passed_over.drain(..);
-        let told: Vec<_> = passed
-            .map(|hook| Note::PassedOver(hook.to_string()))
-            .collect();
-        for note in told {
+        for note in attached
+            .passed_over_texts()
+            .into_iter()
+            .map(Note::PassedOver)
+        {
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }

@@ -433,8 +433,12 @@ fn notes(
             obtained,
         });
     }
-    let passed = attached.passed_over.iter();
-    notes.extend(passed.map(|hook| Note::PassedOver(hook.to_string())));
+    notes.extend(
+        attached
+            .passed_over_texts()
+            .into_iter()
+            .map(Note::PassedOver),
+    );
     let at_xdp = attached.hooks.iter().any(|hook| hook.place().is_xdp());
     if at_xdp && device.takes_tags && device.tag_restorer.is_none() {
         notes.push(Note::TagsNotSeen);

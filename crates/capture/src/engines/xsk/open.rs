@@ -265,8 +265,8 @@ impl FilterPlan {
 fn notes(members: &[Member], hazards: &[StealHazard], is_aggregate: bool) -> Vec<Note> {
     let mut notes = Vec::new();
     for member in members {
-        let passed = member.attached.passed_over.iter();
-        notes.extend(passed.map(|hook| Note::PassedOver(hook.to_string())));
+        let passed = member.attached.passed_over_texts();
+        notes.extend(passed.into_iter().map(Note::PassedOver));
         let has_no_restorer = member.device.tag_restorer.is_none() || !member.is_native();
         if member.device.takes_tags && has_no_restorer && !notes.contains(&Note::TagsNotSeen) {
             notes.push(Note::TagsNotSeen);
