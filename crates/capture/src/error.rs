@@ -195,6 +195,21 @@ pub enum Error {
         /// The request that failed.
         source: netlink::Error,
     },
+    /// The kernel is older than the engine's program.
+    #[error(
+        "{device}: engine {engine} needs {} (Linux {}.{} or later)",
+        feature.name(),
+        feature.since().0,
+        feature.since().1
+    )]
+    KernelLacks {
+        /// The device.
+        device: String,
+        /// The engine.
+        engine: &'static str,
+        /// What the kernel lacks.
+        feature: ringtap_sys::bpf::Feature,
+    },
     /// Statistics cannot be had.
     #[error(transparent)]
     Stat(#[from] crate::stat::StatError),
@@ -207,6 +222,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the log of the kernel's verifier, where the error is about a program that it rejected.
+    #[must_use]
+    pub fn verifier_log(&self) -> Option<String> {
+        crate::engines::verifier_log(self)
+    }
+
     /// Whether the source that gave the error may be asked for more.
     #[must_use]
     pub const fn is_transient(&self) -> bool {

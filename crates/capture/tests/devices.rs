@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 
 use ringtap_capture::devices::{self, DeviceError, DeviceInfo, Effect, Name, Obstacle};
-use ringtap_capture::{CaptureOptions, LinkType, open};
+use ringtap_capture::{CaptureOptions, LinkType, Mode, open};
 use ringtap_testkit::netns::{LinkOptions, Namespace, VethOptions, VethPair};
 use ringtap_testkit::{Need, suite, test};
 
@@ -188,13 +188,33 @@ fn offloads_are_told() {
 fn engines_tell() {
     let pair = VethPair::new();
     let engines = by_name(&pair.left.namespace, "veth0").engines();
-    assert_eq!((engines[0].engine, engines[0].obstacle), ("packet", None));
+    assert_eq!((engines[0].engine, &engines[0].obstacle), ("packet", &None));
     let later = engines
         .iter()
         .filter(|e| e.obstacle == Some(Obstacle::NotInThisVersion));
     assert!(later.clone().all(|support| support.engine != "packet"));
     let text = Obstacle::NotInThisVersion.to_string();
     assert_eq!(text, "not in this version");
+    // An engine is told to work where it opens.
+    for support in &engines {
+        let device = format!("{}:veth0", support.engine);
+        let steals = support.engine == "xsk";
+        let options = CaptureOptions {
+            mode: if steals { Mode::Steal } else { Mode::Copy },
+            ..CaptureOptions::default()
+        };
+        let opened = pair.left.run(|| open(&device, &options, None));
+        let error = opened.err().map(|error| error.to_string());
+        let told = support.obstacle.as_ref().map(ToString::to_string);
+        assert_eq!(
+            error.is_some(),
+            told.is_some(),
+            "{device}: {error:?}, {told:?}"
+        );
+        if let (Some(error), Some(told)) = (error, told) {
+            assert!(error.ends_with(&told), "{error:?}, {told:?}");
+        }
+    }
     let all = by_name(&pair.left.namespace, devices::ANY).engines();
     let of_one: Vec<_> = all
         .iter()

@@ -53,6 +53,13 @@ pub(crate) fn announce(doing: &str, description: &Description, asked: Direction)
     }
 }
 
+/// Prints the log of the kernel's verifier, where an error is about a program that it rejected.
+pub(crate) fn explain_refusal(error: &Error) {
+    if let Some(log) = error.verifier_log() {
+        raw(log);
+    }
+}
+
 /// Tells of what interrupts a capture, which goes on: at once, or when the interface is up again.
 pub(crate) fn interrupted(error: &Error) {
     match error {

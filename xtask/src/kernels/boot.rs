@@ -110,17 +110,25 @@ pub(crate) fn run(
     ))
 }
 
-/// The script that runs inside, a suite after the other.
+/// The script that runs inside, a suite after the other. Programs are touched first, which copies them to the
+/// layer in memory: a build on the host does not change them meanwhile.
 fn script(programs: &[&Program]) -> String {
     let mut script = format!(
         "export PATH=$PATH:/usr/sbin:/sbin:/run/vm/bin HOME=/root USER=root\n\
          export RINGTAP_TEST_SLOWNESS={SLOWNESS}\n\
          uname -r > {OUT}/booted\n\
          mkdir -p {target} && mount -t tmpfs tmpfs {target}\n\
-         for module in {}; do modprobe $module; done\n",
+         for module in {}; do modprobe $module; done\n\
+         touch -c {ringtap}\n",
         MODULES.join(" "),
+        ringtap = ringtap_testkit::repository()
+            .join("target/debug/ringtap")
+            .display(),
         target = ringtap_testkit::repository().join("target/tmp").display(),
     );
+    for program in programs {
+        script.push_str(&format!("touch -c {}\n", program.path.display()));
+    }
     for program in programs {
         let suite = program.suite;
         let (id, path) = (suite.id(), program.path.display());

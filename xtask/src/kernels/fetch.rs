@@ -275,7 +275,7 @@ mod tests {
             "linux-image-6.12.95+deb12-rt-amd64",
         ]
         .map(str::to_owned);
-        let kernels = super::super::table::KERNELS;
+        let kernels = &super::super::table::KERNELS;
         let kernel = kernels.iter().find(|one| one.name == "6.12");
         let found = kernel.map(|kernel| newest(kernel, &packages));
         assert_eq!(found, Some(Ok("6.12.90+deb12.1".to_owned())));

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use outcome::KernelOutcome;
-use suites::Program;
+use suites::{Program, Suite};
 use table::{KERNELS, Kernel};
 
 /// What a machine without QEMU is asked for.
@@ -71,8 +71,8 @@ pub(crate) fn test() -> Tested {
         Ok(fetched) => fetched,
         Err(reason) => return Tested::Skipped(reason),
     };
-    let outcome = suites::build()
-        .and_then(|programs| run_one(&place, kernel, &fetched, &request.select(&programs), true));
+    let outcome = suites::build(&request.wanted())
+        .and_then(|programs| run_one(&place, kernel, &fetched, &programs, request.again));
     match outcome {
         Ok(outcome) => Tested::Ran(outcome),
         Err(reason) => Tested::Failed(reason),
@@ -111,18 +111,19 @@ impl Request {
         if request.kernels.is_empty() {
             return Err(usage());
         }
-        let is_known = |name: &&String| !suites::SUITES.iter().any(|suite| suite.name == **name);
-        match request.suites.iter().find(is_known) {
+        let is_unknown = |name: &&String| !suites::SUITES.iter().any(|suite| suite.name == **name);
+        match request.suites.iter().find(is_unknown) {
             Some(name) => Err(format!("no suite {name:?}; {}", usage())),
             None => Ok(request),
         }
     }
 
-    fn select(&self, programs: &[Program]) -> Vec<Program> {
-        let is_wanted = |program: &&Program| {
-            self.suites.is_empty() || self.suites.iter().any(|name| name == program.suite.name)
+    /// The suites that are wanted.
+    fn wanted(&self) -> Vec<&'static Suite> {
+        let is_wanted = |suite: &&Suite| {
+            self.suites.is_empty() || self.suites.iter().any(|name| name == suite.name)
         };
-        programs.iter().filter(is_wanted).cloned().collect()
+        suites::SUITES.iter().filter(is_wanted).collect()
     }
 }
 
@@ -178,7 +179,7 @@ fn carry_out(request: &Request) -> Result<bool, String> {
         return Err(reason);
     }
     let place = Place::new();
-    let programs = request.select(&suites::build()?);
+    let programs = suites::build(&request.wanted())?;
     let mut all_passed = true;
     for kernel in &request.kernels {
         println!("\n== Linux {} ({})", kernel.name, kernel.suite);

@@ -34,7 +34,7 @@ const fn suite(
 }
 
 /// All suites that depend on the kernel.
-pub(crate) const SUITES: [Suite; 19] = [
+pub(crate) static SUITES: [Suite; 19] = [
     suite("packet", "capture", "live", 12),
     suite("tap", "capture", "tap", 12),
     suite("xsk", "capture", "xsk", 8),
@@ -70,15 +70,19 @@ impl Suite {
     }
 }
 
-/// Builds what the test command builds, and finds the programs.
+/// Builds the programs of the suites, as the test command builds them.
 ///
 /// # Errors
 /// The build fails, or lacks a suite of the table.
-pub(crate) fn build() -> Result<Vec<Program>, String> {
+pub(crate) fn build(wanted: &[&'static Suite]) -> Result<Vec<Program>, String> {
     let repository = ringtap_testkit::repository();
     let mut command = process::cargo(&repository);
     let arguments = ["test", "--workspace", "--no-run", "--message-format=json"];
     command.args(arguments).arg(crate::test::FEATURES);
+    // Not the others; with the features of the whole workspace, so that nothing is built twice.
+    for suite in wanted {
+        command.args(["--test", suite.target]);
+    }
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
@@ -88,9 +92,9 @@ pub(crate) fn build() -> Result<Vec<Program>, String> {
         .lines()
         .filter_map(program_in)
         .collect();
-    SUITES
+    wanted
         .iter()
-        .map(|suite| {
+        .map(|&suite| {
             let found = built
                 .iter()
                 .find(|(folder, target, _)| folder == suite.folder && target == suite.target);

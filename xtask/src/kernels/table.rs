@@ -35,7 +35,7 @@ const PLAIN: &str = "amd64";
 const REALTIME: &str = "rt-amd64";
 
 /// All kernels, oldest first.
-pub(crate) const KERNELS: [Kernel; 9] = [
+pub(crate) static KERNELS: [Kernel; 9] = [
     kernel("5.10", "bullseye", "5.10", PLAIN, "Debian 11"),
     kernel("6.1", "bookworm", "6.1", PLAIN, "Debian 12"),
     kernel(

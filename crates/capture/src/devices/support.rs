@@ -1,9 +1,10 @@
 //! Which engines can capture on a device, and why the others cannot.
 
+use ringtap_sys::bpf::Feature;
 use ringtap_sys::privileges::{Capability, has_capability};
 
 use super::DeviceInfo;
-use crate::engines::{ENGINES, Engine};
+use crate::engines::{ENGINES, Engine, trial};
 
 /// An engine's word on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct EngineSupport {
 }
 
 /// Why an engine cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
     /// This version does not have it.
@@ -29,10 +30,17 @@ pub enum Obstacle {
     /// The process lacks a capability.
     #[error("needs {0}: run as root or grant the capability")]
     Capability(Capability),
+    /// The kernel is older than the engine's program.
+    #[error("needs {} (Linux {}.{} or later)", .0.name(), .0.since().0, .0.since().1)]
+    KernelLacks(Feature),
+    /// The kernel refuses the engine's smallest program.
+    #[error("the kernel refuses its program: {0}")]
+    KernelRefuses(String),
 }
 
 impl DeviceInfo {
-    /// All engines, each with what stands in its way for the calling thread. What the driver refuses,
+    /// All engines, each with what stands in its way for the calling thread, the kernel's refusal of its
+    /// smallest program included. What the driver refuses,
     /// and what another program on the interface leaves no room for, shows when a capture is opened.
     #[must_use]
     pub fn engines(&self) -> Vec<EngineSupport> {
@@ -45,7 +53,7 @@ impl DeviceInfo {
     }
 }
 
-fn obstacle(engine: &Engine, all_interfaces: bool) -> Option<Obstacle> {
+fn obstacle(engine: &'static Engine, all_interfaces: bool) -> Option<Obstacle> {
     if !engine.is_available() {
         return Some(Obstacle::NotInThisVersion);
     }
@@ -56,5 +64,6 @@ fn obstacle(engine: &Engine, all_interfaces: bool) -> Option<Obstacle> {
         .needs
         .iter()
         .find(|capability| !has_capability(**capability));
-    missing.copied().map(Obstacle::Capability)
+    let missing = missing.copied().map(Obstacle::Capability);
+    missing.or_else(|| trial::obstacle(engine))
 }

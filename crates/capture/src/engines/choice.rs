@@ -8,7 +8,7 @@ use ringtap_savefile::Interface;
 use ringtap_sys::bpf::Program;
 use ringtap_sys::privileges::Capability;
 
-use super::{Device, packet, tap};
+use super::{Device, ENGINES, Engine, packet, tap, trial};
 use crate::options::{CaptureOptions, Direction, Mode};
 use crate::source::{Companion, Delivery};
 use crate::{Description, Error, Filter, LinkType, Next, Result, Source, Stats, Waker};
@@ -31,7 +31,11 @@ pub(super) fn open(
                 let reason = "available here, and the cheapest for both directions".to_owned();
                 return Ok(chosen(source, reason));
             }
-            Err(error) if is_obstacle(&error) => format!("not tcx: {error}"),
+            Err(error) if is_obstacle(&error) => {
+                let kernel = device.host().kernel;
+                let error = trial::explain(error, tap_engine(), &kernel, device.given);
+                format!("not tcx: {error}")
+            }
             Err(error) => return Err(error),
         },
     };
@@ -62,6 +66,10 @@ fn only_packet(device: &Device<'_>, options: &CaptureOptions) -> Option<&'static
     } else {
         None
     }
+}
+
+fn tap_engine() -> &'static Engine {
+    &ENGINES[1]
 }
 
 /// Whether another engine may succeed where the tap did not.

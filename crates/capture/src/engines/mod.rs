@@ -7,10 +7,11 @@ mod link;
 mod mapped;
 mod packet;
 mod tap;
+pub(crate) mod trial;
 mod xsk;
 
 use ringtap_savefile::LinkType;
-use ringtap_sys::bpf::Kernel;
+use ringtap_sys::bpf::{Feature, Kernel};
 use ringtap_sys::privileges::Capability;
 use ringtap_sys::receive_stamps::Stamper;
 use ringtap_sys::sched::online_cpus;
@@ -18,6 +19,8 @@ use ringtap_sys::tap::WallClock;
 
 use crate::options::CaptureOptions;
 use crate::{Error, Filter, Result, Source};
+use trial::Trial;
+pub(crate) use trial::verifier_log;
 
 pub(crate) use tap::TapRecords;
 pub(crate) use xsk::{SocketPackets, SocketRecords};
@@ -40,6 +43,8 @@ pub struct Engine {
     pub needs: &'static [Capability],
     /// Whether it captures on all interfaces at once, `any`.
     pub takes_any: bool,
+    /// How to find out whether the kernel takes its program, where it has one.
+    trial: Option<Trial>,
     /// How it is opened; nothing where it is not available yet.
     calls: Option<Calls>,
 }
@@ -50,6 +55,23 @@ struct Calls {
     fanout: OpenFanout,
 }
 
+/// What the taps' programs are made of.
+const TAP: [Feature; 4] = [
+    Feature::Bpf,
+    Feature::MappedArray,
+    Feature::RingBuffer,
+    Feature::FetchAtomics,
+];
+const TAP_AT_XDP: [Feature; 7] = [
+    Feature::Bpf,
+    Feature::Xdp,
+    Feature::MappedArray,
+    Feature::RingBuffer,
+    Feature::FetchAtomics,
+    Feature::XdpLoadBytes,
+    Feature::XdpFrags,
+];
+
 /// All engines, first the one that is always there.
 pub static ENGINES: [Engine; 4] = [
     Engine {
@@ -57,6 +79,7 @@ pub static ENGINES: [Engine; 4] = [
         summary: "AF_PACKET ring, both directions",
         needs: &[Capability::NET_RAW],
         takes_any: true,
+        trial: None,
         calls: Some(Calls {
             open: packet::open,
             fanout: packet::open_fanout,
@@ -67,6 +90,10 @@ pub static ENGINES: [Engine; 4] = [
         summary: "tap at the tcx hook",
         needs: &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON],
         takes_any: true,
+        trial: Some(Trial {
+            load: tap::trial::tcx,
+            features: &TAP,
+        }),
         calls: Some(Calls {
             open: tap::open_tcx,
             fanout: tap::refuse_fanout,
@@ -77,6 +104,10 @@ pub static ENGINES: [Engine; 4] = [
         summary: "tap at the XDP hook",
         needs: &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON],
         takes_any: false,
+        trial: Some(Trial {
+            load: tap::trial::xdp,
+            features: &TAP_AT_XDP,
+        }),
         calls: Some(Calls {
             open: tap::open_xdp,
             fanout: tap::refuse_fanout,
@@ -92,6 +123,10 @@ pub static ENGINES: [Engine; 4] = [
             Capability::NET_RAW,
         ],
         takes_any: false,
+        trial: Some(Trial {
+            load: xsk::trial,
+            features: &[Feature::Bpf, Feature::Xdp],
+        }),
         calls: Some(Calls {
             open: xsk::open,
             fanout: tap::refuse_fanout,
@@ -255,7 +290,8 @@ pub fn open_on(
     let filter = filter.map(|filter| filter.on_device(device.name));
     let filter = filter.as_ref();
     let opened = match device.engine {
-        Some(engine) => (engine.calls(&device)?.open)(&device, options, filter),
+        Some(engine) => (engine.calls(&device)?.open)(&device, options, filter)
+            .map_err(|error| trial::explain(error, engine, &host.kernel, device.given)),
         None => choice::open(&device, options, filter),
     };
     opened.map_err(|error| device.blame_engine(error))

@@ -299,6 +299,82 @@ pub(crate) fn clsact_stands_in_for_tcx() {
     }
 }
 
+/// What the error says where the kernel refuses programs for which `refuses` holds.
+fn refusal(engine: &str, side: &Side, refuses: fn(&Request<'_>) -> bool) -> Error {
+    const EINVAL: i32 = 22;
+    let gate = move |request: &Request<'_>| {
+        if refuses(request) {
+            Err(EINVAL)
+        } else {
+            Ok(())
+        }
+    };
+    let host = Host {
+        kernel: Kernel::behind(gate),
+        ..Host::default()
+    };
+    let device = format!("{engine}{}", side.device);
+    let opened = side.run(|| open_on(&host, &device, &prompt(), None));
+    match opened {
+        Err(error) => error,
+        Ok(source) => panic!("opened: {}", source.describe()),
+    }
+}
+
+/// `XDP_LOAD_BYTES` and atomic operations that give the old value, as programs hold them.
+fn loads_bytes_at_xdp(request: &Request<'_>) -> bool {
+    request.calls_helper(189)
+}
+
+fn exchanges(request: &Request<'_>) -> bool {
+    const ATOMIC: u8 = 0xdb;
+    const EXCHANGE: i32 = 0xe1;
+    let Request::ProgramLoad { instructions, .. } = request else {
+        return false;
+    };
+    instructions.iter().any(|instruction| {
+        let [code, _, _, _, imm @ ..] = instruction.to_ne_bytes();
+        code == ATOMIC && i32::from_ne_bytes(imm) == EXCHANGE
+    })
+}
+
+pub(crate) fn lacking_kernels_are_told_in_a_line() {
+    let pair = VethPair::new();
+    let cases: [(&str, fn(&Request<'_>) -> bool, &str); 3] = [
+        (
+            "tcx:",
+            exchanges,
+            "engine tcx needs atomic operations that give the old value (Linux 5.12 or later)",
+        ),
+        (
+            "xdp:",
+            exchanges,
+            "engine xdp needs atomic operations that give the old value (Linux 5.12 or later)",
+        ),
+        (
+            "xdp:",
+            loads_bytes_at_xdp,
+            "engine xdp needs bpf_xdp_load_bytes (Linux 5.18 or later)",
+        ),
+    ];
+    for (engine, refuses, expected) in cases {
+        let text = refusal(engine, &pair.right, refuses).to_string();
+        assert_eq!(text, format!("{engine}{}: {expected}", pair.right.device));
+    }
+    // The automatic choice says the same of the tap, and takes the engine that is left.
+    let source = open_behind(
+        |request| {
+            if exchanges(request) { Err(22) } else { Ok(()) }
+        },
+        &pair.right,
+        "",
+    );
+    let description = source.describe();
+    assert_eq!(description.engine, "packet");
+    let choice = description.choice.unwrap();
+    assert!(choice.contains("(Linux 5.12 or later)"), "{choice}");
+}
+
 pub(crate) fn older_kernels_have_older_clocks() {
     const EINVAL: i32 = 22;
     const GET_TAI: i32 = 208;

@@ -262,6 +262,11 @@ fn main() -> std::process::ExitCode {
             faults::older_kernels_have_older_clocks,
         ),
         test(
+            "lacking_kernels_are_told_in_a_line",
+            &[Need::Root, Need::Kernel(5, 18)],
+            faults::lacking_kernels_are_told_in_a_line,
+        ),
+        test(
             "follows_a_clock_that_is_set",
             root,
             faults::follows_a_clock_that_is_set,

@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     if let Some(status) = faults::run_as_child() {
         return status;
     }
-    let root = &[Need::Root, Need::Kernel(6, 1)];
+    let root = &[Need::Root];
     let mut tests = vec![
         test("packets_come_whole_in_order_and_stamped", root, whole),
         test("filters_choose_and_the_rest_goes_on", root, filtered),
@@ -38,8 +38,8 @@ fn main() -> ExitCode {
 }
 
 fn of_faults() -> [Test; 9] {
-    let root = &[Need::Root, Need::Kernel(6, 1)];
-    let group = &[Need::Root, Need::Kernel(6, 1), Need::MemoryGroup];
+    let root = &[Need::Root];
+    let group = &[Need::Root, Need::MemoryGroup];
     [
         test(
             "killed_reader_leaves_nothing",
@@ -121,7 +121,7 @@ fn of_members() -> Vec<Test> {
     ];
     let mut all = Vec::new();
     for (kind, label, master) in masters {
-        let needs = &[Need::Root, Need::Kernel(6, 1), Need::Kind(kind)];
+        let needs = &[Need::Root, Need::Kind(kind)];
         for (name, body) in tests {
             // Interfaces get new names while they are up.
             let renames = &[Need::Root, Need::Kernel(6, 2), Need::Kind(kind)];
@@ -138,7 +138,7 @@ fn of_members() -> Vec<Test> {
             all.push(test(name, needs, move || members::the_tap_sees_all(master)));
         }
     }
-    let bridge = &[Need::Root, Need::Kernel(6, 1), Need::Kind("bridge")];
+    let bridge = &[Need::Root, Need::Kind("bridge")];
     all.push(test("members_none_is_told", bridge, members::none_is_told));
     all
 }

@@ -25,7 +25,7 @@ use super::writer::Gauge;
 use super::{explain, open_outputs, print_count, report, setup};
 use crate::cli::DumpArgs;
 use crate::ending::Ending;
-use crate::notice::{announce, interrupted, notice, raw};
+use crate::notice::{announce, explain_refusal, interrupted, notice, raw};
 use crate::rights::{Needs, Rights};
 use crate::signals::Requests;
 
@@ -51,7 +51,12 @@ pub(crate) fn run(
     filter: Option<&Filter>,
     rights: &mut Rights,
 ) -> Result<(), DumpError> {
-    let mut sources = open_sources(request, filter)?;
+    let opened = open_sources(request, filter);
+    let mut sources = opened.inspect_err(|error| {
+        if let (true, DumpError::Capture(error)) = (args.report.explain_capture, error) {
+            explain_refusal(error);
+        }
+    })?;
     let description = sources[0].describe();
     let engine = description.engine;
     if !args.report.explain_capture {

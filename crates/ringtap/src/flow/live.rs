@@ -13,7 +13,7 @@ use super::readers::Sources;
 use super::summary::Summary;
 use crate::cli::FlowArgs;
 use crate::ending::Ending;
-use crate::notice::{announce, interrupted, raw};
+use crate::notice::{announce, explain_refusal, interrupted, raw};
 use crate::rights::{Needs, Rights};
 use crate::signals::Requests;
 
@@ -28,7 +28,12 @@ pub(crate) fn run(
     let numbered = crate::devices::by_number(device);
     let device = numbered.as_deref().unwrap_or(device);
     // First, so that files are not emptied for a device that cannot be captured on.
-    let mut sources = Sources::open(args, device, &options, filter)?;
+    let opened = Sources::open(args, device, &options, filter);
+    let mut sources = opened.inspect_err(|error| {
+        if let (true, FlowError::Capture(error)) = (args.report.explain_capture, error) {
+            explain_refusal(error);
+        }
+    })?;
     let description = sources.first().describe();
     let engine = description.engine;
     if !args.report.explain_capture {

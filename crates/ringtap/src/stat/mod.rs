@@ -19,7 +19,7 @@ use ringtap_sys::ticker::Ticker;
 
 use crate::cli::StatArgs;
 use crate::exit::status_of;
-use crate::notice::{notice, raw};
+use crate::notice::{explain_refusal, notice, raw};
 use crate::rights::{NamedFiles, Needs, Rights, RightsError};
 use crate::signals::Requests;
 
@@ -86,7 +86,12 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
     let rights = Rights::begin(&args.rights, NamedFiles::default(), None)?;
     let device = crate::devices::by_number(&args.interface);
     let device = device.as_ref().unwrap_or(&args.interface);
-    let mut statistics = Statistics::open(device, &filters, &options)?;
+    let opened = Statistics::open(device, &filters, &options);
+    let mut statistics = opened.inspect_err(|error| {
+        if args.explain_capture {
+            explain_refusal(error);
+        }
+    })?;
     announce(args, &statistics);
     rights.relinquish(statistics.keeps(), Needs::of_devices())?;
     if args.explain_capture {

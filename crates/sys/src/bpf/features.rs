@@ -81,6 +81,14 @@ impl Feature {
         }
     }
 
+    /// Asks the kernel for it.
+    ///
+    /// # Errors
+    /// What the kernel answers where it lacks the feature, or does not let the caller use it.
+    pub fn check(self, kernel: &Kernel) -> Result<()> {
+        probe(kernel, self)
+    }
+
     /// The first kernel version that has it, major and minor.
     #[must_use]
     pub fn since(self) -> (u32, u32) {

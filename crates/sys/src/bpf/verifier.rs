@@ -33,22 +33,25 @@ impl fmt::Display for Rejection {
             "the verifier rejects program {}: {}",
             self.program, self.reason
         )?;
-        if let Some(index) = self.instruction {
-            write!(f, "\n  at instruction {index}")?;
-        }
-        if let Some(statement) = &self.statement {
-            write!(f, ": {statement}")?;
-        }
-        if !self.last_lines.is_empty() {
-            write!(f, "\n  its last lines:")?;
-        }
-        self.last_lines
-            .iter()
-            .try_for_each(|line| write!(f, "\n    {line}"))
+        Ok(())
     }
 }
 
 impl Rejection {
+    /// Returns where the verifier gave up, and its log's last lines, a line each.
+    #[must_use]
+    pub fn log(&self) -> String {
+        let mut log = format!("the verifier on program {}:\n", self.program);
+        if let Some(index) = self.instruction {
+            let statement = self.statement.as_deref().unwrap_or_default();
+            log.push_str(&format!("  at instruction {index}: {statement}\n"));
+        }
+        for line in &self.last_lines {
+            log.push_str(&format!("    {line}\n"));
+        }
+        log
+    }
+
     /// Reads a log of level 1 (with instructions) or of level 4 (the objection alone).
     pub(super) fn from_log(program: &str, source: io::Error, log: &str) -> Self {
         let lines: Vec<&str> = log
@@ -168,10 +171,13 @@ mod tests {
             text.contains("rejects program tap: R2 invalid mem access"),
             "{text}"
         );
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let log = rejection.log();
         assert!(
-            text.contains("at instruction 1: r0 = *(u8 *)(r2 +0)"),
-            "{text}"
+            log.contains("at instruction 1: r0 = *(u8 *)(r2 +0)"),
+            "{log}"
         );
+        assert!(log.contains("R2 invalid mem access"), "{log}");
     }
 
     #[test]

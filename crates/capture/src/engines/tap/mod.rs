@@ -34,6 +34,7 @@ mod protocol;
 mod reader;
 mod rings;
 mod shared;
+pub(crate) mod trial;
 mod wait;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

@@ -14,6 +14,7 @@ use ringtap_sys::xsk::{Binding, QueueOptions, Receiver, Statistics};
 
 use super::open::{FilterPlan, bpf_error};
 use super::program;
+use crate::describe::KernelClock;
 use crate::engines::interface::{InterfaceLosses, Target};
 use crate::hook::{self, Attached, Hook, HookDevice, Place, Wanted};
 use crate::{Error, Result};
@@ -58,6 +59,8 @@ pub(super) struct Opener {
     pub(super) busy_poll: Option<Duration>,
     /// Whether the kernel is told the parts of the program.
     pub(super) marked: bool,
+    /// What programs stamp packets by.
+    pub(super) clock: KernelClock,
     /// Whether the frames by which a bond is run go on to the host.
     pub(super) spares_control: bool,
 }
@@ -126,7 +129,13 @@ impl Opener {
         let kind = ProgramKind::Xdp { frags: false };
         let native = place == Place::Xdp(bpf::XdpMode::Native);
         let tags = device.tag_restorer.filter(|_| native);
-        let written = program::write(plan.in_kernel(), tags, self.spares_control, sockets);
+        let written = program::write(
+            plan.in_kernel(),
+            tags,
+            self.spares_control,
+            self.clock,
+            sockets,
+        );
         // The plan has tried the filter; 32-bit jumps are there since 6.6, and most do without.
         let mut asm = written.unwrap_or_default();
         let code = asm.finish_marked().or_else(|_| {
@@ -212,18 +221,32 @@ fn busy_poll(receiver: &Receiver, duration: Duration) -> Result<()> {
     }
 }
 
+/// Loads the smallest program and drops it, to see whether this kernel takes it.
+pub(crate) fn trial(kernel: &Kernel) -> bpf::Result<()> {
+    let sockets = empty_map(kernel, 1)?;
+    let clock = super::open::clock_of(kernel);
+    // Without a filter nothing can be wrong about it.
+    let asm = program::write(None, None, false, clock, &sockets).unwrap_or_default();
+    let code = asm.finish().unwrap_or_default();
+    let kind = ProgramKind::Xdp { frags: false };
+    Program::load(kernel, "ringtap_xsk", kind, &code).map(drop)
+}
+
+fn empty_map(kernel: &Kernel, queues: u32) -> bpf::Result<Map> {
+    let spec = MapSpec {
+        name: "ringtap_xsk",
+        kind: MapKind::XskMap,
+        value_size: 4,
+        max_entries: queues,
+        numa_node: None,
+        inner: None,
+    };
+    Map::create(kernel, &spec)
+}
+
 fn map_of(kernel: &Kernel, receivers: &[Receiver]) -> bpf::Result<Map> {
-    let sockets = Map::create(
-        kernel,
-        &MapSpec {
-            name: "ringtap_xsk",
-            kind: MapKind::XskMap,
-            value_size: 4,
-            max_entries: u32::try_from(receivers.len()).unwrap_or(MOST_QUEUES),
-            numa_node: None,
-            inner: None,
-        },
-    )?;
+    let queues = u32::try_from(receivers.len()).unwrap_or(MOST_QUEUES);
+    let sockets = empty_map(kernel, queues)?;
     for (queue, receiver) in (0..).zip(receivers) {
         sockets.update_fd(queue, receiver)?;
     }

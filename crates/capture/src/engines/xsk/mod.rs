@@ -32,6 +32,7 @@ use crate::filter::FilterTable;
 use crate::hook::HookDevice;
 use crate::options::CaptureOptions;
 use crate::{Block, Description, Dropped, Filter, Next, Result, Source, Stats};
+pub(crate) use members::trial;
 use members::{Losses, Member, Opener};
 use open::FilterPlan;
 pub(crate) use open::open;

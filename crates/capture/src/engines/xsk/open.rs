@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::LowerError;
-use ringtap_sys::bpf;
+use ringtap_sys::bpf::{self, Feature, Kernel};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{Link, LinkWatch, Netlink};
 use ringtap_sys::packet::{Promiscuous, TimestampSource};
@@ -62,7 +62,7 @@ pub(crate) fn open(
     let clock = Clock::watch(&host.wall)?;
     Ok(Box::new(SocketSource {
         notes: notes(&members, &hazards, is_aggregate),
-        offset: clock.from_tai(),
+        offset: offset_of(opener.clock, &clock),
         pace: Pace::new(fewest_frames(&members), options),
         clock,
         device: found,
@@ -172,8 +172,25 @@ fn opener(
         share: options.buffer / queues.max(1),
         busy_poll: options.busy_poll,
         marked: options.study.is_some(),
+        clock: clock_of(&host.kernel),
         spares_control: is_aggregate,
     })
+}
+
+/// The clock that programs of this kernel can read.
+pub(super) fn clock_of(kernel: &Kernel) -> KernelClock {
+    match Feature::TaiClock.check(kernel) {
+        Ok(()) => KernelClock::Tai,
+        Err(_) => KernelClock::Monotonic,
+    }
+}
+
+/// From the programs' clock to the wall clock, in nanoseconds.
+pub(super) fn offset_of(which: KernelClock, clock: &Clock) -> u64 {
+    match which {
+        KernelClock::Monotonic => clock.from_monotonic(),
+        _ => clock.from_tai(),
+    }
 }
 
 /// The frames of the queue that has the fewest.
@@ -322,7 +339,7 @@ pub(super) fn describe(source: &SocketSource) -> Description {
         device: source.device.name.clone(),
         link_types: vec![source.device.link_type],
         hook,
-        clock: describe::Clock::Kernel(KernelClock::Tai),
+        clock: describe::Clock::Kernel(source.opener.clock),
         vlan: if members().any(|member| member.device.tag_restorer.is_some()) {
             "put back at byte 12 where the driver took them out"
         } else {

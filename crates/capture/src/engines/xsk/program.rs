@@ -7,6 +7,7 @@ use ringtap_filter::ebpf::lower::{Exits, Hook, LowerError, STACK_BYTES, lower};
 use ringtap_filter::ebpf::{Assembler, Cond, Helper, Insn, Reg, Size, Width};
 use ringtap_sys::bpf::Map;
 
+use crate::describe::KernelClock;
 use crate::hook::TagRestorer;
 use crate::source::ProgramPart;
 
@@ -35,6 +36,7 @@ pub(super) fn write(
     filter: Option<&Program>,
     tags: Option<TagRestorer>,
     spares_control: bool,
+    clock: KernelClock,
     sockets: &Map,
 ) -> Result<Assembler, LowerError> {
     let mut asm = Assembler::new();
@@ -57,7 +59,7 @@ pub(super) fn write(
     }
     asm.place(exits.accept);
     asm.mark(ProgramPart::Timestamp.name());
-    write_stamp(&mut asm);
+    write_stamp(clock, &mut asm);
     asm.mark(ProgramPart::Tap.name());
     asm.load(Size::W, Reg::R2, Reg::R6, RX_QUEUE);
     asm.push(Insn::LoadMap {
@@ -95,14 +97,17 @@ fn write_control_passes(asm: &mut Assembler) {
 }
 
 /// Puts mark and time in front of the packet, where the driver has room for them.
-fn write_stamp(asm: &mut Assembler) {
+fn write_stamp(clock: KernelClock, asm: &mut Assembler) {
     let without = asm.label();
     asm.mov64(Reg::R1, Reg::R6);
     let bytes = i32::try_from(METADATA_BYTES).unwrap_or_default();
     asm.mov64(Reg::R2, -bytes);
     asm.call(Helper::XdpAdjustMeta);
     asm.jump_if(Cond::Ne, Width::W32, Reg::R0, 0, without);
-    asm.call(Helper::KtimeGetTaiNs);
+    asm.call(match clock {
+        KernelClock::Monotonic => Helper::KtimeGetNs,
+        _ => Helper::KtimeGetTaiNs,
+    });
     asm.load(Size::W, Reg::R2, Reg::R6, DATA_META);
     asm.load(Size::W, Reg::R3, Reg::R6, DATA);
     asm.mov64(Reg::R4, Reg::R2);

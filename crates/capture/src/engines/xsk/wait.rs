@@ -7,6 +7,7 @@ use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::xsk::Receiver;
 
 use super::follow::Followed;
+use super::open::offset_of;
 use super::{Queue, SocketSource};
 use crate::options::CaptureOptions;
 use crate::{Error, Result};
@@ -163,7 +164,7 @@ impl SocketSource {
     fn look(&mut self) -> Result<()> {
         self.looked = Instant::now();
         if self.clock.take_change()? {
-            self.offset = self.clock.from_tai();
+            self.offset = offset_of(self.opener.clock, &self.clock);
         }
         self.changed |= self.watch.take();
         if !self.changed {

@@ -1,0 +1,53 @@
+//! The smallest program of a tap, loaded and dropped to see whether this kernel takes it.
+
+use ringtap_sys::bpf::{self, Kernel, XdpMode};
+use ringtap_sys::tap::{Control, Doorbell};
+
+use super::plan::{Bound, FilterPlan, Form, Programs};
+use super::program::largest_record;
+use super::rings::RingSet;
+use crate::LinkType;
+use crate::describe::KernelClock;
+use crate::hook::{Place, Side};
+use crate::options::CaptureOptions;
+
+/// The longest packet that the program is made for, in bytes.
+const ROOM: u32 = 2048;
+
+/// Loads the program of the tap at tcx, which is that of clsact, too.
+pub(crate) fn tcx(kernel: &Kernel) -> bpf::Result<()> {
+    load(kernel, Place::Tcx(Side::Ingress))
+}
+
+/// Loads the program of the tap at XDP.
+pub(crate) fn xdp(kernel: &Kernel) -> bpf::Result<()> {
+    load(kernel, Place::Xdp(XdpMode::Native))
+}
+
+fn one_processor() -> Vec<usize> {
+    vec![0]
+}
+
+fn load(kernel: &Kernel, place: Place) -> bpf::Result<()> {
+    let options = CaptureOptions::default();
+    let rings = RingSet::create(kernel, one_processor, 1, largest_record(ROOM))?;
+    let (control, doorbell) = (Control::create(kernel)?, Doorbell::create(kernel)?);
+    let plan = FilterPlan::new(None, &options);
+    let programs = Programs {
+        kernel,
+        device: Bound::ANY,
+        home: None,
+        plan: &plan,
+        options: &options,
+        room: ROOM,
+        geometry: rings.geometry(),
+        maps: rings.maps(&control, &doorbell),
+    };
+    let form = Form::own(LinkType::ETHERNET);
+    let loaded = programs.load(form, place, KernelClock::Tai);
+    let loaded = loaded.or_else(|error| {
+        let older = programs.load(form, place, KernelClock::Monotonic);
+        older.map_err(|_| error)
+    });
+    loaded.map(drop)
+}
