@@ -124,7 +124,7 @@ fn of_members() -> Vec<Test> {
         let needs = &[Need::Root, Need::Kind(kind)];
         for (name, body) in tests {
             // Interfaces get new names while they are up.
-            let renames = &[Need::Root, Need::Kernel(6, 2), Need::Kind(kind)];
+            let renames: &[Need] = &[Need::Root, Need::Kernel(6, 2), Need::Kind(kind)];
             let needs = if name == "new_names_are_nothing" {
                 renames
             } else {
