@@ -165,7 +165,7 @@ fn next_entry(stream: Stream) -> Option<EtherEntry> {
             name: [0; 122],
         };
         for (to, &from) in entry.name[..121].iter_mut().zip(name.as_bytes()) {
-            *to = from.cast_signed();
+            *to = c_char::from_ne_bytes([from]);
         }
         return Some(entry);
     }

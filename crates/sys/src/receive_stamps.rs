@@ -134,7 +134,7 @@ impl ReceiveStamps {
         let room = argument.ifr_name.len() - 1;
         let name = argument.ifr_name[..room].iter_mut();
         for (to, &from) in name.zip(self.device.as_bytes()) {
-            *to = from.cast_signed();
+            *to = libc::c_char::from_ne_bytes([from]);
         }
         argument.ifr_ifru.ifru_data = (&raw mut config).cast();
         // SAFETY: the request and the `config` that it points to are valid for reading and writing, and
@@ -160,7 +160,7 @@ impl ReceiveStamps {
         let bytes: Vec<u8> = argument
             .ifr_name
             .iter()
-            .map(|c| c.cast_unsigned())
+            .flat_map(|character| character.to_ne_bytes())
             .collect();
         let end = bytes.iter().position(|&byte| byte == 0)?;
         let name = String::from_utf8(bytes.get(..end)?.to_vec());

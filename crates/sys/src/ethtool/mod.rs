@@ -375,7 +375,7 @@ impl Ethtool {
             return Err(Error::new(call, interface.to_string(), source));
         }
         for (to, from) in header.ifr_name.iter_mut().zip(name) {
-            *to = from.cast_signed();
+            *to = libc::c_char::from_ne_bytes([*from]);
         }
         header.ifr_ifru.ifru_data = data;
         // SAFETY: the request points to a live ifreq with a terminated name, whose data points to
