@@ -186,7 +186,7 @@ fn arguments(fetched: &Fetched, results: &Path) -> Vec<String> {
         "-initrd",
         &first,
         "-append",
-        "console=ttyS0 quiet loglevel=4 mitigations=off panic=-1",
+        "console=ttyS0 quiet loglevel=5 mitigations=off panic=-1",
         "-device",
         "virtio-rng-pci",
     ]
