@@ -7,6 +7,7 @@
 //! on it, so its functions panic on a broken environment where that makes a test clearer.
 #![forbid(unsafe_code)]
 
+pub mod datagrams;
 pub mod expressions;
 pub mod libpcap;
 mod suite;

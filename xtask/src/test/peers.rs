@@ -26,6 +26,7 @@ const PEERS: [(&str, Sign); 31] = [
     ("gzip", Sign::Program("gzip")),
     ("iftop", Sign::Program("iftop")),
     ("iproute2", Sign::Program("ip")),
+    ("iputils-ping", Sign::Program("ping")),
     (
         "libc6-dbg",
         Sign::File("/usr/share/doc/libc6-dbg/copyright"),
