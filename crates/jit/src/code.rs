@@ -1,9 +1,4 @@
-//! Executable memory: programs in, callable functions out, everything given back on drop.
-//!
-//! The code generator's memory provider maps anonymous pages readable and writable, and changes
-//! them to readable and executable before the address of a function can be had: no page is ever
-//! writable and executable at once, and none becomes writable again. Each program has its own
-//! mapping.
+//! Code: programs in, callable functions out, in executable memory of their own ([`Executable`]).
 
 use std::sync::OnceLock;
 
@@ -15,13 +10,12 @@ use cranelift_codegen::ir::{AbiParam, BlockArg, InstBuilder, MemFlags, Signature
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{FuncId, Module, ModuleError, default_libcall_names};
 use ringtap_filter::Program;
 
 use crate::emit::{Emitter, Packet};
 use crate::error::NativeError;
 use crate::facts::{Facts, analyse};
+use crate::memory::Executable;
 use crate::metadata::Metadata;
 use crate::op::{Op, decode};
 use crate::packet::PacketRef;
@@ -39,7 +33,8 @@ pub(crate) struct Code {
     pub(crate) batch: Batch,
     /// Bytes of machine code.
     pub(crate) size: usize,
-    _memory: Memory,
+    /// Where they are: they can be called through a borrow of this value only.
+    _memory: Executable,
 }
 
 /// A program with what has been found out about it.
@@ -60,58 +55,24 @@ impl Analysed {
     }
 }
 
-/// The generator's module; its memory is freed with it, also when compiling fails half-way.
-struct Memory(Option<JITModule>);
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        if let Some(module) = self.0.take() {
-            // SAFETY: function addresses leave this module only inside `Code`, which owns this
-            // `Memory`; its fields can be called through a borrow of that `Code` only, so no call
-            // is under way and none can follow.
-            unsafe { module.free_memory() };
-        }
-    }
-}
-
-// SAFETY: after `compile` nothing touches the module but `drop`, which takes it by value. What
-// keeps it from being `Send` is the memory provider behind `dyn` (anonymous mappings, owned and
-// usable from any thread) and raw addresses of the mappings. `Sync`: there is no access through
-// `&Memory` at all.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
 /// Translates a program for this processor.
 pub(crate) fn compile(program: &Analysed) -> Result<Code, NativeError> {
-    let builder = JITBuilder::with_isa(host()?.clone(), default_libcall_names());
-    let mut memory = Memory(Some(JITModule::new(builder)));
-    let Some(module) = memory.0.as_mut() else {
-        unreachable!("the module is taken on drop only")
-    };
-    let mut writer = Writer {
-        context: module.make_context(),
-        builder: FunctionBuilderContext::new(),
-        size: 0,
-        module,
-    };
-    let single = writer.single(program)?;
-    let batch = writer.batch(program)?;
-    let size = writer.size;
-    module.finalize_definitions().map_err(failed)?;
-    let (single, batch) = (
-        module.get_finalized_function(single),
-        module.get_finalized_function(batch),
-    );
-    // SAFETY: the address is that of a finished function, which `Writer::single` built with the
-    // platform's C calling convention and the signature of `Single`.
-    let single = unsafe { std::mem::transmute::<*const u8, Single>(single) };
-    // SAFETY: likewise, `Writer::batch` and `Batch`.
-    let batch = unsafe { std::mem::transmute::<*const u8, Batch>(batch) };
+    let isa = host()?;
+    let single = machine_code(program)?;
+    let batch = translate(isa, batch_signature(isa.default_call_conv()), |builder| {
+        write_batch(builder, program);
+    })?;
+    let placed = Executable::new([&single, &batch]);
+    let (memory, [at_single, at_batch]) = placed.map_err(|error| NativeError::Memory {
+        reason: error.to_string(),
+    })?;
     Ok(Code {
-        single,
-        batch,
-        size,
+        // SAFETY: the address is that of a whole function, which `machine_code` built with the
+        // platform's C calling convention and the signature of `Single`.
+        single: unsafe { std::mem::transmute::<*const u8, Single>(at_single) },
+        // SAFETY: likewise, `batch_signature` and `Batch`.
+        batch: unsafe { std::mem::transmute::<*const u8, Batch>(at_batch) },
+        size: single.len() + batch.len(),
         _memory: memory,
     })
 }
@@ -154,78 +115,37 @@ fn target() -> Result<OwnedTargetIsa, String> {
         .map_err(|error| error.to_string())
 }
 
-fn failed(error: ModuleError) -> NativeError {
-    match error {
-        ModuleError::Allocation { message, err } => NativeError::Memory {
-            reason: format!("{message}: {err}"),
-        },
-        ModuleError::Backend(error) => NativeError::Memory {
-            reason: format!("{error:#}"),
-        },
-        other => NativeError::Codegen {
-            reason: other.to_string(),
-        },
-    }
-}
-
-struct Writer<'m> {
-    module: &'m mut JITModule,
-    context: Context,
-    builder: FunctionBuilderContext,
-    size: usize,
-}
-
-impl Writer<'_> {
-    fn single(&mut self, program: &Analysed) -> Result<FuncId, NativeError> {
-        self.context.func.signature = single_signature(self.module.isa().default_call_conv());
-        let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
-        write_single(&mut builder, program);
-        builder.finalize();
-        self.define()
-    }
-
-    fn batch(&mut self, program: &Analysed) -> Result<FuncId, NativeError> {
-        let mut signature = self.module.make_signature();
-        signature
-            .params
-            .extend([I64, I64, I64, I64].map(AbiParam::new));
-        self.context.func.signature = signature;
-        let mut builder = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
-        write_batch(&mut builder, program);
-        builder.finalize();
-        self.define()
-    }
-
-    fn define(&mut self) -> Result<FuncId, NativeError> {
-        let signature = &self.context.func.signature;
-        let id = self
-            .module
-            .declare_anonymous_function(signature)
-            .map_err(failed)?;
-        self.module
-            .define_function(id, &mut self.context)
-            .map_err(failed)?;
-        if let Some(code) = self.context.compiled_code() {
-            self.size += code.code_buffer().len();
-        }
-        self.module.clear_context(&mut self.context);
-        Ok(id)
-    }
-}
-
 /// The machine code of the function for one packet, in memory that cannot be run.
 pub(crate) fn machine_code(program: &Analysed) -> Result<Vec<u8>, NativeError> {
     let isa = host()?;
+    translate(isa, single_signature(isa.default_call_conv()), |builder| {
+        write_single(builder, program);
+    })
+}
+
+/// One function's machine code, which runs wherever it stands.
+fn translate(
+    isa: &OwnedTargetIsa,
+    signature: Signature,
+    write: impl FnOnce(&mut FunctionBuilder<'_>),
+) -> Result<Vec<u8>, NativeError> {
     let mut context = Context::new();
-    context.func.signature = single_signature(isa.default_call_conv());
+    context.func.signature = signature;
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
-    write_single(&mut builder, program);
+    write(&mut builder);
     builder.finalize();
     let compiled = context.compile(&**isa, &mut ControlPlane::default());
     let compiled = compiled.map_err(|error| NativeError::Codegen {
         reason: error.inner.to_string(),
     })?;
+    // What is emitted calls nothing and has no data outside of it; code that asks for the address of
+    // something else would be wrong as it stands.
+    if !compiled.buffer.relocs().is_empty() {
+        return Err(NativeError::Codegen {
+            reason: "the code refers to addresses outside of it".to_owned(),
+        });
+    }
     Ok(compiled.code_buffer().to_vec())
 }
 
@@ -236,6 +156,15 @@ fn single_signature(convention: CallConv) -> Signature {
         .params
         .extend([I64, I32, I32, I64].map(AbiParam::new));
     signature.returns.push(AbiParam::new(I32));
+    signature
+}
+
+/// The types of [`Batch`].
+fn batch_signature(convention: CallConv) -> Signature {
+    let mut signature = Signature::new(convention);
+    signature
+        .params
+        .extend([I64, I64, I64, I64].map(AbiParam::new));
     signature
 }
 

@@ -8,7 +8,7 @@
 //!
 //! The way of a program: instructions → operations (`op`) → what is known of a packet's length at
 //! each of them (`facts`) → which tests are made together (`plan`) → the code generator's
-//! intermediate form (`emit`) → executable memory (`code`).
+//! intermediate form (`emit`) → functions (`code`) in executable memory (`memory`).
 //!
 //! # Safety on hostile input
 //!
@@ -47,6 +47,7 @@ mod emit;
 mod error;
 mod facts;
 mod listing;
+mod memory;
 mod metadata;
 mod native;
 mod op;
