@@ -3,6 +3,7 @@
 
 mod agree;
 mod bench;
+mod corpus;
 mod demo;
 mod install;
 mod kernels;
@@ -12,6 +13,8 @@ mod test;
 
 use std::process::ExitCode;
 
+use test::Extent;
+
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
@@ -20,6 +23,7 @@ usage: cargo xtask COMMAND
                    builds with --release and runs `ringtap bench`; all: every experiment
   agree [--full]   every engine that runs filters, held against libpcap on the corpus of
                    expressions; in full, on all packets and with every program in the kernel
+  corpus           captures for the tests, from Debian's source packages into the user's cache
   install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]
                    ringtap, and its libpcap with headers, into a folder
   package [--check]
@@ -31,7 +35,8 @@ usage: cargo xtask COMMAND
                    in a folder
   programs         programs of other languages, compiled against an installed ringtap, run on its
                    libpcap and on Debian's
-  test             every check of the project; the last line is the summary
+  test [--quick]   every check of the project; the last line is the summary; with --quick, in a few
+                   minutes, only what needs neither rights nor a network
 ";
 
 fn main() -> ExitCode {
@@ -48,7 +53,9 @@ fn main() -> ExitCode {
         ["package", ref options @ ..] => install::package(options),
         ["kernels", ref words @ ..] => kernels::run(words),
         ["programs"] => programs::run(),
-        ["test"] => test::run(),
+        ["corpus"] => corpus::run(),
+        ["test"] => test::run(Extent::Whole),
+        ["test", "--quick"] => test::run(Extent::Quick),
         ["help" | "-h" | "--help"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

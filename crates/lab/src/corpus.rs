@@ -3,15 +3,38 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The folder of capture files: `RINGTAP_CORPUS`, else `../shared/corpus` beside the repository;
-/// `None` where it does not exist, which is [`Need::Corpus`](crate::Need::Corpus) unmet.
+/// The folder of capture files: `RINGTAP_CORPUS`, else `../shared/corpus` beside the repository, else
+/// the one that `cargo xtask corpus` makes ([`fetched`]); `None` where it does not exist, which is
+/// [`Need::Corpus`](crate::Need::Corpus) unmet.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
-    let folder = match std::env::var_os("RINGTAP_CORPUS") {
-        Some(named) => PathBuf::from(named),
-        None => crate::repository().parent()?.join("shared/corpus"),
-    };
-    folder.is_dir().then_some(folder)
+    if let Some(named) = std::env::var_os("RINGTAP_CORPUS") {
+        return Some(PathBuf::from(named)).filter(|folder| folder.is_dir());
+    }
+    let repository = crate::repository();
+    let beside = repository
+        .parent()
+        .map(|parent| parent.join("shared/corpus"));
+    let mut places = beside.into_iter().chain(fetched());
+    places.find(|folder| folder.is_dir())
+}
+
+/// Where `cargo xtask corpus` puts the corpus: `ringtap/corpus` in the user's cache, whether it is there
+/// or not; `None` for a user without a home.
+#[must_use]
+pub fn fetched() -> Option<PathBuf> {
+    let named = |variable| std::env::var_os(variable).map(PathBuf::from);
+    let cache = named("XDG_CACHE_HOME").filter(|folder| folder.is_absolute());
+    let cache = cache.or_else(|| Some(named("HOME")?.join(".cache")));
+    Some(cache?.join("ringtap/corpus"))
+}
+
+/// The path of a file of the corpus by its name there, such as `ndpi/netflix.pcap`: tests that are made
+/// for one file need [`Need::CorpusFile`](crate::Need::CorpusFile).
+#[must_use]
+pub fn file(name: &str) -> Option<PathBuf> {
+    let path = folder()?.join(name);
+    path.is_file().then_some(path)
 }
 
 /// Every capture file of the corpus, in the order of the paths; empty without a corpus.
@@ -51,7 +74,9 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn is_capture(path: &Path) -> bool {
+/// Whether a file is a capture, by its name.
+#[must_use]
+pub fn is_capture(path: &Path) -> bool {
     let extension = path.extension().and_then(OsStr::to_str);
     matches!(extension, Some("pcap" | "pcapng" | "cap"))
 }

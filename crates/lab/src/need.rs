@@ -36,6 +36,8 @@ pub enum Need {
     SharedMemory,
     /// The corpus of capture files ([`crate::corpus`]).
     Corpus,
+    /// A file of the corpus, by its name there.
+    CorpusFile(&'static str),
     /// A program in the search path or in an `sbin` folder.
     Tool(&'static str),
     /// A module of the system's own Python, `/usr/bin/python3`.
@@ -56,6 +58,21 @@ const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
 
 impl Need {
+    /// Whether it is a network, a device or a kernel's limit of the test's own, which takes rights and
+    /// time: tests with such a need are live.
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        matches!(
+            self,
+            Self::Root
+                | Self::UserNamespace
+                | Self::Vlan
+                | Self::Kind(_)
+                | Self::MemoryGroup
+                | Self::LoopDevices
+        )
+    }
+
     /// Nothing where the machine has it, else the reason for skipping, as in `needs tcpdump`.
     #[must_use]
     pub fn unmet(&self) -> Option<String> {
@@ -87,6 +104,7 @@ impl Need {
             Self::LoopDevices => Path::new("/dev/loop-control").exists(),
             Self::SharedMemory => is_tmpfs("/dev/shm"),
             Self::Corpus => crate::corpus::folder().is_some(),
+            Self::CorpusFile(name) => crate::corpus::file(name).is_some(),
             Self::Tool(name) => find_tool(name).is_some(),
             Self::PythonModule(name) => has_python_module(name),
             Self::LibpcapDev => has_libpcap_headers(),
@@ -115,7 +133,8 @@ impl fmt::Display for Need {
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
             Self::LoopDevices => f.write_str("loop devices"),
             Self::SharedMemory => f.write_str("a file system in memory at /dev/shm"),
-            Self::Corpus => f.write_str("the corpus (../shared/corpus or RINGTAP_CORPUS)"),
+            Self::Corpus => f.write_str("the corpus of captures (cargo xtask corpus)"),
+            Self::CorpusFile(name) => write!(f, "{name} of another corpus (RINGTAP_CORPUS)"),
             Self::Tool(name) => write!(f, "the program {name}"),
             Self::PythonModule(name) => write!(f, "the Python module {name}"),
             Self::LibpcapDev => f.write_str("a C compiler and libpcap's headers (libpcap-dev)"),

@@ -17,4 +17,4 @@ pub use ringtap_lab::{
     Need, corpus, memory, need, netns, pcap, process, repetitions, repository, traffic,
 };
 pub use ringtap_sys::alloc_count as alloc;
-pub use suite::{Outcome, Test, suite, test};
+pub use suite::{Outcome, QUICK, Test, suite, test};

@@ -29,6 +29,10 @@ impl<E: Display> Outcome for Result<(), E> {
     }
 }
 
+/// The environment variable of `cargo xtask test --quick`: live tests, and those that run alone, are
+/// skipped by name.
+pub const QUICK: &str = "RINGTAP_QUICK";
+
 type Body = Box<dyn FnOnce() -> Result<(), String> + Send>;
 
 /// One named test with its needs.
@@ -64,7 +68,14 @@ impl Test {
     }
 
     fn unmet(&self) -> Option<String> {
+        if std::env::var_os(QUICK).is_some() && self.is_live() {
+            return Some("is live, and left out of a quick run".to_owned());
+        }
         self.needs.iter().find_map(Need::unmet)
+    }
+
+    fn is_live(&self) -> bool {
+        self.serial || self.needs.iter().any(|need| need.is_live())
     }
 }
 

@@ -1,5 +1,6 @@
 //! A short run of every fuzz target, from the committed seeds.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use ringtap_testkit::Need;
 
 use super::report::{Outcome, Report};
+use super::tools::{self, FUZZ};
 use crate::process;
 
 /// Seconds for each target; `RINGTAP_FUZZ_SECONDS` overrides it.
@@ -24,19 +26,27 @@ const BUILD_LIMIT: Duration = Duration::from_secs(900);
 /// Builds the targets once, then runs each as a check of its own.
 pub(super) fn run(repository: &Path, report: &mut Report) {
     let targets = targets(repository);
-    if let Some(reason) = missing(repository) {
-        for target in targets {
-            report.step(&format!("fuzz {target}"), || {
-                Outcome::Skipped(reason.into())
-            });
+    let mut cargo = Err(String::new());
+    report.step("cargo-fuzz", || {
+        cargo = tools::nightly(repository).and_then(|()| FUZZ.cargo(repository));
+        match &cargo {
+            Ok(_) => Outcome::Passed,
+            Err(reason) => Outcome::Skipped(reason.clone()),
         }
-        return;
-    }
-    if targets.is_empty() {
-        return;
-    }
-    let mut build = process::nightly_cargo(repository);
-    let mut build = process::limited(BUILD_LIMIT, build.args(["fuzz", "build"]));
+    });
+    let mut cargo = match cargo {
+        Ok(cargo) => cargo,
+        Err(reason) => {
+            for target in targets {
+                report.step(&format!("fuzz {target}"), || {
+                    Outcome::Skipped(reason.clone())
+                });
+            }
+            return;
+        }
+    };
+    let environment = environment(&cargo);
+    let mut build = process::limited(BUILD_LIMIT, cargo.args(["fuzz", "build"]));
     if report.step("fuzz build", || Outcome::from(process::check(&mut build))) {
         for target in targets {
             report.step(&format!("fuzz {target}"), || {
@@ -48,7 +58,7 @@ pub(super) fn run(repository: &Path, report: &mut Report) {
                 if let Some(reason) = unmet.filter(|_| target == BESIDE_LIBPCAP) {
                     return Outcome::Skipped(reason);
                 }
-                fuzz(repository, &target)
+                fuzz(repository, &target, &environment)
             });
         }
     }
@@ -69,16 +79,14 @@ fn stem(path: &Path) -> Option<String> {
     Some(path.file_stem()?.to_str()?.to_owned())
 }
 
-fn missing(repository: &Path) -> Option<&'static str> {
-    if !process::succeeds(process::nightly_cargo(repository).arg("--version")) {
-        return Some("needs a nightly toolchain");
-    }
-    let has_fuzz =
-        process::succeeds(process::nightly_cargo(repository).args(["fuzz", "--version"]));
-    (!has_fuzz).then_some("needs cargo-fuzz")
+/// What a command sets, for others of its kind.
+fn environment(cargo: &Command) -> Vec<(OsString, OsString)> {
+    let set = cargo.get_envs();
+    set.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+        .collect()
 }
 
-fn fuzz(repository: &Path, target: &str) -> Outcome {
+fn fuzz(repository: &Path, target: &str, environment: &[(OsString, OsString)]) -> Outcome {
     let seconds = std::env::var("RINGTAP_FUZZ_SECONDS")
         .ok()
         .and_then(|value| value.parse().ok());
@@ -89,6 +97,7 @@ fn fuzz(repository: &Path, target: &str) -> Outcome {
         Err(error) => return Outcome::Failed(format!("no temporary folder: {error}")),
     };
     let mut command = process::nightly_cargo(repository);
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     command
         .args(["fuzz", "run", target])
         .arg(finds.path())

@@ -4,40 +4,50 @@
 //! that fails ends the list. A step that is not a test of libtest counts as one check. The last
 //! line of the output is the summary alone: `N passed, N failed, N skipped`.
 
+mod deny;
 mod fuzz;
 mod house;
 mod kernels;
 mod libtest;
 mod peers;
 mod report;
+mod tools;
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use crate::corpus::Missing;
 use crate::process;
 use report::{Outcome, Report};
 
 /// What the whole test run may take before it is taken to hang.
 const TESTS_LIMIT: Duration = Duration::from_secs(1200);
 
-/// What fetching the advisory database may take.
-const FETCH_LIMIT: Duration = Duration::from_secs(60);
-
 /// What is not built by default, and tested all the same.
 pub(crate) const FEATURES: &str = "--features=ringtap/parquet";
-
-const NO_CARGO_DENY: &str = "needs cargo-deny";
 
 /// Nothing is left to build for it.
 const DEMO_LIMIT: Duration = Duration::from_secs(600);
 
+/// How much of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Everything.
+    Whole,
+    /// What needs neither rights nor a network: format, house, clippy, and the tests that are not live.
+    Quick,
+}
+
 /// Runs all steps.
-pub(crate) fn run() -> ExitCode {
+pub(crate) fn run(extent: Extent) -> ExitCode {
     let repository = ringtap_testkit::repository();
     let repository = repository.as_path();
     let mut report = Report::new();
-    report.step("peers installed", peers::install);
+    if extent == Extent::Whole {
+        report.step("peers installed", peers::install);
+        report.step("corpus", corpus);
+    }
     report.step("format", || {
         cargo_check(repository, &["fmt", "--all", "--check"])
     });
@@ -57,22 +67,37 @@ pub(crate) fn run() -> ExitCode {
     let build = ["test", "--workspace", FEATURES, "--no-run"];
     if report.step("build", || cargo_check(repository, &build)) {
         let kinds = ["--lib", "--bins", "--tests", "--examples"];
-        report.step("tests", || tests(repository, &kinds));
-        report.step("libpcap.so.1 without native code", || {
-            without_native_code(repository)
-        });
-        report.step("tests on Linux 6.1 in QEMU", kernels::run);
-        report.step("tests in the documentation", || {
-            tests(repository, &["--doc"])
-        });
-        report.step("licences, versions and sources of dependencies", || {
-            dependencies(repository)
-        });
-        report.step("advisories on dependencies", || advisories(repository));
-        fuzz::run(repository, &mut report);
-        report.step("demo", demo);
+        report.step("tests", || tests(repository, &kinds, extent));
+        if extent == Extent::Whole {
+            after_tests(repository, &mut report);
+        }
     }
     report.finish()
+}
+
+fn after_tests(repository: &Path, report: &mut Report) {
+    report.step("libpcap.so.1 without native code", || {
+        without_native_code(repository)
+    });
+    report.step("tests on Linux 6.1 in QEMU", kernels::run);
+    report.step("tests in the documentation", || {
+        tests(repository, &["--doc"], Extent::Whole)
+    });
+    deny::run(repository, report);
+    fuzz::run(repository, report);
+    report.step("demo", demo);
+}
+
+/// The captures that tests read: where this machine has none, Debian's.
+fn corpus() -> Outcome {
+    if ringtap_testkit::Need::Corpus.unmet().is_none() {
+        return Outcome::Passed;
+    }
+    match crate::corpus::fetch() {
+        Ok(_) => Outcome::Passed,
+        Err(Missing::Unreachable(reason)) => Outcome::Skipped(reason),
+        Err(Missing::Wrong(reason)) => Outcome::Failed(reason),
+    }
 }
 
 /// The demo's quick form, as a program of its own: it may change what namespaces it is in.
@@ -92,11 +117,14 @@ fn cargo_check(repository: &Path, arguments: &[&str]) -> Outcome {
     Outcome::from(process::check(process::cargo(repository).args(arguments)))
 }
 
-fn tests(repository: &Path, kinds: &[&str]) -> Outcome {
+fn tests(repository: &Path, kinds: &[&str], extent: Extent) -> Outcome {
     let mut command = process::cargo(repository);
     command
         .args(["test", "--workspace", FEATURES, "--no-fail-fast"])
         .args(kinds);
+    if extent == Extent::Quick {
+        command.env(ringtap_testkit::QUICK, "1");
+    }
     libtest::run(&mut process::limited(TESTS_LIMIT, &command))
 }
 
@@ -108,33 +136,4 @@ fn without_native_code(repository: &Path) -> Outcome {
     command.args(["--no-default-features", "--", "c::"]);
     command.args(["--skip=c::readiness", "--skip=c::loops_on"]);
     libtest::run(&mut process::limited(TESTS_LIMIT, &command))
-}
-
-/// Licences, duplicates and sources of the dependencies, by `deny.toml`.
-fn dependencies(repository: &Path) -> Outcome {
-    if !has_cargo_deny(repository) {
-        return Outcome::Skipped(NO_CARGO_DENY.into());
-    }
-    cargo_check(
-        repository,
-        &["deny", "check", "licenses", "bans", "sources"],
-    )
-}
-
-/// Known faults of the dependencies. The database of them comes from the network, anew each time.
-fn advisories(repository: &Path) -> Outcome {
-    if !has_cargo_deny(repository) {
-        return Outcome::Skipped(NO_CARGO_DENY.into());
-    }
-    let mut fetch = process::cargo(repository);
-    fetch.args(["deny", "fetch", "db"]);
-    if !process::succeeds(&mut process::limited(FETCH_LIMIT, &fetch)) {
-        return Outcome::Skipped("the advisory database (RustSec) cannot be fetched".into());
-    }
-    cargo_check(repository, &["deny", "check", "advisories"])
-}
-
-fn has_cargo_deny(repository: &Path) -> bool {
-    let mut version = process::cargo(repository);
-    process::succeeds(version.args(["deny", "--version"]))
 }

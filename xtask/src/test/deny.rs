@@ -1,0 +1,82 @@
+//! What dependencies may be (`deny.toml`), for each lock file of the repository, by cargo-deny.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::report::{Outcome, Report};
+use super::tools::DENY;
+use crate::process;
+
+/// The packages that have a lock file: the workspace, and what is outside of it.
+const MANIFESTS: [&str; 3] = [
+    "Cargo.toml",
+    "fuzz/Cargo.toml",
+    "crates/pcap-abi/tests/guests/rust/Cargo.toml",
+];
+/// What fetching the advisory database may take.
+const FETCH_LIMIT: Duration = Duration::from_secs(60);
+
+/// Two checks of each lock file.
+pub(super) fn run(repository: &Path, report: &mut Report) {
+    let mut missing = None;
+    report.step("cargo-deny", || match DENY.cargo(repository) {
+        Ok(_) => Outcome::Passed,
+        Err(reason) => {
+            missing = Some(reason.clone());
+            Outcome::Skipped(reason)
+        }
+    });
+    // The database comes from the network, anew each time.
+    let no_database = missing.clone().or_else(|| fetch(repository));
+    for manifest in MANIFESTS {
+        let rules = ["licenses", "bans", "sources"];
+        report.step(
+            &format!("licences, versions and sources of dependencies: {manifest}"),
+            || check(repository, manifest, &rules, missing.as_deref()),
+        );
+        report.step(&format!("advisories on dependencies: {manifest}"), || {
+            check(
+                repository,
+                manifest,
+                &["advisories"],
+                no_database.as_deref(),
+            )
+        });
+    }
+}
+
+fn check(repository: &Path, manifest: &str, rules: &[&str], missing: Option<&str>) -> Outcome {
+    if let Some(reason) = missing {
+        return Outcome::Skipped(reason.to_owned());
+    }
+    let checked = deny(repository, manifest)
+        .and_then(|mut deny| process::check(deny.arg("check").args(rules)));
+    Outcome::from(checked)
+}
+
+/// Why the advisory database cannot be had.
+fn fetch(repository: &Path) -> Option<String> {
+    let mut fetch = match deny(repository, MANIFESTS[0]) {
+        Ok(deny) => deny,
+        Err(reason) => return Some(reason),
+    };
+    let fetched = process::succeeds(&mut process::limited(
+        FETCH_LIMIT,
+        fetch.args(["fetch", "db"]),
+    ));
+    (!fetched).then(|| "the advisory database (RustSec, on GitHub) cannot be fetched".to_owned())
+}
+
+fn deny(repository: &Path, manifest: &str) -> Result<Command, String> {
+    let mut deny = DENY.cargo(repository)?;
+    deny.args([
+        "deny",
+        "--locked",
+        "--config",
+        "deny.toml",
+        "--manifest-path",
+        manifest,
+    ]);
+    Ok(deny)
+}

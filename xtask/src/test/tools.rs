@@ -1,0 +1,111 @@
+//! Programs that check the project and are no part of it: cargo-deny and cargo-fuzz.
+//!
+//! Where a machine lacks one, cargo builds it from crates.io, of the version named here, into
+//! `target/tools`, once. Built without optimisation each takes a minute or two of two processors.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process;
+
+/// A subcommand of cargo.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tool {
+    name: &'static str,
+    version: &'static str,
+    /// Whether the nightly toolchain builds and runs it.
+    nightly: bool,
+}
+
+/// The version that `deny.toml` is written for.
+pub(super) const DENY: Tool = Tool {
+    name: "deny",
+    version: "0.20.2",
+    nightly: false,
+};
+pub(super) const FUZZ: Tool = Tool {
+    name: "fuzz",
+    version: "0.13.2",
+    nightly: true,
+};
+
+/// What building one may take.
+const BUILD_LIMIT: Duration = Duration::from_secs(900);
+/// What fetching a toolchain may take.
+const TOOLCHAIN_LIMIT: Duration = Duration::from_secs(600);
+
+impl Tool {
+    /// A cargo that has the subcommand: the user's own, or that of `target/tools`, built where need be.
+    ///
+    /// # Errors
+    /// The reason why there is none, for a skip.
+    pub(super) fn cargo(self, repository: &Path) -> Result<Command, String> {
+        for add in [false, true] {
+            if self.answers(&mut self.command(repository, add)?) {
+                return self.command(repository, add);
+            }
+        }
+        let (program, version) = (format!("cargo-{}", self.name), self.version);
+        println!("{program} {version} is built into target/tools");
+        let mut install = self.plain(repository);
+        install
+            .args(["install", "--locked", "--debug", "--root"])
+            .arg(folder(repository))
+            .arg(format!("{program}@{version}"))
+            // For a tool that runs for seconds, what helps to debug it is not worth its time.
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            .env("CARGO_TARGET_DIR", folder(repository).join("build"));
+        let built = process::check(&mut process::limited(BUILD_LIMIT, &install));
+        // Another version is never built from it.
+        let _ = std::fs::remove_dir_all(folder(repository).join("build"));
+        built.map_err(|reason| format!("needs {program}, which cannot be built: {reason}"))?;
+        self.command(repository, true)
+    }
+
+    fn plain(self, repository: &Path) -> Command {
+        if self.nightly {
+            process::nightly_cargo(repository)
+        } else {
+            process::cargo(repository)
+        }
+    }
+
+    /// With `target/tools` added to the search path or not.
+    fn command(self, repository: &Path, add: bool) -> Result<Command, String> {
+        let mut command = self.plain(repository);
+        if add {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let own = std::iter::once(folder(repository).join("bin"));
+            let path = std::env::join_paths(own.chain(std::env::split_paths(&path)));
+            command.env(
+                "PATH",
+                path.map_err(|error| format!("the search path: {error}"))?,
+            );
+        }
+        Ok(command)
+    }
+
+    fn answers(self, cargo: &mut Command) -> bool {
+        process::succeeds(cargo.args([self.name, "--version"]))
+    }
+}
+
+/// Whether there is a nightly toolchain; where there is none, rustup installs it.
+///
+/// # Errors
+/// The reason why there is none, for a skip.
+pub(super) fn nightly(repository: &Path) -> Result<(), String> {
+    let is_there = || process::succeeds(process::nightly_cargo(repository).arg("--version"));
+    if is_there() {
+        return Ok(());
+    }
+    let mut install = Command::new("rustup");
+    install.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
+    let installed = process::check(&mut process::limited(TOOLCHAIN_LIMIT, &install));
+    installed.map_err(|reason| format!("needs a nightly toolchain: {reason}"))
+}
+
+fn folder(repository: &Path) -> PathBuf {
+    repository.join("target/tools")
+}
