@@ -39,9 +39,13 @@ struct Package {
     sha256: &'static str,
     /// The folder within the archive.
     folder: &'static str,
-    /// Capture files in that folder.
+    /// Capture files that are kept: those below [`LARGEST`], and these.
     captures: usize,
+    large: &'static [&'static str],
 }
+
+/// Bytes; the many megabytes of the largest captures would only make the tests slow.
+const LARGEST: u64 = 1_000_000;
 
 const PACKAGES: [Package; 2] = [
     Package {
@@ -51,6 +55,7 @@ const PACKAGES: [Package; 2] = [
         sha256: "ad75a6ed3dc0d9732945b2e5483cb41dc8b4b528a169315e499c6861952e73b3",
         folder: "tcpdump-4.99.3/tests",
         captures: 667,
+        large: &[],
     },
     Package {
         name: "ndpi",
@@ -58,7 +63,8 @@ const PACKAGES: [Package; 2] = [
         archive: "ndpi_4.2.orig.tar.gz",
         sha256: "e54ce8fe13adc5d747be7553513657fae78f796e0bd459e122c280cc06ce4daf",
         folder: "nDPI-4.2/tests/pcap",
-        captures: 257,
+        captures: 240,
+        large: &["netflix.pcap", "reddit.pcap", "tor.pcap"],
     },
 ];
 
@@ -144,6 +150,12 @@ impl Package {
         self.keep(&unpacked.join(self.folder), corpus)
     }
 
+    fn takes(&self, entry: &fs::DirEntry) -> std::io::Result<bool> {
+        let is_named = self.large.iter().any(|name| entry.file_name() == *name);
+        let is_small = entry.metadata()?.len() < LARGEST;
+        Ok(corpus::is_capture(&entry.path()) && (is_small || is_named))
+    }
+
     /// Moves the captures, and nothing else, to where the tests find them.
     fn keep(&self, unpacked: &Path, corpus: &Path) -> Result<(), Missing> {
         let explain = |error: std::io::Error| unreachable_at(corpus, &error);
@@ -154,7 +166,7 @@ impl Package {
             let entry = entry.map_err(explain)?;
             // A link could lead anywhere.
             let is_file = entry.file_type().map_err(explain)?.is_file();
-            if is_file && corpus::is_capture(&entry.path()) {
+            if is_file && self.takes(&entry).map_err(explain)? {
                 fs::rename(entry.path(), kept.join(entry.file_name())).map_err(explain)?;
                 captures += 1;
             }

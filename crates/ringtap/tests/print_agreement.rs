@@ -190,8 +190,13 @@ fn scope(line: &str) -> Option<&'static str> {
         _ if rest.starts_with("Flags [") || rest.starts_with("tcp ") || rest == "[|tcp]" => {
             Some("tcp")
         }
-        // Node information and RPL are other protocols in the messages of ICMPv6.
-        _ if rest.contains("who-are-you") || rest.contains("RPL") => None,
+        // Node information, RPL and router renumbering are other protocols in the messages of ICMPv6.
+        _ if ["who-are-you", "RPL", "router renumbering"]
+            .iter()
+            .any(|other| rest.contains(other)) =>
+        {
+            None
+        }
         _ if rest.starts_with("ICMP6") => Some("icmp6"),
         _ if rest.starts_with("ICMP") => Some("icmp"),
         _ if domain(source) || domain(destination) => Some("dns"),
