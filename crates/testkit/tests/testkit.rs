@@ -1,5 +1,6 @@
 //! The testkit's own tests: needs, suites, corpus.
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -7,21 +8,31 @@ use ringtap_testkit::libpcap::{self, Compile, Insn, Oracle, OracleError};
 use ringtap_testkit::netns::VethPair;
 use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{self, LiveFrames, Rate, Replay, Sizes, Target, Traffic};
-use ringtap_testkit::{Need, corpus, suite, test};
+use ringtap_testkit::{Need, QUICK, corpus, suite, test};
 
 #[global_allocator]
 static ALLOCATOR: ringtap_testkit::alloc::Counting = ringtap_testkit::alloc::Counting;
 
 /// Set for the run of this program inside a test of its own behaviour.
 const INNER: &str = "RINGTAP_TESTKIT_INNER";
+/// Set for the run of this program that says where the corpus is.
+const ASK_CORPUS: &str = "RINGTAP_TESTKIT_ASK_CORPUS";
 
 fn main() -> ExitCode {
     if std::env::var_os(INNER).is_some() {
         return suite(inner_tests());
     }
+    if std::env::var_os(ASK_CORPUS).is_some() {
+        let has_file = Need::CorpusFile("a/b.pcap").unmet().is_none();
+        let fetched = corpus::fetched().expect("a cache");
+        println!("{:?} {has_file} {fetched:?}", corpus::folder());
+        return ExitCode::SUCCESS;
+    }
     suite(vec![
         test("a_met_need_runs_an_unmet_need_skips", &[], skips_are_named),
         test("skips_follow_the_filters", &[], skips_follow_the_filters),
+        test("quick_runs_leave_out_what_is_live", &[], quick_runs),
+        test("the_corpus_is_looked_for_in_its_places", &[], corpus_places),
         test(
             "a_skipped_test_that_is_forced_fails",
             &[],
@@ -146,6 +157,50 @@ fn skips_follow_the_filters() {
     assert_eq!(run_inner(&["serial"]).stderr, "");
     assert_eq!(run_inner(&["--exact", "skips"]).stderr.lines().count(), 1);
     assert_eq!(run_inner(&["--skip", "skips"]).stderr, "");
+}
+
+fn quick_runs() {
+    let program = std::env::current_exe().expect("the path of this program");
+    let output = Command::new(program)
+        .env(INNER, "1")
+        .env(QUICK, "1")
+        .output()
+        .expect("this program starts again");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        stderr.contains("serial_passes: is live, and left out of a quick run"),
+        "{stderr}"
+    );
+    assert_eq!(stderr.lines().count(), 3, "{stderr}");
+}
+
+/// Asked of this program, started again with other variables.
+fn corpus_places() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cached = folder.path().join("ringtap/corpus");
+    std::fs::create_dir_all(cached.join("a")).expect("a folder");
+    std::fs::write(cached.join("a/b.pcap"), "").expect("a file");
+    let ask = |corpus: &Path| {
+        let program = std::env::current_exe().expect("the path of this program");
+        let output = Command::new(program)
+            .env(ASK_CORPUS, "1")
+            .env("XDG_CACHE_HOME", folder.path())
+            .env("RINGTAP_CORPUS", corpus)
+            .output()
+            .expect("this program starts again");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let said = |found: &Path, file: bool| {
+        format!(
+            "{:?} {file} {:?}\n",
+            found.is_dir().then_some(found),
+            cached
+        )
+    };
+    assert_eq!(ask(&cached), said(&cached, true));
+    assert_eq!(ask(folder.path()), said(folder.path(), false));
+    let missing = folder.path().join("missing");
+    assert_eq!(ask(&missing), said(&missing, false));
 }
 
 fn forced_skips_fail() {

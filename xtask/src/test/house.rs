@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::silence;
+
 /// One rule.
 pub(super) struct Check {
     pub(super) name: &'static str,
@@ -10,7 +12,7 @@ pub(super) struct Check {
 }
 
 /// All rules.
-pub(super) const CHECKS: [Check; 7] = [
+pub(super) const CHECKS: [Check; 8] = [
     Check {
         name: "house: no file over 800 lines",
         find: long_files,
@@ -26,6 +28,10 @@ pub(super) const CHECKS: [Check; 7] = [
     Check {
         name: "house: no allow, todo, unimplemented, dbg",
         find: banned_words,
+    },
+    Check {
+        name: "house: tests are skipped by name, never in silence",
+        find: silent_tests,
     },
     Check {
         name: "house: links in documents lead somewhere",
@@ -187,6 +193,35 @@ fn banned_words(repository: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
+fn silent_tests(repository: &Path) -> Result<Vec<String>, String> {
+    let sources = sources(repository, "rs")?;
+    let mut found = Vec::new();
+    for source in &sources {
+        let folder = tests_folder(&source.path);
+        let beside = sources
+            .iter()
+            .filter(|other| folder.is_some() && tests_folder(&other.path) == folder);
+        let bodies: Vec<String> = beside
+            .flat_map(|other| silence::bodies(&other.text))
+            .collect();
+        let mut silent = silence::find(&source.text, &bodies);
+        if folder.is_some() {
+            silent.extend(silence::find_searches(&source.text));
+        }
+        found.extend(
+            silent
+                .into_iter()
+                .map(|(number, what)| source.at(number, what)),
+        );
+    }
+    Ok(found)
+}
+
+/// The crate's folder of tests that a source is in.
+fn tests_folder(path: &str) -> Option<&str> {
+    path.find("/tests/").map(|end| &path[..end])
+}
+
 fn dead_links(repository: &Path) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     for source in &sources(repository, "md")? {
@@ -297,6 +332,10 @@ mod tests {
         write(
             "crates/sys/src/lib.rs",
             concat!("#[all", "ow(dead_code)]\nfn f() {}\n"),
+        );
+        write(
+            "crates/sys/tests/a.rs",
+            "#[test]\nfn f() {\n    if g() {\n        return;\n    }\n}\n",
         );
         for check in CHECKS {
             assert_eq!(check.run(root), Err("1 found".to_owned()), "{}", check.name);

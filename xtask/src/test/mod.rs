@@ -11,6 +11,7 @@ mod kernels;
 mod libtest;
 mod peers;
 mod report;
+mod silence;
 mod tools;
 
 use std::path::Path;
