@@ -24,6 +24,8 @@ usage: cargo xtask COMMAND
   agree [--full]   every engine that runs filters, held against libpcap on the corpus of
                    expressions; in full, on all packets and with every program in the kernel
   corpus           captures for the tests, from Debian's source packages into the user's cache
+  deny             licences, sources and known faults of dependencies, for each lock file
+  fuzz             a short run of every fuzz target
   install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]
                    ringtap, and its libpcap with headers, into a folder
   package [--check]
@@ -54,6 +56,8 @@ fn main() -> ExitCode {
         ["kernels", ref words @ ..] => kernels::run(words),
         ["programs"] => programs::run(),
         ["corpus"] => corpus::run(),
+        ["deny"] => test::run(Extent::Deny),
+        ["fuzz"] => test::run(Extent::Fuzz),
         ["test"] => test::run(Extent::Whole),
         ["test", "--quick"] => test::run(Extent::Quick),
         ["help" | "-h" | "--help"] => {

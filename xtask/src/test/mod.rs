@@ -38,13 +38,26 @@ pub(crate) enum Extent {
     Whole,
     /// What needs neither rights nor a network: format, house, clippy, and the tests that are not live.
     Quick,
+    /// The dependencies alone.
+    Deny,
+    /// The fuzz targets alone.
+    Fuzz,
 }
 
-/// Runs all steps.
+/// Runs the steps.
 pub(crate) fn run(extent: Extent) -> ExitCode {
     let repository = ringtap_testkit::repository();
     let repository = repository.as_path();
     let mut report = Report::new();
+    match extent {
+        Extent::Deny => deny::run(repository, &mut report),
+        Extent::Fuzz => fuzz::run(repository, &mut report),
+        Extent::Whole | Extent::Quick => run_tests(repository, extent, &mut report),
+    }
+    report.finish()
+}
+
+fn run_tests(repository: &Path, extent: Extent, report: &mut Report) {
     if extent == Extent::Whole {
         report.step("peers installed", peers::install);
         report.step("corpus", corpus);
@@ -70,10 +83,9 @@ pub(crate) fn run(extent: Extent) -> ExitCode {
         let kinds = ["--lib", "--bins", "--tests", "--examples"];
         report.step("tests", || tests(repository, &kinds, extent));
         if extent == Extent::Whole {
-            after_tests(repository, &mut report);
+            after_tests(repository, report);
         }
     }
-    report.finish()
 }
 
 fn after_tests(repository: &Path, report: &mut Report) {
