@@ -28,6 +28,8 @@ pub enum Need {
     /// A kernel in which `ip link add link veth0 name probe0 type …` succeeds with these words at its
     /// end, and root to ask it.
     Device(&'static str),
+    /// The initial PID namespace, in which the kernel's threads have numbers: no container's.
+    InitialPids,
     /// That control groups can be made that limit memory.
     MemoryGroup,
     /// A kernel with loop devices: files that are mounted.
@@ -100,6 +102,7 @@ impl Need {
             Self::Vlan => Self::Root.is_met() && crate::netns::kernel_has_vlans(),
             Self::Kind(kind) => Self::Root.is_met() && crate::netns::kernel_has(kind),
             Self::Device(words) => Self::Root.is_met() && crate::netns::kernel_makes(words),
+            Self::InitialPids => is_initial_pid_namespace(),
             Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
             Self::LoopDevices => Path::new("/dev/loop-control").exists(),
             Self::SharedMemory => is_tmpfs("/dev/shm"),
@@ -130,6 +133,7 @@ impl fmt::Display for Need {
             Self::Vlan => f.write_str("root and a kernel with VLAN sub-interfaces"),
             Self::Kind(kind) => write!(f, "root and a kernel with interfaces of the kind {kind}"),
             Self::Device(words) => write!(f, "root and a kernel with devices of the kind {words}"),
+            Self::InitialPids => f.write_str("the initial PID namespace, not a container's"),
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
             Self::LoopDevices => f.write_str("loop devices"),
             Self::SharedMemory => f.write_str("a file system in memory at /dev/shm"),
@@ -184,6 +188,13 @@ fn can_make_user_namespace() -> bool {
     *ANSWER.get_or_init(|| {
         succeeds(Command::new("unshare").args(["--user", "--map-root-user", "--net", "true"]))
     })
+}
+
+fn is_initial_pid_namespace() -> bool {
+    /// The number that the kernel gives it (`PROC_PID_INIT_INO`, linux/proc_ns.h).
+    const INITIAL: u32 = 0xefff_fffc;
+    let link = std::fs::read_link("/proc/self/ns/pid");
+    link.is_ok_and(|link| link.as_os_str() == format!("pid:[{INITIAL}]").as_str())
 }
 
 fn is_tmpfs(folder: &str) -> bool {

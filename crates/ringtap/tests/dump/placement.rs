@@ -13,7 +13,12 @@ use crate::program::{RINGTAP, capturing, dump_live, figure, finished, interrupte
 const MOUNTED: &str = "mount -t sysfs none /sys && exec \"$0\" \"$@\"";
 
 pub(crate) fn tests() -> Vec<Test> {
-    let needs = [Need::Root, Need::Tool("unshare"), Need::Tool("tcpreplay")];
+    let needs = [
+        Need::Root,
+        Need::Tool("unshare"),
+        Need::Tool("tcpreplay"),
+        Need::InitialPids,
+    ];
     vec![
         test("packets_are_received_on_chosen_processors", &needs, chosen),
         test(

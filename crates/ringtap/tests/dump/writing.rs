@@ -562,6 +562,10 @@ fn slow() {
 }
 
 fn killed() {
+    /// Bytes that the file has before the kill.
+    const WRITTEN: u64 = 100_000;
+    /// Packets of that, were all of the longest that are sent, and a half of it cut off.
+    const LEAST: usize = 30;
     let (folder, input) = sent(50_000);
     let expected = whole(&input);
     for name in ["f.pcap", "f.pcapng.zst", "f.pcap.lz4"] {
@@ -571,7 +575,7 @@ fn killed() {
         let running = capturing(command.arg("-w").arg(&written), &pair.right);
         let sending = Replay::new(&input, Rate::Pps(40_000)).start(&pair.left);
         let deadline = Instant::now() + LIMIT;
-        while fs::metadata(&written).map_or(0, |data| data.len()) < 100_000 {
+        while fs::metadata(&written).map_or(0, |data| data.len()) < WRITTEN {
             assert!(Instant::now() < deadline, "{name}: nothing is written");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -579,7 +583,8 @@ fn killed() {
         running.wait(LIMIT).expect("it ends");
         sending.wait();
         let (read, _) = packets(&written);
-        assert!(read.len() > 500, "{name}: {} packets", read.len());
+        // As many as there are in so many bytes at least: how much more is written is left to chance.
+        assert!(read.len() >= LEAST, "{name}: {} packets", read.len());
         assert!(expected.starts_with(&read), "{name}");
     }
 }
