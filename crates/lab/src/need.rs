@@ -70,6 +70,7 @@ impl Need {
                 | Self::UserNamespace
                 | Self::Vlan
                 | Self::Kind(_)
+                | Self::Device(_)
                 | Self::MemoryGroup
                 | Self::LoopDevices
         )
