@@ -15,7 +15,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 31] = [
+const PEERS: [(&str, Sign); 33] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -55,6 +55,7 @@ const PEERS: [(&str, Sign); 31] = [
     ("tcpreplay", Sign::Program("tcpreplay")),
     ("tshark", Sign::Program("tshark")),
     ("valgrind", Sign::Program("valgrind")),
+    ("wireguard-tools", Sign::Program("wg")),
     ("wireshark-common", Sign::Program("capinfos")),
     ("zstd", Sign::Program("zstd")),
 ];
