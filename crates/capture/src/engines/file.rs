@@ -1,17 +1,19 @@
 //! Engine `file`: capture files of any kind that [`ringtap_savefile`] reads, filtered.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use ringtap_savefile::{Format, Interface, Item, LinkType, ReadOptions, Reader, Visitor};
+use ringtap_savefile::{
+    Format, Interface, Item, LinkType, ReadError, ReadOptions, Reader, Visitor,
+};
 use ringtap_sys::eventfd::Waker;
 
 use crate::describe::{Clock, FilterPlace, UserSpaceReason};
 use crate::filter::FilterTable;
 use crate::options::Direction;
-use crate::{Block, Description, Dropped, Filter, Next, Result, Source, Stats};
+use crate::{Block, Description, Dropped, Error, Filter, Next, Result, Source, Stats};
 
 /// A capture file as a source.
 pub struct FileSource {
@@ -50,9 +52,8 @@ pub fn open_file(
     filter: Option<&Filter>,
 ) -> Result<FileSource> {
     let name = path.display().to_string();
-    let mut source = FileSource::new(Reader::open(path, options)?, name, None)?;
-    source.set_checked_filter(path, filter)?;
-    Ok(source)
+    let file = File::open(path).map_err(|error| ReadError::unopened(&name, error))?;
+    open_opened(file, &name, options, filter)
 }
 
 /// As [`open_file`] for a file that the caller has opened, which errors call `name`. It is read from
@@ -67,6 +68,9 @@ pub fn open_opened(
     options: &ReadOptions,
     filter: Option<&Filter>,
 ) -> Result<FileSource> {
+    if let Some(filter) = filter {
+        check_first_interfaces(&file, name, filter)?;
+    }
     let reader = Reader::from_file(file, name, options)?;
     FileSource::new(reader, name.to_owned(), filter)
 }
@@ -88,11 +92,33 @@ pub fn open_stream(
 /// Bytes of a file, uncompressed, within which its interfaces are looked at beforehand.
 const FIRST: u64 = 1 << 20;
 
-/// Compiles a filter for the interfaces at the front of a file.
-fn check_first_interfaces(path: &Path, filter: &Filter) -> Result<()> {
+/// Compiles a filter for the interfaces that a pcapng file begins with: a filter that is invalid, or not for
+/// them, is found before anything is done with packets. In a pipe they are found when they come. The file
+/// stands afterwards where it stood.
+pub(crate) fn check_first_interfaces(file: &File, name: &str, filter: &Filter) -> Result<()> {
+    let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
+    let mut copy = match file.try_clone() {
+        Ok(copy) if is_regular => copy,
+        _ => return Ok(()),
+    };
+    let Ok(start) = copy.stream_position() else {
+        return Ok(());
+    };
     let mut options = ReadOptions::default();
     (options.read_ahead, options.map) = (false, None);
-    let mut reader = Reader::open(path, &options)?;
+    let checked = Reader::from_file(copy, name, &options)
+        .map_err(Error::from)
+        .and_then(|mut reader| check_interfaces(&mut reader, filter));
+    let mut file = file;
+    let back = file.seek(SeekFrom::Start(start));
+    back.map_err(|error| ReadError::unopened(name, error))?;
+    checked
+}
+
+fn check_interfaces(reader: &mut Reader, filter: &Filter) -> Result<()> {
+    if reader.format() != Format::Pcapng {
+        return Ok(());
+    }
     let mut table = FilterTable::of_file();
     // What is wrong with the file is told when it is read.
     while let Ok(Some(item)) = reader.next() {
@@ -119,22 +145,6 @@ impl FileSource {
         };
         source.set_filter(filter)?;
         Ok(source)
-    }
-
-    /// Sets the filter of a file that nothing was read from yet, after a look at the interfaces that it
-    /// begins with: a filter that is none, or not for them, is found before anything is done with
-    /// packets. Of a pipe they are found when they come.
-    pub(crate) fn set_checked_filter(
-        &mut self,
-        path: &Path,
-        filter: Option<&Filter>,
-    ) -> Result<()> {
-        if let Some(filter) = filter.filter(|_| self.reader.format() == Format::Pcapng)
-            && path.metadata().is_ok_and(|metadata| metadata.is_file())
-        {
-            check_first_interfaces(path, filter)?;
-        }
-        self.set_filter(filter)
     }
 
     /// Compiles the filter for interfaces that are new, as [`Source::next`] does before their packets:

@@ -8,7 +8,7 @@ use ringtap_filter::search::Need;
 use ringtap_savefile::index::{IndexError, IndexReader, Keys, Skips, Stamp, Wanted, path_for};
 use ringtap_savefile::{ReadError, ReadOptions, Reader, Timestamp};
 
-use crate::engines::FileSource;
+use crate::engines::{FileSource, check_first_interfaces};
 use crate::{Filter, Result};
 
 /// Bytes of an index that are read at once.
@@ -98,10 +98,11 @@ pub fn open_indexed_by(
         bytes: skips.bytes(),
     };
     let name = path.display().to_string();
+    if let Some(filter) = filter {
+        check_first_interfaces(&file, &name, filter)?;
+    }
     let reader = Reader::skipping(file, &name, options, skips)?;
-    let mut source = FileSource::new(reader, name, None)?;
-    source.set_checked_filter(path, filter)?;
-    Ok((source, used))
+    Ok((FileSource::new(reader, name, filter)?, used))
 }
 
 /// The file, and what of it is not to be read; none where it has no index, or nearly all of it has to

@@ -340,7 +340,8 @@ fn exchanges(request: &Request<'_>) -> bool {
 
 pub(crate) fn lacking_kernels_are_told_in_a_line() {
     let pair = VethPair::new();
-    let cases: [(&str, fn(&Request<'_>) -> bool, &str); 3] = [
+    type Lacks = fn(&Request<'_>) -> bool;
+    let cases: [(&str, Lacks, &str); 3] = [
         (
             "tcx:",
             exchanges,

@@ -155,7 +155,8 @@ impl Bench {
         for &filter in filters {
             let ours = self.rewrite(&mut ringtap(file, filter));
             let theirs = self.rewrite(&mut tcpdump(file, filter));
-            if filter.is_some() && is_not_yet_filtered(&ours, &theirs) {
+            let is_newer = theirs.message.contains(NOT_IN_LIBPCAP);
+            if filter.is_some() && (is_newer || is_not_yet_filtered(&ours, &theirs)) {
                 continue;
             }
             let difference = difference(&ours, &theirs);
@@ -211,6 +212,9 @@ fn tcpdump(file: &Path, filter: Option<&str>) -> Command {
         .args(filter);
     command
 }
+
+/// libpcap before 1.11 refuses to look behind the tags of switches; ringtap does.
+const NOT_IN_LIBPCAP: &str = "link-layer type filtering not implemented";
 
 /// Filters know the link types of networks first; what they do not know they must refuse.
 fn is_not_yet_filtered(ours: &Rewritten, theirs: &Rewritten) -> bool {
