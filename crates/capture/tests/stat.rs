@@ -15,7 +15,9 @@ use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
 use ringtap_testkit::{Need, suite, test};
 
 const EINVAL: i32 = 22;
-const PATIENCE: Duration = Duration::from_secs(20);
+fn patience() -> Duration {
+    ringtap_testkit::patience(Duration::from_secs(20))
+}
 const EXPRESSIONS: [&str; 7] = [
     "",
     "udp",
@@ -488,7 +490,7 @@ fn read_until(statistics: &mut Statistics, packets: u64) {
         if totals.total.packets + totals.lost.expect("told") >= packets {
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "{totals:?}");
+        assert!(begun.elapsed() < patience(), "{totals:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -519,7 +521,7 @@ fn by_socket() {
     netlink.delete(&pair.right.device).expect("deleted");
     let begun = Instant::now();
     while statistics.is_attached() {
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < patience());
         std::thread::sleep(Duration::from_millis(5));
     }
     let (_, total) = mix.expected(2);

@@ -19,6 +19,7 @@ pub mod traffic;
 pub use need::Need;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The root of the repository that this crate was built from; it may be gone where the program runs.
 #[must_use]
@@ -37,6 +38,12 @@ pub fn repository() -> PathBuf {
 fn slowness() -> u32 {
     let told = std::env::var("RINGTAP_TEST_SLOWNESS").unwrap_or_default();
     told.parse().unwrap_or(1).max(1)
+}
+
+/// How long a test waits for something on this machine that takes up to `time` where nothing is slow.
+#[must_use]
+pub fn patience(time: Duration) -> Duration {
+    time * slowness()
 }
 
 /// How often a test repeats something, on this machine: `times` where nothing is slow.

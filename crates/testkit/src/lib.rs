@@ -14,7 +14,7 @@ mod suite;
 pub mod versions;
 
 pub use ringtap_lab::{
-    Need, corpus, memory, need, netns, pcap, process, repetitions, repository, traffic,
+    Need, corpus, memory, need, netns, patience, pcap, process, repetitions, repository, traffic,
 };
 pub use ringtap_sys::alloc_count as alloc;
 pub use suite::{Outcome, QUICK, Test, suite, test};

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 /// How long a test waits for packets that ought to come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) fn patience() -> Duration {
+    ringtap_testkit::patience(Duration::from_secs(20))
+}
 
 /// A broadcast frame of an experimental ethertype with a number in it.
 pub(crate) fn frame(number: u32, len: usize) -> Vec<u8> {

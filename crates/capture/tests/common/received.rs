@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ringtap_capture::{Block, CaptureOptions, Error, Next, PacketFlags, Source, Timestamp};
 
-use crate::frames::PATIENCE;
+use crate::frames::patience;
 
 /// A packet, copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) fn drain(source: &mut dyn Source, wanted: usize) -> Vec<Seen> {
     let mut seen = Vec::new();
     let mut quiet = 0;
     let begin = Instant::now();
-    while quiet < 4 || (seen.len() < wanted && begin.elapsed() < PATIENCE) {
+    while quiet < 4 || (seen.len() < wanted && begin.elapsed() < patience()) {
         match source.next().unwrap() {
             Next::Block(block) => {
                 quiet = 0;
@@ -63,7 +63,7 @@ pub(crate) fn until_error(source: &mut dyn Source) -> (usize, Error) {
     let begin = Instant::now();
     let mut packets = 0;
     loop {
-        assert!(begin.elapsed() < PATIENCE, "no error came");
+        assert!(begin.elapsed() < patience(), "no error came");
         match source.next() {
             Ok(Next::Block(block)) => packets += block.packets().count(),
             Ok(_) => {}

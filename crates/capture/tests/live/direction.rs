@@ -7,7 +7,7 @@ use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::process::Running;
 
 use crate::support::{
-    PATIENCE, data, drain, frame, injector, ip_frame, open_on, prompt, wait_for_length,
+    data, drain, frame, injector, ip_frame, open_on, patience, prompt, wait_for_length,
 };
 
 /// What the end receives and what it sends, in turn; broadcast, so that only the direction differs.
@@ -104,7 +104,7 @@ pub(crate) fn directions_equal_tcpdump() {
         let bytes: usize = seen.iter().map(|data| 16 + data.len()).sum();
         wait_for_length(&file, 24 + bytes as u64);
         theirs.signal("TERM").unwrap();
-        theirs.wait(PATIENCE).unwrap();
+        theirs.wait(patience()).unwrap();
         assert_eq!(seen, packets_of(&file), "{filter}");
     }
 }

@@ -8,7 +8,7 @@ use ringtap_testkit::Need;
 use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
 use crate::support::{
-    PATIENCE, chosen, collect, drain, frame, injector, notes, number, on_tap, open_in, open_on,
+    chosen, collect, drain, frame, injector, notes, number, on_tap, open_in, open_on, patience,
     prompt, until_error,
 };
 
@@ -77,7 +77,7 @@ pub(crate) fn goes_on_after_down() {
         .right
         .namespace
         .netlink()
-        .wait_until_up(&pair.right.device, PATIENCE);
+        .wait_until_up(&pair.right.device, patience());
     assert!(up.unwrap());
     injector(&pair.left).send(&frame(9, 60)).unwrap();
     assert_eq!(number(&collect(&mut *source, 1)[0].data), 9);
@@ -155,7 +155,7 @@ fn wait_for_promiscuity(side: &Side, wanted: u32) {
     let begin = Instant::now();
     while promiscuity(side) != wanted {
         assert!(
-            begin.elapsed() < PATIENCE,
+            begin.elapsed() < patience(),
             "promiscuity stays at {}",
             promiscuity(side)
         );

@@ -8,7 +8,7 @@ use std::time::Instant;
 use ringtap_capture::{CaptureOptions, Fanout, FanoutMode, Filter, Next, Source, open_fanout};
 use ringtap_testkit::netns::VethPair;
 
-use crate::support::{PATIENCE, injector, ip_frame, prompt};
+use crate::support::{injector, ip_frame, patience, prompt};
 
 const PACKETS: u16 = 4000;
 
@@ -19,7 +19,7 @@ fn read(source: &mut dyn Source, came: &AtomicUsize) -> Vec<u16> {
     let mut quiet = 0;
     let begin = Instant::now();
     let is_missing = || came.load(Ordering::Relaxed) < usize::from(PACKETS);
-    while quiet < 10 || (is_missing() && begin.elapsed() < PATIENCE) {
+    while quiet < 10 || (is_missing() && begin.elapsed() < patience()) {
         match source.next().unwrap() {
             Next::Block(block) => {
                 quiet = 0;

@@ -9,7 +9,7 @@ use ringtap_capture::{CaptureOptions, Filter, LinkType, Next, Note, Source, open
 use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
-pub(crate) use crate::frames::{PATIENCE, frame};
+pub(crate) use crate::frames::{frame, patience};
 pub(crate) use crate::received::{Seen, copied, drain, number, prompt, until_error};
 
 thread_local! {
@@ -82,7 +82,7 @@ pub(crate) fn collect(source: &mut dyn Source, count: usize) -> Vec<Seen> {
     let begin = Instant::now();
     while seen.len() < count {
         assert!(
-            begin.elapsed() < PATIENCE,
+            begin.elapsed() < patience(),
             "{} of {count} packets came",
             seen.len()
         );
@@ -98,7 +98,11 @@ pub(crate) fn wait_for_length(file: &Path, bytes: u64) {
     let begin = Instant::now();
     let length = || std::fs::metadata(file).map_or(0, |metadata| metadata.len());
     while length() < bytes {
-        assert!(begin.elapsed() < PATIENCE, "{} of {bytes} bytes", length());
+        assert!(
+            begin.elapsed() < patience(),
+            "{} of {bytes} bytes",
+            length()
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -6,7 +6,7 @@ use ringtap_capture::Timestamp;
 use ringtap_capture::send::{OnRejected, Outgoing, Rejection, SendError, SendOptions, Timing};
 use ringtap_testkit::netns::{Side, VethPair};
 
-use crate::support::{PATIENCE, drain, frame, frames, outgoing, receiver, sender};
+use crate::support::{drain, frame, frames, outgoing, patience, receiver, sender};
 
 fn dropped_on_sending(side: &Side) -> u64 {
     let link = side.namespace.netlink().link(&side.device).unwrap();
@@ -18,7 +18,7 @@ fn wait_for_the_first(side: &Side) {
     let mut netlink = side.namespace.netlink();
     let begin = Instant::now();
     while netlink.link(&side.device).unwrap().counters.tx_packets == 0 {
-        assert!(begin.elapsed() < PATIENCE, "nothing is sent");
+        assert!(begin.elapsed() < patience(), "nothing is sent");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -6,7 +6,7 @@ use ringtap_capture::send::{Outgoing, SendOptions, Sender};
 use ringtap_capture::{CaptureOptions, Direction, Next, Source, Timestamp, open};
 use ringtap_testkit::netns::Side;
 
-pub(crate) use crate::common::{PATIENCE, frame};
+pub(crate) use crate::common::{frame, patience};
 
 /// A receiver of all that comes in.
 pub(crate) fn receiver(side: &Side) -> Box<dyn Source> {
@@ -26,7 +26,7 @@ pub(crate) fn drain(source: &mut dyn Source, wanted: usize) -> Vec<Vec<u8>> {
     let mut seen = Vec::new();
     let mut quiet = 0;
     let begin = Instant::now();
-    while quiet < 4 || (seen.len() < wanted && begin.elapsed() < PATIENCE) {
+    while quiet < 4 || (seen.len() < wanted && begin.elapsed() < patience()) {
         match source.next() {
             Ok(Next::Block(block)) => {
                 quiet = 0;

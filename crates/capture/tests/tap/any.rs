@@ -7,7 +7,7 @@ use ringtap_sys::netlink::Veth;
 use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::{Namespace, VethPair};
 
-use crate::support::{PATIENCE, frame, injector, number, prompt};
+use crate::support::{frame, injector, number, patience, prompt};
 
 fn per_device() -> CaptureOptions {
     CaptureOptions {
@@ -36,7 +36,7 @@ fn collect(source: &mut dyn Source, namespace: &Namespace, wanted: usize) -> Vec
     let mut seen: Vec<(u32, u32)> = Vec::new();
     while seen.len() < wanted {
         assert!(
-            begin.elapsed() < PATIENCE,
+            begin.elapsed() < patience(),
             "{} of {wanted} came",
             seen.len()
         );
@@ -80,10 +80,10 @@ pub(crate) fn follows_interfaces_that_come() {
     for name in ["late0", "late1"] {
         netlink.set_up(name, true).unwrap();
     }
-    assert!(netlink.wait_until_up("late1", PATIENCE).unwrap());
+    assert!(netlink.wait_until_up("late1", patience()).unwrap());
     let begin = Instant::now();
     while source.interfaces().len() < known.len() + 2 {
-        assert!(begin.elapsed() < PATIENCE, "not followed");
+        assert!(begin.elapsed() < patience(), "not followed");
         namespace.run(|| drop(source.next().unwrap()));
     }
     injector_in(namespace, "late0").send(&frame(2, 60)).unwrap();

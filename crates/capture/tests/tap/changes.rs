@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringtap_capture::{CaptureOptions, Delivery, Filter, Next};
 use ringtap_testkit::netns::VethPair;
 
-use crate::support::{PATIENCE, drain, frame, injector, number, numbers, prompt, tap};
+use crate::support::{drain, frame, injector, number, numbers, patience, prompt, tap};
 
 const SENT: u32 = 60_000;
 
@@ -81,7 +81,7 @@ pub(crate) fn the_buffer_in_a_flood() {
                 seen.extend(block.packets().map(|packet| number(packet.data)));
             }
         }
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(begin.elapsed() < patience());
     }
     sender.join().unwrap();
     seen.extend(numbers(&drain(&mut *source, SENT as usize - seen.len())));
@@ -115,7 +115,7 @@ pub(crate) fn delivery() {
     injector.send(&frame(2, 60)).unwrap();
     let begin = Instant::now();
     assert!(matches!(source.next().unwrap(), Next::Block(_)));
-    assert!(begin.elapsed() < PATIENCE);
+    assert!(begin.elapsed() < patience());
     let wrong = Delivery {
         timeout: Duration::ZERO,
         ..long

@@ -11,7 +11,7 @@ use ringtap_sys::sched::{online_cpus, set_affinity};
 use ringtap_testkit::alloc;
 use ringtap_testkit::netns::VethPair;
 
-use crate::support::{PATIENCE, drain, frame, injector, number, prompt, send, tap};
+use crate::support::{drain, frame, injector, number, patience, prompt, send, tap};
 
 /// Packets that a processor sends.
 const EACH: u32 = 20_000;
@@ -155,7 +155,7 @@ fn share_the_buffer(host: &Host) {
         // The reader is stalled until the rings are full, and reads while they are written.
         let begin = Instant::now();
         while source.stats().unwrap().dropped.ring == Some(0) {
-            assert!(begin.elapsed() < PATIENCE);
+            assert!(begin.elapsed() < patience());
             thread::sleep(Duration::from_millis(1));
         }
         let mut seen = Vec::new();
@@ -244,7 +244,7 @@ pub(crate) fn waits_for_a_delivery_s_worth() {
         panic!("no block");
     };
     assert!(begin.elapsed() >= Duration::from_millis(299), "too early");
-    assert!(begin.elapsed() < PATIENCE, "woken by the time-out");
+    assert!(begin.elapsed() < patience(), "woken by the time-out");
     assert!(block.packets().count() >= 1);
     sender.join().unwrap();
 }
@@ -374,7 +374,7 @@ pub(crate) fn rings_who_polls() {
         }
         let mut came = 0;
         while came < count {
-            assert!(is_readable(PATIENCE), "round {round}: {came} of {count}");
+            assert!(is_readable(patience()), "round {round}: {came} of {count}");
             came += u32::try_from(take_all(&mut *source)).unwrap();
         }
         // Changes of interfaces make it readable, too.
@@ -388,8 +388,8 @@ pub(crate) fn rings_who_polls() {
     netlink.delete(&pair.right.device).unwrap();
     let begin = Instant::now();
     let told = loop {
-        assert!(begin.elapsed() < PATIENCE, "not told");
-        assert!(is_readable(PATIENCE), "who polls is woken");
+        assert!(begin.elapsed() < patience(), "not told");
+        assert!(is_readable(patience()), "who polls is woken");
         if let Err(error) = source.try_next() {
             break error;
         }
@@ -408,7 +408,7 @@ pub(crate) fn idle_reader_sleeps_on() {
     let injector = injector(&pair.left);
     let options = CaptureOptions {
         timeout: Duration::from_millis(5),
-        wait: Some(PATIENCE),
+        wait: Some(patience()),
         ..CaptureOptions::default()
     };
     let mut source = tap("tcx", &pair.right, &options);

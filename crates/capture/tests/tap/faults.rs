@@ -19,7 +19,7 @@ use ringtap_testkit::netns::{Namespace, Side, VethPair};
 use ringtap_testkit::{Need, repetitions};
 
 use crate::support::{
-    PATIENCE, count, drain, frame, injector, numbers, prompt, tap, try_open, until_error,
+    count, drain, frame, injector, numbers, patience, prompt, tap, try_open, until_error,
 };
 
 const ENGINES: [&str; 2] = ["tcx", "xdp"];
@@ -112,7 +112,11 @@ pub(crate) fn tells_of_a_moved_interface() {
         netlink.move_to(&pair.right.device, home).unwrap();
         let mut netlink = pair.right.namespace.netlink();
         netlink.set_up(&pair.right.device, true).unwrap();
-        assert!(netlink.wait_until_up(&pair.right.device, PATIENCE).unwrap());
+        assert!(
+            netlink
+                .wait_until_up(&pair.right.device, patience())
+                .unwrap()
+        );
     }
 }
 
@@ -162,7 +166,7 @@ pub(crate) fn killed_reader_leaves_nothing() {
 fn wait_for(mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(begin.elapsed() < patience());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -181,7 +185,7 @@ fn child_output(pair: &VethPair, variable: &str, device: &str, group: Option<&Pa
     let injector = injector(&pair.left);
     let begin = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > patience() {
             child.kill().unwrap();
             panic!("the child does not end");
         }
@@ -284,7 +288,7 @@ pub(crate) fn clsact_stands_in_for_tcx() {
                     .status
                     .success()
             );
-            let told = first_error(&mut *source, PATIENCE).expect("told");
+            let told = first_error(&mut *source, patience()).expect("told");
             assert!(
                 matches!(&told, Error::Detached { hook, goes_on: true, .. } if hook == "clsact ingress"),
                 "{told}"
@@ -299,8 +303,11 @@ pub(crate) fn clsact_stands_in_for_tcx() {
     }
 }
 
+/// Which requests a kernel refuses.
+type Refuses = fn(&Request<'_>) -> bool;
+
 /// What the error says where the kernel refuses programs for which `refuses` holds.
-fn refusal(engine: &str, side: &Side, refuses: fn(&Request<'_>) -> bool) -> Error {
+fn refusal(engine: &str, side: &Side, refuses: Refuses) -> Error {
     const EINVAL: i32 = 22;
     let gate = move |request: &Request<'_>| {
         if refuses(request) {
@@ -340,8 +347,7 @@ fn exchanges(request: &Request<'_>) -> bool {
 
 pub(crate) fn lacking_kernels_are_told_in_a_line() {
     let pair = VethPair::new();
-    type Lacks = fn(&Request<'_>) -> bool;
-    let cases: [(&str, Lacks, &str); 3] = [
+    let cases: [(&str, Refuses, &str); 3] = [
         (
             "tcx:",
             exchanges,
@@ -433,7 +439,7 @@ fn follows_a_clock(engine: &str) {
         stamps.push(seen[0].timestamp.secs());
     }
     let steps = [stamps[1] - stamps[0], stamps[2] - stamps[1]];
-    let patience = i64::try_from(PATIENCE.as_secs()).unwrap();
+    let patience = i64::try_from(patience().as_secs()).unwrap();
     for (step, expected) in steps.into_iter().zip([HOUR, -2 * HOUR]) {
         assert!((expected..expected + patience).contains(&step), "{steps:?}");
     }
@@ -486,7 +492,7 @@ pub(crate) fn tells_of_a_cut_chain() {
     assert_eq!(source.keeps(), [Capability::NET_ADMIN]);
     for round in 0..2 {
         let cutter = cut_chain(&pair.right).unwrap();
-        let told = pair.right.run(|| first_error(&mut *source, PATIENCE));
+        let told = pair.right.run(|| first_error(&mut *source, patience()));
         let told = told.unwrap_or_else(|| panic!("not told, round {round}"));
         assert!(told.is_transient());
         assert!(
@@ -527,7 +533,7 @@ pub(crate) fn tells_of_a_program_taken_away() {
     let mut source = tap("tcx", &pair.right, &prompt());
     let received = link_of(&pair.right, Place::Tcx(TcxSide::Ingress));
     received.detach().unwrap();
-    let told = first_error(&mut *source, PATIENCE).expect("told");
+    let told = first_error(&mut *source, patience()).expect("told");
     assert!(
         matches!(&told, Error::Detached { hook, .. } if hook == "tcx ingress"),
         "{told}"
@@ -539,7 +545,7 @@ pub(crate) fn tells_of_a_program_taken_away() {
     let sent = link_of(&pair.right, Place::Tcx(TcxSide::Egress));
     sent.detach().unwrap();
     for _ in 0..2 {
-        let told = first_error(&mut *source, PATIENCE).expect("told each time");
+        let told = first_error(&mut *source, patience()).expect("told each time");
         assert!(
             matches!(&told, Error::Detached { hook, .. } if hook == "tcx egress"),
             "{told}"

@@ -7,7 +7,7 @@ use ringtap_sys::bpf::{Kernel, Request};
 use ringtap_testkit::Need;
 use ringtap_testkit::netns::{Side, VethPair};
 
-use crate::support::{PATIENCE, drain, frame, injector, numbers, prompt, tap, try_open};
+use crate::support::{drain, frame, injector, numbers, patience, prompt, tap, try_open};
 
 pub(crate) fn xdp_sees_what_is_received() {
     let pair = VethPair::new();
@@ -93,7 +93,7 @@ fn arrives(pair: &VethPair, port: u16) -> bool {
     for port in [port, 5999] {
         sender.send_to(b"tap", (pair.right.ipv4, port)).unwrap();
     }
-    behind.set_read_timeout(Some(PATIENCE)).unwrap();
+    behind.set_read_timeout(Some(patience())).unwrap();
     behind.recv(&mut [0; 8]).unwrap();
     receiver.set_nonblocking(true).unwrap();
     receiver.recv(&mut [0; 8]).is_ok()

@@ -12,7 +12,7 @@ use ringtap_capture::{
 use ringtap_testkit::netns::{VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Target};
 
-use crate::support::{PATIENCE, Seen, drain, frame, injector, number, numbers, prompt, tap};
+use crate::support::{Seen, drain, frame, injector, number, numbers, patience, prompt, tap};
 
 /// Bytes of a record beside the packet and its padding.
 const RECORD: usize = 44;
@@ -238,7 +238,7 @@ pub(crate) fn whole_buffer_is_usable_by_polls() {
         if stats.received.unwrap() >= 2 * fits as u64 {
             break stats;
         }
-        assert!(begin.elapsed() < PATIENCE, "{stats:?}");
+        assert!(begin.elapsed() < patience(), "{stats:?}");
         thread::sleep(Duration::from_millis(1));
     };
     let held = usize::try_from(stats.received.unwrap() - stats.dropped.ring.unwrap()).unwrap();

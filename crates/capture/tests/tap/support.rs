@@ -6,7 +6,7 @@ use ringtap_capture::{CaptureOptions, Filter, Next, Source, open};
 use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::Side;
 
-pub(crate) use crate::frames::{PATIENCE, frame};
+pub(crate) use crate::frames::{frame, patience};
 pub(crate) use crate::received::{Seen, drain, number, prompt, until_error};
 
 pub(crate) fn try_open(
@@ -35,7 +35,7 @@ pub(crate) fn send(injector: &Injector, frame: &[u8]) {
     let begin = Instant::now();
     while let Err(error) = injector.send(frame) {
         assert_eq!(error.errno(), Some(ENOBUFS), "{error}");
-        assert!(begin.elapsed() < PATIENCE, "{error}");
+        assert!(begin.elapsed() < patience(), "{error}");
         std::thread::yield_now();
     }
 }
@@ -49,7 +49,7 @@ pub(crate) fn count(source: &mut dyn Source, wanted: usize) -> usize {
     let begin = Instant::now();
     let mut packets = 0;
     while packets < wanted {
-        assert!(begin.elapsed() < PATIENCE, "{packets} of {wanted} came");
+        assert!(begin.elapsed() < patience(), "{packets} of {wanted} came");
         if let Next::Block(block) = source.next().unwrap() {
             packets += block.packets().count();
         }

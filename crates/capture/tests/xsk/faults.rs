@@ -12,7 +12,7 @@ use ringtap_sys::tap::WallClock;
 use ringtap_testkit::memory::MemoryGroup;
 use ringtap_testkit::netns::{Namespace, VethPair};
 
-use crate::{PATIENCE, bytes, collect, inject, now, opened, options, programs, traffic};
+use crate::{bytes, collect, inject, now, opened, options, patience, programs, traffic};
 
 const CHILD: &str = "RINGTAP_TEST_XSK_ON";
 /// The kind of interface that stands in for a bond.
@@ -87,7 +87,7 @@ fn count(pair: &VethPair) -> usize {
 pub(crate) fn wait_for(mut condition: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(begin.elapsed() < patience());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -162,7 +162,7 @@ pub(crate) fn one_that_is_down_is_told_and_goes_on() {
     assert!(matches!(error, Error::InterfaceDown { .. }), "{error}");
     assert!(matches!(source.next(), Ok(Next::TimedOut)), "told once");
     netlink.set_up(device, true).expect("it exists");
-    assert!(netlink.wait_until_up(device, PATIENCE).expect("there"));
+    assert!(netlink.wait_until_up(device, patience()).expect("there"));
     let frames = traffic(10);
     inject(&pair.left, &frames);
     assert_eq!(bytes(collect(&mut *source, 10)), frames);
@@ -257,7 +257,7 @@ pub(crate) fn a_clock_that_is_set_is_followed() {
         inject(&pair.left, &traffic(1));
         let (stamp, _) = collect(&mut *source, 1)[0];
         let apart = now().secs() - stamp.secs() + ahead;
-        let patience = i64::try_from(PATIENCE.as_secs()).expect("seconds");
+        let patience = i64::try_from(patience().as_secs()).expect("seconds");
         assert!((-1..patience).contains(&apart), "{apart} s, {ahead} ahead");
     }
 }

@@ -150,7 +150,9 @@ fn programs(namespace: &Namespace, name: &str) -> usize {
 }
 
 /// How long a test waits for packets that ought to come.
-const PATIENCE: Duration = Duration::from_secs(20);
+fn patience() -> Duration {
+    ringtap_testkit::patience(Duration::from_secs(20))
+}
 
 fn options() -> CaptureOptions {
     CaptureOptions {
@@ -175,7 +177,7 @@ fn polled() {
     while seen.len() < frames.len() {
         match source.next().expect("the interface is there") {
             Next::Block(block) => seen.extend(block.packets().map(|packet| packet.data.to_vec())),
-            Next::TimedOut => assert!(begin.elapsed() < PATIENCE, "{} came", seen.len()),
+            Next::TimedOut => assert!(begin.elapsed() < patience(), "{} came", seen.len()),
             _ => {}
         }
     }
@@ -220,7 +222,7 @@ fn collect(source: &mut dyn Source, count: usize) -> Vec<(Timestamp, Vec<u8>)> {
                     packets.push((packet.timestamp, packet.data.to_vec()));
                 }
             }
-            Next::TimedOut if begin.elapsed() < PATIENCE => {}
+            Next::TimedOut if begin.elapsed() < patience() => {}
             other => panic!("{other:?} after {} of {count}", packets.len()),
         }
     }

@@ -12,7 +12,7 @@ use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::Namespace;
 
 use crate::faults::{self, capturing_child, replace_program};
-use crate::{PATIENCE, options, programs};
+use crate::{options, patience, programs};
 
 /// What holds the members together.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Group {
         netlink.set_up(MASTER, true).expect("it exists");
         for (namespace, names) in [(&left, SENDERS), (&right, NAMES)] {
             for name in names {
-                let up = namespace.netlink().wait_until_up(name, PATIENCE);
+                let up = namespace.netlink().wait_until_up(name, patience());
                 assert!(up.expect("it exists"), "{name}");
             }
         }
@@ -133,7 +133,7 @@ fn numbers(source: &mut dyn Source, count: usize) -> Vec<u16> {
     let mut numbers = Vec::new();
     let begin = Instant::now();
     while numbers.len() < count {
-        assert!(begin.elapsed() < PATIENCE, "{numbers:?} of {count}");
+        assert!(begin.elapsed() < patience(), "{numbers:?} of {count}");
         if let Next::Block(block) = source.next().expect("it runs") {
             numbers.extend(block.packets().map(|packet| {
                 assert_eq!(packet.data[12..14], EXPERIMENT.to_be_bytes());
@@ -149,7 +149,7 @@ fn numbers(source: &mut dyn Source, count: usize) -> Vec<u16> {
 fn told(source: &mut dyn Source) -> Error {
     let begin = Instant::now();
     loop {
-        assert!(begin.elapsed() < PATIENCE, "nothing is told");
+        assert!(begin.elapsed() < patience(), "nothing is told");
         match source.next() {
             Ok(Next::TimedOut) => {}
             Ok(other) => panic!("{other:?}"),
@@ -193,7 +193,7 @@ pub(crate) fn losses_are_summed(master: Master) {
     // The kernel may be at work on the last ones.
     let begin = Instant::now();
     while source.stats().expect("counters").received != Some(200) {
-        assert!(begin.elapsed() < PATIENCE, "{:?}", source.stats());
+        assert!(begin.elapsed() < patience(), "{:?}", source.stats());
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(numbers(&mut *source, 128).len(), 128);
@@ -225,7 +225,7 @@ pub(crate) fn comings_and_goings_are_told(master: Master) {
     );
     join(&mut netlink, NAMES[1]);
     wait_for(&mut *source, || group.programs() == [0, 1, 1]);
-    assert!(netlink.wait_until_up(NAMES[1], PATIENCE).expect("there"));
+    assert!(netlink.wait_until_up(NAMES[1], patience()).expect("there"));
     group.send(1, 10..20);
     assert_eq!(
         numbers(&mut *source, 10),
@@ -239,7 +239,7 @@ pub(crate) fn comings_and_goings_are_told(master: Master) {
     let error = told(&mut *source);
     assert_eq!(error.to_string(), "group0: member m1 is gone");
     netlink.set_up(NAMES[0], true).expect("it exists");
-    assert!(netlink.wait_until_up(NAMES[0], PATIENCE).expect("there"));
+    assert!(netlink.wait_until_up(NAMES[0], patience()).expect("there"));
     group.send(0, 20..30);
     assert_eq!(numbers(&mut *source, 10), (20..30).collect::<Vec<u16>>());
     netlink.delete(MASTER).expect("it exists");
@@ -264,7 +264,7 @@ fn copying() -> CaptureOptions {
 fn wait_for(source: &mut dyn Source, condition: impl Fn() -> bool) {
     let begin = Instant::now();
     while !condition() {
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(begin.elapsed() < patience());
         match source.next() {
             Ok(Next::TimedOut) | Err(Error::InterfaceDown { .. }) => {}
             other => panic!("{other:?}"),
@@ -295,7 +295,7 @@ pub(crate) fn one_that_cannot_be_opened(master: Master) {
     netlink.set_up(NAMES[1], true).expect("it exists");
     assert!(
         netlink
-            .wait_until_up(NAMES[1], PATIENCE)
+            .wait_until_up(NAMES[1], patience())
             .expect("it exists")
     );
     let other = group.right.run(|| open(&taken, &options(), None));
@@ -361,7 +361,7 @@ pub(crate) fn control_frames_go_on(master: Master) {
     assert_eq!(numbers(&mut *source, 2), [1, 3]);
     let begin = Instant::now();
     let seen = loop {
-        assert!(begin.elapsed() < PATIENCE);
+        assert!(begin.elapsed() < patience());
         if let Next::Block(block) = host.next().expect("it runs") {
             let packets = block.packets().map(|packet| packet.data.to_vec());
             break packets.collect::<Vec<_>>();
