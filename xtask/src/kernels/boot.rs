@@ -31,7 +31,7 @@ const MODULES: [&str; 6] = [
     "cls_bpf",
     "sch_ingress",
     "8021q",
-    "packet_diag",
+    "af_packet_diag",
 ];
 
 /// The first program. A folder that a kernel does not know is left out.
@@ -65,9 +65,8 @@ ln -s "$(cat /modules/folder)" "/new/usr/lib/modules/$(uname -r)"
 echo /run/vm/bin/modprobe > /new/proc/sys/kernel/modprobe
 ip link set lo up
 hostname ringtap-vm
-chroot /new /bin/sh /run/vm/out/script > /new/run/vm/out/script.log 2>&1
-sync
-poweroff -f
+# This process is the one whose root the kernel takes for the modules that it asks for.
+exec chroot /new /bin/sh -c 'sh /run/vm/out/script > /run/vm/out/script.log 2>&1; sync; /run/vm/bin/poweroff -f'
 "#;
 
 /// Boots, runs the programs, and waits for the end. What came of each is in `results`.
