@@ -240,11 +240,11 @@ fn rejections() {
     assert!(rejection.reason.contains("invalid mem access"), "{error}");
     let shown = statement(&bad[1..]);
     assert_eq!(rejection.statement.as_deref(), Some(shown.as_str()));
+    assert_eq!(error.to_string().lines().count(), 1, "{error}");
+    let log = rejection.log();
     assert!(
-        error
-            .to_string()
-            .contains("at instruction 1: r0 = *(u8 *)(r2 +0)"),
-        "{error}"
+        log.contains("at instruction 1: r0 = *(u8 *)(r2 +0)"),
+        "{log}"
     );
 }
 
