@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ringtap_sys::bpf::TcxSide;
+
 use crate::netns::Side;
 
 /// How often `/proc` is looked at while waiting.
@@ -153,7 +155,9 @@ impl Running {
             // An ended process has no files; that it has ended is told below.
             let is_open = || catches_interrupts(id).unwrap_or(false);
             let has_socket = has_packet_socket(side, index)? && (!is_ringtap(id) || is_open());
-            if has_socket || (holds_program(id, index).unwrap_or(false) && is_open()) {
+            let has_program =
+                || holds_program(id, index).unwrap_or(false) || has_filter(side, id, index);
+            if has_socket || (has_program() && is_open()) {
                 return Ok(());
             }
             if self.child.try_wait()?.is_some() {
@@ -323,6 +327,16 @@ fn holds_program(id: u32, index: u32) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Whether a filter of the process is at clsact, where taps are before Linux 6.6; it names its owner.
+fn has_filter(side: &Side, id: u32, index: u32) -> bool {
+    let name = format!("ringtap:{id}:");
+    let mut netlink = side.namespace.netlink();
+    [TcxSide::Ingress, TcxSide::Egress].into_iter().any(|at| {
+        let filters = netlink.bpf_filters(index, at).unwrap_or_default();
+        filters.iter().any(|filter| filter.name.starts_with(&name))
+    })
 }
 
 /// Whether `/proc/net/packet` of the side's namespace lists a running socket on the interface; the
