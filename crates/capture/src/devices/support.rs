@@ -1,5 +1,6 @@
 //! Which engines can capture on a device, and why the others cannot.
 
+use ringtap_savefile::LinkType;
 use ringtap_sys::bpf::Feature;
 use ringtap_sys::privileges::{Capability, has_capability};
 
@@ -27,6 +28,9 @@ pub enum Obstacle {
     /// It captures on one interface, and this is [`ANY`](super::ANY).
     #[error("captures on one interface, not on all")]
     OneInterface,
+    /// Its packets need a header made for them, as [`LinkType::LINUX_SLL2`], which only engine packet does.
+    #[error("only engine packet can make the header {0} of its packets")]
+    NoLinkType(LinkType),
     /// The process lacks a capability.
     #[error("needs {0}: run as root or grant the capability")]
     Capability(Capability),
@@ -47,18 +51,26 @@ impl DeviceInfo {
         let support = |engine: &'static Engine| EngineSupport {
             engine: engine.name,
             summary: engine.summary,
-            obstacle: obstacle(engine, self.index == 0),
+            obstacle: obstacle(engine, self.index == 0, self.link_type),
         };
         ENGINES.iter().map(support).collect()
     }
 }
 
-fn obstacle(engine: &'static Engine, all_interfaces: bool) -> Option<Obstacle> {
+fn obstacle(
+    engine: &'static Engine,
+    all_interfaces: bool,
+    link_type: LinkType,
+) -> Option<Obstacle> {
     if !engine.is_available() {
         return Some(Obstacle::NotInThisVersion);
     }
     if all_interfaces && !engine.takes_any {
         return Some(Obstacle::OneInterface);
+    }
+    let is_made = [LinkType::LINUX_SLL2, LinkType::NETLINK].contains(&link_type);
+    if is_made && !all_interfaces && !engine.makes_headers {
+        return Some(Obstacle::NoLinkType(link_type));
     }
     let missing = engine
         .needs

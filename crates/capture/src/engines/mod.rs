@@ -44,6 +44,8 @@ pub struct Engine {
     pub needs: &'static [Capability],
     /// Whether it captures on all interfaces at once, `any`.
     pub takes_any: bool,
+    /// Whether it makes a header for packets of devices that have none, or one without a link type.
+    pub makes_headers: bool,
     /// How to find out whether the kernel takes its program, where it has one.
     trial: Option<Trial>,
     /// How it is opened; nothing where it is not available yet.
@@ -80,6 +82,7 @@ pub static ENGINES: [Engine; 4] = [
         summary: "AF_PACKET ring, both directions",
         needs: &[Capability::NET_RAW],
         takes_any: true,
+        makes_headers: true,
         trial: None,
         calls: Some(Calls {
             open: packet::open,
@@ -91,6 +94,7 @@ pub static ENGINES: [Engine; 4] = [
         summary: "tap at the tcx hook",
         needs: &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON],
         takes_any: true,
+        makes_headers: false,
         trial: Some(Trial {
             load: tap::trial::tcx,
             features: &TAP,
@@ -105,6 +109,7 @@ pub static ENGINES: [Engine; 4] = [
         summary: "tap at the XDP hook",
         needs: &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON],
         takes_any: false,
+        makes_headers: false,
         trial: Some(Trial {
             load: tap::trial::xdp,
             features: &TAP_AT_XDP,
@@ -124,6 +129,7 @@ pub static ENGINES: [Engine; 4] = [
             Capability::NET_RAW,
         ],
         takes_any: false,
+        makes_headers: false,
         trial: Some(Trial {
             load: xsk::trial,
             features: &[Feature::Bpf, Feature::Xdp],

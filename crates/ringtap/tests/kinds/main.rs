@@ -234,17 +234,30 @@ fn both(
     (theirs, ours)
 }
 
-/// The link type, and every frame's length and bytes, in an order that both share.
+/// The headers that libpcap and ringtap make for packets without a link type, LINUX_SLL and LINUX_SLL2, and
+/// their lengths in bytes. They say the same in other places.
+const MADE_HEADERS: [(u32, usize); 2] = [(113, 16), (276, 20)];
+
+/// The link type, and every frame's length and bytes, in an order that both share. A header that was made
+/// is left out.
 fn frames(path: &Path) -> (u32, Vec<(u32, Vec<u8>)>) {
     let bytes = std::fs::read(path).expect("a capture");
     let pcap = Pcap::parse(&bytes).expect("a pcap file");
+    let made = MADE_HEADERS.iter().find(|made| made.0 == pcap.link_type);
+    let made = made.map_or(0, |made| made.1);
     let mut frames: Vec<_> = pcap
         .records()
         .map(|record| record.expect("a whole record"))
-        .map(|record| (record.len, record.data.to_vec()))
+        .map(|record| {
+            let len = record.len as usize - made;
+            (
+                u32::try_from(len).expect("a length"),
+                record.data[made..].to_vec(),
+            )
+        })
         .collect();
     frames.sort();
-    (pcap.link_type, frames)
+    (if made > 0 { 0 } else { pcap.link_type }, frames)
 }
 
 fn same_frames(theirs: &Path, ours: &Path, expected: usize) -> Result<(), String> {
