@@ -29,6 +29,14 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
+    if ringtap_sys::privileges::is_set_user_id() {
+        // The command line and the environment are a stranger's, the rights are not.
+        notice::notice(
+            "does not run with the set-user-ID or set-group-ID bit; use sudo, or give it capabilities: \
+             setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon+ep",
+        );
+        return ExitCode::FAILURE;
+    }
     let code = run();
     rights::end();
     code

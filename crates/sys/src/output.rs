@@ -164,6 +164,9 @@ struct Place {
     name: CString,
 }
 
+/// The flag with which opening a symbolic link fails (`O_NOFOLLOW`).
+pub const NO_FOLLOW: i32 = libc::O_NOFOLLOW;
+
 enum Found {
     File(Opened),
     /// A link to follow.
@@ -214,6 +217,9 @@ impl Place {
             } else {
                 libc::O_NOFOLLOW
             };
+            if self.is_shared() {
+                self.look()?;
+            }
             match self.open_with(flags | follow, 0) {
                 Ok(file) => return self.found(file).map(Found::File),
                 Err(error) if error.raw_os_error() == Some(libc::ELOOP) && follow != 0 => {
@@ -260,9 +266,24 @@ impl Place {
         })
     }
 
+    /// Looks at a file of a shared directory before it is opened: a FIFO that somebody else has put there
+    /// would have us wait for its reader.
+    fn look(&self) -> io::Result<()> {
+        match self.open_with(libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0) {
+            Ok(file) => self.check(&file.metadata()?),
+            // Opening it says what is wrong.
+            Err(_) => Ok(()),
+        }
+    }
+
     /// A file that was there, if it may be taken.
     fn found(&self, file: File) -> io::Result<Opened> {
-        let metadata = file.metadata()?;
+        self.check(&file.metadata()?)?;
+        Ok(Opened { file, made: None })
+    }
+
+    /// Whether a file that was there may be taken.
+    fn check(&self, metadata: &Metadata) -> io::Result<()> {
         let kind = metadata.file_type();
         if self.is_shared() && (kind.is_file() || kind.is_fifo()) {
             let owner = metadata.uid();
@@ -275,7 +296,7 @@ impl Place {
                 return Err(refused(Refusal::Linked));
             }
         }
-        Ok(Opened { file, made: None })
+        Ok(())
     }
 
     /// Whether the directory is sticky, and others than its owner can write to it.

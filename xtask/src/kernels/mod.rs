@@ -74,7 +74,11 @@ pub(crate) fn test() -> Tested {
     let outcome = suites::build(&request.wanted())
         .and_then(|programs| run_one(&place, kernel, &fetched, &programs, request.again));
     match outcome {
-        Ok(outcome) => Tested::Ran(outcome),
+        Ok(mut outcome) => {
+            // Results of other suites may be there from earlier runs.
+            outcome.suites.retain(|suite| suites.contains(&suite.name));
+            Tested::Ran(outcome)
+        }
         Err(reason) => Tested::Failed(reason),
     }
 }

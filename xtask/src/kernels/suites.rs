@@ -34,7 +34,7 @@ const fn suite(
 }
 
 /// All suites that depend on the kernel.
-pub(crate) static SUITES: [Suite; 19] = [
+pub(crate) static SUITES: [Suite; 22] = [
     suite("packet", "capture", "live", 12),
     suite("tap", "capture", "tap", 12),
     suite("xsk", "capture", "xsk", 8),
@@ -49,6 +49,9 @@ pub(crate) static SUITES: [Suite; 19] = [
     suite("dump", "ringtap", "dump", 8),
     suite("devices", "capture", "devices", 3),
     suite("devices", "ringtap", "devices", 3),
+    suite("kinds", "ringtap", "kinds", 30),
+    suite("stealing", "ringtap", "stealing", 5),
+    suite("privileges", "ringtap", "privileges", 5),
     suite("kernel", "sys", "bpf", 3),
     suite("kernel", "sys", "interfaces", 3),
     suite("kernel", "sys", "packet_ring", 3),

@@ -12,7 +12,7 @@ use ringtap_capture::{
 use ringtap_testkit::netns::{VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Target};
 
-use crate::support::{Seen, drain, frame, injector, number, numbers, patience, prompt, tap};
+use crate::support::{Seen, drain, frame, injector, number, numbers, patience, prompt, send, tap};
 
 /// Bytes of a record beside the packet and its padding.
 const RECORD: usize = 44;
@@ -94,7 +94,7 @@ pub(crate) fn cut_packets_have_whole_records() {
         let padded = kept.next_multiple_of(4);
         let total = snaplen.next_multiple_of(4) + 44;
         for _ in 0..3 {
-            (0..SENT).for_each(|_| injector.send(&[0xee; 150]).unwrap());
+            (0..SENT).for_each(|_| send(&injector, &[0xee; 150]));
             let mut came = 0;
             while came < SENT {
                 let Next::Block(block) = source.next().unwrap() else {

@@ -1,6 +1,7 @@
 //! Which files a helper process opens: those that the command line names, and no others. The process
 //! that asks reads packets of strangers, so that it is not trusted to ask for these only.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -18,44 +19,111 @@ pub(crate) struct NamedFiles {
     pub(crate) series: Option<Series>,
 }
 
-/// Files that follow one another: names that begin alike.
+/// Files that follow one another: names of one pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
-    /// What all names begin with.
-    start: Vec<u8>,
-    /// Whether the time is in the names of folders, too.
-    has_folders: bool,
+    parts: Vec<Part>,
+}
+
+/// A part of the names of a series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// These bytes.
+    Text(Vec<u8>),
+    /// What a conversion of strftime(3) makes: no slash, and no dot at the front.
+    Time,
+    /// A number, or nothing.
+    Number,
+}
+
+/// The most bytes that a conversion makes.
+const LONGEST_TIME: usize = 64;
+
+impl Part {
+    /// Where the part may end in a name that it begins in at `from`.
+    fn ends<'n>(&'n self, name: &'n [u8], from: usize) -> Box<dyn Iterator<Item = usize> + 'n> {
+        let rest = &name[from..];
+        let run = |least: usize, takes: fn(u8) -> bool| {
+            let length = rest.iter().take_while(|&&byte| takes(byte)).count();
+            (least..=length.min(LONGEST_TIME)).map(move |length| from + length)
+        };
+        match self {
+            Self::Text(text) => {
+                let end = rest.starts_with(text).then_some(from + text.len());
+                Box::new(end.into_iter())
+            }
+            Self::Time if rest.first() == Some(&b'.') => Box::new(std::iter::empty()),
+            Self::Time => Box::new(run(1, |byte| {
+                byte.is_ascii_alphanumeric() || b" +-:._()".contains(&byte) || !byte.is_ascii()
+            })),
+            Self::Number => Box::new(run(0, |byte| byte.is_ascii_digit())),
+        }
+    }
 }
 
 impl Series {
-    /// The series of a name that is completed by a number, or by the time as strftime(3) does.
+    /// The series of a name that is completed by a number, and by the time as strftime(3) does.
     pub(crate) fn of(name: &Path, by_time: bool) -> Self {
-        let name = name.as_os_str().as_bytes();
-        let fixed = name.iter().position(|&byte| byte == b'%' && by_time);
-        let (start, rest) = name.split_at(fixed.unwrap_or(name.len()));
-        Self {
-            start: start.to_vec(),
-            has_folders: rest.contains(&b'/'),
+        let mut rest = name.as_os_str().as_bytes();
+        let (mut parts, mut text) = (Vec::new(), Vec::new());
+        while let Some((&byte, after)) = rest.split_first() {
+            rest = after;
+            if byte != b'%' || !by_time {
+                text.push(byte);
+                continue;
+            }
+            // Flags, a width and modifiers stand before the letter of a conversion.
+            let letter = rest.iter().position(|byte| match byte {
+                b'E' | b'O' => false,
+                byte => byte.is_ascii_alphabetic() || *byte == b'%',
+            });
+            let letter = letter.map(|at| (rest[at], &rest[at + 1..]));
+            match letter {
+                Some((b'%', after)) => (text, rest) = ([&text[..], b"%"].concat(), after),
+                Some((letter, after)) => {
+                    parts.push(Part::Text(std::mem::take(&mut text)));
+                    parts.push(Part::Time);
+                    if matches!(letter, b'D' | b'x') {
+                        // The date with slashes.
+                        for _ in 0..2 {
+                            parts.extend([Part::Text(b"/".to_vec()), Part::Time]);
+                        }
+                    }
+                    rest = after;
+                }
+                None => text.push(byte),
+            }
         }
+        parts.extend([Part::Text(text), Part::Number]);
+        Self { parts }
     }
 
     /// The folder that all of the files are in, or in folders of it.
     pub(super) fn folder(&self) -> PathBuf {
-        let end = self.start.iter().rposition(|&byte| byte == b'/');
-        let folder = &self.start[..end.map_or(0, |end| end + 1)];
-        match folder {
+        let start: &[u8] = match self.parts.first() {
+            Some(Part::Text(text)) => text,
+            _ => &[],
+        };
+        let end = start.iter().rposition(|&byte| byte == b'/');
+        match &start[..end.map_or(0, |end| end + 1)] {
             [] => PathBuf::from("."),
             folder => PathBuf::from(OsStr::from_bytes(folder)),
         }
     }
 
+    /// Whether a name is one of the series, or that of an index of one.
     fn has(&self, path: &[u8]) -> bool {
-        let Some(rest) = path.strip_prefix(&self.start[..]) else {
-            return false;
-        };
-        let mut parts = rest.split(|&byte| byte == b'/');
-        // A name that the time makes has no way up in it.
-        self.has_folders && parts.all(|part| part != b"..") || !rest.contains(&b'/')
+        let index = path.strip_suffix(b".idx");
+        self.matches(path) || index.is_some_and(|name| self.matches(name))
+    }
+
+    fn matches(&self, name: &[u8]) -> bool {
+        let mut places = BTreeSet::from([0]);
+        for part in &self.parts {
+            let ends = places.iter().flat_map(|&place| part.ends(name, place));
+            places = ends.collect();
+        }
+        places.contains(&name.len())
     }
 }
 
@@ -107,17 +175,47 @@ mod tests {
     }
 
     #[test]
-    fn a_series_has_names_that_begin_alike() {
+    fn a_series_has_names_of_its_pattern_and_no_others() {
         let has = |name: &str, by_time, path: &str| {
             Series::of(Path::new(name), by_time).has(path.as_bytes())
         };
-        assert!(has("/a/x.pcap", false, "/a/x.pcap007"));
-        assert!(has("/a/x.pcap", false, "/a/x.pcap007.idx"));
-        assert!(!has("/a/x.pcap", false, "/a/x.pcap/../../etc/passwd"));
-        assert!(!has("/a/x.pcap", false, "/a/y"));
-        assert!(has("/a/x-%H.pcap", true, "/a/x-12.pcap"));
-        assert!(!has("/a/x-%H.pcap", true, "/a/x-12/y"));
-        assert!(has("/a/%F/x.pcap", true, "/a/2026-01-01/x.pcap"));
-        assert!(!has("/a/%F/x.pcap", true, "/a/../etc/passwd"));
+        for (name, by_time, path) in [
+            ("/a/x.pcap", false, "/a/x.pcap"),
+            ("/a/x.pcap", false, "/a/x.pcap007"),
+            ("/a/x.pcap", false, "/a/x.pcap007.idx"),
+            ("/a/x-%H.pcap", true, "/a/x-12.pcap"),
+            ("/a/x-%H.pcap", true, "/a/x-12.pcap3"),
+            ("/a/%F/x.pcap", true, "/a/2026-01-01/x.pcap"),
+            ("/a/%F/x.pcap", true, "/a/2026-01-01/x.pcap.idx"),
+            ("%A %T.pcap", true, "Monday 12:00:01.pcap"),
+            ("%D", true, "11/23/26"),
+            ("100%%-%s", true, "100%-1700000000"),
+            ("%-d.%03H", true, "7.012"),
+        ] {
+            assert!(has(name, by_time, path), "{name}: {path}");
+        }
+        for (name, by_time, path) in [
+            ("/a/x.pcap", false, "/a/x.pcap/../../etc/passwd"),
+            ("/a/x.pcap", false, "/a/y"),
+            ("x", false, "x.key"),
+            ("x", false, "x1.evil.sh"),
+            ("%F.pcap", true, ".bashrc"),
+            ("%F.pcap", true, "id"),
+            ("%F.pcap", true, "..pcap"),
+            ("%F.pcap", true, "a/2026-01-01.pcap"),
+            ("/a/x-%H.pcap", true, "/a/x-12/y"),
+            ("/a/%F/x.pcap", true, "/a/../x.pcap"),
+            ("/a/%F/x.pcap", true, "/a/b/c/x.pcap"),
+            ("%F.pcap", true, "--files=list"),
+        ] {
+            assert!(!has(name, by_time, path), "{name}: {path}");
+        }
+    }
+
+    #[test]
+    fn the_folder_of_a_series_is_that_of_its_fixed_front() {
+        let folder = |name: &str| Series::of(Path::new(name), true).folder();
+        assert_eq!(folder("/a/b/%F/x"), Path::new("/a/b/"));
+        assert_eq!(folder("x-%H"), Path::new("."));
     }
 }

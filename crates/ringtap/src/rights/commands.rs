@@ -107,6 +107,11 @@ impl Shared {
 }
 
 fn run(command: &OsString, file: &Path) -> Result<(), String> {
+    // A name that begins with a hyphen is no option.
+    let file = match file.as_os_str().as_encoded_bytes() {
+        [b'-', ..] => Path::new(".").join(file),
+        _ => file.to_owned(),
+    };
     let mut child = Command::new(command)
         .arg(file)
         .stdin(Stdio::null())

@@ -5,14 +5,15 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ringtap_capture::index::path_for;
 use ringtap_sys::helper::{Channel, Helper};
 use ringtap_sys::map;
 use ringtap_sys::output::{self, Access, Entry, Group};
@@ -45,13 +46,17 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Starts the process that opens files.
-    pub(super) fn of_files(files: NamedFiles) -> ringtap_sys::Result<Self> {
+    /// Starts the process that opens files. It is not to hold the way to an `earlier` one, which would not
+    /// learn of the program's end.
+    pub(super) fn of_files(files: NamedFiles, earlier: Option<&Self>) -> ringtap_sys::Result<Self> {
         let mut served = Served {
+            inputs: files.inputs.iter().map(|path| identity(path)).collect(),
             files: files.clone(),
-            made: VecDeque::new(),
+            opened: VecDeque::new(),
         };
         let helper = Helper::start("ringtap-files", |channel| {
+            // There is nothing to wait for: the other is no child of this process.
+            earlier.into_iter().for_each(Self::end);
             if give_up(None) {
                 serve(channel, &mut |request, file| {
                     served.answer(request, file.as_ref())
@@ -251,15 +256,30 @@ fn serve(channel: &Channel, answer: &mut dyn FnMut(Request<'_>, Option<File>) ->
     }
 }
 
+/// A file by its device and number.
+type Identity = (u64, u64);
+
+/// What a path leads to now; nothing where it leads nowhere.
+fn identity(path: &Path) -> Option<Identity> {
+    path.metadata().ok().as_ref().map(identity_of)
+}
+
+fn identity_of(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
+}
+
 /// What the process that opens files has.
 struct Served {
     files: NamedFiles,
-    /// The files that were made last, to be removed if nothing comes to be written.
-    made: VecDeque<(PathBuf, Entry)>,
+    /// What the inputs were when the program started: a path that leads elsewhere since then is refused.
+    inputs: Vec<Option<Identity>>,
+    /// The files that were opened for writing last, with what takes their making back: to be removed if
+    /// nothing comes to be written.
+    opened: VecDeque<(PathBuf, Option<Entry>)>,
 }
 
-/// Files whose making can be taken back.
-const MADE: usize = 64;
+/// Files that can be removed.
+const OPENED: usize = 64;
 
 impl Served {
     fn answer(&mut self, request: Request<'_>, file: Option<&File>) -> Done {
@@ -268,7 +288,7 @@ impl Served {
             Operation::Read | Operation::Look => self.files.may_read(path),
             Operation::Write | Operation::Remove => self.files.may_write(path),
             // Whoever has a file open for reading may keep others from changing it, as its owner may.
-            Operation::Lease | Operation::GiveBack => file.is_some(),
+            Operation::Lease | Operation::GiveBack => file.is_some_and(|file| self.is_input(file)),
             Operation::Run | Operation::Wait => false,
         };
         if !may {
@@ -276,17 +296,15 @@ impl Served {
         }
         let mut reply = Reply::default();
         match request.operation {
-            Operation::Read => reply.file = Some(open_for_reading(path, request.flags)?),
+            Operation::Read => reply.file = Some(self.read(path, request.flags)?),
             Operation::Look => reply.kind = Kind::of(&path.metadata()?),
             Operation::Write => {
                 let opened = output::open(path, access(request)?, request.flags & READABLE != 0)?;
                 reply.file = Some(opened.file);
-                if let Some(entry) = opened.made {
-                    reply.made = true;
-                    self.made.push_back((path.to_owned(), entry));
-                    if self.made.len() > MADE {
-                        self.made.pop_front();
-                    }
+                reply.made = opened.made.is_some();
+                self.opened.push_back((path.to_owned(), opened.made));
+                if self.opened.len() > OPENED {
+                    self.opened.pop_front();
                 }
             }
             Operation::Lease => {
@@ -300,13 +318,53 @@ impl Served {
         Ok(reply)
     }
 
-    fn remove(&mut self, path: &Path) -> io::Result<()> {
-        let place = self.made.iter().rposition(|(made, _)| made == path);
-        match place.and_then(|place| self.made.remove(place)) {
-            Some((_, entry)) => entry.remove(),
-            None => std::fs::remove_file(path),
+    fn is_input(&self, file: &File) -> bool {
+        let identity = file.metadata().ok().as_ref().map(identity_of);
+        identity.is_some() && self.inputs.contains(&identity)
+    }
+
+    /// Opens a file for reading that the command line names: an input as it was when the program started,
+    /// the index of one, or an output.
+    fn read(&self, path: &Path, flags: u8) -> io::Result<File> {
+        let inputs = &self.files.inputs;
+        if let Some(place) = inputs.iter().position(|input| input == path) {
+            let file = open_for_reading(path, flags)?;
+            let is_same = self.inputs[place] == Some(identity_of(&file.metadata()?));
+            return is_same.then_some(file).ok_or_else(replaced);
+        }
+        let Some(input) = inputs.iter().find(|input| path_for(input) == path) else {
+            return open_for_reading(path, flags);
+        };
+        // Whoever can put a link beside the capture is not to choose what is read with our rights.
+        let mut options = OpenOptions::new();
+        options.read(true);
+        options.custom_flags(output::NO_FOLLOW | ringtap_sys::poll::NON_BLOCKING);
+        let file = options.open(path)?;
+        let (index, input) = (file.metadata()?, input.metadata()?);
+        let is_trusted = index.uid() == input.uid() || index.uid() == 0;
+        if index.is_file() && is_trusted {
+            Ok(file)
+        } else {
+            Err(replaced())
         }
     }
+
+    /// Removes a file that was opened for writing here.
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        let place = self.opened.iter().rposition(|(opened, _)| opened == path);
+        match place.and_then(|place| self.opened.remove(place)) {
+            Some((_, Some(entry))) => entry.remove(),
+            Some((path, None)) => std::fs::remove_file(path),
+            None => Err(refused()),
+        }
+    }
+}
+
+fn replaced() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "it is not the file that was there when ringtap started",
+    )
 }
 
 fn access(request: Request<'_>) -> io::Result<Access> {

@@ -29,7 +29,7 @@ pub(crate) use ringtap_sandbox::Needs;
 use ringtap_sandbox::Report;
 use ringtap_sys::output::{self, Access, Entry};
 use ringtap_sys::privileges::{
-    self, Capability, Held, Obstacle, PrivilegeError, User, is_root, is_set_user_id,
+    self, Capability, Held, Obstacle, PrivilegeError, User, is_elevated, is_root,
 };
 
 pub(crate) use allowed::{NamedFiles, Series};
@@ -137,25 +137,25 @@ impl Rights {
             kept.outputs.clear();
             kept.series = None;
         }
+        let user = match &whom {
+            Whom::Chosen(user) => Some(user),
+            _ => None,
+        };
+        let start = |command| Client::of_commands(command, files.clone(), user);
+        let commands = command.map(start).transpose();
+        let commands = commands.map_err(RightsError::Helper)?;
         if !kept.is_empty() && has_all_files() {
-            match Client::of_files(kept) {
+            match Client::of_files(kept, commands.as_ref()) {
                 Ok(client) => drop(FILES.set(client)),
                 // An emulator's thread or so: files are opened by whom the process becomes.
                 Err(error) if reads_only => notice(format_args!("no helper process: {error}")),
                 Err(error) => return Err(RightsError::Helper(error)),
             }
         }
-        let user = match &whom {
-            Whom::Chosen(user) => Some(user),
-            Whom::Unprivileged(user) if is_set_user_id() => Some(user),
-            _ => None,
-        };
-        let start = |command| Client::of_commands(command, files.clone(), user);
-        let commands = command.map(start).transpose();
         Ok(Self {
             whom,
             reads_only,
-            commands: commands.map_err(RightsError::Helper)?,
+            commands,
             files,
             without_sandbox: args.no_sandbox,
             report: OnceCell::new(),
@@ -277,7 +277,7 @@ fn has_all_files() -> bool {
     let strong = [Capability::DAC_OVERRIDE, Capability::DAC_READ_SEARCH];
     let held = privileges::capabilities();
     let any = held.is_ok_and(|held| strong.iter().any(|&one| held.permitted.contains(one)));
-    any && !is_set_user_id()
+    any && !is_elevated()
 }
 
 /// Ends the helper process that opens files, where there is one: the run is over.

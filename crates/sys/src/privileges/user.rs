@@ -64,8 +64,7 @@ impl User {
         found?.ok_or(PrivilegeError::NoSuchUser { name })
     }
 
-    /// The account that a process becomes that runs with the identity of root: the user who started
-    /// it where the program's set-user-ID bit gave it that identity, else the first of
+    /// The account that a process becomes that runs with the identity of root: the first of
     /// [`UNPRIVILEGED`] that exists; `None` if the process does not run as root, or none of them exists.
     ///
     /// # Errors
@@ -73,11 +72,6 @@ impl User {
     pub fn instead_of_root() -> Result<Option<Self>, PrivilegeError> {
         if !is_root() {
             return Ok(None);
-        }
-        // SAFETY: the call takes nothing and cannot fail.
-        let real = unsafe { libc::getuid() };
-        if real != 0 {
-            return Self::by_uid(real).map(Some);
         }
         for name in UNPRIVILEGED {
             match Self::by_name(name) {
@@ -96,11 +90,20 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Whether root's identity was given to the process by its program's file, and not by who started it.
+/// Whether the process has the identity of its program's file instead of its starter's (the set-user-ID and
+/// set-group-ID bits).
 #[must_use]
 pub fn is_set_user_id() -> bool {
     // SAFETY: the calls take nothing and cannot fail.
-    unsafe { libc::geteuid() != libc::getuid() }
+    unsafe { libc::geteuid() != libc::getuid() || libc::getegid() != libc::getgid() }
+}
+
+/// Whether the process has rights that its starter lacks, by its program's file: an identity or capabilities
+/// (`AT_SECURE` of getauxval(3)).
+#[must_use]
+pub fn is_elevated() -> bool {
+    // SAFETY: the call takes a number and cannot fail.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 type Entry = libc::passwd;
