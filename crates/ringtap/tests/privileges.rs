@@ -54,6 +54,21 @@ fn main() -> ExitCode {
         ),
         test("no_sandbox_leaves_it_out", root, without_sandbox),
         test("explained_is_what_is_held", root, explained),
+        test(
+            "nothing_runs_with_the_set_user_id_bit",
+            &[Need::Root, Need::Tool("setpriv")],
+            set_user_id,
+        ),
+        test(
+            "a_fifo_without_a_reader_leaves_no_process",
+            &[Need::Root, Need::Tool("mkfifo")],
+            fifo_without_reader,
+        ),
+        test(
+            "a_fifo_that_another_user_has_planted_is_refused",
+            &[Need::Root, Need::Tool("mkfifo")],
+            planted_fifo,
+        ),
     ])
 }
 
@@ -572,4 +587,83 @@ fn explained() {
             && text.contains("allowed (seccomp)"),
         "{text}"
     );
+}
+
+fn make_fifo(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status();
+    assert!(made.is_ok_and(|status| status.success()));
+}
+
+fn set_user_id() {
+    let (folder, path) = capture(10);
+    let program = folder.path().join("ringtap");
+    fs::copy(RINGTAP, &program).expect("a copy");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("permissions");
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).expect("permissions");
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    let output = command
+        .arg(&program)
+        .args(["dump", "-r"])
+        .arg(&path)
+        .output();
+    let output = output.expect("it runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("set-user-ID"), "{text}");
+}
+
+/// The processes that a process has started, by `/proc`.
+fn children(id: u32) -> Vec<u32> {
+    let list = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("Linux tells");
+    list.split_whitespace()
+        .map(|id| id.parse().expect("a number"))
+        .collect()
+}
+
+fn fifo_without_reader() {
+    let (folder, path) = capture(10);
+    let fifo = folder.path().join("fifo");
+    make_fifo(&fifo);
+    let mut command = Command::new(RINGTAP);
+    command.args(["dump", "-r"]).arg(&path).arg("-w").arg(&fifo);
+    let mut running = Running::start_piped(&mut command).expect("ringtap starts");
+    let deadline = Instant::now() + LIMIT;
+    let helpers = loop {
+        let helpers = children(running.id());
+        if !helpers.is_empty() {
+            break helpers;
+        }
+        assert!(
+            Instant::now() < deadline && !running.has_ended(),
+            "no helper"
+        );
+    };
+    running.signal("KILL").expect("a signal");
+    running.wait(LIMIT).expect("it ends");
+    // The helper has root's rights: it is not to stay.
+    while helpers
+        .iter()
+        .any(|id| Path::new(&format!("/proc/{id}/cwd")).exists())
+    {
+        assert!(Instant::now() < deadline, "{helpers:?} stay");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn planted_fifo() {
+    let (folder, path) = capture(10);
+    let shared = folder.path().join("shared");
+    fs::create_dir(&shared).expect("a folder");
+    fs::set_permissions(&shared, Permissions::from_mode(0o1777)).expect("permissions");
+    let fifo = shared.join("fifo");
+    make_fifo(&fifo);
+    std::os::unix::fs::chown(&fifo, Some(65_534), None).expect("another owner");
+    let mut command = Command::new(RINGTAP);
+    command.args(["dump", "-r"]).arg(&path).arg("-w").arg(&fifo);
+    let running = Running::start_piped(&mut command).expect("ringtap starts");
+    let output = running.wait(LIMIT).expect("it waits for nobody");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("another user"), "{text}");
 }

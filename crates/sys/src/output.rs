@@ -145,7 +145,8 @@ fn group_number(name: &CStr) -> Option<u32> {
 /// has the permissions of `access`, one that was there is as it was, with all it holds.
 ///
 /// # Errors
-/// As open(2); a [`Refusal`]; the group cannot be given, and then no file is made.
+/// As open(2), with [`NO_READER`] for a FIFO that nobody reads yet; a [`Refusal`]; the group cannot be given,
+/// and then no file is made.
 pub fn open(path: &Path, access: Access, readable: bool) -> io::Result<Opened> {
     let mut place = Place::of(None, path.as_os_str())?;
     for _ in 0..LINKS {
@@ -166,6 +167,9 @@ struct Place {
 
 /// The flag with which opening a symbolic link fails (`O_NOFOLLOW`).
 pub const NO_FOLLOW: i32 = libc::O_NOFOLLOW;
+
+/// The error number of a FIFO that is opened for writing while nobody reads it (`ENXIO`).
+pub const NO_READER: i32 = libc::ENXIO;
 
 enum Found {
     File(Opened),
@@ -220,8 +224,12 @@ impl Place {
             if self.is_shared() {
                 self.look()?;
             }
-            match self.open_with(flags | follow, 0) {
-                Ok(file) => return self.found(file).map(Found::File),
+            // A FIFO without a reader is refused instead of waited for.
+            match self.open_with(flags | follow | libc::O_NONBLOCK, 0) {
+                Ok(file) => {
+                    crate::poll::make_blocking(&file)?;
+                    return self.found(file).map(Found::File);
+                }
                 Err(error) if error.raw_os_error() == Some(libc::ELOOP) && follow != 0 => {
                     if self.is_shared() {
                         return Err(refused(Refusal::Link));

@@ -50,6 +50,21 @@ pub struct Readiness {
 /// The flag of open(2) for a FIFO whose writer is not waited for.
 pub const NON_BLOCKING: libc::c_int = libc::O_NONBLOCK;
 
+/// Has reads and writes wait again for a file that was opened with [`NON_BLOCKING`] (`F_SETFL`, fcntl(2)).
+///
+/// # Errors
+/// The call is filtered.
+pub fn make_blocking(file: &File) -> std::io::Result<()> {
+    let fd = file.as_raw_fd();
+    // SAFETY: the calls take numbers only.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    // SAFETY: as above.
+    if flags < 0 || unsafe { libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_NONBLOCK) } < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Opens a FIFO for reading without waiting for its writer (`O_NONBLOCK`, fifo(7)): [`wait`] does, and
 /// reads give `EAGAIN` where there is nothing.
 ///

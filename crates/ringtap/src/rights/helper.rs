@@ -22,9 +22,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::allowed::NamedFiles;
 use super::commands::Commands;
-use super::message::{
-    Answer, BLOCKING, BY_UMASK, Kind, LONGEST, OF_GROUP, Operation, READABLE, Request,
-};
+use super::message::{Answer, BY_UMASK, Kind, LONGEST, OF_GROUP, Operation, READABLE, Request};
 use crate::notice::notice;
 
 /// What whoever may read and write all files needs for that, and no more.
@@ -101,15 +99,13 @@ impl Client {
     }
 
     /// Opens a file for reading.
-    pub(super) fn read(&self, path: &Path, flags: u8) -> io::Result<File> {
-        self.ask(Operation::Read, flags, path)?
-            .file
-            .ok_or_else(broken)
+    pub(super) fn read(&self, path: &Path) -> io::Result<File> {
+        self.ask(Operation::Read, path)?.file.ok_or_else(broken)
     }
 
     /// Tells what a path leads to.
     pub(super) fn look(&self, path: &Path) -> io::Result<Kind> {
-        Ok(self.ask(Operation::Look, 0, path)?.kind)
+        Ok(self.ask(Operation::Look, path)?.kind)
     }
 
     /// Opens a file for writing, or makes it.
@@ -135,27 +131,27 @@ impl Client {
 
     /// Removes a file.
     pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
-        self.ask(Operation::Remove, 0, path).map(drop)
+        self.ask(Operation::Remove, path).map(drop)
     }
 
     /// Has the command run with a file, and does not wait for that.
     pub(crate) fn run(&self, path: &Path) -> io::Result<()> {
-        self.ask(Operation::Run, 0, path).map(drop)
+        self.ask(Operation::Run, path).map(drop)
     }
 
     /// Waits until all commands have ended.
     pub(crate) fn wait(&self) -> io::Result<()> {
-        self.ask(Operation::Wait, 0, Path::new("")).map(drop)
+        self.ask(Operation::Wait, Path::new("")).map(drop)
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, Option<Helper>> {
         self.helper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ask(&self, operation: Operation, flags: u8, path: &Path) -> io::Result<Reply> {
+    fn ask(&self, operation: Operation, path: &Path) -> io::Result<Reply> {
         self.request(Request {
             operation,
-            flags,
+            flags: 0,
             group: 0,
             path,
         })
@@ -296,7 +292,7 @@ impl Served {
         }
         let mut reply = Reply::default();
         match request.operation {
-            Operation::Read => reply.file = Some(self.read(path, request.flags)?),
+            Operation::Read => reply.file = Some(self.read(path)?),
             Operation::Look => reply.kind = Kind::of(&path.metadata()?),
             Operation::Write => {
                 let opened = output::open(path, access(request)?, request.flags & READABLE != 0)?;
@@ -325,15 +321,15 @@ impl Served {
 
     /// Opens a file for reading that the command line names: an input as it was when the program started,
     /// the index of one, or an output.
-    fn read(&self, path: &Path, flags: u8) -> io::Result<File> {
+    fn read(&self, path: &Path) -> io::Result<File> {
         let inputs = &self.files.inputs;
         if let Some(place) = inputs.iter().position(|input| input == path) {
-            let file = open_for_reading(path, flags)?;
+            let file = open_for_reading(path)?;
             let is_same = self.inputs[place] == Some(identity_of(&file.metadata()?));
             return is_same.then_some(file).ok_or_else(replaced);
         }
         let Some(input) = inputs.iter().find(|input| path_for(input) == path) else {
-            return open_for_reading(path, flags);
+            return open_for_reading(path);
         };
         // Whoever can put a link beside the capture is not to choose what is read with our rights.
         let mut options = OpenOptions::new();
@@ -379,14 +375,13 @@ fn access(request: Request<'_>) -> io::Result<Access> {
     })
 }
 
-/// Opens a file; a FIFO without waiting for its writer, unless that is asked for.
-pub(super) fn open_for_reading(path: &Path, flags: u8) -> io::Result<File> {
+/// Opens a file; a FIFO without waiting for its writer.
+pub(super) fn open_for_reading(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
-    if flags & BLOCKING == 0 {
-        options.custom_flags(ringtap_sys::poll::NON_BLOCKING);
-    }
-    options.open(path)
+    options
+        .custom_flags(ringtap_sys::poll::NON_BLOCKING)
+        .open(path)
 }
 
 fn run(files: &NamedFiles, commands: &Commands, request: Request<'_>) -> Done {
@@ -405,4 +400,75 @@ fn refused() -> io::Error {
         io::ErrorKind::PermissionDenied,
         "the command line does not name this file",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn served(inputs: &[&Path], series: Option<&Path>) -> Served {
+        let inputs: Vec<PathBuf> = inputs.iter().map(|path| path.to_path_buf()).collect();
+        Served {
+            inputs: inputs.iter().map(|path| identity(path)).collect(),
+            files: NamedFiles {
+                inputs,
+                series: series.map(|name| super::super::Series::of(name, false)),
+                ..NamedFiles::default()
+            },
+            opened: VecDeque::new(),
+        }
+    }
+
+    fn ask(served: &mut Served, operation: Operation, path: &Path) -> io::Result<()> {
+        let request = Request {
+            operation,
+            flags: 0,
+            group: 0,
+            path,
+        };
+        served.answer(request, None).map(drop)
+    }
+
+    /// A program that was taken over cannot have another file opened by putting it in an input's place, nor by
+    /// a link in the place of an input's index.
+    #[test]
+    fn inputs_are_what_they_were_at_the_start() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let (input, secret) = (path("in.pcap"), path("secret"));
+        fs::write(&input, "in").expect("a file");
+        fs::write(&secret, "secret").expect("a file");
+        let mut served = served(&[&input], None);
+        ask(&mut served, Operation::Read, &input).expect("it is as it was");
+        symlink(&secret, path_for(&input)).expect("a link");
+        assert!(ask(&mut served, Operation::Read, &path_for(&input)).is_err());
+        fs::remove_file(path_for(&input)).expect("removed");
+        fs::write(path_for(&input), "index").expect("a file");
+        ask(&mut served, Operation::Read, &path_for(&input)).expect("a file of the same owner");
+        fs::remove_file(&input).expect("removed");
+        symlink(&secret, &input).expect("a link");
+        assert!(ask(&mut served, Operation::Read, &input).is_err());
+        assert!(ask(&mut served, Operation::Read, &secret).is_err());
+        let leased = File::open(&secret).expect("open");
+        assert!(!served.is_input(&leased));
+    }
+
+    /// Nor can it have files removed that are not of this run.
+    #[test]
+    fn only_files_of_the_run_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("x");
+        let earlier = folder.path().join("x3");
+        fs::write(&earlier, "of an earlier run").expect("a file");
+        let mut served = served(&[], Some(&name));
+        assert!(ask(&mut served, Operation::Remove, &earlier).is_err());
+        assert!(ask(&mut served, Operation::Write, &folder.path().join("x.key")).is_err());
+        let made = folder.path().join("x4");
+        ask(&mut served, Operation::Write, &made).expect("it is of the series");
+        ask(&mut served, Operation::Remove, &made).expect("it was made here");
+        assert!(earlier.exists() && !made.exists());
+    }
 }

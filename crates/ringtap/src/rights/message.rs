@@ -34,8 +34,6 @@ pub(super) enum Operation {
     GiveBack = 8,
 }
 
-/// Wait for a FIFO's writer.
-pub(super) const BLOCKING: u8 = 1;
 /// Open for reading, too.
 pub(super) const READABLE: u8 = 4;
 /// Leave permissions to the umask.
@@ -182,7 +180,7 @@ mod tests {
     fn messages_arrive_as_they_were_sent() {
         let request = Request {
             operation: Operation::Look,
-            flags: BLOCKING,
+            flags: READABLE,
             group: 7,
             path: Path::new("/a/b"),
         };

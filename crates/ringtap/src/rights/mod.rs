@@ -21,13 +21,16 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use ringtap_capture::index::path_for;
 pub(crate) use ringtap_sandbox::Needs;
 use ringtap_sandbox::Report;
 use ringtap_sys::output::{self, Access, Entry};
+use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::privileges::{
     self, Capability, Held, Obstacle, PrivilegeError, User, is_elevated, is_root,
 };
@@ -298,7 +301,10 @@ fn reader_of(path: &Path) -> Option<&'static Client> {
 /// # Errors
 /// As open(2).
 pub(crate) fn read(path: &Path) -> io::Result<File> {
-    read_with(path, 0)
+    match reader_of(path) {
+        Some(client) => client.read(path),
+        None => helper::open_for_reading(path),
+    }
 }
 
 /// The same; for a FIFO, its writer is waited for.
@@ -306,14 +312,13 @@ pub(crate) fn read(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As open(2).
 pub(crate) fn read_blocking(path: &Path) -> io::Result<File> {
-    read_with(path, message::BLOCKING)
-}
-
-fn read_with(path: &Path, flags: u8) -> io::Result<File> {
-    match reader_of(path) {
-        Some(client) => client.read(path, flags),
-        None => helper::open_for_reading(path, flags),
+    let file = read(path)?;
+    if look(path).is_ok_and(Kind::is_fifo) {
+        let waited = poll::wait([Interest::read(file.as_fd())], None);
+        waited.map_err(|error| error.source)?;
     }
+    poll::make_blocking(&file)?;
+    Ok(file)
 }
 
 /// Whether a helper makes the files.
@@ -382,6 +387,24 @@ impl Made {
 /// # Errors
 /// As [`output::open`].
 pub(crate) fn write(path: &Path, access: Access, readable: bool) -> io::Result<Written> {
+    // A FIFO's reader is waited for here and not by the helper, which would not notice our end.
+    loop {
+        match try_write(path, access, readable) {
+            Err(error)
+                if error.raw_os_error() == Some(output::NO_READER)
+                    && look(path).is_ok_and(Kind::is_fifo) =>
+            {
+                std::thread::sleep(READER_WAIT);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// How often a FIFO is tried that nobody reads yet.
+const READER_WAIT: Duration = Duration::from_millis(20);
+
+fn try_write(path: &Path, access: Access, readable: bool) -> io::Result<Written> {
     let Some(client) = writer_of(path) else {
         let opened = output::open(path, access, readable)?;
         return Ok(Written {

@@ -144,8 +144,8 @@ impl Summary {
             let time = describe_time(self.shortened.time);
             let _ = writeln!(
                 text,
-                "{} gaps shortened, by {time} in all",
-                self.shortened.gaps
+                "{} shortened, by {time} in all",
+                counted(self.shortened.gaps, "gap")
             );
         }
         for rejected in &report.rejections {
