@@ -51,7 +51,7 @@ const NETMASK: u32 = 0xffff_ff00;
 /// Two compilers, side by side.
 pub struct Judge {
     dlt: u32,
-    /// Of libpcap: major and minor.
+    /// The version of libpcap: major and minor.
     version: (u32, u32),
     /// Judges the packets of the link type.
     fixed: (Oracle, Vec<Packet>),
@@ -70,9 +70,9 @@ pub enum Finding {
     /// libpcap overwrites the length of a header. Its program for the same expression in which it
     /// does not agrees.
     Overwritten,
-    /// What ringtap has as libpcap 1.11 and the installed one, which is older, has not or otherwise.
+    /// A difference that libpcap 1.11 removes: the installed one is older.
     Newer,
-    /// What ringtap has as libpcap 1.10 and the installed one, which is newer, has changed.
+    /// A difference that libpcap 1.11 brought: the installed one is newer, ringtap stays with 1.10.
     Older(&'static str),
     /// They disagree.
     Different(String),

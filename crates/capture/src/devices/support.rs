@@ -43,9 +43,9 @@ pub enum Obstacle {
 }
 
 impl DeviceInfo {
-    /// All engines, each with what stands in its way for the calling thread, the kernel's refusal of its
-    /// smallest program included. What the driver refuses,
-    /// and what another program on the interface leaves no room for, shows when a capture is opened.
+    /// Returns all engines, each with the obstacle that the calling thread meets: a missing capability, or the
+    /// kernel's refusal of the engine's smallest program. A refusal by the driver, or for another program
+    /// on the interface, shows when a capture is opened.
     #[must_use]
     pub fn engines(&self) -> Vec<EngineSupport> {
         let support = |engine: &'static Engine| EngineSupport {

@@ -120,7 +120,7 @@ fn check_interfaces(reader: &mut Reader, filter: &Filter) -> Result<()> {
         return Ok(());
     }
     let mut table = FilterTable::of_file();
-    // What is wrong with the file is told when it is read.
+    // Damage in the file is reported when it is read.
     while let Ok(Some(item)) = reader.next() {
         let is_far = matches!(&item, Item::Run(run) if run.offset() > FIRST);
         if is_far {

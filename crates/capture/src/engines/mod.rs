@@ -58,7 +58,7 @@ struct Calls {
     fanout: OpenFanout,
 }
 
-/// What the taps' programs are made of.
+/// The features that the taps' programs use.
 const TAP: [Feature; 4] = [
     Feature::Bpf,
     Feature::MappedArray,

@@ -12,11 +12,11 @@ use crate::{Error, devices};
 #[derive(Debug)]
 pub(crate) struct Trial {
     pub(crate) load: fn(&Kernel) -> bpf::Result<()>,
-    /// What kernels may lack, oldest first.
+    /// The features that a kernel may lack, oldest first.
     pub(crate) features: &'static [Feature],
 }
 
-/// What stands in an engine's way on the running kernel; found out once for each.
+/// Returns why an engine does not work on the running kernel; each engine is tried once.
 pub(crate) fn obstacle(engine: &'static Engine) -> Option<devices::Obstacle> {
     type Found = (&'static str, Option<devices::Obstacle>);
     static FOUND: Mutex<Vec<Found>> = Mutex::new(Vec::new());
@@ -68,7 +68,7 @@ pub(crate) fn verifier_log(error: &Error) -> Option<String> {
         if let Some(bpf::Error::Rejected(rejection)) = error.downcast_ref() {
             return Some(rejection.log());
         }
-        // What is transparent passes its own source on.
+        // A transparent error passes on its own source.
         if let Some(Error::Hook(HookError::Bpf { source, .. })) = error.downcast_ref() {
             cause = Some(source);
             continue;

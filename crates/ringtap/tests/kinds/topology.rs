@@ -13,6 +13,14 @@ pub(crate) const MADE: &str = "k0";
 /// The second wire of devices that join several.
 const SECOND: &str = "second0";
 
+/// What puts both wires into the device.
+const JOIN_WIRES: [&str; 4] = [
+    "link set veth0 down",
+    "link set second0 down",
+    "link set veth0 master k0",
+    "link set second0 master k0",
+];
+
 /// Who answers at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
@@ -75,52 +83,28 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "bond_active_backup",
         asked: Some("bond mode active-backup"),
-        commands: &[
-            "link add k0 type bond mode active-backup miimon 50",
-            "link set veth0 down",
-            "link set second0 down",
-            "link set veth0 master k0",
-            "link set second0 master k0",
-        ],
+        commands: &["link add k0 type bond mode active-backup miimon 50"],
         two_wires: true,
         ..PLAIN
     },
     Kind {
         name: "bond_balance_rr",
         asked: Some("bond mode balance-rr"),
-        commands: &[
-            "link add k0 type bond mode balance-rr miimon 50",
-            "link set veth0 down",
-            "link set second0 down",
-            "link set veth0 master k0",
-            "link set second0 master k0",
-        ],
+        commands: &["link add k0 type bond mode balance-rr miimon 50"],
         two_wires: true,
         ..PLAIN
     },
     Kind {
         name: "bond_balance_xor",
         asked: Some("bond mode balance-xor"),
-        commands: &[
-            "link add k0 type bond mode balance-xor miimon 50",
-            "link set veth0 down",
-            "link set second0 down",
-            "link set veth0 master k0",
-            "link set second0 master k0",
-        ],
+        commands: &["link add k0 type bond mode balance-xor miimon 50"],
         two_wires: true,
         ..PLAIN
     },
     Kind {
         name: "bond_802_3ad",
         asked: Some("bond mode 802.3ad"),
-        commands: &[
-            "link add k0 type bond mode 802.3ad miimon 50 lacp_rate fast",
-            "link set veth0 down",
-            "link set second0 down",
-            "link set veth0 master k0",
-            "link set second0 master k0",
-        ],
+        commands: &["link add k0 type bond mode 802.3ad miimon 50 lacp_rate fast"],
         two_wires: true,
         ..PLAIN
     },
@@ -274,7 +258,8 @@ impl Hosts {
         }
         let mut carriers = Vec::new();
         for (number, side, other) in [(1, &left, &right), (2, &right, &left)] {
-            for command in kind.commands {
+            let join = JOIN_WIRES.iter().filter(|_| kind.two_wires);
+            for command in kind.commands.iter().chain(join) {
                 let command = command
                     .replace("{own}", &side.ipv4.to_string())
                     .replace("{peer}", &other.ipv4.to_string());
