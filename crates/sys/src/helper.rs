@@ -98,7 +98,7 @@ impl Channel {
         };
         let mut header = header(&mut part);
         header.msg_control = (&raw mut control).cast();
-        header.msg_controllen = size_of::<Control>() as _;
+        header.msg_controllen = room_for_one() as _;
         let length = loop {
             // SAFETY: the header describes memory that the call may write to and that outlives it.
             let received = unsafe {
@@ -133,8 +133,15 @@ fn header(part: &mut libc::iovec) -> libc::msghdr {
     header
 }
 
-/// The descriptor that a received message came with. Senders here send one at most; the room for
-/// control messages is too small for more than a few, of which only the first is taken.
+/// The bytes of a control message with one descriptor, without padding, in which a second would fit: the
+/// kernel closes those for which there is no room (`scm_detach_fds` of `net/core/scm.c`).
+fn room_for_one() -> u32 {
+    let size = u32::try_from(size_of::<RawFd>()).unwrap_or(0);
+    // SAFETY: the macro computes a length only.
+    unsafe { libc::CMSG_LEN(size) }
+}
+
+/// The descriptor that a received message came with; there is room for one.
 fn descriptor_of(header: &libc::msghdr) -> Option<OwnedFd> {
     // SAFETY: the kernel has filled in the header's control messages, within their memory.
     unsafe {
@@ -235,6 +242,44 @@ mod tests {
     use std::os::fd::AsFd as _;
 
     use super::*;
+
+    /// Descriptors that nobody takes would fill the table of a helper.
+    #[test]
+    fn of_several_descriptors_one_is_taken() {
+        let (one, other) = Channel::pair().expect("a pair");
+        let file = tempfile::tempfile().expect("a file");
+        let places = std::fs::read_dir("/proc/self/fd").expect("/proc").count();
+        let mut part = libc::iovec {
+            iov_base: b"x".as_ptr().cast_mut().cast(),
+            iov_len: 1,
+        };
+        let mut control = Control { bytes: [0; 64] };
+        let mut header = header(&mut part);
+        header.msg_control = (&raw mut control).cast();
+        let size = u32::try_from(3 * size_of::<RawFd>()).expect("a size");
+        // SAFETY: the control message of three descriptors is within its 64 bytes, which outlive the block.
+        unsafe {
+            header.msg_controllen = libc::CMSG_SPACE(size) as _;
+            let first = libc::CMSG_FIRSTHDR(&raw const header);
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SCM_RIGHTS;
+            (*first).cmsg_len = libc::CMSG_LEN(size) as _;
+            let data: *mut RawFd = libc::CMSG_DATA(first).cast();
+            for place in 0..3 {
+                ptr::write_unaligned(data.add(place), file.as_raw_fd());
+            }
+        }
+        for _ in 0..100 {
+            // SAFETY: the header describes memory that outlives the call, which only reads it.
+            let sent = unsafe { libc::sendmsg(one.0.as_raw_fd(), &raw const header, 0) };
+            assert_eq!(sent, 1);
+            let taken = other.receive(&mut [0; 8]).expect("received");
+            assert!(taken.is_some_and(|(_, fd)| fd.is_some()));
+        }
+        // Other tests of this process open and close files at the same time, few of them.
+        let now = std::fs::read_dir("/proc/self/fd").expect("/proc").count();
+        assert!(now < places + 64, "{places} became {now}");
+    }
 
     #[test]
     fn descriptors_travel_with_messages() {
