@@ -207,7 +207,7 @@ pub enum Error {
         device: String,
         /// The engine.
         engine: &'static str,
-        /// What the kernel lacks.
+        /// The feature that the kernel lacks.
         feature: ringtap_sys::bpf::Feature,
     },
     /// Statistics cannot be had.

@@ -6,7 +6,7 @@ pub(crate) use ringtap_jit::{Native, PacketRef};
 #[cfg(not(feature = "jit"))]
 pub(crate) use none::{Native, PacketRef};
 
-/// What stands in for native code: none can be made.
+/// Stands in for native code in builds without it.
 #[cfg(not(feature = "jit"))]
 mod none {
     use std::marker::PhantomData;

@@ -195,7 +195,7 @@ fn engines_tell() {
     assert!(later.clone().all(|support| support.engine != "packet"));
     let text = Obstacle::NotInThisVersion.to_string();
     assert_eq!(text, "not in this version");
-    // An engine is told to work where it opens.
+    // An engine is listed as working where it opens.
     for support in &engines {
         let device = format!("{}:veth0", support.engine);
         let steals = support.engine == "xsk";

@@ -157,7 +157,7 @@ fn keep_tags(side: &Side) {
     side.namespace.output("ethtool", &arguments);
 }
 
-/// What this kernel has behind the driver.
+/// The hook that this kernel has behind the driver.
 fn chain() -> &'static str {
     if Need::Tcx.unmet().is_none() {
         "tcx"

@@ -15,7 +15,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// enough: some drivers add to it a second or so after the packets.
 const ADVANCES: u32 = 2;
 
-/// What has changed since the last look.
+/// A change since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Packets do not reach the program any more; so many did not so far.
@@ -77,7 +77,7 @@ impl Sight {
     }
 }
 
-/// What looks have told.
+/// The results of the looks so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     /// The interface's counter at the first look since the program was run, and at the last one.

@@ -51,7 +51,7 @@ pub enum IndexUse {
 /// The index was made for the file as it is, or is not used.
 ///
 /// # Errors
-/// As [`crate::open_file`]. What is wrong with an index is no error.
+/// As [`crate::open_file`]. A damaged index is not an error.
 pub fn open_indexed(
     path: &Path,
     options: &ReadOptions,

@@ -427,7 +427,7 @@ impl Statistics {
         }
     }
 
-    /// What has changed of the way of received packets to the hook: [`Error::Blind`] where another
+    /// Returns a change in whether received packets reach the hook: [`Error::Blind`] where another
     /// program takes them before, [`Error::SeesAgain`] where they come again. To be asked about once a
     /// second; nothing where a socket counts, or sent packets only.
     pub fn look(&mut self) -> Option<Error> {

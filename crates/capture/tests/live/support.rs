@@ -41,7 +41,7 @@ pub(crate) fn on_tap() -> bool {
     ENGINE.get() == "tcx:"
 }
 
-/// What the source says about itself, but for hooks that this kernel lacks.
+/// Returns the source's description without the note on hooks that this kernel lacks.
 pub(crate) fn notes(source: &dyn Source) -> Vec<Note> {
     let mut notes = source.describe().notes;
     notes.retain(|note| !matches!(note, Note::PassedOver(_)));

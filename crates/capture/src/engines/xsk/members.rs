@@ -59,7 +59,7 @@ pub(super) struct Opener {
     pub(super) busy_poll: Option<Duration>,
     /// Whether the kernel is told the parts of the program.
     pub(super) marked: bool,
-    /// What programs stamp packets by.
+    /// The clock by which programs stamp packets.
     pub(super) clock: KernelClock,
     /// Whether the frames by which a bond is run go on to the host.
     pub(super) spares_control: bool,
