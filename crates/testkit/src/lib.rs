@@ -9,6 +9,7 @@
 
 pub mod datagrams;
 pub mod expressions;
+mod hang;
 pub mod libpcap;
 mod suite;
 pub mod versions;

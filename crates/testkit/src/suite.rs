@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::Need;
+use crate::hang::Watch;
 
 /// What a test body may return: nothing, or a result whose error fails the test.
 pub trait Outcome {
@@ -86,15 +87,26 @@ impl Test {
 pub fn suite(tests: Vec<Test>) -> ExitCode {
     let arguments = Arguments::from_args();
     let name = suite_name();
-    let turns = Arc::new(RwLock::new(()));
+    let shared = Shared {
+        turns: Arc::new(RwLock::new(())),
+        watch: Watch::start(&name),
+    };
     let trials = tests
         .into_iter()
-        .map(|test| into_trial(test, &name, &arguments, &turns))
+        .map(|test| into_trial(test, &name, &arguments, &shared))
         .collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn into_trial(test: Test, suite: &str, arguments: &Arguments, turns: &Arc<RwLock<()>>) -> Trial {
+/// What the tests of a suite share.
+#[derive(Clone)]
+struct Shared {
+    /// Held for writing by a test that runs alone.
+    turns: Arc<RwLock<()>>,
+    watch: Watch,
+}
+
+fn into_trial(test: Test, suite: &str, arguments: &Arguments, shared: &Shared) -> Trial {
     let unmet = test.unmet();
     if let Some(reason) = &unmet
         && !arguments.list
@@ -103,21 +115,21 @@ fn into_trial(test: Test, suite: &str, arguments: &Arguments, turns: &Arc<RwLock
         eprintln!("skipped: {suite}::{}: {reason}", test.name);
     }
     let ignored = unmet.is_some();
-    let turns = Arc::clone(turns);
+    let Shared { turns, watch } = shared.clone();
     let Test {
         name, serial, body, ..
     } = test;
-    Trial::test(name, move || {
+    Trial::test(name.clone(), move || {
         // Reached for an ignored test only by `--ignored` or `--include-ignored`.
         if let Some(reason) = unmet {
             return Err(Failed::from(reason));
         }
         let result = if serial {
             let _alone = turns.write().unwrap_or_else(PoisonError::into_inner);
-            body()
+            watch.during(&name, body)
         } else {
             let _with_others = turns.read().unwrap_or_else(PoisonError::into_inner);
-            body()
+            watch.during(&name, body)
         };
         result.map_err(Failed::from)
     })

@@ -77,6 +77,7 @@ pub(crate) fn test() -> Tested {
         Ok(mut outcome) => {
             // Results of other suites may be there from earlier runs.
             outcome.suites.retain(|suite| suites.contains(&suite.name));
+            print!("{}", report::lines(&outcome));
             Tested::Ran(outcome)
         }
         Err(reason) => Tested::Failed(reason),

@@ -124,7 +124,8 @@ fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
     let id = suite.id();
     let log = fs::read(results.join(format!("{id}.log"))).ok()?;
     let status = fs::read_to_string(results.join(format!("{id}.status"))).ok();
-    let mut outcome = read_log(&String::from_utf8_lossy(&log));
+    let log = String::from_utf8_lossy(&log);
+    let mut outcome = read_log(&log);
     outcome.name = suite.name;
     let numbers = status.as_deref().unwrap_or_default().split_whitespace();
     let numbers: Vec<i32> = numbers.map_while(|word| word.parse().ok()).collect();
@@ -135,8 +136,10 @@ fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
     outcome.unfinished = match numbers.first() {
         None => Some(format!("{id}: the machine stopped before its end")),
         Some(status) if OUT_OF_TIME.contains(status) => Some(format!(
-            "{id}: not done within {} minutes",
-            suite.limit.as_secs() / 60
+            "{id}: not done within {} minutes; {} passed before; its last line: {}",
+            suite.limit.as_secs() / 60,
+            outcome.passed,
+            log.lines().next_back().unwrap_or_default()
         )),
         Some(0) => None,
         Some(status) if outcome.failed.is_empty() => {
@@ -238,11 +241,11 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
         write("log", "test captures ... ok\n");
         let read = || read_suite(folder.path(), suite).unwrap_or_default();
         assert!(!read().has_passed(), "no status");
-        write("status", "124 720 tap-1:1:1\n");
+        write("status", "124 1500 tap-1:1:1\n");
         assert!(
-            read()
-                .unfinished
-                .is_some_and(|why| why.contains("12 minutes"))
+            read().unfinished.is_some_and(
+                |why| why.contains("25 minutes") && why.contains("test captures ... ok")
+            )
         );
         write("status", "0 33 tap-1:1:1\n");
         assert!(read().has_passed());

@@ -31,6 +31,9 @@ impl Results {
             self.tally.skipped += number_before(counts, " ignored");
         } else if let Some(skip) = line.strip_prefix("skipped: ") {
             self.tally.skips.push(skip.to_owned());
+        } else if let Some(hang) = line.strip_prefix("hangs: ") {
+            self.tally.failed += 1;
+            self.tally.failures.push(format!("hangs: {hang}"));
         } else if let Some(test) = line.strip_prefix("test ") {
             self.read_test(test);
         } else if line.starts_with("     Running ") || line.starts_with("   Doc-tests ") {
