@@ -40,7 +40,7 @@ pub fn is_locked_up() -> bool {
         let Ok(mut asker) = silent.spawn() else {
             return false;
         };
-        let limit = Instant::now() + LOCK_LIMIT;
+        let limit = Instant::now() + crate::patience(LOCK_LIMIT);
         while let Ok(None) = asker.try_wait() {
             if Instant::now() > limit {
                 // One that has ended meanwhile is none that waits.
@@ -311,10 +311,10 @@ impl Side {
     fn wait_until_ready(&self, options: &VethOptions) -> Wired<()> {
         let mut netlink = self.netlink()?;
         let failed = || WireError::of(&self.device);
-        let up = netlink.wait_until_up(&self.device, READY_LIMIT);
+        let up = netlink.wait_until_up(&self.device, crate::patience(READY_LIMIT));
         let mut is_ready = up.map_err(failed())?;
         if options.ipv6 {
-            let local = netlink.wait_until_local(self.ipv6.into(), READY_LIMIT);
+            let local = netlink.wait_until_local(self.ipv6.into(), crate::patience(READY_LIMIT));
             is_ready &= local.map_err(failed())?;
         }
         if is_ready {

@@ -100,7 +100,7 @@ impl Running {
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] when it runs longer than `limit`; it is then killed.
     pub fn wait(mut self, limit: Duration) -> io::Result<Output> {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + crate::patience(limit);
         let status = loop {
             if let Some(status) = self.child.try_wait()? {
                 break status;
@@ -149,7 +149,7 @@ impl Running {
     }
 
     fn wait_for_socket(&mut self, side: &Side, index: u32, limit: Duration) -> io::Result<()> {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + crate::patience(limit);
         loop {
             let id = self.child.id();
             // An ended process has no files; that it has ended is told below.
@@ -179,7 +179,7 @@ impl Running {
     /// # Errors
     /// When the program ends before, or does not write it within `limit`.
     pub fn wait_until_told(&mut self, text: &str, limit: Duration) -> io::Result<()> {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + crate::patience(limit);
         loop {
             // Looked at before the text: what it wrote before its end is there.
             let has_ended = self.has_ended();
@@ -208,7 +208,7 @@ impl Running {
     /// # Errors
     /// When it does not rest within `limit`.
     pub fn wait_until_resting(&mut self, limit: Duration) -> io::Result<()> {
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + crate::patience(limit);
         let mut looks = 0;
         while looks < RESTS && !self.has_ended() {
             if Instant::now() > deadline {
