@@ -106,8 +106,7 @@ impl Running {
                 break status;
             }
             if Instant::now() > deadline {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
+                self.end();
                 let stderr = taken(&mut self.stderr)?;
                 let text = format!("still running: {}", String::from_utf8_lossy(&stderr));
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
@@ -115,6 +114,14 @@ impl Running {
             thread::sleep(INTERVAL);
         };
         self.output(status)
+    }
+
+    /// Ends it and all that it has started, which would hold its outputs open.
+    fn end(&mut self) {
+        let others = descendants(self.child.id());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        kill(&others);
     }
 
     fn output(&mut self, status: ExitStatus) -> io::Result<Output> {
@@ -240,8 +247,9 @@ pub fn peak_memory(id: u32) -> Option<u64> {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if !self.has_ended() {
+            self.end();
+        }
     }
 }
 
@@ -348,4 +356,76 @@ fn has_packet_socket(side: &Side, index: u32) -> io::Result<bool> {
         let interface = columns.next().and_then(|column| column.parse::<u32>().ok());
         interface == Some(index) && columns.next() == Some("1")
     }))
+}
+
+/// The processes that a process has started, and those that they have started, as far as their parents live.
+#[must_use]
+pub fn descendants(of: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes: Vec<(u32, u32)> = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|id: u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+            let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?;
+            Some((id, parent.parse().ok()?))
+        })
+        .collect();
+    let mut found = vec![of];
+    let mut at = 0;
+    while let Some(&parent) = found.get(at) {
+        for &(id, its_parent) in &processes {
+            if its_parent == parent && !found.contains(&id) {
+                found.push(id);
+            }
+        }
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+/// Ends processes for good. One that has ended meanwhile needs no signal.
+pub fn kill(processes: &[u32]) {
+    let ids: Vec<String> = processes.iter().map(u32::to_string).collect();
+    if !ids.is_empty() {
+        let script = format!("kill -KILL {}", ids.join(" "));
+        let _ = Command::new("sh").args(["-c", &script]).status();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_of_a_test_are_found_and_ended() {
+        let mut shell = Command::new("sh");
+        let mut child = shell
+            .args(["-c", "sleep 1000 & echo; wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("sh: {error}"));
+        let mut line = [0];
+        let outputs = child
+            .stdout
+            .as_mut()
+            .map(|pipe| std::io::Read::read(pipe, &mut line));
+        assert!(matches!(outputs, Some(Ok(1))));
+        let found = descendants(child.id());
+        assert!(!found.is_empty(), "the sleeper");
+        kill(&found);
+        let status = child.wait().unwrap_or_else(|error| panic!("{error}"));
+        assert!(
+            status.success(),
+            "the shell waited for the sleeper: {status}"
+        );
+    }
+
+    #[test]
+    fn a_limit_ends_also_what_a_shell_has_started() {
+        let mut shell = Command::new("sh");
+        let command = shell.args(["-c", "echo begun; sleep 1000; echo never"]);
+        let running = Running::start_piped(command).unwrap_or_else(|error| panic!("{error}"));
+        let ended = running.wait(Duration::from_millis(200));
+        assert!(ended.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
+    }
 }

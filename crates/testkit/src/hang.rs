@@ -5,12 +5,12 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ringtap_lab::patience;
+use ringtap_lab::process::{descendants, kill};
 
 /// How often the tests that run are looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -151,73 +151,9 @@ fn task_state(task: &Path) -> String {
     )
 }
 
-/// The processes that a process has started, and theirs; of its group also those whose parent has gone.
-fn descendants(of: u32) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes: Vec<(u32, u32, u32)> = entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|id: u32| {
-            let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-            let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(1);
-            let parent = fields.next()?.parse().ok()?;
-            Some((id, parent, fields.next()?.parse().ok()?))
-        })
-        .collect();
-    let own = processes.iter().find(|(id, ..)| *id == of);
-    let group = own.map_or(0, |&(.., group)| group);
-    let mut found = vec![of];
-    let mut at = 0;
-    while let Some(&parent) = found.get(at) {
-        for &(id, its_parent, its_group) in &processes {
-            let is_orphan = its_parent == 1 && its_group == group && id != group;
-            if (its_parent == parent || is_orphan) && !found.contains(&id) {
-                found.push(id);
-            }
-        }
-        at += 1;
-    }
-    found.split_off(1)
-}
-
-fn kill(processes: &[u32]) {
-    let ids: Vec<String> = processes.iter().map(u32::to_string).collect();
-    if !ids.is_empty() {
-        let script = format!("kill -KILL {}", ids.join(" "));
-        // One that has ended meanwhile needs no signal.
-        let _ = Command::new("sh").args(["-c", &script]).status();
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::process::Stdio;
-
     use super::*;
-
-    #[test]
-    fn programs_of_a_test_are_found_and_ended() {
-        let mut shell = Command::new("sh");
-        let mut child = shell
-            .args(["-c", "sleep 1000 & echo; wait"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("sh: {error}"));
-        let mut line = [0];
-        let outputs = child
-            .stdout
-            .as_mut()
-            .map(|pipe| std::io::Read::read(pipe, &mut line));
-        assert!(matches!(outputs, Some(Ok(1))));
-        let found = descendants(child.id());
-        assert!(!found.is_empty(), "the sleeper");
-        assert!(state().contains("sleep 1000"));
-        kill(&found);
-        let status = child.wait().unwrap_or_else(|error| panic!("{error}"));
-        assert!(
-            status.success(),
-            "the shell waited for the sleeper: {status}"
-        );
-    }
 
     #[test]
     fn only_what_runs_is_listed() {
