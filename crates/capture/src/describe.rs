@@ -195,6 +195,15 @@ pub enum Note {
     /// Something hangs on the device whose packets are stolen.
     #[error("stealing with consent: {0}")]
     StealsFrom(String),
+    /// Captures that began before do not see the packets that this one takes.
+    #[error(
+        "captures of ringtap that run already do not see the packets that this one takes: {}",
+        listed(processes)
+    )]
+    HidesFrom {
+        /// Their processes.
+        processes: Vec<u32>,
+    },
     /// One of all interfaces is not captured.
     #[error("{device} is not captured: {reason}")]
     NotCovered {
@@ -215,6 +224,17 @@ pub enum Note {
     /// Promiscuous mode on all interfaces.
     #[error("interfaces are not made promiscuous for \"any\"")]
     NotPromiscuous,
+}
+
+/// The numbers of processes, in words.
+fn listed(processes: &[u32]) -> String {
+    let numbers: Vec<String> = processes.iter().map(u32::to_string).collect();
+    let noun = if numbers.len() == 1 {
+        "process"
+    } else {
+        "processes"
+    };
+    format!("{noun} {}", numbers.join(", "))
 }
 
 impl fmt::Display for Clock {

@@ -115,6 +115,34 @@ pub enum Error {
         /// How many were not seen.
         packets: u64,
     },
+    /// Another capture that steals was put in front of this one, which does not see what that one takes.
+    /// The capture goes on.
+    #[error(
+        "{device}: another capture of ringtap{} takes {} at {hook} before this one",
+        numbered(*process),
+        if *all { "all packets" } else { "the packets that its filter matches" }
+    )]
+    TakenBefore {
+        /// The device.
+        device: String,
+        /// Its process, where that has a number in the PID namespace of this one.
+        process: Option<u32>,
+        /// Where its program is.
+        hook: &'static str,
+        /// Whether it takes all packets; else those that its filter matches.
+        all: bool,
+    },
+    /// A capture that stole in front of this one is gone, after [`Error::TakenBefore`].
+    #[error(
+        "{device}: the other capture of ringtap{} is gone: packets reach this one again",
+        numbered(*process)
+    )]
+    TakenNoMore {
+        /// The device.
+        device: String,
+        /// Its process, as in [`Error::TakenBefore`].
+        process: Option<u32>,
+    },
     /// Somebody has taken the capture's program away from a hook, or put another in its place.
     #[error(
         "{device}: the capture's program was taken away from {hook}, where packets are seen no more"
@@ -237,6 +265,8 @@ impl Error {
                 | Self::Overtaken { .. }
                 | Self::Blind { .. }
                 | Self::SeesAgain { .. }
+                | Self::TakenBefore { .. }
+                | Self::TakenNoMore { .. }
                 | Self::Detached { goes_on: true, .. }
                 | Self::MemberGone { .. }
                 | Self::MemberNotCaptured { .. }
@@ -259,6 +289,11 @@ impl Error {
         };
         matches!(error.errno(), Some(EPERM | EACCES))
     }
+}
+
+/// The number of a process in parentheses, where it is known.
+fn numbered(process: Option<u32>) -> String {
+    process.map_or_else(String::new, |process| format!(" (process {process})"))
 }
 
 /// Numbers of the kernel's errors.

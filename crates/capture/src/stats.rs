@@ -58,7 +58,8 @@ pub struct Dropped {
     pub interface: Option<u64>,
     /// Before the hook, by another program: packets that the interface received while none reached the
     /// capture. Known to the taps on one interface, for received packets; a number that is right to a
-    /// second or so.
+    /// second or so. Unknown once another capture has taken what its filter matches
+    /// ([`crate::Error::TakenBefore`]).
     pub before_hook: Option<u64>,
     /// By the application itself.
     pub application: Option<u64>,

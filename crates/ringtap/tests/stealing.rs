@@ -48,6 +48,36 @@ fn main() -> ExitCode {
             told(&command, Some("tcx"), &[]);
         }),
         test("statistics_say_it", root, statistics),
+        test("a_filtered_thief_at_tcx_is_reported", root, || {
+            robbed(&["dump"], "tcx", "tcx", Ending::Asked);
+        }),
+        test("a_filtered_thief_at_xdp_is_reported", root, || {
+            robbed(&["dump"], "tcx", "xdp", Ending::Asked);
+        }),
+        test("a_thief_by_af_xdp_is_reported", root, || {
+            robbed(&["dump"], "tcx", "xsk", Ending::Asked);
+        }),
+        test("the_end_of_a_killed_thief_is_reported", root, || {
+            robbed(&["dump"], "tcx", "tcx", Ending::Killed);
+        }),
+        test(
+            "thieves_are_reported_to_flows_of_several_threads",
+            root,
+            || {
+                let flow = ["flow", "--threads", "2", "--top", "0"];
+                robbed(&flow, "tcx", "tcx", Ending::Asked);
+            },
+        ),
+        test("thieves_are_reported_to_a_capture_on_any", root, || {
+            robbed(&["dump"], "tcx:any", "tcx", Ending::Asked);
+        }),
+        test("a_thief_is_reported_to_statistics", root, robbed_statistics),
+        test(
+            "statistics_that_steal_are_reported",
+            root,
+            stealing_statistics,
+        ),
+        test("a_capture_at_xdp_has_no_thief_at_tcx", root, first_at_xdp),
         test(
             "a_filter_that_takes_nothing_is_not_blind",
             root,
@@ -83,6 +113,16 @@ impl Watched {
             assert!(Instant::now() < deadline, "not told: {}", self.text());
             wires.send();
         }
+    }
+
+    fn process(&self) -> u32 {
+        self.running.id()
+    }
+
+    fn kill(self) {
+        self.running.signal("KILL").expect("it runs");
+        let ended = self.running.wait(LIMIT).expect("it ends");
+        assert!(!ended.status.success());
     }
 
     fn end(self) -> String {
@@ -202,6 +242,128 @@ fn statistics() {
         .map(|line| line["before_hook"].as_u64().expect("a number"))
         .sum();
     assert!(missed > 0, "{text}");
+}
+
+/// How a thief ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Asked,
+    Killed,
+}
+
+const TAKES: &str = "takes the packets that its filter matches";
+const GONE: &str = "is gone: packets reach this one again";
+
+/// A thief that takes what its filter matches, by that engine. None of the packets here do, so that the
+/// capture behind it can't notice by itself.
+fn start_filtered(wires: &Wires, engine: &str, folder: &Path) -> Watched {
+    let device = wires.device(&format!("{engine}:"));
+    let arguments = [
+        "dump",
+        "--mode",
+        "steal",
+        "-w",
+        "/dev/null",
+        "-i",
+        &device,
+        "icmp",
+    ];
+    let mut thief = Watched::start(wires.ringtap(&arguments), folder, "thief");
+    thief.wait_for("capturing on", wires);
+    thief
+}
+
+fn robbed(victim: &[&str], at: &str, engine: &str, ending: Ending) {
+    let wires = Wires::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let written = folder.path().join("victim.json");
+    let device = if at == "tcx:any" {
+        at.to_owned()
+    } else {
+        wires.device(&format!("{at}:"))
+    };
+    let mut command = wires.ringtap(victim);
+    command
+        .args(["--json-stats", "-i", &device, "-w"])
+        .arg(&written);
+    let mut victim = Watched::start(command, folder.path(), "victim");
+    victim.wait_for("on ", &wires);
+    let mut thief = start_filtered(&wires, engine, folder.path());
+    thief.wait_for(&format!("process {}", victim.process()), &wires);
+    let process = thief.process();
+    victim.wait_for(TAKES, &wires);
+    match ending {
+        Ending::Asked => drop(thief.end()),
+        Ending::Killed => thief.kill(),
+    }
+    victim.wait_for(GONE, &wires);
+    let text = victim.end();
+    assert_eq!(text.matches(TAKES).count(), 1, "{text}");
+    assert_eq!(text.matches(GONE).count(), 1, "{text}");
+    assert!(
+        text.contains(&format!("(process {process}) takes")),
+        "{text}"
+    );
+    let stats: Value = text
+        .lines()
+        .last()
+        .and_then(|line| serde_json::from_str(line).ok())
+        .unwrap_or_else(|| panic!("{text}"));
+    let missed = &stats["dropped"]["before_hook"];
+    assert!(missed.is_null(), "nobody knows how many: {text}");
+}
+
+fn robbed_statistics() {
+    let wires = Wires::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let device = wires.device("tcx:");
+    let command = wires.ringtap(&["stat", "--json", "-i", &device]);
+    let mut victim = Watched::start(command, folder.path(), "victim");
+    victim.wait_for("counting on", &wires);
+    let thief = start_filtered(&wires, "tcx", folder.path());
+    victim.wait_for(TAKES, &wires);
+    thief.end();
+    victim.wait_for(GONE, &wires);
+    victim.end();
+}
+
+fn stealing_statistics() {
+    let wires = Wires::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let device = wires.device("tcx:");
+    let command = ["dump", "-w", "/dev/null", "-i", &device];
+    let mut victim = Watched::start(wires.ringtap(&command), folder.path(), "victim");
+    victim.wait_for("capturing on", &wires);
+    let command = ["stat", "--mode", "steal", "-i", &device, "icmp"];
+    let mut thief = Watched::start(wires.ringtap(&command), folder.path(), "thief");
+    thief.wait_for(&format!("process {}", victim.process()), &wires);
+    victim.wait_for(TAKES, &wires);
+    thief.end();
+    victim.wait_for(GONE, &wires);
+    victim.end();
+}
+
+/// Packets reach XDP before tcx.
+fn first_at_xdp() {
+    let wires = Wires::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let device = wires.device("xdp:");
+    let command = ["dump", "-w", "/dev/null", "-i", &device];
+    let mut first = Watched::start(wires.ringtap(&command), folder.path(), "first");
+    first.wait_for("capturing on", &wires);
+    let thief = start_filtered(&wires, "tcx", folder.path());
+    let begun = Instant::now();
+    // Several looks.
+    while begun.elapsed() < Duration::from_secs(3) {
+        wires.send();
+    }
+    let text = thief.end();
+    assert!(
+        !text.contains(&format!("process {}", first.process())),
+        "{text}"
+    );
+    let text = first.end();
+    assert!(!text.contains(TAKES), "{text}");
 }
 
 /// Packets that the filter does not take come all the same.

@@ -283,6 +283,8 @@ fn allowed(needs: &Needs) -> Result<Rules, Obstacle> {
         // Interfaces are asked by netlink, and by ioctl(2) on a socket of any kind.
         sockets.extend([libc::AF_NETLINK, libc::AF_UNIX, libc::AF_INET]);
         rules.insert(libc::SYS_bpf, one_of(0, BPF_COMMANDS)?);
+        // Captures that take packets away before others connect to those.
+        rules.insert(libc::SYS_accept4, Vec::new());
     }
     if needs.network {
         sockets.extend([

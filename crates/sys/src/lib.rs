@@ -14,6 +14,7 @@ pub mod ethtool;
 pub mod eventfd;
 pub mod helper;
 pub mod kernel;
+pub mod local;
 pub mod map;
 pub mod memory;
 pub mod napi;

@@ -5,8 +5,8 @@ use ringtap_sys::netlink::{self, Netlink};
 use ringtap_sys::privileges::Capability;
 
 use super::clsact::ClsactFilter;
-use super::{HookDevice, HookError, PassedOver, Place, Reason, Side, Uncovered, Wanted};
-use super::{StealHazard, steal_hazards};
+use super::{Announced, HookDevice, HookError, PassedOver, Place, Reason, Side, Uncovered, Wanted};
+use super::{StealHazard, Thieves, steal_hazards};
 use crate::options::{Direction, Mode};
 
 /// Error numbers of the kernel.
@@ -76,6 +76,15 @@ impl Attached {
             }
         }
         texts
+    }
+
+    /// Tells captures that run already that these programs take packets away before them: all packets, or
+    /// those that a filter matches. The thief may listen itself.
+    pub(crate) fn announce(&self, all: bool, own: Option<&Thieves>) -> Announced {
+        let mut received = self.hooks.iter().filter(|hook| hook.place.is_ingress());
+        received.next().map_or_else(Announced::default, |hook| {
+            Announced::to_others(hook.device.index, hook.place, all, own)
+        })
     }
 
     /// Capabilities that must be kept so that all is taken away at the end: none where programs are

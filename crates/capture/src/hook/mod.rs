@@ -21,6 +21,7 @@ mod guard;
 mod sight;
 mod stamps;
 mod tags;
+mod thieves;
 
 pub(crate) use attach::consent;
 pub use attach::{Attached, Hook, Standing, attach};
@@ -34,3 +35,4 @@ pub use ringtap_sys::bpf::TcxSide as Side;
 pub(crate) use sight::{Change, Sight};
 pub use stamps::StampReader;
 pub use tags::TagRestorer;
+pub(crate) use thieves::{Announced, News, Thieves};

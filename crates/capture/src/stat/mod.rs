@@ -45,7 +45,8 @@ use ringtap_sys::privileges::Capability;
 
 use crate::engines::{Device, Engine};
 use crate::hook::{
-    Attached, Change, Hook, HookChoice, HookDevice, HookError, Sight, Wanted, attach,
+    Announced, Attached, Change, Hook, HookChoice, HookDevice, HookError, Sight, Thieves, Wanted,
+    attach,
 };
 use crate::{Direction, Error, Filter, LinkType, MAX_SNAPLEN, Mode, Result};
 use counters::Counters;
@@ -198,6 +199,8 @@ enum Way {
         counters: Counters,
         /// Where received packets are counted.
         received: Option<Box<Received>>,
+        /// The captures that the program takes packets away from.
+        _announced: Announced,
     },
     /// A thread that reads a socket.
     Socket(SocketCounters),
@@ -207,6 +210,8 @@ enum Way {
 #[derive(Debug)]
 struct Received {
     sight: Sight,
+    /// Captures that take packets away before; `None` where nothing can come before.
+    thieves: Option<Thieves>,
     /// Packets until the last look.
     before: u64,
 }
@@ -317,6 +322,7 @@ impl Statistics {
             stamps: None,
         };
         let code = emission.code(filters)?;
+        let thieves = Thieves::listen(Some(device.index));
         let attached = attach(kernel, device, &wanted, &mut |place| {
             let (kind, instructions) = code.of(place);
             let name = "ringtap_stat";
@@ -326,7 +332,15 @@ impl Statistics {
             }
             bpf::Program::load(kernel, name, kind, instructions)
         })?;
-        let description = StatDescription::new(device, &attached, options, &features);
+        let announced = match options.mode {
+            // Without a filter nothing is taken.
+            Mode::Steal if !filters.is_empty() => attached.announce(false, thieves.as_ref()),
+            _ => Announced::default(),
+        };
+        let mut description = StatDescription::new(device, &attached, options, &features);
+        description
+            .notes
+            .extend(announced.note().map(|note| note.to_string()));
         let received = match attached.hooks.iter().any(|hook| hook.place().is_ingress()) {
             true => {
                 let netlink = Netlink::open().map_err(|source| Error::Interface {
@@ -334,7 +348,13 @@ impl Statistics {
                     source,
                 })?;
                 let sight = Sight::new(netlink, device.index);
-                Some(Box::new(Received { sight, before: 0 }))
+                let mut hooks = attached.hooks.iter().map(Hook::place);
+                let is_first = hooks.all(|place| place.is_xdp() || !place.is_ingress());
+                Some(Box::new(Received {
+                    sight,
+                    thieves: thieves.filter(|_| !is_first),
+                    before: 0,
+                }))
             }
             false => None,
         };
@@ -342,6 +362,7 @@ impl Statistics {
             attached,
             counters,
             received,
+            _announced: announced,
         };
         Ok(Self::new(way, filters.len(), description))
     }
@@ -391,7 +412,8 @@ impl Statistics {
         let missed = self.way.before_hook();
         let before = self.before.before_hook.unwrap_or_default();
         interval.before_hook = missed.map(|missed| missed.saturating_sub(before));
-        self.before.before_hook = missed.or(self.before.before_hook);
+        // Not known once, it is not known for the whole.
+        self.before.before_hook = missed;
         self.before.elapsed = now - self.opened;
         interval
     }
@@ -428,17 +450,22 @@ impl Statistics {
     }
 
     /// Returns a change in whether received packets reach the hook: [`Error::Blind`] where another
-    /// program takes them before, [`Error::SeesAgain`] where they come again. To be asked about once a
+    /// program takes them before, [`Error::SeesAgain`] where they come again; and other captures that
+    /// take packets before, [`Error::TakenBefore`], with their end, [`Error::TakenNoMore`]. To be asked about once a
     /// second; nothing where a socket counts, or sent packets only.
     pub fn look(&mut self) -> Option<Error> {
         let Way::Hooks {
             attached,
             counters,
             received: Some(watched),
+            ..
         } = &mut self.way
         else {
             return None;
         };
+        if let Some(news) = watched.thieves.as_mut().and_then(Thieves::look) {
+            return Some(news.into_error(self.description.device.clone()));
+        }
         if !watched.sight.is_due() {
             return None;
         }
@@ -497,7 +524,8 @@ impl Way {
         match self {
             Self::Hooks { received, .. } => {
                 let received = received.as_mut()?;
-                Some(received.sight.missed())
+                let is_known = !received.thieves.as_ref().is_some_and(Thieves::hide_some);
+                is_known.then(|| received.sight.missed())
             }
             Self::Socket(_) => None,
         }

@@ -20,7 +20,9 @@ use std::fs;
 use crate::Error;
 pub use capability::{Capability, CapabilitySet};
 pub use held::Held;
-pub use user::{Obstacle, UNPRIVILEGED, User, is_elevated, is_root, is_set_user_id, obstacle};
+pub use user::{
+    Obstacle, UNPRIVILEGED, User, effective_user, is_elevated, is_root, is_set_user_id, obstacle,
+};
 
 /// What a thread may do: its effective, permitted and inheritable sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

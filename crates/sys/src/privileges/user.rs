@@ -83,6 +83,13 @@ impl User {
     }
 }
 
+/// Returns the effective user ID of the process.
+#[must_use]
+pub fn effective_user() -> u32 {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// Whether the process runs with the effective identity of root.
 #[must_use]
 pub fn is_root() -> bool {

@@ -29,7 +29,9 @@ use crate::describe::{KernelClock, Note};
 use crate::engines::Device;
 use crate::engines::interface::Target;
 use crate::engines::link::{self, link_of};
-use crate::hook::{self, Attached, HookChoice, HookDevice, HookError, Place, Side, Wanted};
+use crate::hook::{
+    self, Announced, Attached, HookChoice, HookDevice, HookError, Place, Side, Thieves, Wanted,
+};
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, TimestampSource};
 use crate::{Error, Filter, Interface, LinkType, Result};
 
@@ -141,6 +143,8 @@ pub(super) fn open(
     } else {
         Vec::new()
     };
+    let receives = options.direction != Direction::Out;
+    let thieves = receives.then(|| Thieves::listen(None)).flatten();
     let mut notes = Vec::new();
     if options.promiscuous {
         notes.push(Note::NotPromiscuous);
@@ -176,6 +180,8 @@ pub(super) fn open(
         shares: Vec::new(),
         losses: None,
         sight: None,
+        thieves,
+        _announced: Announced::default(),
         netlink,
         watch,
         changed: false,

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::TapSource;
-use crate::hook::{Change, Place, Standing};
+use crate::hook::{Change, News, Place, Sight, Standing, Thieves};
 use crate::{Error, Result};
 
 /// How often the kernel is asked.
@@ -96,6 +96,26 @@ impl TapSource {
                 packets,
             }),
         }
+    }
+
+    /// Reports another capture that takes packets away before this one, and the end of it.
+    pub(super) fn look_at_thieves(&mut self) -> Result<()> {
+        let Some(news) = self.thieves.as_mut().and_then(Thieves::look) else {
+            return Ok(());
+        };
+        let (News::Came(theft) | News::Went(theft)) = &news;
+        let mut hooks = self.attached.hooks.iter();
+        let Some(hook) = hooks.find(|hook| hook.device().index == theft.index) else {
+            return Ok(());
+        };
+        Err(news.into_error(hook.device().name.clone()))
+    }
+
+    /// Received packets that did not reach the program; `None` where nobody knows how many.
+    pub(super) fn missed(&mut self) -> Option<u64> {
+        let is_known = !self.thieves.as_ref().is_some_and(Thieves::hide_some);
+        let sight = self.sight.as_mut().filter(|_| is_known);
+        sight.map(Sight::missed)
     }
 
     /// Reports a program that somebody has taken away from its hook, or replaced. The end of the capture

@@ -54,7 +54,7 @@ use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
 use crate::describe::{KernelClock, Note};
 use crate::engines::interface::InterfaceLosses;
-use crate::hook::{Attached, Hook, Place, Sight};
+use crate::hook::{Announced, Attached, Hook, Place, Sight, Thieves};
 use crate::options::CaptureOptions;
 use crate::source::Delivery;
 use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
@@ -138,6 +138,10 @@ struct TapSource {
     losses: Option<InterfaceLosses>,
     /// Whether received packets reach the program; nothing where they are not captured.
     sight: Option<Sight>,
+    /// Other captures that take packets away before this one.
+    thieves: Option<Thieves>,
+    /// Those that this one takes packets away from; told until its own programs are gone.
+    _announced: Announced,
     /// Held for its effect.
     _promiscuous: Option<Promiscuous>,
     /// The network namespace of the interface, where there is one interface.
@@ -346,6 +350,7 @@ impl Source for TapSource {
             self.look_at_rest(wait::LOOK_EVERY)?;
             self.look_at_programs()?;
             self.look_at_sight()?;
+            self.look_at_thieves()?;
             self.wake_readers();
             return Ok(Next::TimedOut);
         }
@@ -362,6 +367,7 @@ impl Source for TapSource {
             self.look_at_chain()?;
             self.look_at_programs()?;
             self.look_at_sight()?;
+            self.look_at_thieves()?;
             if is_empty && !self.comes_while_armed() {
                 return Ok(Next::TimedOut);
             }
@@ -424,7 +430,7 @@ impl Source for TapSource {
                 sampling: Some(counters.sampled),
                 ring: Some(counters.full),
                 interface: losses.and_then(InterfaceLosses::since_opening),
-                before_hook: self.sight.as_mut().map(Sight::missed),
+                before_hook: self.missed(),
                 application: None,
             },
             freezes: None,

@@ -24,7 +24,8 @@ use crate::engines::interface::{InterfaceLosses, Target};
 use crate::engines::link::link_of;
 use crate::engines::packet;
 use crate::hook::{
-    self, Attached, Hook, HookChoice, HookDevice, HookError, Place, Sight, StampReader, Wanted,
+    self, Announced, Attached, Hook, HookChoice, HookDevice, HookError, Place, Sight, StampReader,
+    Thieves, Wanted,
 };
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
 use crate::{Description, Error, Filter, LinkType, Result, Source};
@@ -281,6 +282,7 @@ impl Opening {
             reads_tags_at_xdp: choice == HookChoice::Xdp || self.device.tag_restorer.is_some(),
             stamps,
         };
+        let thieves = Thieves::listen(Some(self.device.index));
         let attached = hook::attach(&self.kernel, &self.device, &wanted, &mut |place| {
             let plan = plan.for_place(place);
             let programs = Programs {
@@ -311,12 +313,17 @@ impl Opening {
             polls = None;
             kernel_clock = KernelClock::Tai;
         }
+        let announced = match options.mode {
+            Mode::Steal => attached.announce(filter.is_none(), thieves.as_ref()),
+            Mode::Copy => Announced::default(),
+        };
         let plan = plan.for_hooks(&attached.hooks);
         let mut notes = notes(&attached, &self.device, &self.rings, options);
         let (switched_on, note) = self
             .adapter_clock
             .map_or((None, None), |clock| (clock.switched_on, clock.note));
         notes.extend(note);
+        notes.extend(announced.note());
         let mut interface = self.target.description(link_type, options.snaplen);
         interface.filter = filter.map(Filter::for_file);
         let interfaces = vec![interface];
@@ -332,6 +339,9 @@ impl Opening {
             source,
         };
         let receives = attached.hooks.iter().any(|hook| hook.place().is_ingress());
+        // Nothing runs before XDP.
+        let mut hooks = attached.hooks.iter().map(Hook::place);
+        let attached_may_be_robbed = hooks.any(|place| place.is_ingress() && !place.is_xdp());
         let sight = match receives {
             true => {
                 let netlink = Netlink::open().map_err(interface_error)?;
@@ -366,6 +376,8 @@ impl Opening {
             shares: Vec::new(),
             losses: InterfaceLosses::new(Netlink::open().map_err(interface_error)?, &self.target),
             sight,
+            thieves: thieves.filter(|_| attached_may_be_robbed),
+            _announced: announced,
             netlink,
             watch: self.watch,
             changed: !is_still_up,

@@ -128,6 +128,7 @@ impl TapSource {
         self.look_at_chain()?;
         self.look_at_programs()?;
         self.look_at_sight()?;
+        self.look_at_thieves()?;
         let mut begun = Instant::now();
         let wanted = self.wanted();
         if let Some(limit) = self.idle_wait() {

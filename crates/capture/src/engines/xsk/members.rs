@@ -16,7 +16,7 @@ use super::open::{FilterPlan, bpf_error};
 use super::program;
 use crate::describe::KernelClock;
 use crate::engines::interface::{InterfaceLosses, Target};
-use crate::hook::{self, Attached, Hook, HookDevice, Place, Wanted};
+use crate::hook::{self, Announced, Attached, Hook, HookDevice, Place, Wanted};
 use crate::{Error, Result};
 
 /// The most queues and the most frames of a queue.
@@ -40,6 +40,8 @@ pub(super) struct Losses {
 pub(super) struct Member {
     // Dropped in this order: the program first, so that nothing comes to sockets that are half gone.
     pub(super) attached: Attached,
+    /// The captures that its program takes packets away from.
+    pub(super) announced: Announced,
     pub(super) sockets: Map,
     /// By queue.
     pub(super) receivers: Vec<Receiver>,
@@ -80,12 +82,14 @@ impl Opener {
             let load = &mut |place| self.load(&device, &sockets, plan, place);
             hook::attach(&self.kernel, &device, &self.wanted, load)?
         };
+        let announced = attached.announce(plan.is_everything(), None);
         let netlink = Netlink::open().map_err(|source| Error::Interface {
             device: name,
             source,
         })?;
         Ok(Member {
             attached,
+            announced,
             sockets,
             receivers,
             device,

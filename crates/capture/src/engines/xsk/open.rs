@@ -255,6 +255,11 @@ impl FilterPlan {
         })
     }
 
+    /// Whether all packets are taken, and none left to the host.
+    pub(super) fn is_everything(&self) -> bool {
+        self.in_kernel().is_none()
+    }
+
     pub(super) fn in_kernel(&self) -> Option<&Program> {
         self.program.as_ref().filter(|_| self.obstacle.is_none())
     }
@@ -290,6 +295,7 @@ fn notes(members: &[Member], hazards: &[StealHazard], is_aggregate: bool) -> Vec
         }
     }
     notes.extend(all_hazards(members, hazards).map(Note::StealsFrom));
+    notes.extend(members.iter().filter_map(|member| member.announced.note()));
     let longest = members.iter().map(Member::longest_packet).min();
     let longest = longest.unwrap_or_default();
     if members.iter().any(|member| member.mtu + 22 > longest) {

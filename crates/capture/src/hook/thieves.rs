@@ -1,0 +1,381 @@
+//! Captures of ringtap that take packets away from one another, and say so.
+//!
+//! A capture that steals is put in front of those that run already. It takes what its filter matches, so
+//! that the others see some packets still, and can't notice by themselves ([`super::Sight`] finds thieves
+//! that take everything). The kernel lists programs to `CAP_NET_ADMIN` only, which a capture has given up.
+//!
+//! So each capture listens on an abstract socket (unix(7)) in the interface's network namespace, by a name
+//! that begins with the interface's number. A thief connects to all that listen when its program is
+//! attached, says in a line what it takes, and keeps the connections until its program is gone. The kernel
+//! closes them if it is killed, and vouches for its process and user. Anybody may connect: users other
+//! than root and the capture's own are ignored.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use ringtap_sys::local;
+use ringtap_sys::privileges;
+
+use super::Place;
+use crate::Error;
+use crate::describe::Note;
+
+/// What names begin with; the interface's number and a number of the capture follow.
+const PREFIX: &str = "ringtap-behind";
+/// The number that stands for all interfaces; none has it.
+const ALL_INTERFACES: u32 = 0;
+/// The most captures of an interface that are told.
+const CAPTURES: u32 = 32;
+/// The most thieves that a capture listens to.
+const THIEVES: usize = 16;
+/// The longest line.
+const LINE: usize = 64;
+/// Time between two looks at the least.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What a thief takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Theft {
+    /// Its process, where that has a number here.
+    pub(crate) process: Option<u32>,
+    /// The kernel's number of the interface.
+    pub(crate) index: u32,
+    /// Where its program is.
+    pub(crate) at: &'static str,
+    /// Whether it takes all packets, or those that its filter matches.
+    pub(crate) all: bool,
+}
+
+/// Something that has changed since the last look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// A thief stands before the capture.
+    Came(Theft),
+    /// It is gone.
+    Went(Theft),
+}
+
+impl News {
+    /// The change as it is reported.
+    pub(crate) fn into_error(self, device: String) -> Error {
+        match self {
+            Self::Came(theft) => Error::TakenBefore {
+                device,
+                process: theft.process,
+                hook: theft.at,
+                all: theft.all,
+            },
+            Self::Went(theft) => Error::TakenNoMore {
+                device,
+                process: theft.process,
+            },
+        }
+    }
+}
+
+/// Thieves before a capture. Where nothing comes it costs a system call each second.
+#[derive(Debug)]
+pub(crate) struct Thieves {
+    listener: UnixListener,
+    name: String,
+    /// The interface; `None` for all of them.
+    index: Option<u32>,
+    /// The user that the capture was opened by.
+    user: u32,
+    visitors: Vec<Visitor>,
+    news: VecDeque<News>,
+    looked: Instant,
+    /// Whether any thief has taken some packets, so that nobody knows how many.
+    has_unknown: bool,
+}
+
+#[derive(Debug)]
+struct Visitor {
+    stream: UnixStream,
+    process: Option<u32>,
+    said: Option<Theft>,
+}
+
+impl Thieves {
+    /// Listens in the thread's network namespace for those who steal from an interface there, or from
+    /// any. To be called before the capture's own programs are attached, lest one be missed. Returns
+    /// `None` if no name is free or sockets are not to be had: a capture does without.
+    pub(crate) fn listen(index: Option<u32>) -> Option<Self> {
+        (0..CAPTURES).find_map(|number| {
+            let name = name(index.unwrap_or(ALL_INTERFACES), number);
+            let address = SocketAddr::from_abstract_name(&name).ok()?;
+            let listener = UnixListener::bind_addr(&address).ok()?;
+            listener.set_nonblocking(true).ok()?;
+            Some(Self {
+                listener,
+                name,
+                index,
+                user: privileges::effective_user(),
+                visitors: Vec::new(),
+                news: VecDeque::new(),
+                looked: Instant::now(),
+                has_unknown: false,
+            })
+        })
+    }
+
+    /// Looks once a second, and returns what has changed: one change a call.
+    pub(crate) fn look(&mut self) -> Option<News> {
+        if self.news.is_empty() && self.looked.elapsed() >= LOOK_EVERY {
+            self.looked = Instant::now();
+            self.look_now();
+        }
+        self.news.pop_front()
+    }
+
+    /// Whether packets were taken that nobody has counted.
+    pub(crate) fn hide_some(&self) -> bool {
+        self.has_unknown
+    }
+
+    fn look_now(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if let Some(visitor) = self.admit(stream)
+                && self.visitors.len() < THIEVES
+            {
+                self.visitors.push(visitor);
+            }
+        }
+        let (index, news) = (self.index, &mut self.news);
+        self.visitors.retain_mut(|visitor| {
+            let before = visitor.said.is_some();
+            let stays = visitor.listen(index);
+            match visitor.said.clone() {
+                Some(theft) if !before && stays => news.push_back(News::Came(theft)),
+                Some(theft) if before && !stays => news.push_back(News::Went(theft)),
+                _ => {}
+            }
+            stays
+        });
+        let mut came = self.news.iter();
+        self.has_unknown |= came.any(|one| matches!(one, News::Came(theft) if !theft.all));
+    }
+
+    /// A visitor of root's or the capture's own user.
+    fn admit(&self, stream: UnixStream) -> Option<Visitor> {
+        let peer = local::peer(&stream).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        (peer.user == 0 || peer.user == self.user).then_some(Visitor {
+            stream,
+            process: peer.process,
+            said: None,
+        })
+    }
+}
+
+impl Visitor {
+    /// Reads what it says; whether it is still there. Who says something else than it should is sent
+    /// away.
+    fn listen(&mut self, index: Option<u32>) -> bool {
+        let mut line = [0; LINE];
+        match self.stream.read(&mut line) {
+            Err(error) => matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ),
+            Ok(0) => false,
+            Ok(_) if self.said.is_some() => false,
+            Ok(length) => {
+                self.said = parse(&line[..length], self.process)
+                    .filter(|theft| index.is_none_or(|index| index == theft.index));
+                self.said.is_some()
+            }
+        }
+    }
+}
+
+/// The connections of a thief to those from whom it takes packets.
+#[derive(Debug, Default)]
+pub(crate) struct Announced {
+    /// Held until the thief is gone.
+    connections: Vec<UnixStream>,
+    /// The processes that were told.
+    processes: Vec<u32>,
+}
+
+impl Announced {
+    /// Tells captures that run on the interface that a program was attached in front of them, which takes
+    /// all packets or some; all but the thief itself, which listens too. Who does not listen is not
+    /// waited for.
+    pub(crate) fn to_others(index: u32, place: Place, all: bool, own: Option<&Thieves>) -> Self {
+        let line = line(index, place, all);
+        let mut announced = Self::default();
+        let interfaces = [index, ALL_INTERFACES].into_iter();
+        let names = interfaces.flat_map(|index| (0..CAPTURES).map(move |n| name(index, n)));
+        for name in names.filter(|name| own.is_none_or(|own| own.name != *name)) {
+            let Ok(Some(mut stream)) = local::connect_abstract(name.as_bytes()) else {
+                continue;
+            };
+            // It is new, and has room for a line.
+            if stream.write_all(line.as_bytes()).is_err() {
+                continue;
+            }
+            let peer = local::peer(&stream).ok();
+            announced
+                .processes
+                .extend(peer.and_then(|peer| peer.process));
+            announced.connections.push(stream);
+        }
+        announced.processes.sort_unstable();
+        announced.processes.dedup();
+        announced
+    }
+
+    /// Which processes see fewer packets from now on, where there are any.
+    pub(crate) fn note(&self) -> Option<Note> {
+        let processes = self.processes.clone();
+        (!processes.is_empty()).then_some(Note::HidesFrom { processes })
+    }
+}
+
+fn name(index: u32, number: u32) -> String {
+    format!("{PREFIX}:{index}:{number}")
+}
+
+fn line(index: u32, place: Place, all: bool) -> String {
+    let at = if place.is_xdp() { XDP } else { TCX };
+    let what = if all { ALL } else { SOME };
+    format!("{at} {what} {index}\n")
+}
+
+const XDP: &str = "XDP";
+const TCX: &str = "tcx";
+const ALL: &str = "all";
+const SOME: &str = "some";
+
+fn parse(line: &[u8], process: Option<u32>) -> Option<Theft> {
+    let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+    let mut words = line.split(' ');
+    let at = words.next()?;
+    let at = [XDP, TCX].into_iter().find(|known| *known == at)?;
+    let what = words.next()?;
+    let all = match what {
+        ALL => true,
+        SOME => false,
+        _ => return None,
+    };
+    let index = words.next()?.parse().ok()?;
+    words.next().is_none().then_some(Theft {
+        process,
+        index,
+        at,
+        all,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_sys::bpf::TcxSide;
+
+    use super::*;
+
+    const AT_TCX: Place = Place::Tcx(TcxSide::Ingress);
+
+    /// An interface of this test's own.
+    fn index(number: u32) -> u32 {
+        (std::process::id() << 8) | (1 << 31) | number
+    }
+
+    fn theft(index: u32, all: bool) -> Theft {
+        let process = Some(std::process::id());
+        Theft {
+            process,
+            index,
+            at: TCX,
+            all,
+        }
+    }
+
+    fn look(thieves: &mut Thieves) -> Option<News> {
+        thieves.look_now();
+        thieves.news.pop_front()
+    }
+
+    #[test]
+    fn thieves_come_and_go() {
+        let index = index(1);
+        let mut first = Thieves::listen(Some(index)).expect("a name");
+        let mut second = Thieves::listen(Some(index)).expect("a name");
+        assert_eq!(look(&mut first), None);
+        let some = Announced::to_others(index, AT_TCX, false, Some(&second));
+        assert!(some.processes.contains(&std::process::id()));
+        assert_eq!(look(&mut first), Some(News::Came(theft(index, false))));
+        assert_eq!(look(&mut first), None);
+        assert_eq!(look(&mut second), None, "itself");
+        assert!(first.hide_some());
+        assert!(!second.hide_some());
+        drop(some);
+        assert_eq!(look(&mut first), Some(News::Went(theft(index, false))));
+        assert_eq!(look(&mut first), None);
+        assert!(first.hide_some(), "what is lost stays unknown");
+        let all = Announced::to_others(index, AT_TCX, true, None);
+        assert_eq!(look(&mut second), Some(News::Came(theft(index, true))));
+        assert!(!second.hide_some(), "the interface counts those");
+        drop(all);
+    }
+
+    #[test]
+    fn other_interfaces_are_left_alone() {
+        let mut victim = Thieves::listen(Some(index(2))).expect("a name");
+        let announced = Announced::to_others(index(3), AT_TCX, false, None);
+        assert_eq!(look(&mut victim), None);
+        drop(announced);
+    }
+
+    #[test]
+    fn nonsense_is_not_listened_to() {
+        let mut victim = Thieves::listen(Some(index(4))).expect("a name");
+        let connect = || local::connect_abstract(victim.name.as_bytes());
+        let lines = ["tcx some\n", "", "tcx some 5", "\n", "a b c d e f"];
+        let visits = lines.map(|line| {
+            let mut stream = connect().expect("sockets").expect("it listens");
+            stream.write_all(line.as_bytes()).expect("room");
+            stream
+        });
+        assert_eq!(look(&mut victim), None);
+        drop(visits);
+        assert_eq!(look(&mut victim), None);
+        assert!(victim.visitors.is_empty());
+    }
+
+    #[test]
+    fn only_so_many_are_listened_to() {
+        let index = index(5);
+        let mut victim = Thieves::listen(Some(index)).expect("a name");
+        let all: Vec<_> = (0..2 * THIEVES)
+            .map(|_| Announced::to_others(index, AT_TCX, true, None))
+            .collect();
+        victim.look_now();
+        assert_eq!(victim.news.len(), THIEVES);
+        drop(all);
+    }
+
+    #[test]
+    fn lines_are_read_as_they_are_written() {
+        for all in [false, true] {
+            let line = line(7, AT_TCX, all);
+            let expected = Theft {
+                process: None,
+                ..theft(7, all)
+            };
+            assert_eq!(parse(line.as_bytes(), None), Some(expected));
+            assert!(line.len() < LINE);
+        }
+        for line in [
+            "xsk all 1\n",
+            "tcx none 1\n",
+            "tcx all -1\n",
+            "tcx all 1 2\n",
+        ] {
+            assert_eq!(parse(line.as_bytes(), None), None, "{line}");
+        }
+    }
+}
