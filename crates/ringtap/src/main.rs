@@ -24,6 +24,7 @@ mod signals;
 mod stat;
 mod values;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -42,6 +43,18 @@ fn main() -> ExitCode {
     code
 }
 
+/// Prints help, the version, or what is wrong with the command line; the exit status.
+fn print(error: &clap::Error) -> i32 {
+    match error.print().and_then(|()| std::io::stdout().flush()) {
+        // Whoever reads has seen enough.
+        Err(failed) if failed.kind() != std::io::ErrorKind::BrokenPipe && !error.use_stderr() => {
+            notice::notice(format_args!("standard output: {failed}"));
+            1
+        }
+        _ => error.exit_code(),
+    }
+}
+
 fn run() -> ExitCode {
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| {
         let words = std::env::args_os().skip(1);
@@ -49,7 +62,7 @@ fn run() -> ExitCode {
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
         let Some(meant) = hint::instead_of(&words, error.kind()) else {
-            error.exit();
+            std::process::exit(print(&error));
         };
         // Where nobody can read it, the exit status tells.
         let _ = error.print();
@@ -61,7 +74,7 @@ fn run() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 notice::notice(&error);
-                ExitCode::FAILURE
+                ExitCode::from(error.status())
             }
         },
         cli::Command::Dump(args) => dump::run(*args),

@@ -330,6 +330,8 @@ fn files_of_user() {
             .arg(&link);
         let output = finished(&mut ringtap);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        let hint = "with -Z, files are opened as user daemon";
+        assert!(stderr(&output).contains(hint), "{}", stderr(&output));
         assert_eq!(fs::read(&precious).expect("a file"), b"of root");
     }
 }

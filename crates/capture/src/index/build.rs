@@ -58,6 +58,9 @@ impl IndexOptions {
 pub struct Built {
     /// Packets that it covers.
     pub packets: u64,
+    /// All packets of the capture; those in stretches that are too short to be passed over are not
+    /// covered.
+    pub of: u64,
     /// Its size in bytes.
     pub bytes: u64,
     /// The damage in the capture before which it ends, if there is such.
@@ -94,6 +97,7 @@ pub fn build_index(
         ended: Vec::new(),
         collector: Collector::default(),
         readers: Readers::default(),
+        read: 0,
     };
     let damage = builder.read(reader).map_err(failed)?;
     let (packets, bytes) = (builder.writer.packets(), builder.writer.bytes());
@@ -103,6 +107,7 @@ pub fn build_index(
     builder.writer.finish(&stamp).map_err(failed)?;
     Ok(Built {
         packets,
+        of: builder.read,
         bytes,
         damage,
     })
@@ -118,6 +123,8 @@ struct Builder {
     ended: Vec<Entry>,
     collector: Collector,
     readers: Readers,
+    /// Packets so far.
+    read: u64,
 }
 
 /// A stretch that grows, of packets all of which could be followed or all of which count as if they
@@ -164,6 +171,7 @@ impl Builder {
     }
 
     fn piece(&mut self, piece: &Run<'_>) {
+        self.read += piece.len() as u64;
         let (mut first, mut last) = (Timestamp::new(i64::MAX, 0), Timestamp::new(i64::MIN, 0));
         let mut followed = true;
         let (readers, collector) = (&mut self.readers, &mut self.collector);

@@ -34,6 +34,16 @@ pub(crate) enum DevicesError {
     Print(#[source] io::Error),
 }
 
+impl DevicesError {
+    /// The exit status.
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Self::Rights(error) => error.status(),
+            _ => 1,
+        }
+    }
+}
+
 /// Lists the devices on standard output.
 pub(crate) fn run(args: &DevicesArgs) -> Result<(), DevicesError> {
     let rights = Rights::begin(&args.rights, NamedFiles::default(), None)?;

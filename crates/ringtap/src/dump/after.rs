@@ -117,11 +117,19 @@ impl After {
     /// Waits until all of it is done.
     ///
     /// # Errors
-    /// An index could not be made, the first of such; the files themselves are complete.
+    /// An index could not be made, the first of such, or a command has failed; the files themselves are
+    /// complete.
     pub(crate) fn wait(&self) -> Result<(), DumpError> {
         let done = self.indexer.as_ref().map_or(Ok(()), |it| it.finish());
         if let Some(commands) = &self.commands {
-            told("wait", commands.wait());
+            let ended = commands.wait().map_err(DumpError::Command);
+            return match (done, ended) {
+                (Err(failure), Err(second)) => {
+                    notice(&second);
+                    Err(failure)
+                }
+                (done, ended) => done.and(ended),
+            };
         }
         done
     }

@@ -72,6 +72,9 @@ pub(crate) enum DumpError {
     /// The file with the filter could not be read.
     #[error(transparent)]
     FilterFile(#[from] crate::expression::UnreadableFile),
+    /// Commands of `-z` have failed.
+    #[error("-z: {0}")]
+    Command(#[source] io::Error),
     /// Privileges could not be given up.
     #[error(transparent)]
     Rights(#[from] RightsError),
@@ -183,6 +186,7 @@ impl DumpError {
             Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
                 crate::exit::status_of(error)
             }
+            Self::Rights(error) => error.status(),
             _ => 1,
         }
     }

@@ -122,7 +122,7 @@ pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpErr
         notice(format_args!(
             "{}: {} in an index of {} bytes",
             path_for(path).display(),
-            counted(built.packets, "packet"),
+            covered(built.packets, built.of),
             built.bytes
         ));
         if let Some(damage) = built.damage {
@@ -130,6 +130,15 @@ pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpErr
         }
     }
     Ok(())
+}
+
+/// How many packets an index covers.
+fn covered(packets: u64, of: u64) -> String {
+    if packets == of {
+        return counted(packets, "packet");
+    }
+    let all = counted(of, "packet");
+    format!("{packets} of {all} (stretches that are too short to be passed over are always read)")
 }
 
 /// Says what was wrong with an index; gives the packets that are passed over.

@@ -59,15 +59,6 @@ pub(crate) fn run(
     })?;
     let description = sources[0].describe();
     let engine = description.engine;
-    if !args.report.explain_capture {
-        announce("capturing", &description, request.options.direction);
-    }
-    if let Some(buffer) = args.capture.buffer.filter(|buffer| buffer.0 < SMALL_BUFFER) {
-        let bytes = buffer.0;
-        notice(format_args!(
-            "-B {bytes} is {bytes} bytes; what other programs take for KiB is written -B {bytes}K"
-        ));
-    }
     let interfaces = sources[0].interfaces().to_vec();
     // While the process may still ask for a priority; its threads inherit both.
     let placed = request.options.place_thread();
@@ -87,6 +78,16 @@ pub(crate) fn run(
     let requests = Requests::default();
     let watched = requests.watch(wakers);
     watched.map_err(|source| setup("watch for signals", source))?;
+    // Whoever reads it may send a signal now.
+    if !args.report.explain_capture {
+        announce("capturing", &description, request.options.direction);
+    }
+    if let Some(buffer) = args.capture.buffer.filter(|buffer| buffer.0 < SMALL_BUFFER) {
+        let bytes = buffer.0;
+        notice(format_args!(
+            "-B {bytes} is {bytes} bytes; what other programs take for KiB is written -B {bytes}K"
+        ));
+    }
 
     let gauge = sink.file.as_ref().and_then(CaptureFile::gauge);
     let begun = Instant::now();

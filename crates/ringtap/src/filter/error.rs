@@ -38,11 +38,8 @@ impl FilterError {
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::LinkType(_) | Self::Expression(_) | Self::Hook(_) => 2,
-            Self::File(_)
-            | Self::Rights(_)
-            | Self::Assemble(_)
-            | Self::Native(_)
-            | Self::Output(_) => 1,
+            Self::Rights(error) => error.status(),
+            Self::File(_) | Self::Assemble(_) | Self::Native(_) | Self::Output(_) => 1,
         }
     }
 }

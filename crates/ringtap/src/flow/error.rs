@@ -58,6 +58,7 @@ impl FlowError {
             Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
                 crate::exit::status_of(error)
             }
+            Self::Rights(error) => error.status(),
             _ => 1,
         }
     }

@@ -36,9 +36,6 @@ pub(crate) fn run(
     })?;
     let description = sources.first().describe();
     let engine = description.engine;
-    if !args.report.explain_capture {
-        announce("metering", &description, options.direction);
-    }
     let placed = options.place_thread();
     placed.map_err(|source| setup("place the capture thread", source))?;
     let needs = Needs {
@@ -62,6 +59,10 @@ pub(crate) fn run(
     wakers.push(awake.clone());
     let watched = requests.watch(wakers);
     watched.map_err(|source| setup("watch for signals", source))?;
+    // Whoever reads it may send a signal now.
+    if !args.report.explain_capture {
+        announce("metering", &description, options.direction);
+    }
     probe.start()?;
     let begun = Instant::now();
     let summary = |stats| Summary {

@@ -68,12 +68,12 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
     };
     Guard::new(&sender, timing, args.common.yes)?;
     let requests = Requests::default();
-    notice(describe_sender(&sender));
     sender.prepare(&template)?;
     rights.relinquish(sender.keeps(), Needs::of_devices())?;
     requests
         .watch_for_end(vec![sender.waker()])
         .map_err(Failure::Signals)?;
+    notice(describe_sender(&sender));
     let generation = Generation {
         count: args.common.count,
         duration: args.duration,

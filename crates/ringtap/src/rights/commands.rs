@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +11,7 @@ use std::thread::{self, JoinHandle};
 
 use ringtap_sys::sched;
 
-use crate::notice::notice;
+use crate::notice::{counted, notice};
 
 /// Commands that run at the same time at most; the files of more wait.
 const AT_ONCE: usize = 8;
@@ -32,6 +33,9 @@ struct State {
     idle: usize,
     threads: Vec<JoinHandle<()>>,
     closed: bool,
+    /// Files that it was to be run with, and those with which it failed.
+    begun: u64,
+    failed: u64,
 }
 
 impl Commands {
@@ -48,6 +52,7 @@ impl Commands {
     pub(crate) fn run(&self, file: PathBuf) {
         let mut state = self.0.state();
         state.files.push_back(file);
+        state.begun += 1;
         if state.idle < state.files.len() && state.threads.len() < AT_ONCE {
             let shared = Arc::clone(&self.0);
             let thread = thread::Builder::new().name("command".into());
@@ -61,7 +66,10 @@ impl Commands {
     }
 
     /// Waits until every command has ended.
-    pub(crate) fn wait(&self) {
+    ///
+    /// # Errors
+    /// Some have failed, each of which was reported: how many.
+    pub(crate) fn wait(&self) -> io::Result<()> {
         let threads = {
             let mut state = self.0.state();
             state.closed = true;
@@ -72,6 +80,15 @@ impl Commands {
             // It has told what it had to tell.
             let _ = thread.join();
         }
+        let State { begun, failed, .. } = *self.0.state();
+        if failed == 0 {
+            return Ok(());
+        }
+        let failed = format!(
+            "the command has failed for {failed} of {}",
+            counted(begun, "file")
+        );
+        Err(io::Error::other(failed))
     }
 }
 
@@ -85,6 +102,7 @@ impl Shared {
             if let Err(reason) = run(&self.command, &file) {
                 let command = self.command.to_string_lossy();
                 notice(format_args!("-z {command} {}: {reason}", file.display()));
+                self.state().failed += 1;
             }
         }
     }

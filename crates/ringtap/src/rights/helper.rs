@@ -389,7 +389,7 @@ fn run(files: &NamedFiles, commands: &Commands, request: Request<'_>) -> Done {
         Operation::Run if files.may_write(request.path) => {
             commands.run(PathBuf::from(request.path));
         }
-        Operation::Wait => commands.wait(),
+        Operation::Wait => commands.wait()?,
         _ => return Err(refused()),
     }
     Ok(Reply::default())

@@ -61,6 +61,16 @@ pub(crate) enum RightsError {
     Helper(#[source] ringtap_sys::Error),
 }
 
+impl RightsError {
+    /// The exit status: another command line mends an unknown user.
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Self::User(PrivilegeError::NoSuchUser { .. }) => crate::exit::USAGE,
+            _ => 1,
+        }
+    }
+}
+
 /// Whom the process becomes.
 #[derive(Debug)]
 enum Whom {
@@ -133,9 +143,10 @@ impl Rights {
     ) -> Result<Self, RightsError> {
         let whom = whom(args)?;
         let reads_only = !files.inputs.is_empty();
-        let is_chosen = matches!(whom, Whom::Chosen(_));
         let mut kept = files.clone();
-        if is_chosen {
+        if let Whom::Chosen(user) = &whom {
+            // There is one run in a process.
+            let _ = OPENS_AS.set(user.name.clone());
             // As tcpdump does: with a user's name, files are made by that user.
             kept.outputs.clear();
             kept.series = None;
@@ -303,7 +314,7 @@ fn reader_of(path: &Path) -> Option<&'static Client> {
 pub(crate) fn read(path: &Path) -> io::Result<File> {
     match reader_of(path) {
         Some(client) => client.read(path),
-        None => helper::open_for_reading(path),
+        None => helper::open_for_reading(path).map_err(as_user),
     }
 }
 
@@ -343,6 +354,20 @@ fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
+    }
+}
+
+/// The user of `-Z`, who opens files from then on.
+static OPENS_AS: OnceLock<String> = OnceLock::new();
+
+/// Adds to a refusal that it is the user of `-Z` who opens the file.
+fn as_user(error: io::Error) -> io::Error {
+    match OPENS_AS.get() {
+        Some(user) if error.kind() == io::ErrorKind::PermissionDenied => io::Error::new(
+            error.kind(),
+            format!("{error}; with -Z, files are opened as user {user}"),
+        ),
+        _ => error,
     }
 }
 
@@ -406,7 +431,7 @@ const READER_WAIT: Duration = Duration::from_millis(20);
 
 fn try_write(path: &Path, access: Access, readable: bool) -> io::Result<Written> {
     let Some(client) = writer_of(path) else {
-        let opened = output::open(path, access, readable)?;
+        let opened = output::open(path, access, readable).map_err(as_user)?;
         return Ok(Written {
             file: opened.file,
             made: opened.made.map(Made::Here),

@@ -52,6 +52,7 @@ impl Failure {
             | Self::Mixed
             | Self::Again { .. } => exit::USAGE,
             Self::Capture(error) => exit::status_of(error),
+            Self::Rights(error) => error.status(),
             _ => 1,
         }
     }

@@ -25,11 +25,11 @@ pub(crate) struct Summary {
     pub(crate) is_timed: bool,
 }
 
-/// By what and why it is sent.
+/// By which back-end it is sent. The reasons for the choice are in the documentation.
 pub(crate) fn describe(sender: &Sender) -> String {
-    let (kind, reason) = sender.back_end();
+    let (kind, _) = sender.back_end();
     let mut text = format!(
-        "sending on {} (back-end {}: {reason}), link type {}",
+        "sending on {} (back-end {}), link type {}",
         sender.device(),
         kind.name(),
         sender.link_type()

@@ -61,6 +61,7 @@ pub(crate) fn run(args: &StatArgs) -> ExitCode {
             ExitCode::from(match &error {
                 Failure::Open(error) => status_of(error),
                 Failure::StealsNothing => crate::exit::USAGE,
+                Failure::Rights(error) => error.status(),
                 _ => 1,
             })
         }
@@ -92,16 +93,17 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
             explain_refusal(error);
         }
     })?;
-    announce(args, &statistics);
     rights.relinquish(statistics.keeps(), Needs::of_devices())?;
-    if args.explain_capture {
-        raw(rights.explain());
-    }
     statistics.begin();
     let waker = Waker::new().map_err(|source| setup("make a wake-up", source))?;
     let requests = Requests::default();
     let watched = requests.watch(vec![waker.clone()]);
     watched.map_err(|source| setup("watch for signals", source))?;
+    // Whoever reads it may send a signal now.
+    announce(args, &statistics);
+    if args.explain_capture {
+        raw(rights.explain());
+    }
     let ticker = Ticker::every(args.interval);
     let ticker = ticker.map_err(|source| setup("start the timer", source))?;
 

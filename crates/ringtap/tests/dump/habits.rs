@@ -19,6 +19,9 @@ pub(crate) fn tests() -> Vec<Test> {
         test("indices_in_a_list_are_passed_over", &[], indices),
         test("what_was_meant_is_said", &[], meant),
         test("sizes_of_files_say_their_units", &[], sizes),
+        test("an_unknown_user_is_a_usage_error", &[], unknown_user),
+        test("help_that_cannot_be_printed_is_a_failure", &[], help),
+        test("small_captures_have_small_indices", &[], small_index),
     ]
 }
 
@@ -36,6 +39,51 @@ fn captures(packets: &[u64]) -> (tempfile::TempDir, Vec<PathBuf>) {
     };
     let paths = packets.iter().enumerate().map(write).collect();
     (folder, paths)
+}
+
+fn unknown_user() {
+    let (_folder, paths) = captures(&[1]);
+    let read = ["-Z", "nosuchuser", "-r"];
+    for command in ["dump", "flow"] {
+        let mut ringtap = Command::new(RINGTAP);
+        refused(
+            ringtap.arg(command).args(read).arg(&paths[0]),
+            &["nosuchuser"],
+        );
+    }
+    for command in ["devices", "filter"] {
+        refused(
+            Command::new(RINGTAP).args([command, "-Z", "nosuchuser"]),
+            &["nosuchuser"],
+        );
+    }
+}
+
+fn help() {
+    for arguments in [&["--help"][..], &["dump", "--help"], &["--version"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let mut command = Command::new(RINGTAP);
+        command.args(arguments).stdout(full.expect("Linux has it"));
+        let output = command.output().expect("ringtap runs");
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+        assert!(text.contains("standard output: No space left"), "{text}");
+        // Whoever reads has seen enough.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(RINGTAP);
+        let output = command.args(arguments).stdout(writer).output();
+        let output = output.expect("ringtap runs");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+fn small_index() {
+    let (_folder, paths) = captures(&[3]);
+    let output = succeeded(finished(dump().arg("-r").arg(&paths[0]).arg("--index")));
+    let text = stderr(&output);
+    assert!(text.contains(" 0 of 3 packets "), "{text}");
 }
 
 fn stdout(command: &mut Command) -> String {

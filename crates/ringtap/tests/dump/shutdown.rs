@@ -1,5 +1,8 @@
 //! How a live capture ends: by a signal, by its count, with its interface.
 
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+
 use ringtap_testkit::netns::VethPair;
 use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{Rate, Replay, Traffic};
@@ -13,6 +16,11 @@ pub(crate) fn tests() -> Vec<Test> {
     let needs = [Need::Root, Need::Tool("tcpreplay")];
     vec![
         test("signals_end_cleanly", &needs, signals),
+        test(
+            "a_signal_after_the_first_line_ends_cleanly",
+            &needs[..1],
+            at_once,
+        ),
         test("nohup_is_respected", &needs, hangup_ignored),
         test("a_quiet_capture_ends_at_once", &needs[..1], quiet),
         test("count_ends_the_capture", &needs, count),
@@ -71,6 +79,40 @@ fn signals() {
             "{signal}: {summary}"
         );
         assert_eq!(frames(&bytes(&written)).len(), 500, "{signal}");
+    }
+}
+
+/// Whoever has read that a capture runs may end it: signals are watched for before that is written, which
+/// a full pipe delays here.
+fn at_once() {
+    const PIPE: usize = 64 << 10;
+    let pair = VethPair::new();
+    for (command, engine) in [
+        (&["dump", "-w", "/dev/null", "-i"][..], "packet"),
+        (&["dump", "-w", "/dev/null", "-i"], "tcx"),
+        (&["flow", "--top", "1", "-i"], "packet"),
+        (&["stat", "-i"], "packet"),
+        (&["gen", "--duration", "60s", "-i"], "packet"),
+    ] {
+        let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
+        writer.write_all(&[b'.'; PIPE]).expect("room");
+        let mut ringtap = pair.right.namespace.command(RINGTAP);
+        ringtap.args(command);
+        ringtap.arg(format!("{engine}:{}", pair.right.device));
+        ringtap.stdout(Stdio::null()).stderr(writer);
+        let mut running = Running::start(&mut ringtap).expect("ringtap starts");
+        // It has the only other end.
+        drop(ringtap);
+        running
+            .wait_until_resting(LIMIT)
+            .expect("it waits for room");
+        running.signal("INT").expect("a signal");
+        let mut text = String::new();
+        reader.read_to_string(&mut text).expect("text");
+        let output = running.wait(LIMIT).expect("an end");
+        let status = output.status;
+        assert!(status.success(), "{command:?}: {status} {}", &text[PIPE..]);
+        assert!(text.contains(" on "), "{}", &text[PIPE..]);
     }
 }
 

@@ -293,17 +293,18 @@ fn commands() {
     assert_eq!(paths.iter().filter(packed).count(), paths.len());
     let mut command = dump();
     command.arg("-r").arg(&input).arg("-w").arg(&written);
-    let output = succeeded(finished(command.args([
-        "-C",
-        "1",
-        "-z",
-        "/no/such/command",
-    ])));
-    assert!(
-        stderr(&output).contains("/no/such/command"),
-        "{}",
-        stderr(&output)
-    );
+    let output = finished(command.args(["-C", "1", "-z", "/no/such/command"]));
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let files = paths.len();
+    assert_eq!(text.matches("/no/such/command").count(), files, "{text}");
+    let failed = format!("-z: the command has failed for {files} of {files} files");
+    assert!(text.contains(&failed), "{text}");
+    let all: Vec<Vec<u8>> = in_order(folder.path(), "f.pcap")
+        .iter()
+        .flat_map(|path| whole(path))
+        .collect();
+    assert!(all.len() >= whole(&input).len(), "the files are complete");
 }
 
 fn full_disk() {

@@ -140,7 +140,7 @@ pub(crate) fn all_or_none() {
         (
             "-Z",
             "nobody-has-this-name".to_owned(),
-            1,
+            2,
             "there is no user",
         ),
     ];
