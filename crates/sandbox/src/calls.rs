@@ -155,7 +155,6 @@ const BASE: &[c_long] = &[
     libc::SYS_recvmmsg,
     libc::SYS_shutdown,
     libc::SYS_getsockopt,
-    libc::SYS_setsockopt,
     libc::SYS_getsockname,
     libc::SYS_getpeername,
     // Its last process, if a child was started before.
@@ -194,8 +193,9 @@ const WRITING: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
-/// For those who speak with others.
-const NETWORK: &[c_long] = &[libc::SYS_connect, libc::SYS_bind];
+/// For those who speak with others. Without them a packet socket stays at the interface that it was opened
+/// on, with its filter, and sockets of the host's services are out of reach.
+const NETWORK: &[c_long] = &[libc::SYS_connect, libc::SYS_bind, libc::SYS_setsockopt];
 
 /// What only an intruder calls.
 const FATAL: &[c_long] = &[
@@ -249,7 +249,7 @@ fn allowed(needs: &Needs) -> Result<Rules, Obstacle> {
     if !needs.write.is_empty() {
         calls.extend(WRITING);
     }
-    if needs.network || needs.devices {
+    if needs.network {
         calls.extend(NETWORK);
     }
     let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
@@ -280,8 +280,12 @@ fn allowed(needs: &Needs) -> Result<Rules, Obstacle> {
     rules.insert(libc::SYS_socketpair, families(&[libc::AF_UNIX])?);
     let mut sockets = Vec::new();
     if needs.devices {
-        // Interfaces are asked by netlink, and by ioctl(2) on a socket of any kind.
-        sockets.extend([libc::AF_NETLINK, libc::AF_UNIX, libc::AF_INET]);
+        // Interfaces are asked by netlink, and by ioctl(2) on a socket of any kind. Not by one of the
+        // Internet: what may be sent by such, Landlock knows of TCP only, and not of all of that.
+        sockets.extend([libc::AF_NETLINK, libc::AF_UNIX]);
+        if !needs.network {
+            rules.insert(libc::SYS_setsockopt, socket_options()?);
+        }
         rules.insert(libc::SYS_bpf, one_of(0, BPF_COMMANDS)?);
         // Captures that take packets away before others connect to those.
         rules.insert(libc::SYS_accept4, Vec::new());
@@ -325,6 +329,17 @@ fn requests(needs: &Needs) -> Vec<u64> {
     all.into_iter().collect()
 }
 
+/// What is set on sockets once they are open: how netlink answers, and the end of a ring for sending.
+fn socket_options() -> Result<Vec<SeccompRule>, Obstacle> {
+    let is = |argument, value: libc::c_int| {
+        let value = u64::from(value.unsigned_abs());
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+    };
+    let of_netlink = SeccompRule::new(vec![is(1, libc::SOL_NETLINK)?])?;
+    let of_ring = vec![is(1, libc::SOL_PACKET)?, is(2, libc::PACKET_TX_RING)?];
+    Ok(vec![of_netlink, SeccompRule::new(of_ring)?])
+}
+
 fn families(list: &[libc::c_int]) -> Result<Vec<SeccompRule>, Obstacle> {
     let list: Vec<u64> = list
         .iter()
@@ -361,6 +376,30 @@ mod tests {
             assert!(!rules.contains_key(call), "call {call}");
         }
         assert!(!rules.contains_key(&libc::SYS_clone3));
+    }
+
+    #[test]
+    fn captures_speak_with_nobody() {
+        let rules = allowed(&Needs::of_devices()).expect("rules");
+        for call in [libc::SYS_connect, libc::SYS_bind] {
+            assert!(!rules.contains_key(&call), "call {call}");
+        }
+        // Of some kinds, and not of all.
+        for call in [libc::SYS_socket, libc::SYS_setsockopt] {
+            assert!(!rules[&call].is_empty(), "call {call}");
+        }
+        let inet = families(&[libc::AF_INET]).expect("a rule");
+        assert!(!rules[&libc::SYS_socket].contains(&inet[0]));
+        let reading = allowed(&Needs::default()).expect("rules");
+        for call in [libc::SYS_socket, libc::SYS_setsockopt] {
+            assert!(!reading.contains_key(&call), "call {call}");
+        }
+        let exporting = Needs {
+            network: true,
+            ..Needs::of_devices()
+        };
+        let rules = allowed(&exporting).expect("rules");
+        assert!(rules[&libc::SYS_setsockopt].is_empty(), "all of them");
     }
 
     #[test]

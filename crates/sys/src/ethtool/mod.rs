@@ -160,9 +160,9 @@ impl Ethtool {
         let scratch = Scratch::new()?;
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::socket(libc::AF_INET, kind, 0) };
+        let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
         if fd < 0 {
-            return Err(Error::last("socket(AF_INET)", "for SIOCETHTOOL"));
+            return Err(Error::last("socket(AF_UNIX)", "for SIOCETHTOOL"));
         }
         // SAFETY: the call returned this fd just now, so that nobody else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
