@@ -60,6 +60,11 @@ fn main() -> ExitCode {
             set_user_id,
         ),
         test(
+            "a_folder_that_another_user_has_linked_is_refused",
+            root,
+            linked_folder,
+        ),
+        test(
             "a_fifo_without_a_reader_leaves_no_process",
             &[Need::Root, Need::Tool("mkfifo")],
             fifo_without_reader,
@@ -296,6 +301,36 @@ fn open_folder(folder: &Path) -> PathBuf {
         fs::set_permissions(path, Permissions::from_mode(0o777)).expect("rights");
     }
     inner
+}
+
+/// Of a link in a sticky folder, also on the way to a file, the owner decides.
+fn linked_folder() {
+    let (folder, input) = capture(10);
+    let sticky = folder.path().join("sticky");
+    fs::create_dir(&sticky).expect("a folder");
+    fs::set_permissions(&sticky, Permissions::from_mode(0o1777)).expect("rights");
+    let safe = folder.path().join("safe");
+    fs::create_dir(&safe).expect("a folder");
+    let daemon = User::by_name("daemon").expect("every system has it");
+    let [own, foreign] = ["own", "foreign"].map(|name| {
+        let link = sticky.join(name);
+        std::os::unix::fs::symlink(&safe, &link).expect("a link");
+        link
+    });
+    std::os::unix::fs::lchown(&foreign, Some(daemon.uid), None).expect("root");
+    let dump = |link: &Path| {
+        let mut ringtap = Command::new(RINGTAP);
+        ringtap.args(["dump", "-r"]).arg(&input);
+        finished(ringtap.arg("-w").arg(link.join("f.pcap")))
+    };
+    let output = dump(&foreign);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("a symbolic link of another user"), "{text}");
+    assert!(!safe.join("f.pcap").exists());
+    let output = dump(&own);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(safe.join("f.pcap").exists());
 }
 
 fn files_of_user() {

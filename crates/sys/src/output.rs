@@ -6,7 +6,9 @@
 //! `fs.protected_symlinks` and its relatives (proc(5)) are set. What it is not: it writes nothing.
 //!
 //! Links elsewhere are followed one by one, so that each of their directories is looked at, and a
-//! link that leads from a safe directory into a sticky one gains nothing.
+//! link that leads from a safe directory into a sticky one gains nothing. On the way to the file's
+//! directory, links in sticky directories are followed if they are the user's own or the directory
+//! owner's.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
@@ -51,6 +53,15 @@ pub enum Refusal {
     /// A link in a sticky directory, which anybody may have put there.
     #[error("is a symbolic link in a directory that others can write to, and is not followed")]
     Link,
+    /// A link of somebody else in a sticky directory, on the way to the file.
+    #[error(
+        "its folder is reached by a symbolic link of another user (uid {owner}) in a directory that others \
+         can write to"
+    )]
+    ForeignLink {
+        /// The user who owns the link.
+        owner: u32,
+    },
     /// A file of somebody else in a sticky directory.
     #[error("belongs to another user (uid {owner}) in a directory that others can write to")]
     Foreign {
@@ -183,16 +194,14 @@ impl Place {
         let bytes = path.as_bytes();
         let (directory, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => (&bytes[..=slash], &bytes[slash + 1..]),
-            None => (&b"."[..], bytes),
+            None => (&b""[..], bytes),
         };
         if matches!(name, b"" | b"." | b"..") {
             let empty = path.is_empty();
             let errno = if empty { libc::ENOENT } else { libc::EISDIR };
             return Err(io::Error::from_raw_os_error(errno));
         }
-        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-        let base = base.map_or(libc::AT_FDCWD, AsRawFd::as_raw_fd);
-        let directory = open_at(base, &CString::new(directory)?, flags, 0)?;
+        let directory = walk(base, directory)?;
         Ok(Self {
             metadata: directory.metadata()?,
             directory,
@@ -295,9 +304,7 @@ impl Place {
         let kind = metadata.file_type();
         if self.is_shared() && (kind.is_file() || kind.is_fifo()) {
             let owner = metadata.uid();
-            // SAFETY: the call takes nothing and cannot fail.
-            let own = owner == unsafe { libc::geteuid() };
-            if !own && owner != self.metadata.uid() {
+            if owner != own_user() && owner != self.metadata.uid() {
                 return Err(refused(Refusal::Foreign { owner }));
             }
             if kind.is_file() && metadata.nlink() > 1 {
@@ -307,38 +314,122 @@ impl Place {
         Ok(())
     }
 
-    /// Whether the directory is sticky, and others than its owner can write to it.
     fn is_shared(&self) -> bool {
-        let mode = self.metadata.mode();
-        mode & libc::S_ISVTX != 0 && mode & (libc::S_IWGRP | libc::S_IWOTH) != 0
+        is_shared(&self.metadata)
     }
 
-    /// Whether the directory is the kernel's own, of processes and their descriptors.
     fn is_in_proc(&self) -> bool {
-        /// `PROC_SUPER_MAGIC` of `linux/magic.h`.
-        const PROC: u64 = 0x9fa0;
-        // SAFETY: the structure holds integers only, for which zero is valid.
-        let mut system: libc::statfs = unsafe { mem::zeroed() };
-        // SAFETY: `system` is writable for its own size, and outlives the call.
-        let result = unsafe { libc::fstatfs(self.directory.as_raw_fd(), &raw mut system) };
-        result == 0 && u64::try_from(system.f_type) == Ok(PROC)
+        is_in_proc(&self.directory)
     }
 
     fn link(&self) -> io::Result<OsString> {
-        let mut target = vec![0_u8; libc::PATH_MAX.unsigned_abs() as usize];
-        // SAFETY: the name is terminated, the buffer is writable for its length; both outlive the call.
-        let length = unsafe {
-            libc::readlinkat(
-                self.directory.as_raw_fd(),
-                self.name.as_ptr(),
-                target.as_mut_ptr().cast(),
-                target.len(),
-            )
-        };
-        let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-        target.truncate(length);
-        Ok(OsString::from_vec(target))
+        target_of(&self.directory, &self.name)
     }
+}
+
+/// How directories are opened on the way to a file.
+const ON_THE_WAY: libc::c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+
+/// Opens the directory at a path that begins at `base`, or where the process is. Symbolic links are
+/// followed here and not by the kernel, whose `fs.protected_symlinks` may be off.
+fn walk(base: Option<&File>, path: &[u8]) -> io::Result<File> {
+    let mut current = match base {
+        Some(base) => base.try_clone()?,
+        None => open_at(libc::AT_FDCWD, c".", ON_THE_WAY, 0)?,
+    };
+    let mut links = 0;
+    let mut names = Vec::new();
+    push(&mut names, &mut current, path)?;
+    while let Some(name) = names.pop() {
+        let opened = open_at(current.as_raw_fd(), &name, ON_THE_WAY | libc::O_NOFOLLOW, 0);
+        match opened {
+            Ok(directory) => current = directory,
+            Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
+                // The links of procfs lead to what has no name.
+                if is_in_proc(&current) {
+                    current = open_at(current.as_raw_fd(), &name, ON_THE_WAY, 0)?;
+                    continue;
+                }
+                links += 1;
+                if links > LINKS {
+                    return Err(io::Error::from_raw_os_error(libc::ELOOP));
+                }
+                let target = followed(&current, &name)?;
+                push(&mut names, &mut current, target.as_bytes())?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(current)
+}
+
+/// Adds the names of a path to those that are still to be looked up, the first one last. A path from the
+/// root begins there.
+fn push(names: &mut Vec<CString>, current: &mut File, path: &[u8]) -> io::Result<()> {
+    if path.first() == Some(&b'/') {
+        *current = open_at(libc::AT_FDCWD, c"/", ON_THE_WAY, 0)?;
+    }
+    let parts = path.rsplit(|byte| *byte == b'/');
+    for part in parts.filter(|part| !part.is_empty()) {
+        names.push(CString::new(part)?);
+    }
+    Ok(())
+}
+
+/// What a link in a directory leads to, if it may be followed on the way to a file.
+fn followed(directory: &File, name: &CStr) -> io::Result<OsString> {
+    let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let link = open_at(directory.as_raw_fd(), name, flags, 0)?;
+    let metadata = link.metadata()?;
+    if !metadata.file_type().is_symlink() {
+        return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
+    }
+    let (shared, owner) = (directory.metadata()?, metadata.uid());
+    if is_shared(&shared) && owner != own_user() && owner != shared.uid() {
+        return Err(refused(Refusal::ForeignLink { owner }));
+    }
+    // Of the link that was looked at, and not of one that has taken its place.
+    target_of(&link, c"")
+}
+
+/// Whether a directory is sticky, and others than its owner can write to it.
+fn is_shared(directory: &Metadata) -> bool {
+    let mode = directory.mode();
+    mode & libc::S_ISVTX != 0 && mode & (libc::S_IWGRP | libc::S_IWOTH) != 0
+}
+
+/// Whether a directory is the kernel's own, of processes and their descriptors.
+fn is_in_proc(directory: &File) -> bool {
+    /// `PROC_SUPER_MAGIC` of `linux/magic.h`.
+    const PROC: u64 = 0x9fa0;
+    // SAFETY: the structure holds integers only, for which zero is valid.
+    let mut system: libc::statfs = unsafe { mem::zeroed() };
+    // SAFETY: `system` is writable for its own size, and outlives the call.
+    let result = unsafe { libc::fstatfs(directory.as_raw_fd(), &raw mut system) };
+    result == 0 && u64::try_from(system.f_type) == Ok(PROC)
+}
+
+/// The text of a link in a directory, or without a name that of the link itself.
+fn target_of(directory: &File, name: &CStr) -> io::Result<OsString> {
+    let mut target = vec![0_u8; libc::PATH_MAX.unsigned_abs() as usize];
+    // SAFETY: the name is terminated, the buffer is writable for its length; both outlive the call.
+    let length = unsafe {
+        libc::readlinkat(
+            directory.as_raw_fd(),
+            name.as_ptr(),
+            target.as_mut_ptr().cast(),
+            target.len(),
+        )
+    };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    target.truncate(length);
+    Ok(OsString::from_vec(target))
+}
+
+/// The user who opens files.
+fn own_user() -> u32 {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 fn mode(access: Access) -> libc::mode_t {

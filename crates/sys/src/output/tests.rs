@@ -147,3 +147,37 @@ fn groups_have_names_and_numbers() {
     assert!(Group::by_name("").is_err());
     assert!(Group::by_name("4294967295").is_err());
 }
+
+#[test]
+fn directories_are_found_as_the_kernel_finds_them() {
+    let (folder, inner) = folder(0o1777);
+    let own = inner.join("own");
+    symlink("../inner/.", &own).expect("a link");
+    let far = folder.path().join("far");
+    symlink(folder.path(), &far).expect("a link");
+    for (number, way) in [
+        "inner",
+        "inner/own",
+        "far/inner//own/.",
+        "far/inner/../inner",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let name = format!("f{number}");
+        take(&folder.path().join(way).join(&name)).expect("made");
+        assert!(inner.join(name).exists(), "{way}");
+    }
+    fs::write(inner.join("file"), "").expect("a file");
+    symlink("loop", inner.join("loop")).expect("a link");
+    symlink("gone", inner.join("dangling")).expect("a link");
+    for (way, errno) in [
+        ("file", libc::ENOTDIR),
+        ("loop", libc::ELOOP),
+        ("dangling", libc::ENOENT),
+        ("nothing", libc::ENOENT),
+    ] {
+        let error = take(&inner.join(way).join("f")).expect_err(way);
+        assert_eq!(error.raw_os_error(), Some(errno), "{way}");
+    }
+}
