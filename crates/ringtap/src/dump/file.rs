@@ -18,7 +18,7 @@ use super::rotate::{Following, Rotation, RotationPlan};
 use super::select::Selector;
 use super::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
 use crate::cli::FileFormat;
-use crate::notice::notice;
+use crate::notice::{counted, notice};
 use crate::output::{Access, Output};
 
 /// A capture file that grows.
@@ -522,6 +522,7 @@ impl CaptureFile {
         }
         self.earlier.packets += totals.packets;
         self.earlier.bytes += totals.bytes;
+        self.earlier.altered_times += totals.altered_times;
         self.state = State::Between;
         Ok(())
     }
@@ -579,6 +580,7 @@ impl CaptureFile {
             captured
         });
         let result = self.complete_file(captured);
+        warn_of_times(self.earlier.altered_times);
         let Some(queue) = self.queue.take() else {
             return result.map(|()| self.earlier);
         };
@@ -621,6 +623,17 @@ impl CaptureFile {
             source,
             earlier: self.earlier.packets,
         }
+    }
+}
+
+/// Says how many packets have another time in the output than in the input.
+fn warn_of_times(altered: u64) {
+    if altered > 0 {
+        notice(format_args!(
+            "{} with an invalid time (a fraction of a second or more): the output can't hold it, and has \
+             the time that it adds up to",
+            counted(altered, "packet")
+        ));
     }
 }
 

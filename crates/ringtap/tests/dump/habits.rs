@@ -22,6 +22,7 @@ pub(crate) fn tests() -> Vec<Test> {
         test("an_unknown_user_is_a_usage_error", &[], unknown_user),
         test("help_that_cannot_be_printed_is_a_failure", &[], help),
         test("small_captures_have_small_indices", &[], small_index),
+        test("altered_times_are_counted", &[], altered_times),
     ]
 }
 
@@ -76,6 +77,31 @@ fn help() {
         let output = output.expect("ringtap runs");
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         assert_eq!(stderr(&output), "");
+    }
+}
+
+/// Formats that can't hold an invalid time have what it adds up to, which is said once.
+fn altered_times() {
+    let (folder, paths) = captures(&[3]);
+    let mut damaged = bytes(&paths[0]);
+    // The fraction of the first packet's second, and that of the one behind it.
+    let second =
+        24 + 16 + u32::from_ne_bytes(damaged[32..36].try_into().expect("4 bytes")) as usize;
+    for record in [24, second] {
+        damaged[record + 4..record + 8].copy_from_slice(&4_000_000_000_u32.to_ne_bytes());
+    }
+    let path = folder.path().join("damaged.pcap");
+    std::fs::write(&path, damaged).expect("a file");
+    for (name, is_altered) in [("out.pcapng", true), ("out.pcap", false)] {
+        let mut command = dump();
+        command
+            .arg("-r")
+            .arg(&path)
+            .arg("-w")
+            .arg(folder.path().join(name));
+        let text = stderr(&succeeded(finished(&mut command)));
+        let said = text.matches("2 packets with an invalid time").count();
+        assert_eq!(said, usize::from(is_altered), "{name}: {text}");
     }
 }
 

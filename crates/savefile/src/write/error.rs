@@ -29,12 +29,22 @@ fn counted(number: u64, noun: &str) -> String {
     format!("{number} {noun}{s}")
 }
 
+/// What is intact. Of compressed files only packets are known.
+fn kept(packets: u64, bytes: u64) -> String {
+    let of = counted(packets, "packet");
+    match (packets, bytes) {
+        (0, _) | (_, 1..) => format!("{of}, {} are intact", counted(bytes, "byte")),
+        (1, 0) => format!("{of} is intact"),
+        (_, 0) => format!("{of} are intact"),
+    }
+}
+
 /// What went wrong in a [`WriteError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteErrorKind {
     /// The output took no more. What it took before is a whole capture file up to `intact`.
-    #[error("cannot write: {source} ({}, {} are intact)", counted(*packets, "packet"), counted(*intact, "byte"))]
+    #[error("cannot write: {source} ({})", kept(*packets, *intact))]
     Output {
         /// What the output said.
         #[source]

@@ -22,4 +22,7 @@ pub struct Totals {
     pub packets: u64,
     /// Bytes, with all headers.
     pub bytes: u64,
+    /// Packets whose invalid time ([`crate::Timestamp::is_valid`]) has no place in the file as it was
+    /// stored, and was written as what it adds up to.
+    pub altered_times: u64,
 }

@@ -94,6 +94,12 @@ impl<W: Write> Output<W> {
         &mut self.sink
     }
 
+    /// Counts a packet whose time is written otherwise than it was stored.
+    #[cold]
+    pub(crate) fn alter_time(&mut self) {
+        self.written.altered_times += 1;
+    }
+
     /// Bytes that were handed to the output or are to be.
     #[inline]
     pub(crate) fn position(&self, pieces: &Pieces<'_>) -> u64 {

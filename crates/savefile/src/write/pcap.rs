@@ -315,6 +315,9 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
         let data = packet.data.get(..max).unwrap_or(packet.data);
         #[expect(clippy::cast_possible_truncation, reason = "at most max_caplen, a u32")]
         let header = records.encode_header(packet, data.len() as u32);
+        if !packet.timestamp.is_valid() && records.as_stored(packet.timestamp).is_none() {
+            output.alter_time();
+        }
         if Output::<W>::is_large(data.len()) {
             output.reserve(RECORD_HEADER, &mut self.pieces, &records)?;
             output.staging().extend_from_slice(&header);

@@ -291,6 +291,9 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
         output.reserve(room, &mut self.pieces, &blocks)?;
 
         let ticks = clock.ticks(packet.timestamp);
+        if !packet.timestamp.is_valid() {
+            output.alter_time();
+        }
         let staging = output.staging();
         let start = staging.len();
         let header = encode_head(interface, ticks, data.len(), packet.len, order);

@@ -125,9 +125,26 @@ fn an_invalid_time_is_written_as_it_was_stored() {
             ..PcapHeader::MICROS
         };
         let record = record.record([secs, fraction, 4, 60], b"abcd");
-        let file = writer.finish().expect("memory").0;
+        let (file, totals) = writer.finish().expect("memory");
         assert_eq!(file[24..], record, "{timestamp:?}, in nanoseconds: {nanos}");
+        assert_eq!(totals.altered_times, u64::from(secs != 1), "{timestamp:?}");
     }
+}
+
+/// pcapng has no fractions.
+#[test]
+fn invalid_times_that_are_altered_are_counted() {
+    let mut writer = PcapngWriter::new(Vec::new(), &Section::new(LITTLE)).expect("memory");
+    let interface = Interface::new(LinkType::ETHERNET, 96);
+    writer.add_interface(&interface).expect("memory");
+    for fraction in [0, 999_999, 1_000_000, 4_000_000_000] {
+        let packet = Packet {
+            timestamp: Timestamp::from_micros(1, fraction),
+            ..packet(b"abcd")
+        };
+        writer.write_packet(&packet).expect("memory");
+    }
+    assert_eq!(writer.finish().expect("memory").1.altered_times, 2);
 }
 
 #[test]
