@@ -94,7 +94,7 @@ const CASES: [Case; 47] = [
     case(
         "R dump -r in.pcap -w keep -Z no-such-user",
         "keep",
-        1,
+        2,
         "no-such-user",
     ),
     case(
@@ -185,7 +185,7 @@ const CASES: [Case; 47] = [
     case(
         "R flow -r in.pcap -w k.csv -Z no-such-user",
         "k.csv",
-        1,
+        2,
         "no-such-user",
     ),
     case(
