@@ -83,6 +83,8 @@ pub(crate) fn tests() -> Vec<Test> {
         }));
     }
     all.push(test("c::loops_on_taps", &TAP_NEEDS, loops_on_taps));
+    let strace: Vec<Need> = NEEDS.into_iter().chain([Need::Tool("strace")]).collect();
+    all.push(test("c::calls_of_a_burst", &strace, calls_of_a_burst));
     all
 }
 
@@ -127,6 +129,39 @@ fn is_ready_when_it_says_so(device: &'static str) -> Result<(), String> {
             if !waits {
                 return Err(format!("{library:?}, {device}: {line}"));
             }
+        }
+    }
+    Ok(())
+}
+
+/// 200 packets that wait in the ring are read by a few system calls, whatever the time-out.
+fn calls_of_a_burst() -> Result<(), String> {
+    /// Polls and reads, with those of the start.
+    const MOST: u64 = 40;
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let program = compiled("burst", folder.path(), false);
+    for timeout in ["0", "100"] {
+        let counts = folder.path().join("counts");
+        let namespace = with_a_wire();
+        let mut command = namespace.command("strace");
+        command.args(["-f", "-c", "-o"]).arg(&counts).arg(&program);
+        Library::Ringtap.choose(&mut command);
+        let seen = text_of(command.args(["veth0", "veth1", timeout]));
+        if seen != "200 packets\n" {
+            return Err(format!("time-out {timeout}: {seen}"));
+        }
+        let table = std::fs::read_to_string(&counts).map_err(|error| error.to_string())?;
+        let calls = table.lines().filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let is_one = |name: &&str| ["poll", "ppoll", "epoll_wait", "read"].contains(name);
+            words.last().filter(|name| is_one(name))?;
+            words.get(3)?.parse::<u64>().ok()
+        });
+        let calls: u64 = calls.sum();
+        if calls == 0 || calls > MOST {
+            return Err(format!(
+                "time-out {timeout}: {calls} polls and reads\n{table}"
+            ));
         }
     }
     Ok(())
