@@ -43,19 +43,30 @@ fn write_tables(repository: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The README, if there is one, and the pages of `docs/`.
-fn documents(repository: &Path) -> Result<Vec<PathBuf>, String> {
+/// The README, if there is one, and the pages of `docs/` and its folders.
+pub(crate) fn documents(repository: &Path) -> Result<Vec<PathBuf>, String> {
     let mut paths = vec![repository.join("README.md")];
     let folder = repository.join("docs");
     if folder.is_dir() {
-        let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
-        for entry in std::fs::read_dir(&folder).map_err(explain)? {
-            paths.push(entry.map_err(explain)?.path());
-        }
+        collect(&folder, &mut paths)?;
     }
     paths.retain(|path| path.is_file() && path.extension().is_some_and(|end| end == "md"));
     paths.sort();
     Ok(paths)
+}
+
+/// Adds the files of a folder and of the folders in it.
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
+    let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
+    for entry in std::fs::read_dir(folder).map_err(explain)? {
+        let path = entry.map_err(explain)?.path();
+        if path.is_dir() {
+            collect(&path, paths)?;
+        } else {
+            paths.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// The documents whose measured tables are not what the results in `docs/report` give.
@@ -119,12 +130,13 @@ mod tests {
         std::fs::create_dir_all(&report).expect("a folder");
         let measured = ringtap_testkit::repository().join("docs/report/idle.json");
         std::fs::copy(measured, report.join("idle.json")).expect("results");
-        let page = root.join("docs/page.md");
+        let page = root.join("docs/explanation/page.md");
+        std::fs::create_dir_all(page.parent().expect("a folder")).expect("a folder");
         let old = "text\n<!-- measured idle: begin -->\n<!-- measured idle: end -->\n";
         std::fs::write(&page, old).expect("a page");
         let found = stale_tables(root).expect("looked");
         assert!(
-            found.len() == 1 && found[0].starts_with("docs/page.md: not what"),
+            found.len() == 1 && found[0].starts_with("docs/explanation/page.md: not what"),
             "{found:?}"
         );
         write_tables(root, &report).expect("written");

@@ -32,7 +32,7 @@ usage: cargo xtask COMMAND
                    the same as Debian packages, in target/debian; with --check, they are installed
                    and tried in a copy of the system that lives as long
   kernels [--again] [--suites=NAME,...] --all | NAME...
-                   the live suites on Debian's kernels, booted in QEMU; the table in docs/kernels.md
+                   the live suites on Debian's kernels, booted in QEMU; the table in docs/explanation/kernels.md
   readme FOLDER    the measured tables of README and docs, from the results that `ringtap bench` left
                    in a folder
   programs         programs of other languages, compiled against an installed ringtap, run on its

@@ -31,7 +31,12 @@ fn examples_agree(engine: Engine) {
     const AT_LEAST: usize = 500;
     let samples = page::samples();
     let mut compared = 0;
-    for page in ["docs/filter.md", "docs/filter-link-types.md"].map(Page::read) {
+    for page in [
+        "docs/reference/filter-language.md",
+        "docs/reference/filter-link-types.md",
+    ]
+    .map(Page::read)
+    {
         for name in &page.names {
             compared += agree_on_made(engine, name);
         }

@@ -1,6 +1,6 @@
 //! What the manual page of libpcap 1.11 has beyond 1.10, tested without libpcap: `vxlan`, `gateway` by
 //! name, names after `ether proto`, prefixes behind a direction, block acknowledgements of 802.11. What 1.11
-//! adds for single link types is in `docs/filter-link-types.md` and in
+//! adds for single link types is in `docs/reference/filter-link-types.md` and in
 //! `testdata/filter/agreement/newer.txt`.
 #![forbid(unsafe_code)]
 

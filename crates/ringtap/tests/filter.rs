@@ -235,10 +235,10 @@ fn explains() {
     assert_eq!(both, filter(&["-d", "ip"]) + "\n" + &alone);
 }
 
-/// The steps of the example in docs/filter-command.md. (What a program costs may change.)
+/// The steps of the example in docs/reference/filter.md. (What a program costs may change.)
 fn page() {
     let repository = ringtap_testkit::repository();
-    let page = std::fs::read_to_string(repository.join("docs/filter-command.md"));
+    let page = std::fs::read_to_string(repository.join("docs/reference/filter.md"));
     let page = page.expect("the command's page");
     let (_, example) = page
         .split_once("$ ringtap filter --explain ")

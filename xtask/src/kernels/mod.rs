@@ -2,7 +2,7 @@
 //!
 //! What it is: Debian's kernels, fetched as packages and extracted, never installed; a virtual machine for
 //! each, whose root is the host's (read-only, with a layer in memory above); the compiled test programs run
-//! in it as root; a table of what passed, failed and was skipped, printed and written to `docs/kernels.md`.
+//! in it as root; a table of what passed, failed and was skipped, printed and written to `docs/explanation/kernels.md`.
 //! What it is not: a measurement, since a machine without KVM is ten to twenty times slower.
 //!
 //! Results are kept in `target/kernels/NAME`. A suite that has one for the same test program is not run

@@ -1,4 +1,4 @@
-//! The results as a table, on the terminal and in `docs/kernels.md`.
+//! The results as a table, on the terminal and in `docs/explanation/kernels.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::path::Path;
 use super::outcome::{KernelOutcome, SuiteOutcome};
 use super::suites::SUITES;
 
-const PAGE: &str = "docs/kernels.md";
+const PAGE: &str = "docs/explanation/kernels.md";
 const BEGIN: &str = "<!-- results of `cargo xtask kernels` -->";
 const END: &str = "<!-- end of results -->";
 

@@ -3,7 +3,7 @@
 /// A kernel of Debian's.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// What it is called here, in results and in `docs/kernels.md`.
+    /// What it is called here, in results and in `docs/explanation/kernels.md`.
     pub(crate) name: &'static str,
     /// The suite that has its packages.
     pub(crate) suite: &'static str,

@@ -321,7 +321,7 @@ mod tests {
         };
         write("ARCHITECTURE.md", "`crates/a` and [more](more.md)\n");
         write(
-            "docs/performance.md",
+            "docs/explanation/performance.md",
             "<!-- measured machine: begin -->\n<!-- measured machine: end -->\n",
         );
         write("crates/a/src/lib.rs", &"// line\n".repeat(801));

@@ -1,5 +1,6 @@
-//! The examples of the language's pages, `docs/filter.md` and `docs/filter-link-types.md`: each is
-//! compiled, here and by libpcap, and tried on the packets that the page says it takes and leaves.
+//! Tests the examples of the language's pages, `docs/reference/filter-language.md` and
+//! `docs/reference/filter-link-types.md`: each is compiled, here and by libpcap, and tried on the packets that the
+//! page says it takes and leaves.
 //!
 //! What an example is: a row of a table whose first column is headed `example`. The other columns are
 //! found by their names: `takes` and `leaves` list packets of
@@ -49,9 +50,12 @@ struct Book {
 impl Book {
     fn open() -> Self {
         let book = Self {
-            pages: ["docs/filter.md", "docs/filter-link-types.md"]
-                .map(Page::read)
-                .into(),
+            pages: [
+                "docs/reference/filter-language.md",
+                "docs/reference/filter-link-types.md",
+            ]
+            .map(Page::read)
+            .into(),
             samples: page::samples(),
         };
         let count = book.examples().count();

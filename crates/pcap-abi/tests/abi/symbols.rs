@@ -108,7 +108,7 @@ fn those_of_1_11() {
     assert!(missing.is_empty(), "missing: {missing:?}");
 }
 
-/// The library exports what Debian's does, what libpcap 1.11 adds, and what `docs/libpcap.md` names; each
+/// The library exports what Debian's does, what libpcap 1.11 adds, and what `docs/reference/libpcap.md` names; each
 /// of these is declared in a header. `eproto_db` is among Debian's, though no header declares it: libpcap
 /// exports it for programs that are as old as it is.
 fn no_others() {

@@ -8,7 +8,7 @@
 //! The packet's way: [`link`] finds the network layer, [`ip`] and [`arp`] print it, and hand the
 //! rest to [`tcp`], [`udp`], [`icmp`], [`icmp6`] and the short forms of [`small`]. A decoder that
 //! needs a byte that was not captured returns [`bytes::Truncated`]; the line then ends with a note
-//! that names the layer. `docs/output.md` describes the forms.
+//! that names the layer. `docs/reference/output.md` describes the forms.
 //!
 //! Hostile packets: reads are checked, chains (extension headers, options, DNS pointers, nested
 //! IP) are bounded, the line is bounded, and no byte of a packet reaches the terminal as a control

@@ -1,6 +1,6 @@
 //! Memory that a disk takes as it is: it begins at a multiple of [`ALIGNMENT`]. Where there is time to
 //! wait for them, it lies in large pages: a write past the page cache finds such memory in one piece;
-//! see `docs/writing.md` for what that gains.
+//! see `docs/explanation/writing.md` for what that gains.
 
 use ringtap_sys::disk::ALIGNMENT;
 use ringtap_sys::memory;

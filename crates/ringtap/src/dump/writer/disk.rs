@@ -2,7 +2,7 @@
 //! takes them, room reserved ahead, the exact size at the end.
 //!
 //! Past the page cache, a write costs the processor next to nothing and nothing piles up that the
-//! kernel would have the writer wait for later; see `docs/writing.md` for what was measured.
+//! kernel would have the writer wait for later; see `docs/explanation/writing.md` for what was measured.
 
 use std::fs::File;
 use std::io::{self, Write as _};

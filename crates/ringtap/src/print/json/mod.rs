@@ -2,7 +2,7 @@
 //!
 //! Headers are sliced by etherparse in its lax manner, which keeps what can be read of a packet
 //! that was captured in part; the objects are serialised straight from the packet's bytes. The
-//! keys are described in `docs/output.md` and do not change their meaning.
+//! keys are described in `docs/reference/output.md` and do not change their meaning.
 
 mod message;
 mod network;
