@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: `ringtap bench`, built with `--release` before; `readme`: its tables in the documents.
+//! `cargo xtask bench`: `ringtap bench`, built with `--release` before; `readme`: its tables in the documents;
+//! `options`: the tables of options in them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -24,6 +25,26 @@ pub(crate) fn readme(folder: &str) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("readme: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes the tables of options into the pages of `docs/reference/`, by the test that checks them.
+pub(crate) fn options() -> ExitCode {
+    let mut cargo = process::cargo(&ringtap_testkit::repository());
+    cargo.args([
+        "test",
+        "--quiet",
+        "--package=ringtap",
+        "--features=ringtap/parquet",
+    ]);
+    cargo.args(["--bin", "ringtap", "cli::pages"]);
+    cargo.env("RINGTAP_WRITE_OPTIONS", "1");
+    match process::check(&mut cargo) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("options: {reason}");
             ExitCode::FAILURE
         }
     }

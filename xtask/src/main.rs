@@ -35,6 +35,7 @@ usage: cargo xtask COMMAND
                    the live suites on Debian's kernels, booted in QEMU; the table in docs/explanation/kernels.md
   readme FOLDER    the measured tables of README and docs, from the results that `ringtap bench` left
                    in a folder
+  options          the tables of options in docs/reference, from the commands' definitions
   programs         programs of other languages, compiled against an installed ringtap, run on its
                    libpcap and on Debian's
   test [--quick]   every check of the project; the last line is the summary; with --quick, in a few
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         ["agree", "--full"] => agree::run(true),
         ["bench", ref arguments @ ..] => bench::run(arguments),
         ["readme", folder] => bench::readme(folder),
+        ["options"] => bench::options(),
         ["install", ref options @ ..] => install::run(options),
         ["package", ref options @ ..] => install::package(options),
         ["kernels", ref words @ ..] => kernels::run(words),

@@ -11,6 +11,8 @@ use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 
 mod foreign;
 mod injection;
+#[cfg(test)]
+mod pages;
 mod profile;
 mod rights;
 mod writing;
