@@ -50,7 +50,7 @@ pub(crate) struct Page {
 }
 
 /// Headings of tables that have no examples.
-const OTHERS: [&str; 3] = ["written", "qualifier", "tunnel"];
+const OTHERS: [&str; 4] = ["written", "qualifier", "tunnel", "expression"];
 
 /// A packet of the examples.
 pub(crate) struct Sample {
