@@ -1,8 +1,7 @@
 //! Waist 2: a run of packets, borrowed from the ring or the file that holds them.
 
-use ringtap_savefile::{
-    self as savefile, Filtered, FilteredPackets, Options, Packet, PacketFlags, Run, Timestamp,
-};
+use ringtap_packet::{Packet, PacketFlags, Timestamp};
+use ringtap_savefile::{self as savefile, Filtered, FilteredPackets, Options, Run};
 use ringtap_sys::packet::{Frame, Frames, RingBlock};
 
 use crate::engines::{SocketPackets, SocketRecords, TapRecords};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use ringtap_savefile::LinkType;
+use ringtap_packet::LinkType;
 
 use crate::options::{Direction, TimestampSource};
 

@@ -1,7 +1,8 @@
 //! Why a source could not be opened, or ended.
 
 use ringtap_filter::CompileError;
-use ringtap_savefile::{LinkType, ReadError};
+use ringtap_packet::LinkType;
+use ringtap_savefile::ReadError;
 use ringtap_sys::{bpf, netlink, packet::GeometryError};
 
 use crate::options::OptionError;

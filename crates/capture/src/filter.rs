@@ -9,9 +9,8 @@ use ringtap_filter::program::opcode as op;
 use ringtap_filter::search::{self, KeyReader, Need};
 use ringtap_filter::socket::{self, Header, SocketView};
 use ringtap_filter::{CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile};
-use ringtap_savefile::{
-    ByteOrder, CaptureFilter, Interface, LinkType, Packet, PacketFilter, PacketFlags, Records,
-};
+use ringtap_packet::{LinkType, Packet, PacketFlags};
+use ringtap_savefile::{ByteOrder, CaptureFilter, Interface, PacketFilter, Records};
 use ringtap_sys::packet::{Instruction, LinkLayer};
 use ringtap_sys::resolve::SystemNames;
 

@@ -63,9 +63,9 @@ pub use options::{
     CaptureOptions, Direction, Fanout, FanoutMode, MAX_SNAPLEN, Mode, OptionError, Precision,
     SampleMode, Stage, TimestampSource,
 };
+pub use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 pub use ringtap_savefile::{
-    BarePackets, Interface, Item, LinkType, MapFile, Mapped, Packet, PacketFlags, ReadError,
-    ReadOptions, Timestamp, Visitor,
+    BarePackets, Interface, Item, MapFile, Mapped, ReadError, ReadOptions, Visitor,
 };
 pub use source::{Companion, Delivery, Next, PROGRAM_PARTS, ProgramPart, Source, Waker};
 pub use stats::{Dropped, Stats};

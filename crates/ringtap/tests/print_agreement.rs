@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use print::{PrintOptions, Printer, TimestampFormat};
-use ringtap_savefile::{LinkType, Packet, PacketFlags, Timestamp};
+use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 use ringtap_testkit::{Need, alloc, corpus, repository, suite, test};
 
 #[global_allocator]

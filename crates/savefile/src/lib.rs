@@ -15,8 +15,6 @@ mod filtered;
 pub mod index;
 mod interface;
 mod limits;
-mod linktype;
-mod packet;
 mod pcap;
 pub mod pcapng;
 mod read;
@@ -28,8 +26,6 @@ pub use byte_order::ByteOrder;
 pub use filtered::{Filtered, FilteredPackets, PacketFilter, Records};
 pub use interface::{CaptureFilter, Interface};
 pub use limits::{Limits, ReadOptions};
-pub use linktype::{LinkType, MAX_SNAPLEN};
-pub use packet::{Packet, PacketFlags, Timestamp};
 pub use pcap::UsualRecords;
 pub use pcapng::{
     InterfaceStatistics, InterfaceTable, NameRecord, Names, Options, RawBlock, RawOption,
@@ -40,6 +36,7 @@ pub use read::{
     Structure, Visitor, decompressed_start,
 };
 pub use resolution::Resolution;
+pub use ringtap_packet::{LinkType, MAX_SNAPLEN, Packet, PacketFlags, Timestamp};
 pub use run::{
     BareBlocks, BarePackets, Encoding, LengthOrder, Packets, PcapEncoding, PcapngEncoding, Run,
     RunTotals,

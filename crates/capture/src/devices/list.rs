@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ringtap_savefile::LinkType;
+use ringtap_packet::LinkType;
 use ringtap_sys::ethtool::{Ethtool, Timestamping};
 use ringtap_sys::netlink::{Link, Name, Netlink, OperationalState};
 

@@ -11,7 +11,7 @@ mod list;
 mod offloads;
 mod support;
 
-use ringtap_savefile::LinkType;
+use ringtap_packet::LinkType;
 
 use crate::hook::StealHazard;
 pub use ringtap_sys::ethtool::{

@@ -1,6 +1,6 @@
 //! Which engines can capture on a device, and why the others cannot.
 
-use ringtap_savefile::LinkType;
+use ringtap_packet::LinkType;
 use ringtap_sys::bpf::Feature;
 use ringtap_sys::privileges::{Capability, has_capability};
 

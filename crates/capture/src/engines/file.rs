@@ -5,9 +5,8 @@ use std::io::{Read, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use ringtap_savefile::{
-    Format, Interface, Item, LinkType, ReadError, ReadOptions, Reader, Visitor,
-};
+use ringtap_packet::LinkType;
+use ringtap_savefile::{Format, Interface, Item, ReadError, ReadOptions, Reader, Visitor};
 use ringtap_sys::eventfd::Waker;
 
 use crate::describe::{Clock, FilterPlace, UserSpaceReason};
@@ -323,7 +322,8 @@ impl Source for FileSource {
 
 #[cfg(test)]
 mod tests {
-    use ringtap_savefile::{ByteOrder, Packet, PacketFlags, PcapngWriter, Section, Timestamp};
+    use ringtap_packet::{Packet, PacketFlags, Timestamp};
+    use ringtap_savefile::{ByteOrder, PcapngWriter, Section};
 
     use super::*;
 

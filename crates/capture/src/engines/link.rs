@@ -1,6 +1,6 @@
 //! From the kernel's hardware types (`ARPHRD_*`, linux/if_arp.h) to link types.
 
-use ringtap_savefile::LinkType;
+use ringtap_packet::LinkType;
 use ringtap_sys::packet::LinkLayer;
 
 /// `ARPHRD_LOOPBACK`.

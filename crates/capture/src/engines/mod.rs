@@ -10,7 +10,7 @@ mod tap;
 pub(crate) mod trial;
 mod xsk;
 
-use ringtap_savefile::LinkType;
+use ringtap_packet::LinkType;
 use ringtap_sys::bpf::{Feature, Kernel};
 use ringtap_sys::privileges::Capability;
 use ringtap_sys::receive_stamps::Stamper;

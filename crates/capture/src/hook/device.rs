@@ -1,6 +1,6 @@
 //! The device that programs are attached to, and what of it bears on the choice of a hook.
 
-use ringtap_savefile::LinkType;
+use ringtap_packet::LinkType;
 use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Link, Netlink, XdpProgram};
 use ringtap_sys::netns::Namespace;

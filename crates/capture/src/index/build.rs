@@ -4,10 +4,9 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 
 use ringtap_filter::search::{Followed, Key, KeyReader};
+use ringtap_packet::{LinkType, Packet, Timestamp};
 use ringtap_savefile::index::{Collector, Entry, IndexWriter, Keys, SeekPoint, Stamp};
-use ringtap_savefile::{
-    ByteOrder, Interface, Item, LinkType, Packet, ReadError, ReadOptions, Reader, Run, Timestamp,
-};
+use ringtap_savefile::{ByteOrder, Interface, Item, ReadError, ReadOptions, Reader, Run};
 
 use crate::{Error, Result, filter};
 

@@ -5,8 +5,9 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use ringtap_filter::search::Need;
+use ringtap_packet::Timestamp;
 use ringtap_savefile::index::{IndexError, IndexReader, Keys, Skips, Stamp, Wanted, path_for};
-use ringtap_savefile::{ReadError, ReadOptions, Reader, Timestamp};
+use ringtap_savefile::{ReadError, ReadOptions, Reader};
 
 use crate::engines::{FileSource, check_first_interfaces};
 use crate::{Filter, Result};

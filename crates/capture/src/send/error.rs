@@ -1,6 +1,6 @@
 //! Why something was not sent.
 
-use ringtap_savefile::LinkType;
+use ringtap_packet::LinkType;
 use ringtap_sys::netlink;
 
 /// A sender that could not be opened, or had to end.

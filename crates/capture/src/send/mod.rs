@@ -54,7 +54,7 @@ pub use template::{
 
 use std::time::Duration;
 
-use ringtap_savefile::LinkType;
+use ringtap_packet::LinkType;
 use ringtap_sys::netlink::{self, Netlink};
 use ringtap_sys::privileges::Capability;
 

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ringtap_savefile::LinkType;
+use ringtap_packet::LinkType;
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::packet::{self, RingSender, SendStamp, SenderOptions};
 use ringtap_sys::poll::{self, Interest};

@@ -38,7 +38,7 @@ mod tests;
 
 use std::io::{self, Write};
 
-use ringtap_savefile::{LinkType, Packet};
+use ringtap_packet::{LinkType, Packet};
 
 use context::{Context, InterfaceNames};
 use line::Line;

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use ringtap_savefile::{LinkType, Packet, PacketFlags, Timestamp};
+use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 
 use super::{BytesDump, PrintOptions, Printer, TimestampFormat};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jiff::tz::TimeZone;
-use ringtap_savefile::Timestamp;
+use ringtap_packet::Timestamp;
 
 use super::line::{Line, put};
 use super::options::TimestampFormat;

@@ -4,7 +4,8 @@ use std::io;
 use std::path::Path;
 
 use ringtap_capture::{Filter, Next, ReadOptions, Source, open_file};
-use ringtap_savefile::{LinkType, PcapOptions, PcapWriter, PcapngWriter, Section};
+use ringtap_packet::LinkType;
+use ringtap_savefile::{PcapOptions, PcapWriter, PcapngWriter, Section};
 use ringtap_testkit::alloc::{self, Counting};
 use ringtap_testkit::traffic::{Sizes, Traffic};
 use ringtap_testkit::{Test, test};

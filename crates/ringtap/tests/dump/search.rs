@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use ringtap_savefile::{
-    Interface, LinkType, Packet, PacketFlags, PcapOptions, PcapWriter, Timestamp,
-};
+use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
+use ringtap_savefile::{Interface, PcapOptions, PcapWriter};
 use ringtap_testkit::{Need, Test, test};
 
 use crate::program::{bytes, dump, figure, finished, frames, stderr, succeeded};

@@ -10,7 +10,8 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ringtap_savefile::{ByteOrder, Item, Packet, PcapngWriter, ReadOptions, Reader, Section};
+use ringtap_packet::Packet;
+use ringtap_savefile::{ByteOrder, Item, PcapngWriter, ReadOptions, Reader, Section};
 use ringtap_testkit::corpus;
 
 use super::{meter, number, rows, summary};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use ringtap_savefile::{Item, LinkType, ReadOptions, Reader};
+use ringtap_packet::LinkType;
+use ringtap_savefile::{Item, ReadOptions, Reader};
 use ringtap_testkit::netns::{VethOptions, VethPair};
 
 use crate::support::{Receiver, send, summary};

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringtap_savefile::{Packet, PacketFlags, Timestamp};
+use ringtap_packet::{Packet, PacketFlags, Timestamp};
 use ringtap_sys::xsk::Batch;
 
 use super::program::{MARK, METADATA_BYTES};

@@ -12,7 +12,7 @@ use std::fmt;
 use std::io;
 
 use etherparse::{EtherType, LaxLinkExtSlice, LaxSlicedPacket, LinkSlice};
-use ringtap_savefile::{LinkType, Packet, PacketFlags, Timestamp};
+use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 use serde::{Serialize, Serializer};
 
 use super::bytes::Bytes;

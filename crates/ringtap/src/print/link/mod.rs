@@ -5,7 +5,7 @@ mod ethernet;
 mod llc;
 mod ppp;
 
-use ringtap_savefile::{LinkType, Packet};
+use ringtap_packet::{LinkType, Packet};
 
 use super::bytes::{Bytes, Truncated};
 use super::context::Context;

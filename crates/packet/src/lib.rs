@@ -1,0 +1,10 @@
+//! What all crates know of a packet: how it is handed on, and the kind of header it begins with.
+//!
+//! This crate stands at the bottom of the house: it depends on nothing and opens nothing.
+#![forbid(unsafe_code)]
+
+mod linktype;
+mod packet;
+
+pub use linktype::{LinkType, MAX_SNAPLEN};
+pub use packet::{Packet, PacketFlags, Timestamp};
