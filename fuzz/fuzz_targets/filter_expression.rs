@@ -12,7 +12,7 @@ use ringtap_filter::{CompileOptions, LinkType, Tables, compile, disasm};
 fuzz_target!(|input: (u8, bool, &str, &[u8])| {
     let (choice, optimize, expression, packet) = input;
     let link_type = generate::link_type(&mut Choices::new(&[choice]));
-    let mut options = CompileOptions::new(LinkType(link_type.dlt));
+    let mut options = CompileOptions::new(LinkType::from_dlt(link_type.dlt).expect("a link type"));
     options.optimize = optimize;
     options.ancillary = choice & 0x80 != 0;
     options.extensions = choice & 0x40 != 0;

@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let which = usize::from(*which) % LINK_TYPES.len();
-    let options = CompileOptions::new(LinkType(LINK_TYPES[which]));
+    let options = CompileOptions::new(LinkType::from_dlt(LINK_TYPES[which]).expect("a link type"));
     let expression = generate::expression(&mut generate::Choices::new(choices));
     PACKETS_OF.with(|packets| {
         let every = packets[which].len() / PACKETS;

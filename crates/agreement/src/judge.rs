@@ -519,9 +519,12 @@ pub fn is_murky(expression: &str, dlt: u32) -> bool {
 }
 
 /// How our side compiles: for a live capture, as libpcap does with a handle that is not a file's.
+///
+/// # Panics
+/// The DLT value is one that no file can hold.
 #[must_use]
 pub fn options(dlt: u32, snaplen: u32, optimize: bool) -> CompileOptions {
-    let mut options = CompileOptions::new(LinkType(dlt));
+    let mut options = CompileOptions::new(LinkType::from_dlt(dlt).expect("a link type"));
     options.snaplen = snaplen;
     options.netmask = Some(NETMASK);
     options.optimize = optimize;

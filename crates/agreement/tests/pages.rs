@@ -42,7 +42,8 @@ fn examples_agree(engine: Engine) {
         }
         for example in page.examples {
             if example.expected == Expected::Refused {
-                let options = CompileOptions::new(LinkType(example.dlt));
+                let options =
+                    CompileOptions::new(LinkType::from_dlt(example.dlt).expect("a link type"));
                 let refused = compile(&example.expression, &options, &page::names()).is_err();
                 assert!(refused, "{}: {}", example.place, example.expression);
             }
@@ -86,7 +87,7 @@ fn agree_on_made(engine: Engine, name: &Name) -> usize {
 }
 
 fn options(dlt: u32, optimize: bool) -> CompileOptions {
-    let mut options = CompileOptions::new(LinkType(dlt));
+    let mut options = CompileOptions::new(LinkType::from_dlt(dlt).expect("a link type"));
     options.netmask = Some(0xffff_ff00);
     options.optimize = optimize;
     options.ancillary = true;

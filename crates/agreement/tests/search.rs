@@ -38,7 +38,7 @@ impl Checker {
     fn check(&mut self, expression: &str, dlt: u32, random: &mut Random) {
         let tables = Tables::new();
         let extensions = expression.contains(['{']) || expression.contains("inner");
-        let mut options = CompileOptions::new(LinkType(dlt));
+        let mut options = CompileOptions::new(LinkType::from_dlt(dlt).expect("a link type"));
         options.from_file = true;
         options.netmask = Some(0xffff_ff00);
         options.extensions = extensions;

@@ -201,7 +201,7 @@ fn cooked_with_and_without_stripped_tag() {
             for expression in expressions {
                 let program = compiled(expression, link_type, optimize);
                 let lowered = lower(&program, &view).expect(expression);
-                for (delivered, len) in whole(link_type.0) {
+                for (delivered, len) in whole(link_type.to_dlt()) {
                     for tag in [None, Some(0x2064)] {
                         let cooked = (view.header, &delivered[..]);
                         check_cooked(&program, &lowered, expression, cooked, len, tag);

@@ -166,8 +166,7 @@ impl Filter {
             return false;
         }
         let asked = Asked::default();
-        let mut options =
-            CompileOptions::new(ringtap_filter::LinkType(LinkType::ETHERNET.to_dlt()));
+        let mut options = CompileOptions::new(LinkType::ETHERNET);
         options.extensions = self.extensions;
         let compiled = compile(&self.expression, &options, &asked);
         compiled.is_err() || asked.0.load(Ordering::Relaxed)
@@ -191,7 +190,7 @@ impl Filter {
         if let Some(program) = &self.program {
             return Ok(program.clone());
         }
-        let mut options = CompileOptions::new(ringtap_filter::LinkType(link_type.to_dlt()));
+        let mut options = CompileOptions::new(link_type);
         options.netmask = self.netmask;
         options.optimize = self.optimize;
         options.extensions = self.extensions;
@@ -217,7 +216,7 @@ impl fmt::Debug for Filter {
 
 /// What reads the keys of a file's packets, as filters for them look at them.
 pub(crate) fn key_reader(link_type: LinkType, byte_order: ByteOrder) -> Option<KeyReader> {
-    let mut options = CompileOptions::new(ringtap_filter::LinkType(link_type.to_dlt()));
+    let mut options = CompileOptions::new(link_type);
     as_in_file(&mut options, byte_order);
     KeyReader::new(&options)
 }

@@ -3,13 +3,11 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+pub use ringtap_packet::MAX_SNAPLEN;
 pub use ringtap_sys::packet::{Fanout, FanoutMode, TimestampSource};
 use ringtap_sys::sched::CPUS_MAX;
 
 use crate::LinkType;
-
-/// The largest snaplen: what libpcap takes for "everything".
-pub const MAX_SNAPLEN: u32 = 262_144;
 
 /// The packet engine's timer counts milliseconds in 16 bits.
 const MAX_TIMEOUT: Duration = Duration::from_millis(u16::MAX as u64);

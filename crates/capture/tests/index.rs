@@ -88,7 +88,7 @@ impl Programs {
         let swapped = order != ByteOrder::NATIVE;
         let key = (link_type, swapped, text.to_owned());
         let made = self.0.entry(key).or_insert_with(|| {
-            let mut options = CompileOptions::new(ringtap_filter::LinkType(link_type.to_dlt()));
+            let mut options = CompileOptions::new(link_type);
             (options.from_file, options.swapped) = (true, swapped);
             compile(text, &options, &Tables::new()).ok()
         });

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use crate::LinkType;
 use crate::resolve::NameKind;
 
 /// An expression that cannot be compiled.
@@ -61,7 +62,7 @@ pub enum ErrorKind {
     NothingToInherit,
     /// A link type that libpcap has no code for, either.
     #[error("there are no filters for link type {0}")]
-    UnknownLinkType(u32),
+    UnknownLinkType(LinkType),
     /// Too deep.
     #[error("the expression nests deeper than {0} levels")]
     TooDeep(usize),

@@ -42,9 +42,9 @@ pub mod generate;
 
 pub use error::{CompileError, ErrorKind, Hint};
 pub use language::limits;
-pub use link::LinkType;
 pub use program::{Ancillary, Insn, InvalidProgram, Program};
 pub use resolve::{NameKind, ResolveError, Resolver, Tables, Transport};
+pub use ringtap_packet::LinkType;
 
 /// What an expression is compiled for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl CompileOptions {
     pub fn new(link_type: LinkType) -> Self {
         Self {
             link_type,
-            snaplen: 262_144,
+            snaplen: ringtap_packet::MAX_SNAPLEN,
             netmask: None,
             optimize: true,
             ancillary: false,
@@ -137,7 +137,7 @@ fn decision(
 ) -> Result<Decision, CompileError> {
     let whole = |kind| CompileError::new(0..expr.len(), kind);
     let link = link::link_layer(options)
-        .ok_or_else(|| whole(ErrorKind::UnknownLinkType(options.link_type.0)))?;
+        .ok_or_else(|| whole(ErrorKind::UnknownLinkType(options.link_type)))?;
     let tree = language::parse(expr, options.extensions)?;
     let may_refuse = options.optimize && !tree.as_ref().is_some_and(lower::defeats_optimizer);
     let as_libpcap = CompileOptions {

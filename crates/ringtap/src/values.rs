@@ -5,10 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ringtap_capture::{SampleMode, Timestamp};
+use ringtap_packet::MAX_SNAPLEN;
 use ringtap_savefile::{Codec, CodecError};
-
-/// The snaplen that "0" and no option stand for, as in libpcap, in bytes.
-pub(crate) const MAX_SNAPLEN: u32 = 262_144;
 
 /// A number of bytes; K, M and G stand for powers of 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,7 +52,7 @@ fn unchanged() {
             continue;
         };
         let compiled = |extensions| -> Result<Program, CompileError> {
-            let mut options = CompileOptions::new(LinkType(dlt));
+            let mut options = CompileOptions::new(LinkType::from_dlt(dlt).expect("a link type"));
             options.ancillary = true;
             options.extensions = extensions;
             compile(&case.expression, &options, &Tables::new())

@@ -20,7 +20,7 @@ pub(in crate::engines) fn link_of(hardware_type: u16) -> (LinkType, LinkLayer) {
         // ARPHRD_IEEE802, ARPHRD_IEEE802_TR
         6 | 800 => LinkType::IEEE802_5,
         // ARPHRD_ARCNET
-        7 => LinkType(129),
+        7 => LinkType::ARCNET_LINUX,
         // ARPHRD_CAN
         280 => LinkType::CAN_SOCKETCAN,
         // ARPHRD_CISCO, which is ARPHRD_HDLC
@@ -30,15 +30,15 @@ pub(in crate::engines) fn link_of(hardware_type: u16) -> (LinkType, LinkLayer) {
         // ARPHRD_FRAD
         770 => LinkType::FRELAY,
         // ARPHRD_LOCALTLK
-        773 => LinkType(114),
+        773 => LinkType::LTALK,
         // ARPHRD_FDDI
         774 => LinkType::FDDI,
         // ARPHRD_IEEE80211, ARPHRD_IEEE80211_PRISM, ARPHRD_IEEE80211_RADIOTAP
         801 => LinkType::IEEE802_11,
-        802 => LinkType(119),
+        802 => LinkType::IEEE802_11_PRISM,
         803 => LinkType::IEEE802_11_RADIOTAP,
         // ARPHRD_IEEE802154: without frame check sequence
-        804 => LinkType(230),
+        804 => LinkType::IEEE802_15_4_NOFCS,
         // ARPHRD_VSOCKMON
         826 => LinkType::VSOCK,
         _ => return cooked(),

@@ -7,16 +7,6 @@ use super::symbol::{Kind, Symbol};
 use crate::LinkType;
 use crate::program::opcode as op;
 
-pub(super) const WLAN: LinkType = LinkType(105);
-pub(super) const PF_LOG: LinkType = LinkType(117);
-pub(super) const PRISM: LinkType = LinkType(119);
-pub(super) const RADIOTAP: LinkType = LinkType(127);
-pub(super) const AVS: LinkType = LinkType(163);
-pub(super) const PPI: LinkType = LinkType(192);
-pub(super) const BACNET: LinkType = LinkType(165);
-pub(super) const DSA_BROADCOM: LinkType = LinkType(281);
-pub(super) const DSA_MARVELL: LinkType = LinkType(284);
-
 /// What begins at such a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
@@ -132,11 +122,13 @@ impl<'a> Sum<'a> {
         // Prism's header has a length of its own; one of AVS in its place tells it.
         const PRISM_BYTES: u32 = 144;
         match self.terms[..] {
-            [] if link == WLAN => Some((Start::Frame, constant)),
-            [] if link == PRISM => Some((Start::Frame, constant.checked_sub(PRISM_BYTES)?)),
+            [] if link == LinkType::IEEE802_11 => Some((Start::Frame, constant)),
+            [] if link == LinkType::IEEE802_11_PRISM => {
+                Some((Start::Frame, constant.checked_sub(PRISM_BYTES)?))
+            }
             [only] => match whole(link, only) {
                 Some(start) => Some((start, constant)),
-                None if link == WLAN && is_qos_bytes(link, only) => {
+                None if link == LinkType::IEEE802_11 && is_qos_bytes(link, only) => {
                     Some((Start::Payload, constant.checked_sub(MAC_BYTES)?))
                 }
                 None => None,
@@ -165,8 +157,10 @@ fn whole(link: LinkType, term: &Symbol) -> Option<Start> {
     sum.add(operand(term, op::AND, !3)?);
     sum.constant = sum.constant.checked_sub(3)?;
     match (link, &sum.terms[..]) {
-        (PF_LOG, [length]) if sum.constant == 0 && is_load(length, 1, 0) => Some(Start::Logged),
-        (RADIOTAP, _) => match sum.place(link)? {
+        (LinkType::PFLOG, [length]) if sum.constant == 0 && is_load(length, 1, 0) => {
+            Some(Start::Logged)
+        }
+        (LinkType::IEEE802_11_RADIOTAP, _) => match sum.place(link)? {
             (Start::Frame, MAC_BYTES) | (Start::Payload, 0) => Some(Start::Payload),
             _ => None,
         },
@@ -177,8 +171,8 @@ fn whole(link: LinkType, term: &Symbol) -> Option<Start> {
 /// Whether this is the length of the header before the frame, as it stands in that header.
 pub(super) fn is_header_length(link: LinkType, value: &Symbol) -> bool {
     match link {
-        AVS | PRISM => is_load(value, 4, 4),
-        RADIOTAP | PPI => match &value.kind {
+        LinkType::IEEE802_11_AVS | LinkType::IEEE802_11_PRISM => is_load(value, 4, 4),
+        LinkType::IEEE802_11_RADIOTAP | LinkType::PPI => match &value.kind {
             Kind::Arithmetic(op::OR, low, high) => {
                 is_load(low, 1, 2) && operand(high, op::LSH, 8).is_some_and(|h| is_load(h, 1, 3))
             }
@@ -191,8 +185,8 @@ pub(super) fn is_header_length(link: LinkType, value: &Symbol) -> bool {
 /// The header before the frame, by name.
 pub(super) fn header(link: LinkType) -> &'static str {
     match link {
-        RADIOTAP => "radiotap",
-        PPI => "PPI",
+        LinkType::IEEE802_11_RADIOTAP => "radiotap",
+        LinkType::PPI => "PPI",
         _ => "AVS",
     }
 }
@@ -214,7 +208,7 @@ fn is_qos_bytes(link: LinkType, value: &Symbol) -> bool {
             bytes: 1,
             index: None,
             offset: 0,
-        }) => link == WLAN,
+        }) => link == LinkType::IEEE802_11,
         Some(Kind::Load {
             bytes: 1,
             index: Some(index),

@@ -237,22 +237,22 @@ fn layers(link: LinkType, facts: &Facts) -> Vec<Layer> {
     let layer = |offset, rows| Layer { offset, rows };
     let (rows, type_at, payload, numbering): (_, _, _, fn(u32) -> Option<Next>) = match link {
         LinkType::ETHERNET => (ETHERNET, 12, 14, by_ethertype),
-        behind::DSA_BROADCOM | behind::DSA_MARVELL => (ETHERNET_DSA, 16, 18, by_ethertype),
+        LinkType::DSA_TAG_BRCM | LinkType::DSA_TAG_DSA => (ETHERNET_DSA, 16, 18, by_ethertype),
         LinkType::LINUX_SLL => (SLL, 14, 16, by_ethertype),
         LinkType::LINUX_SLL2 => (SLL2, 0, 20, by_ethertype),
         LinkType::PPP | LinkType::PPP_HDLC => (PPP, 2, 4, by_ppp),
         LinkType::PPP_ETHER => (PPPOE, 6, 8, by_ppp),
-        LinkType::RAW | LinkType(12 | 14) | LinkType::IPV4 | LinkType::IPV6 => {
+        LinkType::RAW | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
             return raw(link, facts);
         }
         LinkType::NULL | LinkType::LOOP => return vec![layer(0, LOOPBACK)],
-        behind::BACNET => return vec![layer(0, BACNET)],
-        behind::WLAN => return vec![layer(0, WLAN)],
-        behind::PF_LOG => return vec![layer(0, PF_LOG)],
-        behind::RADIOTAP => return vec![layer(0, RADIOTAP)],
-        behind::PPI => return vec![layer(0, PPI)],
-        behind::AVS => return vec![layer(0, AVS)],
-        behind::PRISM => return vec![layer(0, PRISM)],
+        LinkType::BACNET_MS_TP => return vec![layer(0, BACNET)],
+        LinkType::IEEE802_11 => return vec![layer(0, WLAN)],
+        LinkType::PFLOG => return vec![layer(0, PF_LOG)],
+        LinkType::IEEE802_11_RADIOTAP => return vec![layer(0, RADIOTAP)],
+        LinkType::PPI => return vec![layer(0, PPI)],
+        LinkType::IEEE802_11_AVS => return vec![layer(0, AVS)],
+        LinkType::IEEE802_11_PRISM => return vec![layer(0, PRISM)],
         _ => return Vec::new(),
     };
     let mut layers = vec![layer(0, rows)];

@@ -41,6 +41,7 @@ impl Explanation {
     /// names.
     #[must_use]
     pub fn new(program: &Program, link_type: LinkType) -> Self {
+        let link_type = link_type.canonical();
         let (nodes, start) = trace::nodes(program.insns(), link_type);
         Self {
             cost: Cost::of(program),

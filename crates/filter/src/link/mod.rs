@@ -22,35 +22,6 @@ use crate::CompileOptions;
 use crate::ir::{Condition, Offset, Relation, Size, Test, Values};
 use crate::language::frame::FrameAddress;
 
-/// The kind of link-layer header, by its `LINKTYPE_` number in capture files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LinkType(pub u32);
-
-impl LinkType {
-    /// BSD loopback: a 4-byte address family in the byte order of the capturing host.
-    pub const NULL: Self = Self(0);
-    /// Ethernet.
-    pub const ETHERNET: Self = Self(1);
-    /// PPP.
-    pub const PPP: Self = Self(9);
-    /// PPP in HDLC-like framing.
-    pub const PPP_HDLC: Self = Self(50);
-    /// PPP over Ethernet, beginning with the PPPoE header.
-    pub const PPP_ETHER: Self = Self(51);
-    /// IPv4 or IPv6 without a link-layer header.
-    pub const RAW: Self = Self(101);
-    /// OpenBSD loopback: like [`NULL`](Self::NULL), in network byte order.
-    pub const LOOP: Self = Self(108);
-    /// Linux cooked capture, version 1.
-    pub const LINUX_SLL: Self = Self(113);
-    /// IPv4 only.
-    pub const IPV4: Self = Self(228);
-    /// IPv6 only.
-    pub const IPV6: Self = Self(229);
-    /// Linux cooked capture, version 2.
-    pub const LINUX_SLL2: Self = Self(276);
-}
-
 /// Where the parts of the packet are that later tests refer to.
 ///
 /// An [`Offset`] is a constant where everything before it has a constant length. Behind headers of
@@ -335,8 +306,8 @@ pub(crate) fn link_layer(options: &CompileOptions) -> Option<Box<dyn LinkLayer>>
     use typed::{Arcnet, EtherTyped, LocalTalk};
     use wlan::{Prefix, Wlan};
 
-    // Types whose number in files is another one than libpcap's are there under both.
-    Some(match options.link_type.0 {
+    // LINKTYPE_ values.
+    Some(match options.link_type.canonical().0 {
         0 => Box::new(Loopback::null(options)),
         1 => Box::new(ethernet::Ethernet::PLAIN),
         6 => Box::new(Llc::TOKEN_RING),
@@ -344,12 +315,12 @@ pub(crate) fn link_layer(options: &CompileOptions) -> Option<Box<dyn LinkLayer>>
         8 => Box::new(Raw::SLIP),
         9 => Box::new(Ppp::PPP),
         10 => Box::new(Llc::FDDI),
-        11 | 100 => Box::new(Llc::ATM),
-        // BSDs number raw IP differently inside a host than in files.
-        12 | 14 | 101 => Box::new(Raw::EITHER),
-        15 | 102 => Box::new(Raw::SLIP_BSDOS),
-        16 | 103 => Box::new(Ppp::BSDOS),
-        19 | 106 => Box::new(Llc::ATM_CLIP),
+        100 => Box::new(Llc::ATM),
+        // 14 is what OpenBSD writes.
+        14 | 101 => Box::new(Raw::EITHER),
+        102 => Box::new(Raw::SLIP_BSDOS),
+        103 => Box::new(Ppp::BSDOS),
+        106 => Box::new(Llc::ATM_CLIP),
         50 => Box::new(Ppp::SERIAL),
         51 => Box::new(Ppp::ETHER),
         99 => Box::new(EtherTyped::SYMANTEC),

@@ -12,10 +12,10 @@ pub(super) struct Untyped {
 }
 
 impl Untyped {
-    /// By DLT value; `None` for those that libpcap 1.11 does not know.
-    pub(super) fn new(dlt: u32) -> Option<Self> {
-        const KNOWN: std::ops::RangeInclusive<u32> = 104..=304;
-        let (name, signal_unit) = match dlt {
+    /// By LINKTYPE_ value; `None` for those that libpcap 1.11 does not know.
+    pub(super) fn new(link_type: u16) -> Option<Self> {
+        const KNOWN: std::ops::RangeInclusive<u16> = 104..=304;
+        let (name, signal_unit) = match link_type {
             2 => ("experimental Ethernet", None),
             3 => ("AX.25", None),
             4 => ("ProNET", None),
@@ -45,7 +45,7 @@ impl Untyped {
             247 => ("InfiniBand", None),
             253 => ("Netlink", None),
             271 => ("vsock", None),
-            dlt if KNOWN.contains(&dlt) => ("without a protocol field", None),
+            other if KNOWN.contains(&other) => ("without a protocol field", None),
             _ => return None,
         };
         Some(Self { name, signal_unit })

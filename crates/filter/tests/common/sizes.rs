@@ -34,7 +34,7 @@ pub(crate) fn pairs(oracle: &mut Oracle, only: Option<u32>) -> Vec<Pair> {
 
 fn pair(oracle: &mut Oracle, expression: &str, dlt: u32, names: &Tables) -> Option<Pair> {
     let netmask = Some(0xffff_ff00);
-    let mut options = CompileOptions::new(LinkType(dlt));
+    let mut options = CompileOptions::new(LinkType::from_dlt(dlt).expect("a link type"));
     options.netmask = netmask;
     options.ancillary = true;
     let how = Compile {

@@ -84,7 +84,7 @@ impl Book {
 }
 
 fn options(example: &Example, sample: &Sample, optimize: bool) -> CompileOptions {
-    let mut options = CompileOptions::new(LinkType(sample.dlt));
+    let mut options = CompileOptions::new(LinkType::from_dlt(sample.dlt).expect("a link type"));
     options.netmask = Some(NETMASK);
     options.optimize = optimize;
     options.ancillary = true;
@@ -125,7 +125,8 @@ fn examples() {
     let mut complaints = Complaints::default();
     for example in book.examples() {
         if matches!(example.expected, Expected::Refused | Expected::Extension) {
-            let mut options = CompileOptions::new(LinkType(example.dlt));
+            let mut options =
+                CompileOptions::new(LinkType::from_dlt(example.dlt).expect("a link type"));
             options.netmask = None;
             if compile(&example.expression, &options, &names).is_ok() {
                 complaints.add(example, "is accepted");
@@ -212,7 +213,7 @@ fn named() {
         let theirs = theirs.unwrap_or_else(|error| panic!("{}: {text}: {error}", name.place));
         let ours = compile(
             text,
-            &CompileOptions::new(LinkType(name.dlt)),
+            &CompileOptions::new(LinkType::from_dlt(name.dlt).expect("a link type")),
             &Tables::new(),
         );
         let ours = ours.unwrap_or_else(|error| panic!("{}: {text}: {error}", name.place));

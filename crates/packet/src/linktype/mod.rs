@@ -41,12 +41,20 @@ impl LinkType {
     pub const ETHERNET: Self = Self(1);
     /// Token ring.
     pub const IEEE802_5: Self = Self(6);
+    /// ARCNET with the header of BSD.
+    pub const ARCNET: Self = Self(7);
     /// SLIP with libpcap's pseudo-header.
     pub const SLIP: Self = Self(8);
     /// PPP.
     pub const PPP: Self = Self(9);
     /// FDDI.
     pub const FDDI: Self = Self(10);
+    /// IPv4 or IPv6 without a link-layer header, as OpenBSD numbers it.
+    pub const RAW_OPENBSD: Self = Self(14);
+    /// PPP in HDLC-like framing.
+    pub const PPP_HDLC: Self = Self(50);
+    /// PPP over Ethernet, beginning with the PPPoE header.
+    pub const PPP_ETHER: Self = Self(51);
     /// LLC/SNAP-encapsulated ATM; DLT_ATM_RFC1483 is 11.
     pub const ATM_RFC1483: Self = Self(100);
     /// IPv4 or IPv6 without a link-layer header; DLT_RAW is 12 on Linux.
@@ -67,10 +75,26 @@ impl LinkType {
     pub const LOOP: Self = Self(108);
     /// Linux "cooked" capture, version 1.
     pub const LINUX_SLL: Self = Self(113);
+    /// Apple LocalTalk.
+    pub const LTALK: Self = Self(114);
     /// OpenBSD pflog.
     pub const PFLOG: Self = Self(117);
+    /// 802.11 with a Prism header.
+    pub const IEEE802_11_PRISM: Self = Self(119);
     /// 802.11 with a radiotap header.
     pub const IEEE802_11_RADIOTAP: Self = Self(127);
+    /// ARCNET with the header of Linux.
+    pub const ARCNET_LINUX: Self = Self(129);
+    /// 802.11 with an AVS header.
+    pub const IEEE802_11_AVS: Self = Self(163);
+    /// BACnet MS/TP.
+    pub const BACNET_MS_TP: Self = Self(165);
+    /// PPP as pppd gives it, with a byte of direction.
+    pub const PPP_PPPD: Self = Self(166);
+    /// A per-packet information header, then the link type that it names.
+    pub const PPI: Self = Self(192);
+    /// PPP with a byte of direction.
+    pub const PPP_WITH_DIR: Self = Self(204);
     /// MPLS.
     pub const MPLS: Self = Self(219);
     /// USB with the padded Linux header.
@@ -81,6 +105,8 @@ impl LinkType {
     pub const IPV4: Self = Self(228);
     /// IPv6 without a link-layer header.
     pub const IPV6: Self = Self(229);
+    /// 802.15.4 without frame check sequence.
+    pub const IEEE802_15_4_NOFCS: Self = Self(230);
     /// D-Bus messages.
     pub const DBUS: Self = Self(231);
     /// Linux netfilter log.
@@ -91,12 +117,18 @@ impl LinkType {
     pub const USBPCAP: Self = Self(249);
     /// Linux netlink.
     pub const NETLINK: Self = Self(253);
+    /// Apple's PKTAP header, then the link type that it names.
+    pub const PKTAP: Self = Self(258);
     /// Linux vsock.
     pub const VSOCK: Self = Self(271);
     /// Linux "cooked" capture, version 2.
     pub const LINUX_SLL2: Self = Self(276);
     /// Elektrobit high-speed capture and replay.
     pub const EBHSCR: Self = Self(279);
+    /// Ethernet with the tag of a Broadcom switch.
+    pub const DSA_TAG_BRCM: Self = Self(281);
+    /// Ethernet with the tag of a Marvell switch.
+    pub const DSA_TAG_DSA: Self = Self(284);
 
     /// The type's name, as libpcap gives it: the DLT_ name without its prefix.
     #[must_use]

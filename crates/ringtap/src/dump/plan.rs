@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use ringtap_capture::{CaptureOptions, Fanout, Precision, TimestampSource};
+use ringtap_packet::MAX_SNAPLEN;
 use ringtap_savefile::Codec;
 use ringtap_sys::sched;
 
@@ -17,7 +18,7 @@ use super::writer;
 use crate::cli::{self, DumpArgs, FileFormat};
 use crate::input;
 use crate::rights;
-use crate::values::{CpuList, MAX_SNAPLEN, Sample};
+use crate::values::{CpuList, Sample};
 
 /// How long packets wait at most. It is also what the end of a capture may wait for the last ones.
 const TIMEOUT: Duration = Duration::from_millis(100);

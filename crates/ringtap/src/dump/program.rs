@@ -20,7 +20,7 @@ use crate::rights;
 pub(crate) fn print(args: &DumpArgs, filter: Option<&Filter>) -> Result<(), DumpError> {
     let everything = Filter::new("");
     let filter = filter.unwrap_or(&everything);
-    let snaplen = args.snaplen.unwrap_or(crate::values::MAX_SNAPLEN);
+    let snaplen = args.snaplen.unwrap_or(ringtap_packet::MAX_SNAPLEN);
     let program = match (&args.link_type, args.read.first()) {
         (Some(name), _) => {
             let link_type = filter::link_type(name)

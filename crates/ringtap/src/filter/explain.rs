@@ -12,8 +12,7 @@ use crate::cli::Hook;
 
 /// The explanation of a program for packets of a link type.
 pub(super) fn text(program: &Program, link_type: LinkType, hook: Hook) -> String {
-    let dlt = ringtap_filter::LinkType(link_type.to_dlt());
-    let mut text = Explanation::new(program, dlt).to_string();
+    let mut text = Explanation::new(program, link_type).to_string();
     let mut line = |name: &str, value: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name:<14}{value}");

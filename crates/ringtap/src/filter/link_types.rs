@@ -19,6 +19,6 @@ pub(super) fn list() -> String {
 
 /// Whether a filter that looks at packets is compiled.
 fn is_supported(link_type: &LinkType) -> bool {
-    let options = CompileOptions::new(ringtap_filter::LinkType(link_type.to_dlt()));
+    let options = CompileOptions::new(*link_type);
     compile("len > 0", &options, &Tables::new()).is_ok()
 }

@@ -16,7 +16,6 @@ use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 use serde::{Serialize, Serializer};
 
 use super::bytes::Bytes;
-use super::link::types;
 use super::timestamp::Rfc3339;
 
 /// Appends the object of one packet.
@@ -36,7 +35,7 @@ pub(crate) fn object(
         time: Shown(Rfc3339(packet.timestamp)),
         invalid_time: InvalidTime::of(packet.timestamp),
         interface,
-        link_type: LinkTypeName(link_type),
+        link_type: Shown(link_type),
         caplen: packet.data.len(),
         len: packet.len,
         direction: direction(packet.flags),
@@ -81,7 +80,7 @@ struct Object<'a> {
     invalid_time: Option<InvalidTime>,
     #[serde(skip_serializing_if = "Option::is_none")]
     interface: Option<&'a str>,
-    link_type: LinkTypeName,
+    link_type: Shown<LinkType>,
     caplen: usize,
     len: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,14 +120,14 @@ struct Sliced<'a> {
 impl<'a> Sliced<'a> {
     fn new(data: &'a [u8], link_type: LinkType) -> Self {
         let mut cooked = None;
-        let layers = match link_type.0 {
-            types::ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
-            types::RAW | types::RAW_BSD | types::RAW_OPENBSD | types::IPV4 | types::IPV6 => {
+        let layers = match link_type.canonical() {
+            LinkType::ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
+            LinkType::RAW | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
                 LaxSlicedPacket::from_ip(data).ok()
             }
-            types::NULL | types::LOOP => LaxSlicedPacket::from_ip(data.rest(4)).ok(),
-            types::LINUX_SLL | types::LINUX_SLL2 => {
-                cooked = Cooked::of(data, link_type.0 == types::LINUX_SLL2);
+            LinkType::NULL | LinkType::LOOP => LaxSlicedPacket::from_ip(data.rest(4)).ok(),
+            LinkType::LINUX_SLL | LinkType::LINUX_SLL2 => {
+                cooked = Cooked::of(data, link_type == LinkType::LINUX_SLL2);
                 cooked.as_ref().map(|cooked| {
                     LaxSlicedPacket::from_ether_type(EtherType(cooked.protocol), cooked.payload)
                 })
@@ -282,19 +281,6 @@ impl fmt::Display for Mac<'_> {
             write!(f, "{colon}{octet:02x}")?;
         }
         Ok(())
-    }
-}
-
-struct LinkTypeName(LinkType);
-
-impl Serialize for LinkTypeName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match (self.0.0, self.0.name()) {
-            // The name that tcpdump's option -y knows, not the file format's ETHERNET.
-            (types::ETHERNET, _) => serializer.serialize_str("EN10MB"),
-            (_, Some(name)) => serializer.serialize_str(name),
-            (number, None) => serializer.collect_str(&format_args!("LINKTYPE_{number}")),
-        }
     }
 }
 

@@ -32,23 +32,6 @@ pub(crate) const LOOPBACK: u16 = 0x9000;
 pub(crate) const QINQ_9100: u16 = 0x9100;
 pub(crate) const QINQ_9200: u16 = 0x9200;
 
-/// LINKTYPE_ values (<https://www.tcpdump.org/linktypes.html>) that have a decoder.
-pub(crate) mod types {
-    pub(crate) const NULL: u16 = 0;
-    pub(crate) const ETHERNET: u16 = 1;
-    pub(crate) const PPP: u16 = 9;
-    pub(crate) const RAW_BSD: u16 = 12;
-    pub(crate) const RAW_OPENBSD: u16 = 14;
-    pub(crate) const PPP_HDLC: u16 = 50;
-    pub(crate) const PPP_ETHER: u16 = 51;
-    pub(crate) const RAW: u16 = 101;
-    pub(crate) const LOOP: u16 = 108;
-    pub(crate) const LINUX_SLL: u16 = 113;
-    pub(crate) const IPV4: u16 = 228;
-    pub(crate) const IPV6: u16 = 229;
-    pub(crate) const LINUX_SLL2: u16 = 276;
-}
-
 /// Prints a packet from its link layer up, and the note where bytes are missing. Gives the length
 /// of the link-layer header in bytes.
 pub(crate) fn print(
@@ -79,19 +62,19 @@ fn dispatch(
     let length = usize::try_from(packet.len)
         .unwrap_or(usize::MAX)
         .max(data.len());
-    match link_type.0 {
-        types::ETHERNET => ethernet::print(cx, data, length, header),
-        types::LINUX_SLL => cooked::print(cx, data, length, header),
-        types::LINUX_SLL2 => cooked::print_v2(cx, data, length, interface, header),
-        types::RAW | types::RAW_BSD | types::RAW_OPENBSD | types::IPV4 | types::IPV6 => {
+    match link_type.canonical() {
+        LinkType::ETHERNET => ethernet::print(cx, data, length, header),
+        LinkType::LINUX_SLL => cooked::print(cx, data, length, header),
+        LinkType::LINUX_SLL2 => cooked::print_v2(cx, data, length, interface, header),
+        LinkType::RAW | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
             if cx.options.link_header {
                 cx.line.str("ip: ");
             }
             ip::any(cx, data, length)
         }
-        types::NULL | types::LOOP => null(cx, data, length, link_type.0, header),
-        types::PPP | types::PPP_HDLC => ppp::print(cx, data, length, header),
-        types::PPP_ETHER => ppp::session(cx, data, length),
+        LinkType::NULL | LinkType::LOOP => null(cx, data, length, link_type, header),
+        LinkType::PPP | LinkType::PPP_HDLC => ppp::print(cx, data, length, header),
+        LinkType::PPP_ETHER => ppp::session(cx, data, length),
         _ => {
             cx.enter("link");
             put!(cx.line, "link type {}, length {length}:", link_type.0);
@@ -107,19 +90,19 @@ fn null(
     cx: &mut Context<'_>,
     data: &[u8],
     length: usize,
-    link_type: u16,
+    link_type: LinkType,
     header: &mut usize,
 ) -> Result<(), Truncated> {
     const HEADER: usize = 4;
     const INET: u32 = 2;
-    cx.enter(if link_type == types::LOOP {
+    cx.enter(if link_type == LinkType::LOOP {
         "loop"
     } else {
         "null"
     });
     let family = data.u32_at(0)?;
     *header = HEADER;
-    let family = if link_type != types::LOOP && family > 0xffff {
+    let family = if link_type != LinkType::LOOP && family > 0xffff {
         family.swap_bytes()
     } else {
         family
