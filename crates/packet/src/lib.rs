@@ -3,8 +3,10 @@
 //! This crate stands at the bottom of the house: it depends on nothing and opens nothing.
 #![forbid(unsafe_code)]
 
+pub mod ether_type;
 mod linktype;
 mod packet;
+pub mod protocol;
 
 pub use linktype::{LinkType, MAX_SNAPLEN};
 pub use packet::{Packet, PacketFlags, Timestamp};

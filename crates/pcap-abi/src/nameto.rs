@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int, c_uchar, c_ushort};
 use std::ptr;
 
 use libc::FILE;
+use ringtap_packet::{ether_type, protocol};
 use ringtap_sys::resolve::SystemNames;
 
 use crate::boundary::export;
@@ -15,8 +16,8 @@ use crate::text::CText;
 
 /// `PROTO_UNDEF`.
 const UNDEFINED: c_int = -1;
-const TCP: c_int = 6;
-const UDP: c_int = 17;
+const TCP: c_int = protocol::TCP as c_int;
+const UDP: c_int = protocol::UDP as c_int;
 
 /// `struct eproto` of libpcap.
 #[derive(Debug)]
@@ -37,18 +38,18 @@ const fn row(name: &'static std::ffi::CStr, number: c_ushort) -> EtherProtocol {
 /// The protocols over Ethernet that expressions know by name, up to an entry without a name.
 #[unsafe(no_mangle)]
 pub(crate) static eproto_db: [EtherProtocol; 13] = [
-    row(c"aarp", 0x80f3),
-    row(c"arp", 0x0806),
-    row(c"atalk", 0x809b),
-    row(c"decnet", 0x6003),
-    row(c"ip", 0x0800),
-    row(c"ip6", 0x86dd),
-    row(c"lat", 0x6004),
-    row(c"loopback", 0x9000),
-    row(c"mopdl", 0x6001),
-    row(c"moprc", 0x6002),
-    row(c"rarp", 0x8035),
-    row(c"sca", 0x6007),
+    row(c"aarp", ether_type::APPLETALK_ARP),
+    row(c"arp", ether_type::ARP),
+    row(c"atalk", ether_type::APPLETALK),
+    row(c"decnet", ether_type::DECNET),
+    row(c"ip", ether_type::IPV4),
+    row(c"ip6", ether_type::IPV6),
+    row(c"lat", ether_type::LAT),
+    row(c"loopback", ether_type::LOOPBACK),
+    row(c"mopdl", ether_type::MOP_DUMP_LOAD),
+    row(c"moprc", ether_type::MOP_CONSOLE),
+    row(c"rarp", ether_type::REVERSE_ARP),
+    row(c"sca", ether_type::SCA),
     EtherProtocol {
         name: ptr::null(),
         number: 0,

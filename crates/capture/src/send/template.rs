@@ -8,6 +8,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use ringtap_packet::protocol::UDP;
+
 use super::{Result, SendError};
 
 /// Where a frame's fields are, from its first byte on.
@@ -27,8 +29,6 @@ pub(super) struct Layout {
 
 /// Where IP begins.
 const IP: usize = 14;
-/// What UDP is to IP (RFC 768).
-const UDP: u8 = 17;
 const HEAD_V6: usize = 40;
 
 impl Layout {

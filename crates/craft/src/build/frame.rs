@@ -4,6 +4,8 @@ mod link;
 mod network;
 mod transport;
 
+use ringtap_packet::ether_type;
+
 use super::field::Fields;
 use super::{BuildError, Layer};
 
@@ -128,12 +130,12 @@ impl Place<'_> {
     /// The Ethernet type of what is behind (IEEE 802 numbers).
     fn ethertype(&self) -> u16 {
         match self.next() {
-            "vlan" => 0x8100,
-            "qinq" => 0x88a8,
-            "arp" => 0x0806,
-            "ipv4" => 0x0800,
-            "ipv6" => 0x86dd,
-            "mpls" => 0x8847,
+            "vlan" => ether_type::VLAN,
+            "qinq" => ether_type::QINQ,
+            "arp" => ether_type::ARP,
+            "ipv4" => ether_type::IPV4,
+            "ipv6" => ether_type::IPV6,
+            "mpls" => ether_type::MPLS,
             // Local experimental (IEEE 802).
             _ => 0x88b5,
         }

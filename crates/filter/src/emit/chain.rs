@@ -10,7 +10,7 @@ use crate::program::opcode as op;
 /// another unit.
 const EXTENSIONS: [u32; EXTENSION_TESTS as usize] = [0, 43, 44, 60];
 const EXTENSION_TESTS: u8 = 4;
-const AUTHENTICATION: u32 = 51;
+const AUTHENTICATION: u32 = ringtap_packet::protocol::AUTHENTICATION as u32;
 
 /// Instructions that leave in A the protocol at which the walk ends. X is lost; `word` of scratch
 /// memory is used.

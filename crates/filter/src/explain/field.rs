@@ -3,11 +3,14 @@
 
 use std::rc::Rc;
 
+use ringtap_packet::ether_type::ppp;
+
 use super::behind::{self, Start};
 use super::number::Style;
 use super::symbol::{Kind, Symbol};
 use super::trace::Facts;
 use crate::LinkType;
+use crate::link::ethertype as et;
 
 /// A field: offset in its header and length in bytes, its name, how its numbers are written.
 type Row = (u32, u32, &'static str, Style);
@@ -109,8 +112,8 @@ fn layers_from(start: Start, facts: &Facts, load: Load<'_>) -> Vec<Layer> {
         }
         Start::Logged => {
             let family = |number| match number {
-                INET => Some(0x0800),
-                number => INET6.contains(&number).then_some(0x86dd),
+                INET => Some(et::IP),
+                number => INET6.contains(&number).then_some(et::IP6),
             };
             let families = facts.of(&Symbol::field(1, 1));
             if let Some(number) = families.and_then(|numbers| common(numbers, family)) {
@@ -277,18 +280,20 @@ enum Next {
 
 fn by_ethertype(number: u32) -> Option<Next> {
     Some(match number {
-        0x8100 | 0x88a8 | 0x9100 => Next::Tag,
-        0x8847 | 0x8848 => Next::Mpls,
-        0x8863 | 0x8864 => Next::Pppoe,
-        0x8035 => Next::Network(0x0806),
+        et::VLAN | et::QINQ | et::QINQ_OLD => Next::Tag,
+        et::MPLS | et::MPLS_MULTICAST => Next::Mpls,
+        et::PPPOE_DISCOVERY | et::PPPOE_SESSION => Next::Pppoe,
+        et::RARP => Next::Network(et::ARP),
         number => Next::Network(number),
     })
 }
 
 fn by_ppp(number: u32) -> Option<Next> {
+    const PPP_IP: u32 = ppp::IPV4 as u32;
+    const PPP_IP6: u32 = ppp::IPV6 as u32;
     match number {
-        0x0021 => Some(Next::Network(0x0800)),
-        0x0057 => Some(Next::Network(0x86dd)),
+        PPP_IP => Some(Next::Network(et::IP)),
+        PPP_IP6 => Some(Next::Network(et::IP6)),
         _ => None,
     }
 }
@@ -339,13 +344,13 @@ fn follow(
 
 fn network(layers: &mut Vec<Layer>, facts: &Facts, offset: u32, number: u32, load: Load<'_>) {
     let rows = match number {
-        0x0800 => IPV4,
-        0x0806 => ARP,
-        0x86dd => IPV6,
+        et::IP => IPV4,
+        et::ARP => ARP,
+        et::IP6 => IPV6,
         _ => return,
     };
     layers.push(Layer { offset, rows });
-    if number == 0x86dd
+    if number == et::IP6
         && let Some(numbers) = facts.of(&load(1, offset + 6))
         && let Some(rows) = transport(numbers, 6)
     {
@@ -363,8 +368,8 @@ fn raw(link: LinkType, facts: &Facts) -> Vec<Layer> {
         Symbol::new(Kind::Arithmetic(and, Symbol::field(1, 0), Rc::clone(&mask)))
     };
     let number = match (link, facts.of(&version)) {
-        (LinkType::IPV4, _) | (_, Some([0x40])) => 0x0800,
-        (LinkType::IPV6, _) | (_, Some([0x60])) => 0x86dd,
+        (LinkType::IPV4, _) | (_, Some([0x40])) => et::IP,
+        (LinkType::IPV6, _) | (_, Some([0x60])) => et::IP6,
         _ => {
             return vec![Layer {
                 offset: 0,

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
+use crate::link::ethertype as et;
 use crate::program::opcode as op;
 
 /// How the numbers of a field are written.
@@ -110,24 +111,24 @@ pub(super) fn ancillary(number: u32) -> &'static str {
 
 /// IANA, IEEE 802 numbers.
 const ETHER_TYPES: &[(u32, &str)] = &[
-    (0x0800, "IPv4"),
-    (0x0806, "ARP"),
-    (0x6003, "DECnet"),
-    (0x6558, "Ethernet in an IP tunnel"),
-    (0x8035, "RARP"),
-    (0x809b, "AppleTalk"),
-    (0x80f3, "AppleTalk ARP"),
-    (0x8100, "VLAN"),
-    (0x8137, "IPX"),
-    (0x86dd, "IPv6"),
-    (0x8847, "MPLS"),
-    (0x8848, "MPLS multicast"),
-    (0x8863, "PPPoE discovery"),
-    (0x8864, "PPPoE session"),
+    (et::IP, "IPv4"),
+    (et::ARP, "ARP"),
+    (et::DECNET, "DECnet"),
+    (et::BRIDGED, "Ethernet in an IP tunnel"),
+    (et::RARP, "RARP"),
+    (et::ATALK, "AppleTalk"),
+    (et::AARP, "AppleTalk ARP"),
+    (et::VLAN, "VLAN"),
+    (et::IPX, "IPX"),
+    (et::IP6, "IPv6"),
+    (et::MPLS, "MPLS"),
+    (et::MPLS_MULTICAST, "MPLS multicast"),
+    (et::PPPOE_DISCOVERY, "PPPoE discovery"),
+    (et::PPPOE_SESSION, "PPPoE session"),
     (0x888e, "802.1X"),
-    (0x88a8, "service VLAN"),
+    (et::QINQ, "service VLAN"),
     (0x88cc, "LLDP"),
-    (0x9100, "old service VLAN"),
+    (et::QINQ_OLD, "old service VLAN"),
 ];
 
 /// IANA, protocol numbers.

@@ -18,6 +18,8 @@ mod typed;
 mod untyped;
 mod wlan;
 
+use ringtap_packet::ether_type;
+
 use crate::CompileOptions;
 use crate::ir::{Condition, Offset, Relation, Size, Test, Values};
 use crate::language::frame::FrameAddress;
@@ -63,24 +65,28 @@ pub(crate) type EtherProto = u32;
 
 /// The greatest length that an 802.3 header states; greater numbers are EtherTypes (IEEE 802.3,
 /// 3.2.6).
-pub(crate) const LLC_MAX: u32 = 1500;
+pub(crate) const LLC_MAX: u32 = ether_type::MAX_LENGTH as u32;
 
 /// Numbers of `ether proto` that the compiler itself uses.
 pub(crate) mod ethertype {
-    pub(crate) const IP: u32 = 0x0800;
-    pub(crate) const ARP: u32 = 0x0806;
-    pub(crate) const RARP: u32 = 0x8035;
-    pub(crate) const IP6: u32 = 0x86dd;
-    pub(crate) const VLAN: u32 = 0x8100;
-    pub(crate) const QINQ: u32 = 0x88a8;
-    pub(crate) const QINQ_OLD: u32 = 0x9100;
-    pub(crate) const ATALK: u32 = 0x809b;
-    pub(crate) const AARP: u32 = 0x80f3;
-    pub(crate) const IPX: u32 = 0x8137;
-    pub(crate) const DECNET: u32 = 0x6003;
-    pub(crate) const PPPOE_DISCOVERY: u32 = 0x8863;
-    pub(crate) const PPPOE_SESSION: u32 = 0x8864;
-    pub(crate) const MPLS: u32 = 0x8847;
+    use super::ether_type;
+
+    pub(crate) const IP: u32 = ether_type::IPV4 as u32;
+    pub(crate) const ARP: u32 = ether_type::ARP as u32;
+    pub(crate) const RARP: u32 = ether_type::REVERSE_ARP as u32;
+    pub(crate) const IP6: u32 = ether_type::IPV6 as u32;
+    pub(crate) const VLAN: u32 = ether_type::VLAN as u32;
+    pub(crate) const QINQ: u32 = ether_type::QINQ as u32;
+    pub(crate) const QINQ_OLD: u32 = ether_type::QINQ_9100 as u32;
+    pub(crate) const ATALK: u32 = ether_type::APPLETALK as u32;
+    pub(crate) const AARP: u32 = ether_type::APPLETALK_ARP as u32;
+    pub(crate) const IPX: u32 = ether_type::IPX as u32;
+    pub(crate) const DECNET: u32 = ether_type::DECNET as u32;
+    pub(crate) const PPPOE_DISCOVERY: u32 = ether_type::PPPOE_DISCOVERY as u32;
+    pub(crate) const PPPOE_SESSION: u32 = ether_type::PPPOE_SESSION as u32;
+    pub(crate) const MPLS: u32 = ether_type::MPLS as u32;
+    pub(crate) const MPLS_MULTICAST: u32 = ether_type::MPLS_MULTICAST as u32;
+    pub(crate) const BRIDGED: u32 = ether_type::BRIDGED as u32;
     /// 802.2 service access points.
     pub(crate) const SAP_IP: u32 = 0x06;
     pub(crate) const SAP_ISO: u32 = 0xfe;

@@ -1,5 +1,7 @@
 //! PPP (RFC 1661): a protocol number, which for the protocols of interest is not the EtherType.
 
+use ringtap_packet::ether_type::ppp;
+
 use super::ethertype as et;
 use super::{Bits, DirectionField, EtherProto, LinkLayer, Place, equals};
 use crate::ir::{Condition, Size, Values};
@@ -45,7 +47,7 @@ impl Ppp {
 }
 
 /// MPLS labels in PPP (RFC 3032, section 4.3).
-const MPLS_UNICAST: u32 = 0x0281;
+const MPLS_UNICAST: u32 = ppp::MPLS as u32;
 
 impl LinkLayer for Ppp {
     fn name(&self) -> &'static str {
@@ -85,8 +87,8 @@ impl LinkLayer for Ppp {
 /// stand for themselves.
 fn ppp_number(proto: EtherProto) -> u32 {
     match proto {
-        et::IP => 0x0021,
-        et::IP6 => 0x0057,
+        et::IP => ppp::IPV4.into(),
+        et::IP6 => ppp::IPV6.into(),
         // DECnet Phase IV, AppleTalk, Xerox NS.
         0x6003 => 0x0027,
         et::ATALK => 0x0029,

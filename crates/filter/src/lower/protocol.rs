@@ -9,22 +9,24 @@ use crate::language::ast::Qualifiers;
 use crate::link::{EtherProto, equals, ethertype as et};
 use crate::resolve::NameKind;
 
-/// Protocol numbers over IP (IANA).
+/// Protocol numbers over IP.
 pub(super) mod ipproto {
-    pub(in crate::lower) const ICMP: u32 = 1;
-    pub(in crate::lower) const IGMP: u32 = 2;
-    pub(in crate::lower) const TCP: u32 = 6;
-    pub(in crate::lower) const IGRP: u32 = 9;
-    pub(in crate::lower) const UDP: u32 = 17;
+    use ringtap_packet::protocol;
+
+    pub(in crate::lower) const ICMP: u32 = protocol::ICMP as u32;
+    pub(in crate::lower) const IGMP: u32 = protocol::IGMP as u32;
+    pub(in crate::lower) const TCP: u32 = protocol::TCP as u32;
+    pub(in crate::lower) const IGRP: u32 = protocol::IGRP as u32;
+    pub(in crate::lower) const UDP: u32 = protocol::UDP as u32;
     /// The fragment header of IPv6 (RFC 8200, section 4.5).
-    pub(in crate::lower) const FRAGMENT: u32 = 44;
-    pub(in crate::lower) const ESP: u32 = 50;
-    pub(in crate::lower) const AH: u32 = 51;
-    pub(in crate::lower) const ICMP6: u32 = 58;
-    pub(in crate::lower) const PIM: u32 = 103;
-    pub(in crate::lower) const VRRP: u32 = 112;
-    pub(in crate::lower) const CARP: u32 = 112;
-    pub(in crate::lower) const SCTP: u32 = 132;
+    pub(in crate::lower) const FRAGMENT: u32 = protocol::FRAGMENT as u32;
+    pub(in crate::lower) const ESP: u32 = protocol::ESP as u32;
+    pub(in crate::lower) const AH: u32 = protocol::AUTHENTICATION as u32;
+    pub(in crate::lower) const ICMP6: u32 = protocol::ICMPV6 as u32;
+    pub(in crate::lower) const PIM: u32 = protocol::PIM as u32;
+    pub(in crate::lower) const VRRP: u32 = protocol::VRRP as u32;
+    pub(in crate::lower) const CARP: u32 = protocol::VRRP as u32;
+    pub(in crate::lower) const SCTP: u32 = protocol::SCTP as u32;
 }
 
 impl Lowering<'_> {

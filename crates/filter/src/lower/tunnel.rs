@@ -1,6 +1,8 @@
 //! Tunnels over UDP: what comes after them in the expression is looked for in the inner packet, whose
 //! place is computed where the tunnel is found and kept in cells.
 
+use ringtap_packet::protocol;
+
 use super::encapsulation::in_range;
 use super::protocol::ipproto;
 use super::{Lowered, Lowering};
@@ -11,13 +13,11 @@ use crate::link::{self, Place, equals, ethertype, field, masked};
 /// Ports, lengths and numbers of the headers (RFC 768, RFC 8200, RFC 7348, RFC 8926), in bytes.
 const UDP_HEADER: u32 = 8;
 const IP6_HEADER: u32 = 40;
-const GENEVE_PORT: u32 = 6081;
+const GENEVE_PORT: u32 = protocol::GENEVE_PORT as u32;
 const GENEVE_HEADER: u32 = 8;
-const VXLAN_PORT: u32 = 4789;
+const VXLAN_PORT: u32 = protocol::VXLAN_PORT as u32;
 const VXLAN_HEADER: u32 = 8;
 const LARGEST_NETWORK: u32 = (1 << 24) - 1;
-/// The protocol of an inner Ethernet frame.
-const BRIDGED_ETHERNET: u32 = 0x6558;
 
 /// Where the parts of the inner packet are kept.
 #[derive(Clone, Copy)]
@@ -146,7 +146,7 @@ impl Lowering<'_> {
         found = found.and(Condition::Set(inner.header, behind));
         let frame = inner.with_frame(values);
         let bare = inner.without_frame(values, at + 2);
-        let is_frame = equals(values, Size::Half, at + 2, BRIDGED_ETHERNET);
+        let is_frame = equals(values, Size::Half, at + 2, ethertype::BRIDGED);
         found.and(is_frame.and(frame).or(bare))
     }
 

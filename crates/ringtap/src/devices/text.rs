@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use ringtap_capture::devices::{Channels, Counters, DeviceInfo, Name, Obstacle, Relation, Rings};
+use ringtap_packet::ether_type;
 
 use super::json::{hex, xdp_mode};
 
@@ -342,8 +343,8 @@ fn relation(relation: &Relation) -> String {
 /// The IEEE standard of a VLAN tag by its EtherType.
 pub(super) fn tag_protocol(ether_type: u16) -> String {
     match ether_type {
-        0x8100 => "802.1Q".to_owned(),
-        0x88a8 => "802.1ad".to_owned(),
+        ether_type::VLAN => "802.1Q".to_owned(),
+        ether_type::QINQ => "802.1ad".to_owned(),
         other => format!("0x{other:04x}"),
     }
 }

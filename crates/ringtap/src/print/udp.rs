@@ -1,21 +1,20 @@
 //! UDP (RFC 768) and what is known by its port.
 
+use ringtap_packet::protocol;
+
 use super::bytes::{Bytes, Truncated};
 use super::checksum;
 use super::context::{Context, Network};
 use super::line::{Address, put};
 use super::{dns, small};
 
-const PROTOCOL: u8 = 17;
 const HEADER: usize = 8;
 
 const DNS: u16 = 53;
 const BOOTP_SERVER: u16 = 67;
 const BOOTP_CLIENT: u16 = 68;
 const NTP: u16 = 123;
-const VXLAN: u16 = 4789;
 const MULTICAST_DNS: u16 = 5353;
-const GENEVE: u16 = 6081;
 
 /// Prints a datagram for which the network header states `length` bytes.
 pub(crate) fn print(
@@ -93,7 +92,7 @@ fn print_checksum(
     if data.len() < length {
         return Ok(());
     }
-    let sum = checksum::with_pseudo_header(net, PROTOCOL, data.up_to(length));
+    let sum = checksum::with_pseudo_header(net, protocol::UDP, data.up_to(length));
     if sum == 0 {
         cx.line.str("[udp sum ok] ");
     } else {
@@ -122,9 +121,9 @@ fn by_port(
         small::ntp::print(cx, payload, length)?;
     } else if is(MULTICAST_DNS) {
         dns::print(cx, payload, length, true)?;
-    } else if is(VXLAN) {
+    } else if is(protocol::VXLAN_PORT) {
         small::overlay::vxlan(cx, payload, length)?;
-    } else if is(GENEVE) {
+    } else if is(protocol::GENEVE_PORT) {
         small::overlay::geneve(cx, payload, length)?;
     } else {
         return Ok(false);

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use ringtap_packet::ether_type;
+
 use super::message::Request;
 use super::name::{ALTNAME_MAX, NAME_MAX, Name, check};
 use super::socket::Socket;
@@ -21,8 +23,6 @@ const IFLA_BOND_MODE: u16 = 1;
 const IFLA_MACVLAN_MODE: u16 = 1;
 const MACVLAN_MODE_BRIDGE: u32 = 4;
 const IFA_FLAGS: u16 = 8;
-const ETHERTYPE_VLAN: u16 = 0x8100;
-const ETHERTYPE_SERVICE_VLAN: u16 = 0x88a8;
 
 const CREATE: i32 = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 
@@ -144,9 +144,9 @@ impl Netlink {
         let parent = self.index(parent)?;
         let name = check(name.as_ref(), NAME_MAX)?;
         let protocol = if service {
-            ETHERTYPE_SERVICE_VLAN
+            ether_type::QINQ
         } else {
-            ETHERTYPE_VLAN
+            ether_type::VLAN
         };
         let mut request = new_link(name, &LinkOptions::default());
         request.number(libc::IFLA_LINK, parent);

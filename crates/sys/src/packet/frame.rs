@@ -5,6 +5,8 @@ use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use ringtap_packet::ether_type;
+
 use super::layout::{
     BLOCK_HEADER_LEN, BlockHeader, FRAME_ALIGNMENT, FRAME_HEADER_LEN, FrameHeader,
     LINK_ADDRESS_OFFSET, LinkAddress, STATUS_CHECKSUM_NOT_READY, STATUS_KERNEL, STATUS_LOSING,
@@ -14,7 +16,6 @@ use super::layout::{
 use super::slots::{self, Taken};
 
 /// Ethertype of IEEE 802.1Q, where the kernel does not say which one it was.
-const ETHERTYPE_VLAN: u16 = 0x8100;
 /// The Ethernet addresses, after which a VLAN tag stands.
 const MAC_ADDRESSES: u32 = 12;
 const VLAN_TAG: u32 = 4;
@@ -487,7 +488,7 @@ impl Checked {
         let tpid = if valid {
             self.header.vlan_tpid
         } else {
-            ETHERTYPE_VLAN
+            ether_type::VLAN
         };
         let [a, b] = tpid.to_be_bytes();
         // The kernel keeps 16 bits in a 32-bit field.

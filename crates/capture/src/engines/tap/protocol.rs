@@ -7,21 +7,22 @@
 
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::{Insn, Program};
+use ringtap_packet::ether_type;
 
 use crate::options::OptionError;
 use crate::{LinkType, Result};
 
 /// Ethertypes of VLAN tags: IEEE 802.1Q, 802.1ad.
-const TAGS: [u32; 2] = [0x8100, 0x88a8];
+const TAGS: [u32; 2] = [ether_type::VLAN as u32, ether_type::QINQ as u32];
 /// Smaller numbers are lengths (IEEE 802.3).
-const LEAST_ETHERTYPE: u32 = 1536;
+const LEAST_ETHERTYPE: u32 = ether_type::MIN as u32;
 /// `ETH_P_802_3`, with which Novell's packets begin, and `ETH_P_802_2` (linux/if_ether.h).
 const ETH_P_802_3: u32 = 1;
 const ETH_P_802_2: u32 = 4;
 /// What stands in Novell's packets where others have their header.
 const NOVELL: u32 = 0xffff;
-const IPV4: u32 = 0x0800;
-const IPV6: u32 = 0x86dd;
+const IPV4: u32 = ether_type::IPV4 as u32;
+const IPV6: u32 = ether_type::IPV6 as u32;
 
 const LOAD_HALF: u16 = op::LD | op::H | op::ABS;
 const LOAD_BYTE: u16 = op::LD | op::B | op::ABS;

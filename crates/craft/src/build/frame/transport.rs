@@ -2,14 +2,12 @@
 
 use etherparse::checksum::Sum16BitWords;
 use etherparse::{TcpHeader, TcpOptions, UdpHeader};
+use ringtap_packet::{ether_type, protocol};
 
 use super::super::BuildError;
 use super::super::field::Fields;
 use super::{Addresses, Place, join};
 use crate::crc32c;
-
-/// VXLAN's port (RFC 7348).
-const VXLAN_PORT: u16 = 4789;
 
 pub(super) fn tcp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let mut header = TcpHeader::new(
@@ -53,7 +51,7 @@ pub(super) fn tcp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>,
 
 pub(super) fn udp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let port = if place.next() == "vxlan" {
-        VXLAN_PORT
+        protocol::VXLAN_PORT
     } else {
         9
     };
@@ -98,7 +96,7 @@ pub(super) fn icmp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>
             .add_16bytes(source)
             .add_16bytes(destination)
             .add_4bytes(len.to_be_bytes())
-            .add_2bytes([0, 58]);
+            .add_2bytes([0, protocol::ICMPV6]);
     }
     let checksum = u16::from_be(sum.ones_complement());
     message[2..4].copy_from_slice(&checksum.to_be_bytes());
@@ -130,7 +128,7 @@ pub(super) fn vxlan(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8
 pub(super) fn gre(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let protocol = match place.next() {
         // Transparent Ethernet bridging.
-        "eth" => 0x6558,
+        "eth" => ether_type::BRIDGED,
         _ => place.ethertype(),
     };
     let key = fields.number("key", u32::MAX)?;

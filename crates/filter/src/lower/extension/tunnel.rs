@@ -1,6 +1,8 @@
 //! `TUNNEL inner ( … )`: conditions on the packet inside, after which the expression is about the
 //! outer packet again.
 
+use ringtap_packet::protocol;
+
 use super::super::protocol::ipproto;
 use super::super::tunnel::Inner;
 use super::super::{Lowered, Lowering};
@@ -12,12 +14,11 @@ use crate::program::opcode::MEMWORDS;
 
 /// Over UDP (RFC 768, 3GPP TS 29.281).
 const UDP_HEADER: u32 = 8;
-const GTPU_PORT: u32 = 2152;
+const GTPU_PORT: u32 = protocol::GTP_U_PORT as u32;
 /// Extension headers of GTP-U that are walked over at most.
 const MOST_GTPU_HEADERS: usize = 3;
 /// Over IP (RFC 2784, RFC 2890).
-const GRE: u32 = 47;
-const BRIDGED_ETHERNET: u32 = 0x6558;
+const GRE: u32 = protocol::GRE as u32;
 
 impl Lowering<'_> {
     /// A condition on the packet inside; `span` is the tunnel's.
@@ -192,7 +193,7 @@ impl Lowering<'_> {
         found = found.and(Condition::Set(inner.header(), behind));
         let frame = inner.with_frame(self.values);
         let bare = inner.without_frame(self.values, at + 2);
-        let is_frame = equals(self.values, Size::Half, at + 2, BRIDGED_ETHERNET);
+        let is_frame = equals(self.values, Size::Half, at + 2, ethertype::BRIDGED);
         found = found.and(is_frame.and(frame).or(bare));
         self.link = link::in_tunnel();
         let osi = link::in_tunnel().place(self.values).osi;

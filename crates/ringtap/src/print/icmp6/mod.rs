@@ -121,7 +121,7 @@ pub(crate) fn print(
 }
 
 fn print_checksum(cx: &mut Context<'_>, net: &Network, message: &[u8]) -> Result<(), Truncated> {
-    let sum = checksum::with_pseudo_header(net, ip::ICMP6, message);
+    let sum = checksum::with_pseudo_header(net, ip::ICMPV6, message);
     if sum == 0 {
         cx.line.str("[icmp6 sum ok] ");
     } else {

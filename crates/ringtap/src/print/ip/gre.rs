@@ -20,7 +20,6 @@ const FLAGS: [(u16, &str); 7] = [
     (0x0700, "recursion control"),
     (ACKNOWLEDGEMENT, "ack present"),
 ];
-const PPP: u16 = 0x880b;
 
 /// Prints a GRE header and what it carries.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
@@ -123,7 +122,7 @@ fn carried(
             v6::print(cx, data, length)
         }),
         link::BRIDGED => nested(cx, |cx| link::nested_ethernet(cx, data, length)),
-        PPP => nested(cx, |cx| link::nested_ppp(cx, data, length)),
+        link::PPP => nested(cx, |cx| link::nested_ppp(cx, data, length)),
         _ => {
             put!(cx.line, "gre-proto-0x{protocol:x}");
             Ok(())

@@ -13,22 +13,10 @@ use super::context::{Context, Network};
 use super::line::put;
 use super::{icmp, icmp6, tcp, udp};
 
-pub(crate) const HOP_BY_HOP: u8 = 0;
-pub(crate) const ICMP: u8 = 1;
-pub(crate) const IGMP: u8 = 2;
-pub(crate) const IPV4: u8 = 4;
-pub(crate) const TCP: u8 = 6;
-pub(crate) const UDP: u8 = 17;
-pub(crate) const IPV6: u8 = 41;
-pub(crate) const ROUTING: u8 = 43;
-pub(crate) const FRAGMENT: u8 = 44;
-pub(crate) const GRE: u8 = 47;
-pub(crate) const ESP: u8 = 50;
-pub(crate) const AUTHENTICATION: u8 = 51;
-pub(crate) const ICMP6: u8 = 58;
-pub(crate) const NO_NEXT_HEADER: u8 = 59;
-pub(crate) const DESTINATION_OPTIONS: u8 = 60;
-pub(crate) const SCTP: u8 = 132;
+pub(crate) use ringtap_packet::protocol::{
+    AUTHENTICATION, DCCP, DESTINATION_OPTIONS, ESP, FRAGMENT, GRE, HOP_BY_HOP, ICMP, ICMPV6, IGMP,
+    IGRP, IPV4, IPV6, MOBILITY, NO_NEXT_HEADER, PIM, ROUTING, SCTP, TCP, UDP, VRRP,
+};
 
 /// Extension headers followed in one packet.
 const MAX_HEADERS: u8 = 32;
@@ -42,9 +30,9 @@ pub(crate) fn name(protocol: u8) -> &'static str {
         IPV4 => "IPIP",
         TCP => "TCP",
         8 => "EGP",
-        9 => "IGRP",
+        IGRP => "IGRP",
         UDP => "UDP",
-        33 => "DCCP",
+        DCCP => "DCCP",
         IPV6 => "IPv6",
         ROUTING => "Routing",
         FRAGMENT => "Fragment",
@@ -53,15 +41,15 @@ pub(crate) fn name(protocol: u8) -> &'static str {
         ESP => "ESP",
         AUTHENTICATION => "AH",
         55 => "Mobile IP",
-        ICMP6 => "ICMPv6",
+        ICMPV6 => "ICMPv6",
         88 => "EIGRP",
         89 => "OSPF",
-        103 => "PIM",
+        PIM => "PIM",
         108 => "Compressed IP",
-        112 => "VRRP",
+        VRRP => "VRRP",
         113 => "PGM",
         SCTP => "SCTP",
-        135 => "Mobility",
+        MOBILITY => "Mobility",
         _ => "unknown",
     }
 }
@@ -134,7 +122,7 @@ fn transport(
         TCP => tcp::print(cx, net, data, length),
         UDP => udp::print(cx, net, data, length),
         ICMP => icmp::print(cx, net, data, length),
-        ICMP6 => icmp6::print(cx, net, data, length),
+        ICMPV6 => icmp6::print(cx, net, data, length),
         IGMP if cx.options.quiet => {
             cx.line.str("igmp");
             Ok(())

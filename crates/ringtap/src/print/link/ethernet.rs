@@ -7,8 +7,7 @@ use crate::print::line::put;
 
 const HEADER: usize = 14;
 const TAG: usize = 4;
-/// Up to this value the field after the addresses is a length (IEEE 802.3 section 3.2.6).
-pub(super) const MAX_LENGTH: u16 = 1500;
+pub(super) use ringtap_packet::ether_type::MAX_LENGTH;
 /// Tags followed in one frame.
 const MAX_TAGS: usize = 8;
 

@@ -5,7 +5,7 @@ mod ethernet;
 mod llc;
 mod ppp;
 
-use ringtap_packet::{LinkType, Packet};
+use ringtap_packet::{LinkType, Packet, ether_type};
 
 use super::bytes::{Bytes, Truncated};
 use super::context::Context;
@@ -13,24 +13,10 @@ use super::line::put;
 use super::small;
 use super::{arp, hex, ip};
 
-pub(crate) const IPV4: u16 = 0x0800;
-pub(crate) const ARP: u16 = 0x0806;
-pub(crate) const BRIDGED: u16 = 0x6558;
-pub(crate) const REVERSE_ARP: u16 = 0x8035;
-pub(crate) const VLAN: u16 = 0x8100;
-pub(crate) const IPV6: u16 = 0x86dd;
-pub(crate) const PPP: u16 = 0x880b;
-pub(crate) const MPLS: u16 = 0x8847;
-pub(crate) const MPLS_MULTICAST: u16 = 0x8848;
-pub(crate) const PPPOE_DISCOVERY: u16 = 0x8863;
-pub(crate) const PPPOE_SESSION: u16 = 0x8864;
-pub(crate) const JUMBO: u16 = 0x8870;
-pub(crate) const EAPOL: u16 = 0x888e;
-pub(crate) const QINQ: u16 = 0x88a8;
-pub(crate) const LLDP: u16 = 0x88cc;
-pub(crate) const LOOPBACK: u16 = 0x9000;
-pub(crate) const QINQ_9100: u16 = 0x9100;
-pub(crate) const QINQ_9200: u16 = 0x9200;
+pub(crate) use ringtap_packet::ether_type::{
+    ARP, BRIDGED, EAPOL, IPV4, IPV6, JUMBO, LLDP, LOOPBACK, MPLS, MPLS_MULTICAST, PPP,
+    PPPOE_DISCOVERY, PPPOE_SESSION, QINQ, QINQ_9100, QINQ_9200, REVERSE_ARP, VLAN,
+};
 
 /// Prints a packet from its link layer up, and the note where bytes are missing. Gives the length
 /// of the link-layer header in bytes.
@@ -202,15 +188,15 @@ pub(crate) fn ether_type_known(ether_type: u16) -> Option<&'static str> {
         ARP => "ARP",
         REVERSE_ARP => "Reverse ARP",
         IPV6 => "IPv6",
-        0x6001 => "MOP DL",
-        0x6002 => "MOP RC",
-        0x6003 => "DN",
-        0x6004 => "LAT",
-        0x6007 => "SCA",
+        ether_type::MOP_DUMP_LOAD => "MOP DL",
+        ether_type::MOP_CONSOLE => "MOP RC",
+        ether_type::DECNET => "DN",
+        ether_type::LAT => "LAT",
+        ether_type::SCA => "SCA",
         BRIDGED => "TEB",
-        0x809b => "Appletalk",
-        0x80f3 => "Appletalk ARP",
-        0x8137 => "IPX",
+        ether_type::APPLETALK => "Appletalk",
+        ether_type::APPLETALK_ARP => "Appletalk ARP",
+        ether_type::IPX => "IPX",
         VLAN => "802.1Q",
         QINQ => "802.1Q-QinQ",
         QINQ_9100 => "802.1Q-9100",
@@ -227,7 +213,7 @@ pub(crate) fn ether_type_known(ether_type: u16) -> Option<&'static str> {
         0x8899 => "RRCP",
         0x88a2 => "AoE",
         LLDP => "LLDP",
-        0x88e5 => "MACsec",
+        ether_type::MACSEC => "MACsec",
         0x88f7 => "PTP",
         0x8902 => "CFM",
         LOOPBACK => "Loopback",

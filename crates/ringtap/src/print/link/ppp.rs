@@ -8,8 +8,7 @@ use crate::print::{hex, ip};
 const ADDRESS: u8 = 0xff;
 const CONTROL: u8 = 0x03;
 
-const IPV4: u16 = 0x0021;
-const IPV6: u16 = 0x0057;
+use ringtap_packet::ether_type::ppp::{IPV4, IPV6, LCP, MPLS};
 
 fn protocol_name(protocol: u16) -> Option<&'static str> {
     Some(match protocol {
@@ -20,13 +19,13 @@ fn protocol_name(protocol: u16) -> Option<&'static str> {
         0x8021 => "IPCP",
         0x8057 => "IP6CP",
         0x80fd => "CCP",
-        0xc021 => "LCP",
+        LCP => "LCP",
         0xc023 => "PAP",
         0xc025 => "LQM",
         0xc223 => "CHAP",
         0x00fd => "COMP",
         0x003d => "MLPPP",
-        0x0281 => "MPLS",
+        MPLS => "MPLS",
         _ => return None,
     })
 }
@@ -97,7 +96,7 @@ fn payload(
             }
             ip::v6::print(cx, data, length)
         }
-        0xc021 | 0x8021 | 0x8057 | 0x80fd => control(cx, protocol, data),
+        LCP | 0x8021 | 0x8057 | 0x80fd => control(cx, protocol, data),
         _ => {
             match protocol_name(protocol) {
                 Some(name) if prefixed => put!(cx.line, "{name}, length {length}"),

@@ -10,7 +10,6 @@ use super::dns;
 use super::line::put;
 use sequences::Shown;
 
-const PROTOCOL: u8 = 6;
 const HEADER: usize = 20;
 const DNS: u16 = 53;
 
@@ -161,7 +160,7 @@ fn print_flags(cx: &mut Context<'_>, flags: u8) {
 }
 
 fn print_checksum(cx: &mut Context<'_>, net: &Network, field: u16, segment: &[u8]) {
-    let sum = checksum::with_pseudo_header(net, PROTOCOL, segment);
+    let sum = checksum::with_pseudo_header(net, ringtap_packet::protocol::TCP, segment);
     put!(cx.line, ", cksum 0x{field:04x}");
     if sum == 0 {
         cx.line.str(" (correct)");

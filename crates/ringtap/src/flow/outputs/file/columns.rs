@@ -178,11 +178,7 @@ fn optional(number: Option<impl Into<u64>>) -> Value {
 
 /// Ports, of the protocols that have some.
 fn port(row: &Row<'_>, port: u16) -> Value {
-    const TCP: u8 = 6;
-    const UDP: u8 = 17;
-    const DCCP: u8 = 33;
-    const SCTP: u8 = 132;
-    const UDP_LITE: u8 = 136;
+    use ringtap_packet::protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
     match row.record.key.protocol {
         TCP | UDP | DCCP | SCTP | UDP_LITE => of(port),
         _ => Value::None,
@@ -190,8 +186,7 @@ fn port(row: &Row<'_>, port: u16) -> Value {
 }
 
 fn flags(row: &Row<'_>, traffic: &Traffic) -> Value {
-    const TCP: u8 = 6;
-    if row.record.key.protocol == TCP {
+    if row.record.key.protocol == ringtap_packet::protocol::TCP {
         of(traffic.tcp_flags)
     } else {
         Value::None
