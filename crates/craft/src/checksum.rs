@@ -1,31 +1,13 @@
-//! Checksums, those of the Internet (RFC 1071) and SCTP's: adjusted where a field changed, or computed
-//! anew.
+//! The checksums of a frame, the Internet's and SCTP's: adjusted where a field changed, or computed anew.
 
 use std::ops::Range;
 
-use etherparse::checksum::Sum16BitWords;
+use ringtap_packet::checksum::{self, Sum, crc32c};
+use ringtap_packet::protocol;
 
-use crate::crc32c;
-use crate::layers::{Ip, Layers, Network, protocol, u16_at};
+use crate::layers::{Ip, Layers, Network, u16_at};
 
 const SCTP_CHECKSUM_LEN: usize = 4;
-
-/// Changes a checksum as a field that it covers changed (RFC 1624, equation 3): a right one stays
-/// right, a wrong one as wrong as it was, and nothing else of the packet needs to be there. `old`
-/// and `new` are of one even length and lie at an even place of what is summed.
-pub(crate) fn adjust(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
-    let words = |bytes: &[u8]| -> Vec<u16> {
-        let (words, _) = bytes.as_chunks::<2>();
-        words.iter().map(|&word| u16::from_be_bytes(word)).collect()
-    };
-    let mut sum = u32::from(!checksum);
-    for (old, new) in words(old).into_iter().zip(words(new)) {
-        sum += u32::from(!old) + u32::from(new);
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum = (sum & 0xffff) + (sum >> 16);
-    !u16::try_from(sum).unwrap_or(u16::MAX)
-}
 
 /// Computes the IPv4 header's checksum and the one of TCP, UDP, ICMP, ICMPv6 or SCTP. False where the
 /// latter is not known: the packet is a fragment or was not captured whole, says that it is longer than
@@ -36,8 +18,8 @@ pub(crate) fn fix(frame: &mut [u8], layers: &Layers) -> bool {
     };
     if let Some(at) = ip.header_checksum() {
         write(frame, at, 0);
-        let sum = Sum16BitWords::new().add_slice(&frame[ip.at..header_end(frame, ip)]);
-        write(frame, at, u16::from_be(sum.ones_complement()));
+        let right = checksum::of(&frame[ip.at..header_end(frame, ip)]);
+        write(frame, at, right);
     }
     if let Some(at) = ip.sctp_checksum() {
         let is_there = !ip.is_fragment && ip.is_whole;
@@ -62,8 +44,13 @@ pub(crate) fn fix(frame: &mut [u8], layers: &Layers) -> bool {
         return false;
     };
     write(frame, at, 0);
-    let right = transport_sum(frame, ip, addresses, payload);
-    write(frame, at, if is_udp && right == 0 { 0xffff } else { right });
+    let sum = transport_sum(frame, ip, addresses, payload);
+    let right = if is_udp {
+        sum.udp_checksum()
+    } else {
+        sum.checksum()
+    };
+    write(frame, at, right);
     true
 }
 
@@ -93,21 +80,14 @@ pub(crate) fn adjust_sctp(frame: &mut [u8], ip: &Ip, place: Range<usize>, new: &
 fn transport_sum(
     frame: &[u8],
     ip: &Ip,
-    addresses: Vec<Range<usize>>,
+    addresses: Option<[Range<usize>; 2]>,
     payload: Range<usize>,
-) -> u16 {
-    let len = payload.len();
-    let mut sum = Sum16BitWords::new().add_slice(&frame[payload]);
-    if ip.has_pseudo_header() {
-        for address in addresses {
-            sum = sum.add_slice(&frame[address]);
-        }
-        let len = u32::try_from(len).unwrap_or(u32::MAX);
-        sum = sum
-            .add_4bytes(len.to_be_bytes())
-            .add_2bytes([0, ip.protocol]);
-    }
-    u16::from_be(sum.ones_complement())
+) -> Sum {
+    let sum = addresses.map_or(Sum::new(), |[source, destination]| {
+        let (source, destination) = (&frame[source], &frame[destination]);
+        Sum::of_pseudo_header(source, destination, ip.protocol, payload.len())
+    });
+    sum.with(&frame[payload])
 }
 
 /// The IPv4 header's end, which `layers` has found inside the frame.

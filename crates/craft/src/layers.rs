@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use ringtap_packet::{ether_type, protocol};
+
 use crate::route::{self, Stop};
 
 const MACS: usize = 12;
@@ -12,18 +14,6 @@ const MOST_TAGS: usize = 8;
 /// IPv6 extension headers that are walked over at most.
 const MOST_EXTENSIONS: usize = 8;
 const UDP_HEADER: usize = 8;
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_ARP: u16 = 0x0806;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-
-/// Protocol numbers (IANA).
-pub(crate) mod protocol {
-    pub(crate) const ICMP: u8 = 1;
-    pub(crate) const TCP: u8 = 6;
-    pub(crate) const UDP: u8 = 17;
-    pub(crate) const ICMPV6: u8 = 58;
-    pub(crate) const SCTP: u8 = 132;
-}
 
 /// What a frame consists of, as far as it goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,15 +102,16 @@ impl Ip {
         self.protocol != protocol::ICMP
     }
 
-    /// Bytes of the addresses that the transport's checksum covers; nothing where one is not known.
-    pub(crate) fn covered_addresses(&self) -> Option<Vec<Range<usize>>> {
+    /// Bytes of the addresses that the transport's checksum covers, if one does; nothing where one is not
+    /// known.
+    pub(crate) fn covered_addresses(&self) -> Option<Option<[Range<usize>; 2]>> {
         if !self.has_pseudo_header() {
-            return Some(Vec::new());
+            return Some(None);
         }
         let [source, destination] = self.addresses();
         match self.covered {
-            Covered::Header => Some(vec![source, destination]),
-            Covered::At(at) => Some(vec![source, at..at + destination.len()]),
+            Covered::Header => Some(Some([source, destination])),
+            Covered::At(at) => Some(Some([source, at..at + destination.len()])),
             Covered::Unknown => None,
         }
     }
@@ -154,16 +145,20 @@ impl Ip {
 pub(crate) fn find(frame: &[u8]) -> Layers {
     let (mut at, mut tags) = (MACS, 0);
     let mut ethertype = u16_at(frame, at);
-    while matches!(ethertype, Some(0x8100 | 0x88a8 | 0x9100)) && tags < MOST_TAGS {
+    while matches!(
+        ethertype,
+        Some(ether_type::VLAN | ether_type::QINQ | ether_type::QINQ_9100)
+    ) && tags < MOST_TAGS
+    {
         tags += 1;
         at += TAG_LEN;
         ethertype = u16_at(frame, at);
     }
     let at = at + TYPE_LEN;
     let network = match ethertype {
-        Some(ETHERTYPE_ARP) => arp(frame, at),
-        Some(ETHERTYPE_IPV4) => ipv4(frame, at),
-        Some(ETHERTYPE_IPV6) => ipv6(frame, at),
+        Some(ether_type::ARP) => arp(frame, at),
+        Some(ether_type::IPV4) => ipv4(frame, at),
+        Some(ether_type::IPV6) => ipv6(frame, at),
         _ => None,
     };
     Layers { tags, network }

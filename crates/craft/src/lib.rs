@@ -15,7 +15,6 @@
 
 mod build;
 mod checksum;
-mod crc32c;
 mod layers;
 mod rewrite;
 mod route;

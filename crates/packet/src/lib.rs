@@ -3,6 +3,7 @@
 //! This crate stands at the bottom of the house: it depends on nothing and opens nothing.
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 pub mod ether_type;
 mod linktype;
 mod packet;

@@ -10,8 +10,10 @@ pub use rule::{Mac, Rule, RuleError};
 
 use std::ops::Range;
 
+use ringtap_packet::protocol;
+
 use crate::checksum;
-use crate::layers::{self, Covered, Ip, Layers, Network, protocol, u16_at};
+use crate::layers::{self, Covered, Ip, Layers, Network, u16_at};
 use rule::{Change, Side};
 
 /// Behind the addresses of an Ethernet frame.
@@ -111,7 +113,7 @@ fn adjust(frame: &mut [u8], at: usize, place: Range<usize>, new: &[u8]) {
     let Some(current) = u16_at(frame, at) else {
         return;
     };
-    let adjusted = checksum::adjust(current, &frame[place], new);
+    let adjusted = ringtap_packet::checksum::adjust(current, &frame[place], new);
     checksum::write(frame, at, adjusted);
 }
 

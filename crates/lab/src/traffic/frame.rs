@@ -1,5 +1,8 @@
 //! One synthetic frame: headers with right checksums, a sequence number, a payload.
 
+use ringtap_packet::checksum::{self, Sum};
+use ringtap_packet::protocol;
+
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -38,7 +41,11 @@ impl Kind {
     }
 
     fn protocol(self) -> u8 {
-        if self.is_udp() { 17 } else { 6 }
+        if self.is_udp() {
+            protocol::UDP
+        } else {
+            protocol::TCP
+        }
     }
 
     fn transport_header(self) -> usize {
@@ -117,8 +124,8 @@ impl Builder {
         header[10..12].fill(0);
         header[12..16].copy_from_slice(&source);
         header[16..20].copy_from_slice(&destination);
-        let checksum = fold(sum(header));
-        header[10..12].copy_from_slice(&checksum);
+        let checksum = checksum::of(header);
+        header[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
 
     fn transport(&mut self, kind: Kind, flow: u16, forward: bool, sequence: u64) {
@@ -129,9 +136,9 @@ impl Builder {
             (server, client)
         };
         let length = self.frame.len() - TRANSPORT;
-        let addresses = sum(&self.frame[ETHERNET + 12..TRANSPORT]);
-        let pseudo = addresses + u64::from(kind.protocol()) + length as u64;
-        let segment = &mut self.frame[TRANSPORT..];
+        let (header, segment) = self.frame.split_at_mut(TRANSPORT);
+        let addresses = header[ETHERNET + 12..].split_at(4);
+        let pseudo = Sum::of_pseudo_header(addresses.0, addresses.1, kind.protocol(), length);
         segment[..2].copy_from_slice(&source.to_be_bytes());
         segment[2..4].copy_from_slice(&destination.to_be_bytes());
         let checksum_at = if kind.is_udp() {
@@ -147,12 +154,13 @@ impl Builder {
             16
         };
         segment[checksum_at..checksum_at + 2].fill(0);
-        let checksum = match fold(pseudo + sum(segment)) {
-            // In UDP, zero would say that there is no checksum (RFC 768).
-            [0, 0] if kind.is_udp() => [0xff, 0xff],
-            checksum => checksum,
+        let sum = pseudo.with(segment);
+        let checksum = if kind.is_udp() {
+            sum.udp_checksum()
+        } else {
+            sum.checksum()
         };
-        segment[checksum_at..checksum_at + 2].copy_from_slice(&checksum);
+        segment[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
     }
 }
 
@@ -161,9 +169,9 @@ impl Builder {
 #[must_use]
 pub fn sequence(frame: &[u8]) -> Option<u64> {
     let is_ours = frame.get(12..ETHERNET)? == [8, 0] && frame.get(6) == Some(&0x02);
-    let header = match frame.get(ETHERNET + 9)? {
-        6 => 20,
-        17 => 8,
+    let header = match *frame.get(ETHERNET + 9)? {
+        protocol::TCP => 20,
+        protocol::UDP => 8,
         _ => return None,
     };
     let at = TRANSPORT + header;
@@ -178,23 +186,5 @@ pub fn sequence(frame: &[u8]) -> Option<u64> {
 /// The low 16 bits of a length that is known to fit.
 fn be16(value: usize) -> [u8; 2] {
     let [low, high, ..] = value.to_le_bytes();
-    [high, low]
-}
-
-/// The ones' complement sum of RFC 1071, not folded yet.
-fn sum(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<2>();
-    let whole: u64 = words
-        .iter()
-        .map(|&word| u64::from(u16::from_be_bytes(word)))
-        .sum();
-    whole + rest.first().map_or(0, |&byte| u64::from(byte) << 8)
-}
-
-fn fold(mut sum: u64) -> [u8; 2] {
-    while sum > 0xffff {
-        sum = (sum >> 16) + (sum & 0xffff);
-    }
-    let [low, high, ..] = (!sum).to_le_bytes();
     [high, low]
 }

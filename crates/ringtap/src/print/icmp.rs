@@ -87,12 +87,12 @@ pub(crate) fn print(
 
 fn print_checksum(cx: &mut Context<'_>, message: &[u8]) -> Result<(), Truncated> {
     let sum = checksum::plain(message);
-    if sum != 0 {
+    if sum.checksum() != 0 {
         let field = message.u16_at(2)?;
         put!(
             cx.line,
             " (wrong icmp cksum {field:x} (->{:x})!)",
-            checksum::should_be(field, sum)
+            sum.corrected(field)
         );
     }
     Ok(())

@@ -93,13 +93,13 @@ fn print_checksum(
         return Ok(());
     }
     let sum = checksum::with_pseudo_header(net, protocol::UDP, data.up_to(length));
-    if sum == 0 {
+    if sum.checksum() == 0 {
         cx.line.str("[udp sum ok] ");
     } else {
         put!(
             cx.line,
             "[bad udp cksum 0x{field:04x} -> 0x{:04x}!] ",
-            checksum::should_be(field, sum)
+            sum.corrected(field)
         );
     }
     Ok(())

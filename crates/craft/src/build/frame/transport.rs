@@ -1,13 +1,12 @@
 //! TCP, UDP, ICMP, SCTP, and the tunnels VXLAN and GRE.
 
-use etherparse::checksum::Sum16BitWords;
 use etherparse::{TcpHeader, TcpOptions, UdpHeader};
+use ringtap_packet::checksum::{self, Sum, crc32c};
 use ringtap_packet::{ether_type, protocol};
 
 use super::super::BuildError;
 use super::super::field::Fields;
 use super::{Addresses, Place, join};
-use crate::crc32c;
 
 pub(super) fn tcp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let mut header = TcpHeader::new(
@@ -86,19 +85,15 @@ pub(super) fn icmp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>
     header.extend(fields.u16("id", 0)?.to_be_bytes());
     header.extend(fields.u16("seq", 0)?.to_be_bytes());
     let mut message = join(&header, &place.payload);
-    let mut sum = Sum16BitWords::new().add_slice(&message);
-    if is_v6 {
+    let checksum = if is_v6 {
         let Addresses::V6(source, destination) = place.addresses()? else {
             return Err(place.misplaced("it must follow ipv6"));
         };
-        let len = u32::try_from(message.len()).unwrap_or(u32::MAX);
-        sum = sum
-            .add_16bytes(source)
-            .add_16bytes(destination)
-            .add_4bytes(len.to_be_bytes())
-            .add_2bytes([0, protocol::ICMPV6]);
-    }
-    let checksum = u16::from_be(sum.ones_complement());
+        let pseudo = Sum::of_pseudo_header(&source, &destination, protocol::ICMPV6, message.len());
+        pseudo.with(&message).checksum()
+    } else {
+        checksum::of(&message)
+    };
     message[2..4].copy_from_slice(&checksum.to_be_bytes());
     Ok(message)
 }

@@ -122,14 +122,14 @@ pub(crate) fn print(
 
 fn print_checksum(cx: &mut Context<'_>, net: &Network, message: &[u8]) -> Result<(), Truncated> {
     let sum = checksum::with_pseudo_header(net, ip::ICMPV6, message);
-    if sum == 0 {
+    if sum.checksum() == 0 {
         cx.line.str("[icmp6 sum ok] ");
     } else {
         let field = message.u16_at(2)?;
         put!(
             cx.line,
             "[bad icmp6 cksum 0x{field:04x} -> 0x{:04x}!] ",
-            checksum::should_be(field, sum)
+            sum.corrected(field)
         );
     }
     Ok(())

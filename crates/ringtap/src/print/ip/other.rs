@@ -32,7 +32,7 @@ pub(super) fn igmp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(
         REPORT_V3 => report_v3(cx, data, length)?,
         _ => put!(cx.line, "igmp-{kind}"),
     }
-    if cx.verbose() && data.len() >= length && checksum::plain(data.up_to(length)) != 0 {
+    if cx.verbose() && data.len() >= length && checksum::plain(data.up_to(length)).checksum() != 0 {
         put!(cx.line, " bad igmp cksum {:x}!", data.u16_at(2)?);
     }
     Ok(())

@@ -114,12 +114,12 @@ fn header_line(
     }
     if let (false, Ok(bytes)) = (cx.options.skip_checksums, data.part(0, header)) {
         let sum = checksum::plain(bytes);
-        if sum != 0 {
+        if sum.checksum() != 0 {
             let field = data.u16_at(10)?;
             put!(
                 cx.line,
                 ", bad cksum {field:x} (->{:x})!",
-                checksum::should_be(field, sum)
+                sum.corrected(field)
             );
         }
     }

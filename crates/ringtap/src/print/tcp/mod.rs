@@ -162,14 +162,10 @@ fn print_flags(cx: &mut Context<'_>, flags: u8) {
 fn print_checksum(cx: &mut Context<'_>, net: &Network, field: u16, segment: &[u8]) {
     let sum = checksum::with_pseudo_header(net, ringtap_packet::protocol::TCP, segment);
     put!(cx.line, ", cksum 0x{field:04x}");
-    if sum == 0 {
+    if sum.checksum() == 0 {
         cx.line.str(" (correct)");
     } else {
-        put!(
-            cx.line,
-            " (incorrect -> 0x{:04x})",
-            checksum::should_be(field, sum)
-        );
+        put!(cx.line, " (incorrect -> 0x{:04x})", sum.corrected(field));
     }
 }
 
