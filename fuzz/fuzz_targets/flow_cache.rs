@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ringtap_flow::{EndReason, FlowRecord, LinkLayer, Meter, MeterOptions, Packet, Tunnels};
+use ringtap_flow::{EndReason, FlowRecord, LinkType, Meter, MeterOptions, Packet, Tunnels};
 
 const HEADER: usize = 20;
 /// What one packet is made of.
@@ -72,7 +72,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
                 data: &packet,
                 len: 40,
                 time_ns: now,
-                link: LinkLayer::Raw,
+                link: LinkType::RAW,
                 input: 0,
             },
             &mut sink,

@@ -3,7 +3,7 @@
 //! Whatever it is, it is counted in exactly one place, and its record adds up.
 #![no_main]
 
-use ringtap_flow::{FlowRecord, LinkLayer, Meter, MeterOptions, Packet, Tunnels};
+use ringtap_flow::{FlowRecord, LinkType, Meter, MeterOptions, Packet, Tunnels};
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let Some((&[kind, choice], data)) = input.split_first_chunk::<2>() else {
@@ -38,7 +38,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
         data,
         len: u32::try_from(data.len()).unwrap_or(u32::MAX) << (choice >> 3 & 7),
         time_ns: 1_700_000_000_000_000_000,
-        link: LinkLayer::of_link_type(link_type),
+        link: LinkType(link_type).canonical(),
         input: 1,
     };
     meter.push(&packet, &mut sink);

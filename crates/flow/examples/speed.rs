@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use ringtap_flow::{FlowRecord, LinkLayer, Meter, MeterOptions, Packet};
+use ringtap_flow::{FlowRecord, LinkType, Meter, MeterOptions, Packet};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             data: &frame,
             len: 60,
             time_ns,
-            link: LinkLayer::Ethernet,
+            link: LinkType::ETHERNET,
             input: 1,
         };
         meter.push(&packet, &mut sink);

@@ -24,11 +24,12 @@ pub use collate::Collator;
 pub use counters::Counters;
 pub use meter::Meter;
 pub use options::{DATAGRAMS_MAX, FLOWS_MAX, MeterOptions, OptionError};
-pub use packet::{LinkLayer, Packet};
+pub use packet::Packet;
 pub use parse::Tunnels;
 pub use record::{
     EndReason, FlowKey, FlowRecord, MacAddresses, Sampling, SamplingMode, TcpMeasures, Traffic,
     Tunnel, TunnelKind,
 };
+pub use ringtap_packet::LinkType;
 pub use share::{Batch, METERS_MAX, Spreader};
 pub use sink::FlowSink;

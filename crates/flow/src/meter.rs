@@ -31,7 +31,7 @@ const FRAGMENTS_A_PACKET: u64 = 64;
 /// counted at once: [`Meter::settle`] counts those that wait.
 ///
 /// ```
-/// use ringtap_flow::{FlowRecord, LinkLayer, Meter, MeterOptions, Packet};
+/// use ringtap_flow::{FlowRecord, LinkType, Meter, MeterOptions, Packet};
 ///
 /// # fn main() -> Result<(), ringtap_flow::OptionError> {
 /// let header = [
@@ -41,7 +41,7 @@ const FRAGMENTS_A_PACKET: u64 = 64;
 /// let mut bytes = 0;
 /// let mut sink = |record: &FlowRecord| bytes += record.forward.bytes;
 /// for time_ns in 0..3 {
-///     let link = LinkLayer::Raw;
+///     let link = LinkType::RAW;
 ///     meter.push(&Packet { data: &header, len: 20, time_ns, link, input: 1 }, &mut sink);
 /// }
 /// meter.flush(&mut sink);

@@ -86,7 +86,7 @@ impl Default for Batch {
 /// Chooses a meter for each packet.
 ///
 /// ```
-/// use ringtap_flow::{Batch, FlowRecord, LinkLayer, Meter, MeterOptions, Packet, Spreader};
+/// use ringtap_flow::{Batch, FlowRecord, LinkType, Meter, MeterOptions, Packet, Spreader};
 ///
 /// # fn main() -> Result<(), ringtap_flow::OptionError> {
 /// let options = MeterOptions::default();
@@ -99,7 +99,7 @@ impl Default for Batch {
 /// ];
 /// for host in 0..100 {
 ///     header[19] = host;
-///     let packet = Packet { data: &header, len: 20, time_ns: 7, link: LinkLayer::Raw, input: 1 };
+///     let packet = Packet { data: &header, len: 20, time_ns: 7, link: LinkType::RAW, input: 1 };
 ///     spreader.push(&packet, |meter, batch| meters[meter].take(batch, &mut sink));
 /// }
 /// spreader.settle(|meter, batch| meters[meter].take(batch, &mut sink));

@@ -3,8 +3,9 @@
 //! Every step reads within what was captured, and their number is bounded, so that a packet that
 //! nests without end is one that has no IP.
 
+use ringtap_packet::LinkType;
+
 use super::bytes::{be16, be32, byte, chunk, le16, le32};
-use crate::packet::LinkLayer;
 
 /// Headers that are walked over at most, of tags, labels and encapsulations together.
 const STEPS: u32 = 32;
@@ -42,9 +43,9 @@ const ETHERTYPE_MIN: u16 = 0x0600;
 
 /// Where the header of IP begins; none where there is none within what was captured.
 #[inline]
-pub(crate) fn find_ip(layer: LinkLayer, data: &[u8], link: &mut Link) -> Option<usize> {
-    match layer {
-        LinkLayer::Ethernet => {
+pub(crate) fn find_ip(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
+    match link_type {
+        LinkType::ETHERNET => {
             // What most packets are, in few steps.
             match be16(data, 12)? {
                 ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => {
@@ -55,41 +56,41 @@ pub(crate) fn find_ip(layer: LinkLayer, data: &[u8], link: &mut Link) -> Option<
                 _ => ethernet(data, 0, link),
             }
         }
-        LinkLayer::Raw => Some(0),
-        LinkLayer::Cooked2 => {
+        LinkType::RAW | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => Some(0),
+        LinkType::LINUX_SLL2 => {
             link.input = be32(data, 4);
             cooked(data, be16(data, 0)?, 20, link)
         }
-        LinkLayer::Cooked => cooked(data, be16(data, 14)?, 16, link),
-        _ => others(layer, data, link),
+        LinkType::LINUX_SLL => cooked(data, be16(data, 14)?, 16, link),
+        _ => others(link_type, data, link),
     }
 }
 
 /// The link layers that are seldom.
 #[inline(never)]
-fn others(layer: LinkLayer, data: &[u8], link: &mut Link) -> Option<usize> {
-    match layer {
-        LinkLayer::Null => null(data),
-        LinkLayer::Ppp => ppp(data, 0, link),
-        LinkLayer::PppDirection => ppp(data, 1, link),
-        LinkLayer::PppEther => ppp(data, 6, link),
-        LinkLayer::PppBsdos => Some(24),
-        LinkLayer::CiscoHdlc => ethertype(data, be16(data, 2)?, 4, link),
-        LinkLayer::Mpls => mpls(data, 0, link),
-        LinkLayer::Llc => llc(data, 0, link),
-        LinkLayer::FrameRelay => frame_relay(data, link),
-        LinkLayer::TokenRing => token_ring(data, link),
-        LinkLayer::Fddi => llc(data, 13, link),
-        LinkLayer::Wlan => wlan(data, 0, false, link),
-        LinkLayer::WlanRadiotap => radiotap(data, link),
-        LinkLayer::WlanPrism => prism(data, link),
-        LinkLayer::Ppi => ppi(data, link),
-        LinkLayer::Pktap => pktap(data, link),
-        LinkLayer::Arcnet => arcnet(data, 2),
-        LinkLayer::ArcnetLinux => arcnet(data, 4),
-        LinkLayer::Slip => Some(16),
-        LinkLayer::Nflog => nflog(data),
-        LinkLayer::Pflog => Some(usize::from(byte(data, 0)?).next_multiple_of(4)),
+fn others(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
+    match link_type {
+        LinkType::NULL | LinkType::LOOP => null(data),
+        LinkType::PPP | LinkType::PPP_HDLC | LinkType::PPP_PPPD => ppp(data, 0, link),
+        LinkType::PPP_WITH_DIR => ppp(data, 1, link),
+        LinkType::PPP_ETHER => ppp(data, 6, link),
+        LinkType::PPP_BSDOS => Some(24),
+        LinkType::C_HDLC => ethertype(data, be16(data, 2)?, 4, link),
+        LinkType::MPLS => mpls(data, 0, link),
+        LinkType::ATM_RFC1483 | LinkType::ATM_CLIP => llc(data, 0, link),
+        LinkType::FRELAY => frame_relay(data, link),
+        LinkType::IEEE802_5 => token_ring(data, link),
+        LinkType::FDDI => llc(data, 13, link),
+        LinkType::IEEE802_11 => wlan(data, 0, false, link),
+        LinkType::IEEE802_11_RADIOTAP => radiotap(data, link),
+        LinkType::IEEE802_11_PRISM | LinkType::IEEE802_11_AVS => prism(data, link),
+        LinkType::PPI => ppi(data, link),
+        LinkType::PKTAP => pktap(data, link),
+        LinkType::ARCNET => arcnet(data, 2),
+        LinkType::ARCNET_LINUX => arcnet(data, 4),
+        LinkType::SLIP => Some(16),
+        LinkType::NFLOG => nflog(data),
+        LinkType::PFLOG => Some(usize::from(byte(data, 0)?).next_multiple_of(4)),
         _ => None,
     }
 }
@@ -388,10 +389,10 @@ fn pktap(data: &[u8], link: &mut Link) -> Option<usize> {
 }
 
 /// A header of `length` bytes, and behind it a packet of the link type that it names.
-fn wrapped(data: &[u8], length: usize, link_type: u32, link: &mut Link) -> Option<usize> {
+fn wrapped(data: &[u8], length: usize, dlt: u32, link: &mut Link) -> Option<usize> {
     link.step()?;
-    let layer = LinkLayer::of_link_type(u16::try_from(link_type).ok()?);
-    let found = find_ip(layer, data.get(length..)?, link)?;
+    let link_type = LinkType::from_dlt(dlt)?;
+    let found = find_ip(link_type, data.get(length..)?, link)?;
     Some(length + found)
 }
 

@@ -15,8 +15,10 @@ pub(crate) use link::TAGGED;
 pub(crate) use transport::{ICMP, ICMPV6, TCP, icmp_request};
 pub use tunnel::Tunnels;
 
+use ringtap_packet::LinkType;
+
 use crate::key::{Key, Rest, Seed};
-use crate::packet::{LinkLayer, Packet};
+use crate::packet::Packet;
 use crate::record::Tunnel;
 use ip::Network;
 use link::Link;
@@ -71,7 +73,7 @@ pub(crate) enum Unmetered {
 /// [`observe_any`] would, and the key's hash.
 #[inline(always)]
 pub(crate) fn frequent(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
-    if packet.link != LinkLayer::Ethernet {
+    if packet.link != LinkType::ETHERNET {
         return None;
     }
     let frame = packet.data.first_chunk::<54>()?;
@@ -281,7 +283,7 @@ mod tests {
                         data: &frame[..length],
                         len: 90,
                         time_ns: 5,
-                        link: LinkLayer::Ethernet,
+                        link: LinkType::ETHERNET,
                         input: 3,
                     };
                     let Some(short) = frequent(&packet, seed) else {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use build::{ethernet, ipv4, ipv4_part, ipv6, tcp, udp};
 use ringtap_flow::{
-    Counters, EndReason, FlowRecord, LinkLayer, Meter, MeterOptions, Packet, Sampling,
-    SamplingMode, Spreader, TunnelKind, Tunnels,
+    Counters, EndReason, FlowRecord, LinkType, Meter, MeterOptions, Packet, Sampling, SamplingMode,
+    Spreader, TunnelKind, Tunnels,
 };
 use ringtap_testkit::alloc::{Counting, count};
 
@@ -27,12 +27,12 @@ const IPV4: [u8; 2] = [8, 0];
 
 /// Meters packets of raw IP, each with its time in nanoseconds from the start.
 fn meter(options: &MeterOptions, packets: &[(u64, Vec<u8>)]) -> (Vec<FlowRecord>, Counters) {
-    meter_link(options, LinkLayer::Raw, packets)
+    meter_link(options, LinkType::RAW, packets)
 }
 
 fn meter_link(
     options: &MeterOptions,
-    link: LinkLayer,
+    link: LinkType,
     packets: &[(u64, Vec<u8>)],
 ) -> (Vec<FlowRecord>, Counters) {
     let mut meter = Meter::new(options).expect("valid options");
@@ -115,7 +115,7 @@ fn time_goes_on_without_packets_when_it_is_told() {
         data: &data,
         len: 28,
         time_ns: START,
-        link: LinkLayer::Raw,
+        link: LinkType::RAW,
         input: 0,
     };
     meter.push(&packet, &mut sink);
@@ -208,7 +208,7 @@ fn a_flood_of_flows_takes_no_memory_and_loses_no_packet() {
                 data: &data,
                 len: 40,
                 time_ns: START + number * 1000,
-                link: LinkLayer::Raw,
+                link: LinkType::RAW,
                 input: 0,
             };
             meter.push(&packet, &mut sink);
@@ -402,7 +402,7 @@ fn tags_labels_and_sessions_lead_to_the_packet() {
     ];
     for (name, types, vlan, inner, label) in cases {
         let frame = ethernet(types, &packet());
-        let (records, counters) = meter_link(&small(), LinkLayer::Ethernet, &[(0, frame)]);
+        let (records, counters) = meter_link(&small(), LinkType::ETHERNET, &[(0, frame)]);
         assert_eq!((records.len(), counters.not_ip), (1, 0), "{name}");
         let record = &records[0];
         assert_eq!(
@@ -481,7 +481,7 @@ fn what_lies_or_is_cut_off_is_counted() {
     }
     // Tags without end.
     let endless = ethernet(&[0x81, 0, 0, 1].repeat(200), &whole);
-    let (_, counters) = meter_link(&small(), LinkLayer::Ethernet, &[(0, endless)]);
+    let (_, counters) = meter_link(&small(), LinkType::ETHERNET, &[(0, endless)]);
     assert_eq!(counters.not_ip, 1);
     // Extension headers without end: a packet of IPv6 whose transport is not found.
     let chain = ipv6(1, 2, 0, &[0; 8].repeat(100));
@@ -651,7 +651,7 @@ fn packets_are_spread_over_meters_without_allocations() {
                 data: &data,
                 len: 28,
                 time_ns: START + number * 1000,
-                link: LinkLayer::Raw,
+                link: LinkType::RAW,
                 input: 0,
             };
             spreader.push(&packet, |meter, batch| meters[meter].take(batch, &mut sink));
@@ -684,7 +684,7 @@ fn spread(
             data,
             len: u32::try_from(data.len()).expect("short"),
             time_ns: START + time,
-            link: LinkLayer::Raw,
+            link: LinkType::RAW,
             input: 3,
         };
         spreader.push(&packet, |meter, batch| meters[meter].take(batch, &mut sink));

@@ -1,7 +1,7 @@
 //! Packets that several readers give to the meters.
 
 use ringtap_flow::{
-    Batch, Collator, Counters, FlowRecord, LinkLayer, Meter, MeterOptions, Packet, Spreader,
+    Batch, Collator, Counters, FlowRecord, LinkType, Meter, MeterOptions, Packet, Spreader,
 };
 use ringtap_testkit::alloc::count;
 
@@ -38,7 +38,7 @@ impl Stage {
             data,
             len: u32::try_from(data.len()).expect("short"),
             time_ns: START + time_ns,
-            link: LinkLayer::Raw,
+            link: LinkType::RAW,
             input: 3,
         };
         let (sent, spares) = (&mut self.sent, &mut self.back[reader]);

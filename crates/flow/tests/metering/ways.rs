@@ -2,7 +2,7 @@
 //! long one.
 
 use super::{
-    ACK, Counters, FIN, FlowRecord, IPV4, LinkLayer, MeterOptions, RST, SYN, ethernet, ipv4_part,
+    ACK, Counters, FIN, FlowRecord, IPV4, LinkType, MeterOptions, RST, SYN, ethernet, ipv4_part,
     meter, meter_link, spread, tcp, udp,
 };
 
@@ -77,7 +77,7 @@ fn every_way_of_counting_gives_the_same_records() {
         assert!(counters.peak > 10_000, "{counters:?}");
         assert!(expected.len() > 2 * MANY as usize && counters.fragments > 1_000);
         let raw = sorted(meter(&options, &packets));
-        let framed = sorted(meter_link(&options, LinkLayer::Ethernet, &framed));
+        let framed = sorted(meter_link(&options, LinkType::ETHERNET, &framed));
         for (found, found_counters) in [raw, framed] {
             assert_eq!(found_counters, counters);
             assert_eq!(found.len(), expected.len());

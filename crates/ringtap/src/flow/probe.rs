@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{BarePackets, Block, FileSource, Interface, Packet, Timestamp, Visitor};
-use ringtap_flow::{LinkLayer, Meter, Packet as MeteredPacket};
+use ringtap_flow::{LinkType, Meter, Packet as MeteredPacket};
 use ringtap_sys::memory;
 
 use super::error::FlowError;
@@ -22,7 +22,7 @@ use crate::notice::raw;
 /// What packets of one interface have in common.
 #[derive(Clone, Copy)]
 struct Place {
-    link: LinkLayer,
+    link: LinkType,
     input: u32,
 }
 
@@ -115,7 +115,7 @@ impl Probe {
         let (known, before, device) = (self.places.len(), self.before, self.device);
         let new = interfaces.iter().enumerate().skip(known);
         self.places.extend(new.map(|(number, interface)| Place {
-            link: LinkLayer::of_link_type(interface.link_type.0),
+            link: interface.link_type,
             input: device.unwrap_or(before + u32::try_from(number + 1).unwrap_or(0)),
         }));
     }
@@ -363,7 +363,7 @@ fn each(block: &Block<'_>, visitor: &mut impl Visitor) {
 #[inline(always)]
 fn metered<'p>(places: &[Place], packet: &Packet<'p>) -> MeteredPacket<'p> {
     const UNKNOWN: Place = Place {
-        link: LinkLayer::Other,
+        link: LinkType(u16::MAX),
         input: 0,
     };
     let place = places.get(packet.interface as usize).unwrap_or(&UNKNOWN);
