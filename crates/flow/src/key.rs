@@ -2,8 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::parse::{ICMP, ICMPV6, TAGGED, icmp_request};
-use crate::record::{FlowKey, Tunnel, TunnelKind};
+use ringtap_packet::headers::tunnel::{Tunnel, TunnelKind};
+use ringtap_packet::protocol::{ICMP, ICMPV6};
+
+use crate::parse::{TAGGED, icmp_request};
+use crate::record::FlowKey;
 
 /// A flow's key in 56 bytes.
 ///

@@ -25,11 +25,10 @@ pub use counters::Counters;
 pub use meter::Meter;
 pub use options::{DATAGRAMS_MAX, FLOWS_MAX, MeterOptions, OptionError};
 pub use packet::Packet;
-pub use parse::Tunnels;
 pub use record::{
     EndReason, FlowKey, FlowRecord, MacAddresses, Sampling, SamplingMode, TcpMeasures, Traffic,
-    Tunnel, TunnelKind,
 };
 pub use ringtap_packet::LinkType;
+pub use ringtap_packet::headers::tunnel::{Tunnel, TunnelKind, Tunnels};
 pub use share::{Batch, METERS_MAX, Spreader};
 pub use sink::FlowSink;

@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
+use ringtap_packet::headers::tunnel::Tunnels;
+
 use crate::cache::{BLOCK, Cache};
 use crate::counters::Counters;
 use crate::fragments::{Fate, Fragments, Released};
 use crate::key::Seed;
 use crate::options::{MeterOptions, OptionError, nanos};
 use crate::packet::Packet;
-use crate::parse::{Observation, Part, Tunnels, Unmetered, frequent, observe_any};
+use crate::parse::{Observation, Part, Unmetered, frequent, observe_any};
 use crate::sampler::Sampler;
 use crate::share::Batch;
 use crate::sink::FlowSink;

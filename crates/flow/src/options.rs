@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::parse::Tunnels;
+use ringtap_packet::headers::tunnel::Tunnels;
+
 use crate::record::Sampling;
 use crate::share::METERS_MAX;
 

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 
+use ringtap_packet::headers::tunnel::Tunnel;
+
 /// A flow that ended, or a part of one that the active time-out cut off.
 ///
 /// Where a field is also an information element of the IANA registry "IPFIX Entities", its number is
@@ -58,29 +60,6 @@ pub struct FlowKey {
     pub input: u32,
     /// The tunnel that the packets came out of, where inner flows were asked for.
     pub tunnel: Option<Tunnel>,
-}
-
-/// A tunnel out of which packets came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tunnel {
-    /// Its protocol.
-    pub kind: TunnelKind,
-    /// VXLAN network identifier (24 bits; 351), tunnel endpoint identifier of GTP-U (507), key of GRE
-    /// (296); 0 where there is none.
-    pub id: u32,
-}
-
-/// Protocols of tunnels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TunnelKind {
-    /// Generic routing encapsulation, RFC 2784 and RFC 2890; NVGRE, RFC 7637.
-    Gre,
-    /// VXLAN, RFC 7348.
-    Vxlan,
-    /// The user plane of the GPRS tunnelling protocol, 3GPP TS 29.281.
-    GtpU,
-    /// IP in IP, RFC 2003, RFC 2473, RFC 4213.
-    IpInIp,
 }
 
 /// Packets of one direction, counted.

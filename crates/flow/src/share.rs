@@ -7,11 +7,13 @@
 //! records of all meters together are those that a single one would have given, in another order, as
 //! long as no flow makes room for another.
 
+use ringtap_packet::headers::tunnel::Tunnels;
+
 use crate::counters::Counters;
 use crate::key::Seed;
 use crate::options::{MeterOptions, OptionError};
 use crate::packet::Packet;
-use crate::parse::{Observation, Tunnels, Unmetered, frequent, observe_any};
+use crate::parse::{Observation, Unmetered, frequent, observe_any};
 use crate::sampler::Sampler;
 
 /// Meters at most.

@@ -3,8 +3,10 @@
 //! This crate stands at the bottom of the house: it depends on nothing and opens nothing.
 #![forbid(unsafe_code)]
 
+pub mod bytes;
 pub mod checksum;
 pub mod ether_type;
+pub mod headers;
 mod linktype;
 mod packet;
 pub mod protocol;

@@ -13,10 +13,12 @@ mod wheel;
 use std::hint::black_box;
 use std::ops::Range;
 
+use ringtap_packet::protocol::TCP;
+
 use crate::counters::Counters;
 use crate::key::Seed;
 use crate::options::Limits;
-use crate::parse::{NO_LABEL, Observation, TCP};
+use crate::parse::{NO_LABEL, Observation};
 use crate::record::{EndReason, FlowRecord, MacAddresses, Traffic};
 use crate::sink::FlowSink;
 use index::Index;

@@ -147,7 +147,7 @@ fn each_direction(record: &FlowRecord, mut take: impl FnMut(&FlowRecord)) {
 
 /// The type of the messages that answer those of a type (RFC 792, RFC 4443); itself where none does.
 fn answer(kind: u8, protocol: u8) -> u8 {
-    const ICMP: u8 = 1;
+    use ringtap_packet::protocol::ICMP;
     match (protocol == ICMP, kind) {
         (true, 8) => 0,
         (true, 13 | 15 | 17) | (false, 128) => kind + 1,

@@ -4,25 +4,21 @@
 //! captured, or the packet is told apart: without IP, or with a header of IP that is cut off or
 //! contradicts itself.
 
-mod bytes;
-mod ip;
-mod link;
 mod transport;
-mod tunnel;
 
-pub(crate) use ip::Part;
-pub(crate) use link::TAGGED;
-pub(crate) use transport::{ICMP, ICMPV6, TCP, icmp_request};
-pub use tunnel::Tunnels;
+pub(crate) use ringtap_packet::headers::ip::Part;
+pub(crate) use ringtap_packet::headers::link::TAGGED;
+pub(crate) use transport::icmp_request;
 
 use ringtap_packet::LinkType;
+use ringtap_packet::headers::ip::{self, Network};
+use ringtap_packet::headers::link::{self, Link};
+use ringtap_packet::headers::tunnel::{Tunnel, Tunnels};
+use ringtap_packet::protocol::{TCP, UDP};
 
 use crate::key::{Key, Rest, Seed};
 use crate::packet::Packet;
-use crate::record::Tunnel;
-use ip::Network;
-use link::Link;
-use transport::{Transport, UDP};
+use transport::Transport;
 
 /// Tunnels within tunnels that are looked into at most.
 const NESTED: usize = 4;
@@ -251,7 +247,7 @@ fn enter(
 ) -> Option<Tunnel> {
     let mut found = None;
     for _ in 0..NESTED {
-        let Some((at, tunnel)) = tunnels.enter(data, network, transport) else {
+        let Some((at, tunnel)) = tunnels.enter(data, network) else {
             break;
         };
         let (mut inner, mut addresses) = (Network::default(), [0; 4]);
@@ -268,6 +264,8 @@ fn enter(
 
 #[cfg(test)]
 mod tests {
+    use ringtap_packet::protocol::{ICMP, ICMPV6};
+
     use super::*;
 
     /// The same frame with each byte set otherwise, one at a time, of each length.

@@ -1,14 +1,7 @@
 //! What the header behind IP adds to the key: ports, type and code, flags.
 
-use super::bytes::chunk;
-
-pub(crate) const ICMP: u8 = 1;
-pub(crate) const TCP: u8 = 6;
-pub(crate) const UDP: u8 = 17;
-pub(crate) const ICMPV6: u8 = 58;
-const DCCP: u8 = 33;
-const SCTP: u8 = 132;
-const UDP_LITE: u8 = 136;
+use ringtap_packet::bytes::chunk;
+use ringtap_packet::protocol::{DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
 
 /// What a transport's header says; zero where it was not captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

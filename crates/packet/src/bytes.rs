@@ -2,36 +2,42 @@
 
 /// The byte at `at`.
 #[inline]
-pub(super) fn byte(data: &[u8], at: usize) -> Option<u8> {
+#[must_use]
+pub fn byte(data: &[u8], at: usize) -> Option<u8> {
     data.get(at).copied()
 }
 
 /// The 2 bytes from `at`, in network byte order.
 #[inline]
-pub(super) fn be16(data: &[u8], at: usize) -> Option<u16> {
+#[must_use]
+pub fn be16(data: &[u8], at: usize) -> Option<u16> {
     chunk(data, at).map(u16::from_be_bytes)
 }
 
 /// The 4 bytes from `at`, in network byte order.
 #[inline]
-pub(super) fn be32(data: &[u8], at: usize) -> Option<u32> {
+#[must_use]
+pub fn be32(data: &[u8], at: usize) -> Option<u32> {
     chunk(data, at).map(u32::from_be_bytes)
 }
 
 /// The 2 bytes from `at`, the least significant first.
 #[inline]
-pub(super) fn le16(data: &[u8], at: usize) -> Option<u16> {
+#[must_use]
+pub fn le16(data: &[u8], at: usize) -> Option<u16> {
     chunk(data, at).map(u16::from_le_bytes)
 }
 
 /// The 4 bytes from `at`, the least significant first.
 #[inline]
-pub(super) fn le32(data: &[u8], at: usize) -> Option<u32> {
+#[must_use]
+pub fn le32(data: &[u8], at: usize) -> Option<u32> {
     chunk(data, at).map(u32::from_le_bytes)
 }
 
 /// The bytes from `at`, as many as asked for.
 #[inline]
-pub(super) fn chunk<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
+#[must_use]
+pub fn chunk<const N: usize>(data: &[u8], at: usize) -> Option<[u8; N]> {
     data.get(at..)?.first_chunk().copied()
 }

@@ -3,56 +3,44 @@
 //! Every step reads within what was captured, and their number is bounded, so that a packet that
 //! nests without end is one that has no IP.
 
-use ringtap_packet::LinkType;
-
-use super::bytes::{be16, be32, byte, chunk, le16, le32};
+use crate::LinkType;
+use crate::bytes::{be16, be32, byte, chunk, le16, le32};
+use crate::ether_type::{self, ppp};
 
 /// Headers that are walked over at most, of tags, labels and encapsulations together.
 const STEPS: u32 = 32;
 
 /// What the way to the header of IP tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Link {
+pub struct Link {
     /// Destination and source, of the outermost frame.
-    pub(crate) macs: Option<[u8; 12]>,
+    pub macs: Option<[u8; 12]>,
     /// The outermost tag, [`TAGGED`] and its identifier; 0 without one.
-    pub(crate) vlan: u16,
+    pub vlan: u16,
     /// The second one.
-    pub(crate) inner_vlan: u16,
+    pub inner_vlan: u16,
     /// The topmost label.
-    pub(crate) mpls: Option<u32>,
+    pub mpls: Option<u32>,
     /// The interface that the link layer's header names.
-    pub(crate) input: Option<u32>,
+    pub input: Option<u32>,
     steps: u32,
 }
 
 /// Marks that there is a tag, since its identifier may be 0.
-pub(crate) const TAGGED: u16 = 0x8000;
-
-pub(super) const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_ARP: u16 = 0x0806;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
-const ETHERTYPE_PPP: u16 = 0x880b;
-const ETHERTYPE_MPLS: u16 = 0x8847;
-const ETHERTYPE_MPLS_MULTICAST: u16 = 0x8848;
-const ETHERTYPE_PPPOE_SESSION: u16 = 0x8864;
-const ETHERTYPE_BACKBONE: u16 = 0x88e7;
-const ETHERTYPE_BRIDGED: u16 = 0x6558;
-/// Values from here on are types, smaller ones lengths (IEEE 802.3).
-const ETHERTYPE_MIN: u16 = 0x0600;
+pub const TAGGED: u16 = 0x8000;
 
 /// Where the header of IP begins; none where there is none within what was captured.
 #[inline]
-pub(crate) fn find_ip(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
+pub fn find_ip(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
     match link_type {
         LinkType::ETHERNET => {
             // What most packets are, in few steps.
             match be16(data, 12)? {
-                ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => {
+                ether_type::IPV4 | ether_type::IPV6 => {
                     link.macs = chunk(data, 0);
                     Some(14)
                 }
-                ETHERTYPE_ARP => None,
+                ether_type::ARP => None,
                 _ => ethernet(data, 0, link),
             }
         }
@@ -71,9 +59,9 @@ pub(crate) fn find_ip(link_type: LinkType, data: &[u8], link: &mut Link) -> Opti
 fn others(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
     match link_type {
         LinkType::NULL | LinkType::LOOP => null(data),
-        LinkType::PPP | LinkType::PPP_HDLC | LinkType::PPP_PPPD => ppp(data, 0, link),
-        LinkType::PPP_WITH_DIR => ppp(data, 1, link),
-        LinkType::PPP_ETHER => ppp(data, 6, link),
+        LinkType::PPP | LinkType::PPP_HDLC | LinkType::PPP_PPPD => point_to_point(data, 0, link),
+        LinkType::PPP_WITH_DIR => point_to_point(data, 1, link),
+        LinkType::PPP_ETHER => point_to_point(data, 6, link),
         LinkType::PPP_BSDOS => Some(24),
         LinkType::C_HDLC => ethertype(data, be16(data, 2)?, 4, link),
         LinkType::MPLS => mpls(data, 0, link),
@@ -132,29 +120,28 @@ pub(super) fn ethertype(
     loop {
         link.step()?;
         match kind {
-            ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => return Some(at),
-            // 802.1Q, 802.1ad, and what was used for the latter before.
-            0x8100 | 0x88a8 | 0x9100 | 0x9200 => {
+            ether_type::IPV4 | ether_type::IPV6 => return Some(at),
+            tag if ether_type::is_tag(tag) => {
                 link.tag(be16(data, at)?);
                 kind = be16(data, at + 2)?;
                 at += 4;
             }
-            ETHERTYPE_MPLS | ETHERTYPE_MPLS_MULTICAST => return mpls(data, at, link),
-            ETHERTYPE_PPPOE_SESSION => return ppp(data, at + 6, link),
-            ETHERTYPE_PPP => return ppp(data, at, link),
+            ether_type::MPLS | ether_type::MPLS_MULTICAST => return mpls(data, at, link),
+            ether_type::PPPOE_SESSION => return point_to_point(data, at + 6, link),
+            ether_type::PPP => return point_to_point(data, at, link),
             // 802.1ah: 4 bytes of service instance, then the customer's frame.
-            ETHERTYPE_BACKBONE => return ethernet(data, at + 4, link),
-            ETHERTYPE_BRIDGED => return ethernet(data, at, link),
+            ether_type::BACKBONE => return ethernet(data, at + 4, link),
+            ether_type::BRIDGED => return ethernet(data, at, link),
             // MACsec (IEEE 802.1AE) that protects without hiding.
-            0x88e5 => {
+            ether_type::MACSEC => {
                 let next = at + macsec(byte(data, at)?)?;
                 kind = be16(data, next)?;
                 at = next + 2;
             }
             // Network service header (RFC 8300): its length in words, and what follows.
-            0x894f => return service(data, at, link),
+            ether_type::NETWORK_SERVICE => return service(data, at, link),
             // A time stamp of Arista's, of 8 or 6 bytes behind its kind and version.
-            0xd28b => {
+            ether_type::ARISTA_TIMESTAMP => {
                 let stamp = if be16(data, at + 2)? & 0x20 == 0 {
                     8
                 } else {
@@ -163,7 +150,7 @@ pub(super) fn ethertype(
                 kind = be16(data, at + 4 + stamp)?;
                 at += 4 + stamp + 2;
             }
-            length if length < ETHERTYPE_MIN => return llc(data, at, link),
+            length if length < ether_type::MIN => return llc(data, at, link),
             _ => return None,
         }
     }
@@ -212,7 +199,7 @@ fn mpls(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> {
 }
 
 /// PPP (RFC 1661, RFC 1662): address and control may be left out, and the protocol's first byte.
-fn ppp(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> {
+fn point_to_point(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> {
     link.step()?;
     match chunk(data, at)? {
         [0xff, 0x03] => at += 2,
@@ -229,8 +216,8 @@ fn ppp(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> {
         be16(data, at - 2)?
     };
     match protocol {
-        0x0021 | 0x0057 => Some(at),
-        0x0281 | 0x0283 => mpls(data, at, link),
+        ppp::IPV4 | ppp::IPV6 => Some(at),
+        ppp::MPLS | ppp::MPLS_MULTICAST => mpls(data, at, link),
         _ => None,
     }
 }
@@ -253,7 +240,7 @@ fn snap(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     let organisation: [u8; 3] = chunk(data, at)?;
     let kind = be16(data, at + 3)?;
     match organisation {
-        [0, 0, 0] | [0, 0, 0xf8] if kind >= ETHERTYPE_MIN => ethertype(data, kind, at + 5, link),
+        [0, 0, 0] | [0, 0, 0xf8] if kind >= ether_type::MIN => ethertype(data, kind, at + 5, link),
         // Ethernet behind 2 bytes of padding (RFC 2684).
         BRIDGED if kind == 1 || kind == 7 => ethernet(data, at + 7, link),
         _ => None,
@@ -266,7 +253,7 @@ fn nlpid(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
         0x80 => snap(data, at + 1, link),
         // Padding to an even place.
         0x00 if byte(data, at + 1)? == 0x80 => snap(data, at + 2, link),
-        0xcf => ppp(data, at + 1, link),
+        0xcf => point_to_point(data, at + 1, link),
         _ => None,
     }
 }
@@ -277,15 +264,17 @@ fn cooked(data: &[u8], protocol: u16, at: usize, link: &mut Link) -> Option<usiz
     const P_PPP: u16 = 7;
     match protocol {
         P_802_2 => llc(data, at, link),
-        P_PPP => ppp(data, at, link),
-        ..ETHERTYPE_MIN => None,
+        P_PPP => point_to_point(data, at, link),
+        ..ether_type::MIN => None,
         _ => ethertype(data, protocol, at, link),
     }
 }
 
 /// The protocol family of a system of BSD, of either byte order, since files do not tell which.
 fn null(data: &[u8]) -> Option<usize> {
-    let is_ip = |family: u32| matches!(family, 2 | 10 | 23 | 24 | 28 | 30 | 0x0800 | 0x86dd);
+    const IPV4: u32 = ether_type::IPV4 as u32;
+    const IPV6: u32 = ether_type::IPV6 as u32;
+    let is_ip = |family: u32| matches!(family, 2 | 10 | 23 | 24 | 28 | 30 | IPV4 | IPV6);
     (is_ip(be32(data, 0)?) || is_ip(le32(data, 0)?)).then_some(4)
 }
 

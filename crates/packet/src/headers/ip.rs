@@ -1,38 +1,38 @@
 //! The header of IP, version 4 or 6, and of IPv6 the chain of extension headers.
 
-use super::bytes::{be16, be32, byte, chunk};
+use crate::bytes::{be16, be32, byte, chunk};
+use crate::protocol::{
+    AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, HOST_IDENTITY, MOBILITY, ROUTING,
+    SHIM6,
+};
 
 /// Extension headers that are walked over at most.
 const EXTENSIONS: usize = 16;
 
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const AUTHENTICATION: u8 = 51;
-const DESTINATION: u8 = 60;
-const MOBILITY: u8 = 135;
-const HOST_IDENTITY: u8 = 139;
-const SHIM6: u8 = 140;
-
 /// What a header of IP says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Network {
-    pub(crate) six: bool,
-    pub(crate) tos: u8,
-    pub(crate) ttl: u8,
-    pub(crate) protocol: u8,
+pub struct Network {
+    /// Whether it is version 6.
+    pub six: bool,
+    /// Type of service, or traffic class.
+    pub tos: u8,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// The protocol behind the header and the extension headers.
+    pub protocol: u8,
     /// The packet's length as its header states it.
-    pub(crate) bytes: u32,
+    pub bytes: u32,
     /// Where the transport's header begins; none where the packet has none or it was not captured.
-    pub(crate) transport: Option<usize>,
+    pub transport: Option<usize>,
     /// Bytes of headers of IP.
-    pub(crate) headers: u32,
-    pub(crate) part: Part,
+    pub headers: u32,
+    /// Which part of a datagram the packet is.
+    pub part: Part,
 }
 
 /// Which part of a datagram a packet is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     /// All of it.
     #[default]
     Whole,
@@ -43,7 +43,7 @@ pub(crate) enum Part {
 }
 
 /// Source and destination: each two numbers, the least significant first; of IPv4 in the first.
-pub(crate) type Addresses = [u64; 4];
+pub type Addresses = [u64; 4];
 
 /// Reads the header of IP at `at` to where it is needed; none where it was not captured or contradicts
 /// itself. `wire` is the number of bytes of the packet on the wire.
@@ -51,7 +51,7 @@ pub(crate) type Addresses = [u64; 4];
 /// Nothing is handed back by value: that would be read in other pieces than it was just written in,
 /// which stalls a processor for longer than all the rest takes.
 #[inline]
-pub(crate) fn parse(
+pub fn parse(
     data: &[u8],
     at: usize,
     wire: usize,
@@ -152,7 +152,7 @@ fn walk_extensions(data: &[u8], at: usize, network: &mut Network) -> Option<u32>
     let mut next = at + 40;
     for _ in 0..EXTENSIONS {
         let length = match network.protocol {
-            HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY | HOST_IDENTITY | SHIM6 => {
+            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | MOBILITY | HOST_IDENTITY | SHIM6 => {
                 8 + 8 * usize::from(byte(data, next + 1)?)
             }
             AUTHENTICATION => 8 + 4 * usize::from(byte(data, next + 1)?),

@@ -1,17 +1,32 @@
 //! From a packet of a tunnel to the packet inside.
 
-use super::bytes::{be16, be32, byte};
 use super::ip::{Network, Part};
 use super::link::{self, Link};
-use super::transport::{Transport, UDP};
-use crate::record::{Tunnel, TunnelKind};
+use crate::bytes::{be16, be32, byte};
+use crate::protocol::{self, GRE, GTP_U_PORT, UDP, VXLAN_LINUX_PORT, VXLAN_PORT};
 
-const GRE: u8 = 47;
-const IPV4_IN_IP: u8 = 4;
-const IPV6_IN_IP: u8 = 41;
-/// Ports at which VXLAN is received: IANA's, and that of Linux before it was assigned.
-const VXLAN_PORTS: [u16; 2] = [4789, 8472];
-const GTP_U_PORT: u16 = 2152;
+/// A tunnel out of which packets came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tunnel {
+    /// Its protocol.
+    pub kind: TunnelKind,
+    /// VXLAN network identifier (24 bits; 351), tunnel endpoint identifier of GTP-U (507), key of GRE
+    /// (296); 0 where there is none.
+    pub id: u32,
+}
+
+/// Protocols of tunnels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TunnelKind {
+    /// Generic routing encapsulation, RFC 2784 and RFC 2890; NVGRE, RFC 7637.
+    Gre,
+    /// VXLAN, RFC 7348.
+    Vxlan,
+    /// The user plane of the GPRS tunnelling protocol, 3GPP TS 29.281.
+    GtpU,
+    /// IP in IP, RFC 2003, RFC 2473, RFC 4213.
+    IpInIp,
+}
 
 /// Which tunnels are looked into, to meter the flows inside instead of the tunnel itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,26 +57,22 @@ impl Tunnels {
     }
 
     /// The header of IP inside the tunnel's packet, where there is one.
-    pub(crate) fn enter(
-        self,
-        data: &[u8],
-        network: &Network,
-        transport: &Transport,
-    ) -> Option<(usize, Tunnel)> {
+    pub fn enter(self, data: &[u8], network: &Network) -> Option<(usize, Tunnel)> {
         let at = network.transport?;
         if network.part != Part::Whole {
             return None;
         }
         match network.protocol {
             GRE if self.gre => gre(data, at),
-            IPV4_IN_IP | IPV6_IN_IP if self.ip_in_ip => {
+            protocol::IPV4 | protocol::IPV6 if self.ip_in_ip => {
                 let kind = TunnelKind::IpInIp;
                 Some((at, Tunnel { kind, id: 0 }))
             }
-            UDP if self.vxlan && VXLAN_PORTS.contains(&transport.destination_port) => {
-                vxlan(data, at + 8)
-            }
-            UDP if self.gtp_u && transport.destination_port == GTP_U_PORT => gtp_u(data, at + 8),
+            UDP => match be16(data, at + 2)? {
+                VXLAN_PORT | VXLAN_LINUX_PORT if self.vxlan => vxlan(data, at + 8),
+                GTP_U_PORT if self.gtp_u => gtp_u(data, at + 8),
+                _ => None,
+            },
             _ => None,
         }
     }
