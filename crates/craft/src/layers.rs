@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ringtap_packet::{ether_type, protocol};
 
-use crate::route::{self, Stop};
+use ringtap_packet::headers::route::{self, Stop};
 
 const MACS: usize = 12;
 const TYPE_LEN: usize = 2;

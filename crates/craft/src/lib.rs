@@ -17,7 +17,6 @@ mod build;
 mod checksum;
 mod layers;
 mod rewrite;
-mod route;
 
 pub use build::{BuildError, Built};
 pub use rewrite::{Mac, Rule, RuleError, apply};

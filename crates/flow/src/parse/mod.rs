@@ -7,21 +7,21 @@
 mod transport;
 
 pub(crate) use ringtap_packet::headers::ip::Part;
-pub(crate) use ringtap_packet::headers::link::TAGGED;
 pub(crate) use transport::icmp_request;
 
 use ringtap_packet::LinkType;
-use ringtap_packet::headers::ip::{self, Network};
+use ringtap_packet::bytes::{be16, be32, chunk};
+use ringtap_packet::headers::ip::{self, Ip};
 use ringtap_packet::headers::link::{self, Link};
-use ringtap_packet::headers::tunnel::{Tunnel, Tunnels};
+use ringtap_packet::headers::tunnel::Tunnels;
 use ringtap_packet::protocol::{TCP, UDP};
 
 use crate::key::{Key, Rest, Seed};
 use crate::packet::Packet;
 use transport::Transport;
 
-/// Tunnels within tunnels that are looked into at most.
-const NESTED: usize = 4;
+/// Marks that a key has a VLAN tag, since its identifier may be 0.
+pub(crate) const TAGGED: u16 = 0x8000;
 
 /// What is known of one packet of IP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,31 +182,29 @@ pub(crate) fn observe_any(
     let wire = data.len().max(packet.len as usize);
     let mut link = Link::default();
     let at = link::find_ip(packet.link, data, &mut link).ok_or(Unmetered::NotIp)?;
-    let mut network = Network::default();
-    let addresses = &mut observation.key.addresses;
-    ip::parse(data, at, wire, &mut network, addresses).ok_or(Unmetered::Malformed)?;
-    let mut transport = transport_of(data, &network);
-    let mut tunnel = None;
-    if tunnels.any() {
-        tunnel = enter(
-            data,
-            wire,
-            tunnels,
-            &mut network,
-            &mut transport,
-            observation,
-        );
-    }
+    let mut network = Ip::default();
+    ip::parse(data, at, wire, &mut network).ok_or(Unmetered::Malformed)?;
+    let tunnel = if tunnels.any() {
+        tunnels.enter(data, wire, &mut network)
+    } else {
+        None
+    };
+    observation.key.addresses = addresses(data, &network).ok_or(Unmetered::Malformed)?;
+    let transport = transport_of(data, &network);
+    let tag = |index: usize| {
+        let control = be16(data, *link.tags().get(index)?)?;
+        Some(TAGGED | (control & 0x0fff))
+    };
     observation.key.complete(&Rest {
         six: network.six,
         source_port: transport.source_port,
         destination_port: transport.destination_port,
         protocol: network.protocol,
         tos: network.tos,
-        vlan: link.vlan,
-        inner_vlan: link.inner_vlan,
+        vlan: tag(0).unwrap_or(0),
+        inner_vlan: tag(1).unwrap_or(0),
         input: match packet.input {
-            0 => link.input.unwrap_or(0),
+            0 => link.interface.and_then(|at| be32(data, at)).unwrap_or(0),
             known => known,
         },
         tunnel,
@@ -215,51 +213,50 @@ pub(crate) fn observe_any(
     observation.hash = 0;
     observation.time_ns = packet.time_ns;
     observation.bytes = network.bytes;
-    observation.mpls = link.mpls.unwrap_or(NO_LABEL);
+    let label = link.mpls.and_then(|at| be32(data, at));
+    observation.mpls = label.map_or(NO_LABEL, |label| label >> 12);
     observation.sequence = transport.sequence;
     observation.headers = headers;
     observation.tcp_flags = transport.tcp_flags;
     observation.ttl = network.ttl;
     observation.tos = network.tos;
-    observation.macs = link.macs.unwrap_or_default();
-    observation.has_macs = link.macs.is_some();
+    let macs = link.ethernet.and_then(|at| chunk(data, at));
+    observation.macs = macs.unwrap_or_default();
+    observation.has_macs = macs.is_some();
     observation.part = network.part;
     observation.reversed = false;
     Ok(())
 }
 
 #[inline]
-fn transport_of(data: &[u8], network: &Network) -> Transport {
+fn transport_of(data: &[u8], network: &Ip) -> Transport {
     match network.transport {
         Some(at) => transport::parse(data, at, network.protocol, network.six),
         None => Transport::default(),
     }
 }
 
-/// Goes on to the headers of the packet inside a tunnel, the innermost of those that are looked into.
-fn enter(
-    data: &[u8],
-    wire: usize,
-    tunnels: Tunnels,
-    network: &mut Network,
-    transport: &mut Transport,
-    observation: &mut Observation,
-) -> Option<Tunnel> {
-    let mut found = None;
-    for _ in 0..NESTED {
-        let Some((at, tunnel)) = tunnels.enter(data, network) else {
-            break;
-        };
-        let (mut inner, mut addresses) = (Network::default(), [0; 4]);
-        if ip::parse(data, at, wire, &mut inner, &mut addresses).is_none() {
-            break;
-        }
-        *network = inner;
-        *transport = transport_of(data, network);
-        observation.key.addresses = addresses;
-        found = Some(tunnel);
-    }
-    found
+/// Source and destination as the key has them: each two numbers, the least significant first; of IPv4 in
+/// the first.
+#[inline]
+fn addresses(data: &[u8], ip: &Ip) -> Option<[u64; 4]> {
+    let half = |at: usize| chunk(data, at).map(u64::from_be_bytes);
+    let [source, destination] = ip.addresses().map(|range| range.start);
+    Some(if ip.six {
+        [
+            half(source + 8)?,
+            half(source)?,
+            half(destination + 8)?,
+            half(destination)?,
+        ]
+    } else {
+        [
+            be32(data, source)?.into(),
+            0,
+            be32(data, destination)?.into(),
+            0,
+        ]
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,4 @@
-//! From the first byte of a packet to its header of IP: link layers, tags, labels.
-//!
-//! Every step reads within what was captured, and their number is bounded, so that a packet that
-//! nests without end is one that has no IP.
+//! From the first byte of a packet to its network layer: link layers, tags, labels.
 
 use crate::LinkType;
 use crate::bytes::{be16, be32, byte, chunk, le16, le32};
@@ -10,43 +7,51 @@ use crate::ether_type::{self, ppp};
 /// Headers that are walked over at most, of tags, labels and encapsulations together.
 const STEPS: u32 = 32;
 
-/// What the way to the header of IP tells.
+/// VLAN tags whose places are kept; more are walked over.
+const TAGS: usize = 4;
+
+/// The offsets of the headers in front of the network layer, in bytes from the start of the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Destination and source, of the outermost frame.
-    pub macs: Option<[u8; 12]>,
-    /// The outermost tag, [`TAGGED`] and its identifier; 0 without one.
-    pub vlan: u16,
-    /// The second one.
-    pub inner_vlan: u16,
-    /// The topmost label.
-    pub mpls: Option<u32>,
-    /// The interface that the link layer's header names.
-    pub input: Option<u32>,
+    /// The outermost Ethernet frame, whose first 12 bytes are the addresses of destination and source.
+    pub ethernet: Option<usize>,
+    /// The topmost MPLS label.
+    pub mpls: Option<usize>,
+    /// The number of the interface, of 4 bytes, where the header names one ([`LinkType::LINUX_SLL2`]).
+    pub interface: Option<usize>,
+    /// The Ethernet type of the network layer, where a header names one; without one it is IP, whose
+    /// version is in its first byte.
+    pub ether_type: Option<u16>,
+    tags: [usize; TAGS],
+    tag_count: usize,
     steps: u32,
 }
 
-/// Marks that there is a tag, since its identifier may be 0.
-pub const TAGGED: u16 = 0x8000;
-
-/// Where the header of IP begins; none where there is none within what was captured.
+/// Returns the offset of the header of IP, if there is IP and some of it was captured.
 #[inline]
 pub fn find_ip(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
+    let at = find_network(link_type, data, link)?;
+    link.is_ip().then_some(at)
+}
+
+/// Returns the offset of the network layer, whatever its protocol is, and fills in `link`.
+#[inline]
+pub fn find_network(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
     match link_type {
         LinkType::ETHERNET => {
             // What most packets are, in few steps.
             match be16(data, 12)? {
-                ether_type::IPV4 | ether_type::IPV6 => {
-                    link.macs = chunk(data, 0);
+                kind @ (ether_type::IPV4 | ether_type::IPV6 | ether_type::ARP) => {
+                    link.ethernet = Some(0);
+                    link.ether_type = Some(kind);
                     Some(14)
                 }
-                ether_type::ARP => None,
                 _ => ethernet(data, 0, link),
             }
         }
         LinkType::RAW | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => Some(0),
         LinkType::LINUX_SLL2 => {
-            link.input = be32(data, 4);
+            link.interface = Some(4);
             cooked(data, be16(data, 0)?, 20, link)
         }
         LinkType::LINUX_SLL => cooked(data, be16(data, 14)?, 16, link),
@@ -90,12 +95,42 @@ impl Link {
         (self.steps <= STEPS).then_some(())
     }
 
-    fn tag(&mut self, control: u16) {
-        let tag = TAGGED | (control & 0x0fff);
-        if self.vlan == 0 {
-            self.vlan = tag;
-        } else if self.inner_vlan == 0 {
-            self.inner_vlan = tag;
+    fn tag(&mut self, at: usize) {
+        if let Some(place) = self.tags.get_mut(self.tag_count) {
+            *place = at;
+        }
+        self.tag_count += 1;
+    }
+
+    /// The offsets of the VLAN tags, the outermost first and 4 at most: priority and identifier, then the
+    /// type of what follows, of 2 bytes each.
+    #[must_use]
+    pub fn tags(&self) -> &[usize] {
+        &self.tags[..self.tag_count.min(TAGS)]
+    }
+
+    /// The number of VLAN tags.
+    #[must_use]
+    pub fn tag_count(&self) -> usize {
+        self.tag_count
+    }
+
+    /// Returns true if the network layer is IP of either version, as far as the headers in front tell.
+    #[inline]
+    #[must_use]
+    pub fn is_ip(&self) -> bool {
+        matches!(
+            self.ether_type,
+            None | Some(ether_type::IPV4 | ether_type::IPV6)
+        )
+    }
+
+    /// Moves all places, where the bytes that were walked over are not the packet's first ones.
+    fn shift(&mut self, by: usize) {
+        let places = [&mut self.ethernet, &mut self.mpls, &mut self.interface];
+        let places = places.into_iter().flatten();
+        for place in places.chain(&mut self.tags) {
+            *place += by;
         }
     }
 }
@@ -104,10 +139,9 @@ impl Link {
 #[inline(never)]
 pub(super) fn ethernet(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     link.step()?;
-    if link.macs.is_none() {
-        link.macs = chunk(data, at);
-    }
-    ethertype(data, be16(data, at + 12)?, at + 14, link)
+    let kind = be16(data, at + 12)?;
+    link.ethernet.get_or_insert(at);
+    ethertype(data, kind, at + 14, link)
 }
 
 /// What an Ethernet type says of the bytes from `at` on.
@@ -120,10 +154,9 @@ pub(super) fn ethertype(
     loop {
         link.step()?;
         match kind {
-            ether_type::IPV4 | ether_type::IPV6 => return Some(at),
             tag if ether_type::is_tag(tag) => {
-                link.tag(be16(data, at)?);
                 kind = be16(data, at + 2)?;
+                link.tag(at);
                 at += 4;
             }
             ether_type::MPLS | ether_type::MPLS_MULTICAST => return mpls(data, at, link),
@@ -151,7 +184,10 @@ pub(super) fn ethertype(
                 at += 4 + stamp + 2;
             }
             length if length < ether_type::MIN => return llc(data, at, link),
-            _ => return None,
+            _ => {
+                link.ether_type = Some(kind);
+                return Some(at);
+            }
         }
     }
 }
@@ -184,7 +220,7 @@ fn mpls(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> {
     loop {
         link.step()?;
         let entry = be32(data, at)?;
-        link.mpls.get_or_insert(entry >> 12);
+        link.mpls.get_or_insert(at);
         at += 4;
         if entry & BOTTOM != 0 {
             break;
@@ -381,7 +417,8 @@ fn pktap(data: &[u8], link: &mut Link) -> Option<usize> {
 fn wrapped(data: &[u8], length: usize, dlt: u32, link: &mut Link) -> Option<usize> {
     link.step()?;
     let link_type = LinkType::from_dlt(dlt)?;
-    let found = find_ip(link_type, data.get(length..)?, link)?;
+    let found = find_network(link_type, data.get(length..)?, link)?;
+    link.shift(length);
     Some(length + found)
 }
 

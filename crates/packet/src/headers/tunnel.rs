@@ -1,6 +1,6 @@
 //! From a packet of a tunnel to the packet inside.
 
-use super::ip::{Network, Part};
+use super::ip::{self, Ip, Part};
 use super::link::{self, Link};
 use crate::bytes::{be16, be32, byte};
 use crate::protocol::{self, GRE, GTP_U_PORT, UDP, VXLAN_LINUX_PORT, VXLAN_PORT};
@@ -28,7 +28,7 @@ pub enum TunnelKind {
     IpInIp,
 }
 
-/// Which tunnels are looked into, to meter the flows inside instead of the tunnel itself.
+/// Which tunnels are looked into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tunnels {
     /// GRE and NVGRE.
@@ -56,13 +56,31 @@ impl Tunnels {
         self != Self::default()
     }
 
-    /// The header of IP inside the tunnel's packet, where there is one.
-    pub fn enter(self, data: &[u8], network: &Network) -> Option<(usize, Tunnel)> {
-        let at = network.transport?;
-        if network.part != Part::Whole {
+    /// Goes on to the packet inside the innermost of the tunnels, and returns that tunnel; nothing, with
+    /// `ip` as it was, where there is none. `wire` is the number of bytes of the whole packet on the wire.
+    pub fn enter(self, data: &[u8], wire: usize, ip: &mut Ip) -> Option<Tunnel> {
+        let mut found = None;
+        for _ in 0..NESTED {
+            let Some((at, tunnel)) = self.inside(data, ip) else {
+                break;
+            };
+            let mut inner = Ip::default();
+            if ip::parse(data, at, wire, &mut inner).is_none() {
+                break;
+            }
+            *ip = inner;
+            found = Some(tunnel);
+        }
+        found
+    }
+
+    /// Returns the offset of the header of IP inside a tunnel's packet, where there is one.
+    fn inside(self, data: &[u8], ip: &Ip) -> Option<(usize, Tunnel)> {
+        let at = ip.transport?;
+        if ip.part != Part::Whole {
             return None;
         }
-        match network.protocol {
+        match ip.protocol {
             GRE if self.gre => gre(data, at),
             protocol::IPV4 | protocol::IPV6 if self.ip_in_ip => {
                 let kind = TunnelKind::IpInIp;
@@ -77,6 +95,9 @@ impl Tunnels {
         }
     }
 }
+
+/// Tunnels within tunnels that are looked into at most.
+const NESTED: usize = 4;
 
 fn gre(data: &[u8], at: usize) -> Option<(usize, Tunnel)> {
     const CHECKSUM: u16 = 0x8000;
@@ -114,7 +135,7 @@ fn gre(data: &[u8], at: usize) -> Option<(usize, Tunnel)> {
         _ => return None,
     };
     let kind = TunnelKind::Gre;
-    Some((found, Tunnel { kind, id }))
+    inside.is_ip().then_some((found, Tunnel { kind, id }))
 }
 
 fn vxlan(data: &[u8], at: usize) -> Option<(usize, Tunnel)> {
@@ -123,9 +144,10 @@ fn vxlan(data: &[u8], at: usize) -> Option<(usize, Tunnel)> {
         return None;
     }
     let id = be32(data, at + 4)? >> 8;
-    let found = link::ethernet(data, at + 8, &mut Link::default())?;
+    let mut inside = Link::default();
+    let found = link::ethernet(data, at + 8, &mut inside)?;
     let kind = TunnelKind::Vxlan;
-    Some((found, Tunnel { kind, id }))
+    inside.is_ip().then_some((found, Tunnel { kind, id }))
 }
 
 fn gtp_u(data: &[u8], at: usize) -> Option<(usize, Tunnel)> {

@@ -8,7 +8,7 @@ use etherparse::{
 use super::super::BuildError;
 use super::super::field::Fields;
 use super::{Addresses, Place, join};
-use crate::route::{self, Stop};
+use ringtap_packet::headers::route::{self, Stop};
 
 /// Documentation addresses (RFC 5737, RFC 3849).
 const SOURCE: [u8; 4] = [192, 0, 2, 1];

@@ -10,18 +10,19 @@ const RESERVED: usize = 4;
 
 /// Where the address of the last stop is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub enum Stop {
     /// In the packet's header: there are no stops, or none is left.
     Reached,
     /// At this offset.
     At(usize),
-    /// It is not told in a way that this program knows.
+    /// The packet names it in a way that is not known here.
     Unknown,
 }
 
-/// The last stop by a routing header of this type, with so many segments left, and `data` behind
+/// Returns the last stop by a routing header of this type, with so many segments left, and `data` behind
 /// these (RFC 8200, section 4.4).
-pub(crate) fn last_stop(kind: u8, left: u8, data: &[u8]) -> Stop {
+#[must_use]
+pub fn last_stop(kind: u8, left: u8, data: &[u8]) -> Stop {
     if left == 0 {
         return Stop::Reached;
     }
@@ -36,8 +37,9 @@ pub(crate) fn last_stop(kind: u8, left: u8, data: &[u8]) -> Stop {
     Stop::At(at)
 }
 
-/// The last stop by the options of IPv4 (RFC 791, section 3.1: loose and strict source route).
-pub(crate) fn last_stop_v4(options: &[u8]) -> Stop {
+/// Returns the last stop by the options of IPv4 (RFC 791, section 3.1: loose and strict source route).
+#[must_use]
+pub fn last_stop_v4(options: &[u8]) -> Stop {
     let mut at = 0;
     while let Some(&kind) = options.get(at) {
         let len = match kind {
