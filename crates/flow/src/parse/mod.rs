@@ -1,8 +1,6 @@
-//! From a packet to what the cache needs of it.
-//!
-//! What goes in is hostile: each length field may lie, each header may be cut off. What is read was
-//! captured, or the packet is told apart: without IP, or with a header of IP that is cut off or
-//! contradicts itself.
+//! From a packet to what the cache needs of it: the fields at the places that `ringtap_packet::headers`
+//! finds. Packets without IP, and those whose header of IP is cut off or contradicts itself, are told
+//! apart.
 
 mod transport;
 
@@ -67,6 +65,10 @@ pub(crate) enum Unmetered {
 /// Reads what most packets are, with one look at the length: Ethernet without tags, IP without
 /// options and not in fragments, TCP or UDP. None where that is not so; what it finds is what
 /// [`observe_any`] would, and the key's hash.
+///
+/// This is a walk of its own beside that of `ringtap_packet::headers`: with one check of the length, all
+/// fields are at constant places and stay in registers, where the steps of the other check each read and
+/// pass on what they found in memory. `packet/tests/headers.rs` holds both against each other.
 #[inline(always)]
 pub(crate) fn frequent(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
     if packet.link != LinkType::ETHERNET {

@@ -51,7 +51,7 @@ pub fn find_network(link_type: LinkType, data: &[u8], link: &mut Link) -> Option
         }
         LinkType::RAW | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => Some(0),
         LinkType::LINUX_SLL2 => {
-            link.interface = Some(4);
+            link.interface = be32(data, 4).map(|_| 4);
             cooked(data, be16(data, 0)?, 20, link)
         }
         LinkType::LINUX_SLL => cooked(data, be16(data, 14)?, 16, link),
