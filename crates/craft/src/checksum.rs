@@ -2,18 +2,19 @@
 
 use std::ops::Range;
 
+use ringtap_packet::bytes::be16;
 use ringtap_packet::checksum::{self, Sum, crc32c};
 use ringtap_packet::protocol;
 
-use crate::layers::{Ip, Layers, Network, u16_at};
+use crate::layers::{Ip, Network};
 
 const SCTP_CHECKSUM_LEN: usize = 4;
 
 /// Computes the IPv4 header's checksum and the one of TCP, UDP, ICMP, ICMPv6 or SCTP. False where the
 /// latter is not known: the packet is a fragment or was not captured whole, says that it is longer than
 /// it is, or does not tell its last destination.
-pub(crate) fn fix(frame: &mut [u8], layers: &Layers) -> bool {
-    let Some(Network::Ip(ip)) = &layers.network else {
+pub(crate) fn fix(frame: &mut [u8], network: Option<&Network>) -> bool {
+    let Some(Network::Ip(ip)) = network else {
         return true;
     };
     if let Some(at) = ip.header_checksum() {
@@ -36,7 +37,7 @@ pub(crate) fn fix(frame: &mut [u8], layers: &Layers) -> bool {
     }
     let is_udp = ip.protocol == protocol::UDP;
     // A datagram of IPv4 may have none (RFC 768).
-    if is_udp && !ip.is_v6 && u16_at(frame, at) == Some(0) {
+    if is_udp && !ip.is_v6 && be16(frame, at) == Some(0) {
         return true;
     }
     let (Some(addresses), Some(payload)) = (ip.covered_addresses(), ip.covered_payload(frame))

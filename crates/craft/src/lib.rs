@@ -25,6 +25,6 @@ pub use rewrite::{Mac, Rule, RuleError, apply};
 /// where the transport's cannot be: the packet is a fragment or was not captured whole, it says that it
 /// is longer than it is, or it goes on by a routing header of a type other than 0, 2 and 4.
 pub fn fix_checksums(frame: &mut [u8]) -> bool {
-    let layers = layers::find(frame);
-    checksum::fix(frame, &layers)
+    let network = layers::find(frame);
+    checksum::fix(frame, network.as_ref())
 }

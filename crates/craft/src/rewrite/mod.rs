@@ -10,38 +10,45 @@ pub use rule::{Mac, Rule, RuleError};
 
 use std::ops::Range;
 
-use ringtap_packet::protocol;
+use ringtap_packet::bytes::be16;
+use ringtap_packet::headers::route::Stop;
+use ringtap_packet::{ether_type, protocol};
 
 use crate::checksum;
-use crate::layers::{self, Covered, Ip, Layers, Network, u16_at};
+use crate::layers::{self, Ip, Network};
 use rule::{Change, Side};
 
 /// Behind the addresses of an Ethernet frame.
 const TAGS_AT: usize = 12;
 const TAG_LEN: usize = 4;
-/// 802.1Q.
-const TAG_TYPE: [u8; 2] = [0x81, 0x00];
 
 /// Applies the rules in their order.
 pub fn apply(rules: &[Rule], frame: &mut Vec<u8>) {
     for rule in rules {
-        let layers = layers::find(frame);
+        let network = layers::find(frame);
+        let network = network.as_ref();
         match rule.change {
-            Change::Mac(old, new) => change_macs(frame, &layers, rule.side, old, new),
-            Change::Ip(old, new) => change_addresses(frame, &layers, rule.side, |address| {
+            Change::Mac(old, new) => change_macs(frame, network, rule.side, old, new),
+            Change::Ip(old, new) => change_addresses(frame, network, rule.side, |address| {
                 let matches = old.is_none_or(|old| old.contains(address));
                 matches.then(|| new.mapped(address)).flatten()
             }),
-            Change::Port(old, new) => change_ports(frame, &layers, rule.side, old, new),
-            Change::Vlan(old, new) => change_tag(frame, &layers, old, new),
+            Change::Port(old, new) => change_ports(frame, network, rule.side, old, new),
+            Change::Vlan(old, new) => change_tag(frame, old, new),
         }
     }
 }
 
 /// Ethernet's addresses, and those in ARP that go with them.
-fn change_macs(frame: &mut [u8], layers: &Layers, side: Side, old: Option<[u8; 6]>, new: [u8; 6]) {
+fn change_macs(
+    frame: &mut [u8],
+    network: Option<&Network>,
+    side: Side,
+    old: Option<[u8; 6]>,
+    new: [u8; 6],
+) {
     let mut places = vec![(0, 6..12), (1, 0..6)];
-    if let Some(Network::Arp(at)) = layers.network {
+    if let Some(Network::Arp(at)) = network {
         places.extend([(0, at + 8..at + 14), (1, at + 18..at + 24)]);
     }
     for (index, place) in places {
@@ -58,11 +65,11 @@ fn change_macs(frame: &mut [u8], layers: &Layers, side: Side, old: Option<[u8; 6
 
 fn change_addresses(
     frame: &mut [u8],
-    layers: &Layers,
+    network: Option<&Network>,
     side: Side,
     map: impl Fn(&[u8]) -> Option<[u8; 16]>,
 ) {
-    let (places, ip) = match &layers.network {
+    let (places, ip) = match network {
         Some(Network::Arp(at)) => ([at + 14..at + 18, at + 24..at + 28], None),
         Some(Network::Ip(ip)) => (ip.addresses(), Some(ip)),
         None => return,
@@ -85,18 +92,24 @@ fn cover_address(frame: &mut [u8], ip: &Ip, place: Range<usize>, new: &[u8]) {
     }
     // Where the packet prescribes its route, the header's destination is not the one that counts.
     let is_covered =
-        ip.has_pseudo_header() && (place == ip.addresses()[0] || ip.covered == Covered::Header);
+        ip.has_pseudo_header() && (place == ip.addresses()[0] || ip.last_stop == Stop::Reached);
     if let Some(at) = ip.transport_checksum().filter(|_| is_covered) {
         adjust_transport(frame, ip, at, place, new);
     }
 }
 
-fn change_ports(frame: &mut [u8], layers: &Layers, side: Side, old: Option<u16>, new: u16) {
-    let Some(Network::Ip(ip)) = &layers.network else {
+fn change_ports(
+    frame: &mut [u8],
+    network: Option<&Network>,
+    side: Side,
+    old: Option<u16>,
+    new: u16,
+) {
+    let Some(Network::Ip(ip)) = network else {
         return;
     };
     for (index, place) in ip.ports().into_iter().flatten().enumerate() {
-        let current = u16_at(frame, place.start);
+        let current = be16(frame, place.start);
         if !side.includes(index) || old.is_some_and(|old| current != Some(old)) {
             continue;
         }
@@ -110,7 +123,7 @@ fn change_ports(frame: &mut [u8], layers: &Layers, side: Side, old: Option<u16>,
 }
 
 fn adjust(frame: &mut [u8], at: usize, place: Range<usize>, new: &[u8]) {
-    let Some(current) = u16_at(frame, at) else {
+    let Some(current) = be16(frame, at) else {
         return;
     };
     let adjusted = ringtap_packet::checksum::adjust(current, &frame[place], new);
@@ -120,23 +133,22 @@ fn adjust(frame: &mut [u8], at: usize, place: Range<usize>, new: &[u8]) {
 /// As [`adjust`], with UDP's zero, which says that there is no checksum.
 fn adjust_transport(frame: &mut [u8], ip: &Ip, at: usize, place: Range<usize>, new: &[u8]) {
     let is_udp = ip.protocol == protocol::UDP;
-    if is_udp && u16_at(frame, at) == Some(0) {
+    if is_udp && be16(frame, at) == Some(0) {
         return;
     }
     adjust(frame, at, place, new);
-    if is_udp && u16_at(frame, at) == Some(0) {
+    if is_udp && be16(frame, at) == Some(0) {
         checksum::write(frame, at, 0xffff);
     }
 }
 
 /// The outermost tag: given another identifier, added, or taken away.
-fn change_tag(frame: &mut Vec<u8>, layers: &Layers, old: Option<u16>, new: Option<u16>) {
+fn change_tag(frame: &mut Vec<u8>, old: Option<u16>, new: Option<u16>) {
     if frame.len() < TAGS_AT + 2 {
         return;
     }
-    let control = (layers.tags > 0)
-        .then(|| u16_at(frame, TAGS_AT + 2))
-        .flatten();
+    let is_tagged = be16(frame, TAGS_AT).is_some_and(ether_type::is_tag);
+    let control = be16(frame, TAGS_AT + 2).filter(|_| is_tagged);
     let is_meant = old.is_none_or(|old| control.is_some_and(|control| control & 0xfff == old));
     match (control, new) {
         _ if !is_meant => {}
@@ -146,9 +158,8 @@ fn change_tag(frame: &mut Vec<u8>, layers: &Layers, old: Option<u16>, new: Optio
             frame.drain(TAGS_AT..TAGS_AT + TAG_LEN);
         }
         (None, Some(id)) => {
-            let [high, low] = id.to_be_bytes();
-            let tag = [TAG_TYPE[0], TAG_TYPE[1], high, low];
-            frame.splice(TAGS_AT..TAGS_AT, tag);
+            let tag = [ether_type::VLAN, id].map(u16::to_be_bytes);
+            frame.splice(TAGS_AT..TAGS_AT, tag.into_iter().flatten());
         }
         (None, None) => {}
     }
