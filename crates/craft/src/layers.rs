@@ -41,13 +41,7 @@ pub(crate) struct Ip {
 impl Ip {
     /// None where the header was not captured whole.
     fn new(frame: &[u8], found: &ip::Ip) -> Option<Self> {
-        // IPv6 of no length is a packet that the adapter was to segment.
-        let is_unstated = found.six && found.bytes == 40;
-        let end = if is_unstated {
-            frame.len()
-        } else {
-            found.end()
-        };
+        let end = found.end(frame.len());
         let captured = end.min(frame.len());
         let start = found.transport.unwrap_or(captured);
         let header_end = found.at + found.headers as usize;

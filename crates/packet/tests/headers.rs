@@ -127,7 +127,7 @@ fn cases() {
         assert_eq!(headers.arp().is_some(), case.name == "ARP");
         let ip = headers
             .ip
-            .map(|ip| (ip.at, ip.transport, ip.end(), ip.protocol));
+            .map(|ip| (ip.at, ip.transport, ip.end(packet.len()), ip.protocol));
         let expected = is_ip.then_some((at, Some(at + 20), at + 28, protocol::UDP));
         assert_eq!(ip, expected, "{}", case.name);
     }

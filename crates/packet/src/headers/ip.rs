@@ -47,10 +47,16 @@ impl Ip {
         [source..source + len, source + len..source + 2 * len]
     }
 
-    /// Where the packet ends, as its header states it: what was captured may end before.
+    /// Where the packet ends, as its header states it, which may lie behind what was captured. An IPv6
+    /// header that states no length (an adapter was to segment the packet) reaches to the end of all
+    /// `captured` bytes.
     #[must_use]
-    pub fn end(&self) -> usize {
-        self.at + self.bytes as usize
+    pub fn end(&self, captured: usize) -> usize {
+        if self.six && self.bytes == 40 {
+            captured.max(self.at + 40)
+        } else {
+            self.at + self.bytes as usize
+        }
     }
 
     /// The last stop of a route that the packet prescribes itself; checksums cover its address in the

@@ -30,7 +30,7 @@ use tunnel::{Tunnel, Tunnels};
 /// let headers = Headers::of(LinkType::ETHERNET, &frame, frame.len());
 /// assert_eq!(headers.link.tags(), [14]);
 /// let ip = headers.ip.expect("IPv4");
-/// assert_eq!((ip.at, ip.transport, ip.end()), (18, Some(38), 46));
+/// assert_eq!((ip.at, ip.transport, ip.end(frame.len())), (18, Some(38), 46));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers {

@@ -1,8 +1,8 @@
 //! A packet as one JSON object, for programs.
 //!
-//! Headers are sliced by etherparse in its lax manner, which keeps what can be read of a packet
-//! that was captured in part; the objects are serialised straight from the packet's bytes. The
-//! keys are described in `docs/reference/output.md` and do not change their meaning.
+//! The walk of `ringtap_packet` finds the headers, also of packets that were captured in part; the objects
+//! are serialised straight from the packet's bytes. The keys are described in `docs/reference/output.md`
+//! and do not change their meaning.
 
 mod message;
 mod network;
@@ -11,7 +11,8 @@ mod transport;
 use std::fmt;
 use std::io;
 
-use etherparse::{EtherType, LaxLinkExtSlice, LaxSlicedPacket, LinkSlice};
+use ringtap_packet::headers::Headers;
+use ringtap_packet::headers::link::Link;
 use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 use serde::{Serialize, Serializer};
 
@@ -28,9 +29,9 @@ pub(crate) fn object(
     link_type: LinkType,
     interface: Option<&str>,
 ) -> io::Result<()> {
-    let sliced = Sliced::new(packet.data, link_type);
-    let layers = sliced.layers.as_ref();
-    let transport = transport::Transport::of(layers);
+    let data = packet.data;
+    let headers = Headers::of(link_type, data, usize::try_from(packet.len).unwrap_or(0));
+    let transport = transport::Transport::of(data, &headers);
     let object = Object {
         time: Shown(Rfc3339(packet.timestamp)),
         invalid_time: InvalidTime::of(packet.timestamp),
@@ -39,12 +40,12 @@ pub(crate) fn object(
         caplen: packet.data.len(),
         len: packet.len,
         direction: direction(packet.flags),
-        cooked: sliced.cooked,
-        ethernet: layers.and_then(Ethernet::of),
-        vlan: layers.and_then(Vlans::of),
-        arp: layers.and_then(network::Arp::of),
-        ipv4: layers.and_then(network::Ipv4::of),
-        ipv6: layers.and_then(network::Ipv6::of),
+        cooked: Cooked::of(data, link_type),
+        ethernet: Ethernet::of(data, &headers),
+        vlan: Vlans::of(data, &headers),
+        arp: network::Arp::of(data, &headers),
+        ipv4: network::Ipv4::of(data, &headers),
+        ipv6: network::Ipv6::of(data, &headers),
         tcp: transport.tcp,
         udp: transport.udp,
         icmp: transport.icmp,
@@ -90,7 +91,7 @@ struct Object<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ethernet: Option<Ethernet<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    vlan: Option<Vlans>,
+    vlan: Option<Vlans<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     arp: Option<network::Arp<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,33 +112,6 @@ struct Object<'a> {
     truncated: Option<bool>,
 }
 
-/// The headers of a packet, and the part of a cooked header that is not one of theirs.
-struct Sliced<'a> {
-    layers: Option<LaxSlicedPacket<'a>>,
-    cooked: Option<Cooked<'a>>,
-}
-
-impl<'a> Sliced<'a> {
-    fn new(data: &'a [u8], link_type: LinkType) -> Self {
-        let mut cooked = None;
-        let layers = match link_type.canonical() {
-            LinkType::ETHERNET => LaxSlicedPacket::from_ethernet(data).ok(),
-            LinkType::RAW | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
-                LaxSlicedPacket::from_ip(data).ok()
-            }
-            LinkType::NULL | LinkType::LOOP => LaxSlicedPacket::from_ip(data.rest(4)).ok(),
-            LinkType::LINUX_SLL | LinkType::LINUX_SLL2 => {
-                cooked = Cooked::of(data, link_type == LinkType::LINUX_SLL2);
-                cooked.as_ref().map(|cooked| {
-                    LaxSlicedPacket::from_ether_type(EtherType(cooked.protocol), cooked.payload)
-                })
-            }
-            _ => None,
-        };
-        Self { layers, cooked }
-    }
-}
-
 /// A cooked header of either version.
 #[derive(Serialize)]
 struct Cooked<'a> {
@@ -147,14 +121,12 @@ struct Cooked<'a> {
     interface_index: Option<u32>,
     address: Mac<'a>,
     protocol: u16,
-    #[serde(skip)]
-    payload: &'a [u8],
 }
 
 impl<'a> Cooked<'a> {
-    fn of(data: &'a [u8], second: bool) -> Option<Self> {
+    fn of(data: &'a [u8], link_type: LinkType) -> Option<Self> {
         let kind;
-        let cooked = if second {
+        let cooked = if link_type == LinkType::LINUX_SLL2 {
             kind = u16::from(data.u8_at(10).ok()?);
             Self {
                 packet_type: "",
@@ -165,9 +137,8 @@ impl<'a> Cooked<'a> {
                     .ok()?
                     .up_to(usize::from(data.u8_at(11).ok()?))),
                 protocol: data.u16_at(0).ok()?,
-                payload: data.rest(20),
             }
-        } else {
+        } else if link_type == LinkType::LINUX_SLL {
             kind = data.u16_at(0).ok()?;
             Self {
                 packet_type: "",
@@ -178,8 +149,9 @@ impl<'a> Cooked<'a> {
                     .ok()?
                     .up_to(usize::from(data.u16_at(4).ok()?))),
                 protocol: data.u16_at(14).ok()?,
-                payload: data.rest(16),
             }
+        } else {
+            return None;
         };
         let packet_type = match kind {
             0 => "in",
@@ -204,11 +176,8 @@ struct Ethernet<'a> {
 }
 
 impl<'a> Ethernet<'a> {
-    fn of(layers: &LaxSlicedPacket<'a>) -> Option<Self> {
-        let Some(LinkSlice::Ethernet2(frame)) = &layers.link else {
-            return None;
-        };
-        let frame = frame.slice();
+    fn of(data: &'a [u8], headers: &Headers) -> Option<Self> {
+        let frame = data.rest(headers.link.ethernet?);
         Some(Self {
             dst: Mac(frame.part(0, 6).ok()?),
             src: Mac(frame.part(6, 6).ok()?),
@@ -218,9 +187,9 @@ impl<'a> Ethernet<'a> {
 }
 
 /// The tags of a frame, the outermost first.
-struct Vlans([Option<Vlan>; 3]);
+struct Vlans<'a>(&'a [u8], Link);
 
-#[derive(Clone, Copy, Serialize)]
+#[derive(Serialize)]
 struct Vlan {
     id: u16,
     priority: u8,
@@ -228,31 +197,28 @@ struct Vlan {
     r#type: u16,
 }
 
-impl Vlans {
-    fn of(layers: &LaxSlicedPacket<'_>) -> Option<Self> {
-        let mut tags = [None; 3];
-        let found = layers
-            .link_exts
-            .iter()
-            .filter_map(|extension| match extension {
-                LaxLinkExtSlice::Vlan(tag) => Some(Vlan {
-                    id: tag.vlan_identifier().value(),
-                    priority: tag.priority_code_point().value(),
-                    drop_eligible: tag.drop_eligible_indicator(),
-                    r#type: tag.ether_type().0,
-                }),
-                LaxLinkExtSlice::Macsec(_) => None,
-            });
-        for (place, tag) in tags.iter_mut().zip(found) {
-            *place = Some(tag);
-        }
-        tags[0].is_some().then_some(Self(tags))
+impl<'a> Vlans<'a> {
+    fn of(data: &'a [u8], headers: &Headers) -> Option<Self> {
+        (headers.link.tag_count() > 0).then_some(Self(data, headers.link))
     }
 }
 
-impl Serialize for Vlans {
+impl Vlan {
+    fn at(data: &[u8], at: usize) -> Option<Self> {
+        let control = data.u16_at(at).ok()?;
+        Some(Self {
+            id: control & 0x0fff,
+            priority: data.u8_at(at).ok()? >> 5,
+            drop_eligible: control & 0x1000 != 0,
+            r#type: data.u16_at(at + 2).ok()?,
+        })
+    }
+}
+
+impl Serialize for Vlans<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().flatten())
+        let tags = self.1.tags().iter();
+        serializer.collect_seq(tags.filter_map(|&at| Vlan::at(self.0, at)))
     }
 }
 

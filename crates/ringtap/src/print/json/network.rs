@@ -2,11 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use etherparse::{LaxNetSlice, LaxSlicedPacket};
+use ringtap_packet::headers::Headers;
+use ringtap_packet::headers::ip::Part;
 use serde::Serialize;
 
 use super::{Mac, Shown};
-use crate::print::bytes::Bytes;
+use crate::print::bytes::{Bytes, Truncated};
 
 #[derive(Serialize)]
 pub(super) struct Arp<'a> {
@@ -22,27 +23,24 @@ pub(super) struct Arp<'a> {
 }
 
 impl<'a> Arp<'a> {
-    pub(super) fn of(layers: &LaxSlicedPacket<'a>) -> Option<Self> {
+    pub(super) fn of(data: &'a [u8], headers: &Headers) -> Option<Self> {
         const FIXED: usize = 8;
-        let Some(LaxNetSlice::Arp(arp)) = &layers.net else {
-            return None;
-        };
-        let (hardware, protocol) = (
-            usize::from(arp.hw_addr_size()),
-            usize::from(arp.proto_addr_size()),
-        );
-        let bytes = arp.slice();
+        let message = data.rest(headers.arp()?);
+        let hardware = usize::from(message.u8_at(4).ok()?);
+        let protocol = usize::from(message.u8_at(5).ok()?);
+        // Shown whole or not at all.
+        message.part(0, FIXED + 2 * hardware + 2 * protocol).ok()?;
         let ip = |at| {
-            let octets: [u8; 4] = bytes.array_at(at).ok()?;
+            let octets: [u8; 4] = message.array_at(at).ok()?;
             (protocol == 4).then(|| Shown(Ipv4Addr::from(octets)))
         };
         Some(Self {
-            operation: arp.operation().0,
-            hardware_type: arp.hw_addr_type().0,
-            protocol_type: arp.proto_addr_type().0,
-            sender_mac: Mac(bytes.part(FIXED, hardware).ok()?),
+            operation: message.u16_at(6).ok()?,
+            hardware_type: message.u16_at(0).ok()?,
+            protocol_type: message.u16_at(2).ok()?,
+            sender_mac: Mac(message.part(FIXED, hardware).ok()?),
             sender_ip: ip(FIXED + hardware),
-            target_mac: Mac(bytes.part(FIXED + hardware + protocol, hardware).ok()?),
+            target_mac: Mac(message.part(FIXED + hardware + protocol, hardware).ok()?),
             target_ip: ip(FIXED + 2 * hardware + protocol),
         })
     }
@@ -64,23 +62,27 @@ pub(super) struct Ipv4 {
 }
 
 impl Ipv4 {
-    pub(super) fn of(layers: &LaxSlicedPacket<'_>) -> Option<Self> {
-        let Some(LaxNetSlice::Ipv4(packet)) = &layers.net else {
-            return None;
-        };
-        let header = packet.header();
-        Some(Self {
-            src: Shown(header.source_addr()),
-            dst: Shown(header.destination_addr()),
-            protocol: header.protocol().0,
-            ttl: header.ttl(),
-            tos: header.slice().u8_at(1).ok()?,
-            id: header.identification(),
-            dont_fragment: header.dont_fragment(),
-            more_fragments: header.more_fragments(),
-            fragment_offset: header.fragments_offset().value().saturating_mul(8),
-            header_len: header.ihl().saturating_mul(4),
-            total_len: header.total_len(),
+    pub(super) fn of(data: &[u8], headers: &Headers) -> Option<Self> {
+        // Also where it states a length that contradicts it.
+        let header = data.rest(headers.network.filter(|_| headers.link.is_ip())?);
+        let is_v4 = matches!(header.first(), Some(0x45..=0x4f));
+        is_v4.then(|| Self::read(header).ok())?
+    }
+
+    fn read(header: &[u8]) -> Result<Self, Truncated> {
+        let fragment = header.u16_at(6)?;
+        Ok(Self {
+            src: Shown(header.array_at::<4>(12)?.into()),
+            dst: Shown(header.array_at::<4>(16)?.into()),
+            protocol: header.u8_at(9)?,
+            ttl: header.u8_at(8)?,
+            tos: header.u8_at(1)?,
+            id: header.u16_at(4)?,
+            dont_fragment: fragment & 0x4000 != 0,
+            more_fragments: fragment & 0x2000 != 0,
+            fragment_offset: (fragment & 0x1fff).saturating_mul(8),
+            header_len: (header.u8_at(0)? & 15) * 4,
+            total_len: header.u16_at(2)?,
         })
     }
 }
@@ -100,21 +102,19 @@ pub(super) struct Ipv6 {
 }
 
 impl Ipv6 {
-    pub(super) fn of(layers: &LaxSlicedPacket<'_>) -> Option<Self> {
-        let Some(LaxNetSlice::Ipv6(packet)) = &layers.net else {
-            return None;
-        };
-        let header = packet.header();
+    pub(super) fn of(data: &[u8], headers: &Headers) -> Option<Self> {
+        let ip = headers.ip.filter(|ip| ip.six)?;
+        let header = data.rest(ip.at);
         Some(Self {
-            src: Shown(header.source_addr()),
-            dst: Shown(header.destination_addr()),
-            next_header: header.next_header().0,
-            protocol: packet.payload().ip_number.0,
-            hop_limit: header.hop_limit(),
-            traffic_class: header.traffic_class(),
-            flow_label: header.flow_label().value(),
-            payload_len: header.payload_length(),
-            fragment: packet.is_payload_fragmented(),
+            src: Shown(header.array_at::<16>(8).ok()?.into()),
+            dst: Shown(header.array_at::<16>(24).ok()?.into()),
+            next_header: header.u8_at(6).ok()?,
+            protocol: ip.protocol,
+            hop_limit: ip.ttl,
+            traffic_class: ip.tos,
+            flow_label: header.u32_at(0).ok()? & 0xf_ffff,
+            payload_len: header.u16_at(4).ok()?,
+            fragment: ip.part != Part::Whole,
         })
     }
 }

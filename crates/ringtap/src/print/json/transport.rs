@@ -1,11 +1,13 @@
 //! TCP, UDP, ICMP and ICMPv6.
 
-use etherparse::{LaxSlicedPacket, TcpOptionElement, TcpSlice, TransportSlice};
+use ringtap_packet::headers::Headers;
+use ringtap_packet::headers::ip::{Ip, Part};
+use ringtap_packet::protocol;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
 use super::message::Dns;
-use crate::print::bytes::Bytes;
+use crate::print::bytes::{Bytes, Truncated};
 
 const DNS: u16 = 53;
 const MULTICAST_DNS: u16 = 5353;
@@ -21,44 +23,62 @@ pub(super) struct Transport<'a> {
 }
 
 impl<'a> Transport<'a> {
-    pub(super) fn of(layers: Option<&LaxSlicedPacket<'a>>) -> Self {
+    pub(super) fn of(data: &'a [u8], headers: &Headers) -> Self {
         let mut all = Self::default();
-        match layers.and_then(|layers| layers.transport.as_ref()) {
-            Some(TransportSlice::Tcp(segment)) => {
-                let payload = segment.payload();
-                if segment.source_port() == DNS || segment.destination_port() == DNS {
-                    all.dns = payload.get(2..).and_then(Dns::of);
-                }
-                all.tcp = Some(Tcp::of(segment));
-            }
-            Some(TransportSlice::Udp(datagram)) => {
-                let (src_port, dst_port) = (datagram.source_port(), datagram.destination_port());
-                if [DNS, MULTICAST_DNS]
-                    .iter()
-                    .any(|port| [src_port, dst_port].contains(port))
-                {
-                    all.dns = Dns::of(datagram.payload());
-                }
-                all.udp = Some(Udp {
-                    src_port,
-                    dst_port,
-                    length: datagram.length(),
-                });
-            }
-            Some(TransportSlice::Icmpv4(message)) => {
-                let kind = message.type_u8();
-                let echo = kind == 0 || kind == 8;
-                all.icmp = Some(Icmp::of(kind, message.code_u8(), message.bytes5to8(), echo));
-            }
-            Some(TransportSlice::Icmpv6(message)) => {
-                let kind = message.type_u8();
-                let echo = kind == 128 || kind == 129;
-                all.icmp6 = Some(Icmp::of(kind, message.code_u8(), message.bytes5to8(), echo));
-            }
-            _ => {}
+        if let Some(ip) = &headers.ip
+            && let Some((protocol, payload)) = payload(data, ip)
+        {
+            // What was not captured whole is absent.
+            let _ = all.read(protocol, ip.six, payload);
         }
         all
     }
+
+    fn read(&mut self, protocol: u8, six: bool, data: &'a [u8]) -> Result<(), Truncated> {
+        match (protocol, six) {
+            (protocol::TCP, _) => {
+                let (segment, payload) = Tcp::of(data)?;
+                if [segment.src_port, segment.dst_port].contains(&DNS) {
+                    self.dns = payload.get(2..).and_then(Dns::of);
+                }
+                self.tcp = Some(segment);
+            }
+            (protocol::UDP, _) => {
+                const HEADER: usize = 8;
+                let datagram = Udp {
+                    src_port: data.u16_at(0)?,
+                    dst_port: data.u16_at(2)?,
+                    length: data.u16_at(4)?,
+                };
+                data.part(0, HEADER)?;
+                let ports = [datagram.src_port, datagram.dst_port];
+                if ports.contains(&DNS) || ports.contains(&MULTICAST_DNS) {
+                    let whole = match usize::from(datagram.length) {
+                        stated @ HEADER.. => data.up_to(stated),
+                        _ => data,
+                    };
+                    self.dns = Dns::of(whole.rest(HEADER));
+                }
+                self.udp = Some(datagram);
+            }
+            (protocol::ICMP, false) => self.icmp = Some(Icmp::of(data, [0, 8])?),
+            (protocol::ICMPV6, true) => self.icmp6 = Some(Icmp::of(data, [128, 129])?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The transport's protocol and bytes of a packet that is no fragment, as far as they were captured.
+/// Behind an authentication header of IPv4, too.
+fn payload<'a>(data: &'a [u8], ip: &Ip) -> Option<(u8, &'a [u8])> {
+    let at = ip.transport.filter(|_| ip.part == Part::Whole)?;
+    let payload = data.up_to(ip.end(data.len())).rest(at);
+    if ip.protocol == protocol::AUTHENTICATION {
+        let [next, words] = payload.array_at(0).ok()?;
+        return Some((next, payload.rest(8 + 4 * usize::from(words))));
+    }
+    Some((ip.protocol, payload))
 }
 
 #[derive(Serialize)]
@@ -80,13 +100,16 @@ pub(super) struct Icmp {
 }
 
 impl Icmp {
-    fn of(kind: u8, code: u8, [a, b, c, d]: [u8; 4], echo: bool) -> Self {
-        Self {
+    /// A message, of which these types are echoes.
+    fn of(data: &[u8], echoes: [u8; 2]) -> Result<Self, Truncated> {
+        let [kind, code, _, _, a, b, c, d] = data.array_at(0)?;
+        let echo = echoes.contains(&kind);
+        Ok(Self {
             r#type: kind,
             code,
             id: echo.then(|| u16::from_be_bytes([a, b])),
             seq: echo.then(|| u16::from_be_bytes([c, d])),
-        }
+        })
     }
 }
 
@@ -106,19 +129,24 @@ pub(super) struct Tcp<'a> {
 }
 
 impl<'a> Tcp<'a> {
-    fn of(segment: &TcpSlice<'a>) -> Self {
-        let header = segment.slice();
-        Self {
-            src_port: segment.source_port(),
-            dst_port: segment.destination_port(),
-            seq: segment.sequence_number(),
-            ack: segment.acknowledgment_number(),
-            flags: Flags(header.u8_at(13).unwrap_or_default()),
-            window: segment.window_size(),
-            urgent: segment.urgent_pointer(),
-            options: Options(segment.clone()),
-            payload_len: segment.payload().len(),
-        }
+    /// A segment, and its payload.
+    fn of(data: &'a [u8]) -> Result<(Self, &'a [u8]), Truncated> {
+        const HEADER: usize = 20;
+        let header = usize::from(data.u8_at(12)? >> 4) * 4;
+        let options = data.part(0, header)?.get(HEADER..).ok_or(Truncated)?;
+        let payload = data.rest(header);
+        let segment = Self {
+            src_port: data.u16_at(0)?,
+            dst_port: data.u16_at(2)?,
+            seq: data.u32_at(4)?,
+            ack: data.u32_at(8)?,
+            flags: Flags(data.u8_at(13)?),
+            window: data.u16_at(14)?,
+            urgent: data.u16_at(18)?,
+            options: Options(options),
+            payload_len: payload.len(),
+        };
+        Ok((segment, payload))
     }
 }
 
@@ -136,11 +164,12 @@ impl Serialize for Flags {
     }
 }
 
-struct Options<'a>(TcpSlice<'a>);
+/// The bytes of the options.
+struct Options<'a>(&'a [u8]);
 
 impl Options<'_> {
     fn is_empty(&self) -> bool {
-        self.0.options().is_empty()
+        self.0.is_empty()
     }
 }
 
@@ -154,24 +183,47 @@ enum TcpOption {
     Timestamps(u32, u32),
 }
 
+impl TcpOption {
+    /// An option of a kind that is shown, by what stands behind kind and length (RFC 9293, section 3.1;
+    /// RFC 7323; RFC 2018).
+    fn of(kind: u8, value: &[u8]) -> Option<Self> {
+        let block = |at| {
+            let (left, right) = (value.u32_at(at).ok()?, value.u32_at(at + 4).ok()?);
+            Some((left, right))
+        };
+        Some(match (kind, value.len()) {
+            (2, 2) => Self::Mss(value.u16_at(0).ok()?),
+            (3, 1) => Self::WindowScale(value.u8_at(0).ok()?),
+            (4, 0) => Self::SackPermitted(true),
+            (5, 8 | 16 | 24 | 32) => Self::Sack([0, 8, 16, 24].map(block)),
+            (8, 8) => Self::Timestamps(value.u32_at(0).ok()?, value.u32_at(4).ok()?),
+            _ => return None,
+        })
+    }
+}
+
 impl Serialize for Options<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const END: u8 = 0;
+        const NO_OPERATION: u8 = 1;
         let mut list = serializer.serialize_seq(None)?;
-        // What follows a damaged option cannot be read.
-        for option in self.0.options_iterator().map_while(Result::ok) {
-            let option = match option {
-                TcpOptionElement::MaximumSegmentSize(size) => TcpOption::Mss(size),
-                TcpOptionElement::WindowScale(shift) => TcpOption::WindowScale(shift),
-                TcpOptionElement::SelectiveAcknowledgementPermitted => {
-                    TcpOption::SackPermitted(true)
+        let mut rest = self.0;
+        // What follows a damaged option, or one that is not known, is not read.
+        while let Some((&kind, behind)) = rest.split_first() {
+            rest = match (kind, behind.first()) {
+                (NO_OPERATION, _) => behind,
+                (END, _) | (_, None) => break,
+                (_, Some(&length)) => {
+                    let Some(value) = rest.get(2..usize::from(length)) else {
+                        break;
+                    };
+                    let Some(option) = TcpOption::of(kind, value) else {
+                        break;
+                    };
+                    list.serialize_element(&option)?;
+                    rest.rest(usize::from(length))
                 }
-                TcpOptionElement::SelectiveAcknowledgement(first, [b, c, d]) => {
-                    TcpOption::Sack([Some(first), b, c, d])
-                }
-                TcpOptionElement::Timestamp(value, echo) => TcpOption::Timestamps(value, echo),
-                TcpOptionElement::Noop => continue,
             };
-            list.serialize_element(&option)?;
         }
         list.end()
     }
