@@ -1,5 +1,7 @@
 //! IPv4 (RFC 791).
 
+use ringtap_packet::headers::route::{self, Stop};
+
 use crate::print::bytes::{Bytes, Truncated};
 use crate::print::checksum;
 use crate::print::context::{Context, Network};
@@ -270,31 +272,9 @@ fn router_alert(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
 
 /// Where a source route has hops left, the last one is what transport checksums were made for.
 fn final_destination(data: &[u8], header: usize) -> Option<[u8; 4]> {
-    let mut at = HEADER;
-    while at < header {
-        let kind = *data.get(at)?;
-        match kind {
-            0 => return None,
-            1 => {
-                at += 1;
-                continue;
-            }
-            _ => {}
-        }
-        let stated = usize::from(*data.get(at + 1)?);
-        if stated < 2 || at + stated > header {
-            return None;
-        }
-        if (kind == LOOSE_SOURCE || kind == STRICT_SOURCE) && stated >= 7 {
-            let pointer = usize::from(*data.get(at + 2)?);
-            let done = pointer > stated;
-            return if done {
-                None
-            } else {
-                data.array_at(at + stated - 4).ok()
-            };
-        }
-        at += stated;
+    let options = data.up_to(header).rest(HEADER);
+    match route::last_stop_v4(options) {
+        Stop::At(at) => options.array_at(at).ok(),
+        Stop::Reached | Stop::Unknown => None,
     }
-    None
 }
