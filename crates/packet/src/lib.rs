@@ -1,6 +1,4 @@
-//! What all crates know of a packet: how it is handed on, and the kind of header it begins with.
-//!
-//! This crate stands at the bottom of the house: it depends on nothing and opens nothing.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 pub mod bytes;
