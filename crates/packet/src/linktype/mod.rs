@@ -7,6 +7,7 @@
 
 mod table;
 
+use std::ffi::CStr;
 use std::fmt;
 
 /// The default bound of a packet's captured bytes: libpcap's MAXIMUM_SNAPLEN.
@@ -21,8 +22,15 @@ pub struct LinkType(pub u16);
 /// One row of the table.
 struct Entry {
     value: u16,
-    name: &'static str,
-    description: &'static str,
+    name: &'static CStr,
+    description: &'static CStr,
+    is_in_libpcap: bool,
+}
+
+impl Entry {
+    fn name(&self) -> &'static str {
+        self.name.to_str().unwrap_or_default()
+    }
 }
 
 /// LINKTYPE_ and DLT_ values that differ on Linux.
@@ -133,13 +141,22 @@ impl LinkType {
     /// The type's name, as libpcap gives it: the DLT_ name without its prefix.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
-        self.entry().map(|entry| entry.name)
+        self.entry().map(Entry::name)
     }
 
     /// What the header is, in a few words.
     #[must_use]
     pub fn description(self) -> Option<&'static str> {
-        self.entry().map(|entry| entry.description)
+        self.entry()
+            .and_then(|entry| entry.description.to_str().ok())
+    }
+
+    /// Name and description as functions of libpcap 1.11 return them; nothing for types that they do not
+    /// know.
+    #[must_use]
+    pub fn of_libpcap(self) -> Option<(&'static CStr, &'static CStr)> {
+        let entry = self.entry().filter(|entry| entry.is_in_libpcap)?;
+        Some((entry.name, entry.description))
     }
 
     /// The type of that name, in any case and with or without a `DLT_` or `LINKTYPE_` prefix.
@@ -151,7 +168,7 @@ impl LinkType {
             .unwrap_or(name);
         table::ENTRIES
             .iter()
-            .map(|entry| (entry.name, entry.value))
+            .map(|entry| (entry.name(), entry.value))
             .chain(table::LINKTYPE_NAMES.iter().copied())
             .find(|(candidate, _)| candidate.eq_ignore_ascii_case(bare))
             .map(|(_, value)| Self(value))
