@@ -44,6 +44,8 @@ pub const SCTP: u8 = 132;
 pub const MOBILITY: u8 = 135;
 /// UDP-Lite.
 pub const UDP_LITE: u8 = 136;
+/// MPLS labels in IP (RFC 4023).
+pub const MPLS: u8 = 137;
 /// Host identity protocol (RFC 7401).
 pub const HOST_IDENTITY: u8 = 139;
 /// Shim6 (RFC 5533).

@@ -4,7 +4,8 @@ mod link;
 mod network;
 mod transport;
 
-use ringtap_packet::ether_type;
+use ringtap_packet::checksum::Sum;
+use ringtap_packet::{ether_type, protocol};
 
 use super::field::Fields;
 use super::{BuildError, Layer};
@@ -23,6 +24,17 @@ pub(super) const MOST_BYTES: usize = 65_535;
 enum Addresses {
     V4([u8; 4], [u8; 4]),
     V6([u8; 16], [u8; 16]),
+}
+
+impl Addresses {
+    /// The sum over the pseudo header and a message with its header.
+    fn sum(&self, protocol: u8, message: &[u8]) -> Sum {
+        let (source, destination) = match self {
+            Self::V4(source, destination) => (&source[..], &destination[..]),
+            Self::V6(source, destination) => (&source[..], &destination[..]),
+        };
+        Sum::of_pseudo_header(source, destination, protocol, message.len()).with(message)
+    }
 }
 
 /// What a layer is built with.
@@ -144,20 +156,20 @@ impl Place<'_> {
     /// The IP protocol number of what is behind (IANA).
     fn protocol(&self) -> u8 {
         match self.next() {
-            "hop" => 0,
-            "icmp" => 1,
-            "ipv4" => 4,
-            "tcp" => 6,
-            "udp" => 17,
-            "ipv6" => 41,
-            "route" => 43,
-            "frag" => 44,
-            "gre" => 47,
-            "icmpv6" => 58,
-            "dst" => 60,
-            "sctp" => 132,
-            "mpls" => 137,
-            "" if self.behind.is_empty() && self.layer.name != "ipv4" => 59,
+            "hop" => protocol::HOP_BY_HOP,
+            "icmp" => protocol::ICMP,
+            "ipv4" => protocol::IPV4,
+            "tcp" => protocol::TCP,
+            "udp" => protocol::UDP,
+            "ipv6" => protocol::IPV6,
+            "route" => protocol::ROUTING,
+            "frag" => protocol::FRAGMENT,
+            "gre" => protocol::GRE,
+            "icmpv6" => protocol::ICMPV6,
+            "dst" => protocol::DESTINATION_OPTIONS,
+            "sctp" => protocol::SCTP,
+            "mpls" => protocol::MPLS,
+            "" if self.behind.is_empty() && self.layer.name != "ipv4" => protocol::NO_NEXT_HEADER,
             // For experiments (RFC 3692).
             _ => 253,
         }

@@ -1,9 +1,6 @@
 //! Ethernet, VLAN tags, MPLS, ARP.
 
-use etherparse::{
-    ArpEthIpv4Packet, ArpOperation, ArpPacket, EtherType, Ethernet2Header, SingleVlanHeader,
-    VlanId, VlanPcp,
-};
+use ringtap_packet::ether_type;
 
 use super::super::BuildError;
 use super::super::field::{Fields, number};
@@ -13,25 +10,20 @@ const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const DESTINATION: [u8; 6] = [0xff; 6];
 
 pub(super) fn ethernet(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
-    let header = Ethernet2Header {
-        source: fields.mac("src", SOURCE)?,
-        destination: fields.mac("dst", DESTINATION)?,
-        ether_type: EtherType(fields.u16("type", place.ethertype())?),
-    };
-    Ok(join(&header.to_bytes(), &place.payload))
+    let source = fields.mac("src", SOURCE)?;
+    let destination = fields.mac("dst", DESTINATION)?;
+    let kind = fields.u16("type", place.ethertype())?.to_be_bytes();
+    Ok([&destination, &source, &kind[..], &place.payload].concat())
 }
 
 /// A tag: the type in front of it is written by the layer before (IEEE 802.1Q).
 pub(super) fn vlan(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let id = fields.number("id", 0xfff)?.unwrap_or(1);
     let pcp = fields.number("pcp", 7)?.unwrap_or(0);
-    let header = SingleVlanHeader {
-        pcp: VlanPcp::try_new(pcp.to_le_bytes()[0]).unwrap_or_default(),
-        drop_eligible_indicator: fields.flag("dei")?,
-        vlan_id: VlanId::try_new(u16::try_from(id).unwrap_or_default()).unwrap_or_default(),
-        ether_type: EtherType(fields.u16("type", place.ethertype())?),
-    };
-    Ok(join(&header.to_bytes(), &place.payload))
+    let drop_eligible = u32::from(fields.flag("dei")?);
+    let kind = fields.u16("type", place.ethertype())?;
+    let word = pcp << 29 | drop_eligible << 28 | id << 16 | u32::from(kind);
+    Ok(join(&word.to_be_bytes(), &place.payload))
 }
 
 /// RFC 3032, section 2.1: label, traffic class, bottom of stack, time to live.
@@ -51,13 +43,17 @@ pub(super) fn arp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>,
         text => number(text).and_then(|number| u16::try_from(number).ok()),
     };
     let operation = fields.value("op", "request, reply or a number", operation)?;
-    let packet: ArpPacket = ArpEthIpv4Packet {
-        operation: ArpOperation(operation.unwrap_or(1)),
-        sender_mac: fields.mac("sha", SOURCE)?,
-        sender_ipv4: fields.ipv4("spa", [0; 4])?,
-        target_mac: fields.mac("tha", [0; 6])?,
-        target_ipv4: fields.ipv4("tpa", [0; 4])?,
+    let operation: u16 = operation.unwrap_or(1);
+    let sender = (fields.mac("sha", SOURCE)?, fields.ipv4("spa", [0; 4])?);
+    let target = (fields.mac("tha", [0; 6])?, fields.ipv4("tpa", [0; 4])?);
+    // Ethernet and IPv4, whose addresses have 6 and 4 bytes (RFC 826).
+    let mut message = vec![0, 1];
+    message.extend(ether_type::IPV4.to_be_bytes());
+    message.extend([6, 4]);
+    message.extend(operation.to_be_bytes());
+    for (mac, ip) in [sender, target] {
+        message.extend(mac);
+        message.extend(ip);
     }
-    .into();
-    Ok(join(&packet.to_bytes(), &place.payload))
+    Ok(join(&message, &place.payload))
 }

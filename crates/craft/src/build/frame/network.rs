@@ -1,14 +1,11 @@
 //! IPv4 with options, IPv6 with extension headers.
 
-use etherparse::{
-    IpDscp, IpEcn, IpFragOffset, IpNumber, Ipv4Header, Ipv4Options, Ipv6FlowLabel,
-    Ipv6FragmentHeader, Ipv6Header,
-};
+use ringtap_packet::checksum;
+use ringtap_packet::headers::route::{self, Stop};
 
 use super::super::BuildError;
 use super::super::field::Fields;
 use super::{Addresses, Place, join};
-use ringtap_packet::headers::route::{self, Stop};
 
 /// Documentation addresses (RFC 5737, RFC 3849).
 const SOURCE: [u8; 4] = [192, 0, 2, 1];
@@ -49,42 +46,45 @@ pub(super) fn last_stop_v6(fields: &mut Fields<'_>) -> Result<Option<[u8; 16]>, 
 pub(super) fn ipv4(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let mut options = fields.hex("options")?;
     options.resize(options.len().next_multiple_of(4), 0);
-    let too_many = |_| place.misplaced("options have at most 40 bytes");
-    let options = Ipv4Options::try_from(&options[..]).map_err(too_many)?;
+    let too_many = || place.misplaced("options have at most 40 bytes");
+    let words = header_words(options.len()).ok_or_else(too_many)?;
     let tos = fields.u8("tos", 0)?;
     let fragment = fields.number("frag", 0x1fff)?.unwrap_or(0);
-    let mut header = Ipv4Header {
-        dscp: IpDscp::try_new(tos >> 2).unwrap_or_default(),
-        ecn: IpEcn::try_new(tos & 3).unwrap_or_default(),
-        total_len: place.length(20 + options.len())?,
-        identification: fields.u16("id", 0)?,
-        dont_fragment: fields.flag("df")?,
-        more_fragments: fields.flag("mf")?,
-        fragment_offset: IpFragOffset::try_new(u16::try_from(fragment).unwrap_or_default())
-            .unwrap_or_default(),
-        time_to_live: fields.u8("ttl", 64)?,
-        protocol: IpNumber(fields.u8("proto", place.protocol())?),
-        header_checksum: 0,
-        source: fields.ipv4("src", SOURCE)?,
-        destination: fields.ipv4("dst", DESTINATION)?,
-        options,
-    };
-    header.header_checksum = header.calc_header_checksum();
-    Ok(join(&header.to_bytes(), &place.payload))
+    let total = place.length(20 + options.len())?;
+    let id = fields.u16("id", 0)?;
+    let flags = u32::from(fields.flag("df")?) << 14 | u32::from(fields.flag("mf")?) << 13;
+    let mut header = vec![0x40 | words, tos];
+    header.extend(total.to_be_bytes());
+    let place_in_datagram = u32::from(id) << 16 | flags | fragment;
+    header.extend(place_in_datagram.to_be_bytes());
+    header.push(fields.u8("ttl", 64)?);
+    header.push(fields.u8("proto", place.protocol())?);
+    header.extend([0; 2]);
+    header.extend(fields.ipv4("src", SOURCE)?);
+    header.extend(fields.ipv4("dst", DESTINATION)?);
+    header.extend(options);
+    let sum = checksum::of(&header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    Ok(join(&header, &place.payload))
+}
+
+/// The length of a header of 20 bytes and options, in words of 4 bytes, where its 4 bits hold that.
+pub(super) fn header_words(options: usize) -> Option<u8> {
+    let words = u8::try_from(5 + options / 4).ok();
+    words.filter(|&words| words <= 15)
 }
 
 pub(super) fn ipv6(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let flow = fields.number("flow", 0xf_ffff)?.unwrap_or(0);
-    let header = Ipv6Header {
-        traffic_class: fields.u8("tc", 0)?,
-        flow_label: Ipv6FlowLabel::try_new(flow).unwrap_or_default(),
-        payload_length: place.length(0)?,
-        next_header: IpNumber(fields.u8("next", place.protocol())?),
-        hop_limit: fields.u8("hop", 64)?,
-        source: fields.ipv6("src", SOURCE_V6)?,
-        destination: fields.ipv6("dst", DESTINATION_V6)?,
-    };
-    Ok(join(&header.to_bytes(), &place.payload))
+    let class = fields.u8("tc", 0)?;
+    let word = 6 << 28 | u32::from(class) << 20 | flow;
+    let mut header = word.to_be_bytes().to_vec();
+    header.extend(place.length(0)?.to_be_bytes());
+    header.push(fields.u8("next", place.protocol())?);
+    header.push(fields.u8("hop", 64)?);
+    header.extend(fields.ipv6("src", SOURCE_V6)?);
+    header.extend(fields.ipv6("dst", DESTINATION_V6)?);
+    Ok(join(&header, &place.payload))
 }
 
 /// Hop-by-hop and destination options, padded (RFC 8200, sections 4.2 and 4.3).
@@ -131,12 +131,10 @@ fn extension(
 
 pub(super) fn fragment(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let offset = fields.number("offset", 0x1fff)?.unwrap_or(0);
-    let header = Ipv6FragmentHeader {
-        next_header: IpNumber(fields.u8("next", place.protocol())?),
-        fragment_offset: IpFragOffset::try_new(u16::try_from(offset).unwrap_or_default())
-            .unwrap_or_default(),
-        more_fragments: fields.flag("more")?,
-        identification: fields.u32("id", 0)?,
-    };
-    Ok(join(&header.to_bytes(), &place.payload))
+    let next = fields.u8("next", place.protocol())?;
+    let more = u32::from(fields.flag("more")?);
+    let word = u32::from(next) << 24 | offset << 3 | more;
+    let id = fields.u32("id", 0)?;
+    let header = [word, id].map(u32::to_be_bytes).concat();
+    Ok(join(&header, &place.payload))
 }

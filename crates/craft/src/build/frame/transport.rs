@@ -1,51 +1,41 @@
 //! TCP, UDP, ICMP, SCTP, and the tunnels VXLAN and GRE.
 
-use etherparse::{TcpHeader, TcpOptions, UdpHeader};
-use ringtap_packet::checksum::{self, Sum, crc32c};
+use ringtap_packet::checksum::{self, crc32c};
 use ringtap_packet::{ether_type, protocol};
 
 use super::super::BuildError;
 use super::super::field::Fields;
+use super::network::header_words;
 use super::{Addresses, Place, join};
 
 pub(super) fn tcp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
-    let mut header = TcpHeader::new(
-        fields.u16("sport", 49_152)?,
-        fields.u16("dport", 80)?,
-        fields.u32("seq", 0)?,
-        fields.u16("window", 65_535)?,
-    );
-    header.acknowledgment_number = fields.u32("ack", 0)?;
-    header.urgent_pointer = fields.u16("urgent", 0)?;
-    let flags = fields.text("flags").unwrap_or("S");
-    for flag in flags.chars() {
-        let bit = match flag {
-            'F' => &mut header.fin,
-            'S' => &mut header.syn,
-            'R' => &mut header.rst,
-            'P' => &mut header.psh,
-            'A' => &mut header.ack,
-            'U' => &mut header.urg,
-            'E' => &mut header.ece,
-            'C' => &mut header.cwr,
-            _ => return Err(fields.wrong("flags", flags, "letters of FSRPAUEC")),
+    let ports = [fields.u16("sport", 49_152)?, fields.u16("dport", 80)?];
+    let sequence = fields.u32("seq", 0)?;
+    let window = fields.u16("window", 65_535)?;
+    let acknowledgement = fields.u32("ack", 0)?;
+    let urgent = fields.u16("urgent", 0)?;
+    let text = fields.text("flags").unwrap_or("S");
+    let mut flags = 0;
+    for flag in text.chars() {
+        let Some(bit) = "FSRPAUEC".find(flag) else {
+            return Err(fields.wrong("flags", text, "letters of FSRPAUEC"));
         };
-        *bit = true;
+        flags |= 1 << bit;
     }
     let mut options = fields.hex("options")?;
     options.resize(options.len().next_multiple_of(4), 0);
-    let too_many = |_| place.misplaced("options have at most 40 bytes");
-    header.options = TcpOptions::try_from_slice(&options).map_err(too_many)?;
-    let sum = match place.addresses()? {
-        Addresses::V4(source, destination) => {
-            header.calc_checksum_ipv4_raw(source, destination, &place.payload)
-        }
-        Addresses::V6(source, destination) => {
-            header.calc_checksum_ipv6_raw(source, destination, &place.payload)
-        }
-    };
-    header.checksum = sum.map_err(|_| place.misplaced("the payload is too long"))?;
-    Ok(join(&header.to_bytes(), &place.payload))
+    let too_many = || place.misplaced("options have at most 40 bytes");
+    let words = header_words(options.len()).ok_or_else(too_many)?;
+    let mut segment = ports.map(u16::to_be_bytes).concat();
+    segment.extend(sequence.to_be_bytes());
+    segment.extend(acknowledgement.to_be_bytes());
+    segment.extend([words << 4, flags]);
+    segment.extend([window, 0, urgent].map(u16::to_be_bytes).concat());
+    segment.extend(options);
+    segment.extend(&place.payload);
+    let sum = place.addresses()?.sum(protocol::TCP, &segment);
+    segment[16..18].copy_from_slice(&sum.checksum().to_be_bytes());
+    Ok(segment)
 }
 
 pub(super) fn udp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
@@ -54,23 +44,13 @@ pub(super) fn udp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>,
     } else {
         9
     };
-    let mut header = UdpHeader {
-        source_port: fields.u16("sport", 49_152)?,
-        destination_port: fields.u16("dport", port)?,
-        length: place.length(8)?,
-        checksum: 0,
-    };
-    let sum = match place.addresses()? {
-        Addresses::V4(source, destination) => {
-            header.calc_checksum_ipv4_raw(source, destination, &place.payload)
-        }
-        Addresses::V6(source, destination) => {
-            header.calc_checksum_ipv6_raw(source, destination, &place.payload)
-        }
-    };
-    let sum = sum.map_err(|_| place.misplaced("the payload is too long"))?;
-    header.checksum = fields.u16("checksum", sum)?;
-    Ok(join(&header.to_bytes(), &place.payload))
+    let ports = [fields.u16("sport", 49_152)?, fields.u16("dport", port)?];
+    let header = [ports[0], ports[1], place.length(8)?, 0];
+    let mut datagram = join(&header.map(u16::to_be_bytes).concat(), &place.payload);
+    let sum = place.addresses()?.sum(protocol::UDP, &datagram);
+    let checksum = fields.u16("checksum", sum.udp_checksum())?;
+    datagram[6..8].copy_from_slice(&checksum.to_be_bytes());
+    Ok(datagram)
 }
 
 /// Echo requests, unless told otherwise (RFC 792, RFC 4443).
@@ -86,11 +66,10 @@ pub(super) fn icmp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>
     header.extend(fields.u16("seq", 0)?.to_be_bytes());
     let mut message = join(&header, &place.payload);
     let checksum = if is_v6 {
-        let Addresses::V6(source, destination) = place.addresses()? else {
+        let addresses @ Addresses::V6(..) = place.addresses()? else {
             return Err(place.misplaced("it must follow ipv6"));
         };
-        let pseudo = Sum::of_pseudo_header(&source, &destination, protocol::ICMPV6, message.len());
-        pseudo.with(&message).checksum()
+        addresses.sum(protocol::ICMPV6, &message).checksum()
     } else {
         checksum::of(&message)
     };
