@@ -12,7 +12,7 @@ pub(super) struct Check {
 }
 
 /// All rules.
-pub(super) const CHECKS: [Check; 8] = [
+pub(super) const CHECKS: [Check; 9] = [
     Check {
         name: "house: no file over 800 lines",
         find: long_files,
@@ -34,6 +34,10 @@ pub(super) const CHECKS: [Check; 8] = [
         find: silent_tests,
     },
     Check {
+        name: "house: numbers of protocols are named by crates/packet",
+        find: spelled_numbers,
+    },
+    Check {
         name: "house: links in documents lead somewhere",
         find: dead_links,
     },
@@ -50,6 +54,8 @@ pub(super) const CHECKS: [Check; 8] = [
 const LONGEST: usize = 800;
 /// The crates whose purpose needs unsafe code; everywhere else it is forbidden.
 const UNSAFE_CRATES: [&str; 3] = ["crates/sys", "crates/jit", "crates/pcap-abi"];
+/// Ethernet types that many would spell: those of IPv6, VLAN tags and MPLS.
+const ETHER_TYPES: [&str; 4] = ["0x86dd", "0x8100", "0x88a8", "0x8847"];
 /// How far above an unsafe block its reason may begin, in lines.
 const REASON_WITHIN: usize = 14;
 /// Folders that are not source.
@@ -217,6 +223,32 @@ fn silent_tests(repository: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
+/// Ethernet types outside the crate that names them. Tests make packets of such numbers.
+fn spelled_numbers(repository: &Path) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    for source in &sources(repository, "rs")? {
+        let is_product = source.path.starts_with("crates/") && source.path.contains("/src/");
+        let is_exempt = ["crates/packet", "crates/agreement"]
+            .iter()
+            .any(|allowed| is_below(&source.path, allowed));
+        if !is_product || is_exempt || source.path.ends_with("tests.rs") {
+            continue;
+        }
+        let product = source
+            .lines()
+            .take_while(|(_, line)| !["#[cfg(test)]", "mod tests {"].contains(line));
+        for (number, line) in product {
+            for word in ETHER_TYPES
+                .iter()
+                .filter(|word| has_word(&code(line), word))
+            {
+                found.push(source.at(number, word));
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// The crate's folder of tests that a source is in.
 fn tests_folder(path: &str) -> Option<&str> {
     path.find("/tests/").map(|end| &path[..end])
@@ -329,6 +361,7 @@ mod tests {
             "crates/a/src/b.rs",
             concat!("fn f() { un", "safe { g() } }\n"),
         );
+        write("crates/a/src/c.rs", "const IPV6: u16 = 0x86dd;\n");
         write(
             "crates/sys/src/lib.rs",
             concat!("#[all", "ow(dead_code)]\nfn f() {}\n"),

@@ -349,7 +349,7 @@ impl Link {
     fn read_vlan(&mut self, data: &Attribute<'_>) -> Result<()> {
         let mut vlan = Vlan {
             id: 0,
-            protocol: 0x8100,
+            protocol: ringtap_packet::ether_type::VLAN,
         };
         data.nested().each(|part| {
             match part.kind {
