@@ -16,7 +16,6 @@ mod input;
 mod losses;
 mod notice;
 mod output;
-mod print;
 mod profile;
 mod rights;
 mod send;

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use ringtap_capture::{Interface, Packet};
+use ringtap_print::{BytesDump, PrintOptions, Printer, TimestampFormat};
 
 use super::error::DumpError;
 use crate::cli::{CaptureArgs, PrintArgs};
-use crate::print::{BytesDump, PrintOptions, Printer, TimestampFormat};
 
 /// Lines are written when so many bytes have come together, in bytes.
 const ENOUGH: usize = 64 << 10;
@@ -80,16 +80,16 @@ impl Printed {
 }
 
 fn options(args: &PrintArgs, capture: &CaptureArgs) -> PrintOptions {
-    PrintOptions {
-        link_header: args.link_header,
-        dump: BytesDump::from_counts(args.hex, args.hex_ascii, args.ascii),
-        verbose: args.verbose,
-        quiet: args.quiet,
-        skip_checksums: args.no_checksums,
-        timestamps: TimestampFormat::from_count(args.time),
-        nanos: capture.wants_nano().unwrap_or(false),
-        absolute_seq: args.absolute_seq,
-        json: args.json,
-        number: args.number,
-    }
+    let mut options = PrintOptions::default();
+    options.link_header = args.link_header;
+    options.dump = BytesDump::from_counts(args.hex, args.hex_ascii, args.ascii);
+    options.verbose = args.verbose;
+    options.quiet = args.quiet;
+    options.skip_checksums = args.no_checksums;
+    options.timestamps = TimestampFormat::from_count(args.time);
+    options.nanos = capture.wants_nano().unwrap_or(false);
+    options.absolute_seq = args.absolute_seq;
+    options.json = args.json;
+    options.number = args.number;
+    options
 }

@@ -1,0 +1,131 @@
+//! Generic routing encapsulation (RFC 2784, RFC 2890; version 1 of RFC 2637).
+
+use super::{nested, v4, v6};
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+use crate::link;
+
+const CHECKSUM: u16 = 0x8000;
+const ROUTING: u16 = 0x4000;
+const KEY: u16 = 0x2000;
+const SEQUENCE: u16 = 0x1000;
+const ACKNOWLEDGEMENT: u16 = 0x0080;
+const FLAGS: [(u16, &str); 7] = [
+    (CHECKSUM, "checksum present"),
+    (ROUTING, "routing present"),
+    (KEY, "key present"),
+    (SEQUENCE, "sequence# present"),
+    (0x0800, "source routing present"),
+    (0x0700, "recursion control"),
+    (ACKNOWLEDGEMENT, "ack present"),
+];
+
+/// Prints a GRE header and what it carries.
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("gre");
+    let version = data.u16_at(0)? & 7;
+    put!(cx.line, "GREv{version}");
+    match version {
+        0 | 1 => {}
+        _ => {
+            cx.line.str(" ERROR: unknown-version");
+            return Ok(());
+        }
+    }
+    let flags = data.u16_at(0)?;
+    if cx.verbose() {
+        print_flags(cx, flags);
+    }
+    let protocol = data.u16_at(2)?;
+    let mut at = 4;
+    if version == 0 {
+        if flags & (CHECKSUM | ROUTING) != 0 {
+            let (sum, offset) = (data.u16_at(at)?, data.u16_at(at + 2)?);
+            if cx.verbose() && flags & CHECKSUM != 0 {
+                put!(cx.line, ", sum 0x{sum:x}");
+            }
+            put!(cx.line, ", off 0x{offset:x}");
+            at += 4;
+        }
+        if flags & KEY != 0 {
+            put!(cx.line, ", key=0x{:x}", data.u32_at(at)?);
+            at += 4;
+        }
+        if flags & SEQUENCE != 0 {
+            put!(cx.line, ", seq {}", data.u32_at(at)?);
+            at += 4;
+        }
+    } else {
+        at = version_one(cx, data, flags)?;
+    }
+    if cx.options.link_header {
+        let name = link::ether_type_known(protocol).unwrap_or("unknown");
+        put!(cx.line, ", proto {name} (0x{protocol:04x})");
+    }
+    put!(cx.line, ", length {length}");
+    cx.line.str(if cx.verbose() { "\n\t" } else { ": " });
+    carried(cx, protocol, data.rest(at), length.saturating_sub(at))
+}
+
+fn print_flags(cx: &mut Context<'_>, flags: u16) {
+    cx.line.str(", Flags [");
+    let mut any = false;
+    for (bit, name) in FLAGS {
+        if flags & bit != 0 {
+            if any {
+                cx.line.str(", ");
+            }
+            any = true;
+            cx.line.str(name);
+        }
+    }
+    if !any {
+        cx.line.str("none");
+    }
+    cx.line.str("]");
+}
+
+fn version_one(cx: &mut Context<'_>, data: &[u8], flags: u16) -> Result<usize, Truncated> {
+    let mut at = 4;
+    if flags & KEY != 0 {
+        put!(cx.line, ", call {}", data.u16_at(at + 2)?);
+        at += 4;
+    }
+    if flags & SEQUENCE != 0 {
+        put!(cx.line, ", seq {}", data.u32_at(at)?);
+        at += 4;
+    }
+    if flags & ACKNOWLEDGEMENT != 0 {
+        put!(cx.line, ", ack {}", data.u32_at(at)?);
+        at += 4;
+    }
+    if flags & SEQUENCE == 0 {
+        cx.line.str(", no-payload");
+    }
+    Ok(at)
+}
+
+fn carried(
+    cx: &mut Context<'_>,
+    protocol: u16,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    let named = cx.options.link_header;
+    match protocol {
+        link::IPV4 => nested(cx, |cx| v4::announced(cx, data, length, named)),
+        link::IPV6 => nested(cx, |cx| {
+            if !named {
+                cx.line.str("IP6 ");
+            }
+            v6::print(cx, data, length)
+        }),
+        link::BRIDGED => nested(cx, |cx| link::nested_ethernet(cx, data, length)),
+        link::PPP => nested(cx, |cx| link::nested_ppp(cx, data, length)),
+        _ => {
+            put!(cx.line, "gre-proto-0x{protocol:x}");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! IPv4 (RFC 791).
+
+use ringtap_packet::headers::route::{self, Stop};
+
+use crate::bytes::{Bytes, Truncated};
+use crate::checksum;
+use crate::context::{Context, Network};
+use crate::line::{Address, put};
+
+const HEADER: usize = 20;
+const MORE_FRAGMENTS: u16 = 0x2000;
+const FLAGS: [(u32, &str); 3] = [(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
+const ECN: [&str; 4] = ["", ",ECT(1)", ",ECT(0)", ",CE"];
+
+/// Prints a packet that a layer below announced as IPv4: with its name, unless the layer has been
+/// printed (`named`), and with a note where it is no IPv4.
+pub(crate) fn announced(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+    named: bool,
+) -> Result<(), Truncated> {
+    match data.first().map(|&first| first >> 4) {
+        Some(6) => cx.line.str("IP6, wrong link-layer encapsulation (invalid)"),
+        None | Some(4) => {
+            if !named {
+                cx.line.str("IP ");
+            }
+            return print(cx, data, length);
+        }
+        Some(version) => put!(cx.line, "IP{version} (invalid)"),
+    }
+    Ok(())
+}
+
+/// Prints a packet for which the layer below states `length` bytes.
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("ip");
+    data.part(0, HEADER)?;
+    let first = data.u8_at(0)?;
+    let header = usize::from(first & 15) * 4;
+    if header < HEADER {
+        put!(cx.line, "bad-hlen {header}");
+        return Ok(());
+    }
+    let total = usize::from(data.u16_at(2)?);
+    if length < total {
+        put!(cx.line, "truncated-ip - {} bytes missing! ", total - length);
+    }
+    if total < header && (total != 0 || !segment_offload(length)) {
+        put!(cx.line, "bad-len {total}");
+        return Ok(());
+    }
+    let total = if total == 0 { length } else { total };
+    let data = data.up_to(total);
+    let payload_length = total - header;
+    let fragment = data.u16_at(6)?;
+    let protocol = data.u8_at(9)?;
+    let destination = data.array_at(16)?;
+    if cx.verbose() {
+        header_line(cx, data, header, total)?;
+    }
+    let offset = usize::from(fragment & 0x1fff) * 8;
+    let mut net = Network {
+        source: Address::V4(data.array_at(12)?),
+        destination: Address::V4(final_destination(data, header).unwrap_or(destination)),
+        shown_destination: Address::V4(destination),
+        fragmented: offset != 0 || fragment & MORE_FRAGMENTS != 0,
+        endpoints: true,
+    };
+    if offset != 0 {
+        net.addresses(cx.line);
+        put!(cx.line, "ip-proto-{protocol}");
+        return Ok(());
+    }
+    if !matches!(protocol, super::TCP | super::UDP | super::SCTP) {
+        net.addresses(cx.line);
+        net.endpoints = false;
+    }
+    super::payload(cx, &mut net, protocol, data.rest(header), payload_length)
+}
+
+/// A total length of 0 is what a capture of a packet that the NIC will cut up (TSO) may show.
+fn segment_offload(length: usize) -> bool {
+    length > usize::from(u16::MAX)
+}
+
+fn header_line(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    header: usize,
+    total: usize,
+) -> Result<(), Truncated> {
+    let (tos, ttl, protocol) = (data.u8_at(1)?, data.u8_at(8)?, data.u8_at(9)?);
+    put!(cx.line, "(tos 0x{tos:x}{}", ECN[usize::from(tos & 3)]);
+    if ttl >= 1 {
+        put!(cx.line, ", ttl {ttl}");
+    }
+    let fragment = data.u16_at(6)?;
+    put!(
+        cx.line,
+        ", id {}, offset {}, flags [",
+        data.u16_at(4)?,
+        u32::from(fragment & 0x1fff) * 8
+    );
+    cx.line.flags(u32::from(fragment & 0xe000), &FLAGS);
+    put!(
+        cx.line,
+        "], proto {} ({protocol}), length {total}",
+        super::name(protocol)
+    );
+    if header > HEADER {
+        cx.line.str(", options (");
+        options(cx, data, header)?;
+        cx.line.str(")");
+    }
+    if let (false, Ok(bytes)) = (cx.options.skip_checksums, data.part(0, header)) {
+        let sum = checksum::plain(bytes);
+        if sum.checksum() != 0 {
+            let field = data.u16_at(10)?;
+            put!(
+                cx.line,
+                ", bad cksum {field:x} (->{:x})!",
+                sum.corrected(field)
+            );
+        }
+    }
+    cx.line.str(")\n    ");
+    Ok(())
+}
+
+const RECORD_ROUTE: u8 = 7;
+const TIMESTAMP: u8 = 68;
+const LOOSE_SOURCE: u8 = 131;
+const STRICT_SOURCE: u8 = 137;
+const ROUTER_ALERT: u8 = 148;
+
+fn option_name(kind: u8) -> &'static str {
+    match kind {
+        0 => "EOL",
+        1 => "NOP",
+        RECORD_ROUTE => "RR",
+        TIMESTAMP => "timestamp",
+        130 => "security",
+        LOOSE_SOURCE => "LSRR",
+        STRICT_SOURCE => "SSRR",
+        ROUTER_ALERT => "RA",
+        _ => "unknown",
+    }
+}
+
+fn options(cx: &mut Context<'_>, data: &[u8], header: usize) -> Result<(), Truncated> {
+    let mut at = HEADER;
+    while at < header {
+        if at > HEADER {
+            cx.line.str(",");
+        }
+        let kind = data.u8_at(at)?;
+        cx.line.str(option_name(kind));
+        if option_name(kind) == "unknown" {
+            put!(cx.line, " {kind}");
+        }
+        if kind <= 1 {
+            at += 1;
+            if kind == 0 {
+                break;
+            }
+            continue;
+        }
+        if at + 1 >= header {
+            cx.line.str(" [bad length 0]");
+            break;
+        }
+        let stated = usize::from(data.u8_at(at + 1)?);
+        if stated < 2 || at + stated > header {
+            put!(cx.line, " [bad length {stated}]");
+            break;
+        }
+        let option = data.part(at, stated)?;
+        match kind {
+            RECORD_ROUTE | LOOSE_SOURCE | STRICT_SOURCE => route(cx, option)?,
+            TIMESTAMP => timestamps(cx, option)?,
+            ROUTER_ALERT => router_alert(cx, option)?,
+            _ => {}
+        }
+        at += stated;
+    }
+    Ok(())
+}
+
+/// Addresses, those before the pointer followed by a comma: they were visited.
+fn route(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
+    if option.len() < 3 {
+        put!(cx.line, " [bad length {}]", option.len());
+        return Ok(());
+    }
+    if (option.len() + 1) & 3 != 0 {
+        put!(cx.line, " [bad length {}]", option.len());
+    }
+    // It counts from 1; one of 0 is taken for one far behind the addresses.
+    let pointer = usize::from(option.u8_at(2)?).wrapping_sub(1);
+    if pointer < 3 || pointer > option.len() || pointer & 3 != 3 {
+        put!(cx.line, " [bad ptr {}]", option.u8_at(2)?);
+    }
+    for (index, hop) in option.rest(3).chunks_exact(4).enumerate() {
+        cx.line.str(" ");
+        cx.line.ipv4(hop.array_at(0)?);
+        if pointer > 3 + index * 4 {
+            cx.line.str(",");
+        }
+    }
+    Ok(())
+}
+
+fn timestamps(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
+    if option.len() < 4 {
+        put!(cx.line, "[bad length {}]", option.len());
+        return Ok(());
+    }
+    cx.line.str(" TS{");
+    let (pointer, flags) = (usize::from(option.u8_at(2)?), option.u8_at(3)?);
+    let entry = match flags & 15 {
+        0 => {
+            cx.line.str("TSONLY");
+            4
+        }
+        1 | 3 => {
+            cx.line.str(if flags & 15 == 1 {
+                "TS+ADDR"
+            } else {
+                "PRESPEC"
+            });
+            8
+        }
+        other => {
+            put!(cx.line, "[bad ts type {other}]");
+            4
+        }
+    };
+    for (index, stamp) in option.rest(4).chunks_exact(entry).enumerate() {
+        cx.line.str(if 4 + index * entry + 1 == pointer {
+            " ^ "
+        } else {
+            " "
+        });
+        let mut time = stamp.u32_at(0)?;
+        if entry == 8 {
+            cx.line.ipv4(stamp.array_at(0)?);
+            time = stamp.u32_at(4)?;
+            cx.line.str(" ");
+        }
+        put!(cx.line, "{time}@");
+    }
+    if flags >> 4 != 0 {
+        put!(cx.line, " [{} hops not recorded]}} ", flags >> 4);
+    }
+    cx.line.str("}");
+    Ok(())
+}
+
+fn router_alert(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
+    if option.len() != 4 {
+        put!(cx.line, " [bad length {}]", option.len());
+        return Ok(());
+    }
+    let value = option.u16_at(2)?;
+    if value != 0 {
+        put!(cx.line, " value {value}");
+    }
+    Ok(())
+}
+
+/// Where a source route has hops left, the last one is what transport checksums were made for.
+fn final_destination(data: &[u8], header: usize) -> Option<[u8; 4]> {
+    let options = data.up_to(header).rest(HEADER);
+    match route::last_stop_v4(options) {
+        Stop::At(at) => options.array_at(at).ok(),
+        Stop::Reached | Stop::Unknown => None,
+    }
+}

@@ -1,0 +1,238 @@
+//! DNS messages: read while they are written, nothing is collected.
+
+use std::cell::Cell;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use super::Shown;
+use crate::bytes::{Bytes, Truncated};
+use crate::dns::names::{self, Name};
+use crate::dns::{HEADER, type_name};
+
+const A: u16 = 1;
+const AAAA: u16 = 28;
+const TXT: u16 = 16;
+const MX: u16 = 15;
+const SRV: u16 = 33;
+
+#[derive(Serialize)]
+pub(super) struct Dns<'a> {
+    id: u16,
+    response: bool,
+    opcode: u8,
+    rcode: u8,
+    authoritative: bool,
+    truncated: bool,
+    recursion_desired: bool,
+    recursion_available: bool,
+    questions: Questions<'a>,
+    answers: Answers<'a>,
+}
+
+impl<'a> Dns<'a> {
+    /// The message in `data`; None without a whole header.
+    pub(super) fn of(data: &'a [u8]) -> Option<Self> {
+        let flags = data.u16_at(2).ok()?;
+        let (questions, answers) = (data.u16_at(4).ok()?, data.u16_at(6).ok()?);
+        data.part(0, HEADER).ok()?;
+        let bit = |bit: u16| flags & bit != 0;
+        let [high, low] = flags.to_be_bytes();
+        Some(Self {
+            id: data.u16_at(0).ok()?,
+            response: bit(0x8000),
+            opcode: high >> 3 & 15,
+            rcode: low & 15,
+            authoritative: bit(0x0400),
+            truncated: bit(0x0200),
+            recursion_desired: bit(0x0100),
+            recursion_available: bit(0x0080),
+            questions: Questions {
+                data,
+                count: questions,
+            },
+            answers: Answers {
+                data,
+                questions,
+                count: answers,
+            },
+        })
+    }
+}
+
+/// Entries shown of a section: a hostile message can state thousands, each with a name that is
+/// longer than itself.
+const MAX_ENTRIES: u16 = 64;
+
+/// The entries of a section one after another, until one is damaged or missing.
+struct Entries<'a, 'c> {
+    data: &'a [u8],
+    at: &'c Cell<usize>,
+    left: u16,
+    record: bool,
+}
+
+impl<'a> Entries<'a, '_> {
+    fn read(&self) -> Result<Entry<'a>, Truncated> {
+        let (data, at) = (self.data, self.at.get());
+        let after = names::skip(data, at)?;
+        let fixed = if self.record { 10 } else { 4 };
+        data.part(after, fixed)?;
+        let (ttl, begin, size) = if self.record {
+            (
+                data.u32_at(after + 4)?,
+                after + fixed,
+                usize::from(data.u16_at(after + 8)?),
+            )
+        } else {
+            (0, after + fixed, 0)
+        };
+        data.part(begin, size)?;
+        self.at.set(begin + size);
+        let (kind, class) = (data.u16_at(after)?, data.u16_at(after + 2)?);
+        Ok(Entry {
+            data,
+            name: at,
+            kind,
+            class,
+            ttl,
+            begin,
+            size,
+        })
+    }
+}
+
+impl<'a> Iterator for Entries<'a, '_> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        self.read().ok()
+    }
+}
+
+/// A question or a record in place.
+struct Entry<'a> {
+    data: &'a [u8],
+    name: usize,
+    kind: u16,
+    class: u16,
+    ttl: u32,
+    begin: usize,
+    size: usize,
+}
+
+impl Entry<'_> {
+    fn head<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        map.serialize_entry(
+            "name",
+            &Shown(Name {
+                message: self.data,
+                at: self.name,
+            }),
+        )?;
+        match type_name(self.kind) {
+            Some(name) => map.serialize_entry("type", name)?,
+            None => map.serialize_entry("type", &Shown(format_args!("TYPE{}", self.kind)))?,
+        }
+        map.serialize_entry("class", &self.class)
+    }
+
+    fn data<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        const NAMES: [u16; 4] = [2, 5, 12, 39];
+        let body = self.data.rest(self.begin).up_to(self.size);
+        let name = |offset| {
+            Shown(Name {
+                message: self.data,
+                at: self.begin + offset,
+            })
+        };
+        match self.kind {
+            A => match body.array_at::<4>(0) {
+                Ok(octets) => map.serialize_entry("data", &Shown(Ipv4Addr::from(octets))),
+                Err(Truncated) => Ok(()),
+            },
+            AAAA => match body.array_at::<16>(0) {
+                Ok(octets) => map.serialize_entry("data", &Shown(Ipv6Addr::from(octets))),
+                Err(Truncated) => Ok(()),
+            },
+            TXT => map.serialize_entry("data", &Shown(body.escape_ascii())),
+            MX if self.size > 2 => map.serialize_entry("data", &name(2)),
+            SRV if self.size > 6 => map.serialize_entry("data", &name(6)),
+            kind if NAMES.contains(&kind) => map.serialize_entry("data", &name(0)),
+            _ => Ok(()),
+        }
+    }
+}
+
+struct Questions<'a> {
+    data: &'a [u8],
+    count: u16,
+}
+
+impl Serialize for Questions<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let at = Cell::new(HEADER);
+        let entries = Entries {
+            data: self.data,
+            at: &at,
+            left: self.count.min(MAX_ENTRIES),
+            record: false,
+        };
+        serializer.collect_seq(entries.map(Question))
+    }
+}
+
+struct Question<'a>(Entry<'a>);
+
+impl Serialize for Question<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.0.head(&mut map)?;
+        map.end()
+    }
+}
+
+struct Answers<'a> {
+    data: &'a [u8],
+    questions: u16,
+    count: u16,
+}
+
+impl Serialize for Answers<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let at = Cell::new(HEADER);
+        let questions = Entries {
+            data: self.data,
+            at: &at,
+            left: self.questions,
+            record: false,
+        };
+        let complete = questions.count() == usize::from(self.questions);
+        let left = if complete {
+            self.count.min(MAX_ENTRIES)
+        } else {
+            0
+        };
+        let entries = Entries {
+            data: self.data,
+            at: &at,
+            left,
+            record: true,
+        };
+        serializer.collect_seq(entries.map(Answer))
+    }
+}
+
+struct Answer<'a>(Entry<'a>);
+
+impl Serialize for Answer<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.0.head(&mut map)?;
+        map.serialize_entry("ttl", &self.0.ttl)?;
+        self.0.data(&mut map)?;
+        map.end()
+    }
+}

@@ -1,0 +1,132 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+// The packet's way: `link` finds the network layer, `ip` and `arp` print it, and hand the rest to `tcp`, `udp`,
+// `icmp`, `icmp6` and the short forms of `small`. A decoder that needs a byte that was not captured returns
+// `bytes::Truncated`; the line then ends with a note that names the layer. `docs/reference/output.md` describes the forms.
+//
+// Hostile packets: reads are checked, chains (extension headers, options, DNS pointers, nested IP) are bounded, the
+// line is bounded, and no byte of a packet reaches the terminal as a control character. After the first packets
+// nothing is allocated.
+
+mod arp;
+mod bytes;
+mod checksum;
+mod context;
+mod dns;
+mod groups;
+mod hex;
+mod icmp;
+mod icmp6;
+mod ip;
+mod json;
+mod line;
+mod link;
+mod options;
+mod small;
+mod tcp;
+mod timestamp;
+mod udp;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+
+use ringtap_packet::{LinkType, Packet};
+
+use context::{Context, InterfaceNames};
+use line::Line;
+pub use options::{BytesDump, DumpForm, PrintOptions, TimestampFormat};
+use tcp::sequences::Sequences;
+use timestamp::Clock;
+
+/// Prints packets, one call each, in the order in which they were captured.
+#[derive(Debug)]
+pub struct Printer {
+    options: PrintOptions,
+    clock: Clock,
+    sequences: Sequences,
+    interfaces: InterfaceNames,
+    line: Line,
+    /// Line, dump and line feed, so that the output sees one write per packet.
+    staged: Vec<u8>,
+    printed: u64,
+}
+
+impl Printer {
+    /// Creates a printer. Local times are those in the zone of the system (`TZ`, `/etc/localtime`).
+    #[must_use]
+    pub fn new(options: PrintOptions) -> Self {
+        Self {
+            clock: Clock::new(options.timestamps, options.nanos),
+            options,
+            sequences: Sequences::default(),
+            interfaces: InterfaceNames::new(),
+            line: Line::default(),
+            staged: Vec::new(),
+            printed: 0,
+        }
+    }
+
+    /// Sets the name of the interface with this index, for live captures of `any`: a cooked header
+    /// of version 2 holds the index only. A later name for the same index replaces the earlier one.
+    pub fn name_interface(&mut self, index: u32, name: &str) {
+        self.interfaces.insert(index, name.to_owned());
+    }
+
+    /// Writes one packet, with a line feed at its end, by a single `write_all`.
+    ///
+    /// `interface` is the name of the interface it was captured on, where known.
+    ///
+    /// # Errors
+    /// Returns the error of `out`.
+    pub fn print<W: Write + ?Sized>(
+        &mut self,
+        out: &mut W,
+        packet: &Packet<'_>,
+        link_type: LinkType,
+        interface: Option<&str>,
+    ) -> io::Result<()> {
+        self.printed += 1;
+        self.staged.clear();
+        self.line.clear();
+        if self.options.json {
+            json::object(&mut self.staged, packet, link_type, interface)?;
+        } else {
+            self.text(packet, link_type, interface);
+        }
+        self.staged.push(b'\n');
+        out.write_all(&self.staged)
+    }
+
+    fn text(&mut self, packet: &Packet<'_>, link_type: LinkType, interface: Option<&str>) {
+        if self.options.number {
+            line::put!(self.line, "{:5}  ", self.printed);
+        }
+        self.clock.print(&mut self.line, packet.timestamp);
+        if packet.data.is_empty() {
+            line::put!(self.line, "[Invalid header: caplen==0");
+            self.line
+                .str(if packet.len == 0 { ", len==0]" } else { "]" });
+            self.staged.extend_from_slice(self.line.text());
+            return;
+        }
+        let mut cx = Context::new(
+            &mut self.line,
+            &self.options,
+            &mut self.sequences,
+            &self.interfaces,
+        );
+        let header = link::print(&mut cx, packet, link_type, interface);
+        self.staged.extend_from_slice(self.line.text());
+        if let Some(dump) = self.options.dump {
+            let from = if dump.link_header {
+                0
+            } else {
+                header.min(packet.data.len())
+            };
+            hex::dump(&mut self.staged, dump.form, &packet.data[from..]);
+        }
+    }
+}

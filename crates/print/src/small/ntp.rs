@@ -1,0 +1,29 @@
+//! NTP (RFC 5905): version and mode.
+
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+
+const MODES: [&str; 8] = [
+    "unspecified",
+    "symmetric active",
+    "symmetric passive",
+    "Client",
+    "Server",
+    "Broadcast",
+    "Control Message",
+    "Reserved",
+];
+
+/// Prints a message of `length` bytes.
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("ntp");
+    let first = data.u8_at(0)?;
+    put!(
+        cx.line,
+        "NTPv{}, {}, length {length}",
+        first >> 3 & 7,
+        MODES[usize::from(first & 7)]
+    );
+    Ok(())
+}

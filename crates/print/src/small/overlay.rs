@@ -1,0 +1,91 @@
+//! Networks over UDP: VXLAN (RFC 7348) and Geneve (RFC 8926), with the packet inside.
+
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::ip::{nested, v4, v6};
+use crate::line::put;
+use crate::link;
+
+/// Bytes of either header, without options.
+const HEADER: usize = 8;
+/// The network number of VXLAN is valid.
+const VALID: u8 = 0x08;
+/// Geneve: a control packet; options that must be understood.
+const CONTROL: u8 = 0x80;
+const CRITICAL: u8 = 0x40;
+
+/// Prints a VXLAN header, and on the next line the frame inside.
+pub(crate) fn vxlan(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("vxlan");
+    cx.line.str("VXLAN");
+    if length < HEADER {
+        cx.line.str(" (invalid)");
+        return Ok(());
+    }
+    let flags = data.u8_at(0)?;
+    let name = if flags & VALID == 0 { "invalid" } else { "I" };
+    let network = data.u32_at(4)? >> 8;
+    put!(cx.line, ", flags [{name}] (0x{flags:02x}), vni {network}\n");
+    let length = length - HEADER;
+    nested(cx, |cx| {
+        link::nested_ethernet(cx, data.rest(HEADER), length)
+    })
+}
+
+/// Prints a Geneve header and what it carries. Options are counted, not interpreted.
+pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("geneve");
+    cx.line.str("Geneve");
+    if length < HEADER {
+        put!(cx.line, " [length {length} < {HEADER}] (invalid)");
+        return Ok(());
+    }
+    let first = data.u8_at(0)?;
+    if first >> 6 != 0 {
+        put!(cx.line, " ERROR: unknown-version {}", first >> 6);
+        return Ok(());
+    }
+    let (flags, protocol) = (data.u8_at(1)?, data.u16_at(2)?);
+    let control = if flags & CONTROL == 0 { "" } else { "O" };
+    let critical = if flags & CRITICAL == 0 { "" } else { "C" };
+    let none = if flags & (CONTROL | CRITICAL) == 0 {
+        "none"
+    } else {
+        ""
+    };
+    let network = data.u32_at(4)? >> 8;
+    put!(
+        cx.line,
+        ", Flags [{control}{critical}{none}], vni 0x{network:x}"
+    );
+    if cx.options.link_header {
+        let name = link::ether_type_known(protocol).unwrap_or("unknown");
+        put!(cx.line, ", proto {name} (0x{protocol:04x})");
+    }
+    let options = usize::from(first & 0x3f) * 4;
+    let at = HEADER + options;
+    if length < at {
+        put!(cx.line, " [length {length} < {at}] (invalid)");
+        return Ok(());
+    }
+    if options > 0 {
+        put!(cx.line, ", options [{options} bytes]");
+    }
+    cx.line.str(if cx.verbose() { "\n\t" } else { ": " });
+    let (inner, length) = (data.rest(at), length - at);
+    let named = cx.options.link_header;
+    match protocol {
+        link::IPV4 => nested(cx, |cx| v4::announced(cx, inner, length, named)),
+        link::IPV6 => nested(cx, |cx| {
+            if !named {
+                cx.line.str("IP6 ");
+            }
+            v6::print(cx, inner, length)
+        }),
+        link::BRIDGED => nested(cx, |cx| link::nested_ethernet(cx, inner, length)),
+        _ => {
+            put!(cx.line, "geneve-proto-0x{protocol:x}");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Golden lines, truncation at every byte, and random damage.
+//!
+//! The cases stand in `testdata/*.txt`: packets of our own, and the lines that they give.
+//! A case is a paragraph of `key: value` lines: `link` (LINKTYPE_ number), `options` (letters of
+//! the command line, or `json`), `packet` (hexadecimal; several are printed by one printer),
+//! optionally `len` (length on the wire), and one `line` per line of output.
+
+use std::fs;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
+
+use super::{BytesDump, PrintOptions, Printer, TimestampFormat};
+
+/// Longest output of one packet without a dump: the line's bound and its line feed.
+const MAX_OUTPUT: usize = 64 * 1024 + 1;
+
+#[derive(Debug, Default)]
+struct Case {
+    place: String,
+    link: u16,
+    options: String,
+    packets: Vec<Vec<u8>>,
+    len: Option<u32>,
+    lines: Vec<String>,
+}
+
+fn options(text: &str) -> PrintOptions {
+    let mut options = PrintOptions {
+        timestamps: TimestampFormat::None,
+        ..PrintOptions::default()
+    };
+    let (mut hex, mut hex_ascii, mut ascii) = (0, 0, 0);
+    if text == "json" {
+        options.json = true;
+        return options;
+    }
+    for letter in text.chars() {
+        match letter {
+            'e' => options.link_header = true,
+            'v' => options.verbose += 1,
+            'q' => options.quiet = true,
+            'S' => options.absolute_seq = true,
+            'K' => options.skip_checksums = true,
+            '#' => options.number = true,
+            'x' => hex += 1,
+            'X' => hex_ascii += 1,
+            'A' => ascii += 1,
+            '-' | ' ' => {}
+            other => panic!("option {other} in a case"),
+        }
+    }
+    options.dump = BytesDump::from_counts(hex, hex_ascii, ascii);
+    options
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    digits
+        .chunks_exact(2)
+        .map(|pair| {
+            let text = str::from_utf8(pair).expect("hexadecimal digits are ASCII");
+            u8::from_str_radix(text, 16).expect("two hexadecimal digits")
+        })
+        .collect()
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata")
+}
+
+fn cases() -> Vec<Case> {
+    let mut files: Vec<_> = fs::read_dir(folder())
+        .expect("the cases")
+        .map(|entry| entry.expect("a readable folder").path())
+        .collect();
+    files.sort();
+    files.iter().flat_map(|file| cases_of(file)).collect()
+}
+
+fn cases_of(file: &std::path::Path) -> Vec<Case> {
+    let text = fs::read_to_string(file).expect("a readable file of cases");
+    let mut cases = Vec::new();
+    let mut case = Case::default();
+    for (number, line) in text.lines().chain([""]).enumerate() {
+        if line.is_empty() {
+            if !case.packets.is_empty() {
+                cases.push(std::mem::take(&mut case));
+            }
+            continue;
+        }
+        if line.starts_with("# ") {
+            continue;
+        }
+        let (key, value) = line
+            .split_once(": ")
+            .unwrap_or((line.trim_end_matches(':'), ""));
+        match key {
+            "link" => {
+                case.link = value.parse().expect("a number");
+                case.place = format!("{}:{}", file.display(), number + 1);
+            }
+            "options" => value.clone_into(&mut case.options),
+            "packet" => case.packets.push(bytes(value)),
+            "len" => case.len = Some(value.parse().expect("a number")),
+            "line" => case.lines.push(value.to_owned()),
+            other => panic!("{}:{}: unknown key {other}", file.display(), number + 1),
+        }
+    }
+    cases
+}
+
+fn packet(data: &[u8], len: Option<u32>) -> Packet<'_> {
+    Packet {
+        timestamp: Timestamp::new(1_700_000_000, 123_456_789),
+        len: len.unwrap_or_else(|| u32::try_from(data.len()).expect("a small packet")),
+        interface: 0,
+        flags: PacketFlags(0),
+        data,
+    }
+}
+
+fn print(printer: &mut Printer, data: &[u8], len: Option<u32>, link: u16) -> Vec<u8> {
+    let mut out = Vec::new();
+    printer
+        .print(&mut out, &packet(data, len), LinkType(link), None)
+        .expect("memory does not fail");
+    out
+}
+
+#[test]
+fn golden_lines() {
+    let cases = cases();
+    assert!(cases.len() > 150, "{} cases", cases.len());
+    let mut failures = String::new();
+    for case in &cases {
+        let mut printer = Printer::new(options(&case.options));
+        let mut out = Vec::new();
+        for data in &case.packets {
+            out.extend(print(&mut printer, data, case.len, case.link));
+        }
+        let shown = String::from_utf8_lossy(&out);
+        if !shown.lines().eq(case.lines.iter().map(String::as_str)) {
+            failures += &format!("{}\n", case.place);
+            for line in shown.lines() {
+                failures += &format!("line: {line}\n");
+            }
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "these cases give other lines:\n{failures}"
+    );
+}
+
+/// Output must be bounded, end in one line feed, and hold no control character but those of the
+/// layout.
+fn check(out: &[u8], what: &str) {
+    assert_eq!(out.last(), Some(&b'\n'), "{what}");
+    assert!(
+        out.len() <= MAX_OUTPUT,
+        "{} bytes of output: {what}",
+        out.len()
+    );
+    let bad = out
+        .iter()
+        .find(|&&byte| byte < 0x20 && byte != b'\n' && byte != b'\t' || byte == 0x7f);
+    assert_eq!(bad, None, "{what}");
+}
+
+fn printers() -> [Printer; 4] {
+    ["", "-evv", "-qe", "json"].map(|text| Printer::new(options(text)))
+}
+
+#[test]
+fn every_prefix_is_printed() {
+    let mut printers = printers();
+    for case in cases() {
+        for data in &case.packets {
+            let whole = u32::try_from(data.len()).expect("a small packet");
+            for end in 0..=data.len() {
+                for printer in &mut printers {
+                    for len in [Some(whole), None] {
+                        let out = print(printer, &data[..end], len, case.link);
+                        check(&out, &format!("{} cut to {end}", case.place));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn dump_of_every_form_holds_every_byte() {
+    let data: Vec<u8> = (0..=255).collect();
+    for (text, expected) in [("-xx", 16), ("-XX", 16), ("-AA", 1)] {
+        let mut printer = Printer::new(options(text));
+        let out = print(&mut printer, &data, None, 65_000);
+        assert!(
+            out.iter().filter(|&&byte| byte == b'\n').count() > expected,
+            "{text}"
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn damaged_packets_are_printed(
+        pick in any::<prop::sample::Index>(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+        more in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        thread_local! {
+            static PACKETS: Vec<(u16, Vec<u8>)> = cases()
+                .into_iter()
+                .flat_map(|case| case.packets.into_iter().map(move |data| (case.link, data)))
+                .filter(|(_, data)| !data.is_empty())
+                .collect();
+        }
+        let (link, mut data) = PACKETS.with(|packets| pick.get(packets).clone());
+        for (place, value) in changes {
+            let at = place.index(data.len());
+            data[at] = value;
+        }
+        data.extend(more);
+        for printer in &mut printers() {
+            check(&print(printer, &data, None, link), "a damaged packet");
+        }
+    }
+
+    #[test]
+    fn random_bytes_are_printed(
+        data in prop::collection::vec(any::<u8>(), 0..200),
+        link in prop::sample::select(vec![0, 1, 9, 50, 51, 101, 108, 113, 228, 229, 276, 105]),
+        len in any::<u32>(),
+    ) {
+        for printer in &mut printers() {
+            check(&print(printer, &data, Some(len), link), "random bytes");
+        }
+    }
+}
+
+#[test]
+fn a_cooked_header_shows_the_name_that_was_told() {
+    let header = [8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 1, 2, 3, 4, 5, 6, 0, 0];
+    let mut printer = Printer::new(options(""));
+    printer.name_interface(3, "eth0\u{1b}");
+    let out = print(&mut printer, &header, None, 276);
+    assert_eq!(String::from_utf8_lossy(&out), "eth0^[ Out IP  [|ip]\n");
+    printer.name_interface(3, "lo");
+    let out = print(&mut printer, &header, None, 276);
+    assert_eq!(String::from_utf8_lossy(&out), "lo    Out IP  [|ip]\n");
+}
+
+/// Thousands of answers, each of a few bytes and with a pointer to one long name.
+#[test]
+fn a_message_of_many_long_names_stays_short() {
+    const ANSWERS: u16 = 3000;
+    let mut message = vec![0, 1, 0x81, 0x80, 0, 1];
+    message.extend(ANSWERS.to_be_bytes());
+    message.extend([0; 4]);
+    for _ in 0..15 {
+        message.push(60);
+        message.extend([7; 60]);
+    }
+    message.extend([0, 0, 5, 0, 1]);
+    for _ in 0..ANSWERS {
+        message.extend([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 0, 0, 2, 0xc0, 12]);
+    }
+    let length = u16::try_from(message.len() + 8).expect("a small message");
+    let mut data = vec![
+        0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8,
+    ];
+    data[2..4].copy_from_slice(&(length + 20).to_be_bytes());
+    data.extend([0, 53, 0, 53]);
+    data.extend(length.to_be_bytes());
+    data.extend([0, 0]);
+    data.extend(message);
+    for text in ["", "vv"] {
+        let mut printer = Printer::new(options(text));
+        check(&print(&mut printer, &data, None, 101), "many names");
+    }
+    let out = print(&mut Printer::new(options("json")), &data, None, 101);
+    assert!(out.len() < 256 * 1024, "{} bytes of JSON", out.len());
+}
+
+/// Messages whose counts and pointers promise far more than they hold.
+#[test]
+fn a_message_that_points_at_itself_ends() {
+    let mut message = vec![
+        0x12, 0x34, 0x81, 0x80, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+    ];
+    for at in 0..2000_u16 {
+        // Each name points at the one before it.
+        let pointer = 0xc000 | ((12 + at.saturating_sub(1) * 4) % 0x3fff);
+        message.extend(pointer.to_be_bytes());
+        message.extend([0, 1]);
+    }
+    let length = u16::try_from(message.len() + 8).expect("a small message");
+    let mut data = vec![
+        0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8,
+    ];
+    data[2..4].copy_from_slice(&(length + 20).to_be_bytes());
+    data.extend([0, 53, 0, 53]);
+    data.extend(length.to_be_bytes());
+    data.extend([0, 0]);
+    data.extend(message);
+    for printer in &mut printers() {
+        check(&print(printer, &data, None, 101), "pointers");
+    }
+}
