@@ -3,7 +3,7 @@
 use super::bytes::{Bytes, Truncated};
 use super::context::Context;
 use super::line::put;
-use super::{hex, link};
+use super::link;
 
 const ETHERNET: u16 = 1;
 const FIXED: usize = 8;
@@ -61,7 +61,6 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         network,
     };
     if !message(cx, operation, &parties)? {
-        hex::dump_into_line(cx.line, data);
         return Ok(());
     }
     put!(cx.line, ", length {length}");

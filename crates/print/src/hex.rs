@@ -1,6 +1,5 @@
 //! The packet's bytes under its line.
 
-use super::line::{Line, put};
 use super::options::DumpForm;
 
 /// Bytes in a row.
@@ -21,40 +20,6 @@ pub(crate) fn dump(out: &mut Vec<u8>, form: DumpForm, data: &[u8]) {
     }
     for (index, row) in data.chunks(ROW).enumerate() {
         row_of(out, index * ROW, row, form == DumpForm::HexAscii);
-    }
-}
-
-/// The rows of a payload that no decoder knows, written into the line itself.
-pub(crate) fn dump_into_line(line: &mut Line, data: &[u8]) {
-    rows_into_line(line, data, true);
-}
-
-/// The same, with or without the column of text.
-pub(crate) fn rows_into_line(line: &mut Line, data: &[u8], ascii: bool) {
-    for (index, row) in data.chunks(ROW).enumerate() {
-        if line.is_full() {
-            return;
-        }
-        put!(line, "\n\t0x{:04x}:  ", index * ROW);
-        let mut width = 0;
-        for (column, &byte) in row.iter().enumerate() {
-            if column > 0 && column % 2 == 0 {
-                line.str(" ");
-                width += 1;
-            }
-            line.hex_byte(byte);
-            width += 2;
-        }
-        if !ascii {
-            continue;
-        }
-        for _ in width..HEX_WIDTH {
-            line.str(" ");
-        }
-        line.str("  ");
-        for &byte in row {
-            line.bytes(&[visible(byte)]);
-        }
     }
 }
 

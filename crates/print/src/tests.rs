@@ -191,6 +191,38 @@ fn every_prefix_is_printed() {
     }
 }
 
+/// Every frame without a decoder: unknown link types, Ethernet types, access points and protocols.
+#[test]
+fn a_frame_without_a_decoder_is_one_line() {
+    let mut frames: Vec<(u16, Vec<u8>)> =
+        [147, 999, u16::MAX].map(|link| (link, vec![7; 60])).into();
+    for kind in (0..=u16::MAX).step_by(3) {
+        let frame = [&[2; 12][..], &kind.to_be_bytes(), &[0x99; 40]].concat();
+        frames.push((1, frame));
+        frames.push((
+            9,
+            [&[0xff, 3][..], &kind.to_be_bytes(), &[0x99; 40]].concat(),
+        ));
+        frames.push((0, [&[0, 0][..], &kind.to_be_bytes(), &[0x99; 40]].concat()));
+        let cooked = [&[0; 14][..], &kind.to_be_bytes(), &[0x99; 40]].concat();
+        frames.push((113, cooked));
+    }
+    for sap in 0..=u8::MAX {
+        for control in [0, 3, 0x7f, 0xaf] {
+            let frame = [&[2; 12][..], &[0, 40, sap, sap, control], &[0x99; 37]].concat();
+            frames.push((1, frame));
+        }
+    }
+    for text in ["", "e"] {
+        let mut printer = Printer::new(options(text));
+        for (link, frame) in &frames {
+            let out = print(&mut printer, frame, None, *link);
+            let lines = out.iter().filter(|&&byte| byte == b'\n').count();
+            assert_eq!(lines, 1, "-{text}, link type {link}: {frame:02x?}");
+        }
+    }
+}
+
 #[test]
 fn dump_of_every_form_holds_every_byte() {
     let data: Vec<u8> = (0..=255).collect();

@@ -6,8 +6,8 @@ mod neighbour;
 use super::bytes::{Bytes, Truncated};
 use super::checksum;
 use super::context::{Context, Network};
+use super::ip;
 use super::line::put;
-use super::{hex, ip};
 
 const HEADER: usize = 8;
 
@@ -113,9 +113,6 @@ pub(crate) fn print(
     }
     if !cx.verbose() || (name(kind).is_none()) {
         put!(cx.line, ", length {length}");
-    }
-    if name(kind).is_none() {
-        hex::rows_into_line(cx.line, data.up_to(length), false);
     }
     Ok(())
 }

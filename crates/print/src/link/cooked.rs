@@ -188,6 +188,5 @@ fn payload(
         };
         link_header(cx, &shown, whole);
     }
-    super::unknown_payload(cx, data, length);
     Ok(())
 }

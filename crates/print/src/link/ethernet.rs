@@ -75,7 +75,7 @@ pub(super) fn print(
         return llc::print(cx, payload, length, Some(data), header);
     }
     if !super::network(cx, kind, payload, length)? {
-        unknown(cx, data, kind, payload, length + at)?;
+        unknown(cx, data, kind, length + at)?;
     }
     Ok(())
 }
@@ -107,13 +107,7 @@ fn type_name(cx: &mut Context<'_>, kind: u16) {
     }
 }
 
-fn unknown(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    kind: u16,
-    payload: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+fn unknown(cx: &mut Context<'_>, data: &[u8], kind: u16, length: usize) -> Result<(), Truncated> {
     debug_assert_ne!(kind, IPV4);
     if !cx.options.link_header {
         addresses(cx, data)?;
@@ -121,6 +115,5 @@ fn unknown(
         type_or_length(cx, kind);
         put!(cx.line, ", length {length}: ");
     }
-    super::unknown_payload(cx, payload, payload.len());
     Ok(())
 }

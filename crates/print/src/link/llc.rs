@@ -3,7 +3,6 @@
 use super::{ether_type_known, ethernet};
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
-use crate::hex;
 use crate::line::put;
 use crate::small::stp;
 
@@ -52,7 +51,7 @@ pub(super) fn print(
 ) -> Result<(), Truncated> {
     cx.enter("llc");
     let Some(field) = Control::of(data) else {
-        cut_short(cx, data, length);
+        cut_short(cx);
         return Ok(());
     };
     let size = if field.unnumbered { 3 } else { 4 };
@@ -205,8 +204,6 @@ fn generic(
     put!(cx.line, "], length {length}");
     if unnumbered && control & !POLL == XID {
         identification(cx, data, length);
-    } else if unnumbered || (control & 1 == 0 && length > 4) {
-        super::unknown_payload(cx, data, length);
     }
     Ok(())
 }
@@ -225,7 +222,7 @@ fn unnumbered_name(control: u16) -> Option<&'static str> {
     })
 }
 
-/// What stations exchange of themselves: the classes and the window of IEEE 802.2, or bytes.
+/// What stations exchange of themselves: the classes and the window of IEEE 802.2, or nothing.
 fn identification(cx: &mut Context<'_>, data: &[u8], length: usize) {
     if length <= 3 {
         return;
@@ -235,17 +232,16 @@ fn identification(cx: &mut Context<'_>, data: &[u8], length: usize) {
             put!(cx.line, ": {classes:02x} {window:02x}");
         }
         Some(&[XID_FORMAT, ..] | &[]) | None => {
-            cut_short(cx, data.rest(3), length);
+            cut_short(cx);
         }
-        Some(_) => super::unknown_payload(cx, data, length),
+        Some(_) => {}
     }
 }
 
-/// The note of a header that was not captured whole, and what there is of it.
-fn cut_short(cx: &mut Context<'_>, data: &[u8], length: usize) {
+/// Writes the note that a header was not captured whole.
+fn cut_short(cx: &mut Context<'_>) {
     cx.line.str(" ");
     cx.line.truncated("llc");
-    hex::dump_into_line(cx.line, data.up_to(length));
 }
 
 fn oui_name(oui: u32) -> &'static str {
@@ -297,7 +293,6 @@ fn snap(
         }
         snap_header(cx, oui, name, protocol, rest);
     }
-    super::unknown_payload(cx, data, length);
     Ok(())
 }
 

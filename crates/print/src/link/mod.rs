@@ -11,7 +11,7 @@ use super::bytes::{Bytes, Truncated};
 use super::context::Context;
 use super::line::put;
 use super::small;
-use super::{arp, hex, ip};
+use super::{arp, ip};
 
 pub(crate) use ringtap_packet::ether_type::{
     ARP, BRIDGED, EAPOL, IPV4, IPV6, JUMBO, LLDP, LOOPBACK, MPLS, MPLS_MULTICAST, PPP,
@@ -63,8 +63,7 @@ fn dispatch(
         LinkType::PPP_ETHER => ppp::session(cx, data, length),
         _ => {
             cx.enter("link");
-            put!(cx.line, "link type {}, length {length}:", link_type.0);
-            unknown_payload(cx, data, length);
+            put!(cx.line, "link type {}, length {length}", link_type.0);
             Ok(())
         }
     }
@@ -114,7 +113,6 @@ fn null(
             if !cx.options.link_header {
                 put!(cx.line, "AF Unknown ({family}), length {length}: ");
             }
-            unknown_payload(cx, packet, rest);
             Ok(true)
         }
     }
@@ -149,13 +147,6 @@ pub(crate) fn network(
         _ => return Ok(false),
     }
     Ok(true)
-}
-
-/// A payload that no decoder knows: its bytes, unless less is wanted.
-pub(crate) fn unknown_payload(cx: &mut Context<'_>, data: &[u8], length: usize) {
-    if !cx.options.quiet {
-        hex::dump_into_line(cx.line, data.up_to(length));
-    }
 }
 
 /// An Ethernet frame inside a tunnel.

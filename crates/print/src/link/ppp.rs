@@ -2,8 +2,8 @@
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
+use crate::ip;
 use crate::line::put;
-use crate::{hex, ip};
 
 const ADDRESS: u8 = 0xff;
 const CONTROL: u8 = 0x03;
@@ -102,12 +102,7 @@ fn payload(
                 Some(name) if prefixed => put!(cx.line, "{name}, length {length}"),
                 Some(_) => {}
                 None if !prefixed => {}
-                None => {
-                    put!(cx.line, "unknown PPP protocol (0x{protocol:04x}) ");
-                    if !cx.options.quiet {
-                        hex::rows_into_line(cx.line, data.up_to(length), false);
-                    }
-                }
+                None => put!(cx.line, "unknown PPP protocol (0x{protocol:04x}) "),
             }
             Ok(())
         }
