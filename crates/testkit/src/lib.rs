@@ -11,6 +11,7 @@ pub mod datagrams;
 pub mod expressions;
 mod hang;
 pub mod libpcap;
+pub mod pages;
 mod suite;
 pub mod versions;
 

@@ -1,152 +1,19 @@
-//! The tables of options in `docs/reference/`, made from the command line's own definitions. A test compares
-//! them with the pages; `cargo xtask options` writes them.
+//! The tables of options in `docs/reference/` are those of the commands.
 
-use std::path::PathBuf;
-
-use clap::builder::{PossibleValue, StyledStr};
-use clap::{Arg, Command, CommandFactory as _};
+use clap::CommandFactory as _;
+use ringtap_testkit::pages::check_options;
 
 use super::Cli;
-
-/// Set by `cargo xtask options`: the test writes the tables instead of comparing them.
-const WRITE: &str = "RINGTAP_WRITE_OPTIONS";
-const BEGIN: &str = "<!-- options: begin; written by `cargo xtask options` -->\n";
-const END: &str = "<!-- options: end -->";
-/// The options of this heading are the same for every command, and a page describes them.
-const PRIVILEGES: &str = "Privileges";
-const PRIVILEGES_ROW: &str =
-    "| `-Z USER`, `--no-sandbox` | see [privileges](../explanation/privileges.md) |\n";
-
-/// A table for each heading of a command's options.
-fn tables(command: &Command) -> String {
-    let mut headings: Vec<Option<&str>> = vec![None];
-    let mut rows: Vec<String> = vec![String::new()];
-    for argument in command
-        .get_arguments()
-        .filter(|argument| is_shown(argument))
-    {
-        let heading = argument.get_help_heading();
-        let place = headings.iter().position(|known| *known == heading);
-        let place = place.unwrap_or_else(|| {
-            headings.push(heading);
-            rows.push(String::new());
-            rows.len() - 1
-        });
-        match heading {
-            Some(PRIVILEGES) => rows[place] = PRIVILEGES_ROW.to_owned(),
-            _ => rows[place] += &row(argument),
-        }
-    }
-    let tables = headings.iter().zip(&rows).map(|(heading, rows)| {
-        let title = heading.unwrap_or("option");
-        format!("| {} | meaning |\n|---|---|\n{rows}", title.to_lowercase())
-    });
-    tables.collect::<Vec<_>>().join("\n")
-}
-
-/// Whether an argument is an option that the help lists, other than the help and the version.
-fn is_shown(argument: &Arg) -> bool {
-    let help = text(argument.get_help());
-    !argument.is_positional()
-        && !argument.is_hide_set()
-        && !help.starts_with("Print help")
-        && !help.starts_with("Print version")
-}
-
-fn row(argument: &Arg) -> String {
-    let mut names: Vec<String> = Vec::new();
-    names.extend(argument.get_short().map(|short| format!("-{short}")));
-    names.extend(argument.get_long().map(|long| format!("--{long}")));
-    for alias in argument.get_visible_aliases().unwrap_or_default() {
-        names.push(format!("--{alias}"));
-    }
-    let takes_value = argument.get_action().takes_values();
-    if let (true, Some(name)) = (takes_value, names.last_mut()) {
-        let values = argument.get_value_names().unwrap_or_default();
-        name.push_str(
-            &values
-                .iter()
-                .map(|value| format!(" {value}"))
-                .collect::<String>(),
-        );
-    }
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    format!(
-        "| {} | {} |\n",
-        names.join(", "),
-        meaning(argument, takes_value)
-    )
-}
-
-fn meaning(argument: &Arg, takes_value: bool) -> String {
-    let mut meaning = text(argument.get_long_help().or(argument.get_help()));
-    if !takes_value {
-        return escaped(&meaning);
-    }
-    let values = argument.get_possible_values();
-    let is_word = |c: char| c.is_alphanumeric() || c == '-';
-    let is_named = |name: &str| meaning.split(|c| !is_word(c)).any(|word| word == name);
-    let is_explained =
-        |value: &PossibleValue| value.get_help().is_none() && is_named(value.get_name());
-    if !values.iter().all(is_explained) {
-        let list: Vec<String> = values.iter().map(value).collect();
-        meaning += &format!(": {}", list.join(", "));
-    }
-    if let Some(default) = argument.get_default_values().first() {
-        meaning += &format!(" (default: `{}`)", default.to_string_lossy());
-    }
-    escaped(&meaning)
-}
-
-/// A value that an option accepts, with its help.
-fn value(value: &PossibleValue) -> String {
-    match value.get_help() {
-        Some(help) => format!("`{}` ({})", value.get_name(), text(Some(help))),
-        None => format!("`{}`", value.get_name()),
-    }
-}
-
-/// A text as a cell of a table.
-fn escaped(text: &str) -> String {
-    text.replace('|', "\\|")
-}
-
-fn text(help: Option<&StyledStr>) -> String {
-    help.map(ToString::to_string)
-        .unwrap_or_default()
-        .replace('\n', " ")
-}
-
-/// A page with its block of options replaced, if it has one.
-fn replaced(page: &str, tables: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{tables}{END}{after}"))
-}
 
 /// Every command has a page, whose options are those of the command.
 #[test]
 fn pages_have_the_options_of_the_commands() {
     let mut cli = Cli::command();
     cli.build();
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     for command in cli
         .get_subcommands()
         .filter(|command| command.get_name() != "help")
     {
-        let path = folder.join(format!("{}.md", command.get_name()));
-        let page = std::fs::read_to_string(&path);
-        let page = page.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let new = replaced(&page, &tables(command));
-        let new = new.unwrap_or_else(|| panic!("{}: no block of options", path.display()));
-        if std::env::var_os(WRITE).is_some() {
-            std::fs::write(&path, new).expect("the page is writable");
-        } else {
-            assert!(
-                new == page,
-                "{} differs from --help: cargo xtask options writes it",
-                path.display()
-            );
-        }
+        check_options(command).unwrap_or_else(|reason| panic!("{reason}"));
     }
 }
