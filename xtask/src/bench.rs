@@ -6,9 +6,9 @@ use std::process::{Command, ExitCode};
 
 use ringtap_bench::table;
 
-use crate::process;
+use crate::{install, process};
 
-/// Builds ringtap and its libpcap, and hands the arguments on.
+/// Builds ringtap, ringtap-bench and the libpcap, and passes the arguments on.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
     match build_and_run(arguments) {
         Ok(code) => code,
@@ -30,16 +30,17 @@ pub(crate) fn readme(folder: &str) -> ExitCode {
     }
 }
 
-/// Writes the tables of options into the pages of `docs/reference/`, by the test that checks them.
+/// Writes the tables of options into the pages of `docs/reference/`, by the tests that check them.
 pub(crate) fn options() -> ExitCode {
     let mut cargo = process::cargo(&ringtap_testkit::repository());
     cargo.args([
         "test",
         "--quiet",
         "--package=ringtap",
+        "--package=ringtap-bench",
         "--features=ringtap/parquet",
     ]);
-    cargo.args(["--bin", "ringtap", "cli::pages"]);
+    cargo.args(["--bin=ringtap", "--bin=ringtap-bench", "the_options"]);
     cargo.env("RINGTAP_WRITE_OPTIONS", "1");
     match process::check(&mut cargo) {
         Ok(()) => ExitCode::SUCCESS,
@@ -111,9 +112,7 @@ pub(crate) fn stale_tables(repository: &Path) -> Result<Vec<String>, String> {
 
 fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
     let repository = ringtap_testkit::repository();
-    let mut cargo = process::cargo(&repository);
-    let packages = ["--package", "ringtap", "--package", "ringtap-pcap-abi"];
-    process::check(cargo.args(["build", "--quiet", "--release"]).args(packages))?;
+    install::build()?;
     let mut command = Command::new(process::built_program("release", "ringtap")?);
     command.arg("bench").args(arguments);
     if let Some(commit) = commit(&repository) {

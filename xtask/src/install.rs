@@ -1,4 +1,4 @@
-//! `cargo xtask install`: ringtap and its libpcap, to be used from a folder of one's own.
+//! `cargo xtask install`: ringtap, ringtap-bench and their libpcap, to be used from a folder of one's own.
 //!
 //! What it is: a release build and copies of its results, of headers, pkg-config's file, the
 //! `pcap-config` script and the documents. `cargo xtask package` puts the same into Debian packages.
@@ -18,6 +18,9 @@ pub(crate) use package::run as package;
 /// The version of libpcap that the library is compatible with, as configure scripts ask for it.
 const LIBPCAP: &str = "1.10.3";
 const RINGTAP: &str = env!("CARGO_PKG_VERSION");
+
+/// The programs: the second is what `ringtap bench` runs.
+const PROGRAMS: [&str; 2] = ["ringtap", "ringtap-bench"];
 
 /// By which programs ask for the library: upstream's name, Debian's, the linker's.
 const LINKS: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
@@ -87,7 +90,7 @@ fn parse(words: &[&str]) -> Option<Result<Layout, String>> {
 
 fn install(layout: &Layout) -> Result<(), String> {
     build()?;
-    layout.program()?;
+    layout.programs()?;
     layout.library()?;
     layout.development()?;
     layout.documents()?;
@@ -100,12 +103,15 @@ fn install(layout: &Layout) -> Result<(), String> {
     Ok(())
 }
 
-/// Both in release form.
-fn build() -> Result<(), String> {
+/// Builds what is installed, in release form.
+pub(crate) fn build() -> Result<(), String> {
     let repository = ringtap_testkit::repository();
     let mut cargo = process::cargo(&repository);
     cargo.args(["build", "--quiet", "--release"]);
-    process::check(cargo.args(["--package", "ringtap", "--package", "ringtap-pcap-abi"]))
+    for package in ["ringtap", "ringtap-bench", "ringtap-pcap-abi"] {
+        cargo.args(["--package", package]);
+    }
+    process::check(&mut cargo)
 }
 
 impl Layout {
@@ -115,12 +121,16 @@ impl Layout {
         self.root.join(whole.strip_prefix("/").unwrap_or(&whole))
     }
 
-    fn program(&self) -> Result<(), String> {
-        copy(
-            &process::built_program("release", "ringtap")?,
-            &self.place("bin/ringtap"),
-            0o755,
-        )
+    fn programs(&self) -> Result<(), String> {
+        for name in PROGRAMS {
+            let built = process::built_program("release", name)?;
+            copy(&built, &self.program(name), 0o755)?;
+        }
+        Ok(())
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.place(Path::new("bin").join(name))
     }
 
     /// The shared object by its version, and links by the names that are asked for.

@@ -27,7 +27,7 @@ usage: cargo xtask COMMAND
   deny             licences, sources and known faults of dependencies, for each lock file
   fuzz             a short run of every fuzz target
   install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]
-                   ringtap, and its libpcap with headers, into a folder
+                   ringtap and ringtap-bench, and the libpcap with headers, into a folder
   package [--check]
                    the same as Debian packages, in target/debian; with --check, they are installed
                    and tried in a copy of the system that lives as long

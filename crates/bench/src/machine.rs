@@ -26,9 +26,9 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one, now.
+    /// Returns this machine, now, with the version of the ringtap that is measured.
     #[must_use]
-    pub fn here() -> Self {
+    pub fn here(ringtap: &Path) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let value = |text: &str, key: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(key));
@@ -36,7 +36,8 @@ impl Machine {
         };
         let memory = value(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
         let kilobytes: u64 = memory.trim_end_matches(" kB").parse().unwrap_or_default();
-        let version = env!("CARGO_PKG_VERSION");
+        let version = first_line(&ringtap.to_string_lossy(), &["--version"]);
+        let version = version.strip_prefix("ringtap ").unwrap_or("unknown");
         Self {
             time: first_line("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
             ringtap: match std::env::var("RINGTAP_COMMIT") {
@@ -69,13 +70,16 @@ impl Machine {
     }
 }
 
-/// What a program is known by: a hash of all its bytes; empty where it cannot be read.
-pub(crate) fn build(program: &Path) -> String {
-    let bytes = std::fs::read(program);
-    bytes.map_or_else(
-        |_| String::new(),
-        |bytes| format!("{:016x}", XxHash64::oneshot(0, &bytes)),
-    )
+/// Returns a hash of the bytes of the measured program and of this one, whose experiments measure it; empty if
+/// one of the two cannot be read.
+pub(crate) fn build(ringtap: &Path) -> String {
+    let hash = |seed, program: &Path| {
+        let bytes = std::fs::read(program).ok()?;
+        Some(XxHash64::oneshot(seed, &bytes))
+    };
+    let own = std::env::current_exe().ok();
+    let hash = hash(0, ringtap).and_then(|seed| hash(seed, &own?));
+    hash.map_or_else(String::new, |hash| format!("{hash:016x}"))
 }
 
 /// The first line that a program prints; empty where it cannot be run.

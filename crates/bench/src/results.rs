@@ -20,7 +20,7 @@ pub struct Results {
     /// Only cases whose title had this text, where not all were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
-    /// What the program that was measured is known by: the same build, the same text.
+    /// A hash of the measured program and of the one that measured it; the same build gives the same text.
     #[serde(default)]
     pub build: String,
     /// What went wrong; what was measured nevertheless is here.
@@ -242,7 +242,7 @@ pub(crate) fn sample_results(experiment: &str) -> Results {
         only: None,
         build: String::new(),
         failures: Vec::new(),
-        machine: Machine::here(),
+        machine: Machine::here(std::path::Path::new("")),
         seconds: 1.5,
         peers: vec![Peer {
             name: "tcpdump".to_owned(),

@@ -86,7 +86,7 @@ impl Session {
                 only: options.case.clone(),
                 build: machine::build(&options.ringtap),
                 failures: Vec::new(),
-                machine: Machine::here(),
+                machine: Machine::here(&options.ringtap),
                 seconds: 0.0,
                 peers: Vec::new(),
                 absent: Vec::new(),

@@ -1,55 +1,53 @@
-//! `ringtap bench`: options for [`ringtap_bench`], which measures this program.
+//! `ringtap bench`: runs the program `ringtap-bench`, which measures this one.
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
-use ringtap_bench::{Error, Options};
+use crate::notice::raw;
 
-use crate::cli::BenchArgs;
-use crate::notice::notice;
+/// The program's name, beside this program's or in a folder of `PATH`.
+const PROGRAM: &str = "ringtap-bench";
 
-/// Runs the subcommand.
-pub(crate) fn run(args: &BenchArgs) -> ExitCode {
-    let Some(name) = args.name.as_deref().filter(|_| !args.list) else {
-        print_names();
-        return ExitCode::SUCCESS;
-    };
-    let ringtap = match std::env::current_exe() {
+/// Replaces this process by `ringtap-bench`; returns only if that fails.
+pub(crate) fn run() -> ExitCode {
+    let own = match std::env::current_exe() {
         Ok(path) => path,
         Err(error) => {
-            notice(format_args!("this program's path: {error}"));
+            raw(format_args!(
+                "ringtap bench: this program's path: {error}\n"
+            ));
             return ExitCode::FAILURE;
         }
     };
-    let options = Options {
-        quick: args.quick,
-        case: args.case.clone(),
-        out: args.out.clone(),
-        ringtap,
-        resume: args.resume,
+    let Some(program) = find(&own) else {
+        raw(format_args!(
+            "ringtap bench: the program {PROGRAM} is not installed beside {} or in PATH; \
+             in ringtap's repository, cargo build --release -p {PROGRAM} makes target/release/{PROGRAM}\n",
+            own.display()
+        ));
+        return ExitCode::FAILURE;
     };
-    let done = match name {
-        "report" => ringtap_bench::report(&options.out),
-        "show" => {
-            ringtap_bench::text(&options.out, options.case.as_deref()).map(|text| print!("{text}"))
-        }
-        "table" => ringtap_bench::markdown(&options.out).map(|text| print!("{text}")),
-        _ => ringtap_bench::run(name, &options),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error @ Error::Unknown(_)) => {
-            notice(format_args!("{error}; ringtap bench --list names them all"));
-            ExitCode::from(2)
-        }
-        Err(error) => {
-            notice(&error);
-            ExitCode::FAILURE
-        }
-    }
+    let mut command = Command::new(&program);
+    command.arg("--ringtap").arg(own);
+    // As they were given: parsing would have taken a leading `--` away. Nothing can stand before `bench`.
+    command.args(std::env::args_os().skip(2));
+    let error = command.exec();
+    raw(format_args!(
+        "ringtap bench: {}: {error}\n",
+        program.display()
+    ));
+    ExitCode::FAILURE
 }
 
-fn print_names() {
-    for (name, purpose) in ringtap_bench::names() {
-        println!("{name:<10} {purpose}");
-    }
+/// The first `ringtap-bench` beside this program and in the absolute folders of `PATH`.
+fn find(own: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    own.parent()
+        .map(Path::to_path_buf)
+        .into_iter()
+        .chain(folders)
+        .map(|folder| folder.join(PROGRAM))
+        .find(|program| program.is_file())
 }

@@ -1,6 +1,7 @@
 //! The command line: every flag in one place, with its help. Values are parsed into their final
 //! types here, so that nothing invalid travels further.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,29 +61,20 @@ pub(crate) enum Command {
     /// Say what a captured packet costs, component by component, and what would make it cheaper
     Profile(Box<ProfileArgs>),
     /// Measure ringtap against its peers on this machine, in network namespaces of its own
+    #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench(BenchArgs),
 }
 
+/// Everything behind `bench`, the options of the help and the version too, is for `ringtap-bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// The experiment, or all; show, report and table show what was measured before
-    #[arg(value_name = "NAME", required_unless_present = "list")]
-    pub(crate) name: Option<String>,
-    /// Less data and fewer rounds: to see that it works, not to compare
-    #[arg(long)]
-    pub(crate) quick: bool,
-    /// The folder for results
-    #[arg(long, value_name = "DIR", default_value = "bench-out")]
-    pub(crate) out: PathBuf,
-    /// Only cases whose title has this text
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) case: Option<String>,
-    /// Leave out what the folder holds already: whole, of this build of ringtap, and as long a run
-    #[arg(long)]
-    pub(crate) resume: bool,
-    /// The names of the experiments, and what each shows
-    #[arg(long)]
-    pub(crate) list: bool,
+    /// Arguments of ringtap-bench; its options are shown by ringtap bench --help
+    #[arg(
+        value_name = "ARG",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    _arguments: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -1,226 +1,148 @@
-//! `ringtap bench`: one short experiment from end to end, its files, its report.
+//! `ringtap bench`: finds `ringtap-bench` and runs it with the arguments as they are.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
-use ringtap_testkit::{Need, suite, test};
-use serde_json::Value;
-
-const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
+use ringtap_testkit::{suite, test};
 
 fn main() -> ExitCode {
-    let live = &[Need::Root, Need::Kernel(6, 1)];
     suite(vec![
-        test("an_experiment_leaves_its_files", live, experiment),
-        test("unknown_names_are_usage_errors", &[], unknown_names),
-        test("what_was_not_measured_is_not_shown", &[], nothing_to_show),
-        test("the_readme_is_in_step", &[], readme),
-        test(
-            "the_report_opens_in_a_browser",
-            &[Need::Tool("chromium"), Need::Interfaces],
-            browser,
-        ),
+        test("arguments_are_passed_on", &[], arguments),
+        test("the_program_beside_comes_before_path", &[], beside),
+        test("relative_folders_of_path_are_not_searched", &[], relative),
+        test("a_missing_program_is_named", &[], missing),
+        test("a_program_that_cannot_run_is_named", &[], broken),
+        test("bench_is_listed", &[], listed),
     ])
 }
 
-fn bench(arguments: &[&str], out: &Path) -> Output {
-    let mut command = Command::new(RINGTAP);
-    command.arg("bench").args(arguments).arg("--out").arg(out);
-    command.output().expect("ringtap runs")
+/// A folder with ringtap, alone. It is on the file system of the build, for a hard link: this process must not
+/// hold a program open for writing while another test starts one.
+fn installed() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let ringtap = folder.path().join("ringtap");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_ringtap"), ringtap).expect("a link");
+    folder
 }
 
-fn experiment() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("results");
-    let done = bench(&["clock", "--quick", "--case", "last tick"], &out);
+/// Puts a `ringtap-bench` into a folder that prints its arguments, each in brackets, and ends with 7.
+fn put_bench(folder: &Path, says: &str) {
+    let script = folder.join("script");
+    let text = format!("#!/bin/sh\necho {says}\nprintf '[%s]' \"$@\"\nexit 7\n");
+    std::fs::write(&script, text).expect("written");
+    let mut install = Command::new("install");
+    install.args(["-m", "755"]).arg(&script);
+    let status = install.arg(folder.join("ringtap-bench")).status();
+    assert!(status.expect("install runs").success());
+}
+
+fn bench(folder: &Path, path: &str, arguments: &[&OsStr]) -> Output {
+    let mut command = Command::new(folder.join("ringtap"));
+    command.arg("bench").args(arguments).env("PATH", path);
+    command.current_dir(folder).output().expect("ringtap runs")
+}
+
+/// The path by which ringtap knows itself.
+fn own(folder: &Path) -> PathBuf {
+    let path = folder.join("ringtap").canonicalize();
+    path.expect("a path")
+}
+
+fn arguments() {
+    let folder = installed();
+    put_bench(folder.path(), "ran");
+    let lines: [&[&[u8]]; 8] = [
+        &[],
+        &[b"clock", b"--quick", b"--case", b"last tick"],
+        &[b"--help"],
+        &[b"-h"],
+        &[b"--version"],
+        &[b"--", b"--list"],
+        &[b"help", b"--no-such-option", b"-x"],
+        &[b"--out", b"\xff\n ", b""],
+    ];
+    for line in lines {
+        let words: Vec<&OsStr> = line.iter().map(|word| OsStr::from_bytes(word)).collect();
+        let done = bench(folder.path(), "/nowhere", &words);
+        let begin = format!("ran\n[--ringtap][{}]", own(folder.path()).display());
+        let mut expected = begin.into_bytes();
+        for word in line {
+            expected.extend([b"[", *word, b"]"].concat());
+        }
+        assert_eq!(done.status.code(), Some(7), "{words:?}: {done:?}");
+        assert_eq!(done.stdout, expected, "{words:?}: {done:?}");
+        assert!(done.stderr.is_empty(), "{words:?}: {done:?}");
+    }
+}
+
+fn beside() {
+    let (folder, other) = (installed(), installed());
+    put_bench(other.path(), "in-path");
+    let path = format!("/nowhere:{}", other.path().display());
+    let done = bench(folder.path(), &path, &[]);
+    assert!(done.stdout.starts_with(b"in-path\n"), "{done:?}");
+    // It measures the program that was called, not the one beside it.
+    let ringtap = own(folder.path());
     let text = String::from_utf8_lossy(&done.stdout);
-    assert!(
-        done.status.success(),
-        "{text}{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    assert!(text.contains("reference"), "{text}");
-    let read = |name: &str| std::fs::read_to_string(out.join(name)).expect(name);
-    let results: Value = serde_json::from_str(&read("clock.json")).expect("JSON");
-    assert_eq!(results["experiment"], "clock");
-    assert_eq!(results["quick"], true);
-    let case = &results["figures"][0]["cases"][0];
-    let samples = &case["contenders"][0]["samples"][0];
-    assert_eq!(
-        samples.as_array().map(Vec::len),
-        Some(2),
-        "two rounds: {case}"
-    );
-    // A head, and two rounds of two contenders with one metric.
-    assert_eq!(read("clock.csv").lines().count(), 1 + 4);
-    let svg = read("clock-1.svg");
-    assert!(
-        svg.contains("[ns]") && svg.contains("<desc>"),
-        "no unit or caption"
-    );
-    // Some cases are not the whole; the whole is not measured again.
-    let path = out.join("clock.json");
-    assert_eq!(results["only"], "last tick");
-    let mut whole = results.clone();
-    whole.as_object_mut().expect("an object").remove("only");
-    std::fs::write(&path, whole.to_string()).expect("written");
-    let there = bench(&["clock", "--quick", "--resume"], &out);
-    let text = String::from_utf8_lossy(&there.stdout);
-    assert!(text.contains("clock: there already"), "{text}");
-    assert!(bench(&["report"], &out).status.success());
-    let page = read("report.html");
-    assert!(
-        page.contains("<svg") && page.contains("1,800 cycles"),
-        "no chart or no documents"
-    );
-    let shown = bench(&["show", "--case", "last tick"], &out);
-    let shown = String::from_utf8_lossy(&shown.stdout);
-    assert!(
-        shown.contains("== An XDP program that stamps and drops") && shown.contains("reference"),
-        "{shown}"
-    );
-    let table = bench(&["table"], &out);
-    let table = String::from_utf8_lossy(&table.stdout);
-    assert!(
-        table.contains("Not or not wholly measured: flow"),
-        "{table}"
-    );
+    assert!(text.contains(&*ringtap.to_string_lossy()), "{done:?}");
+
+    put_bench(folder.path(), "beside");
+    let done = bench(folder.path(), &path, &[]);
+    assert!(done.stdout.starts_with(b"beside\n"), "{done:?}");
 }
 
-fn unknown_names() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let done = bench(&["nothing"], folder.path());
-    assert_eq!(done.status.code(), Some(2));
-    let text = String::from_utf8_lossy(&done.stderr);
-    assert!(text.contains("no experiment is called nothing"), "{text}");
-    let list = Command::new(RINGTAP).args(["bench", "--list"]).output();
-    let list = list.expect("ringtap runs").stdout;
-    let list = String::from_utf8_lossy(&list);
-    for name in ["send", "tap", "deliver", "filter", "realtime", "libpcap"] {
-        assert!(
-            list.lines().any(|line| line.starts_with(name)),
-            "{name}: {list}"
-        );
+fn relative() {
+    let folder = installed();
+    let below = folder.path().join("below");
+    std::fs::create_dir(&below).expect("a folder");
+    put_bench(&below, "ran");
+    for path in ["below", "", ":", "./below"] {
+        let done = bench(folder.path(), path, &[]);
+        assert_eq!(done.status.code(), Some(1), "{path}: {done:?}");
     }
 }
 
-/// A folder without results, and a case that was not measured, are errors that name them.
-fn nothing_to_show() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let missing = folder.path().join("missing");
-    for out in [folder.path(), &missing] {
-        for what in ["show", "report", "table"] {
-            let done = bench(&[what], out);
-            assert_eq!(done.status.code(), Some(1), "{what}: {done:?}");
-            assert!(done.stdout.is_empty(), "{what}: {done:?}");
-            let told = String::from_utf8_lossy(&done.stderr);
-            assert!(told.contains(&out.display().to_string()), "{what}: {told}");
-        }
-        assert!(!out.join("report.html").exists());
-    }
-    let results = ringtap_testkit::repository().join("docs/report");
-    let done = bench(&["show", "--case", "no such case"], &results);
+fn missing() {
+    let folder = installed();
+    let done = bench(folder.path(), "/nowhere", &[OsStr::new("--help")]);
     assert_eq!(done.status.code(), Some(1), "{done:?}");
-    let told = String::from_utf8_lossy(&done.stderr);
-    assert!(told.contains("no such case"), "{told}");
-}
-
-/// Writes down what a browser makes of every chart: its size, and the texts that take up room.
-const LOOK: &str = "<script>document.body.dataset.charts = JSON.stringify(\
-    [...document.querySelectorAll('figure svg')].map(chart => ({\
-        width: chart.getBoundingClientRect().width,\
-        height: chart.getBoundingClientRect().height,\
-        texts: [...chart.querySelectorAll('text')]\
-            .filter(text => text.getBoundingClientRect().width > 0)\
-            .map(text => text.textContent.trim())})))</script>";
-
-/// The page of the results in `docs/report`, in a browser without a screen: every chart has room, axes
-/// with their units, and its caption; nothing is asked for, and nothing is complained of.
-fn browser() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let results = ringtap_testkit::repository().join("docs/report");
-    for entry in std::fs::read_dir(&results).expect("results") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().expect("a name");
-        std::fs::copy(&path, folder.path().join(name)).expect("copied");
-    }
-    assert!(bench(&["report"], folder.path()).status.success());
-    let page = folder.path().join("report.html");
-    let text = std::fs::read_to_string(&page).expect("the page");
-    assert_eq!(text.matches("</body>").count(), 1);
-    std::fs::write(&page, text.replace("</body>", &format!("{LOOK}</body>"))).expect("written");
-
-    let charts = looked_at(&page, &folder.path().join("browser"));
-    let mut charts = charts.as_array().expect("a list").iter();
-    for results in ringtap_bench::report::load(folder.path()).expect("results") {
-        for figure in &results.figures {
-            let chart = charts.next().expect("a chart of each figure");
-            let length = |key: &str| chart[key].as_f64().unwrap_or_default();
-            assert!(
-                length("width") > 300.0 && length("height") > 100.0,
-                "{chart}"
-            );
-            let texts: Vec<&str> = chart["texts"]
-                .as_array()
-                .expect("texts")
-                .iter()
-                .filter_map(Value::as_str)
-                .collect();
-            let has = |wanted: &str| texts.iter().any(|text| text.contains(wanted));
-            assert!(has(&figure.title), "{}: {texts:?}", figure.title);
-            for metric in &figure.metrics {
-                assert!(has(&metric.label()), "{}: {texts:?}", metric.label());
-            }
-            // Where it has names, they stand at the bars.
-            let is_named = figure.x.scale == ringtap_bench::results::Scale::Names;
-            assert!(is_named || has(&figure.x.label()), "{texts:?}");
-            let caption: Vec<&str> = results.caption.split(' ').take(4).collect();
-            assert!(has(&caption.join(" ")), "{caption:?}: {texts:?}");
-        }
-    }
-    assert!(charts.next().is_none(), "more charts than figures");
-}
-
-/// What [`LOOK`] wrote down, in a browser that found nothing to complain of.
-fn looked_at(page: &Path, profile: &Path) -> Value {
-    let mut command = Command::new("timeout");
-    command.args([
-        "120",
-        "chromium",
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-    ]);
-    command.args(["--enable-logging=stderr", "--dump-dom"]);
-    command.arg(format!("--user-data-dir={}", profile.display()));
-    command.arg(format!("file://{}", page.display()));
-    let shown = command.output().expect("chromium runs");
-    let complaints = String::from_utf8_lossy(&shown.stderr);
-    assert!(shown.status.success(), "{complaints}");
-    assert!(!complaints.contains("CONSOLE"), "{complaints}");
-    let shown = String::from_utf8_lossy(&shown.stdout);
-    let charts = shown.split_once("data-charts=\"").expect("looked at").1;
-    let charts = charts.split_once('"').expect("quoted").0;
-    let charts = charts
-        .replace("&quot;", "\"")
-        .replace("&lt;", "<")
-        .replace("&gt;", ">");
-    serde_json::from_str(&charts.replace("&amp;", "&")).expect("JSON")
-}
-
-/// What stands in the README is what the command makes of the results in `docs/report`.
-fn readme() {
-    let repository = ringtap_testkit::repository();
-    let readme = std::fs::read_to_string(repository.join("README.md")).expect("a README");
-    let table = ringtap_bench::markdown(&repository.join("docs/report")).expect("results");
-    assert!(
-        readme.contains(&table),
-        "README.md differs from docs/report: cargo xtask readme docs/report writes it"
+    assert!(done.stdout.is_empty(), "{done:?}");
+    let text = String::from_utf8_lossy(&done.stderr);
+    let beginning = format!(
+        "ringtap bench: the program ringtap-bench is not installed beside {} or in PATH; ",
+        own(folder.path()).display()
     );
-    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
-    // Six, below a head of two lines.
-    assert_eq!(rows.len(), 8, "{table}");
-    for row in rows {
-        assert_eq!(row.matches('|').count(), 5, "{row}");
-    }
+    assert!(text.starts_with(&beginning), "{text}");
+    assert!(
+        text.contains("cargo build --release -p ringtap-bench"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+fn broken() {
+    let folder = installed();
+    std::fs::write(folder.path().join("ringtap-bench"), "no program").expect("written");
+    let done = bench(folder.path(), "/nowhere", &[]);
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        text.contains("/ringtap-bench: ") && text.contains("denied"),
+        "{text}"
+    );
+}
+
+fn listed() {
+    let folder = installed();
+    let help = Command::new(folder.path().join("ringtap"))
+        .arg("--help")
+        .output();
+    let help = help.expect("ringtap runs").stdout;
+    let help = String::from_utf8_lossy(&help);
+    assert!(
+        help.lines().any(|line| line.starts_with("  bench ")),
+        "{help}"
+    );
 }

@@ -32,6 +32,7 @@ within dpkg-query -W -f '${Package} ${Version}\n' ringtap ringtap-libpcap
 within dpkg-query -W -f '${Status}' libpcap0.8 2>/dev/null | grep -q 'ok installed' &&
     fail "Debian's library is still there"
 within ringtap --version
+within ringtap bench --version
 if within sh -c 'command -v tcpdump' >/dev/null; then
     within tcpdump --version 2>&1 | grep ringtap || fail "tcpdump does not run on ringtap"
     within tcpdump -i lo -c 1 -nn udp >"$stage/packet" 2>"$stage/log" &

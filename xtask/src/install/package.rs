@@ -1,6 +1,6 @@
 //! `cargo xtask package`: Debian packages of the same files.
 //!
-//! Two: `ringtap`, the program, and `ringtap-libpcap`, which takes the place of Debian's library
+//! Two: `ringtap`, the program with `ringtap-bench`, and `ringtap-libpcap`, which takes the place of Debian's library
 //! and of what is needed to compile against it, so that every program on the system runs on ringtap.
 //!
 //! With `--check`, they are then installed by apt into a copy of the system that lives as long as the
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use super::{LIBPCAP, Layout, RINGTAP, build, write};
+use super::{LIBPCAP, Layout, PROGRAMS, RINGTAP, build, write};
 use crate::process;
 
 /// What is done in the copy of the system.
@@ -56,9 +56,9 @@ fn packages() -> Result<Vec<PathBuf>, String> {
     let architecture = answer("dpkg", &["--print-architecture"])?;
     let triplet = answer("cc", &["-print-multiarch"])?;
     let program = package(&out, "ringtap", &architecture, |layout| {
-        layout.program()?;
+        layout.programs()?;
         layout.documents()?;
-        let needed = dependencies(&layout.place("bin/ringtap"))?;
+        let needed = dependencies(&PROGRAMS.map(|name| layout.program(name)))?;
         Ok(format!(
             "Section: net\nDepends: {needed}\nDescription: programmable packet capture on Linux\n \
                  Captures, filters, counts, injects, stores and summarises packets.\n"
@@ -69,7 +69,7 @@ fn packages() -> Result<Vec<PathBuf>, String> {
         layout.library()?;
         layout.development()?;
         let library = layout.libraries.join(format!("libpcap.so.{LIBPCAP}"));
-        let needed = dependencies(&layout.place(library))?;
+        let needed = dependencies(&[layout.place(library)])?;
         let control = |name: &str| layout.root.join("DEBIAN").join(name);
         // What is linked with it asks for upstream's name.
         let shlibs = format!("libpcap 1 ringtap-libpcap (>= {RINGTAP})\n");
@@ -120,13 +120,16 @@ fn package(
     Ok(path)
 }
 
-/// The packages that a program or library needs, with the least versions that have its symbols.
-fn dependencies(binary: &Path) -> Result<String, String> {
+/// The packages that programs or libraries need, with the least versions that have its symbols.
+fn dependencies(binaries: &[PathBuf]) -> Result<String, String> {
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let control = b"Source: ringtap\n\nPackage: ringtap\nArchitecture: any\n";
     write(&folder.path().join("debian/control"), control, 0o644)?;
     let mut ask = Command::new("dpkg-shlibdeps");
-    ask.arg("-O").arg(format!("-e{}", binary.display()));
+    ask.arg("-O");
+    for binary in binaries {
+        ask.arg(format!("-e{}", binary.display()));
+    }
     let output = ask.current_dir(folder.path()).output();
     let output = output.map_err(|error| format!("dpkg-shlibdeps: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
