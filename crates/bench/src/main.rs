@@ -10,7 +10,12 @@ use ringtap_bench::{Error, Options};
 
 /// Measure ringtap against its peers on this machine, in network namespaces of its own
 #[derive(Debug, Parser)]
-#[command(name = "ringtap-bench", version, max_term_width = 100)]
+#[command(
+    name = "ringtap-bench",
+    version,
+    max_term_width = 100,
+    override_usage = "ringtap bench [OPTIONS] NAME\n       ringtap bench --list"
+)]
 struct Arguments {
     /// The experiment, or all; show, report and table show what was measured before
     #[arg(value_name = "NAME", required_unless_present = "list")]
@@ -42,17 +47,16 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let arguments = Arguments::parse();
+    // The text that is left to print.
     let done = match arguments.name.as_deref().filter(|_| !arguments.list) {
-        None => {
-            print_names();
-            Ok(())
-        }
-        Some("report") => ringtap_bench::report(&arguments.out),
-        Some("show") => ringtap_bench::text(&arguments.out, arguments.case.as_deref())
-            .map(|text| print!("{text}")),
-        Some("table") => ringtap_bench::markdown(&arguments.out).map(|text| print!("{text}")),
+        None => Ok(names()),
+        Some("show") => ringtap_bench::text(&arguments.out, arguments.case.as_deref()),
+        Some("table") => ringtap_bench::markdown(&arguments.out),
+        Some("report") => ringtap_bench::report(&arguments.out).map(|()| String::new()),
         Some(name) => match measured(&arguments) {
-            Ok(ringtap) => ringtap_bench::run(name, &options(&arguments, ringtap)),
+            Ok(ringtap) => {
+                ringtap_bench::run(name, &options(&arguments, ringtap)).map(|()| String::new())
+            }
             Err(reason) => {
                 notice(reason);
                 return ExitCode::FAILURE;
@@ -60,7 +64,7 @@ fn main() -> ExitCode {
         },
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(text) => print(&text),
         Err(error @ Error::Unknown(_)) => {
             notice(format_args!("{error}; ringtap bench --list names them all"));
             ExitCode::from(2)
@@ -102,9 +106,22 @@ fn measured(arguments: &Arguments) -> Result<PathBuf, String> {
     ))
 }
 
-fn print_names() {
-    for (name, purpose) in ringtap_bench::names() {
-        println!("{name:<10} {purpose}");
+fn names() -> String {
+    ringtap_bench::names()
+        .map(|(name, purpose)| format!("{name:<10} {purpose}\n"))
+        .collect()
+}
+
+/// Prints a text as far as somebody reads it.
+fn print(text: &str) -> ExitCode {
+    let mut stdout = std::io::stdout();
+    let written = stdout.write_all(text.as_bytes());
+    match written.and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            notice(format_args!("standard output: {error}"));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
     }
 }
 

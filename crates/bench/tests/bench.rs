@@ -14,6 +14,7 @@ fn main() -> ExitCode {
         test("an_experiment_leaves_its_files", live, experiment),
         test("unknown_names_are_usage_errors", &[], unknown_names),
         test("the_program_to_measure_is_found", &[], measured),
+        test("a_closed_output_is_no_failure", &[], outputs),
         test("what_was_not_measured_is_not_shown", &[], nothing_to_show),
         test("the_readme_is_in_step", &[], readme),
         test(
@@ -160,6 +161,24 @@ fn measured() {
     );
     let (status, text) = run(&["--ringtap", "/nowhere/ringtap", "--list"]);
     assert_eq!(status, Some(0), "{text}");
+}
+
+/// Nobody reads on, as behind `| head`, or nothing can be written: the one is no failure, the other is one.
+fn outputs() {
+    let mut list = Command::new(BENCH);
+    list.arg("--list");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let done = list.stdout(writer).output().expect("ringtap-bench runs");
+    assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
+    let full = std::fs::File::create("/dev/full").expect("/dev/full");
+    let done = list.stdout(full).output().expect("ringtap-bench runs");
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let text = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        text.starts_with("ringtap-bench: standard output: "),
+        "{text}"
+    );
 }
 
 /// A folder without results, and a case that was not measured, are errors that name them.
