@@ -178,7 +178,7 @@ impl Helper {
     /// # Errors
     /// The process has threads, which would not be in the copy; or the system refuses another process.
     pub fn start(name: &str, serve: impl FnOnce(&Channel)) -> Result<Self> {
-        let threads = privileges::threads()?;
+        let threads = privileges::threads_left()?;
         if threads != 1 {
             let reason = format!("the process has {threads} threads already");
             return Err(Error::new("fork", name, io::Error::other(reason)));

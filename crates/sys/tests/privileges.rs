@@ -16,10 +16,12 @@ use ringtap_sys::privileges::{
 use ringtap_sys::sched;
 use ringtap_testkit::{Need, suite, test};
 
+/// How often a thread is joined right before threads are counted.
+const JOINS: usize = 500;
 const SCENARIO: &str = "RINGTAP_PRIVILEGES_SCENARIO";
 /// A scenario that another one starts.
 const UNPRIVILEGED: &str = "with_threads_and_nothing_else";
-const SCENARIOS: [(&str, fn()); 8] = [
+const SCENARIOS: [(&str, fn()); 9] = [
     ("nothing_is_left", nothing_is_left),
     ("what_is_kept_works", what_is_kept_works),
     ("nobody_is_nobody_for_good", nobody_is_nobody_for_good),
@@ -37,6 +39,7 @@ const SCENARIOS: [(&str, fn()); 8] = [
         "threads_matter_only_where_something_is_held",
         threads_of_others,
     ),
+    ("threads_that_were_joined_do_not_count", joined_threads),
 ];
 
 fn main() -> ExitCode {
@@ -66,6 +69,16 @@ fn main() -> ExitCode {
         real_time_priority,
     );
     suite(scenarios.chain([ordinary, fifo]).collect())
+}
+
+/// The kernel lists a thread for a moment more after whoever joins it goes on.
+fn joined_threads() {
+    for _ in 0..JOINS {
+        std::thread::spawn(|| ()).join().expect("it ends");
+        Helper::start("test", |_| ()).expect("no other thread");
+    }
+    std::thread::spawn(|| ()).join().expect("it ends");
+    relinquish(None, &[]).expect("no other thread");
 }
 
 fn run_scenario(name: &str) {

@@ -16,6 +16,7 @@ mod user;
 
 use std::ffi::{CStr, CString};
 use std::fs;
+use std::time::{Duration, Instant};
 
 use crate::Error;
 pub use capability::{Capability, CapabilitySet};
@@ -91,6 +92,9 @@ struct CapData {
     permitted: u32,
     inheritable: u32,
 }
+
+/// How long the kernel may take to unlist a thread that has ended, on a busy machine.
+const JOINED_IS_GONE: Duration = Duration::from_millis(500);
 
 const CAP_VERSION_3: u32 = 0x2008_0522;
 
@@ -195,15 +199,27 @@ pub fn become_user(name: &str) -> Result<User, PrivilegeError> {
 }
 
 /// Threads that the process has.
-pub(crate) fn threads() -> crate::Result<usize> {
+fn threads() -> crate::Result<usize> {
     let tasks = "/proc/self/task";
     let entries = fs::read_dir(tasks).map_err(|e| Error::new("opendir", tasks, e))?;
     Ok(entries.count())
 }
 
+/// The number of threads, when those that were joined are gone: the kernel lists one for a moment more,
+/// after whoever joins it goes on.
+pub(crate) fn threads_left() -> crate::Result<usize> {
+    let begun = Instant::now();
+    loop {
+        let count = threads()?;
+        if count == 1 || begun.elapsed() > JOINED_IS_GONE {
+            return Ok(count);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn require_no_privileged_thread(user: Option<&User>) -> Result<(), PrivilegeError> {
-    let threads = threads()?;
-    if threads == 1 {
+    if threads()? == 1 {
         return Ok(());
     }
     let is_bare = |held: &Held| {
@@ -211,8 +227,12 @@ fn require_no_privileged_thread(user: Option<&User>) -> Result<(), PrivilegeErro
         held.permitted.is_empty() && as_wanted
     };
     match Held::by_all_threads() {
-        Ok(all) if all.iter().all(is_bare) => Ok(()),
-        _ => Err(PrivilegeError::Threads(threads)),
+        Ok(all) if all.iter().all(is_bare) => return Ok(()),
+        _ => {}
+    }
+    match threads_left()? {
+        1 => Ok(()),
+        threads => Err(PrivilegeError::Threads(threads)),
     }
 }
 
