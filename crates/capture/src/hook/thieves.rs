@@ -23,20 +23,22 @@ use super::Place;
 use crate::Error;
 use crate::describe::Note;
 
-/// What names begin with; the interface's number and a number of the capture follow.
+/// The prefix of names; the interface's number and a number of the capture follow.
 const PREFIX: &str = "ringtap-behind";
 /// The number that stands for all interfaces; none has it.
 const ALL_INTERFACES: u32 = 0;
-/// The most captures of an interface that are told.
+/// The most captures of an interface that a thief reports itself to.
 const CAPTURES: u32 = 32;
 /// The most thieves that a capture listens to.
 const THIEVES: usize = 16;
+/// The most connections that a look accepts: anybody on the host may connect, as often as they like.
+const CONNECTIONS: usize = 64;
 /// The longest line.
 const LINE: usize = 64;
 /// Time between two looks at the least.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a thief takes.
+/// The packets that a thief takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Theft {
     /// Its process, where that has a number here.
@@ -137,7 +139,10 @@ impl Thieves {
     }
 
     fn look_now(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        for _ in 0..CONNECTIONS {
+            let Ok((stream, _)) = self.listener.accept() else {
+                break;
+            };
             if let Some(visitor) = self.admit(stream)
                 && self.visitors.len() < THIEVES
             {
@@ -172,8 +177,7 @@ impl Thieves {
 }
 
 impl Visitor {
-    /// Reads what it says; whether it is still there. Who says something else than it should is sent
-    /// away.
+    /// Reads its line, and returns whether it is still there. A visitor with another line is sent away.
     fn listen(&mut self, index: Option<u32>) -> bool {
         let mut line = [0; LINE];
         match self.stream.read(&mut line) {
@@ -197,14 +201,13 @@ impl Visitor {
 pub(crate) struct Announced {
     /// Held until the thief is gone.
     connections: Vec<UnixStream>,
-    /// The processes that were told.
+    /// The processes that it reported itself to.
     processes: Vec<u32>,
 }
 
 impl Announced {
-    /// Tells captures that run on the interface that a program was attached in front of them, which takes
-    /// all packets or some; all but the thief itself, which listens too. Who does not listen is not
-    /// waited for.
+    /// Reports a program that takes all packets or some to the captures that run behind it on the interface,
+    /// but not to the thief's own. It waits for no capture that does not listen.
     pub(crate) fn to_others(index: u32, place: Place, all: bool, own: Option<&Thieves>) -> Self {
         let line = line(index, place, all);
         let mut announced = Self::default();

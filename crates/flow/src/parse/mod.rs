@@ -1,6 +1,5 @@
-//! From a packet to what the cache needs of it: the fields at the places that `ringtap_packet::headers`
-//! finds. Packets without IP, and those whose header of IP is cut off or contradicts itself, are told
-//! apart.
+//! Reads the fields that the cache needs, at the offsets that `ringtap_packet::headers` finds. Packets
+//! without IP are counted apart from those whose IP header is cut off or contradicts itself.
 
 mod transport;
 

@@ -13,8 +13,8 @@ use ringtap_lab::process::{Running, peak_memory};
 use super::super::dump::{packets_in, settle};
 use super::LIMIT;
 
-/// Of ringtap's `--write-buffer`, see `docs/explanation/writing.md`: memory for each thread that compresses and
-/// for the one that writes, memory of a chunk that waits, and bytes of records in it.
+/// Parts of `--write-buffer` (`docs/explanation/writing.md`): memory for each thread that compresses and for
+/// the writer, memory of a chunk that waits, and bytes of records in it.
 const THREAD: u64 = 2 << 20;
 const CHUNK_MEMORY: u64 = 1_601_536;
 const CHUNK: u64 = 1_568_768;
