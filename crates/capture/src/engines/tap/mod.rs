@@ -3,7 +3,7 @@
 //!
 //! What it is: filter, sampling, stamping and copying in the kernel, at a hook of the interface; a
 //! reader that hands records out where they lie. What it is not: it needs `CAP_BPF`,
-//! `CAP_NET_ADMIN` and `CAP_PERFMON`, and Linux 5.18.
+//! `CAP_NET_ADMIN` and `CAP_PERFMON`, and Linux 5.12 (at XDP 5.18).
 //!
 //! Data in: a device, options, a filter. Data out: blocks of records, each a pcapng enhanced packet
 //! block, so that a capture file takes a whole block as it is.
