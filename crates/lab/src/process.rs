@@ -158,7 +158,7 @@ impl Running {
     fn wait_for_socket(&mut self, side: &Side, index: u32, limit: Duration) -> io::Result<()> {
         let deadline = Instant::now() + crate::patience(limit);
         loop {
-            let id = self.child.id();
+            let id = ringtap_of(self.child.id());
             // An ended process has no files; that it has ended is told below.
             let is_open = || catches_interrupts(id).unwrap_or(false);
             let has_socket = has_packet_socket(side, index)? && (!is_ringtap(id) || is_open());
@@ -313,6 +313,15 @@ fn catches_interrupts(id: u32) -> io::Result<bool> {
 /// until all that belongs to the capture is in place.
 fn is_ringtap(id: u32) -> bool {
     std::fs::read(format!("/proc/{id}/comm")).is_ok_and(|name| name == b"ringtap\n")
+}
+
+/// The program `ringtap` that a shell or another program has started, or the process itself.
+fn ringtap_of(id: u32) -> u32 {
+    if is_ringtap(id) {
+        return id;
+    }
+    let mut others = descendants(id).into_iter();
+    others.find(|&id| is_ringtap(id)).unwrap_or(id)
 }
 
 /// Whether the process holds a program on the interface, at tcx or XDP, as a tap or an AF_XDP socket
