@@ -117,6 +117,7 @@ fn run_inner(arguments: &[&str]) -> Run {
     let output = Command::new(program)
         .args(arguments)
         .env(INNER, "1")
+        .env_remove(QUICK)
         .output()
         .expect("this program starts again");
     Run {
