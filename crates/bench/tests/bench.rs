@@ -285,7 +285,7 @@ fn looked_at(page: &Path, profile: &Path) -> Value {
     serde_json::from_str(&charts.replace("&amp;", "&")).expect("JSON")
 }
 
-/// What stands in the README is what the command makes of the results in `docs/report`.
+/// The tables of the README are those that the command makes from the results in `docs/report`.
 fn readme() {
     let repository = ringtap_testkit::repository();
     let readme = std::fs::read_to_string(repository.join("README.md")).expect("a README");

@@ -109,7 +109,7 @@ pub mod crc32c {
     /// Reflected.
     const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-    /// What each byte does.
+    /// The remainder that each byte leaves.
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
         let mut index = 0;
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_check_of_the_catalogue() {
-        // Of the digits 1 to 9.
+        // The check value over the digits 1 to 9.
         assert_eq!(crc32c::of(b"123456789".iter().copied()), 0xe306_9283);
     }
 

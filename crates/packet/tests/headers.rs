@@ -1,7 +1,7 @@
 //! The walk over headers: cases as data, any bytes, and the flow meter beside it.
 //!
 //! The meter reads what most packets are by a way of its own, with one look at the length, and all
-//! others by the walk's steps. What its records say is held against [`Headers`] here.
+//! others by the walk's steps. Its records are held against [`Headers`] here.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     ])
 }
 
-/// What a packet is to be: its bytes in hexadecimal, where `4` and `6` stand for a header of IP with this
+/// A packet of a case: its bytes in hexadecimal, where `4` and `6` stand for a header of IP with this
 /// protocol, and where its headers are.
 struct Case {
     name: &'static str,
@@ -303,7 +303,7 @@ impl OneByOne {
     }
 }
 
-/// What the record says, and what is at the places of the headers.
+/// Compares a record with the bytes at the offsets of the headers.
 fn compare(data: &[u8], headers: &Headers, ip: &Ip, record: &FlowRecord, place: &str) {
     let key = &record.key;
     let address = |at: usize| -> IpAddr {

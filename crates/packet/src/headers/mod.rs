@@ -1,8 +1,8 @@
 //! Where the headers of a packet are: one walk from the link layer over tags, labels, IP and its
 //! extension headers to the transport, and on into tunnels.
 //!
-//! What goes in is hostile: each length field may lie, each header may be cut off. What is read was
-//! captured. Every walk is bounded, so that a packet that nests without end has no IP.
+//! Packets are hostile: each length field may lie, each header may be cut off. Only captured bytes are
+//! read. Every walk is bounded, so that a packet that nests without end has no IP.
 //!
 //! [`Headers`] has all of it; who needs a part, and that fast, takes the steps: [`link::find_ip`],
 //! [`ip::parse`], [`tunnel::Tunnels::enter`].
@@ -34,7 +34,7 @@ use tunnel::{Tunnel, Tunnels};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// What is in front of the network layer.
+    /// The headers before the network layer.
     pub link: Link,
     /// Where the network layer begins; its protocol is [`Link::ether_type`]. None where it was not found or not
     /// captured.

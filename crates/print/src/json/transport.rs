@@ -12,7 +12,7 @@ use crate::bytes::{Bytes, Truncated};
 const DNS: u16 = 53;
 const MULTICAST_DNS: u16 = 5353;
 
-/// What stands above the network header; at most one of the first four.
+/// The headers above the network header; at most one of the first four.
 #[derive(Default)]
 pub(super) struct Transport<'a> {
     pub(super) tcp: Option<Tcp<'a>>,

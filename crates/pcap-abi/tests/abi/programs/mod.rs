@@ -1,5 +1,5 @@
 //! Debian's programs, unchanged, on both libraries: the environment says which, and what they print
-//! or write must be the same. What is run of each stands in `docs/reference/libpcap-programs.md` too.
+//! or write must be the same. The commands are listed in `docs/reference/libpcap-programs.md` too.
 
 mod files;
 mod live;
