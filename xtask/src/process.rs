@@ -1,9 +1,8 @@
 //! Child processes: cargo and the tools of the system.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// The same cargo that runs this program, in the repository.
@@ -12,6 +11,14 @@ pub(crate) fn cargo(repository: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(repository).stdin(Stdio::null());
     command
+}
+
+/// Keeps cargo from listing the hundreds of crates that it builds where nobody watches.
+pub(crate) fn quiet_off_screen(cargo: &mut Command) -> &mut Command {
+    if !io::stderr().is_terminal() {
+        cargo.env("CARGO_TERM_QUIET", "true");
+    }
+    cargo
 }
 
 /// A cargo of the nightly toolchain, chosen by rustup.
@@ -83,8 +90,25 @@ pub(crate) fn check(command: &mut Command) -> Result<(), String> {
     judge(command, status)
 }
 
+/// Runs; the output is printed only if it fails.
+///
+/// # Errors
+/// A sentence that says how it failed.
+pub(crate) fn check_quietly(command: &mut Command) -> Result<(), String> {
+    let mut output = String::new();
+    let status = watch(command, |line| {
+        output.push_str(line);
+        output.push('\n');
+    });
+    let judged = judge(command, status);
+    if judged.is_err() {
+        print!("{output}");
+    }
+    judged
+}
+
 /// A status as a sentence where it is not success.
-pub(crate) fn judge(command: &Command, status: std::io::Result<ExitStatus>) -> Result<(), String> {
+pub(crate) fn judge(command: &Command, status: io::Result<ExitStatus>) -> Result<(), String> {
     let program = Path::new(command.get_program()).display();
     match status {
         Ok(status) if status.success() => Ok(()),
@@ -94,41 +118,20 @@ pub(crate) fn judge(command: &Command, status: std::io::Result<ExitStatus>) -> R
     }
 }
 
-/// Runs with every line of both outputs passed through and shown to `see`.
+/// Runs with every line of both outputs shown to `see`, in the order in which they were written.
 ///
 /// # Errors
 /// When it cannot be started or waited for.
-pub(crate) fn watch(
-    command: &mut Command,
-    see: impl FnMut(&str) + Send,
-) -> std::io::Result<ExitStatus> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let see = Mutex::new(see);
-    std::thread::scope(|scope| {
-        scope.spawn(|| each_line(stdout, std::io::stdout(), &see));
-        scope.spawn(|| each_line(stderr, std::io::stderr(), &see));
-    });
-    child.wait()
-}
-
-fn each_line<F: FnMut(&str)>(from: Option<impl Read>, mut to: impl Write, see: &Mutex<F>) {
-    let Some(from) = from else { return };
-    let mut reader = BufReader::new(from);
+pub(crate) fn watch(command: &mut Command, mut see: impl FnMut(&str)) -> io::Result<ExitStatus> {
+    let (reader, writer) = io::pipe()?;
+    let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // The command holds the writing end too, and the reading end would never come to its end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
-    while reader
-        .read_until(b'\n', &mut line)
-        .is_ok_and(|length| length > 0)
-    {
-        // Losing the terminal must not stop the checks.
-        let _ = to.write_all(&line);
-        let text = String::from_utf8_lossy(&line);
-        if let Ok(mut see) = see.lock() {
-            see(text.trim_end());
-        }
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        see(String::from_utf8_lossy(&line).trim_end());
         line.clear();
     }
+    child.wait()
 }

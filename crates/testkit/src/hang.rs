@@ -14,6 +14,8 @@ use ringtap_lab::process::{descendants, kill};
 
 /// How often the tests that run are looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// A test that took this long is named with its time.
+const LONG: Duration = Duration::from_secs(10);
 /// A test that has run this long is reported, once, with what it waits for.
 const REPORT: Duration = Duration::from_secs(120);
 /// A test that has run this long loses the programs that it has started, which ends most waits.
@@ -25,7 +27,10 @@ const FAILED: i32 = 101;
 
 /// The tests of a suite that run now.
 #[derive(Clone, Default)]
-pub(crate) struct Watch(Arc<Mutex<Vec<Running>>>);
+pub(crate) struct Watch {
+    suite: Arc<str>,
+    running: Arc<Mutex<Vec<Running>>>,
+}
 
 struct Running {
     name: String,
@@ -37,12 +42,15 @@ struct Running {
 impl Watch {
     /// Starts the thread that looks.
     pub(crate) fn start(suite: &str) -> Self {
-        let watch = Self::default();
-        let (looked_at, suite) = (watch.clone(), suite.to_owned());
+        let watch = Self {
+            suite: suite.into(),
+            ..Self::default()
+        };
+        let looked_at = watch.clone();
         thread::spawn(move || {
             loop {
                 thread::sleep(INTERVAL);
-                looked_at.look(&suite);
+                looked_at.look();
             }
         });
         watch
@@ -50,18 +58,24 @@ impl Watch {
 
     /// Runs a test's body under its name.
     pub(crate) fn during<T>(&self, name: &str, body: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
         let _entry = Entry::new(self, name);
-        body()
+        let result = body();
+        let took = begun.elapsed();
+        if took >= LONG {
+            eprintln!("took {} s: {}::{name}", took.as_secs(), self.suite);
+        }
+        result
     }
 
     fn running(&self) -> MutexGuard<'_, Vec<Running>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, suite: &str) {
+    fn look(&self) {
         for test in self.running().iter_mut() {
             let age = test.since.elapsed();
-            let name = format!("{suite}::{}", test.name);
+            let name = format!("{}::{}", self.suite, test.name);
             if age > REPORT && !test.is_reported {
                 test.is_reported = true;
                 eprintln!("slow: {name}: runs for {} s\n{}", age.as_secs(), state());

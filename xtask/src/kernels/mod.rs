@@ -19,7 +19,7 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use outcome::KernelOutcome;
+pub(crate) use outcome::KernelOutcome;
 use suites::{Program, Suite};
 use table::{KERNELS, Kernel};
 
@@ -51,10 +51,21 @@ pub(crate) enum Tested {
     Ran(KernelOutcome),
 }
 
-/// Boots the kernel that belongs to `cargo xtask test`, with its suites.
-pub(crate) fn test() -> Tested {
+/// The kernel that belongs to `cargo xtask test`, fetched, with its suites built.
+pub(crate) struct Prepared {
+    place: Place,
+    kernel: &'static Kernel,
+    fetched: fetch::Fetched,
+    programs: Vec<Program>,
+}
+
+/// Fetches the kernel that belongs to `cargo xtask test` and builds its suites.
+///
+/// # Errors
+/// What came of it instead.
+pub(crate) fn prepare() -> Result<Prepared, Tested> {
     if let Some(reason) = obstacle() {
-        return Tested::Skipped(reason);
+        return Err(Tested::Skipped(reason));
     }
     let (name, suites) = TESTED;
     let request = Request {
@@ -63,25 +74,45 @@ pub(crate) fn test() -> Tested {
         again: true,
     };
     let place = Place::new();
-    let Some(kernel) = request.kernels.first() else {
-        return Tested::Failed(format!("no kernel {name} in the table"));
+    let Some(&kernel) = request.kernels.first() else {
+        return Err(Tested::Failed(format!("no kernel {name} in the table")));
     };
     // A mirror that cannot be reached is no fault of the code.
-    let fetched = match fetch::kernel(&place.packages, kernel) {
-        Ok(fetched) => fetched,
-        Err(reason) => return Tested::Skipped(reason),
-    };
-    let outcome = suites::build(&request.wanted())
-        .and_then(|programs| run_one(&place, kernel, &fetched, &programs, request.again));
-    match outcome {
-        Ok(mut outcome) => {
-            // Results of other suites may be there from earlier runs.
-            outcome.suites.retain(|suite| suites.contains(&suite.name));
-            print!("{}", report::lines(&outcome));
-            Tested::Ran(outcome)
+    let fetched = fetch::kernel(&place.packages, kernel).map_err(Tested::Skipped)?;
+    let programs = suites::build(&request.wanted()).map_err(Tested::Failed)?;
+    Ok(Prepared {
+        place,
+        kernel,
+        fetched,
+        programs,
+    })
+}
+
+impl Prepared {
+    /// Boots the kernel and runs its suites, on one of the host's processors.
+    pub(crate) fn run(&self) -> Tested {
+        match run_one(
+            &self.place,
+            self.kernel,
+            &self.fetched,
+            &self.programs,
+            true,
+        ) {
+            Ok(mut outcome) => {
+                // Results of other suites may be there from earlier runs.
+                outcome
+                    .suites
+                    .retain(|suite| TESTED.1.contains(&suite.name));
+                Tested::Ran(outcome)
+            }
+            Err(reason) => Tested::Failed(reason),
         }
-        Err(reason) => Tested::Failed(reason),
     }
+}
+
+/// A kernel's results, a line each suite and each failed test.
+pub(crate) fn lines(outcome: &KernelOutcome) -> String {
+    report::lines(outcome)
 }
 
 /// What is to be done.

@@ -1,15 +1,48 @@
 //! The kernel that belongs to the test command, counted as its other tests are.
+//!
+//! The emulated machine keeps one processor busy for minutes, while the tests on this machine's own kernel
+//! mostly wait. So it runs beside them.
+
+use std::thread::JoinHandle;
 
 use super::report::{Outcome, Tally};
-use crate::kernels::{self, Tested};
+use crate::kernels::{self, KernelOutcome, Tested};
 
-/// Boots it, where that can be done.
-pub(super) fn run() -> Outcome {
-    let outcome = match kernels::test() {
-        Tested::Skipped(reason) => return Outcome::Skipped(reason),
-        Tested::Failed(reason) => return Outcome::Failed(reason),
-        Tested::Ran(outcome) => outcome,
-    };
+/// A machine that is running, or what came of it already.
+pub(super) enum Machine {
+    Running(JoinHandle<Tested>),
+    Over(Tested),
+}
+
+impl Machine {
+    /// Boots it, where that can be done. Afterwards nothing that it runs may be built again until `outcome`.
+    pub(super) fn start() -> Self {
+        match kernels::prepare() {
+            Ok(prepared) => Self::Running(std::thread::spawn(move || prepared.run())),
+            Err(tested) => Self::Over(tested),
+        }
+    }
+
+    /// Waits for its end.
+    pub(super) fn outcome(self) -> Outcome {
+        let tested = match self {
+            Self::Running(thread) => thread
+                .join()
+                .unwrap_or_else(|_| Tested::Failed("its thread panicked".to_owned())),
+            Self::Over(tested) => tested,
+        };
+        match tested {
+            Tested::Skipped(reason) => Outcome::Skipped(reason),
+            Tested::Failed(reason) => Outcome::Failed(reason),
+            Tested::Ran(outcome) => {
+                print!("{}", kernels::lines(&outcome));
+                Outcome::Tests(tally(&outcome))
+            }
+        }
+    }
+}
+
+fn tally(outcome: &KernelOutcome) -> Tally {
     let mut tally = Tally::default();
     let on = |test: &str, reason: &str| format!("{test} on Linux {}: {reason}", outcome.kernel);
     for suite in &outcome.suites {
@@ -24,5 +57,5 @@ pub(super) fn run() -> Outcome {
     }
     tally.failed = tally.failures.len();
     tally.skipped = tally.skips.len();
-    Outcome::Tests(tally)
+    tally
 }

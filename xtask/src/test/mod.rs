@@ -20,6 +20,8 @@ use std::time::Duration;
 
 use crate::corpus::Missing;
 use crate::process;
+use kernels::Machine;
+use libtest::Log;
 use report::{Outcome, Report};
 
 /// What the whole test run may take before it is taken to hang: several times what it takes on two
@@ -81,21 +83,33 @@ fn run_tests(repository: &Path, extent: Extent, report: &mut Report) {
     report.step("clippy", || cargo_check(repository, &clippy));
     let build = ["test", "--workspace", FEATURES, "--no-run"];
     if report.step("build", || cargo_check(repository, &build)) {
+        let mut log = Log::new(repository);
+        let machine = (extent == Extent::Whole).then(Machine::start);
         let kinds = ["--lib", "--bins", "--tests", "--examples"];
-        report.step("tests", || tests(repository, &kinds, extent));
+        let mut failed = Vec::new();
+        report.step("tests", || {
+            let ran = libtest::run(&mut tests(repository, &kinds, extent), &mut log);
+            failed = ran.failed;
+            Outcome::Tests(ran.tally)
+        });
+        if let Some(machine) = machine {
+            report.step("tests on Linux 6.1 in QEMU", || machine.outcome());
+        }
+        let again = || tests(repository, &[], extent);
+        libtest::run_again(&failed, again, &mut log, report);
         if extent == Extent::Whole {
-            after_tests(repository, report);
+            after_tests(repository, report, &mut log);
         }
     }
 }
 
-fn after_tests(repository: &Path, report: &mut Report) {
+fn after_tests(repository: &Path, report: &mut Report, log: &mut Log) {
     report.step("libpcap.so.1 without native code", || {
-        without_native_code(repository)
+        without_native_code(repository, log)
     });
-    report.step("tests on Linux 6.1 in QEMU", kernels::run);
     report.step("tests in the documentation", || {
-        tests(repository, &["--doc"], Extent::Whole)
+        let mut command = tests(repository, &["--doc"], Extent::Whole);
+        Outcome::Tests(libtest::run(&mut command, log).tally)
     });
     deny::run(repository, report);
     fuzz::run(repository, report);
@@ -128,10 +142,12 @@ fn demo() -> Outcome {
 }
 
 fn cargo_check(repository: &Path, arguments: &[&str]) -> Outcome {
-    Outcome::from(process::check(process::cargo(repository).args(arguments)))
+    let mut cargo = process::cargo(repository);
+    process::quiet_off_screen(cargo.args(arguments));
+    Outcome::from(process::check(&mut cargo))
 }
 
-fn tests(repository: &Path, kinds: &[&str], extent: Extent) -> Outcome {
+fn tests(repository: &Path, kinds: &[&str], extent: Extent) -> Command {
     let mut command = process::cargo(repository);
     command
         .args(["test", "--workspace", FEATURES, "--no-fail-fast"])
@@ -139,15 +155,32 @@ fn tests(repository: &Path, kinds: &[&str], extent: Extent) -> Outcome {
     if extent == Extent::Quick {
         command.env(ringtap_testkit::QUICK, "1");
     }
-    libtest::run(&mut process::limited(TESTS_LIMIT, &command))
+    process::limited(TESTS_LIMIT, &command)
 }
 
 /// The library as it is built without its feature `jit`: the programs that compare it with Debian's, but for
-/// those that are about waiting.
-fn without_native_code(repository: &Path) -> Outcome {
-    let mut command = process::cargo(repository);
-    command.args(["test", "--package=ringtap-pcap-abi", "--test=abi"]);
-    command.args(["--no-default-features", "--", "c::"]);
-    command.args(["--skip=c::readiness", "--skip=c::loops_on"]);
-    libtest::run(&mut process::limited(TESTS_LIMIT, &command))
+/// those that are about waiting. The test program is the one that is there already.
+fn without_native_code(repository: &Path, log: &mut Log) -> Outcome {
+    let mut build = process::cargo(repository);
+    build.args([
+        "build",
+        "--package=ringtap-pcap-abi",
+        "--no-default-features",
+    ]);
+    let library = process::check(process::quiet_off_screen(&mut build))
+        .and_then(|()| process::built_program("debug", "libpcap.so"))
+        .and_then(|built| {
+            // The next build with native code takes its name.
+            let kept = built.with_file_name("libpcap-without-native-code.so");
+            std::fs::copy(&built, &kept).map_err(|error| format!("{}: {error}", kept.display()))?;
+            Ok(kept)
+        });
+    let library = match library {
+        Ok(library) => library,
+        Err(reason) => return Outcome::Failed(reason),
+    };
+    let mut command = tests(repository, &["--test=abi"], Extent::Whole);
+    command.args(["--", "c::", "--skip=c::readiness", "--skip=c::loops_on"]);
+    command.env("RINGTAP_TEST_LIBPCAP", library);
+    Outcome::Tests(libtest::run(&mut command, log).tally)
 }

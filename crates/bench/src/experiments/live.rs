@@ -1,4 +1,5 @@
-//! A live capture into a file while packets come at a fixed rate, against tcpdump.
+//! A live capture into a file while packets come at a fixed rate, against tcpdump, and against itself without
+//! the fences: what least privilege costs.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,14 +12,29 @@ use ringtap_lab::traffic::{Rate, Replay, Sizes, Traffic};
 
 use crate::helpers::{captured, cpu_seconds, float, rest, taken};
 use crate::results::{Axis, Metric};
-use crate::session::{Done, Session, Side};
+use crate::session::{Done, Session};
 
 const PACKETS: u64 = 600_000;
 const QUICK_PACKETS: u64 = 200_000;
 const PPS: u32 = 200_000;
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A run: who captures, where, what is sent.
+/// Who captures. tcpdump is the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Capturer {
+    Ringtap,
+    Tcpdump,
+    /// Stays root, without the sandbox.
+    Unfenced,
+}
+
+const CAPTURERS: [(Capturer, &str); 3] = [
+    (Capturer::Ringtap, "ringtap"),
+    (Capturer::Tcpdump, "tcpdump"),
+    (Capturer::Unfenced, "ringtap -Z root --no-sandbox"),
+];
+
+/// A run: where is captured, by which programs, what is sent.
 struct Setting<'a> {
     pair: &'a VethPair,
     folder: &'a Path,
@@ -69,16 +85,20 @@ pub(crate) fn run(session: &mut Session) -> Done {
             tcpdump: &tcpdump,
             replay: &replay,
         };
-        session.versus(&case, "tcpdump", |side| setting.measure(side))?;
+        let names = CAPTURERS.map(|(_, name)| name);
+        session.case(&case, None, &names, 1, |who| {
+            let (capturer, _) = CAPTURERS[who];
+            setting.measure(capturer)
+        })?;
     }
     Ok(())
 }
 
 impl Setting<'_> {
-    fn measure(&self, side: Side) -> Result<Vec<f64>, String> {
-        let explain = |error: std::io::Error| format!("{side:?}: {error}");
+    fn measure(&self, capturer: Capturer) -> Result<Vec<f64>, String> {
+        let explain = |error: std::io::Error| format!("{capturer:?}: {error}");
         let file = self.folder.join("capture.pcap");
-        let mut command = self.command(side, &file);
+        let mut command = self.command(capturer, &file);
         let mut running = Running::start_piped(&mut command).map_err(explain)?;
         running
             .wait_until_capturing(&self.pair.right, LIMIT)
@@ -90,31 +110,32 @@ impl Setting<'_> {
         running.signal("INT").map_err(explain)?;
         let output = running.wait(LIMIT).map_err(explain)?;
         let summary = String::from_utf8_lossy(&output.stderr);
-        let count = if side == Side::Ringtap {
-            captured
-        } else {
+        let count = if capturer == Capturer::Tcpdump {
             taken
+        } else {
+            captured
         };
-        let captured = count(&summary).ok_or_else(|| format!("{side:?}: {summary}"))?;
+        let captured = count(&summary).ok_or_else(|| format!("{capturer:?}: {summary}"))?;
         std::fs::remove_file(&file).map_err(explain)?;
         Ok(vec![float(sent) - float(captured), used])
     }
 
-    fn command(&self, side: Side, file: &Path) -> Command {
-        let program = if side == Side::Ringtap {
-            self.ringtap
-        } else {
+    fn command(&self, capturer: Capturer, file: &Path) -> Command {
+        let program = if capturer == Capturer::Tcpdump {
             self.tcpdump
+        } else {
+            self.ringtap
         };
         let mut command = self
             .pair
             .right
             .namespace
             .command(&program.to_string_lossy());
-        match side {
-            Side::Ringtap => command.arg("dump"),
+        match capturer {
+            Capturer::Ringtap => command.arg("dump"),
             // Else it would give up the right to write to our folder.
-            Side::Peer => command.args(["-Z", "root"]),
+            Capturer::Tcpdump => command.args(["-Z", "root"]),
+            Capturer::Unfenced => command.args(["dump", "-Z", "root", "--no-sandbox"]),
         };
         command
             .args(["-i", &self.pair.right.device, "-w"])

@@ -15,7 +15,11 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// The names by which programs ask for the library: upstream's, Debian's, and the linker's.
 const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 
-/// Whether the library that is tested can make native code.
+/// The environment variable with the path of a library that was built with other features: that one is
+/// tested then.
+const OTHER: &str = "RINGTAP_TEST_LIBPCAP";
+
+/// Whether the library that these tests build can make native code.
 pub(crate) const HAS_NATIVE_CODE: bool = cfg!(feature = "jit");
 
 /// Whose library a program runs on.
@@ -47,6 +51,11 @@ impl Library {
     }
 }
 
+/// Whether a library is tested that these tests did not build.
+pub(crate) fn is_other() -> bool {
+    std::env::var_os(OTHER).is_some()
+}
+
 /// This crate's folder.
 pub(crate) fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -57,11 +66,11 @@ pub(crate) fn path() -> PathBuf {
     folder().join(NAMES[0])
 }
 
-/// A folder with the library under all its names, built when it is first asked for.
+/// A folder with the library under all its names; it is built when it is first asked for.
 pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let library = build();
+        let library = std::env::var_os(OTHER).map_or_else(build, PathBuf::from);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libpcap");
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder for the library");
