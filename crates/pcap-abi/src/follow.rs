@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringtap_capture::{Packet, ReadOptions, Source, open_stream};
 
-use crate::lent::Lent;
+use crate::borrowed_block::Lent;
 use crate::offline::reopened;
 use crate::read::Reading;
 use crate::stdio::Stream;

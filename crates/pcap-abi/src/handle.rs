@@ -77,7 +77,7 @@ pub(crate) enum Kind {
 impl Pcap {
     fn new(settings: Settings) -> Box<Self> {
         Box::new(Self {
-            number: crate::known::number(),
+            number: crate::handle_registry::number(),
             errors: UnsafeCell::new([0; ERRBUF_SIZE + 1]),
             broken: AtomicBool::new(false),
             nonblocking: AtomicBool::new(false),

@@ -18,6 +18,7 @@
 //! signal handlers while another reads.
 
 mod backlog;
+mod borrowed_block;
 mod boundary;
 mod bpf;
 mod compile;
@@ -28,10 +29,9 @@ mod env;
 mod ext;
 mod follow;
 mod handle;
+mod handle_registry;
 mod info;
 mod inject;
-mod known;
-mod lent;
 mod link_types;
 mod live;
 mod memory;

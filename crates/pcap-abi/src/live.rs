@@ -12,12 +12,12 @@ use ringtap_capture::{
     TimestampSource,
 };
 
+use crate::borrowed_block::Lent;
 use crate::boundary::export;
 use crate::env::Defaults;
 use crate::handle::{Kind, Opened, Pcap, lock};
+use crate::handle_registry;
 use crate::inject::plain_name;
-use crate::known;
-use crate::lent::Lent;
 use crate::messages;
 use crate::read::Reading;
 use crate::settings::Settings;
@@ -354,7 +354,7 @@ pub(crate) fn open_live(settings: Settings, errbuf: ErrBuf<'_>) -> *mut Pcap {
         return std::ptr::null_mut();
     }
     say(errbuf, "");
-    known::hand_out(handle)
+    handle_registry::hand_out(handle)
 }
 
 export! {

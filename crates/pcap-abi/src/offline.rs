@@ -11,11 +11,11 @@ use ringtap_capture::{
 };
 use ringtap_savefile::{ByteOrder, Format, Resolution};
 
+use crate::borrowed_block::Lent;
 use crate::boundary::export;
 use crate::follow::Follow;
 use crate::handle::{Kind, Opened, Pcap};
-use crate::known;
-use crate::lent::Lent;
+use crate::handle_registry;
 use crate::messages;
 use crate::read::Reading;
 use crate::stdio::{Stream, StreamReader};
@@ -177,7 +177,7 @@ fn open_named(path: CText<'_>, precision: c_uint, errbuf: ErrBuf<'_>) -> *mut Pc
 
 fn finish(result: Result<Box<Pcap>, String>, errbuf: ErrBuf<'_>) -> *mut Pcap {
     match result {
-        Ok(handle) => known::hand_out(handle),
+        Ok(handle) => handle_registry::hand_out(handle),
         Err(message) => {
             say(errbuf, message);
             std::ptr::null_mut()
@@ -193,7 +193,7 @@ fn dead(link_type: c_int, snaplen: c_int, precision: c_uint) -> *mut Pcap {
         precision: precision_of(precision).unwrap_or(PRECISION_MICRO),
         link_type_bits: 0,
     };
-    known::hand_out(Pcap::ready(opened, link_type, None))
+    handle_registry::hand_out(Pcap::ready(opened, link_type, None))
 }
 
 export! {
@@ -242,7 +242,7 @@ export! {
 }
 
 fn close(handle: *mut Pcap) {
-    let Some(shared) = known::find(handle) else {
+    let Some(shared) = handle_registry::find(handle) else {
         return;
     };
     shared.live_dump.finish(shared);
@@ -259,7 +259,7 @@ fn close(handle: *mut Pcap) {
         return;
     };
     // A thread that waits for packets finds that the handle is gone.
-    known::forget(shared);
+    handle_registry::forget(shared);
     wake();
     // What reads goes before the stream that it reads from.
     *reading = None;

@@ -12,13 +12,13 @@ use ringtap_capture::{Error, Matcher, Packet, Waker};
 use ringtap_filter::Program;
 
 use crate::backlog::Backlog;
+use crate::borrowed_block::{Lent, Pause};
 use crate::boundary::{export, export_waiting};
 use crate::ext::sampling::Sampler;
 use crate::ext::statistics::Counting;
 use crate::follow::Place;
 use crate::handle::{Kind, Opened, Pcap, lock};
-use crate::known::Known;
-use crate::lent::{Lent, Pause};
+use crate::handle_registry::Known;
 use crate::messages;
 use crate::types::{Handler, PacketHeader, code};
 use crate::wait::{Progress, Step, Wait};

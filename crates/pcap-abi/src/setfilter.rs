@@ -193,7 +193,7 @@ mod tests {
     use ringtap_filter::program::opcode as op;
 
     use super::*;
-    use crate::lent::{Lent, Pause};
+    use crate::borrowed_block::{Lent, Pause};
 
     /// Packets of a file, behind a kernel that refuses every filter.
     struct Refusing(FileSource);

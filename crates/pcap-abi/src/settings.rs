@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::boundary::export;
 use crate::handle::{Opened, Pcap, lock};
-use crate::known;
+use crate::handle_registry;
 use crate::text::{CText, ErrBuf};
 use crate::types::{PRECISION_MICRO, PRECISION_NANO, code};
 
@@ -77,7 +77,7 @@ export! {
     fn pcap_create(device: CText<'_>, _errbuf: ErrBuf<'_>) -> *mut Pcap {
         let device = device.get().unwrap_or(c"any").to_owned();
         let settings = Settings { device, ..Settings::default() };
-        known::hand_out(Pcap::inactive(settings))
+        handle_registry::hand_out(Pcap::inactive(settings))
     } else std::ptr::null_mut();
 
     /// The most bytes of a packet.

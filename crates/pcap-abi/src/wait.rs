@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use crate::known::Known;
+use crate::handle_registry::Known;
 
 /// What a function that waits has done so far. It has no destructor.
 #[derive(Clone, Copy)]

@@ -13,16 +13,16 @@
 
 pub mod advice;
 pub mod attribute;
+mod build_report;
 pub mod chart;
 mod component;
 pub mod counters;
 pub mod differential;
 mod error;
-mod image;
 mod interface;
-mod naps;
-mod outcome;
 mod overhead;
+mod own_symbols;
+mod poll_counters;
 mod reader;
 pub mod report;
 mod run;

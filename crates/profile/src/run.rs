@@ -13,15 +13,16 @@ use ringtap_sys::perf::{Sampler, Trigger, is_refusal, paranoid};
 use ringtap_sys::sched::{self, online_cpus};
 
 use crate::attribute::{Attributor, Cast};
+use crate::build_report::{Gathered, Seen};
 use crate::counters::{ProcessorTime, interrupts, receive_softirqs};
 use crate::differential::Comparison;
-use crate::naps::{self, Counting};
-use crate::outcome::{Gathered, Seen};
+use crate::poll_counters::{self, Counting};
 use crate::reader::{self, Phase};
 use crate::report::{Report, Step};
 use crate::traffic::{Generator, Traffic, Wire};
 use crate::{
-    COMPONENTS, Component, Error, KernelSymbols, Result, Table, TapKind, image, outcome, overhead,
+    COMPONENTS, Component, Error, KernelSymbols, Result, Table, TapKind, build_report, overhead,
+    own_symbols,
 };
 
 /// How often samples are taken out of the kernel's rings.
@@ -226,7 +227,7 @@ impl<'a> Profile<'a> {
         let mut sampler = self.sampler();
         let own_ns = match &mut sampler {
             Some(sampler) => {
-                let period_ns = outcome::period_ns(sampler.trigger(), self.rate);
+                let period_ns = build_report::period_ns(sampler.trigger(), self.rate);
                 overhead::of_a_sample(sampler, self.rate, period_ns)?
             }
             None => None,
@@ -275,8 +276,8 @@ impl<'a> Profile<'a> {
     /// are taken, for counting makes every poll and every system call of the machine a little dearer.
     fn count(&mut self, reader: u32, next: &dyn Fn()) -> Result<(Option<Pair>, Option<Pair>)> {
         let kernel = Kernel::running();
-        let polls = self.counting("packets per poll", naps::polls(&kernel));
-        let calls = self.counting("system calls", naps::calls(&kernel, reader));
+        let polls = self.counting("packets per poll", poll_counters::polls(&kernel));
+        let calls = self.counting("system calls", poll_counters::calls(&kernel, reader));
         let read = |counting: &Option<Counting>| counting.as_ref().map(Counting::read).transpose();
         let begin = self.moment()?;
         let before = (read(&polls)?, read(&calls)?);
@@ -324,7 +325,7 @@ impl<'a> Profile<'a> {
             process: std::process::id(),
             reader,
             generators: self.generator.iter().map(Generator::thread).collect(),
-            application: image::application(),
+            application: own_symbols::application(),
             driver: number,
             tap: self.tap,
         };

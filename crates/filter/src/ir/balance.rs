@@ -7,7 +7,7 @@
 //! is made earlier or left out.
 
 use super::graph::{Graph, Node, NodeId, Step};
-use super::strong::limit;
+use super::range_facts::limit;
 use super::{Relation, Test, ValueId, Values};
 
 /// Up to so many tests are made one after the other. Fewer would make programs longer than

@@ -16,12 +16,12 @@ mod condition;
 mod graph;
 mod group;
 mod index;
+mod jump_threading;
+mod libpcap_facts;
+mod pass_hints;
 mod passes;
-mod promise;
-mod strong;
-mod thread;
+mod range_facts;
 mod value;
-mod weak;
 
 pub(crate) use condition::{Condition, Test};
 pub(crate) use graph::{ACCEPT, Graph, Level, NodeId, REJECT, Step};

@@ -1,9 +1,9 @@
 //! The passes over the graph and their order.
 
 use super::graph::Level;
-use super::strong::Strong;
-use super::weak::Weak;
-use super::{Graph, REJECT, Values, balance, cells, group, promise, thread};
+use super::libpcap_facts::Weak;
+use super::range_facts::Strong;
+use super::{Graph, REJECT, Values, balance, cells, group, jump_threading, pass_hints};
 
 /// A rewriting of the graph that keeps what it decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +38,11 @@ impl Pass {
     /// Does it once. Whether anything changed.
     pub(crate) fn run(self, graph: &mut Graph, values: &Values) -> bool {
         match self {
-            Self::SettleRoot => thread::settle_root(graph, values),
-            Self::ThreadWeakly => thread::thread::<Weak>(graph, values),
+            Self::SettleRoot => jump_threading::settle_root(graph, values),
+            Self::ThreadWeakly => jump_threading::thread::<Weak>(graph, values),
             Self::LeaveUnread => cells::leave_unread(graph, values),
             Self::Group => group::group(graph, values),
-            Self::ThreadStrongly => thread::thread::<Strong>(graph, values),
+            Self::ThreadStrongly => jump_threading::thread::<Strong>(graph, values),
             Self::Balance => balance::balance(graph, values),
         }
     }
@@ -97,7 +97,7 @@ pub(crate) fn optimize(graph: &mut Graph, values: &Values) -> Result<(), Rejects
 /// With the exact passes alone.
 fn all_loads(graph: &mut Graph, values: &Values) {
     for _ in 0..MOST_REPETITIONS {
-        if !promise::look(graph, values).strong || !Pass::ThreadStrongly.run(graph, values) {
+        if !pass_hints::look(graph, values).strong || !Pass::ThreadStrongly.run(graph, values) {
             break;
         }
     }
@@ -107,7 +107,8 @@ fn all_loads(graph: &mut Graph, values: &Values) {
 fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
     for _ in 0..MOST_REPETITIONS {
         let settled = Pass::SettleRoot.run(graph, values);
-        let threaded = promise::look(graph, values).weak && Pass::ThreadWeakly.run(graph, values);
+        let threaded =
+            pass_hints::look(graph, values).weak && Pass::ThreadWeakly.run(graph, values);
         if !settled && !threaded {
             break;
         }
@@ -116,16 +117,16 @@ fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
     if graph.root() == REJECT {
         return Err(RejectsAll);
     }
-    if graph.nodes().len() == 1 && !promise::look(graph, values).strong {
+    if graph.nodes().len() == 1 && !pass_hints::look(graph, values).strong {
         return Ok(());
     }
     for _ in 0..MOST_REPETITIONS {
         // Makes nodes equal whose tests can then be put together.
         Pass::LeaveUnread.run(graph, values);
-        let mut promise = promise::look(graph, values);
+        let mut promise = pass_hints::look(graph, values);
         let grouped = promise.group && Pass::Group.run(graph, values);
         if grouped {
-            promise = promise::look(graph, values);
+            promise = pass_hints::look(graph, values);
         }
         let threaded = promise.strong && Pass::ThreadStrongly.run(graph, values);
         if !grouped && !threaded {

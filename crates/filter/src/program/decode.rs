@@ -1,12 +1,12 @@
 //! Instructions turned once into what the interpreter executes: a step for each, with the commonest
-//! sequences fused into one (see [`choose`](super::choose)).
+//! sequences fused into one (see [`fuse`](super::fuse)).
 //!
 //! Step `i` stands for instruction `i`. A fused step also does the work of the instructions after
 //! it, which keep their own steps for jumps that enter there; so fusing needs no analysis of
 //! targets.
 
 use super::Insn;
-use super::choose;
+use super::fuse;
 use super::opcode as op;
 use super::step::{Decoded, FEW, LANES, Step, WINDOW};
 use super::validate::loop_target;
@@ -93,7 +93,7 @@ impl Decoded {
         for at in 0..plain.len() {
             let step = lists
                 .step(&plain, at)
-                .unwrap_or_else(|| choose::step(&plain, at));
+                .unwrap_or_else(|| fuse::step(&plain, at));
             steps.push(step);
         }
         Self {
@@ -159,7 +159,7 @@ impl Lists {
             _ => return None,
         };
         let list = self.begins(plain, at + ahead)?;
-        choose::among(plain, at, list)
+        fuse::among(plain, at, list)
     }
 
     /// The list that begins at an instruction; one inside a list is not its beginning.

@@ -4,14 +4,14 @@
 //! re-checks opcodes, jump targets or scratch slots.
 
 pub(crate) mod assemble;
-mod choose;
 mod decode;
+mod fuse;
+mod handlers;
 mod interpret;
 pub mod opcode;
 mod operand;
 mod step;
 mod validate;
-mod work;
 
 pub use interpret::Ancillary;
 pub use validate::{InvalidProgram, Reason};

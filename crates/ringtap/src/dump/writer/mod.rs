@@ -9,17 +9,17 @@
 //! compressed alone, what a reader may begin at, and what a crash leaves whole or not at all. Chunks
 //! are cut when they are long enough, when a file ends, and once a second ([`FLUSH`]).
 //!
-//! Into a file in memory there is a shorter way, past chunks and threads; see [`straight`].
+//! Into a file in memory there is a shorter way, past chunks and threads; see [`direct_write`].
 //!
 //! Memory is bounded: who wants to add to a full queue waits, so that packets that no disk can take
 //! are lost in the ring, where they are counted, and nowhere else. Chunks are used again and again;
 //! memory that a burst has taken beyond a few of them is given back in the next pause.
 
 mod buffer;
+mod direct_write;
 mod disk;
 mod memory;
 mod queue;
-mod straight;
 mod threads;
 
 use std::fs::File;

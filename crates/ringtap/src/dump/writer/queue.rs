@@ -13,7 +13,7 @@ use ringtap_savefile::{Codec, Totals};
 use ringtap_sys::disk::{self, ALIGNMENT};
 
 use super::buffer::Buffer;
-use super::straight::Straight;
+use super::direct_write::Straight;
 use super::{CHUNK, FLUSH, ROOM, SLACK, SLACK_COMPRESSED, threads};
 use crate::dump::after::After;
 use crate::output::Access;

@@ -2,9 +2,9 @@
 //! function for.
 
 use super::decode::{Alu, List, Load, Op, Plain, Test};
+use super::handlers;
 use super::operand as o;
 use super::step::{Step, Work};
-use super::work;
 
 /// The step of the instruction at an index.
 pub(super) fn step(plain: &[Plain], at: usize) -> Step {
@@ -229,9 +229,9 @@ impl Code<'_> {
             Op::JumpX(test) => return self.jump([0; 3], |ways| test_x(test, ways)),
             Op::Ja | Op::JaBack => {
                 let work = if this.op == Op::Ja {
-                    work::jump
+                    handlers::jump
                 } else {
-                    work::jump_back
+                    handlers::jump_back
                 };
                 return Step {
                     yes: to(this.k),
@@ -240,16 +240,16 @@ impl Code<'_> {
             }
             Op::Ld(kind) => load(kind),
             Op::Ldx(kind) => load_x(kind),
-            Op::LdAncillary => work::load_ancillary,
-            Op::St => work::store,
-            Op::Stx => work::store_x,
+            Op::LdAncillary => handlers::load_ancillary,
+            Op::St => handlers::store,
+            Op::Stx => handlers::store_x,
             Op::AluK(alu) => alu_k(alu),
             Op::AluX(alu) => alu_x(alu),
-            Op::Neg => work::negate,
-            Op::RetK => work::return_k,
-            Op::RetA => work::return_a,
-            Op::Tax => work::tax,
-            Op::Txa => work::txa,
+            Op::Neg => handlers::negate,
+            Op::RetK => handlers::return_k,
+            Op::RetA => handlers::return_a,
+            Op::Tax => handlers::tax,
+            Op::Txa => handlers::txa,
         };
         self.does(work, [this.k, 0, 0])
     }
@@ -258,7 +258,7 @@ impl Code<'_> {
 /// The instance of a function for the types that kinds stand for.
 macro_rules! instance {
     ($function:ident [$($type:ident)*]) => {
-        (work::$function::<$($type),*> as Work).into()
+        (handlers::$function::<$($type),*> as Work).into()
     };
     ($function:ident $types:tt $kind:ident: Load, $($more:tt)*) => {
         instance!(@ $function $types [$kind L Load] [

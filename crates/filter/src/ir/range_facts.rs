@@ -4,7 +4,7 @@
 //! in which of them it can be. A test is left out only where its value was tested before on every
 //! way, so that no load is left out: packets that are too short are rejected as before.
 
-use super::thread::Knowledge;
+use super::jump_threading::Knowledge;
 use super::{Graph, Relation, Size, Test, Value, ValueId, Values, bits};
 use crate::language::ast::Operator;
 

@@ -15,7 +15,7 @@ use crate::report::{
 };
 use crate::run::{Moment, Profile};
 use crate::traffic::Traffic;
-use crate::{COMPONENTS, Component, image};
+use crate::{COMPONENTS, Component, own_symbols};
 
 /// The share of packets that may be lost before figures are of something else.
 const WORTH_TELLING: f64 = 0.01;
@@ -37,7 +37,7 @@ impl Profile<'_> {
             Some(sampling) => self.by_samples(seen, sampling, on_interface),
             None => self.without_samples(&steps, &reader_clock),
         };
-        if sampling.is_some() && image::application().is_none() {
+        if sampling.is_some() && own_symbols::application().is_none() {
             divide_reader(&mut components, &reader_clock);
         }
         if on_interface == 0 {
@@ -58,7 +58,7 @@ impl Profile<'_> {
                 sampling,
                 ticks_per_ns: self.rate.per_nanosecond,
                 constant_rate: self.rate.is_constant,
-                application_by_address: image::application().is_some(),
+                application_by_address: own_symbols::application().is_some(),
                 cannot_tell: Vec::new(),
             },
             seconds,

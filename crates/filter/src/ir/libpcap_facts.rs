@@ -2,12 +2,12 @@
 //! equals one number does not equal another.
 //!
 //! More follows (what equals 0x800 is greater than 1500), and is drawn later, by
-//! [`super::strong`]. Here the conclusions decide whether an expression is refused because it
+//! [`super::range_facts`]. Here the conclusions decide whether an expression is refused because it
 //! rejects every packet, and which loads are not made any more, so that they have to be those of
 //! libpcap.
 
 use super::graph::Node;
-use super::thread::Knowledge;
+use super::jump_threading::Knowledge;
 use super::{Graph, Relation, Values, bits};
 
 /// Where the facts about a test are.
