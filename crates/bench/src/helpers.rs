@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ringtap_filter::ebpf::{Assembler, Reg};
 use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{Sizes, Traffic};
-use ringtap_sys::bpf::{Kernel, Program, ProgramKind, Run};
+use ringtap_sys::bpf::{Kernel, Program, ProgramKind, ProgramRun};
 use ringtap_sys::cycles::{Usage, thread_id, thread_time};
 use serde::de::DeserializeOwned;
 
@@ -90,10 +90,10 @@ impl Alone {
 
     /// By this thread's processor time: the kernel's own account has whole nanoseconds only.
     fn time(&self, program: &Program) -> Result<f64, String> {
-        let run = Run {
+        let run = ProgramRun {
             data: &self.frame,
             repeat: Self::RUNS,
-            ..Run::default()
+            ..ProgramRun::default()
         };
         let now = || thread_time(thread_id()).map_err(|error| error.to_string());
         let begun = now()?;

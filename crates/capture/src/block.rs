@@ -1,7 +1,7 @@
 //! Waist 2: a run of packets, borrowed from the ring or the file that holds them.
 
 use ringtap_packet::{Packet, PacketFlags, Timestamp};
-use ringtap_savefile::{self as savefile, Filtered, FilteredPackets, Options, Run};
+use ringtap_savefile::{self as savefile, Filtered, FilteredPackets, Options, PacketRun};
 use ringtap_sys::packet::{Frame, Frames, RingBlock};
 
 use crate::engines::{SocketPackets, SocketRecords, TapRecords};
@@ -18,7 +18,7 @@ pub struct Block<'a> {
 #[derive(Debug)]
 enum Origin<'a> {
     Ring(RingBlock<'a>),
-    Run(Run<'a>),
+    Run(PacketRun<'a>),
     Filtered(Filtered<'a>),
     Tap(TapRecords<'a>),
     Socket(SocketRecords<'a>),
@@ -49,7 +49,7 @@ impl<'a> Block<'a> {
     }
 
     /// A block of packets of a file, from which `filter` is still to choose.
-    pub(crate) fn from_run(run: Run<'a>, filter: Option<&'a FilterTable>) -> Self {
+    pub(crate) fn from_run(run: PacketRun<'a>, filter: Option<&'a FilterTable>) -> Self {
         Self {
             origin: Origin::Run(run),
             filter,
@@ -109,7 +109,7 @@ impl<'a> Block<'a> {
     /// all of which belong to the block; nothing where they come from a ring of another form or
     /// where a filter is to choose from them.
     #[must_use]
-    pub fn runs(&self) -> Option<impl Iterator<Item = Run<'_>>> {
+    pub fn runs(&self) -> Option<impl Iterator<Item = PacketRun<'_>>> {
         let (run, filtered) = match (&self.origin, self.filter) {
             (Origin::Run(run), None) => (Some(*run), None),
             (Origin::Tap(records), None) => (Some(records.run()), None),

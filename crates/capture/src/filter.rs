@@ -14,7 +14,7 @@ use ringtap_savefile::{ByteOrder, CaptureFilter, Interface, PacketFilter, Record
 use ringtap_sys::packet::{Instruction, LinkLayer};
 use ringtap_sys::resolve::SystemNames;
 
-use crate::hook::Place;
+use crate::hook::HookPoint;
 use crate::native::{Native, PacketRef};
 use crate::{Error, MAX_SNAPLEN, Result, UserSpaceReason};
 
@@ -251,7 +251,7 @@ pub(crate) fn lower(
 
 /// The program for a hook, where the kernel has not yet said of a sent packet that it is one, and
 /// knows no direction at XDP.
-pub(crate) fn at_hook(program: &Program, place: Place) -> Program {
+pub(crate) fn at_hook(program: &Program, place: HookPoint) -> Program {
     let packet_type = if !place.is_ingress() {
         op::PACKET_OUTGOING
     } else if place.is_xdp() {

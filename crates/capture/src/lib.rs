@@ -55,7 +55,7 @@ pub use capture::{Capture, CaptureBuilder};
 pub use describe::{Clock, Description, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
 pub use engines::{
     Device, ENGINES, Engine, FileSource, Host, MAP_FILE, Processors, open, open_fanout, open_file,
-    open_on, open_opened, open_stream,
+    open_on, open_stream,
 };
 pub use error::{Error, Result};
 pub use filter::{Filter, Matcher};

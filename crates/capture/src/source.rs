@@ -102,9 +102,9 @@ pub trait Source: Send {
         Err(crate::Error::FixedAtOpening { what })
     }
 
-    /// Gives its packets to several readers, `readers` at most, each for a thread of its own, with some
-    /// of the memory in which the kernel leaves them: at the taps, of which each processor has a ring.
-    /// Nothing where the engine cannot, or where there is one ring; then all stays as it was.
+    /// Splits the source into `readers` readers at most, each for a thread of its own. Each reader gets some
+    /// of the rings; a tap has one ring per processor. Returns no readers if the engine cannot be split or
+    /// has one ring only; then the source stays as it was.
     ///
     /// Else this source hands out no more packets. [`Source::next`] is to be called on and on all the
     /// same: it wakes the readers, and tells what befalls the interface. [`Source::stats`] is that of all.
@@ -114,7 +114,7 @@ pub trait Source: Send {
     /// # Errors
     ///
     /// No memory or descriptor is left.
-    fn share(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
+    fn split_readers(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
         let _ = (readers, wait);
         Ok(Vec::new())
     }
@@ -125,17 +125,17 @@ pub trait Source: Send {
         None
     }
 
-    /// A descriptor that poll(2) finds readable when [`Source::try_next`] has packets, as long as it
-    /// is asked until it has none; nothing where the engine has none. It is the source's own.
+    /// Returns a descriptor that poll(2) finds readable when [`Source::try_next`] has packets, as long as
+    /// it is called until it has none; `None` if the engine has no such descriptor. The source owns it.
     ///
     /// # Errors
     ///
     /// The descriptor could not be made ready.
-    fn pollable(&mut self) -> Result<Option<RawFd>> {
+    fn poll_fd(&mut self) -> Result<Option<RawFd>> {
         Ok(None)
     }
 
-    /// Makes the descriptor of [`Source::pollable`] unreadable where no packets are left, as another
+    /// Makes the descriptor of [`Source::poll_fd`] unreadable where no packets are left, as another
     /// [`Source::try_next`] would: to be called when every packet that was handed out has been read, and
     /// its block was dropped. `has_more` where the caller has packets of its own left, for which the
     /// descriptor is to be readable; an engine whose blocks can be kept ([`crate::Block::keep`]) need not
@@ -144,15 +144,15 @@ pub trait Source: Send {
         let _ = has_more;
     }
 
-    /// Capabilities that the process must keep so that the source can take away at the end what nothing
-    /// binds to the process (see [`crate::hook`]); mostly none.
-    fn keeps(&self) -> &'static [Capability] {
+    /// Returns the capabilities that the process must keep, so that the source can remove at the end what
+    /// the kernel does not remove with the process (see [`crate::hook`]). Most sources need none.
+    fn required_capabilities(&self) -> &'static [Capability] {
         &[]
     }
 
-    /// After what time [`Source::try_next`] is to be asked again though that descriptor is not readable:
-    /// for what raises no event, such as an interface that goes away.
-    fn recheck(&self) -> Option<Duration> {
+    /// Returns how often to call [`Source::try_next`] even if the descriptor of [`Source::poll_fd`] is not
+    /// readable: some changes raise no event, such as an interface that goes away. `None` if all do.
+    fn poll_interval(&self) -> Option<Duration> {
         None
     }
 

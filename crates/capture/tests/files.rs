@@ -204,13 +204,13 @@ fn a_mapped_file_is_let_go_of_when_somebody_would_write_it() {
 
     for is_visited in [false, true] {
         let mut whole = Reading::open(&path, &options, is_visited);
-        while whole.go_on() {}
+        while whole.read_piece() {}
         assert!(whole.seen == expected, "other packets when mapped");
         assert_eq!(whole.visited > PACKETS / 2, is_visited);
 
         let mut source = Reading::open(&path, &options, is_visited);
         while source.seen.len() < PACKETS / 2 {
-            assert!(source.go_on());
+            assert!(source.read_piece());
         }
         let before = source.seen.len();
         source.source.waker().wake();
@@ -227,11 +227,11 @@ fn a_mapped_file_is_let_go_of_when_somebody_would_write_it() {
         }
         // It is noticed when the next MiB is looked at.
         for _ in 0..5 {
-            assert!(source.go_on());
+            assert!(source.read_piece());
         }
         assert!(!somebody_waits(&path), "it is still mapped");
         assert!(source.seen.len() < PACKETS);
-        while source.go_on() {}
+        while source.read_piece() {}
         assert!(source.seen == expected, "other packets afterwards");
         assert_eq!(source.visited > 0, is_visited);
         opened.join().unwrap().unwrap();
@@ -266,7 +266,7 @@ impl Reading {
     }
 
     /// Reads a piece; false at the end.
-    fn go_on(&mut self) -> bool {
+    fn read_piece(&mut self) -> bool {
         if self.is_visited && self.visits() {
             return true;
         }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 
 use ringtap_capture::hook::{
-    Attached, Hook, HookChoice, HookDevice, HookError, Place, Reason, Side, Standing, Uncovered,
-    Wanted, attach,
+    Attached, Hook, HookChoice, HookDevice, HookError, HookPoint, Reason, Side, Standing,
+    Uncovered, Wanted, attach,
 };
 use ringtap_capture::{Direction, Mode};
 use ringtap_filter::ebpf::{Assembler, Reg};
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 }
 
 /// Loads a program that lets every packet pass.
-fn passing(kernel: &Kernel) -> impl FnMut(Place) -> bpf::Result<Program> {
+fn passing(kernel: &Kernel) -> impl FnMut(HookPoint) -> bpf::Result<Program> {
     let kernel = kernel.clone();
     move |place| {
         let mut asm = Assembler::new();
@@ -64,7 +64,7 @@ fn attach_at(end: &End, kernel: &Kernel, wanted: &Wanted) -> Result<Attached, Ho
     })
 }
 
-fn places(attached: &Attached) -> Vec<Place> {
+fn places(attached: &Attached) -> Vec<HookPoint> {
     attached.hooks.iter().map(Hook::place).collect()
 }
 
@@ -97,10 +97,10 @@ fn tcx_both() {
     let attached = attach_at(&pair.right, &Kernel::running(), &Wanted::default()).expect("tcx");
     assert_eq!(
         places(&attached),
-        [Place::Tcx(Side::Ingress), Place::Tcx(Side::Egress)]
+        [HookPoint::Tcx(Side::Ingress), HookPoint::Tcx(Side::Egress)]
     );
     assert!(attached.passed_over.is_empty() && attached.uncovered.is_none());
-    assert!(attached.keeps().is_empty());
+    assert!(attached.required_capabilities().is_empty());
     let lengths = || [Side::Ingress, Side::Egress].map(|side| chain_length(&pair.right, side));
     assert_eq!(lengths(), [1, 1]);
     drop(attached);
@@ -154,7 +154,7 @@ fn loopback() {
         let kernel = Kernel::running();
         attach(&kernel, &device, &Wanted::default(), &mut passing(&kernel)).expect("tcx")
     });
-    assert_eq!(places(&attached), [Place::Tcx(Side::Ingress)]);
+    assert_eq!(places(&attached), [HookPoint::Tcx(Side::Ingress)]);
     assert_eq!(attached.uncovered, Some(Uncovered::SentOnLoopback));
 }
 
@@ -163,7 +163,10 @@ fn clsact() {
     let attached = attach_at(&pair.right, &without_tcx(), &Wanted::default()).expect("clsact");
     assert_eq!(
         places(&attached),
-        [Place::Clsact(Side::Ingress), Place::Clsact(Side::Egress)]
+        [
+            HookPoint::Clsact(Side::Ingress),
+            HookPoint::Clsact(Side::Egress)
+        ]
     );
     let reasons: Vec<String> = attached
         .passed_over
@@ -177,7 +180,7 @@ fn clsact() {
             "not at tcx egress: the kernel has no tcx (Linux 6.6)"
         ]
     );
-    assert_eq!(attached.keeps(), [Capability::NET_ADMIN]);
+    assert_eq!(attached.required_capabilities(), [Capability::NET_ADMIN]);
     let device = pair.right.device.as_str();
     let shown = tc(&pair.right, &["filter", "show", "dev", device, "ingress"]);
     assert!(
@@ -213,7 +216,7 @@ fn clsact_of_others() {
 fn orphans() {
     let pair = VethPair::new();
     let kernel = without_tcx();
-    let place = Place::Clsact(Side::Egress);
+    let place = HookPoint::Clsact(Side::Egress);
     let program = passing(&kernel)(place).expect("loaded");
     let mut netlink = pair.right.namespace.netlink();
     let index = netlink.index(&pair.right.device).expect("it exists");
@@ -266,13 +269,16 @@ fn xdp_taken() {
     let first = attach_at(&pair.right, &Kernel::running(), &at_xdp()).expect("XDP");
     assert_eq!(
         places(&first),
-        [Place::Xdp(XdpMode::Native), Place::Tcx(Side::Egress)]
+        [
+            HookPoint::Xdp(XdpMode::Native),
+            HookPoint::Tcx(Side::Egress)
+        ]
     );
     let id = first.hooks[0].program().info().expect("loaded").id;
     let second = attach_at(&pair.right, &Kernel::running(), &at_xdp()).expect("moved");
     assert_eq!(
         places(&second),
-        [Place::Tcx(Side::Ingress), Place::Tcx(Side::Egress)]
+        [HookPoint::Tcx(Side::Ingress), HookPoint::Tcx(Side::Egress)]
     );
     let reason = second.passed_over[0].to_string();
     let expected =
@@ -287,7 +293,7 @@ fn tags_taken_out() {
         ..at_xdp()
     };
     let attached = attach_at(&pair.right, &Kernel::running(), &wanted).expect("tcx");
-    assert_eq!(places(&attached)[0], Place::Tcx(Side::Ingress));
+    assert_eq!(places(&attached)[0], HookPoint::Tcx(Side::Ingress));
     assert!(matches!(
         attached.passed_over[0].reason,
         Reason::VlanTagsTakenOut
@@ -302,7 +308,7 @@ fn stealing() {
         ..at_xdp()
     };
     let attached = attach_at(&pair.right, &Kernel::running(), &wanted).expect("XDP");
-    assert_eq!(places(&attached), [Place::Xdp(XdpMode::Native)]);
+    assert_eq!(places(&attached), [HookPoint::Xdp(XdpMode::Native)]);
     assert_eq!(attached.uncovered, Some(Uncovered::SentWhileStealing));
     let sent = Wanted {
         direction: Direction::Out,
@@ -312,7 +318,7 @@ fn stealing() {
     assert!(matches!(refused, Err(HookError::StealsSent { .. })));
 }
 
-fn steal_and_force(end: &End) -> (String, Vec<Place>) {
+fn steal_and_force(end: &End) -> (String, Vec<HookPoint>) {
     let wanted = Wanted {
         mode: Mode::Steal,
         hook: HookChoice::Tcx,
@@ -341,7 +347,7 @@ fn guarded() {
     let (refused, forced) = steal_and_force(end);
     let expected = "veth1: stealing needs consent (--force): it carries the IPv4 default route";
     assert_eq!(refused, expected);
-    assert_eq!(forced, [Place::Tcx(Side::Ingress)]);
+    assert_eq!(forced, [HookPoint::Tcx(Side::Ingress)]);
     // The same route in a table of policy routing only.
     let ip = |arguments: &[&str]| end.namespace.output("ip", arguments);
     ip(&["route", "del", "default"]);

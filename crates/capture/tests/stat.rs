@@ -554,7 +554,7 @@ fn stand_in() {
     assert!(text.contains("hook:           packet socket\n"), "{text}");
     assert!(text.contains("note:           not at a hook: "), "{text}");
     assert!(text.contains("Operation not permitted"), "{text}");
-    assert!(statistics.keeps().is_empty());
+    assert!(statistics.required_capabilities().is_empty());
     let mix = Mix::new();
     mix.send_from(&pair.left);
     read_until(&mut statistics, mix.expected(1).1.packets);

@@ -213,9 +213,9 @@ mod tests {
                 mut graph, values, ..
             } = decision;
             for pass in [
-                Pass::ThreadWeakly,
-                Pass::ThreadStrongly,
-                Pass::ThreadStrongly,
+                Pass::ThreadLibpcapFacts,
+                Pass::ThreadRangeFacts,
+                Pass::ThreadRangeFacts,
             ] {
                 pass.run(&mut graph, &values);
             }

@@ -128,7 +128,7 @@ impl Meter {
             // They come before this one.
             self.settle(sink);
         }
-        if self.at_once && self.cache.counts(&observation) {
+        if self.at_once && self.cache.try_count(&observation) {
             return;
         }
         let at = self.waiting % BLOCK;
@@ -262,7 +262,7 @@ impl Meter {
     /// have passed end. To be called now and then, about once a second, of live captures.
     pub fn advance<S: FlowSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
         self.settle(sink);
-        self.cache.go_on(now_ns, &mut self.counters, sink);
+        self.cache.advance_to(now_ns, &mut self.counters, sink);
         if !self.fragments.is_empty() {
             self.sweep(u64::MAX, sink);
         }

@@ -36,12 +36,12 @@ struct Raw {
     value: Value,
     width: Width,
     /// Where they are in the packet, unless only the running code knows.
-    place: Option<Place>,
+    place: Option<PacketOffset>,
 }
 
 /// A place in the packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct PacketOffset {
     /// The value of `X` that the offset counts from, if not from the packet's start.
     index: Option<Value>,
     offset: u32,
@@ -84,8 +84,8 @@ struct Load {
 }
 
 impl Load {
-    fn place(&self) -> Place {
-        Place {
+    fn place(&self) -> PacketOffset {
+        PacketOffset {
             index: self.index,
             offset: self.offset,
         }
@@ -340,7 +340,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     }
 
     /// Loads into `A` and remembers the bytes as they were.
-    fn load_a(&mut self, base: Value, offset: u32, width: Width, place: Option<Place>) {
+    fn load_a(&mut self, base: Value, offset: u32, width: Width, place: Option<PacketOffset>) {
         let value = self.load(base, offset, width);
         let ordered = match width {
             Width::Byte => value,
@@ -361,7 +361,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
 
     fn load_absolute(&mut self, at: usize, offset: u32, width: Width) {
         self.require_start(at, end(offset, width.bytes()));
-        let place = Place {
+        let place = PacketOffset {
             index: None,
             offset,
         };
@@ -383,7 +383,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
             self.require(accept);
         }
         let base = self.builder.ins().iadd(self.packet.data, x);
-        let place = Place {
+        let place = PacketOffset {
             index: Some(index),
             offset,
         };

@@ -4,15 +4,15 @@
 //! A [`Block`] borrows its source, and the iterator over it borrows the block. Here all three are
 //! kept in one value. What makes that sound: source and block have places of their own on the heap,
 //! that do not move with the value; the source is reached by others only through
-//! [`Lent::source`], which gives block and iterator back before; and no packet outlives the
-//! borrow of the [`Lent`] that it came from, but by copy.
+//! [`BorrowedBlock::source`], which gives block and iterator back before; and no packet outlives the
+//! borrow of the [`BorrowedBlock`] that it came from, but by copy.
 
 use std::ptr::NonNull;
 
 use ringtap_capture::{Block, Next, Packet, Packets, Result, Source};
 
 /// A source, and what it has lent.
-pub(crate) struct Lent {
+pub(crate) struct BorrowedBlock {
     /// The iterator borrows `block`, and is dropped before it.
     packets: Option<Packets<'static>>,
     /// Holds a block while `packets` is there, which borrows `source`.
@@ -23,7 +23,7 @@ pub(crate) struct Lent {
 
 // SAFETY: the source is `Send`, and a block is of the source's memory; all move together, and are
 // used by the thread that has the value.
-unsafe impl Send for Lent {}
+unsafe impl Send for BorrowedBlock {}
 
 /// What comes next, apart from packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) enum Pause {
     End,
 }
 
-impl Lent {
+impl BorrowedBlock {
     pub(crate) fn new(source: Box<dyn Source>) -> Self {
         let block = Box::into_raw(Box::new(None));
         let source = Box::into_raw(source);
@@ -149,7 +149,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for BorrowedBlock {
     fn drop(&mut self) {
         self.release();
         // SAFETY: both were made of boxes in `new`; nothing borrows them any more.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringtap_capture::{Packet, ReadOptions, Source, open_stream};
 
-use crate::borrowed_block::Lent;
+use crate::borrowed_block::BorrowedBlock;
 use crate::offline::reopened;
 use crate::read::Reading;
 use crate::stdio::Stream;
@@ -29,14 +29,14 @@ pub(crate) struct Follow {
 
 /// How far the records were read.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct ReadPosition {
     /// Bytes of all records that were looked at.
     bytes: u64,
     /// Where the stream was left.
     left_at: Option<u64>,
 }
 
-impl Place {
+impl ReadPosition {
     /// A record was looked at.
     #[inline]
     pub(crate) fn pass(&mut self, packet: &Packet<'_>) {
@@ -74,7 +74,7 @@ impl Follow {
             && let Some(source) = self.from(now)
         {
             reading.waker = source.waker();
-            reading.lent = Lent::new(source);
+            reading.lent = BorrowedBlock::new(source);
             reading.place.bytes = now.saturating_sub(self.records);
         }
     }

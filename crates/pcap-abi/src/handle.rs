@@ -14,7 +14,7 @@ use ringtap_capture::Waker;
 
 use crate::ext::live_dump::LiveDump;
 use crate::ext::sampling::Wanted;
-use crate::ext::stats::Place;
+use crate::ext::stats::StatExCell;
 use crate::live::Live;
 use crate::offline::Offline;
 use crate::read::Reading;
@@ -45,7 +45,7 @@ pub(crate) struct Pcap {
     pub(crate) delivered: AtomicU64,
     pub(crate) sent: AtomicU64,
     pub(crate) sampling: Wanted,
-    pub(crate) stats_ex: Place,
+    pub(crate) stats_ex: StatExCell,
     pub(crate) live_dump: LiveDump,
 }
 
@@ -90,7 +90,7 @@ impl Pcap {
             delivered: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             sampling: Wanted::default(),
-            stats_ex: Place::default(),
+            stats_ex: StatExCell::default(),
             live_dump: LiveDump::default(),
         })
     }

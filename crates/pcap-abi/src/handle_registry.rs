@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::handle::{Pcap, lock};
 
 /// The handles that C was given and has not closed.
-static OPEN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<HandleId>> = Mutex::new(Vec::new());
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// A handle by its address, and by a number that no other has, which may later be at that address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct HandleId {
     address: usize,
     number: u64,
 }
@@ -28,7 +28,7 @@ pub(crate) fn number() -> u64 {
 
 /// Gives a handle to C.
 pub(crate) fn hand_out(handle: Box<Pcap>) -> *mut Pcap {
-    lock(&OPEN).push(Known::of(&handle));
+    lock(&OPEN).push(HandleId::of(&handle));
     Box::into_raw(handle)
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn find<'a>(handle: *mut Pcap) -> Option<&'a Pcap> {
 
 /// The handle is going to be freed.
 pub(crate) fn forget(handle: &Pcap) {
-    let known = Known::of(handle);
+    let known = HandleId::of(handle);
     let mut open = lock(&OPEN);
     open.retain(|one| *one != known);
     if open.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn forget(handle: &Pcap) {
     }
 }
 
-impl Known {
+impl HandleId {
     pub(crate) fn of(handle: &Pcap) -> Self {
         Self {
             address: ptr::from_ref(handle).addr(),
@@ -74,7 +74,7 @@ mod tests {
     fn a_handle_is_open_until_it_is_forgotten() {
         let handle = hand_out(Pcap::inactive(Settings::default()));
         let shared = find(handle).expect("open");
-        let known = Known::of(shared);
+        let known = HandleId::of(shared);
         assert!(known.is_open());
         forget(shared);
         assert!(!known.is_open() && find(handle).is_none());

@@ -12,7 +12,7 @@ use ringtap_capture::{
     TimestampSource,
 };
 
-use crate::borrowed_block::Lent;
+use crate::borrowed_block::BorrowedBlock;
 use crate::boundary::export;
 use crate::env::Defaults;
 use crate::handle::{Kind, Opened, Pcap, lock};
@@ -69,7 +69,7 @@ impl Live {
         {
             reading.set_aside();
             let source = reading.lent.source();
-            let made = source.pollable().ok().flatten();
+            let made = source.poll_fd().ok().flatten();
             if !reading.backlog.is_empty() {
                 source.settle(true);
             }
@@ -189,8 +189,8 @@ fn start(
         dlt = COOKED_V1;
     }
     // A tap that is polled rings for every packet; it is only asked for what a program asks for.
-    let pollable = match description.engine {
-        "packet" => source.pollable().map_err(|error| refusal(&error))?,
+    let poll_fd = match description.engine {
+        "packet" => source.poll_fd().map_err(|error| refusal(&error))?,
         _ => None,
     };
     let memory = description.memory;
@@ -200,10 +200,10 @@ fn start(
         buffer: memory.map_or(0, |memory| {
             c_int::try_from(memory.block_size).unwrap_or(c_int::MAX)
         }),
-        descriptor: pollable.unwrap_or(-1),
-        selectable: AtomicI32::new(pollable.unwrap_or(-1)),
+        descriptor: poll_fd.unwrap_or(-1),
+        selectable: AtomicI32::new(poll_fd.unwrap_or(-1)),
         is_readable_for_others: description.engine != "packet",
-        select_timeout: pollable.is_none().then(|| timeval(timeout)),
+        select_timeout: poll_fd.is_none().then(|| timeval(timeout)),
         returns_on_timeout: settings.returns_on_timeout && options.wait != Some(LONG),
         has_no_timeout: options.wait == Some(LONG),
         device,
@@ -220,7 +220,11 @@ fn start(
         link_type_bits: 0,
     };
     let waker = source.waker();
-    handle.open(opened, dlt, Some(Reading::new(Lent::new(source), waker)));
+    handle.open(
+        opened,
+        dlt,
+        Some(Reading::new(BorrowedBlock::new(source), waker)),
+    );
     Ok(())
 }
 

@@ -6,12 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use libc::FILE;
-use ringtap_capture::{
-    Error, FileSource, Interface, Item, Next, ReadOptions, Source, open_opened, open_stream,
-};
+use ringtap_capture::{Error, FileSource, Interface, Item, Next, ReadOptions, Source, open_stream};
 use ringtap_savefile::{ByteOrder, Format, Resolution};
 
-use crate::borrowed_block::Lent;
+use crate::borrowed_block::BorrowedBlock;
 use crate::boundary::export;
 use crate::follow::Follow;
 use crate::handle::{Kind, Opened, Pcap};
@@ -53,7 +51,7 @@ fn open(stream: Stream, name: &str, precision: c_int) -> Result<Box<Pcap>, Strin
     };
     let link_type = interface.link_type.to_dlt().cast_signed();
     let waker = source.waker();
-    let reading = Reading::new(Lent::new(Box::new(source)), waker);
+    let reading = Reading::new(BorrowedBlock::new(Box::new(source)), waker);
     Ok(Pcap::ready(opened, link_type, Some(reading)))
 }
 
@@ -67,7 +65,7 @@ fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
             // The thread that reads ahead is started by the first read beyond the header; a pcapng
             // file's interface needs one at once, and the program may yet fork.
             options.read_ahead = file.read_exact_at(&mut magic, at).is_ok() && magic != PCAPNG;
-            open_opened(file, name, &options, None)
+            FileSource::from_file(file, name, &options, None)
         }
         None => open_stream(Box::new(StreamReader(stream)), name, &options, None),
     };

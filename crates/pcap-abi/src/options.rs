@@ -31,24 +31,24 @@ pub(crate) struct Options {
 }
 
 /// The place of an option.
-enum Place<'a> {
+enum OptionSlot<'a> {
     Number(&'a mut c_int),
     Text(&'a mut Option<CString>),
 }
 
 impl Options {
-    fn place(&mut self, option: u32) -> Option<Place<'_>> {
+    fn place(&mut self, option: u32) -> Option<OptionSlot<'_>> {
         match option {
-            name::TSTAMP_PRECISION => Some(Place::Number(&mut self.tstamp_precision)),
-            name::IO_READ_PLUGIN => Some(Place::Text(&mut self.read_plugin)),
-            name::IO_WRITE_PLUGIN => Some(Place::Text(&mut self.write_plugin)),
+            name::TSTAMP_PRECISION => Some(OptionSlot::Number(&mut self.tstamp_precision)),
+            name::IO_READ_PLUGIN => Some(OptionSlot::Text(&mut self.read_plugin)),
+            name::IO_WRITE_PLUGIN => Some(OptionSlot::Text(&mut self.write_plugin)),
             _ => None,
         }
     }
 }
 
 /// The place of an option of a set that C hands in.
-fn place(options: Option<&mut Options>, option: u32) -> Option<Place<'_>> {
+fn place(options: Option<&mut Options>, option: u32) -> Option<OptionSlot<'_>> {
     options.and_then(|options| options.place(option))
 }
 
@@ -72,11 +72,11 @@ export! {
         options: Option<&mut Options>, option: u32, value: CText<'_>,
     ) -> c_int {
         match place(options, option) {
-            Some(Place::Text(text)) => {
+            Some(OptionSlot::Text(text)) => {
                 *text = value.get().map(ToOwned::to_owned);
                 0
             }
-            Some(Place::Number(_)) => OTHER_TYPE,
+            Some(OptionSlot::Number(_)) => OTHER_TYPE,
             None => code::ERROR,
         }
     } else code::ERROR;
@@ -84,11 +84,11 @@ export! {
     /// Sets an option that is a number: 0, -1 for one that does not exist, -2 for one that is a text.
     fn pcap_set_option_int(options: Option<&mut Options>, option: u32, value: c_int) -> c_int {
         match place(options, option) {
-            Some(Place::Number(number)) => {
+            Some(OptionSlot::Number(number)) => {
                 *number = value;
                 0
             }
-            Some(Place::Text(_)) => OTHER_TYPE,
+            Some(OptionSlot::Text(_)) => OTHER_TYPE,
             None => code::ERROR,
         }
     } else code::ERROR;
@@ -96,7 +96,7 @@ export! {
     /// An option that is a text, as long as it stays set; else null.
     fn pcap_get_option_string(options: Option<&mut Options>, option: u32) -> *const c_char {
         match place(options, option) {
-            Some(Place::Text(Some(text))) => text.as_ptr(),
+            Some(OptionSlot::Text(Some(text))) => text.as_ptr(),
             _ => ptr::null(),
         }
     } else ptr::null();
@@ -104,7 +104,7 @@ export! {
     /// An option that is a number; 0 for every other.
     fn pcap_get_option_int(options: Option<&mut Options>, option: u32) -> c_int {
         match place(options, option) {
-            Some(Place::Number(number)) => *number,
+            Some(OptionSlot::Number(number)) => *number,
             _ => 0,
         }
     } else 0;

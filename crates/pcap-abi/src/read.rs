@@ -12,20 +12,20 @@ use ringtap_capture::{Error, Matcher, Packet, Waker};
 use ringtap_filter::Program;
 
 use crate::backlog::Backlog;
-use crate::borrowed_block::{Lent, Pause};
+use crate::borrowed_block::{BorrowedBlock, Pause};
 use crate::boundary::{export, export_waiting};
 use crate::ext::sampling::Sampler;
 use crate::ext::statistics::Counting;
-use crate::follow::Place;
+use crate::follow::ReadPosition;
 use crate::handle::{Kind, Opened, Pcap, lock};
-use crate::handle_registry::Known;
+use crate::handle_registry::HandleId;
 use crate::messages;
 use crate::types::{Handler, PacketHeader, code};
 use crate::wait::{Progress, Step, Wait};
 
 /// What packets are read with.
 pub(crate) struct Reading {
-    pub(crate) lent: Lent,
+    pub(crate) lent: BorrowedBlock,
     pub(crate) waker: Waker,
     /// Packets that were taken from a block, to be handed out first.
     pub(crate) backlog: Backlog,
@@ -46,7 +46,7 @@ pub(crate) struct Reading {
     pub(crate) counting: Option<Counting>,
     sampler: Sampler,
     /// How far a file was read.
-    pub(crate) place: Place,
+    pub(crate) place: ReadPosition,
     /// Whether packets came.
     started: bool,
     /// The header that `pcap_next_ex` points to.
@@ -56,7 +56,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    pub(crate) fn new(lent: Lent, waker: Waker) -> Self {
+    pub(crate) fn new(lent: BorrowedBlock, waker: Waker) -> Self {
         Self {
             lent,
             waker,
@@ -69,7 +69,7 @@ impl Reading {
             program: None,
             counting: None,
             sampler: Sampler::default(),
-            place: Place::default(),
+            place: ReadPosition::default(),
             started: false,
             header: Box::new(PacketHeader::zero()),
             last: Vec::new(),
@@ -245,7 +245,7 @@ fn read(
     let delivered = progress.delivered;
     Step::Done(match end {
         End::Waiting(wait) => {
-            progress.handle = Some(Known::of(handle));
+            progress.handle = Some(HandleId::of(handle));
             return Step::Wait(wait);
         }
         End::Broken if delivered == 0 || mode == Mode::Loop => {
@@ -409,7 +409,7 @@ fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mod
         // What has no descriptor has waited; but a cancelled thread is to end.
         descriptors: [live.selectable(), waker],
         limit: match live.selectable() {
-            0.. => reading.lent.source().recheck(),
+            0.. => reading.lent.source().poll_interval(),
             _ => Some(Duration::ZERO),
         },
     }))
@@ -436,7 +436,7 @@ fn count_on(
         let Some(counting) = &mut reading.counting else {
             return End::Enough;
         };
-        let left = counting.left();
+        let left = counting.time_left();
         if left.is_zero() {
             let is_gone = !counting.is_attached();
             let header = counting.read();

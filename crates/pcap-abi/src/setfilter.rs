@@ -193,7 +193,7 @@ mod tests {
     use ringtap_filter::program::opcode as op;
 
     use super::*;
-    use crate::borrowed_block::{Lent, Pause};
+    use crate::borrowed_block::{BorrowedBlock, Pause};
 
     /// Packets of a file, behind a kernel that refuses every filter.
     struct Refusing(FileSource);
@@ -238,7 +238,7 @@ mod tests {
         let stream = Box::new(std::io::Cursor::new(file));
         let source = open_stream(stream, "test", &ReadOptions::default(), None).unwrap();
         let waker = source.waker();
-        let mut lent = Lent::new(Box::new(Refusing(source)));
+        let mut lent = BorrowedBlock::new(Box::new(Refusing(source)));
         // The interface comes first.
         assert_eq!(lent.advance(true).unwrap(), Pause::Other);
         assert_eq!(lent.advance(true).unwrap(), Pause::Packets);

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use crate::handle_registry::Known;
+use crate::handle_registry::HandleId;
 
 /// What a function that waits has done so far. It has no destructor.
 #[derive(Clone, Copy)]
@@ -16,7 +16,7 @@ pub(crate) struct Progress {
     /// Whether the last wait has come to that time.
     pub(crate) is_over: bool,
     /// Whose packets are waited for.
-    pub(crate) handle: Option<Known>,
+    pub(crate) handle: Option<HandleId>,
 }
 
 impl Progress {

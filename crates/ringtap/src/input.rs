@@ -6,9 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use ringtap_capture::index::{self, IndexUse, Search};
-use ringtap_capture::{
-    Error, FileSource, Filter, ReadError, ReadOptions, Waker, open_opened, open_stream,
-};
+use ringtap_capture::{Error, FileSource, Filter, ReadError, ReadOptions, Waker, open_stream};
 use ringtap_sys::poll::{self, Interest};
 
 use crate::notice::notice;
@@ -152,7 +150,7 @@ pub(crate) fn of_opened(
 ) -> Result<FileSource, Error> {
     let name = path.display().to_string();
     let file = opened.map_err(|error| ReadError::unopened(&name, error))?;
-    open_opened(file, &name, options, filter)
+    FileSource::from_file(file, &name, options, filter)
 }
 
 /// Whether it is standard input or a FIFO, whose writer may be silent for long.

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use ringtap_savefile::{
-    Format, Interface, Item, PcapOptions, PcapWriter, PcapngWriter, ReadOptions, Reader, Run,
+    Format, Interface, Item, PacketRun, PcapOptions, PcapWriter, PcapngWriter, ReadOptions, Reader,
     Section, Totals,
 };
 
@@ -90,7 +90,7 @@ fn start_pcap(
 
 fn push_pcap(
     writer: &mut PcapWriter<Box<dyn Write>>,
-    run: &Run<'_>,
+    run: &PacketRun<'_>,
     options: &Options,
 ) -> Result<(), Box<dyn Error>> {
     let mut batch = writer.batch();

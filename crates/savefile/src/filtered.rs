@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::run::{Encoding, Packets, Run};
+use crate::run::{Encoding, PacketRun, Packets};
 use crate::{Options, Packet};
 
 /// Chooses packets. A reader applies it where and when the bytes are at hand: on whichever of its
@@ -14,7 +14,7 @@ pub trait PacketFilter: Send + Sync {
 }
 
 /// The packets of a validated stretch, found by where their records begin: unlike those of a
-/// [`Run`], each can be looked at without the one before.
+/// [`PacketRun`], each can be looked at without the one before.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     bytes: &'a [u8],
@@ -71,7 +71,7 @@ pub struct Filtered<'a> {
 impl<'a> Filtered<'a> {
     /// The chosen packets, as runs in the file's order. The offset of each is that of its first
     /// packet; others were further behind in the file than they are in the run.
-    pub fn runs(&self) -> impl Iterator<Item = Run<'a>> + use<'a> {
+    pub fn runs(&self) -> impl Iterator<Item = PacketRun<'a>> + use<'a> {
         let Self {
             bytes,
             offset,
@@ -79,7 +79,7 @@ impl<'a> Filtered<'a> {
             encoding,
             ..
         } = *self;
-        self.ranges.iter().map(move |range| Run {
+        self.ranges.iter().map(move |range| PacketRun {
             bytes: bytes.get(range.start..range.end).unwrap_or(&[]),
             offset: offset + range.start as u64,
             packets: range.packets,

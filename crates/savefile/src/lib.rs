@@ -4,7 +4,7 @@
 //! [`PcapngWriter`]). What it is not: it opens no socket, knows no filter language and decodes no
 //! protocol.
 //!
-//! Data in: anything that implements [`std::io::Read`]. Data out: a [`Run`], a validated stretch
+//! Data in: anything that implements [`std::io::Read`]. Data out: a [`PacketRun`], a validated stretch
 //! of consecutive packet records that are handed out in place, without a copy; or, from a reader
 //! that was given a [`PacketFilter`], the [`Filtered`] ones.
 #![forbid(unsafe_code)]
@@ -38,8 +38,8 @@ pub use read::{
 pub use resolution::Resolution;
 pub use ringtap_packet::{LinkType, MAX_SNAPLEN, Packet, PacketFlags, Timestamp};
 pub use run::{
-    BareBlocks, BarePackets, Encoding, LengthOrder, Packets, PcapEncoding, PcapngEncoding, Run,
-    RunTotals,
+    BareBlocks, BarePackets, Encoding, LengthOrder, PacketRun, Packets, PcapEncoding,
+    PcapngEncoding, RunTotals,
 };
 pub use write::{
     Codec, CodecError, Compressor, PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter,

@@ -12,7 +12,7 @@ use crate::{ByteOrder, Packet};
 
 /// A validated stretch of consecutive packet records of one file or ring.
 #[derive(Clone, Copy)]
-pub struct Run<'a> {
+pub struct PacketRun<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) offset: u64,
     pub(crate) packets: usize,
@@ -22,7 +22,7 @@ pub struct Run<'a> {
     pub(crate) encoding: Encoding<'a>,
 }
 
-/// What is known of a stretch of packet blocks; see [`Run::from_ring`].
+/// What is known of a stretch of packet blocks; see [`PacketRun::from_ring`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunTotals {
     /// Number of packets.
@@ -33,7 +33,7 @@ pub struct RunTotals {
     pub max_caplen: u32,
 }
 
-/// How the records of a [`Run`] are encoded.
+/// How the records of a [`PacketRun`] are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding<'a> {
     /// pcap packet records.
@@ -110,7 +110,7 @@ impl<S> Walk<S> {
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> PacketRun<'a> {
     /// The longest run of whole, valid packet blocks at the start of `bytes`, as a ring holds
     /// them; it ends before the first block of another type, the first that is not complete and
     /// the first that is damaged. `offset` is that of `bytes` in whatever stream they belong to.
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
         Packets::of(self.bytes, self.encoding)
     }
 
-    /// The packets as [`Run::packets`], but without their flags, for which the options of each block
+    /// The packets as [`PacketRun::packets`], but without their flags, for which the options of each block
     /// would have to be read: an iterator for each encoding, each step of which becomes a part of the
     /// caller's loop. For who does little with each packet, and would have to look with each of them
     /// how it is encoded.
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
     /// The longest part at the front that has at most so many bytes, but its first record in any
     /// case, and the rest. It walks over the records of the part.
     #[must_use]
-    pub fn split(&self, bytes: u64) -> (Run<'a>, Run<'a>) {
+    pub fn split(&self, bytes: u64) -> (PacketRun<'a>, PacketRun<'a>) {
         let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
         if self.bytes.len() <= limit {
             return (*self, self.part(self.bytes.len(), self.bytes.len(), 0));
@@ -221,9 +221,9 @@ impl<'a> Run<'a> {
         )
     }
 
-    fn part(&self, start: usize, end: usize, packets: usize) -> Run<'a> {
+    fn part(&self, start: usize, end: usize, packets: usize) -> PacketRun<'a> {
         let whole = (start, end) == (0, self.bytes.len());
-        Run {
+        PacketRun {
             bytes: self.bytes.get(start..end).unwrap_or_default(),
             offset: self.offset + start as u64,
             packets,
@@ -299,9 +299,9 @@ impl<'a> Run<'a> {
     }
 }
 
-impl fmt::Debug for Run<'_> {
+impl fmt::Debug for PacketRun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run")
+        f.debug_struct("PacketRun")
             .field("offset", &self.offset)
             .field("bytes", &self.bytes.len())
             .field("packets", &self.packets)
@@ -310,7 +310,7 @@ impl fmt::Debug for Run<'_> {
     }
 }
 
-impl<'a> IntoIterator for &Run<'a> {
+impl<'a> IntoIterator for &PacketRun<'a> {
     type Item = Packet<'a>;
     type IntoIter = Packets<'a>;
 
@@ -319,7 +319,7 @@ impl<'a> IntoIterator for &Run<'a> {
     }
 }
 
-/// Iterator over the packets of a [`Run`].
+/// Iterator over the packets of a [`PacketRun`].
 #[derive(Clone, Debug)]
 pub struct Packets<'a>(Inner<'a>);
 
@@ -361,7 +361,7 @@ impl<'a> Iterator for Packets<'a> {
     }
 }
 
-/// The packets of a [`Run`] by their encoding, see [`Run::bare_packets`].
+/// The packets of a [`PacketRun`] by their encoding, see [`PacketRun::bare_packets`].
 #[derive(Clone, Debug)]
 pub enum BarePackets<'a> {
     /// Of pcap records as most files have them.

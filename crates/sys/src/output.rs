@@ -75,7 +75,7 @@ pub enum Refusal {
 
 /// An output that is open, and not changed yet.
 #[derive(Debug)]
-pub struct Opened {
+pub struct UnwrittenFile {
     /// The file.
     pub file: File,
     /// Where it was made; nothing where it was there before.
@@ -158,19 +158,19 @@ fn group_number(name: &CStr) -> Option<u32> {
 /// # Errors
 /// As open(2), with [`NO_READER`] for a FIFO that nobody reads yet; a [`Refusal`]; the group cannot be given,
 /// and then no file is made.
-pub fn open(path: &Path, access: Access, readable: bool) -> io::Result<Opened> {
-    let mut place = Place::of(None, path.as_os_str())?;
+pub fn open(path: &Path, access: Access, readable: bool) -> io::Result<UnwrittenFile> {
+    let mut place = DirectoryEntry::of(None, path.as_os_str())?;
     for _ in 0..LINKS {
         match place.open(access, readable)? {
             Found::File(opened) => return Ok(opened),
-            Found::Link(target) => place = Place::of(Some(&place.directory), &target)?,
+            Found::Link(target) => place = DirectoryEntry::of(Some(&place.directory), &target)?,
         }
     }
     Err(io::Error::from_raw_os_error(libc::ELOOP))
 }
 
 /// A name in a directory, which may be that of a file.
-struct Place {
+struct DirectoryEntry {
     directory: File,
     metadata: Metadata,
     name: CString,
@@ -183,12 +183,12 @@ pub const NO_FOLLOW: i32 = libc::O_NOFOLLOW;
 pub const NO_READER: i32 = libc::ENXIO;
 
 enum Found {
-    File(Opened),
+    File(UnwrittenFile),
     /// A link to follow.
     Link(OsString),
 }
 
-impl Place {
+impl DirectoryEntry {
     /// Finds the directory of a path that begins at `base`, or where the process is.
     fn of(base: Option<&File>, path: &OsStr) -> io::Result<Self> {
         let bytes = path.as_bytes();
@@ -261,7 +261,7 @@ impl Place {
     }
 
     /// A file that was just made, with its group.
-    fn made(&self, file: File, access: Access) -> io::Result<Opened> {
+    fn made(&self, file: File, access: Access) -> io::Result<UnwrittenFile> {
         let entry = Entry {
             directory: self.directory.try_clone()?,
             name: self.name.clone(),
@@ -277,7 +277,7 @@ impl Place {
                 return Err(io::Error::new(error.kind(), text));
             }
         }
-        Ok(Opened {
+        Ok(UnwrittenFile {
             file,
             made: Some(entry),
         })
@@ -294,9 +294,9 @@ impl Place {
     }
 
     /// A file that was there, if it may be taken.
-    fn found(&self, file: File) -> io::Result<Opened> {
+    fn found(&self, file: File) -> io::Result<UnwrittenFile> {
         self.check(&file.metadata()?)?;
-        Ok(Opened { file, made: None })
+        Ok(UnwrittenFile { file, made: None })
     }
 
     /// Whether a file that was there may be taken.

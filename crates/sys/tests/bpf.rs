@@ -11,8 +11,8 @@ use ringtap_filter::ebpf::{
 };
 use ringtap_sys::bpf::{
     ALL_FEATURES, Error, Feature, Features, Hint, Kernel, Link, LoadOptions, Map, MapKind, MapSpec,
-    Mapping, Needs, Program, ProgramKind, Request, Run, Statistics, TcxAnchor, TcxPlace, TcxSide,
-    Tracepoint, XdpMode, page_size, possible_cpus, programs_stay, query_tcx,
+    Mapping, Needs, Program, ProgramKind, ProgramRun, Request, Statistics, TcxAnchor, TcxPlace,
+    TcxSide, Tracepoint, XdpMode, page_size, possible_cpus, programs_stay, query_tcx,
 };
 use ringtap_testkit::datagrams::Datagrams;
 use ringtap_testkit::netns::VethPair;
@@ -145,9 +145,9 @@ fn programs_that_stay() {
         let parts = stays.native_parts().expect("told");
         let names: Vec<_> = parts.iter().map(|part| part.name).collect();
         assert_eq!(names, ["looks", "end"]);
-        let packet = Run {
+        let packet = ProgramRun {
             data: &[0; 60],
-            ..Run::default()
+            ..ProgramRun::default()
         };
         let outcome = stays.run(&packet).expect("runs");
         assert_eq!(outcome.return_value.cast_signed(), XDP_PASS);
@@ -155,10 +155,10 @@ fn programs_that_stay() {
 }
 
 fn run_statistics() {
-    let packet = Run {
+    let packet = ProgramRun {
         data: &[0; 60],
         repeat: 100,
-        ..Run::default()
+        ..ProgramRun::default()
     };
     let program = load("counted", XDP, &returning(XDP_PASS));
     program.run(&packet).expect("runs");
@@ -299,18 +299,18 @@ fn programs_run() {
         }),
     );
     let data: Vec<u8> = (0..100).collect();
-    let run = Run {
+    let run = ProgramRun {
         data: &data,
         repeat: 10,
         data_out: 100,
-        ..Run::default()
+        ..ProgramRun::default()
     };
     let outcome = program.run(&run).expect("it runs");
     assert_eq!(outcome.return_value, 100);
     assert_eq!(outcome.data, data);
-    let short = Run {
+    let short = ProgramRun {
         data: &data[..13],
-        ..Run::default()
+        ..ProgramRun::default()
     };
     assert_eq!(
         program.run(&short).expect_err("too short").errno(),
@@ -366,10 +366,10 @@ fn per_cpu_batch() {
             asm.exit();
         }),
     );
-    let run = Run {
+    let run = ProgramRun {
         data: &[0; 60],
         repeat: 1_000,
-        ..Run::default()
+        ..ProgramRun::default()
     };
     counting.run(&run).expect("it runs");
     assert_eq!(map.cpu_stride(), 16);
@@ -518,9 +518,9 @@ fn mapped_by_program() {
             asm.exit();
         }),
     );
-    let run = Run {
+    let run = ProgramRun {
         data: &[0; 60],
-        ..Run::default()
+        ..ProgramRun::default()
     };
     assert_eq!(program.run(&run).expect("it runs").return_value, 0);
     assert_eq!(mapping.load_u64(128), 0x0102_0304_0506_0708);

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use ringtap_savefile::{
-    Interface, Item, Options, Packet, PacketFlags, ReadOptions, Reader, Run, Timestamp,
+    Interface, Item, Options, Packet, PacketFlags, ReadOptions, Reader, PacketRun, Timestamp,
 };
 
 /// Everything that a file gave.
@@ -77,7 +77,7 @@ fn take(item: Item<'_>, interfaces: usize, packets: &mut Vec<OwnedPacket>) {
     }
 }
 
-fn take_run(run: &Run<'_>, interfaces: usize, packets: &mut Vec<OwnedPacket>) {
+fn take_run(run: &PacketRun<'_>, interfaces: usize, packets: &mut Vec<OwnedPacket>) {
     assert!(!run.is_empty());
     let range = run.bytes().as_ptr_range();
     let before = packets.len();

@@ -3,7 +3,7 @@
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{Exits, Hook, lower, standalone};
 use ringtap_filter::ebpf::{Assembler, Helper, Reg, statement};
-use ringtap_sys::bpf::{self, Error, Kernel, ProgramKind, Run};
+use ringtap_sys::bpf::{self, Error, Kernel, ProgramKind, ProgramRun};
 
 /// The Ethernet header, which the kernel takes from a socket filter's packet in a test run.
 const ETHERNET_BYTES: usize = 14;
@@ -159,9 +159,9 @@ impl Loaded {
         } else {
             packet
         };
-        self.outcome(&Run {
+        self.outcome(&ProgramRun {
             data,
-            ..Run::default()
+            ..ProgramRun::default()
         })
     }
 
@@ -173,10 +173,10 @@ impl Loaded {
     pub fn run_marked(&self, packet: &[u8], mark: u32) -> u32 {
         let mut context = [0_u8; SK_BUFF_BYTES];
         context[8..12].copy_from_slice(&mark.to_ne_bytes());
-        let run = Run {
+        let run = ProgramRun {
             data: packet,
             context: &context,
-            ..Run::default()
+            ..ProgramRun::default()
         };
         self.outcome(&run).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -186,7 +186,7 @@ impl Loaded {
         u32::from(u16::from_be_bytes([packet[12], packet[13]]))
     }
 
-    fn outcome(&self, run: &Run<'_>) -> Result<u32, String> {
+    fn outcome(&self, run: &ProgramRun<'_>) -> Result<u32, String> {
         let outcome = self.kernel.run(run);
         outcome
             .map(|outcome| outcome.return_value)

@@ -3,7 +3,7 @@
 use ringtap_filter::ebpf::lower::{Hook, standalone};
 use ringtap_filter::{CompileOptions, LinkType, Program, Tables, compile};
 use ringtap_jit::Native;
-use ringtap_sys::bpf::{self, Kernel, ProgramKind, Run};
+use ringtap_sys::bpf::{self, Kernel, ProgramKind, ProgramRun};
 
 /// Which machines judge.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,9 +69,9 @@ impl Machines {
                 let loaded = bpf::Program::load(&Kernel::running(), "ringtap_test", kind, &code);
                 let loaded = loaded.unwrap_or_else(|error| panic!("{expression}: {error}"));
                 for (data, taken) in packets.iter().filter(|(data, _)| data.len() >= SHORTEST) {
-                    let run = Run {
+                    let run = ProgramRun {
                         data,
-                        ..Run::default()
+                        ..ProgramRun::default()
                     };
                     let outcome = loaded.run(&run).expect("a test run");
                     assert_eq!(

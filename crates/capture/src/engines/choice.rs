@@ -111,12 +111,12 @@ impl Source for Chosen {
         self.source.waker()
     }
 
-    fn keeps(&self) -> &'static [Capability] {
-        self.source.keeps()
+    fn required_capabilities(&self) -> &'static [Capability] {
+        self.source.required_capabilities()
     }
 
-    fn share(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
-        self.source.share(readers, wait)
+    fn split_readers(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
+        self.source.split_readers(readers, wait)
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
@@ -143,16 +143,16 @@ impl Source for Chosen {
         self.source.companion()
     }
 
-    fn pollable(&mut self) -> Result<Option<RawFd>> {
-        self.source.pollable()
+    fn poll_fd(&mut self) -> Result<Option<RawFd>> {
+        self.source.poll_fd()
     }
 
     fn settle(&mut self, has_more: bool) {
         self.source.settle(has_more);
     }
 
-    fn recheck(&self) -> Option<Duration> {
-        self.source.recheck()
+    fn poll_interval(&self) -> Option<Duration> {
+        self.source.poll_interval()
     }
 
     fn programs(&self) -> Result<Vec<Program>> {

@@ -52,26 +52,7 @@ pub fn open_file(
 ) -> Result<FileSource> {
     let name = path.display().to_string();
     let file = File::open(path).map_err(|error| ReadError::unopened(&name, error))?;
-    open_opened(file, &name, options, filter)
-}
-
-/// As [`open_file`] for a file that the caller has opened, which errors call `name`. It is read from
-/// where it stands.
-///
-/// # Errors
-///
-/// As [`open_file`].
-pub fn open_opened(
-    file: File,
-    name: &str,
-    options: &ReadOptions,
-    filter: Option<&Filter>,
-) -> Result<FileSource> {
-    if let Some(filter) = filter {
-        check_first_interfaces(&file, name, filter)?;
-    }
-    let reader = Reader::from_file(file, name, options)?;
-    FileSource::new(reader, name.to_owned(), filter)
+    FileSource::from_file(file, &name, options, filter)
 }
 
 /// Reads a capture file from a stream, such as standard input, which errors call `name`.
@@ -133,6 +114,25 @@ fn check_interfaces(reader: &mut Reader, filter: &Filter) -> Result<()> {
 }
 
 impl FileSource {
+    /// As [`open_file`] for a file that the caller has opened, which errors call `name`. It is read from
+    /// where it stands.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_file`].
+    pub fn from_file(
+        file: File,
+        name: &str,
+        options: &ReadOptions,
+        filter: Option<&Filter>,
+    ) -> Result<Self> {
+        if let Some(filter) = filter {
+            check_first_interfaces(&file, name, filter)?;
+        }
+        let reader = Reader::from_file(file, name, options)?;
+        Self::new(reader, name.to_owned(), filter)
+    }
+
     pub(crate) fn new(reader: Reader, name: String, filter: Option<&Filter>) -> Result<Self> {
         let mut source = Self {
             reader,

@@ -26,7 +26,7 @@ pub(crate) use tap::TapRecords;
 pub(crate) use xsk::{SocketPackets, SocketRecords};
 
 pub(crate) use file::check_first_interfaces;
-pub use file::{FileSource, open_file, open_opened, open_stream};
+pub use file::{FileSource, open_file, open_stream};
 pub use mapped::MAP_FILE;
 
 type Open = fn(&Device<'_>, &CaptureOptions, Option<&Filter>) -> Result<Box<dyn Source>>;

@@ -5,7 +5,9 @@ use ringtap_sys::netlink::{self, Netlink};
 use ringtap_sys::privileges::Capability;
 
 use super::clsact::ClsactFilter;
-use super::{Announced, HookDevice, HookError, PassedOver, Place, Reason, Side, Uncovered, Wanted};
+use super::{
+    Announced, HookDevice, HookError, HookPoint, PassedOver, Reason, Side, Uncovered, Wanted,
+};
 use super::{StealHazard, Thieves, steal_hazards};
 use crate::options::{Direction, Mode};
 
@@ -61,7 +63,7 @@ impl Attached {
     /// takes its place for both directions, that is one.
     #[must_use]
     pub fn passed_over_texts(&self) -> Vec<String> {
-        let is_clsact = |hook: &Hook| matches!(hook.place, Place::Clsact(_));
+        let is_clsact = |hook: &Hook| matches!(hook.place, HookPoint::Clsact(_));
         let has_stand_in = self.hooks.iter().any(is_clsact);
         let mut texts: Vec<String> = Vec::new();
         for passed in &self.passed_over {
@@ -90,7 +92,7 @@ impl Attached {
     /// Capabilities that must be kept so that all is taken away at the end: none where programs are
     /// held by links.
     #[must_use]
-    pub fn keeps(&self) -> &'static [Capability] {
+    pub fn required_capabilities(&self) -> &'static [Capability] {
         let is_clsact = |hook: &Hook| matches!(hook.holder, Holder::Clsact(_));
         if self.hooks.iter().any(is_clsact) {
             &[Capability::NET_ADMIN]
@@ -103,7 +105,7 @@ impl Attached {
 /// A program at a hook.
 #[derive(Debug)]
 pub struct Hook {
-    place: Place,
+    place: HookPoint,
     program: Program,
     /// Nothing where the kernel does not tell.
     program_id: Option<u32>,
@@ -144,7 +146,7 @@ pub fn attach(
     kernel: &Kernel,
     device: &HookDevice,
     wanted: &Wanted,
-    load: &mut dyn FnMut(Place) -> bpf::Result<Program>,
+    load: &mut dyn FnMut(HookPoint) -> bpf::Result<Program>,
 ) -> Result<Attached> {
     let hazards = consent(device, wanted)?;
     let mut attaching = Attaching {
@@ -211,7 +213,7 @@ struct Attaching<'a> {
     kernel: &'a Kernel,
     device: &'a HookDevice,
     wanted: &'a Wanted,
-    load: &'a mut dyn FnMut(Place) -> bpf::Result<Program>,
+    load: &'a mut dyn FnMut(HookPoint) -> bpf::Result<Program>,
     passed_over: Vec<PassedOver>,
 }
 
@@ -232,7 +234,7 @@ impl Attaching<'_> {
     }
 
     /// The first place that takes its program.
-    fn first_of(&mut self, candidates: &[Place]) -> Result<Option<Hook>> {
+    fn first_of(&mut self, candidates: &[HookPoint]) -> Result<Option<Hook>> {
         for &place in candidates {
             if let Some(reason) = self.objection(place) {
                 self.passed_over.push(PassedOver { place, reason });
@@ -257,9 +259,9 @@ impl Attaching<'_> {
     }
 
     /// What is known against a place before anything is tried.
-    fn objection(&self, place: Place) -> Option<Reason> {
+    fn objection(&self, place: HookPoint) -> Option<Reason> {
         match place {
-            Place::Xdp(_) if self.device.takes_tags && !self.wanted.reads_tags_at_xdp => {
+            HookPoint::Xdp(_) if self.device.takes_tags && !self.wanted.reads_tags_at_xdp => {
                 Some(Reason::VlanTagsTakenOut)
             }
             _ if self
@@ -269,20 +271,26 @@ impl Attaching<'_> {
             {
                 Some(Reason::NoAdapterStamps)
             }
-            Place::Clsact(_) if self.wanted.mode == Mode::Steal => Some(Reason::OutlivesProcess),
+            HookPoint::Clsact(_) if self.wanted.mode == Mode::Steal => {
+                Some(Reason::OutlivesProcess)
+            }
             _ => None,
         }
     }
 
     /// Attaches a program; the reason where the place cannot be had.
-    fn hold(&self, place: Place, program: &Program) -> Result<std::result::Result<Holder, Reason>> {
+    fn hold(
+        &self,
+        place: HookPoint,
+        program: &Program,
+    ) -> Result<std::result::Result<Holder, Reason>> {
         let index = self.device.index;
         match place {
-            Place::Xdp(mode) => match Link::xdp(program, self.kernel, index, mode) {
+            HookPoint::Xdp(mode) => match Link::xdp(program, self.kernel, index, mode) {
                 Ok(link) => Ok(Ok(Holder::Link(link))),
                 Err(error) => self.refused_xdp(error).map(Err),
             },
-            Place::Tcx(side) => {
+            HookPoint::Tcx(side) => {
                 match Link::tcx(program, self.kernel, index, side, TcxPlace::First, None) {
                     Ok(link) => Ok(Ok(Holder::Link(link))),
                     Err(error) if is_one_of(error.errno(), &[errno::EINVAL, errno::EOPNOTSUPP]) => {
@@ -291,7 +299,7 @@ impl Attaching<'_> {
                     Err(error) => Err(self.bpf_error(error)),
                 }
             }
-            Place::Clsact(side) => match ClsactFilter::attach(program, index, side) {
+            HookPoint::Clsact(side) => match ClsactFilter::attach(program, index, side) {
                 Ok(filter) => Ok(Ok(Holder::Clsact(filter))),
                 Err(error) if is_one_of(error.errno(), &NO_CLSACT) => {
                     Ok(Err(Reason::NoClsact(error)))
@@ -374,7 +382,7 @@ fn id_of(program: &Program) -> Option<u32> {
 impl Hook {
     /// Where it stands.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> HookPoint {
         self.place
     }
 
@@ -443,7 +451,7 @@ impl Hook {
             return Ok(Standing::Gone);
         }
         let before = match (&mut self.holder, self.place) {
-            (Holder::Link(link), Place::Tcx(side)) => {
+            (Holder::Link(link), HookPoint::Tcx(side)) => {
                 let of_chain = query_tcx(&self.kernel, self.device.index, side).and_then(|chain| {
                     let id = link.info()?.id;
                     let is_ours = |member: &bpf::TcxMember| member.link_id == Some(id);

@@ -10,7 +10,7 @@ use crate::options::{Direction, Mode};
 
 /// A hook on the way of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum HookPoint {
     /// XDP, for received packets: in the driver, before the kernel makes a socket buffer of them
     /// (native), or right behind (generic). One program a device; the link needs Linux 5.9.
     Xdp(XdpMode),
@@ -21,7 +21,7 @@ pub enum Place {
     Clsact(Side),
 }
 
-impl Place {
+impl HookPoint {
     /// Whether it sees received packets (else sent ones).
     #[must_use]
     pub fn is_ingress(self) -> bool {
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for HookPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Xdp(XdpMode::Native) => f.write_str("XDP in the driver"),
@@ -107,14 +107,14 @@ pub struct Wanted {
 
 impl Wanted {
     /// The places that come into question for one side, best first.
-    pub(super) fn candidates(&self, side: Side) -> Vec<Place> {
+    pub(super) fn candidates(&self, side: Side) -> Vec<HookPoint> {
         use HookChoice::{Automatic, Tcx, Xdp, XdpAlone, XdpGeneric};
         if !self.covers(side) {
             return Vec::new();
         }
-        let (tcx, clsact) = (Place::Tcx(side), Place::Clsact(side));
-        let native = Place::Xdp(XdpMode::Native);
-        let generic = Place::Xdp(XdpMode::Generic);
+        let (tcx, clsact) = (HookPoint::Tcx(side), HookPoint::Clsact(side));
+        let native = HookPoint::Xdp(XdpMode::Native);
+        let generic = HookPoint::Xdp(XdpMode::Generic);
         if side == Side::Egress {
             return vec![tcx, clsact];
         }
@@ -139,7 +139,7 @@ impl Wanted {
 #[derive(Debug)]
 pub struct PassedOver {
     /// The hook.
-    pub place: Place,
+    pub place: HookPoint,
     /// Why.
     pub reason: Reason,
 }

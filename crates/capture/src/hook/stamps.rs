@@ -9,7 +9,7 @@ use ringtap_filter::ebpf::{Assembler, Cond, Insn, Label, Reg, Size, Width};
 use ringtap_sys::bpf::{Kernel, XdpMode, kernel_function, programs_stay};
 use ringtap_sys::netlink::{self, Netlink};
 
-use super::{Place, Side};
+use super::{HookPoint, Side};
 
 /// The kernel function that tells it: context, address of the time → 0, or a negative error where the
 /// adapter has not stamped the packet.
@@ -54,19 +54,21 @@ impl StampReader {
     /// Whether programs at the place can be told stamps. Sent packets have none anywhere, which speaks
     /// against no place.
     #[must_use]
-    pub fn serves(self, place: Place) -> bool {
+    pub fn serves(self, place: HookPoint) -> bool {
         match place {
-            Place::Xdp(XdpMode::Native) => self.function.is_some(),
-            Place::Xdp(_) => false,
-            Place::Tcx(side) | Place::Clsact(side) => self.in_buffers || side == Side::Egress,
+            HookPoint::Xdp(XdpMode::Native) => self.function.is_some(),
+            HookPoint::Xdp(_) => false,
+            HookPoint::Tcx(side) | HookPoint::Clsact(side) => {
+                self.in_buffers || side == Side::Egress
+            }
         }
     }
 
     /// Leaves the stamp at the offset `stack` from R10, a multiple of 8, and goes on; or goes to
     /// `without`, where the packet has none. R6 holds the context; R0 to R5 are lost.
-    pub fn write_read(self, place: Place, stack: i16, without: Label, asm: &mut Assembler) {
+    pub fn write_read(self, place: HookPoint, stack: i16, without: Label, asm: &mut Assembler) {
         match (place, self.function) {
-            (Place::Xdp(_), Some(id)) => {
+            (HookPoint::Xdp(_), Some(id)) => {
                 asm.store_imm(Size::Dw, Reg::R10, stack, 0);
                 asm.mov64(Reg::R1, Reg::R6);
                 asm.mov64(Reg::R2, Reg::R10);
@@ -75,7 +77,9 @@ impl StampReader {
                 asm.jump_if(Cond::Ne, Width::W32, Reg::R0, 0, without);
                 asm.load(Size::Dw, Reg::R0, Reg::R10, stack);
             }
-            (Place::Tcx(Side::Ingress) | Place::Clsact(Side::Ingress), _) if self.in_buffers => {
+            (HookPoint::Tcx(Side::Ingress) | HookPoint::Clsact(Side::Ingress), _)
+                if self.in_buffers =>
+            {
                 asm.load(Size::Dw, Reg::R0, Reg::R6, RECEIVED_AT);
                 asm.store(Size::Dw, Reg::R10, stack, Reg::R0);
             }

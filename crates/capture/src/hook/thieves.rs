@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use ringtap_sys::local;
 use ringtap_sys::privileges;
 
-use super::Place;
+use super::HookPoint;
 use crate::Error;
 use crate::describe::Note;
 
@@ -208,7 +208,12 @@ pub(crate) struct Announced {
 impl Announced {
     /// Reports a program that takes all packets or some to the captures that run behind it on the interface,
     /// but not to the thief's own. It waits for no capture that does not listen.
-    pub(crate) fn to_others(index: u32, place: Place, all: bool, own: Option<&Thieves>) -> Self {
+    pub(crate) fn to_others(
+        index: u32,
+        place: HookPoint,
+        all: bool,
+        own: Option<&Thieves>,
+    ) -> Self {
         let line = line(index, place, all);
         let mut announced = Self::default();
         let interfaces = [index, ALL_INTERFACES].into_iter();
@@ -243,7 +248,7 @@ fn name(index: u32, number: u32) -> String {
     format!("{PREFIX}:{index}:{number}")
 }
 
-fn line(index: u32, place: Place, all: bool) -> String {
+fn line(index: u32, place: HookPoint, all: bool) -> String {
     let at = if place.is_xdp() { XDP } else { TCX };
     let what = if all { ALL } else { SOME };
     format!("{at} {what} {index}\n")
@@ -280,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    const AT_TCX: Place = Place::Tcx(TcxSide::Ingress);
+    const AT_TCX: HookPoint = HookPoint::Tcx(TcxSide::Ingress);
 
     /// An interface of this test's own.
     fn index(number: u32) -> u32 {

@@ -6,7 +6,7 @@ use std::io::{self, Seek, SeekFrom};
 use ringtap_filter::search::{Followed, Key, KeyReader};
 use ringtap_packet::{LinkType, Packet, Timestamp};
 use ringtap_savefile::index::{Collector, Entry, IndexWriter, Keys, SeekPoint, Stamp};
-use ringtap_savefile::{ByteOrder, Interface, Item, ReadError, ReadOptions, Reader, Run};
+use ringtap_savefile::{ByteOrder, Interface, Item, PacketRun, ReadError, ReadOptions, Reader};
 
 use crate::{Error, Result, filter};
 
@@ -160,7 +160,7 @@ impl Builder {
 
     /// Adds a run in pieces: where one packet in it could not be followed, only the piece has to be
     /// read by every search.
-    fn run(&mut self, run: &Run<'_>) {
+    fn run(&mut self, run: &PacketRun<'_>) {
         let mut rest = *run;
         while !rest.is_empty() {
             let (piece, behind) = rest.split(self.options.least);
@@ -169,7 +169,7 @@ impl Builder {
         }
     }
 
-    fn piece(&mut self, piece: &Run<'_>) {
+    fn piece(&mut self, piece: &PacketRun<'_>) {
         self.read += piece.len() as u64;
         let (mut first, mut last) = (Timestamp::new(i64::MAX, 0), Timestamp::new(i64::MIN, 0));
         let mut followed = true;
@@ -219,7 +219,7 @@ impl Builder {
     }
 
     /// The keys of a piece that begins a stretch went to the one before.
-    fn collect_again(&mut self, piece: &Run<'_>) {
+    fn collect_again(&mut self, piece: &PacketRun<'_>) {
         let (readers, collector) = (&mut self.readers, &mut self.collector);
         piece.packets().for_each(|packet| {
             readers.collect(&packet, collector);

@@ -77,7 +77,7 @@ pub fn open_indexed_by(
     let open_file = || {
         let name = path.display().to_string();
         let file = open(path).map_err(|error| ReadError::unopened(&name, error))?;
-        crate::open_opened(file, &name, options, filter)
+        FileSource::from_file(file, &name, options, filter)
     };
     let need = filter.map_or(Need::Nothing, Filter::need);
     let selective = need != Need::Nothing || *search != Search::default();

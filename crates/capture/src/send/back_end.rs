@@ -67,7 +67,7 @@ pub trait BackEnd: Send {
     }
 
     /// The capabilities that it still needs once it is open.
-    fn keeps(&self) -> &'static [Capability] {
+    fn required_capabilities(&self) -> &'static [Capability] {
         &[]
     }
 

@@ -114,7 +114,7 @@ impl Arrivals {
 
 impl Sender {
     /// Makes ready to generate from this template, so that rights that the next call of
-    /// [`Sender::generate`] needs no more ([`Sender::keeps`]) can be given up before.
+    /// [`Sender::generate`] needs no more ([`Sender::required_capabilities`]) can be given up before.
     ///
     /// # Errors
     /// The back-end cannot make frames of this template.

@@ -1,7 +1,7 @@
 //! Sending: frames as they are, one, many, or by a schedule.
 //!
 //! What it is: frames and times in, and a report of what was really handed over. A [`Sender`] has a
-//! [`BackEnd`] (one table, [`BACK_ENDS`]) that hands frames to one interface; a [`Run`] sends packet
+//! [`BackEnd`] (one table, [`BACK_ENDS`]) that hands frames to one interface; a [`SendRun`] sends packet
 //! after packet by a [`Timing`]; a [`SendQueue`] collects packets in bounded memory. What it is not:
 //! it builds and changes no frames ([`Template`] varies fields of one).
 //!
@@ -46,7 +46,7 @@ pub use pace::Lateness;
 pub use queue::{Outgoing, QueueFull, Queued, RECORD_BYTES, SendQueue};
 pub use report::{Rejected, Report};
 pub use ringtap_sys::packet::SendStamps;
-pub use run::{Progress, Run};
+pub use run::{Progress, SendRun};
 pub use template::{
     MARK, MOST_FLOWS, MOST_SIZES, Marked, SMALLEST, SMALLEST_V6, Template, TemplateOptions,
     read_mark,
@@ -197,8 +197,8 @@ impl Sender {
 
     /// The capabilities that sending still needs; others may be given up.
     #[must_use]
-    pub fn keeps(&self) -> &'static [Capability] {
-        self.back_end.keeps()
+    pub fn required_capabilities(&self) -> &'static [Capability] {
+        self.back_end.required_capabilities()
     }
 
     /// So many more packets were taken.
@@ -273,8 +273,8 @@ impl Sender {
     ///
     /// # Errors
     /// The timing's value cannot be.
-    pub fn begin(&mut self, timing: Timing) -> Result<Run<'_>> {
-        Run::new(self, timing)
+    pub fn begin(&mut self, timing: Timing) -> Result<SendRun<'_>> {
+        SendRun::new(self, timing)
     }
 }
 

@@ -30,7 +30,7 @@ const STAMPS_AFTER: Duration = Duration::from_millis(20);
 const LONGEST_SLEEP: u64 = 200_000_000;
 
 /// Sends packets by one timing; fed piece by piece, so that they may come from a stream.
-pub struct Run<'s> {
+pub struct SendRun<'s> {
     sender: &'s mut Sender,
     schedule: Schedule,
     pacer: Pacer,
@@ -64,7 +64,7 @@ struct Batch<'a> {
     dues: [u64; BATCH],
 }
 
-impl<'s> Run<'s> {
+impl<'s> SendRun<'s> {
     pub(super) fn new(sender: &'s mut Sender, timing: Timing) -> Result<Self> {
         let schedule = Schedule::new(timing)?;
         let slack = schedule.is_timed().then(TimerSlack::least).transpose()?;

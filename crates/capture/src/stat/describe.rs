@@ -5,7 +5,7 @@ use std::fmt;
 use ringtap_sys::bpf::Features;
 
 use super::StatOptions;
-use crate::hook::{Attached, Hook, HookDevice, Place};
+use crate::hook::{Attached, Hook, HookDevice, HookPoint};
 use crate::{Description, Error, LinkType, Mode};
 
 const TAGS_TAKEN_OUT: &str = "the driver takes VLAN tags out of packets before XDP sees them: \
@@ -22,7 +22,7 @@ pub struct StatDescription {
     /// What its packets begin with.
     pub link_type: LinkType,
     /// The hooks, received packets first; none where a packet socket counts.
-    pub places: Vec<Place>,
+    pub places: Vec<HookPoint>,
     /// Whether packets go on to the host.
     pub mode: Mode,
     /// What is not as one might expect: hooks that were passed over, packets that are not seen,
@@ -41,7 +41,7 @@ impl StatDescription {
         options: &StatOptions,
         features: &Features,
     ) -> Self {
-        let places: Vec<Place> = attached.hooks.iter().map(Hook::place).collect();
+        let places: Vec<HookPoint> = attached.hooks.iter().map(Hook::place).collect();
         let mut notes = attached.passed_over_texts();
         notes.extend(
             attached
@@ -64,7 +64,10 @@ impl StatDescription {
                 "segments before receive offload joined them, or after send offload divides them",
             );
         }
-        if places.iter().any(|place| matches!(place, Place::Clsact(_))) {
+        if places
+            .iter()
+            .any(|place| matches!(place, HookPoint::Clsact(_)))
+        {
             blind.push("packets that a filter in front of ours took");
         }
         Self {

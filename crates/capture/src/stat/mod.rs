@@ -491,9 +491,9 @@ impl Statistics {
     /// Capabilities to keep after privileges are given up, so that all is taken away at the end;
     /// none where the kernel does that by itself.
     #[must_use]
-    pub fn keeps(&self) -> &'static [Capability] {
+    pub fn required_capabilities(&self) -> &'static [Capability] {
         match &self.way {
-            Way::Hooks { attached, .. } => attached.keeps(),
+            Way::Hooks { attached, .. } => attached.required_capabilities(),
             Way::Socket(_) => &[],
         }
     }

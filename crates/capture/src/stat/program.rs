@@ -15,7 +15,7 @@ use ringtap_sys::bpf::ProgramKind;
 use super::StatError;
 use super::counters::{Counters, slot_offset};
 use crate::filter::at_hook;
-use crate::hook::{Place, Side, TagRestorer};
+use crate::hook::{HookPoint, Side, TagRestorer};
 use crate::{Filter, LinkType, Mode};
 
 /// What a program keeps while filters run, on the stack below theirs.
@@ -67,7 +67,7 @@ pub(super) struct Code {
 
 impl Code {
     /// What is to be loaded for a place.
-    pub(super) fn of(&self, place: Place) -> (ProgramKind, &[u64]) {
+    pub(super) fn of(&self, place: HookPoint) -> (ProgramKind, &[u64]) {
         if place.is_xdp() {
             let frags = self.xdp_frags;
             (ProgramKind::Xdp { frags }, &self.xdp)
@@ -88,8 +88,8 @@ impl Emission<'_> {
         } else {
             Vlan::AsKept
         };
-        let xdp = Place::Xdp(ringtap_sys::bpf::XdpMode::Native);
-        let [received, sent] = [Side::Ingress, Side::Egress].map(Place::Tcx);
+        let xdp = HookPoint::Xdp(ringtap_sys::bpf::XdpMode::Native);
+        let [received, sent] = [Side::Ingress, Side::Egress].map(HookPoint::Tcx);
         Ok(Code {
             xdp: self.program(Hook::Xdp { frags }, xdp, filters)?,
             received: self.program(Hook::Tcx(vlan), received, filters)?,
@@ -98,7 +98,12 @@ impl Emission<'_> {
         })
     }
 
-    fn program(&self, hook: Hook, place: Place, filters: &[Filter]) -> Result<Vec<u64>, StatError> {
+    fn program(
+        &self,
+        hook: Hook,
+        place: HookPoint,
+        filters: &[Filter],
+    ) -> Result<Vec<u64>, StatError> {
         let mut asm = Assembler::new();
         asm.allow_long_jumps(self.long_jumps);
         asm.mov64(Reg::R6, Reg::R1);
@@ -132,7 +137,7 @@ impl Emission<'_> {
     }
 
     /// Leaves the address of the counters in R1 and the length in R2, and both on the stack.
-    fn begin(&self, hook: Hook, place: Place, asm: &mut Assembler) {
+    fn begin(&self, hook: Hook, place: HookPoint, asm: &mut Assembler) {
         write_length(hook, asm);
         asm.store(Size::Dw, Reg::R10, stack::LENGTH, Reg::R7);
         if self.mode == Mode::Steal {
@@ -180,7 +185,7 @@ impl Emission<'_> {
         asm.store(Size::Dw, Reg::R1, bytes, Reg::R3);
     }
 
-    fn end(&self, place: Place, asm: &mut Assembler) {
+    fn end(&self, place: HookPoint, asm: &mut Assembler) {
         if self.mode == Mode::Steal {
             let pass = asm.label();
             asm.load(Size::Dw, Reg::R1, Reg::R10, stack::ACCEPTED);

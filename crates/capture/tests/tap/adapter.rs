@@ -6,7 +6,7 @@ use ringtap_capture::{
     CaptureOptions, Clock, Error, Filter, Host, KernelClock, Mode, Note, Source, TimestampSource,
     open_on,
 };
-use ringtap_sys::bpf::{Kernel, Program, ProgramKind, Run};
+use ringtap_sys::bpf::{Kernel, Program, ProgramKind, ProgramRun};
 use ringtap_sys::receive_stamps::Stamper;
 use ringtap_testkit::netns::{Side, VethPair};
 
@@ -52,10 +52,10 @@ fn send_stamped(side: &Side, frame: &[u8], nanos: u64) {
     let outcome = side.run(|| {
         let kernel = Kernel::running();
         let program = Program::load(&kernel, "stamped", ProgramKind::SchedCls, &code).unwrap();
-        let run = Run {
+        let run = ProgramRun {
             data: frame,
             context: &context,
-            ..Run::default()
+            ..ProgramRun::default()
         };
         program.run(&run).unwrap()
     });

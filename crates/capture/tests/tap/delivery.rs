@@ -360,7 +360,7 @@ pub(crate) fn rings_who_polls() {
         ..CaptureOptions::default()
     };
     let mut source = tap("tcx", &pair.right, &options);
-    let fd = source.pollable().unwrap().unwrap();
+    let fd = source.poll_fd().unwrap().unwrap();
     let mut set = ReadSet::default();
     let mut is_readable = |patience| {
         let ready = set.wait_by_number(std::iter::once(fd), patience);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::hook::Place;
+use ringtap_capture::hook::HookPoint;
 use ringtap_capture::{
     CaptureOptions, Clock, Direction, Error, Filter, Host, KernelClock, Source, open, open_on,
 };
@@ -262,7 +262,7 @@ pub(crate) fn clsact_stands_in_for_tcx() {
             notes.clone().any(|note| note.contains("tcx")),
             "{description}"
         );
-        assert_eq!(source.keeps(), [Capability::NET_ADMIN]);
+        assert_eq!(source.required_capabilities(), [Capability::NET_ADMIN]);
         injector(&pair.left).send(&frame(1, 60)).unwrap();
         injector(&pair.right).send(&frame(2, 60)).unwrap();
         let seen = drain(&mut *source, 2);
@@ -489,7 +489,7 @@ pub(crate) fn tells_of_a_cut_chain() {
         ..prompt()
     };
     let mut source = tap("tcx", &pair.right, &options);
-    assert_eq!(source.keeps(), [Capability::NET_ADMIN]);
+    assert_eq!(source.required_capabilities(), [Capability::NET_ADMIN]);
     for round in 0..2 {
         let cutter = cut_chain(&pair.right).unwrap();
         let told = pair.right.run(|| first_error(&mut *source, patience()));
@@ -514,12 +514,12 @@ pub(crate) fn tells_of_a_cut_chain() {
 }
 
 /// The link by which the capture's program is held: the only one at its hook.
-fn link_of(side: &Side, place: Place) -> Link {
+fn link_of(side: &Side, place: HookPoint) -> Link {
     let mut netlink = side.namespace.netlink();
     let link = netlink.link(&side.device).unwrap();
     let program = match place {
-        Place::Xdp(_) => link.xdp[0].id,
-        Place::Tcx(chain) | Place::Clsact(chain) => {
+        HookPoint::Xdp(_) => link.xdp[0].id,
+        HookPoint::Tcx(chain) | HookPoint::Clsact(chain) => {
             let chain = side.run(|| query_tcx(&Kernel::running(), link.index, chain));
             chain.unwrap().members[0].program_id
         }
@@ -531,7 +531,7 @@ fn link_of(side: &Side, place: Place) -> Link {
 pub(crate) fn tells_of_a_program_taken_away() {
     let pair = VethPair::new();
     let mut source = tap("tcx", &pair.right, &prompt());
-    let received = link_of(&pair.right, Place::Tcx(TcxSide::Ingress));
+    let received = link_of(&pair.right, HookPoint::Tcx(TcxSide::Ingress));
     received.detach().unwrap();
     let told = first_error(&mut *source, patience()).expect("told");
     assert!(
@@ -542,7 +542,7 @@ pub(crate) fn tells_of_a_program_taken_away() {
     injector(&pair.left).send(&frame(1, 60)).unwrap();
     injector(&pair.right).send(&frame(2, 60)).unwrap();
     assert_eq!(numbers(&drain(&mut *source, 1)), [2]);
-    let sent = link_of(&pair.right, Place::Tcx(TcxSide::Egress));
+    let sent = link_of(&pair.right, HookPoint::Tcx(TcxSide::Egress));
     sent.detach().unwrap();
     for _ in 0..2 {
         let told = first_error(&mut *source, patience()).expect("told each time");
@@ -559,7 +559,7 @@ pub(crate) fn tells_of_a_replaced_program() {
     let pair = VethPair::new();
     let mut source = tap("xdp", &pair.right, &prompt());
     injector(&pair.left).send(&frame(1, 60)).unwrap();
-    let link = link_of(&pair.right, Place::Xdp(XdpMode::Native));
+    let link = link_of(&pair.right, HookPoint::Xdp(XdpMode::Native));
     let kind = ProgramKind::Xdp { frags: true };
     let other = program_that_returns(XDP_PASS, kind).unwrap();
     link.update(&other, None).unwrap();

@@ -38,7 +38,7 @@ impl Addresses {
 }
 
 /// What a layer is built with.
-struct Place<'a> {
+struct LayerContext<'a> {
     layer: &'a Layer,
     /// Inside the packet: the layers before and behind this one.
     before: &'a [Layer],
@@ -65,7 +65,7 @@ pub(super) fn build(layers: &[Layer]) -> Result<Vec<u8>, BuildError> {
     }
     let mut payload = Vec::new();
     for (at, layer) in layers.iter().enumerate().rev() {
-        let place = Place {
+        let place = LayerContext {
             layer,
             before: &layers[..at],
             behind: &layers[at + 1..],
@@ -88,7 +88,7 @@ pub(super) fn unknown(layer: &Layer, place: String) -> BuildError {
     BuildError::Layer { place, name }
 }
 
-impl Place<'_> {
+impl LayerContext<'_> {
     /// The layer with all that is behind it.
     fn build(self) -> Result<Vec<u8>, BuildError> {
         if let Some(data) = &self.layer.data {

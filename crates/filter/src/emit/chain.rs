@@ -60,7 +60,7 @@ fn behind_authentication() -> [Insn; 2] {
 }
 
 /// A holds the distance of the next header: on to it.
-fn go_on(word: u32) -> [Insn; 2] {
+fn to_next_header(word: u32) -> [Insn; 2] {
     [
         Insn::new(op::MISC | op::TAX, 0),
         Insn::new(op::LD | op::MEM, word),
@@ -72,15 +72,15 @@ fn rounds_v4(chain: Chain, word: u32) -> Vec<Insn> {
     let mut code = vec![is(chain.wanted, 9, 0), is(AUTHENTICATION, 0, 8)];
     code.extend(header(chain.at, word));
     code.extend(behind_authentication());
-    code.extend(go_on(word));
+    code.extend(to_next_header(word));
     code
 }
 
 fn rounds_v6(chain: Chain, word: u32) -> Vec<Insn> {
     const AUTHENTICATION_CODE: u8 = 6;
     const EXTENSION_CODE: u8 = 6;
-    const GO_ON: u8 = 3;
-    let to_end = AUTHENTICATION_CODE + EXTENSION_CODE + GO_ON;
+    const TO_NEXT_HEADER: u8 = 3;
+    let to_end = AUTHENTICATION_CODE + EXTENSION_CODE + TO_NEXT_HEADER;
     let mut code = vec![is(chain.wanted, EXTENSION_TESTS + 1 + to_end, 0)];
     for (left, protocol) in (0..EXTENSION_TESTS).rev().zip(EXTENSIONS) {
         code.push(is(protocol, left + 1 + AUTHENTICATION_CODE, 0));
@@ -95,6 +95,6 @@ fn rounds_v6(chain: Chain, word: u32) -> Vec<Insn> {
         Insn::new(op::ALU | op::LSH, 3),
         Insn::new(op::ALU | op::ADD | op::X, 0),
     ]);
-    code.extend(go_on(word));
+    code.extend(to_next_header(word));
     code
 }

@@ -10,7 +10,7 @@ use super::graph::{Graph, Node, NodeId, Step, TestId};
 use super::{REJECT, ValueId, Values};
 
 /// A run in its new order.
-struct Run {
+struct TestRun {
     /// The place of the node that it began with.
     first: usize,
     tests: Vec<TestId>,
@@ -21,7 +21,7 @@ struct Run {
 
 /// What there is to know of a node.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct NodeFacts {
     reached: bool,
     /// Edges to it.
     ways: u32,
@@ -78,9 +78,9 @@ pub(super) fn group(graph: &mut Graph, values: &Values) -> bool {
 }
 
 /// What comes before each node.
-fn places(graph: &Graph) -> Vec<Place> {
+fn places(graph: &Graph) -> Vec<NodeFacts> {
     let nodes = graph.nodes();
-    let mut places = vec![Place::default(); nodes.len()];
+    let mut places = vec![NodeFacts::default(); nodes.len()];
     if let Some(root) = graph.root().index() {
         places[root].reached = true;
     }
@@ -105,12 +105,12 @@ fn places(graph: &Graph) -> Vec<Place> {
 }
 
 /// The runs that can be put in a better order, from the last node to the first.
-fn runs(graph: &Graph, values: &Values, places: &mut [Place]) -> Vec<Run> {
+fn runs(graph: &Graph, values: &Values, places: &mut [NodeFacts]) -> Vec<TestRun> {
     let mut runs = Vec::new();
     let mut members = Vec::new();
     let mut first_of = Vec::new();
     for at in (0..places.len()).rev() {
-        let Place {
+        let NodeFacts {
             reached,
             last,
             taken,
@@ -137,7 +137,7 @@ fn runs(graph: &Graph, values: &Values, places: &mut [Place]) -> Vec<Run> {
             let last = graph.nodes()[*members.last()?];
             members.iter().for_each(|&at| places[at].taken = true);
             let end = if alternatives { last.no } else { last.yes };
-            Some(Run {
+            Some(TestRun {
                 first: at,
                 tests,
                 alternatives,
@@ -154,7 +154,7 @@ fn follow(
     graph: &Graph,
     first: usize,
     alternatives: bool,
-    places: &mut [Place],
+    places: &mut [NodeFacts],
     members: &mut Vec<usize>,
 ) {
     members.clear();

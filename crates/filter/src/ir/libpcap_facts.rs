@@ -22,7 +22,8 @@ enum Slot {
     Known { at: usize, from: usize, to: usize },
 }
 
-pub(super) struct Weak {
+/// The facts that libpcap's optimiser knows, too.
+pub(super) struct LibpcapFacts {
     slots: Vec<Slot>,
     /// Tests that have facts.
     tests: usize,
@@ -38,7 +39,7 @@ fn uses(graph: &Graph) -> Vec<u32> {
     uses
 }
 
-impl Knowledge for Weak {
+impl Knowledge for LibpcapFacts {
     fn new(graph: &Graph, values: &Values, most_words: usize) -> Self {
         let tests = graph.tests();
         let most = most_words * 32;

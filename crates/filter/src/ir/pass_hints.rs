@@ -1,18 +1,20 @@
 //! A quick look whether a pass could change anything, which for most short expressions it cannot.
 //!
 //! Conclusions are drawn from a test to a later one of the same value. Here sets of values and tests
-//! that came before are kept as bits, several to a bit if there are many: what is promised may not
-//! come true, but what is not promised does not happen.
+//! that came before are kept as bits, several to a bit if there are many: what is hinted at may not
+//! happen, but what is not hinted at does not happen.
 
 use super::graph::{Graph, Step};
 use super::{Relation, Test, Value, Values};
 use crate::language::ast::Operator;
 
-/// Which of the passes may find something.
+/// The passes that may find something.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Promise {
-    pub(super) weak: bool,
-    pub(super) strong: bool,
+pub(super) struct PassHints {
+    /// Threading by what libpcap concludes.
+    pub(super) libpcap: bool,
+    /// Threading by the ranges of values.
+    pub(super) range: bool,
     /// Whether a value is tested more than once, wherever.
     pub(super) group: bool,
 }
@@ -30,10 +32,10 @@ fn bit(at: usize) -> u64 {
     1 << (at % 64)
 }
 
-pub(super) fn look(graph: &Graph, values: &Values) -> Promise {
+pub(super) fn look(graph: &Graph, values: &Values) -> PassHints {
     let nodes = graph.nodes();
     let mut before = vec![Before::default(); nodes.len()];
-    let mut promise = Promise::default();
+    let mut hints = PassHints::default();
     let mut tested = 0;
     if let Some(root) = graph.root().index() {
         before[root].reached = true;
@@ -49,10 +51,10 @@ pub(super) fn look(graph: &Graph, values: &Values) -> Promise {
             let value = bit(test.left.index());
             let again = here.tests & bit(id.index()) != 0 || here.values & value != 0;
             let by_itself = node.yes == node.no || values.number_of(test.left).is_some();
-            promise.group |= tested & value != 0;
+            hints.group |= tested & value != 0;
             tested |= value;
-            promise.weak |= again || by_itself;
-            promise.strong |= again || by_itself || values.fails(test.left);
+            hints.libpcap |= again || by_itself;
+            hints.range |= again || by_itself || values.fails(test.left);
             here.tests |= bit(id.index());
             match tells_when_true_only(&test, values) {
                 true => told = value,
@@ -67,7 +69,7 @@ pub(super) fn look(graph: &Graph, values: &Values) -> Promise {
             }
         }
     }
-    promise
+    hints
 }
 
 /// Whether the outcome says something about other tests of the value only if it is true: what does

@@ -1,8 +1,8 @@
 //! The passes over the graph and their order.
 
 use super::graph::Level;
-use super::libpcap_facts::Weak;
-use super::range_facts::Strong;
+use super::libpcap_facts::LibpcapFacts;
+use super::range_facts::RangeFacts;
 use super::{Graph, REJECT, Values, balance, cells, group, jump_threading, pass_hints};
 
 /// A rewriting of the graph that keeps what it decides.
@@ -12,13 +12,13 @@ pub(crate) enum Pass {
     SettleRoot,
     /// Leads edges past tests that libpcap knows the outcome of, too, and leaves out tests that
     /// decide nothing.
-    ThreadWeakly,
+    ThreadLibpcapFacts,
     /// Leaves out what sets a cell that nobody looks at.
     LeaveUnread,
     /// Puts tests of one value together.
     Group,
     /// Leads edges past all tests whose outcome follows.
-    ThreadStrongly,
+    ThreadRangeFacts,
     /// Makes a search of tests of one value with many numbers, and ranges of neighbouring ones.
     Balance,
 }
@@ -28,10 +28,10 @@ impl Pass {
     #[cfg(any(test, fuzzing))]
     pub(crate) const ALL: [Self; 6] = [
         Self::SettleRoot,
-        Self::ThreadWeakly,
+        Self::ThreadLibpcapFacts,
         Self::LeaveUnread,
         Self::Group,
-        Self::ThreadStrongly,
+        Self::ThreadRangeFacts,
         Self::Balance,
     ];
 
@@ -39,10 +39,10 @@ impl Pass {
     pub(crate) fn run(self, graph: &mut Graph, values: &Values) -> bool {
         match self {
             Self::SettleRoot => jump_threading::settle_root(graph, values),
-            Self::ThreadWeakly => jump_threading::thread::<Weak>(graph, values),
+            Self::ThreadLibpcapFacts => jump_threading::thread::<LibpcapFacts>(graph, values),
             Self::LeaveUnread => cells::leave_unread(graph, values),
             Self::Group => group::group(graph, values),
-            Self::ThreadStrongly => jump_threading::thread::<Strong>(graph, values),
+            Self::ThreadRangeFacts => jump_threading::thread::<RangeFacts>(graph, values),
             Self::Balance => balance::balance(graph, values),
         }
     }
@@ -53,7 +53,7 @@ impl Pass {
     pub(crate) fn is_exact(self) -> bool {
         matches!(
             self,
-            Self::LeaveUnread | Self::ThreadStrongly | Self::Balance
+            Self::LeaveUnread | Self::ThreadRangeFacts | Self::Balance
         )
     }
 }
@@ -61,8 +61,8 @@ impl Pass {
 /// The passes in rounds, the first two of which are repeated until nothing changes.
 #[cfg(any(test, fuzzing))]
 pub(crate) const ROUNDS: [&[Pass]; 3] = [
-    &[Pass::SettleRoot, Pass::ThreadWeakly],
-    &[Pass::LeaveUnread, Pass::Group, Pass::ThreadStrongly],
+    &[Pass::SettleRoot, Pass::ThreadLibpcapFacts],
+    &[Pass::LeaveUnread, Pass::Group, Pass::ThreadRangeFacts],
     &[Pass::Balance],
 ];
 
@@ -97,7 +97,7 @@ pub(crate) fn optimize(graph: &mut Graph, values: &Values) -> Result<(), Rejects
 /// With the exact passes alone.
 fn all_loads(graph: &mut Graph, values: &Values) {
     for _ in 0..MOST_REPETITIONS {
-        if !pass_hints::look(graph, values).strong || !Pass::ThreadStrongly.run(graph, values) {
+        if !pass_hints::look(graph, values).range || !Pass::ThreadRangeFacts.run(graph, values) {
             break;
         }
     }
@@ -108,7 +108,7 @@ fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
     for _ in 0..MOST_REPETITIONS {
         let settled = Pass::SettleRoot.run(graph, values);
         let threaded =
-            pass_hints::look(graph, values).weak && Pass::ThreadWeakly.run(graph, values);
+            pass_hints::look(graph, values).libpcap && Pass::ThreadLibpcapFacts.run(graph, values);
         if !settled && !threaded {
             break;
         }
@@ -117,18 +117,18 @@ fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
     if graph.root() == REJECT {
         return Err(RejectsAll);
     }
-    if graph.nodes().len() == 1 && !pass_hints::look(graph, values).strong {
+    if graph.nodes().len() == 1 && !pass_hints::look(graph, values).range {
         return Ok(());
     }
     for _ in 0..MOST_REPETITIONS {
         // Makes nodes equal whose tests can then be put together.
         Pass::LeaveUnread.run(graph, values);
-        let mut promise = pass_hints::look(graph, values);
-        let grouped = promise.group && Pass::Group.run(graph, values);
+        let mut hints = pass_hints::look(graph, values);
+        let grouped = hints.group && Pass::Group.run(graph, values);
         if grouped {
-            promise = pass_hints::look(graph, values);
+            hints = pass_hints::look(graph, values);
         }
-        let threaded = promise.strong && Pass::ThreadStrongly.run(graph, values);
+        let threaded = hints.range && Pass::ThreadRangeFacts.run(graph, values);
         if !grouped && !threaded {
             break;
         }

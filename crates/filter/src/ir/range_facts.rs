@@ -21,7 +21,7 @@ struct Slot {
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum TestFacts {
     /// Both sides are numbers.
     Fixed(bool),
     /// A load is sure to lie beyond the packet.
@@ -31,8 +31,9 @@ enum Place {
     Slot(Slot),
 }
 
-pub(super) struct Strong {
-    places: Vec<Place>,
+/// All facts that follow from the ranges of values.
+pub(super) struct RangeFacts {
+    places: Vec<TestFacts>,
     start: Vec<u64>,
 }
 
@@ -68,7 +69,7 @@ pub(super) fn limit(value: ValueId, values: &Values) -> u64 {
 /// The end of a value's cuts; its bit says that the value may be untested.
 const UNTESTED: u64 = u64::MAX;
 
-impl Knowledge for Strong {
+impl Knowledge for RangeFacts {
     fn new(graph: &Graph, values: &Values, most_words: usize) -> Self {
         let tests = graph.tests();
         let most = most_words * 64;
@@ -92,16 +93,16 @@ impl Knowledge for Strong {
         for test in tests {
             let (left, right) = (values.number_of(test.left), values.number_of(test.right));
             places.push(match (left, right) {
-                (Some(left), Some(right)) => Place::Fixed(test.relation.holds(left, right)),
-                _ if values.fails(test.left) || values.fails(test.right) => Place::Rejects,
-                _ if !fits || next + 3 > most => Place::Ignored,
+                (Some(left), Some(right)) => TestFacts::Fixed(test.relation.holds(left, right)),
+                _ if values.fails(test.left) || values.fails(test.right) => TestFacts::Rejects,
+                _ if !fits || next + 3 > most => TestFacts::Ignored,
                 (_, Some(number)) => {
                     let limit = limit(test.left, values);
-                    Place::Slot(cuts.slot(test, number, limit, &mut next))
+                    TestFacts::Slot(cuts.slot(test, number, limit, &mut next))
                 }
                 _ => {
                     next += 3;
-                    Place::Slot(Slot::apart(next - 3, next - 1))
+                    TestFacts::Slot(Slot::apart(next - 3, next - 1))
                 }
             });
         }
@@ -121,7 +122,7 @@ impl Knowledge for Strong {
 
     #[inline]
     fn learn(&self, state: &mut [u64], test: usize, outcome: bool) {
-        let Place::Slot(slot) = self.places[test] else {
+        let TestFacts::Slot(slot) = self.places[test] else {
             return;
         };
         bits::remove(state, slot.untested, slot.untested + 1);
@@ -136,9 +137,9 @@ impl Knowledge for Strong {
     #[inline]
     fn decide(&self, state: &[u64], test: usize) -> Option<bool> {
         let slot = match self.places[test] {
-            Place::Fixed(outcome) => return Some(outcome),
-            Place::Ignored | Place::Rejects => return None,
-            Place::Slot(slot) => slot,
+            TestFacts::Fixed(outcome) => return Some(outcome),
+            TestFacts::Ignored | TestFacts::Rejects => return None,
+            TestFacts::Slot(slot) => slot,
         };
         if bits::any(state, slot.untested, slot.untested + 1) {
             return None;
@@ -152,14 +153,14 @@ impl Knowledge for Strong {
     }
 
     fn rejects(&self, test: usize) -> bool {
-        matches!(self.places[test], Place::Rejects)
+        matches!(self.places[test], TestFacts::Rejects)
     }
 
     fn may_drop(&self, state: &[u64], test: usize) -> bool {
         match self.places[test] {
-            Place::Fixed(_) => true,
-            Place::Ignored | Place::Rejects => false,
-            Place::Slot(slot) => !bits::any(state, slot.untested, slot.untested + 1),
+            TestFacts::Fixed(_) => true,
+            TestFacts::Ignored | TestFacts::Rejects => false,
+            TestFacts::Slot(slot) => !bits::any(state, slot.untested, slot.untested + 1),
         }
     }
 }

@@ -5,7 +5,8 @@
 use super::ethernet::Ethernet;
 use super::llc::{self, LLC_BYTES};
 use super::{
-    AddressField, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, LinkLayer, Place, equals, masked,
+    AddressField, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, HeaderOffsets, LinkLayer, equals,
+    masked,
 };
 use crate::ir::{Condition, Offset, Size, Values};
 
@@ -28,7 +29,7 @@ pub(crate) mod header {
 }
 
 /// Whether the traffic is of this type.
-pub(crate) fn is_traffic(values: &mut Values, place: Place, kind: u32) -> Condition {
+pub(crate) fn is_traffic(values: &mut Values, place: HeaderOffsets, kind: u32) -> Condition {
     masked(values, Size::Byte, place.header, 0xf, kind)
 }
 
@@ -39,7 +40,7 @@ impl LinkLayer for SunAtm {
         "SunATM"
     }
 
-    fn place(&self, _: &mut Values) -> Place {
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
         llc::place(HEADER_BYTES)
     }
 
@@ -47,11 +48,11 @@ impl LinkLayer for SunAtm {
         true
     }
 
-    fn llc(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn llc(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         Some(is_traffic(values, place, traffic::LLC))
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         let llc = is_traffic(values, place, traffic::LLC);
         llc.and(llc::protocol(values, place.payload, proto))
     }
@@ -65,7 +66,7 @@ const LANE_BYTES: u32 = 2;
 
 /// The link layer behind `lane`, where `before` was that before it, and where things are there.
 /// Behind a second `lane` control frames are not told apart any more, as in libpcap.
-pub(crate) fn lane(before: &dyn LinkLayer) -> (&'static dyn LinkLayer, Place) {
+pub(crate) fn lane(before: &dyn LinkLayer) -> (&'static dyn LinkLayer, HeaderOffsets) {
     let link: &dyn LinkLayer = match before.is_atm() {
         true => &Lane,
         false => &Ethernet::PLAIN,
@@ -75,17 +76,17 @@ pub(crate) fn lane(before: &dyn LinkLayer) -> (&'static dyn LinkLayer, Place) {
 
 impl Lane {
     /// Where things are in the emulated Ethernet frame.
-    fn inside() -> Place {
+    fn inside() -> HeaderOffsets {
         const BEFORE: u32 = HEADER_BYTES + LANE_BYTES;
-        Place {
+        HeaderOffsets {
             header: Offset::from(BEFORE),
             osi: LLC_BYTES,
-            ..Place::fixed(BEFORE + ETHERNET_TYPE, BEFORE + ETHERNET_HEADER)
+            ..HeaderOffsets::fixed(BEFORE + ETHERNET_TYPE, BEFORE + ETHERNET_HEADER)
         }
     }
 
     /// Control frames have this identifier.
-    fn is_data(values: &mut Values, place: Place) -> Condition {
+    fn is_data(values: &mut Values, place: HeaderOffsets) -> Condition {
         const CONTROL: u32 = 0xff00;
         let identifier = place.header + LANE_BYTES.wrapping_neg();
         equals(values, Size::Half, identifier, CONTROL).negated()
@@ -97,14 +98,14 @@ impl LinkLayer for Lane {
         "LANE"
     }
 
-    fn place(&self, _: &mut Values) -> Place {
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
         Self::inside()
     }
 
     fn address(
         &self,
         values: &mut Values,
-        place: Place,
+        place: HeaderOffsets,
         which: AddressField,
         address: [u8; 6],
     ) -> Option<Condition> {
@@ -112,7 +113,7 @@ impl LinkLayer for Lane {
         Some(data.and(Ethernet::PLAIN.address(values, place, which, address)?))
     }
 
-    fn multicast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn multicast(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         let data = Self::is_data(values, place);
         Some(data.and(Ethernet::PLAIN.multicast(values, place)?))
     }
@@ -125,11 +126,11 @@ impl LinkLayer for Lane {
         Ethernet::PLAIN.mpls()
     }
 
-    fn llc(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn llc(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         Ethernet::PLAIN.llc(values, place)
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         let data = Self::is_data(values, place);
         data.and(Ethernet::PLAIN.protocol(values, place, proto))
     }

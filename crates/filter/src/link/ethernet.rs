@@ -3,8 +3,8 @@
 
 use super::ethertype as et;
 use super::{
-    Addresses, Bits, DirectionField, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, LLC_MAX,
-    LinkLayer, OUI_APPLE, OUI_ETHERNET, Place,
+    Addresses, Bits, DirectionField, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, HeaderOffsets,
+    LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET,
 };
 use super::{equals, field, snap};
 use crate::ir::{Condition, Offset, Relation, Size, Values};
@@ -74,12 +74,12 @@ impl LinkLayer for Ethernet {
         self.name
     }
 
-    fn place(&self, _: &mut Values) -> Place {
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
         let before = self.before + self.tag;
-        Place {
+        HeaderOffsets {
             header: Offset::from(self.before),
             osi: LLC_HEADER,
-            ..Place::fixed(before + ETHERNET_TYPE, before + ETHERNET_HEADER)
+            ..HeaderOffsets::fixed(before + ETHERNET_TYPE, before + ETHERNET_HEADER)
         }
     }
 
@@ -87,13 +87,13 @@ impl LinkLayer for Ethernet {
         Some(Addresses { dst: 0, src: 6 })
     }
 
-    fn llc(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn llc(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         /// Novell's frames without an LLC header begin with a checksum that is not used.
         const NO_CHECKSUM: u32 = 0xffff;
         if self.before != 0 {
             return None;
         }
-        let Place {
+        let HeaderOffsets {
             type_field,
             payload,
             ..
@@ -114,8 +114,8 @@ impl LinkLayer for Ethernet {
         self.direction
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
-        let Place {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
+        let HeaderOffsets {
             type_field,
             payload,
             ..

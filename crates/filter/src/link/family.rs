@@ -1,14 +1,19 @@
 //! Headers with an address family in one byte: OpenBSD's pf log and Solaris IP interfaces.
 
 use super::ethertype as et;
-use super::{Bits, DirectionField, EtherProto, LinkLayer, Place, equals};
+use super::{Bits, DirectionField, EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::ir::{Condition, Size, Values};
 use crate::language::ast::Operator;
 
 /// The address family is the second byte of both headers.
 const FAMILY: u32 = 1;
 
-fn is_family(values: &mut Values, place: Place, proto: EtherProto, inet6: u32) -> Condition {
+fn is_family(
+    values: &mut Values,
+    place: HeaderOffsets,
+    proto: EtherProto,
+    inet6: u32,
+) -> Condition {
     const AF_INET: u32 = 2;
     let family = match proto {
         et::IP => AF_INET,
@@ -27,17 +32,17 @@ impl LinkLayer for PfLog {
         "OpenBSD pflog"
     }
 
-    fn place(&self, values: &mut Values) -> Place {
+    fn place(&self, values: &mut Values) -> HeaderOffsets {
         let cell = values.new_cell();
         let payload = values.place_in(cell);
-        Place {
+        HeaderOffsets {
             payload,
             network: payload,
-            ..Place::fixed(FAMILY, 0)
+            ..HeaderOffsets::fixed(FAMILY, 0)
         }
     }
 
-    fn prologue(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn prologue(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         let cell = values.cell_of(place.payload)?;
         let length = values.load(Size::Byte, 0);
         let three = values.constant(3);
@@ -60,7 +65,7 @@ impl LinkLayer for PfLog {
     }
 
     /// The family is that of the host that captured. It is Linux's here, as in libpcap on Linux.
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         const AF_INET6: u32 = 10;
         is_family(values, place, proto, AF_INET6)
     }
@@ -74,8 +79,8 @@ impl LinkLayer for Ipnet {
         "Solaris ipnet"
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(FAMILY, 24)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(FAMILY, 24)
     }
 
     fn direction(&self) -> Option<DirectionField> {
@@ -87,7 +92,7 @@ impl LinkLayer for Ipnet {
         })
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         /// `AF_INET6` of Solaris.
         const AF_INET6: u32 = 26;
         is_family(values, place, proto, AF_INET6)

@@ -1,7 +1,7 @@
 //! Cisco HDLC (RFC 1547, section 4.3.1) and Frame Relay (RFC 2427).
 
 use super::ethertype as et;
-use super::{EtherProto, LinkLayer, Place, equals};
+use super::{EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::ir::{Condition, Offset, Size, Values};
 
 /// An EtherType behind address and control. OSI protocols have two of their service access points
@@ -13,19 +13,19 @@ impl LinkLayer for CiscoHdlc {
         "Cisco HDLC"
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(2, 4)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(2, 4)
     }
 
     fn mpls(&self) -> Option<EtherProto> {
         Some(et::MPLS)
     }
 
-    fn osi_header(&self, place: Place) -> Offset {
+    fn osi_header(&self, place: HeaderOffsets) -> Offset {
         place.payload + 1
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         const OSI: u32 = et::SAP_ISO << 8 | et::SAP_ISO;
         let number = if proto == et::SAP_ISO { OSI } else { proto };
         equals(values, Size::Half, place.type_field, number)
@@ -48,15 +48,15 @@ impl LinkLayer for FrameRelay {
         "Frame Relay"
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(2, 0)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(2, 0)
     }
 
-    fn osi(&self, values: &mut Values, place: Place, identifier: u32) -> Condition {
+    fn osi(&self, values: &mut Values, place: HeaderOffsets, identifier: u32) -> Condition {
         equals(values, Size::Half, place.type_field, unnumbered(identifier))
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         let identifiers: &[u32] = match proto {
             et::IP => &[0xcc],
             et::IP6 => &[0x8e],

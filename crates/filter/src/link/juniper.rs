@@ -1,7 +1,7 @@
 //! Captures made on Juniper routers: a magic number, and a header from which the payload's protocol is
 //! not told. Every protocol is taken to be there.
 
-use super::{Bits, DirectionField, EtherProto, LinkLayer, Place, masked};
+use super::{Bits, DirectionField, EtherProto, HeaderOffsets, LinkLayer, masked};
 use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Magic {
@@ -57,11 +57,11 @@ impl LinkLayer for Magic {
         self.name
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place {
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets {
             payload: self.payload.wrapping_sub(self.before).into(),
             osi: self.osi,
-            ..Place::fixed(0, self.payload)
+            ..HeaderOffsets::fixed(0, self.payload)
         }
     }
 
@@ -78,7 +78,7 @@ impl LinkLayer for Magic {
         })
     }
 
-    fn protocol(&self, values: &mut Values, _: Place, _: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, _: HeaderOffsets, _: EtherProto) -> Condition {
         masked(values, Size::Word, 0, self.mask, self.magic)
     }
 }

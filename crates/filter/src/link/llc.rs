@@ -2,7 +2,7 @@
 //! and IP over Fibre Channel.
 
 use super::ethertype as et;
-use super::{Addresses, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE, Place};
+use super::{Addresses, EtherProto, HeaderOffsets, LLC_MAX, LinkLayer, OUI_APPLE};
 use super::{equals, snap};
 use crate::ir::{Condition, Offset, Size, Values};
 
@@ -61,7 +61,7 @@ impl LinkLayer for Llc {
         self.name
     }
 
-    fn place(&self, _: &mut Values) -> Place {
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
         place(self.header)
     }
 
@@ -69,21 +69,21 @@ impl LinkLayer for Llc {
         self.addresses
     }
 
-    fn llc(&self, _: &mut Values, _: Place) -> Option<Condition> {
+    fn llc(&self, _: &mut Values, _: HeaderOffsets) -> Option<Condition> {
         self.types.then_some(Condition::Constant(true))
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         protocol(values, place.payload, proto)
     }
 }
 
 /// With the LLC header at this distance from the packet's start.
-pub(super) fn place(header: u32) -> Place {
-    Place {
+pub(super) fn place(header: u32) -> HeaderOffsets {
+    HeaderOffsets {
         network: Offset::from(header + LLC_SNAP_BYTES),
         osi: LLC_BYTES,
-        ..Place::fixed(header, header)
+        ..HeaderOffsets::fixed(header, header)
     }
 }
 

@@ -1,7 +1,7 @@
 //! BSD loopback, and IPsec interfaces: a 4-byte address family before the IP header.
 
 use super::ethertype as et;
-use super::{EtherProto, LinkLayer, Place, equals};
+use super::{EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::CompileOptions;
 use crate::ir::{Condition, Size, Values};
 
@@ -66,11 +66,11 @@ impl LinkLayer for Loopback {
         self.name
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(0, self.payload)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(0, self.payload)
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         let families: &[u32] = match proto {
             et::IP => &[AF_INET],
             et::IP6 => self.inet6,

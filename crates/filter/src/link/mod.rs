@@ -1,6 +1,6 @@
 //! Link layers: where the type field is, what values it takes, how long the header is.
 //!
-//! One file each. A link layer answers with conditions over offsets from [`Place`], which moves
+//! One file each. A link layer answers with conditions over offsets from [`HeaderOffsets`], which moves
 //! when `vlan` and its like are met in an expression; everything above the link layer asks only
 //! through [`LinkLayer`].
 
@@ -31,7 +31,7 @@ use crate::language::frame::FrameAddress;
 /// primitive that finds an inner packet (`geneve`) where it matches; both put it into a cell by
 /// [`Condition::Set`]. Nobody who loads from a place needs to know which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct HeaderOffsets {
     /// Where the link-layer header begins, which has the hardware addresses and which `link[0]`
     /// looks at.
     pub(crate) header: Offset,
@@ -46,7 +46,7 @@ pub(crate) struct Place {
     pub(crate) osi: u32,
 }
 
-impl Place {
+impl HeaderOffsets {
     /// In a packet that begins with the link-layer header, at constant distances in bytes.
     pub(crate) fn fixed(type_field: u32, payload: u32) -> Self {
         Self {
@@ -151,12 +151,12 @@ pub(crate) trait LinkLayer {
 
     /// Where things are before any `vlan`. Link layers of variable length make cells here, which
     /// [`prologue`](Self::prologue) sets.
-    fn place(&self, values: &mut Values) -> Place;
+    fn place(&self, values: &mut Values) -> HeaderOffsets;
 
     /// What is computed before everything else, for the place that [`place`](Self::place) gave:
     /// a condition that is always true and sets the cells. Asked when the whole expression was
     /// lowered, and only if it looks at one of them; [`Values::is_used`] tells which.
-    fn prologue(&self, _values: &mut Values, _place: Place) -> Option<Condition> {
+    fn prologue(&self, _values: &mut Values, _place: HeaderOffsets) -> Option<Condition> {
         None
     }
 
@@ -178,7 +178,7 @@ pub(crate) trait LinkLayer {
     }
 
     /// Whether the payload is of this protocol.
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition;
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition;
 
     /// The hardware addresses, where the header has them in the Ethernet form.
     fn addresses(&self) -> Option<Addresses> {
@@ -194,7 +194,7 @@ pub(crate) trait LinkLayer {
     fn address(
         &self,
         values: &mut Values,
-        place: Place,
+        place: HeaderOffsets,
         which: AddressField,
         address: [u8; 6],
     ) -> Option<Condition> {
@@ -208,31 +208,31 @@ pub(crate) trait LinkLayer {
     }
 
     /// Whether the packet is for all hosts; `None` where that cannot be told.
-    fn broadcast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn broadcast(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         self.address(values, place, AddressField::Dst, [0xff; 6])
     }
 
     /// Whether the packet is for a group of hosts; `None` where that cannot be told.
-    fn multicast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn multicast(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         const GROUP: u32 = 1;
         let at = place.header + self.addresses()?.dst;
         Some(field(values, Size::Byte, at, Relation::AnyBit, GROUP))
     }
 
     /// Where the header of an OSI network protocol begins.
-    fn osi_header(&self, place: Place) -> Offset {
+    fn osi_header(&self, place: HeaderOffsets) -> Offset {
         place.payload + place.osi
     }
 
     /// Whether the payload is the OSI network protocol of this identifier (ISO/IEC TR 9577).
-    fn osi(&self, values: &mut Values, place: Place, identifier: u32) -> Condition {
+    fn osi(&self, values: &mut Values, place: HeaderOffsets, identifier: u32) -> Condition {
         let at = self.osi_header(place);
         let osi = self.protocol(values, place, ethertype::SAP_ISO);
         osi.and(equals(values, Size::Byte, at, identifier))
     }
 
     /// Whether the payload begins with an LLC header; `None` where that is not known.
-    fn llc(&self, _values: &mut Values, _place: Place) -> Option<Condition> {
+    fn llc(&self, _values: &mut Values, _place: HeaderOffsets) -> Option<Condition> {
         None
     }
 
@@ -242,7 +242,7 @@ pub(crate) trait LinkLayer {
     }
 
     /// The frame control field of 802.11 frames.
-    fn frame_control(&self, _place: Place) -> Option<Offset> {
+    fn frame_control(&self, _place: HeaderOffsets) -> Option<Offset> {
         None
     }
 

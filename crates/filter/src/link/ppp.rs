@@ -3,7 +3,7 @@
 use ringtap_packet::ether_type::ppp;
 
 use super::ethertype as et;
-use super::{Bits, DirectionField, EtherProto, LinkLayer, Place, equals};
+use super::{Bits, DirectionField, EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Ppp {
@@ -54,8 +54,8 @@ impl LinkLayer for Ppp {
         self.name
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(self.type_field, self.payload)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(self.type_field, self.payload)
     }
 
     fn mpls(&self) -> Option<EtherProto> {
@@ -71,7 +71,7 @@ impl LinkLayer for Ppp {
         })
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         const COMPRESSED: u32 = 0x002d;
         const UNCOMPRESSED_OF_COMPRESSED: u32 = 0x002f;
         let mut is = |number| equals(values, Size::Half, place.type_field, number);

@@ -2,7 +2,7 @@
 //! high nibble of the first byte.
 
 use super::ethertype as et;
-use super::{Bits, DirectionField, EtherProto, LinkLayer, Place, masked};
+use super::{Bits, DirectionField, EtherProto, HeaderOffsets, LinkLayer, masked};
 use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Raw {
@@ -49,8 +49,8 @@ impl LinkLayer for Raw {
         self.name
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(0, self.payload)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(0, self.payload)
     }
 
     fn has_type_field(&self) -> bool {
@@ -66,7 +66,7 @@ impl LinkLayer for Raw {
         })
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         let version = match (self.versions, proto) {
             (Versions::V4, et::IP) | (Versions::V6, et::IP6) => return Condition::Constant(true),
             (Versions::Either, et::IP) => 0x40,

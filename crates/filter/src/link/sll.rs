@@ -1,7 +1,9 @@
 //! Linux cooked captures, versions 1 and 2: a made-up header with the EtherType.
 
 use super::ethertype as et;
-use super::{Bits, DirectionField, EtherProto, LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET, Place};
+use super::{
+    Bits, DirectionField, EtherProto, HeaderOffsets, LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET,
+};
 use super::{equals, snap};
 use crate::ir::{Condition, Size, Values};
 use crate::program::opcode::PACKET_OUTGOING;
@@ -18,8 +20,8 @@ impl LinkLayer for Sll {
         "Linux cooked v1"
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(14, 16)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(14, 16)
     }
 
     fn direction(&self) -> Option<DirectionField> {
@@ -31,8 +33,8 @@ impl LinkLayer for Sll {
         })
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
-        let Place {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
+        let HeaderOffsets {
             type_field,
             payload,
             ..
@@ -71,8 +73,8 @@ impl LinkLayer for Sll2 {
         "Linux cooked v2"
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(0, 20)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(0, 20)
     }
 
     fn direction(&self) -> Option<DirectionField> {
@@ -88,7 +90,7 @@ impl LinkLayer for Sll2 {
         Some(4)
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         equals(values, Size::Half, place.type_field, proto)
     }
 }

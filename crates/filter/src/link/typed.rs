@@ -3,7 +3,7 @@
 //! carries one protocol only.
 
 use super::ethertype as et;
-use super::{Addresses, EtherProto, LinkLayer, Place, equals};
+use super::{Addresses, EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::ir::{Condition, Size, Values};
 
 /// A header with an EtherType.
@@ -31,11 +31,11 @@ impl LinkLayer for EtherTyped {
         self.name
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(self.type_field, self.payload)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(self.type_field, self.payload)
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         equals(values, Size::Half, place.type_field, proto)
     }
 }
@@ -60,7 +60,7 @@ impl Arcnet {
     };
 
     /// The destination is the second byte, and 0 stands for all hosts.
-    fn is_for_all(values: &mut Values, place: Place) -> Condition {
+    fn is_for_all(values: &mut Values, place: HeaderOffsets) -> Condition {
         equals(values, Size::Byte, place.header + 1, 0)
     }
 }
@@ -70,23 +70,23 @@ impl LinkLayer for Arcnet {
         self.name
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(self.type_field, self.payload)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(self.type_field, self.payload)
     }
 
     fn stations(&self) -> Option<Addresses> {
         Some(Addresses { src: 0, dst: 1 })
     }
 
-    fn broadcast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn broadcast(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         Some(Self::is_for_all(values, place))
     }
 
-    fn multicast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn multicast(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         Some(Self::is_for_all(values, place))
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         // The second codes are those of the older RFC.
         let codes: &[u32] = match proto {
             et::IP => &[0xd4, 0xf0],
@@ -110,15 +110,15 @@ impl LinkLayer for LocalTalk {
         "LocalTalk"
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(0, 0)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(0, 0)
     }
 
     fn has_type_field(&self) -> bool {
         false
     }
 
-    fn protocol(&self, _: &mut Values, _: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, _: &mut Values, _: HeaderOffsets, proto: EtherProto) -> Condition {
         Condition::Constant(proto == et::ATALK)
     }
 }

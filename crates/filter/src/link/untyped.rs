@@ -2,7 +2,7 @@
 //! outside it can be tested; the primitives of signalling system 7 where it is that, and the addresses
 //! of BACnet MS/TP.
 
-use super::{Addresses, EtherProto, LinkLayer, Place, equals};
+use super::{Addresses, EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Untyped {
@@ -57,8 +57,8 @@ impl LinkLayer for Untyped {
         self.name
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(0, 0)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(0, 0)
     }
 
     fn tells_protocols(&self) -> bool {
@@ -69,7 +69,7 @@ impl LinkLayer for Untyped {
         self.signal_unit
     }
 
-    fn protocol(&self, _: &mut Values, _: Place, _: EtherProto) -> Condition {
+    fn protocol(&self, _: &mut Values, _: HeaderOffsets, _: EtherProto) -> Condition {
         Condition::Constant(false)
     }
 }
@@ -87,8 +87,8 @@ impl LinkLayer for BacnetMsTp {
         "BACnet MS/TP"
     }
 
-    fn place(&self, _: &mut Values) -> Place {
-        Place::fixed(0, 0)
+    fn place(&self, _: &mut Values) -> HeaderOffsets {
+        HeaderOffsets::fixed(0, 0)
     }
 
     fn tells_protocols(&self) -> bool {
@@ -102,13 +102,13 @@ impl LinkLayer for BacnetMsTp {
         })
     }
 
-    fn broadcast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn broadcast(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         const ALL: u32 = 0xff;
         let at = place.header + Self::DESTINATION;
         Some(equals(values, Size::Byte, at, ALL))
     }
 
-    fn protocol(&self, _: &mut Values, _: Place, _: EtherProto) -> Condition {
+    fn protocol(&self, _: &mut Values, _: HeaderOffsets, _: EtherProto) -> Condition {
         Condition::Constant(false)
     }
 }

@@ -9,7 +9,7 @@ mod address;
 mod prefix;
 
 use super::llc::{self, LLC_BYTES, LLC_SNAP_BYTES};
-use super::{AddressField, EtherProto, LinkLayer, Place, field, masked};
+use super::{AddressField, EtherProto, HeaderOffsets, LinkLayer, field, masked};
 use crate::ir::{Condition, Offset, Relation, Size, ValueId, Values};
 use crate::language::ast::Operator;
 pub(super) use prefix::Prefix;
@@ -39,7 +39,7 @@ impl Wlan {
     }
 
     /// A bit of the frame control field.
-    fn has(values: &mut Values, place: Place, byte: u32, bit: u32) -> Condition {
+    fn has(values: &mut Values, place: HeaderOffsets, byte: u32, bit: u32) -> Condition {
         field(
             values,
             Size::Byte,
@@ -50,7 +50,7 @@ impl Wlan {
     }
 
     /// Whether the frame carries data: it then has an LLC header, unless it is encrypted.
-    fn is_data(values: &mut Values, place: Place) -> Condition {
+    fn is_data(values: &mut Values, place: HeaderOffsets) -> Condition {
         let control = Self::has(values, place, CONTROL, TYPE_CONTROL);
         control
             .negated()
@@ -59,7 +59,7 @@ impl Wlan {
 
     /// Puts the end of the MAC header where `place` has the payload. Only data frames have more than the
     /// usual one: two bytes for QoS, and padding.
-    fn set_payload(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn set_payload(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         let cell = values.cell_of(place.payload)?;
         let usual = values.distance(place.header + MAC_BYTES);
         let with_qos = {
@@ -80,7 +80,7 @@ impl Wlan {
     }
 
     /// How many bytes of QoS control a data frame has: two if the highest bit of the subtype is set.
-    fn qos_bytes(values: &mut Values, place: Place) -> ValueId {
+    fn qos_bytes(values: &mut Values, place: HeaderOffsets) -> ValueId {
         const QOS_BYTES: u32 = 2;
         let control = values.load(Size::Byte, place.header + CONTROL);
         let shift = values.constant((SUBTYPE_QOS / QOS_BYTES).trailing_zeros());
@@ -94,7 +94,7 @@ impl LinkLayer for Wlan {
         self.prefix.name()
     }
 
-    fn place(&self, values: &mut Values) -> Place {
+    fn place(&self, values: &mut Values) -> HeaderOffsets {
         let header = match self.prefix {
             Prefix::None => Offset::from(0),
             _ => {
@@ -104,7 +104,7 @@ impl LinkLayer for Wlan {
         };
         let cell = values.new_cell();
         let llc = values.place_in(cell);
-        Place {
+        HeaderOffsets {
             header,
             type_field: llc,
             payload: llc,
@@ -113,7 +113,7 @@ impl LinkLayer for Wlan {
         }
     }
 
-    fn prologue(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn prologue(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         let used =
             |values: &mut Values, at: Offset| at.base.is_some_and(|base| values.is_used(base));
         let payload = match used(values, place.payload) {
@@ -142,15 +142,15 @@ impl LinkLayer for Wlan {
         self.prefix.is_radio()
     }
 
-    fn llc(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn llc(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         Some(Self::is_data(values, place))
     }
 
-    fn frame_control(&self, place: Place) -> Option<Offset> {
+    fn frame_control(&self, place: HeaderOffsets) -> Option<Offset> {
         Some(place.header)
     }
 
-    fn protocol(&self, values: &mut Values, place: Place, proto: EtherProto) -> Condition {
+    fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         let data = Self::is_data(values, place);
         data.and(llc::protocol(values, place.payload, proto))
     }
@@ -158,19 +158,19 @@ impl LinkLayer for Wlan {
     fn address(
         &self,
         values: &mut Values,
-        place: Place,
+        place: HeaderOffsets,
         which: AddressField,
         address: [u8; 6],
     ) -> Option<Condition> {
         Some(address::is(values, place, which, address))
     }
 
-    fn multicast(&self, values: &mut Values, place: Place) -> Option<Condition> {
+    fn multicast(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         Some(address::is_group(values, place))
     }
 }
 
 /// A field of the frame control field.
-fn control_is(values: &mut Values, place: Place, mask: u32, number: u32) -> Condition {
+fn control_is(values: &mut Values, place: HeaderOffsets, mask: u32, number: u32) -> Condition {
     masked(values, Size::Byte, place.header + CONTROL, mask, number)
 }

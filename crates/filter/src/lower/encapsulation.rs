@@ -4,7 +4,7 @@
 use super::{Lowered, Lowering};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Size};
-use crate::link::{self, EtherProto, Place, ethertype, masked};
+use crate::link::{self, EtherProto, HeaderOffsets, ethertype, masked};
 
 /// What an encapsulation adds before the network layer, in bytes.
 const TAG: u32 = 4;
@@ -87,7 +87,7 @@ impl Lowering<'_> {
         }
         let header = self.place.network + PPPOE_HEADER;
         self.link = link::in_pppoe();
-        self.place = Place {
+        self.place = HeaderOffsets {
             header,
             type_field: header,
             payload: header + 2,

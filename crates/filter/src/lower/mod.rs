@@ -25,7 +25,7 @@ use crate::error::{CompileError, ErrorKind};
 use crate::ir::{Condition, Offset, Values};
 use crate::language::Proto;
 use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Qualifiers};
-use crate::link::{LinkLayer, Place, ethertype};
+use crate::link::{HeaderOffsets, LinkLayer, ethertype};
 use crate::resolve::{NameKind, ResolveError, Resolver};
 
 pub(crate) use looked_at::{Compared, LookedAt, Mark, Shift, compared, looked_at};
@@ -105,7 +105,7 @@ struct Lowering<'a> {
     resolver: &'a dyn Resolver,
     values: &'a mut Values,
     /// Where things are now.
-    place: Place,
+    place: HeaderOffsets,
     /// How many MPLS labels the expression has passed.
     labels: u32,
     /// Where the packet inside the last tunnel is kept.
@@ -113,7 +113,7 @@ struct Lowering<'a> {
     /// In `deep ( … )`, where the transport header is.
     transport: Option<extension::Transport>,
     /// The last walk of a `deep ( … )` that every packet has made that comes here, and from where.
-    walked: Option<(Place, extension::Transport)>,
+    walked: Option<(HeaderOffsets, extension::Transport)>,
     /// How many protocols ranges have named so far.
     listed: u32,
     /// The part of the current primitive that an error is about, if not the whole.

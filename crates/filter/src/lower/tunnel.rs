@@ -8,7 +8,7 @@ use super::protocol::ipproto;
 use super::{Lowered, Lowering};
 use crate::ir::{Cell, Condition, Offset, Relation, Size, Test, Values};
 use crate::language::ast::Operator;
-use crate::link::{self, Place, equals, ethertype, field, masked};
+use crate::link::{self, HeaderOffsets, equals, ethertype, field, masked};
 
 /// Ports, lengths and numbers of the headers (RFC 768, RFC 8200, RFC 7348, RFC 8926), in bytes.
 const UDP_HEADER: u32 = 8;
@@ -41,8 +41,8 @@ impl Inner {
         self.header
     }
 
-    pub(super) fn place(self, values: &mut Values, osi: u32) -> Place {
-        Place {
+    pub(super) fn place(self, values: &mut Values, osi: u32) -> HeaderOffsets {
+        HeaderOffsets {
             header: values.place_in(self.header),
             type_field: values.place_in(self.type_field),
             payload: values.place_in(self.payload),

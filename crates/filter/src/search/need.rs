@@ -105,12 +105,12 @@ pub fn need(
         options: &options,
         resolver,
     };
-    Ok(deriving.expr(&tree, Place::Known).if_true)
+    Ok(deriving.expr(&tree, KeyPlaces::Known).if_true)
 }
 
 /// Whether primitives look at places that a [`KeyReader`](super::KeyReader) looks at, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum KeyPlaces {
     /// They do: every header that moved them is in the packet.
     Known,
     /// They were moved by a header that may not be there.
@@ -124,9 +124,9 @@ struct Known {
     /// What is needed for it to be false.
     if_false: Need,
     /// Where what follows looks, if it is true.
-    after_true: Place,
+    after_true: KeyPlaces,
     /// Where what follows looks, if it is false.
-    after_false: Place,
+    after_false: KeyPlaces,
     /// Whether anything in it moves what follows, which holds across parentheses and alternatives.
     moves: bool,
     /// How deep the needs are, at most.
@@ -137,7 +137,7 @@ struct Known {
 const MOST_DEPTH: usize = 200;
 
 impl Known {
-    fn nothing(place: Place) -> Self {
+    fn nothing(place: KeyPlaces) -> Self {
         Self {
             if_true: Need::Nothing,
             if_false: Need::Nothing,
@@ -162,7 +162,7 @@ struct Deriving<'a> {
 }
 
 impl Deriving<'_> {
-    fn expr(&self, expr: &Expr, place: Place) -> Known {
+    fn expr(&self, expr: &Expr, place: KeyPlaces) -> Known {
         match expr {
             Expr::Primitive(primitive, _) => self.primitive(primitive, place),
             Expr::Not(inner) => {
@@ -199,7 +199,7 @@ impl Deriving<'_> {
     }
 
     /// The second part counts only where the first is true.
-    fn and(&self, first: Known, second: &Expr, place: Place) -> Known {
+    fn and(&self, first: Known, second: &Expr, place: KeyPlaces) -> Known {
         let second = self.expr(second, first.after_true);
         let moves = first.moves || second.moves;
         let depth = first.depth.max(second.depth + 1);
@@ -213,7 +213,7 @@ impl Deriving<'_> {
         }
     }
 
-    fn or(&self, first: Known, second: &Expr, place: Place) -> Known {
+    fn or(&self, first: Known, second: &Expr, place: KeyPlaces) -> Known {
         // Whether the first part is true or not is open.
         let second = self.expr(second, moved(place, first.moves));
         let moves = first.moves || second.moves;
@@ -228,7 +228,7 @@ impl Deriving<'_> {
         }
     }
 
-    fn primitive(&self, primitive: &Primitive, place: Place) -> Known {
+    fn primitive(&self, primitive: &Primitive, place: KeyPlaces) -> Known {
         let nothing = Known::nothing(place);
         match primitive {
             Primitive::Vlan(_)
@@ -237,11 +237,11 @@ impl Deriving<'_> {
             | Primitive::Pppoes(_)
             | Primitive::Geneve(_)
             | Primitive::Vxlan(_) => Known {
-                after_false: Place::Anywhere,
+                after_false: KeyPlaces::Anywhere,
                 moves: true,
                 ..nothing
             },
-            _ if place == Place::Anywhere || !finds_keys(primitive) => nothing,
+            _ if place == KeyPlaces::Anywhere || !finds_keys(primitive) => nothing,
             _ => Known {
                 if_true: self.compared(primitive),
                 ..nothing
@@ -260,8 +260,8 @@ impl Deriving<'_> {
     }
 }
 
-fn moved(place: Place, moves: bool) -> Place {
-    if moves { Place::Anywhere } else { place }
+fn moved(place: KeyPlaces, moves: bool) -> KeyPlaces {
+    if moves { KeyPlaces::Anywhere } else { place }
 }
 
 /// Whether a primitive accepts only packets in which it finds one of the addresses or ports that it

@@ -123,7 +123,7 @@ impl Cache {
         let plain = !self.keeps_extra;
         for observation in block {
             if !self.is_soon(observation.time_ns) {
-                self.go_on(observation.time_ns, counters, sink);
+                self.advance_to(observation.time_ns, counters, sink);
             }
             let guess = self.index.find(observation.hash, |_| true);
             let guess = guess.unwrap_or(NONE);
@@ -134,7 +134,7 @@ impl Cache {
     }
 
     /// Whether flows lie so near to a processor that nothing is won by asking for those of a block at a
-    /// time: most packets are then counted by [`Cache::counts`] where they are read.
+    /// time: most packets are then counted by [`Cache::try_count`] where they are read.
     pub(crate) fn is_at_hand(&self) -> bool {
         !self.keeps_extra && !self.index.is_wide()
     }
@@ -142,7 +142,7 @@ impl Cache {
     /// Counts a packet that is like most, where nothing else is kept of flows than slots. False where it
     /// is not, and it was not counted.
     #[inline(always)]
-    pub(crate) fn counts(&mut self, observation: &Observation) -> bool {
+    pub(crate) fn try_count(&mut self, observation: &Observation) -> bool {
         if !self.is_soon(observation.time_ns) {
             return false;
         }
@@ -271,8 +271,8 @@ impl Cache {
         soon
     }
 
-    /// Lets time go on to that of a packet, and ends the flows whose time-outs pass.
-    pub(crate) fn go_on<S: FlowSink + ?Sized>(
+    /// Advances the time to that of a packet, and ends the flows whose time-outs pass.
+    pub(crate) fn advance_to<S: FlowSink + ?Sized>(
         &mut self,
         time_ns: u64,
         counters: &mut Counters,
@@ -302,7 +302,7 @@ impl Cache {
     fn turn_wheel(&mut self) -> bool {
         let by = self.now_ns - self.turned_ns;
         self.turned_ns = self.now_ns;
-        self.wheel.go_on(by)
+        self.wheel.advance_by(by)
     }
 
     fn expire<S: FlowSink + ?Sized>(&mut self, counters: &mut Counters, sink: &mut S) {
@@ -311,7 +311,7 @@ impl Cache {
             while next != NONE {
                 let id = next;
                 next = self.slots[id as usize].next;
-                match self.left(id) {
+                match self.time_left(id) {
                     (0, reason) => {
                         self.emit(id, reason, counters, sink);
                         self.release(id);
@@ -322,8 +322,8 @@ impl Cache {
         }
     }
 
-    /// Nanoseconds until a flow ends if no packet comes, and why it then ends.
-    fn left(&self, id: u32) -> (u64, EndReason) {
+    /// Returns the nanoseconds until a flow ends if no packet comes, and why it then ends.
+    fn time_left(&self, id: u32) -> (u64, EndReason) {
         let Slot { traffic, state, .. } = &self.slots[id as usize];
         let closing = state.has(State::CLOSING);
         let (limit, reason) = if closing {
@@ -423,7 +423,7 @@ impl Cache {
         self.turn_wheel();
         while let Some((id, away)) = self.wheel.soonest() {
             self.wheel.take(&mut self.slots, id);
-            let (wait, _) = self.left(id);
+            let (wait, _) = self.time_left(id);
             looks += 1;
             if looks < LOOKS && wait > away + (1 << 29) {
                 self.wheel.put(&mut self.slots, id, wait);

@@ -36,9 +36,9 @@ impl Wheel {
         }
     }
 
-    /// Lets time go on. Whether there are lists to be looked at.
+    /// Advances the time. Returns whether there are lists to be looked at.
     #[inline]
-    pub(crate) fn go_on(&mut self, by_ns: u64) -> bool {
+    pub(crate) fn advance_by(&mut self, by_ns: u64) -> bool {
         // A step beyond a whole turn is as good as any greater one.
         const MOST: u64 = ((LISTS as u64) + 1) << STEP_SHIFT;
         // Captures whose time goes back and forth may well use up all of it, in 584 years.

@@ -11,7 +11,7 @@ use cranelift_codegen::ir::{
     BlockArg, ConstantData, Endianness, InstBuilder, MemFlags, Type, Value,
 };
 
-use super::{Emitter, Load, Place};
+use super::{Emitter, Load, PacketOffset};
 use crate::facts::Bounds;
 use crate::op::{Op, Operand, Test, Width};
 use crate::plan::{How, Join, Question};
@@ -30,7 +30,7 @@ const PAIRED_WORDS: usize = 16;
 pub(super) struct Pair {
     width: Width,
     /// The earlier question's load, which has been made.
-    first: Place,
+    first: PacketOffset,
     /// The later one's.
     second: Load,
     /// The numbers as they lie in the packet.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Insn, Reg, Size, Width};
 use ringtap_sys::bpf::{
-    self, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, Run, XdpMode,
+    self, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramRun, XdpMode,
 };
 
 use crate::netns::{Namespace, Side};
@@ -169,7 +169,7 @@ impl<'a> LiveFrames<'a> {
     /// As [`LiveFrames::send`].
     pub fn send_measured(&self, count: u32) -> io::Result<Cost> {
         let (Target::OutOf(side) | Target::ReceivedOn(side)) = self.target;
-        let run = Run {
+        let run = ProgramRun {
             data: &self.frame,
             context: &self.context,
             repeat: count,
@@ -210,7 +210,7 @@ impl LiveFrames<'_> {
                 let wait = Duration::from_secs_f64(due).checked_sub(begun.elapsed());
                 std::thread::sleep(wait.unwrap_or_default());
                 let now = burst.min(count - sent);
-                let run = Run {
+                let run = ProgramRun {
                     data: &self.frame,
                     context: &self.context,
                     repeat: now,

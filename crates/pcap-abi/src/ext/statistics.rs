@@ -46,8 +46,8 @@ impl Counting {
         Ok(())
     }
 
-    /// How long the interval goes on.
-    pub(crate) fn left(&self) -> Duration {
+    /// Returns the time until the interval ends.
+    pub(crate) fn time_left(&self) -> Duration {
         self.due.saturating_duration_since(Instant::now())
     }
 

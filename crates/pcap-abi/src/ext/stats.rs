@@ -26,10 +26,10 @@ pub(crate) struct StatEx {
 
 /// Where a handle keeps what `pcap_stats_ex` points to.
 #[derive(Debug, Default)]
-pub(crate) struct Place(UnsafeCell<StatEx>);
+pub(crate) struct StatExCell(UnsafeCell<StatEx>);
 
 // SAFETY: plain numbers, written by the thread that uses the handle.
-unsafe impl Sync for Place {}
+unsafe impl Sync for StatExCell {}
 
 /// `struct ringtap_stats`: all counters, `UINT64_MAX` for what is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

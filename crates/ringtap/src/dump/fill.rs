@@ -1,7 +1,7 @@
 //! Packets of a block into a file, or several where one ends within the block.
 
 use ringtap_capture::{Block, Packet};
-use ringtap_savefile::{Options, PcapBatch, PcapngBatch, Run, WriteError};
+use ringtap_savefile::{Options, PacketRun, PcapBatch, PcapngBatch, WriteError};
 
 use super::error::DumpError;
 use super::file::{CaptureFile, State};
@@ -56,7 +56,7 @@ pub(super) trait Form {
 pub(super) trait Batch<'d> {
     fn position(&self) -> u64;
     fn push(&mut self, packet: &Packet<'d>, options: &Options<'d>) -> Result<(), WriteError>;
-    fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError>;
+    fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError>;
     fn commit(self) -> Result<(), WriteError>;
 }
 
@@ -107,7 +107,7 @@ impl<'d> Batch<'d> for PcapBatch<'_, 'd, Target> {
         Self::push(self, packet)
     }
 
-    fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError> {
+    fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError> {
         Self::push_run(self, run)
     }
 
@@ -127,7 +127,7 @@ impl<'d> Batch<'d> for PcapngBatch<'_, 'd, Target> {
         self.push_with_options(packet, options)
     }
 
-    fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError> {
+    fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError> {
         Self::push_run(self, run)
     }
 
@@ -156,7 +156,7 @@ pub(super) fn fill<F: Form>(
 /// Whole runs, as they lie in ring or file; where a file or a chunk ends within one, it is split.
 fn runs_of<'d, F: Form>(
     file: &mut CaptureFile,
-    mut runs: impl Iterator<Item = Run<'d>>,
+    mut runs: impl Iterator<Item = PacketRun<'d>>,
     selector: &mut Selector,
 ) -> Result<(), DumpError> {
     let mut next = runs.next();

@@ -92,7 +92,7 @@ pub(crate) fn run(
     let gauge = sink.file.as_ref().and_then(CaptureFile::gauge);
     let begun = Instant::now();
     let (count, ticks) = (sources.len(), plan.output.writing.rotation.is_some());
-    let run = Run {
+    let run = DumpRun {
         sink: Mutex::new(sink),
         requests,
         options: request.options,
@@ -139,7 +139,7 @@ pub(crate) fn run(
 /// Gives up what the capture needs no more. What has threads of the kernel receive packets needs to find
 /// them at the end, and the right to put them back.
 fn relinquish(rights: &Rights, source: &dyn Source, receiving: bool) -> Result<(), DumpError> {
-    let mut keep = source.keeps().to_vec();
+    let mut keep = source.required_capabilities().to_vec();
     let mut needs = Needs::of_devices();
     if receiving {
         keep.extend([Capability::NET_ADMIN, Capability::SYS_NICE]);
@@ -190,7 +190,7 @@ fn name_interfaces(sink: &mut Sink, interfaces: &[Interface]) -> Result<(), Dump
 }
 
 /// What the threads of a capture share.
-struct Run<'a> {
+struct DumpRun<'a> {
     sink: Mutex<Sink>,
     requests: Requests,
     options: &'a CaptureOptions,
@@ -242,7 +242,7 @@ impl Answers {
     }
 }
 
-impl Run<'_> {
+impl DumpRun<'_> {
     fn pump_all(&self, sources: &mut [Box<dyn Source>]) -> Result<(), DumpError> {
         if let [source] = sources {
             return self.pump(&mut **source, 0);

@@ -75,8 +75,9 @@ impl Feeder {
         });
     }
 
-    /// Gives meters what has waited for long, by the time of packets; whether it had.
-    pub(crate) fn go_on(&mut self) -> bool {
+    /// Gives the meters the packets that have waited for long, by the time of packets; returns whether
+    /// there were any.
+    pub(crate) fn settle_if_due(&mut self) -> bool {
         let wait_ns = if self.readers > 1 {
             SHORT_WAIT_NS
         } else {

@@ -42,7 +42,7 @@ pub(crate) fn run(
         network: !args.records.export.is_empty(),
         ..Needs::of_devices()
     };
-    rights.relinquish(&sources.keeps(), needs)?;
+    rights.relinquish(&sources.required_capabilities(), needs)?;
     if args.report.explain_capture {
         raw(&description);
         raw(rights.explain());
@@ -71,7 +71,7 @@ pub(crate) fn run(
         readers: Vec::new(),
         stats,
     };
-    let run = Run {
+    let run = FlowRun {
         requests,
         awake,
         options,
@@ -89,7 +89,7 @@ pub(crate) fn run(
 }
 
 /// A live run.
-pub(super) struct Run {
+pub(super) struct FlowRun {
     pub(super) requests: Requests,
     /// Ends a wait of the thread that looks after the others.
     pub(super) awake: Waker,
@@ -105,7 +105,7 @@ pub(super) enum Came<'a, 'b> {
     Asked(Stats),
 }
 
-impl Run {
+impl FlowRun {
     /// Meters the packets of one source on this thread.
     fn alone(
         &self,

@@ -21,7 +21,7 @@ use crate::notice::raw;
 
 /// What packets of one interface have in common.
 #[derive(Clone, Copy)]
-struct Place {
+struct InputInterface {
     link: LinkType,
     input: u32,
 }
@@ -29,7 +29,7 @@ struct Place {
 /// A meter or several, what is known of the source's interfaces, and the outputs.
 pub(crate) struct Probe {
     work: Work,
-    places: Vec<Place>,
+    places: Vec<InputInterface>,
     /// The number in the host of the interface that is captured on; 0 where that is not one.
     device: Option<u32>,
     /// Interfaces of sources before the present one.
@@ -114,10 +114,11 @@ impl Probe {
     pub(crate) fn interfaces(&mut self, interfaces: &[Interface]) {
         let (known, before, device) = (self.places.len(), self.before, self.device);
         let new = interfaces.iter().enumerate().skip(known);
-        self.places.extend(new.map(|(number, interface)| Place {
-            link: interface.link_type,
-            input: device.unwrap_or(before + u32::try_from(number + 1).unwrap_or(0)),
-        }));
+        self.places
+            .extend(new.map(|(number, interface)| InputInterface {
+                link: interface.link_type,
+                input: device.unwrap_or(before + u32::try_from(number + 1).unwrap_or(0)),
+            }));
     }
 
     /// Meters a block of packets.
@@ -127,13 +128,13 @@ impl Probe {
             Work::Alone(alone) => {
                 let Alone { meter, outlets } = &mut **alone;
                 each(block, &mut ToMeter(places, meter, outlets));
-                alone.outputs_go_on()?;
+                alone.advance_outputs()?;
             }
             Work::Threads(threads) => {
                 if let Some(feeder) = threads.feeder() {
                     each(block, &mut ToFeeder(places, feeder));
                 }
-                threads.go_on();
+                threads.settle_if_due();
                 if threads.has_failed() {
                     return threads.finish();
                 }
@@ -152,7 +153,7 @@ impl Probe {
         if source.visit(&mut ToMeter(&self.places, meter, outlets)) == 0 {
             return Ok(false);
         }
-        alone.outputs_go_on()?;
+        alone.advance_outputs()?;
         self.report_if_due().map(|()| true)
     }
 
@@ -161,7 +162,7 @@ impl Probe {
         match &mut self.work {
             Work::Alone(alone) => {
                 alone.meter.advance(nanos(now), &mut alone.outlets);
-                alone.outputs_go_on()?;
+                alone.advance_outputs()?;
             }
             Work::Threads(threads) => threads.advance(nanos(now)),
         }
@@ -186,7 +187,7 @@ impl Probe {
     pub(crate) fn tend(&mut self, now: Timestamp) -> Result<bool, FlowError> {
         let mut has_failed = false;
         if let Work::Threads(threads) = &mut self.work {
-            threads.outputs_may_go_on(nanos(now));
+            threads.try_advance_outputs(nanos(now));
             has_failed = threads.has_failed();
         }
         self.report_if_due().map(|()| has_failed)
@@ -218,7 +219,7 @@ impl Probe {
         match &mut self.work {
             Work::Alone(alone) => {
                 alone.meter.flush(&mut alone.outlets);
-                let went_on = alone.outputs_go_on();
+                let went_on = alone.advance_outputs();
                 let finished = alone.outlets.outputs.finish();
                 let printed = alone.outlets.print_tables();
                 went_on.and(finished.map_err(FlowError::from)).and(printed)
@@ -248,7 +249,7 @@ impl Probe {
 
 /// A reader's side of a probe that several feed.
 pub(crate) struct Feed {
-    places: Vec<Place>,
+    places: Vec<InputInterface>,
     feeder: Feeder,
 }
 
@@ -256,7 +257,7 @@ impl Feed {
     /// Meters a block of packets.
     pub(crate) fn block(&mut self, block: &Block<'_>) {
         each(block, &mut ToFeeder(&self.places, &mut self.feeder));
-        self.feeder.go_on();
+        self.feeder.settle_if_due();
     }
 
     /// Lets time go on where no packets come: none will that is from before.
@@ -274,7 +275,7 @@ impl Drop for Feed {
 
 impl Alone {
     /// Lets outputs send what has waited, by the clock of the packets.
-    fn outputs_go_on(&mut self) -> Result<(), FlowError> {
+    fn advance_outputs(&mut self) -> Result<(), FlowError> {
         let counters = self.meter.counters();
         let outputs = &mut self.outlets.outputs;
         outputs.set_statistics(counters.flows, counters.not_ip + counters.malformed);
@@ -325,7 +326,7 @@ pub(crate) fn print_tables(talkers: Option<&mut Talkers>) -> Result<(), FlowErro
     }
 }
 
-struct ToMeter<'a>(&'a [Place], &'a mut Meter, &'a mut Outlets);
+struct ToMeter<'a>(&'a [InputInterface], &'a mut Meter, &'a mut Outlets);
 
 impl Visitor for ToMeter<'_> {
     #[inline(always)]
@@ -335,7 +336,7 @@ impl Visitor for ToMeter<'_> {
     }
 }
 
-struct ToFeeder<'a>(&'a [Place], &'a mut Feeder);
+struct ToFeeder<'a>(&'a [InputInterface], &'a mut Feeder);
 
 impl Visitor for ToFeeder<'_> {
     #[inline(always)]
@@ -361,8 +362,8 @@ fn each(block: &Block<'_>, visitor: &mut impl Visitor) {
 
 /// A packet as meters take it.
 #[inline(always)]
-fn metered<'p>(places: &[Place], packet: &Packet<'p>) -> MeteredPacket<'p> {
-    const UNKNOWN: Place = Place {
+fn metered<'p>(places: &[InputInterface], packet: &Packet<'p>) -> MeteredPacket<'p> {
+    const UNKNOWN: InputInterface = InputInterface {
         link: LinkType(u16::MAX),
         input: 0,
     };

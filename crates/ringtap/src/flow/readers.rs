@@ -16,7 +16,7 @@ use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::privileges::Capability;
 
 use super::error::{FlowError, setup};
-use super::live::{Came, Run, at, now};
+use super::live::{Came, FlowRun, at, now};
 use super::probe::{Feed, Probe};
 use super::summary::Summary;
 use crate::cli::FlowArgs;
@@ -49,7 +49,7 @@ impl Sources {
         let threads = usize::from(args.meter.threads);
         let mut source = open(device, options, filter)?;
         if threads > 1 {
-            let readers = source.share(threads, wait(options))?;
+            let readers = source.split_readers(threads, wait(options))?;
             if !readers.is_empty() {
                 let tap = Some(source);
                 return Ok(Self { tap, readers });
@@ -94,9 +94,11 @@ impl Sources {
     }
 
     /// What has to be kept so that all is as before at the end.
-    pub(super) fn keeps(&self) -> Vec<Capability> {
+    pub(super) fn required_capabilities(&self) -> Vec<Capability> {
         let all = self.tap.iter().chain(&self.readers);
-        all.flat_map(|source| source.keeps()).copied().collect()
+        all.flat_map(|source| source.required_capabilities())
+            .copied()
+            .collect()
     }
 
     /// The counters of all.
@@ -119,7 +121,7 @@ fn wait(options: &CaptureOptions) -> Duration {
     }
 }
 
-impl Run {
+impl FlowRun {
     /// Meters the packets of several readers, each on a thread of its own.
     pub(super) fn shared(
         &self,

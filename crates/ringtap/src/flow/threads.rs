@@ -86,7 +86,7 @@ enum Order {
         records: Vec<FlowRecord>,
     },
     /// Time has gone on to there.
-    GoOn {
+    Advance {
         now_ns: u64,
         flows: u64,
         ignored: u64,
@@ -198,13 +198,13 @@ impl Threads {
         Ok(())
     }
 
-    /// Has outputs send what has waited, once the only feeder has given what waits to the meters.
-    pub(crate) fn go_on(&mut self) {
+    /// Has the outputs send what has waited, once the only feeder has given its packets to the meters.
+    pub(crate) fn settle_if_due(&mut self) {
         if let Some(feeder) = self.feeder()
-            && feeder.go_on()
+            && feeder.settle_if_due()
         {
             let now_ns = feeder.now_ns();
-            self.outputs_go_on(now_ns);
+            self.advance_outputs(now_ns);
         }
     }
 
@@ -213,27 +213,27 @@ impl Threads {
         if let Some(feeder) = self.feeder() {
             feeder.advance(now_ns);
         }
-        self.outputs_go_on(now_ns);
+        self.advance_outputs(now_ns);
     }
 
     /// Has outputs send what has waited until then.
-    pub(crate) fn outputs_go_on(&mut self, now_ns: u64) {
-        let order = self.go_on_until(now_ns);
+    pub(crate) fn advance_outputs(&mut self, now_ns: u64) {
+        let order = self.advance_order(now_ns);
         self.order(order);
     }
 
     /// The same where it can be told again: not while outputs have too much to do to be told.
-    pub(crate) fn outputs_may_go_on(&mut self, now_ns: u64) {
-        let order = self.go_on_until(now_ns);
+    pub(crate) fn try_advance_outputs(&mut self, now_ns: u64) {
+        let order = self.advance_order(now_ns);
         if let Writer::Begun { orders, .. } = &self.outputs {
             let _ = orders.try_send(order);
         }
     }
 
-    fn go_on_until(&mut self, now_ns: u64) -> Order {
+    fn advance_order(&mut self, now_ns: u64) -> Order {
         let counters = self.counters();
         self.told_ns = self.told_ns.max(now_ns);
-        Order::GoOn {
+        Order::Advance {
             now_ns: self.told_ns,
             flows: counters.flows,
             ignored: counters.not_ip + counters.malformed,
@@ -297,7 +297,7 @@ impl Threads {
         for lane in &mut self.lanes {
             lane.finish();
         }
-        self.outputs_go_on(now_ns);
+        self.advance_outputs(now_ns);
         let ended = Writer::Ended(OutputReport::default());
         let Writer::Begun { orders, thread } = std::mem::replace(&mut self.outputs, ended) else {
             return Ok(());
@@ -443,7 +443,7 @@ fn work_off(
                     let _ = spare.try_send(records);
                 }
             }
-            Order::GoOn {
+            Order::Advance {
                 now_ns,
                 flows,
                 ignored,

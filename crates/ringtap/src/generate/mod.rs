@@ -69,7 +69,7 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
     Guard::new(&sender, timing, args.common.yes)?;
     let requests = Requests::default();
     sender.prepare(&template)?;
-    rights.relinquish(sender.keeps(), Needs::of_devices())?;
+    rights.relinquish(sender.required_capabilities(), Needs::of_devices())?;
     requests
         .watch_for_end(vec![sender.waker()])
         .map_err(Failure::Signals)?;

@@ -39,7 +39,7 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
     let filter = Filter::new(EXPRESSION);
     let rights = Rights::begin(&args.common.rights, NamedFiles::default(), None)?;
     let mut source = open(&args.interface, &options, Some(&filter))?;
-    rights.relinquish(source.keeps(), Needs::of_devices())?;
+    rights.relinquish(source.required_capabilities(), Needs::of_devices())?;
     let requests = Requests::default();
     requests
         .watch(vec![source.waker()])

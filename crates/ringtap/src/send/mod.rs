@@ -1,6 +1,6 @@
 //! `ringtap send`: packets of capture files, or built from a description, onto the wire.
 //!
-//! What it is: the way from options to a [`ringtap_capture::send::Run`], and the report on standard
+//! What it is: the way from options to a [`ringtap_capture::send::SendRun`], and the report on standard
 //! error. What it is not: it hands nothing to the kernel itself.
 
 mod built;
@@ -77,7 +77,7 @@ fn send(args: &mut SendArgs) -> Result<bool, Failure> {
         network: !args.filter.is_empty() && Filter::new(args.filter.join(" ")).looks_up_hosts(),
         ..Needs::of_devices()
     };
-    rights.relinquish(sender.keeps(), needs)?;
+    rights.relinquish(sender.required_capabilities(), needs)?;
     if args.is_list {
         input::sort_by_time(&mut args.read);
     }

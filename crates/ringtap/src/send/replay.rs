@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use ringtap_capture::send::{self, Outgoing, Run, Sender, Timing};
+use ringtap_capture::send::{self, Outgoing, SendRun, Sender, Timing};
 use ringtap_capture::{
     Block, FileSource, Filter, LinkType, Next, Packet, ReadOptions, Source, Timestamp, open_stream,
 };
@@ -133,7 +133,7 @@ fn total_bytes(args: &SendArgs) -> Option<u64> {
 struct Replay<'a> {
     args: &'a SendArgs,
     link_type: LinkType,
-    run: Run<'a>,
+    run: SendRun<'a>,
     guard: Guard,
     requests: &'a Requests,
     progress: Progress,

@@ -93,7 +93,7 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
             explain_refusal(error);
         }
     })?;
-    rights.relinquish(statistics.keeps(), Needs::of_devices())?;
+    rights.relinquish(statistics.required_capabilities(), Needs::of_devices())?;
     statistics.begin();
     let waker = Waker::new().map_err(|source| setup("make a wake-up", source))?;
     let requests = Requests::default();
@@ -107,7 +107,7 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
     let ticker = Ticker::every(args.interval);
     let ticker = ticker.map_err(|source| setup("start the timer", source))?;
 
-    let run = Run {
+    let run = StatRun {
         args,
         requests,
         waker,
@@ -154,14 +154,14 @@ fn output<'a>(args: &'a StatArgs, statistics: &Statistics) -> Box<dyn Output + '
 }
 
 /// What a run needs while it counts.
-struct Run<'a> {
+struct StatRun<'a> {
     args: &'a StatArgs,
     requests: Requests,
     waker: Waker,
     ticker: Ticker,
 }
 
-impl Run<'_> {
+impl StatRun<'_> {
     /// Shows an interval at each tick until it is told to end, or enough were shown; then what was
     /// counted since the last tick.
     fn count(&self, statistics: &mut Statistics, output: &mut dyn Output) -> Result<(), Failure> {

@@ -27,7 +27,7 @@ use crate::filtered::{Filtered, PacketFilter};
 use crate::index::{SeekPoint, Skips};
 use crate::pcapng::{Names, RawBlock, Section, Statistics, block_type};
 use crate::run::Walk;
-use crate::{ByteOrder, Encoding, Interface, Packet, ReadOptions, Run};
+use crate::{ByteOrder, Encoding, Interface, Packet, PacketRun, ReadOptions};
 use ahead::Walked;
 use buffer::{Buffer, Filled};
 use choose::Scratch;
@@ -67,7 +67,7 @@ pub trait Visitor {
 #[non_exhaustive]
 pub enum Item<'a> {
     /// Consecutive packets, at least one.
-    Run(Run<'a>),
+    Run(PacketRun<'a>),
     /// What the filter chose from consecutive packets, in the place of a run where
     /// [`Reader::set_filter`] was called.
     Filtered(Filtered<'a>),
@@ -329,7 +329,7 @@ impl Reader {
                     filtered: false,
                 },
                 format,
-            ) => Item::Run(Run {
+            ) => Item::Run(PacketRun {
                 bytes: self.source.buffer.at(taken.range),
                 offset: taken.offset,
                 packets,

@@ -9,7 +9,7 @@ use crate::pcapng::BlockPackets;
 use crate::run::{Encoding, LengthOrder, PcapEncoding, PcapngEncoding};
 use crate::write::output::{Framing, Mark, Output, Pieces, whole};
 use crate::write::{Totals, WriteError, WriteErrorKind};
-use crate::{ByteOrder, Interface, LinkType, Packet, Resolution, Run, Timestamp};
+use crate::{ByteOrder, Interface, LinkType, Packet, PacketRun, Resolution, Timestamp};
 
 const NANOS_PER_MICRO: u32 = 1000;
 
@@ -336,7 +336,7 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
     ///
     /// # Errors
     /// As [`PcapBatch::push`].
-    pub fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError> {
+    pub fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError> {
         let records = self.writer.records;
         match run.encoding() {
             Encoding::Pcap(encoding) if records.takes(&encoding, run.max_caplen()) => {

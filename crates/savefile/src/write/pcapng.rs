@@ -10,7 +10,7 @@ use crate::pcapng::{
 use crate::run::{Encoding, PcapngEncoding};
 use crate::write::output::{Framing, Mark, Output, Pieces, whole};
 use crate::write::{Totals, WriteError, WriteErrorKind};
-use crate::{ByteOrder, Interface, Packet, PacketFlags, Run};
+use crate::{ByteOrder, Interface, Packet, PacketFlags, PacketRun};
 
 /// Bytes of an `epb_flags` option with the end mark behind it.
 const FLAGS_OPTION: usize = 12;
@@ -320,7 +320,7 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
     ///
     /// # Errors
     /// As [`PcapngBatch::push`].
-    pub fn push_run(&mut self, run: &Run<'d>) -> Result<(), WriteError> {
+    pub fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError> {
         match run.encoding() {
             Encoding::Pcapng(encoding) if self.takes(&encoding) => {
                 let blocks = self.writer.framing();

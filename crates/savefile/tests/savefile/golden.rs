@@ -2,7 +2,7 @@
 
 use ringtap_savefile::{
     CaptureFilter, Compression, Encoding, Format, Interface, InterfaceTable, Item, LinkType,
-    PacketFlags, ReadOptions, Reader, Resolution, Run, Timestamp,
+    PacketFlags, PacketRun, ReadOptions, Reader, Resolution, Timestamp,
 };
 
 use crate::collect::{collect, read_bytes};
@@ -281,7 +281,7 @@ fn a_ring_of_packet_blocks_is_a_run() {
     ];
     for tail in tails {
         let ring = [&good[..], &tail].concat();
-        let run = Run::from_epbs(&ring, LITTLE, &table, 4096);
+        let run = PacketRun::from_epbs(&ring, LITTLE, &table, 4096);
         assert_eq!((run.bytes(), run.len(), run.offset()), (&good[..], 2, 4096));
         assert_eq!(run.max_caplen(), 200);
         let found: Vec<_> = run.packets().map(|p| (p.interface, p.timestamp)).collect();
@@ -290,7 +290,7 @@ fn a_ring_of_packet_blocks_is_a_run() {
             [(5, Timestamp::new(0, 7)), (6, Timestamp::new(0, 8))]
         );
     }
-    assert!(Run::from_epbs(&[0; 32], LITTLE, &table, 0).is_empty());
+    assert!(PacketRun::from_epbs(&[0; 32], LITTLE, &table, 0).is_empty());
 }
 
 fn reader(file: Vec<u8>) -> Reader {

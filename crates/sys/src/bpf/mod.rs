@@ -38,6 +38,6 @@ pub use link::{
 pub use map::{Map, MapKind, MapSpec, possible_cpus};
 pub use mapping::{Mapping, page_size};
 pub use marks::NativePart;
-pub use program::{LICENCE, LoadOptions, Outcome, Program, ProgramInfo, ProgramKind, Run};
+pub use program::{LICENCE, LoadOptions, Outcome, Program, ProgramInfo, ProgramKind, ProgramRun};
 pub use statistics::{Statistics, Tracepoint};
 pub use verifier::Rejection;

@@ -320,7 +320,7 @@ impl Program {
     ///
     /// # Errors
     /// EINVAL for data that is too short or too long for the kind; EINTR when a signal came.
-    pub fn run(&self, run: &Run<'_>) -> Result<Outcome> {
+    pub fn run(&self, run: &ProgramRun<'_>) -> Result<Outcome> {
         let mut data = vec![0_u8; run.data_out];
         let mut context = vec![0_u8; run.context.len()];
         let mut attribute = abi::TestRun {
@@ -379,7 +379,7 @@ impl AsFd for Program {
 
 /// Data for [`Program::run`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Run<'a> {
+pub struct ProgramRun<'a> {
     /// The packet.
     pub data: &'a [u8],
     /// `struct xdp_md` or `struct __sk_buff`; empty for the kernel's default.
@@ -399,7 +399,7 @@ pub struct Run<'a> {
 pub struct Outcome {
     /// R0 at the program's end; 0 for live frames.
     pub return_value: u32,
-    /// The packet afterwards, up to [`Run::data_out`] bytes.
+    /// The packet afterwards, up to [`ProgramRun::data_out`] bytes.
     pub data: Vec<u8>,
     /// The context afterwards; empty where none was given.
     pub context: Vec<u8>,

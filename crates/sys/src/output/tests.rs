@@ -13,7 +13,7 @@ fn folder(mode: u32) -> (tempfile::TempDir, PathBuf) {
     (folder, inner)
 }
 
-fn take(path: &Path) -> io::Result<Opened> {
+fn take(path: &Path) -> io::Result<UnwrittenFile> {
     open(path, Access::Owner, false)
 }
 
@@ -80,7 +80,7 @@ fn links_are_followed_where_only_the_owner_puts_them() {
     assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
 }
 
-fn refusal(result: io::Result<Opened>) -> Refusal {
+fn refusal(result: io::Result<UnwrittenFile>) -> Refusal {
     let error = result.expect_err("refused");
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     *inner.unwrap_or_else(|| panic!("{error}"))

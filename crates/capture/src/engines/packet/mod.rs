@@ -275,7 +275,7 @@ impl Source for PacketSource {
         self.waker.clone()
     }
 
-    fn keeps(&self) -> &'static [Capability] {
+    fn required_capabilities(&self) -> &'static [Capability] {
         if self.ring.must_undo() {
             &[Capability::NET_ADMIN]
         } else {
@@ -320,11 +320,11 @@ impl Source for PacketSource {
         Some(Arc::clone(&self.companion) as _)
     }
 
-    fn pollable(&mut self) -> Result<Option<RawFd>> {
+    fn poll_fd(&mut self) -> Result<Option<RawFd>> {
         Ok(Some(self.ring.as_fd().as_raw_fd()))
     }
 
-    fn recheck(&self) -> Option<Duration> {
+    fn poll_interval(&self) -> Option<Duration> {
         (self.state != State::Up).then(|| self.state.bound(Duration::MAX))
     }
 

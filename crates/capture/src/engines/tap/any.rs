@@ -30,7 +30,7 @@ use crate::engines::Device;
 use crate::engines::interface::Target;
 use crate::engines::link::{self, link_of};
 use crate::hook::{
-    self, Announced, Attached, HookChoice, HookDevice, HookError, Place, Side, Thieves, Wanted,
+    self, Announced, Attached, HookChoice, HookDevice, HookError, HookPoint, Side, Thieves, Wanted,
 };
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, TimestampSource};
 use crate::{Error, Filter, Interface, LinkType, Result};
@@ -60,7 +60,7 @@ pub(super) struct Any {
 /// A program, ready to be attached.
 pub(super) struct Loaded {
     pub(super) form: Form,
-    pub(super) place: Place,
+    pub(super) place: HookPoint,
     pub(super) program: bpf::Program,
 }
 
@@ -337,7 +337,7 @@ impl TapSource {
     }
 
     /// The program for a form and a place, loaded once.
-    fn program(&mut self, form: Form, place: Place) -> bpf::Result<bpf::Program> {
+    fn program(&mut self, form: Form, place: HookPoint) -> bpf::Result<bpf::Program> {
         let loaded = self.any.iter().flat_map(|any| &any.loaded);
         let mut same = loaded.filter(|loaded| loaded.form == form && loaded.place == place);
         if let Some(loaded) = same.next() {
@@ -364,7 +364,7 @@ impl TapSource {
         Ok(ready)
     }
 
-    fn load(&self, form: Form, place: Place) -> bpf::Result<bpf::Program> {
+    fn load(&self, form: Form, place: HookPoint) -> bpf::Result<bpf::Program> {
         let set = self.reader.current();
         let programs = Programs {
             kernel: &self.kernel,
@@ -381,14 +381,14 @@ impl TapSource {
 
     /// Loads what interfaces of the usual kinds will need that are not there yet.
     fn load_usual(&mut self) -> Result<()> {
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<HookPoint> = Vec::new();
         for hook in &self.attached.hooks {
             if !places.contains(&hook.place()) {
                 places.push(hook.place());
             }
         }
-        let sent = Place::Tcx(Side::Egress);
-        if places.contains(&Place::Tcx(Side::Ingress))
+        let sent = HookPoint::Tcx(Side::Egress);
+        if places.contains(&HookPoint::Tcx(Side::Ingress))
             && self.options.direction != Direction::In
             && !places.contains(&sent)
         {

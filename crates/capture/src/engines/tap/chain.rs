@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::TapSource;
-use crate::hook::{Change, News, Place, Sight, Standing, Thieves};
+use crate::hook::{Change, HookPoint, News, Sight, Standing, Thieves};
 use crate::{Error, Result};
 
 /// How often the kernel is asked.
@@ -39,7 +39,7 @@ impl ChainWatch {
 impl TapSource {
     /// Whether a chain is watched: on one interface, at tcx.
     pub(super) fn watches_chain(&self) -> bool {
-        let at_tcx = |place| matches!(place, Place::Tcx(_));
+        let at_tcx = |place| matches!(place, HookPoint::Tcx(_));
         let mut hooks = self.attached.hooks.iter();
         self.options.watch_chain && self.any.is_none() && hooks.any(|hook| at_tcx(hook.place()))
     }

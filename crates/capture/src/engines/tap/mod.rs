@@ -54,7 +54,7 @@ use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
 use crate::describe::{KernelClock, Note};
 use crate::engines::interface::InterfaceLosses;
-use crate::hook::{Announced, Attached, Hook, Place, Sight, Thieves};
+use crate::hook::{Announced, Attached, Hook, HookPoint, Sight, Thieves};
 use crate::options::CaptureOptions;
 use crate::source::Delivery;
 use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
@@ -130,7 +130,7 @@ struct TapSource {
     watch: LinkWatch,
     /// Whether an interface has changed that was not looked at since.
     changed: bool,
-    /// What somebody waits for by [`Source::pollable`]: the doorbell, and changes of interfaces and clock.
+    /// What somebody waits for by [`Source::poll_fd`]: the doorbell, and changes of interfaces and clock.
     polled: Option<Polled>,
     state: State,
     /// When a reader that does not sleep asked whether interfaces have changed.
@@ -230,7 +230,7 @@ impl TapSource {
     }
 
     /// The programs that run, and those that wait for interfaces to come.
-    fn forms_and_places(&self) -> Vec<(Form, Place)> {
+    fn forms_and_places(&self) -> Vec<(Form, HookPoint)> {
         match &self.any {
             Some(any) => {
                 let loaded = any.loaded.iter();
@@ -386,7 +386,7 @@ impl Source for TapSource {
 
     /// The doorbell and the rest; whoever waits for it is rung for the first packet that comes once
     /// [`Source::try_next`] had none.
-    fn pollable(&mut self) -> Result<Option<RawFd>> {
+    fn poll_fd(&mut self) -> Result<Option<RawFd>> {
         let polled = match self.polled.take() {
             Some(polled) => polled,
             None => Polled::new([
@@ -414,7 +414,7 @@ impl Source for TapSource {
         }
     }
 
-    fn recheck(&self) -> Option<Duration> {
+    fn poll_interval(&self) -> Option<Duration> {
         self.polled.as_ref().map(|_| chain::ASK_EVERY)
     }
 
@@ -443,15 +443,15 @@ impl Source for TapSource {
         self.waker.clone()
     }
 
-    fn keeps(&self) -> &'static [Capability] {
+    fn required_capabilities(&self) -> &'static [Capability] {
         let stamps = self.receive_stamps.as_ref();
         if self.watches_chain() || stamps.is_some_and(ReceiveStamps::must_undo) {
             return &[Capability::NET_ADMIN];
         }
-        self.attached.keeps()
+        self.attached.required_capabilities()
     }
 
-    fn share(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
+    fn split_readers(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
         self.give_away(readers, wait)
     }
 

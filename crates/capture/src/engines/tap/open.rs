@@ -24,8 +24,8 @@ use crate::engines::interface::{InterfaceLosses, Target};
 use crate::engines::link::link_of;
 use crate::engines::packet;
 use crate::hook::{
-    self, Announced, Attached, Hook, HookChoice, HookDevice, HookError, Place, Sight, StampReader,
-    Thieves, Wanted,
+    self, Announced, Attached, Hook, HookChoice, HookDevice, HookError, HookPoint, Sight,
+    StampReader, Thieves, Wanted,
 };
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
 use crate::{Description, Error, Filter, LinkType, Result, Source};
@@ -308,7 +308,7 @@ impl Opening {
                 outcome => outcome,
             }
         })?;
-        let is_native = |hook: &Hook| hook.place() == Place::Xdp(bpf::XdpMode::Native);
+        let is_native = |hook: &Hook| hook.place() == HookPoint::Xdp(bpf::XdpMode::Native);
         if polls.is_some() && !attached.hooks.iter().any(is_native) {
             polls = None;
             kernel_clock = KernelClock::Tai;
@@ -466,8 +466,11 @@ pub(super) fn describe(source: &TapSource) -> Description {
     let hooks = &source.attached.hooks;
     let at_xdp = hooks.iter().any(|hook| hook.place().is_xdp());
     let stolen = source.options.mode == Mode::Steal;
-    let both = |side: fn(Place) -> bool| hooks.iter().any(|hook| side(hook.place()));
-    let direction = match (both(Place::is_ingress), both(|place| !place.is_ingress())) {
+    let both = |side: fn(HookPoint) -> bool| hooks.iter().any(|hook| side(hook.place()));
+    let direction = match (
+        both(HookPoint::is_ingress),
+        both(|place| !place.is_ingress()),
+    ) {
         (true, true) => Direction::Both,
         (true, false) => Direction::In,
         (false, _) => Direction::Out,
@@ -541,9 +544,9 @@ pub(super) fn describe(source: &TapSource) -> Description {
 }
 
 fn hook_name(hooks: &[Hook], stolen: bool) -> &'static str {
-    let is = |wanted: fn(&Place) -> bool| hooks.iter().any(|hook| wanted(&hook.place()));
+    let is = |wanted: fn(&HookPoint) -> bool| hooks.iter().any(|hook| wanted(&hook.place()));
     let name = |copied, taken| if stolen { taken } else { copied };
-    if is(|place| *place == Place::Xdp(bpf::XdpMode::Native)) {
+    if is(|place| *place == HookPoint::Xdp(bpf::XdpMode::Native)) {
         name(
             "XDP in the driver; packets go on to the host",
             "XDP in the driver; packets end here",
@@ -553,7 +556,7 @@ fn hook_name(hooks: &[Hook], stolen: bool) -> &'static str {
             "generic XDP; packets go on to the host",
             "generic XDP; packets end here",
         )
-    } else if is(|place| matches!(place, Place::Clsact(_))) {
+    } else if is(|place| matches!(place, HookPoint::Clsact(_))) {
         "clsact; packets go on to the host"
     } else {
         name(

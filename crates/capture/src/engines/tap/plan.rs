@@ -11,7 +11,7 @@ use super::program::{Cooked, Maps, Tap};
 use super::protocol::of_protocol;
 use crate::describe::{FilterPlace, KernelClock, UserSpaceReason};
 use crate::filter::{FilterTable, at_hook};
-use crate::hook::{Hook, HookDevice, Place, StampReader, TagRestorer};
+use crate::hook::{Hook, HookDevice, HookPoint, StampReader, TagRestorer};
 use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, Stage};
 use crate::{Filter, LinkType, Result};
 
@@ -128,7 +128,7 @@ impl FilterPlan {
             .fold(self, |plan, hook| plan.for_place(hook.place()))
     }
 
-    pub(super) fn for_place(&self, place: Place) -> Self {
+    pub(super) fn for_place(&self, place: HookPoint) -> Self {
         let mut plan = self.clone();
         let hook = if place.is_xdp() {
             LoweringHook::Xdp { frags: true }
@@ -239,7 +239,7 @@ impl Programs<'_> {
     pub(super) fn load(
         &self,
         form: Form,
-        place: Place,
+        place: HookPoint,
         clock: KernelClock,
     ) -> bpf::Result<bpf::Program> {
         let filter = self.plan.in_kernel(form.link_type);

@@ -23,7 +23,7 @@ use ringtap_filter::ebpf::{
 use ringtap_sys::tap::{Geometry, layout};
 
 use crate::describe::KernelClock;
-use crate::hook::{Place, StampReader, TagRestorer};
+use crate::hook::{HookPoint, StampReader, TagRestorer};
 use crate::options::{SampleMode, Stage};
 use crate::source::ProgramPart;
 
@@ -81,7 +81,7 @@ pub(super) struct Cooked {
 #[derive(Clone, Debug)]
 pub(super) struct Tap<'a> {
     /// Where the program runs. At XDP, packets of several buffers are taken whole.
-    pub(super) place: Place,
+    pub(super) place: HookPoint,
     pub(super) filter: Option<&'a Program>,
     /// The most that is to be kept of a packet.
     pub(super) snaplen: u32,

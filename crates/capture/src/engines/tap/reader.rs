@@ -3,7 +3,7 @@
 use std::hint;
 use std::time::{Duration, Instant};
 
-use ringtap_savefile::{ByteOrder, InterfaceTable, Run, RunTotals};
+use ringtap_savefile::{ByteOrder, InterfaceTable, PacketRun, RunTotals};
 use ringtap_sys::bpf;
 use ringtap_sys::tap::{Counters, Position, Ring, Taken};
 
@@ -177,8 +177,13 @@ impl Reader {
                     captured: merged.captured,
                     max_caplen: self.max_caplen,
                 };
-                let run =
-                    Run::from_ring(self.merger.records(), ByteOrder::NATIVE, table, 0, totals);
+                let run = PacketRun::from_ring(
+                    self.merger.records(),
+                    ByteOrder::NATIVE,
+                    table,
+                    0,
+                    totals,
+                );
                 Some(Block::from_run(run, filter.filter(|_| is_stale || always)))
             }
         }
@@ -248,14 +253,14 @@ pub(crate) struct TapRecords<'a> {
 }
 
 impl TapRecords<'_> {
-    pub(crate) fn run(&self) -> Run<'_> {
+    pub(crate) fn run(&self) -> PacketRun<'_> {
         let totals = RunTotals {
             packets: self.len(),
             captured: self.taken.captured(),
             max_caplen: self.max_caplen,
         };
         let offset = self.taken.start().bytes;
-        Run::from_ring(
+        PacketRun::from_ring(
             self.taken.bytes(),
             ByteOrder::NATIVE,
             self.table,

@@ -8,7 +8,7 @@ use super::program::largest_record;
 use super::rings::RingSet;
 use crate::LinkType;
 use crate::describe::KernelClock;
-use crate::hook::{Place, Side};
+use crate::hook::{HookPoint, Side};
 use crate::options::CaptureOptions;
 
 /// The longest packet that the program is made for, in bytes.
@@ -16,19 +16,19 @@ const ROOM: u32 = 2048;
 
 /// Loads the program of the tap at tcx, which is that of clsact, too.
 pub(crate) fn tcx(kernel: &Kernel) -> bpf::Result<()> {
-    load(kernel, Place::Tcx(Side::Ingress))
+    load(kernel, HookPoint::Tcx(Side::Ingress))
 }
 
 /// Loads the program of the tap at XDP.
 pub(crate) fn xdp(kernel: &Kernel) -> bpf::Result<()> {
-    load(kernel, Place::Xdp(XdpMode::Native))
+    load(kernel, HookPoint::Xdp(XdpMode::Native))
 }
 
 fn one_processor() -> Vec<usize> {
     vec![0]
 }
 
-fn load(kernel: &Kernel, place: Place) -> bpf::Result<()> {
+fn load(kernel: &Kernel, place: HookPoint) -> bpf::Result<()> {
     let options = CaptureOptions::default();
     let rings = RingSet::create(kernel, one_processor, 1, largest_record(ROOM))?;
     let (control, doorbell) = (Control::create(kernel)?, Doorbell::create(kernel)?);

@@ -16,7 +16,7 @@ use super::open::{FilterPlan, bpf_error};
 use super::program;
 use crate::describe::KernelClock;
 use crate::engines::interface::{InterfaceLosses, Target};
-use crate::hook::{self, Announced, Attached, Hook, HookDevice, Place, Wanted};
+use crate::hook::{self, Announced, Attached, Hook, HookDevice, HookPoint, Wanted};
 use crate::{Error, Result};
 
 /// The most queues and the most frames of a queue.
@@ -128,10 +128,10 @@ impl Opener {
         device: &HookDevice,
         sockets: &Map,
         plan: &FilterPlan,
-        place: Place,
+        place: HookPoint,
     ) -> bpf::Result<Program> {
         let kind = ProgramKind::Xdp { frags: false };
-        let native = place == Place::Xdp(bpf::XdpMode::Native);
+        let native = place == HookPoint::Xdp(bpf::XdpMode::Native);
         let tags = device.tag_restorer.filter(|_| native);
         let written = program::write(
             plan.in_kernel(),
@@ -191,7 +191,7 @@ impl Member {
     }
 
     pub(super) fn is_native(&self) -> bool {
-        let native = |hook: &Hook| hook.place() == Place::Xdp(bpf::XdpMode::Native);
+        let native = |hook: &Hook| hook.place() == HookPoint::Xdp(bpf::XdpMode::Native);
         self.attached.hooks.iter().all(native)
     }
 

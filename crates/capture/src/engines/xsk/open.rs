@@ -19,7 +19,7 @@ use crate::describe::{self, FilterPlace, KernelClock, Memory, Note, UserSpaceRea
 use crate::engines::interface::Target;
 use crate::engines::{Device, Host};
 use crate::filter::{FilterTable, at_hook};
-use crate::hook::{self, HookChoice, HookDevice, HookError, Place, StealHazard, Wanted};
+use crate::hook::{self, HookChoice, HookDevice, HookError, HookPoint, StealHazard, Wanted};
 use crate::options::{CaptureOptions, Direction, Mode, OptionError};
 use crate::{Description, Error, Filter, Result, Source};
 
@@ -237,7 +237,7 @@ impl FilterPlan {
     pub(super) fn new(filter: Option<&Filter>, device: &HookDevice, snaplen: u32) -> Result<Self> {
         let link_type = device.link_type;
         // All that comes here was received.
-        let received = Place::Xdp(bpf::XdpMode::Native);
+        let received = HookPoint::Xdp(bpf::XdpMode::Native);
         let compile = |filter: &Filter| -> Result<Program> {
             Ok(at_hook(&filter.compile(link_type, snaplen)?, received))
         };

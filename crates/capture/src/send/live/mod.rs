@@ -10,7 +10,7 @@ mod program;
 use std::time::Duration;
 
 use ringtap_sys::bpf::{
-    self, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, Run, XdpMode,
+    self, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramRun, XdpMode,
 };
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::netns::Namespace;
@@ -220,12 +220,12 @@ impl Loaded {
     /// Has the kernel make so many frames; returns how many it made.
     fn run(&mut self, frame: &[u8], count: usize) -> std::result::Result<usize, Refused> {
         let count = count.min(CALL);
-        let outcome = self.program.run(&Run {
+        let outcome = self.program.run(&ProgramRun {
             data: frame,
             repeat: u32::try_from(count).unwrap_or(1),
             live_frames: true,
             batch_size: BATCH,
-            ..Run::default()
+            ..ProgramRun::default()
         });
         let made = self.made()?;
         match outcome {
@@ -315,7 +315,7 @@ impl BackEnd for LiveBackEnd {
         Duration::from_millis(1)
     }
 
-    fn keeps(&self) -> &'static [Capability] {
+    fn required_capabilities(&self) -> &'static [Capability] {
         &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON]
     }
 

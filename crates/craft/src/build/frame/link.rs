@@ -4,12 +4,15 @@ use ringtap_packet::ether_type;
 
 use super::super::BuildError;
 use super::super::field::{Fields, number};
-use super::{Place, join};
+use super::{LayerContext, join};
 
 const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const DESTINATION: [u8; 6] = [0xff; 6];
 
-pub(super) fn ethernet(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn ethernet(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let source = fields.mac("src", SOURCE)?;
     let destination = fields.mac("dst", DESTINATION)?;
     let kind = fields.u16("type", place.ethertype())?.to_be_bytes();
@@ -17,7 +20,10 @@ pub(super) fn ethernet(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec
 }
 
 /// A tag: the type in front of it is written by the layer before (IEEE 802.1Q).
-pub(super) fn vlan(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn vlan(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let id = fields.number("id", 0xfff)?.unwrap_or(1);
     let pcp = fields.number("pcp", 7)?.unwrap_or(0);
     let drop_eligible = u32::from(fields.flag("dei")?);
@@ -27,7 +33,10 @@ pub(super) fn vlan(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>
 }
 
 /// RFC 3032, section 2.1: label, traffic class, bottom of stack, time to live.
-pub(super) fn mpls(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn mpls(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let label = fields.number("label", 0xf_ffff)?.unwrap_or(16);
     let class = fields.number("tc", 7)?.unwrap_or(0);
     let ttl = fields.u8("ttl", 64)?;
@@ -36,7 +45,10 @@ pub(super) fn mpls(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>
     Ok(join(&word.to_be_bytes(), &place.payload))
 }
 
-pub(super) fn arp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn arp(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let operation = |text: &str| match text {
         "request" => Some(1),
         "reply" => Some(2),

@@ -5,7 +5,7 @@ use ringtap_packet::headers::route::{self, Stop};
 
 use super::super::BuildError;
 use super::super::field::Fields;
-use super::{Addresses, Place, join};
+use super::{Addresses, LayerContext, join};
 
 /// Documentation addresses (RFC 5737, RFC 3849).
 const SOURCE: [u8; 4] = [192, 0, 2, 1];
@@ -43,7 +43,10 @@ pub(super) fn last_stop_v6(fields: &mut Fields<'_>) -> Result<Option<[u8; 16]>, 
     })
 }
 
-pub(super) fn ipv4(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn ipv4(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let mut options = fields.hex("options")?;
     options.resize(options.len().next_multiple_of(4), 0);
     let too_many = || place.misplaced("options have at most 40 bytes");
@@ -74,7 +77,10 @@ pub(super) fn header_words(options: usize) -> Option<u8> {
     words.filter(|&words| words <= 15)
 }
 
-pub(super) fn ipv6(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn ipv6(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let flow = fields.number("flow", 0xf_ffff)?.unwrap_or(0);
     let class = fields.u8("tc", 0)?;
     let word = 6 << 28 | u32::from(class) << 20 | flow;
@@ -88,7 +94,10 @@ pub(super) fn ipv6(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>
 }
 
 /// Hop-by-hop and destination options, padded (RFC 8200, sections 4.2 and 4.3).
-pub(super) fn options(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn options(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let mut options = fields.hex("options")?;
     let len = (options.len() + 2).next_multiple_of(8);
     match len - options.len() - 2 {
@@ -104,7 +113,10 @@ pub(super) fn options(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<
 }
 
 /// A routing header; its data begins behind the segments left (RFC 8200, section 4.4).
-pub(super) fn routing(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn routing(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let data = route_data(fields)?;
     extension(place, fields, &data)
 }
@@ -118,7 +130,7 @@ fn route_data(fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
 }
 
 fn extension(
-    place: &Place<'_>,
+    place: &LayerContext<'_>,
     fields: &mut Fields<'_>,
     data: &[u8],
 ) -> Result<Vec<u8>, BuildError> {
@@ -129,7 +141,10 @@ fn extension(
     Ok([&header, data, &place.payload].concat())
 }
 
-pub(super) fn fragment(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn fragment(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let offset = fields.number("offset", 0x1fff)?.unwrap_or(0);
     let next = fields.u8("next", place.protocol())?;
     let more = u32::from(fields.flag("more")?);

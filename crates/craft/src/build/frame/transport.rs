@@ -6,9 +6,12 @@ use ringtap_packet::{ether_type, protocol};
 use super::super::BuildError;
 use super::super::field::Fields;
 use super::network::header_words;
-use super::{Addresses, Place, join};
+use super::{Addresses, LayerContext, join};
 
-pub(super) fn tcp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn tcp(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let ports = [fields.u16("sport", 49_152)?, fields.u16("dport", 80)?];
     let sequence = fields.u32("seq", 0)?;
     let window = fields.u16("window", 65_535)?;
@@ -38,7 +41,10 @@ pub(super) fn tcp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>,
     Ok(segment)
 }
 
-pub(super) fn udp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn udp(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let port = if place.next() == "vxlan" {
         protocol::VXLAN_PORT
     } else {
@@ -54,7 +60,10 @@ pub(super) fn udp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>,
 }
 
 /// Echo requests, unless told otherwise (RFC 792, RFC 4443).
-pub(super) fn icmp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn icmp(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let is_v6 = place.layer.name == "icmpv6";
     let mut header = vec![
         fields.u8("type", if is_v6 { 128 } else { 8 })?,
@@ -78,7 +87,10 @@ pub(super) fn icmp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>
 }
 
 /// The common header (RFC 9260, section 3.1); chunks are the bytes behind.
-pub(super) fn sctp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn sctp(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let mut packet = Vec::with_capacity(12 + place.payload.len());
     packet.extend(fields.u16("sport", 49_152)?.to_be_bytes());
     packet.extend(fields.u16("dport", 9)?.to_be_bytes());
@@ -91,7 +103,10 @@ pub(super) fn sctp(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>
 }
 
 /// RFC 7348, section 5.
-pub(super) fn vxlan(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn vxlan(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let vni = fields.number("vni", 0xff_ffff)?.unwrap_or(1);
     let [_, high, middle, low] = vni.to_be_bytes();
     let header = [8, 0, 0, 0, high, middle, low, 0];
@@ -99,7 +114,10 @@ pub(super) fn vxlan(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8
 }
 
 /// RFC 2784, with key and sequence number of RFC 2890.
-pub(super) fn gre(place: &Place<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+pub(super) fn gre(
+    place: &LayerContext<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let protocol = match place.next() {
         // Transparent Ethernet bridging.
         "eth" => ether_type::BRIDGED,

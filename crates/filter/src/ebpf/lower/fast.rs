@@ -8,7 +8,7 @@ use super::ancillary::{self, skb, xdp};
 use super::copy::{Copy, Placement, forget, write_nibble_times_four};
 use super::flow::{Forget, Known, Needs};
 use super::step::{A, Step, Target, X};
-use super::view::{DIRECT_BOUND, Place};
+use super::view::{DIRECT_BOUND, LoadPlace};
 use super::{Hook, LowerError};
 use crate::ebpf::{Assembler, Cond, Label, Reg, Size, Width};
 
@@ -157,11 +157,11 @@ impl Fast<'_> {
             self.known.constant = need;
         }
         match self.copy.view.place(k, size) {
-            Place::Packet(at) => {
+            LoadPlace::Packet(at) => {
                 self.asm.load(size, target.reg(), PACKET, offset(at));
                 self.asm.from_network(target.reg(), size);
             }
-            Place::Mixed | Place::Nowhere => {
+            LoadPlace::Mixed | LoadPlace::Nowhere => {
                 let byte = |at, asm: &mut Assembler| {
                     asm.load(Size::B, Reg::R0, PACKET, offset(at));
                 };

@@ -4,7 +4,7 @@ use super::ancillary::{self, skb};
 use super::copy::{Copy, forget, load_tag_type, stack, write_nibble_times_four};
 use super::flow::Forget;
 use super::step::{A, Step, Target, X};
-use super::view::{Place, TAG_BYTES, TAG_END, TAG_START, View};
+use super::view::{LoadPlace, TAG_BYTES, TAG_END, TAG_START, View};
 use super::{Hook, LowerError};
 use crate::ebpf::{AluOp, Assembler, Cond, Helper, Label, Reg, Size, Width};
 
@@ -91,12 +91,12 @@ impl Slow<'_> {
 
     fn constant(&mut self, k: u32, size: Size, target: Target) {
         match self.copy.view.place(k, size) {
-            Place::Packet(at) => {
+            LoadPlace::Packet(at) => {
                 self.asm.mov32(Reg::R2, at.cast_signed());
                 self.fetch(size, self.copy.reject());
                 self.take(size, target.reg());
             }
-            Place::Mixed => {
+            LoadPlace::Mixed => {
                 let copy = self.copy;
                 copy.write_mixed(k, size, target, self.asm, |at, asm| {
                     asm.mov32(Reg::R2, at.cast_signed());
@@ -105,7 +105,7 @@ impl Slow<'_> {
                     asm.load(Size::B, Reg::R0, Reg::R10, stack::LOADED);
                 });
             }
-            Place::Nowhere => self.reject_here(target.reg()),
+            LoadPlace::Nowhere => self.reject_here(target.reg()),
         }
     }
 

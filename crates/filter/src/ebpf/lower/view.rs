@@ -22,7 +22,7 @@ pub(super) enum View {
 
 /// Where the bytes of a load at a constant offset are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum LoadPlace {
     /// All in the packet, from this byte of it on.
     Packet(u32),
     /// Some or all in the tag.
@@ -41,15 +41,15 @@ pub(super) enum Byte {
 }
 
 impl View {
-    pub(super) fn place(self, k: u32, size: Size) -> Place {
+    pub(super) fn place(self, k: u32, size: Size) -> LoadPlace {
         let Some(end) = k.checked_add(size.bytes()).filter(|&end| end <= 1 << 31) else {
-            return Place::Nowhere;
+            return LoadPlace::Nowhere;
         };
         match self {
-            Self::Plain => Place::Packet(k),
-            Self::Tagged if end <= TAG_START => Place::Packet(k),
-            Self::Tagged if k >= TAG_END => Place::Packet(k - TAG_BYTES),
-            Self::Tagged => Place::Mixed,
+            Self::Plain => LoadPlace::Packet(k),
+            Self::Tagged if end <= TAG_START => LoadPlace::Packet(k),
+            Self::Tagged if k >= TAG_END => LoadPlace::Packet(k - TAG_BYTES),
+            Self::Tagged => LoadPlace::Mixed,
         }
     }
 
@@ -66,9 +66,9 @@ impl View {
     /// `None` where it cannot be read in place. What is in the tag needs the packet to reach it.
     pub(super) fn extent(self, k: u32, size: Size) -> Option<u32> {
         let extent = match self.place(k, size) {
-            Place::Packet(at) => at + size.bytes(),
-            Place::Mixed => TAG_START.max((k + size.bytes()).saturating_sub(TAG_BYTES)),
-            Place::Nowhere => return None,
+            LoadPlace::Packet(at) => at + size.bytes(),
+            LoadPlace::Mixed => TAG_START.max((k + size.bytes()).saturating_sub(TAG_BYTES)),
+            LoadPlace::Nowhere => return None,
         };
         (extent <= DIRECT_BOUND).then_some(extent)
     }
@@ -106,10 +106,10 @@ mod tests {
     #[test]
     fn a_restored_tag_moves_what_follows() {
         let view = View::Tagged;
-        assert_eq!(view.place(8, Size::W), Place::Packet(8));
-        assert_eq!(view.place(9, Size::W), Place::Mixed);
-        assert_eq!(view.place(15, Size::B), Place::Mixed);
-        assert_eq!(view.place(16, Size::H), Place::Packet(12));
+        assert_eq!(view.place(8, Size::W), LoadPlace::Packet(8));
+        assert_eq!(view.place(9, Size::W), LoadPlace::Mixed);
+        assert_eq!(view.place(15, Size::B), LoadPlace::Mixed);
+        assert_eq!(view.place(16, Size::H), LoadPlace::Packet(12));
         let bytes: Vec<Byte> = view.bytes(14, Size::W).collect();
         let expected = [
             Byte::Tag(2),
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn offsets_beyond_any_packet_are_nowhere() {
-        assert_eq!(View::Plain.place(u32::MAX, Size::B), Place::Nowhere);
-        assert_eq!(View::Plain.place(u32::MAX - 4, Size::B), Place::Nowhere);
+        assert_eq!(View::Plain.place(u32::MAX, Size::B), LoadPlace::Nowhere);
+        assert_eq!(View::Plain.place(u32::MAX - 4, Size::B), LoadPlace::Nowhere);
         assert_eq!(View::Plain.extent(0x7ffe, Size::H), None);
         assert_eq!(View::Plain.indirect(u32::MAX, Size::B), None);
     }

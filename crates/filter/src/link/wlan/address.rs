@@ -1,7 +1,7 @@
 //! The addresses of 802.11 frames (IEEE 802.11, 9.2.4.3 and table 9-30): which of up to four is the
 //! source and which the destination depends on the way through the distribution system.
 
-use super::super::{AddressField, Place, equals_address, field};
+use super::super::{AddressField, HeaderOffsets, equals_address, field};
 use super::{FLAGS, TYPE_CONTROL, TYPE_DATA, Wlan, control_is};
 use crate::ir::{Condition, Relation, Size, Values};
 use crate::language::frame::FrameAddress;
@@ -17,7 +17,7 @@ const FROM_SYSTEM: u32 = 0x02;
 /// Whether the address of that kind is this one.
 pub(super) fn is(
     values: &mut Values,
-    place: Place,
+    place: HeaderOffsets,
     which: AddressField,
     address: [u8; 6],
 ) -> Condition {
@@ -51,7 +51,7 @@ pub(super) fn is(
 }
 
 /// Whether the destination is a group.
-pub(super) fn is_group(values: &mut Values, place: Place) -> Condition {
+pub(super) fn is_group(values: &mut Values, place: HeaderOffsets) -> Condition {
     const GROUP: u32 = 1;
     destination(values, place, &mut |values, offset| {
         let at = place.header + offset;
@@ -63,7 +63,7 @@ pub(super) fn is_group(values: &mut Values, place: Place) -> Condition {
 type Test<'a> = &'a mut dyn FnMut(&mut Values, u32) -> Condition;
 
 /// The source of management and data frames.
-fn source(values: &mut Values, place: Place, test: Test<'_>) -> Condition {
+fn source(values: &mut Values, place: HeaderOffsets, test: Test<'_>) -> Condition {
     let flag = |values: &mut Values, bit| Wlan::has(values, place, FLAGS, bit);
     let relayed = either(
         flag(values, TO_SYSTEM),
@@ -76,7 +76,7 @@ fn source(values: &mut Values, place: Place, test: Test<'_>) -> Condition {
 }
 
 /// The destination of management and data frames.
-fn destination(values: &mut Values, place: Place, test: Test<'_>) -> Condition {
+fn destination(values: &mut Values, place: HeaderOffsets, test: Test<'_>) -> Condition {
     let to_system = Wlan::has(values, place, FLAGS, TO_SYSTEM);
     let data = either(to_system, test(values, ADDRESS_3), test(values, ADDRESS_1));
     let management = test(values, ADDRESS_1);
@@ -85,7 +85,7 @@ fn destination(values: &mut Values, place: Place, test: Test<'_>) -> Condition {
 
 fn not_control(
     values: &mut Values,
-    place: Place,
+    place: HeaderOffsets,
     data: Condition,
     management: Condition,
 ) -> Condition {
@@ -100,12 +100,12 @@ fn either(test: Condition, yes: Condition, no: Condition) -> Condition {
     opposite.and(no).or(test.and(yes))
 }
 
-fn is_control(values: &mut Values, place: Place) -> Condition {
+fn is_control(values: &mut Values, place: HeaderOffsets) -> Condition {
     control_is(values, place, TYPE_CONTROL | TYPE_DATA, TYPE_CONTROL)
 }
 
 /// Whether there is a second address: CTS and ACK frames have none.
-fn has_second(values: &mut Values, place: Place) -> Condition {
+fn has_second(values: &mut Values, place: HeaderOffsets) -> Condition {
     const SUBTYPE: u32 = 0xf0;
     const CTS: u32 = 0xc0;
     const ACK: u32 = 0xd0;

@@ -9,7 +9,7 @@ use super::super::{Lowered, Lowering};
 use crate::error::{CompileError, ErrorKind};
 use crate::ir::{Cell, Condition, Offset, Size, ValueId};
 use crate::language::ast::{Expr, Numbers, Operator, Span, Tunnel};
-use crate::link::{self, Place, equals, ethertype, masked};
+use crate::link::{self, HeaderOffsets, equals, ethertype, masked};
 use crate::program::opcode::MEMWORDS;
 
 /// Over UDP (RFC 768, 3GPP TS 29.281).
@@ -127,7 +127,7 @@ impl Lowering<'_> {
         found = found.and(self.gtpu_options(at, packet));
         let place = self.values.place_in(packet);
         self.link = link::bare_ip();
-        self.place = Place {
+        self.place = HeaderOffsets {
             header: place,
             type_field: place,
             payload: place,

@@ -22,7 +22,7 @@ const LEAST: usize = 64 << 10;
 const PRESSED: usize = 4 << 20;
 
 /// A file in memory, and what was written straight into it.
-pub(super) struct Straight {
+pub(super) struct DirectWrite {
     /// With a position of its own making: the writer writes at places that it names.
     file: File,
     pressed: bool,
@@ -37,7 +37,7 @@ struct Untold {
     is_open: bool,
 }
 
-impl Straight {
+impl DirectWrite {
     pub(super) fn new(file: File) -> Self {
         Self {
             file,
@@ -132,7 +132,7 @@ impl Shared {
         if let Some(Untold { end, packets, .. }) =
             straight.and_then(|straight| straight.untold.take())
         {
-            self.push(Item::Straight { end, packets });
+            self.push(Item::DirectWrite { end, packets });
         }
     }
 }

@@ -13,7 +13,7 @@ use ringtap_savefile::{Codec, Totals};
 use ringtap_sys::disk::{self, ALIGNMENT};
 
 use super::buffer::Buffer;
-use super::direct_write::Straight;
+use super::direct_write::DirectWrite;
 use super::{CHUNK, FLUSH, ROOM, SLACK, SLACK_COMPRESSED, threads};
 use crate::dump::after::After;
 use crate::output::Access;
@@ -124,7 +124,7 @@ pub(super) struct Chunk {
 /// What the writer does next, in this order.
 pub(super) enum Item {
     /// Up to there the file has everything, so many packets more: they went straight into it.
-    Straight { end: u64, packets: u64 },
+    DirectWrite { end: u64, packets: u64 },
     /// Begin a file. The first is open already, and known to be a regular one or not.
     Open(PathBuf, Option<(File, bool)>),
     /// A chunk that was not taken by a compression thread.
@@ -202,7 +202,7 @@ pub(super) struct Current {
     /// It shall be written now: something is wrong with the file.
     pub(super) hurry: bool,
     /// The way past the chunks, where there is one.
-    pub(super) straight: Option<Straight>,
+    pub(super) straight: Option<DirectWrite>,
 }
 
 /// The way into the queue.
@@ -224,7 +224,7 @@ impl Queue {
         let mut current = Current::new();
         // Files that follow one another are opened and closed by the writer.
         if in_memory && settings.codec.is_none() && settings.size == u64::MAX {
-            current.straight = file.try_clone().ok().map(Straight::new);
+            current.straight = file.try_clone().ok().map(DirectWrite::new);
         }
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(buffers, packed)),

@@ -220,7 +220,7 @@ impl Writer<'_> {
     fn take(&mut self, item: Item) -> Result<(), Failure> {
         match item {
             Item::Open(path, file) => self.open(path, file),
-            Item::Straight { end, packets } => {
+            Item::DirectWrite { end, packets } => {
                 self.straight(end, packets);
                 Ok(())
             }

@@ -12,7 +12,7 @@ use ringtap_sys::tap::layout;
 
 use super::{Ends, Rings, Tap, give_back, offset, slot, state};
 use crate::describe::KernelClock;
-use crate::hook::Place;
+use crate::hook::HookPoint;
 use crate::options::Stage;
 
 /// The first of a poll's numbers, and the distance of two: 1 is not among them, which is what a record
@@ -25,7 +25,7 @@ impl Tap<'_> {
     /// Whether packets of a poll have one stamp. Only drivers call programs in polls and nowhere else.
     pub(super) fn stamps_by_poll(&self) -> bool {
         self.clock == KernelClock::TaiByPoll
-            && self.place == Place::Xdp(XdpMode::Native)
+            && self.place == HookPoint::Xdp(XdpMode::Native)
             && self.stage == Stage::Copy
     }
 
