@@ -48,7 +48,7 @@ pub enum Error {
         /// The file or folder.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        r#source: io::Error,
     },
     /// A file of results is not what this program writes.
     #[error("{}: {source}", path.display())]
@@ -56,7 +56,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: serde_json::Error,
+        r#source: serde_json::Error,
     },
 }
 

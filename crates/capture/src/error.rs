@@ -43,7 +43,7 @@ pub enum Error {
     Option(#[from] OptionError),
     /// Snaplen and buffer do not go together.
     #[error("option buffer: {0}")]
-    Buffer(#[from] GeometryError),
+    Buffer(GeometryError),
     /// The filter cannot be compiled for this link type.
     #[error("filter for {link_type}: {error}")]
     Filter {
@@ -52,7 +52,6 @@ pub enum Error {
         /// What the packets begin with.
         link_type: LinkType,
         /// What is wrong, and where.
-        #[source]
         error: Box<CompileError>,
     },
     /// The caller lacks a privilege.
@@ -63,7 +62,7 @@ pub enum Error {
         /// The capability.
         needed: &'static str,
         /// The call that was refused.
-        source: ringtap_sys::Error,
+        r#source: ringtap_sys::Error,
     },
     /// The NIC cannot stamp packets.
     #[error("{device}: the adapter has no clock for timestamps ({source})")]
@@ -71,7 +70,7 @@ pub enum Error {
         /// The device.
         device: String,
         /// The call that was refused.
-        source: ringtap_sys::Error,
+        r#source: ringtap_sys::Error,
     },
     /// The interface is down. A capture that runs goes on once the interface is up again.
     #[error("{device}: the interface is down")]
@@ -170,7 +169,7 @@ pub enum Error {
         /// The member.
         member: String,
         /// Why not.
-        source: Box<Self>,
+        r#source: Box<Self>,
     },
     /// An interface has left the bond that is captured on, or is gone. The capture of the others goes on.
     #[error("{device}: member {member} is gone")]
@@ -189,7 +188,7 @@ pub enum Error {
         /// Its new member.
         member: String,
         /// Why not.
-        source: Box<Self>,
+        r#source: Box<Self>,
     },
     /// A tap cannot make the header that packets of such an interface are given.
     #[error("{device}: only engine packet can make the header {link_type} of its packets")]
@@ -214,7 +213,7 @@ pub enum Error {
         /// The file.
         name: String,
         /// Why.
-        source: std::io::Error,
+        r#source: std::io::Error,
     },
     /// The interface's properties cannot be found out.
     #[error("{device}: {source}")]
@@ -222,7 +221,7 @@ pub enum Error {
         /// The device.
         device: String,
         /// The request that failed.
-        source: netlink::Error,
+        r#source: netlink::Error,
     },
     /// The kernel is older than the engine's program.
     #[error(
@@ -248,6 +247,12 @@ pub enum Error {
     /// A system call failed.
     #[error(transparent)]
     System(#[from] ringtap_sys::Error),
+}
+
+impl From<GeometryError> for Error {
+    fn from(error: GeometryError) -> Self {
+        Self::Buffer(error)
+    }
 }
 
 impl Error {

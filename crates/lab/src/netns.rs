@@ -66,7 +66,7 @@ pub enum WireError {
         /// The interface.
         device: String,
         /// The reason.
-        source: netlink::Error,
+        r#source: netlink::Error,
     },
     /// An end that never came up.
     #[error("{0} got no carrier")]

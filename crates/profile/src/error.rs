@@ -24,21 +24,21 @@ pub enum Error {
         /// The interface.
         device: String,
         /// The reason.
-        source: netlink::Error,
+        r#source: netlink::Error,
     },
     /// The wire for generated packets could not be made.
     #[error(transparent)]
     Wire(#[from] ringtap_lab::netns::WireError),
     /// Traffic could not be generated.
     #[error("generating traffic: {0}")]
-    Traffic(#[from] SendError),
+    Traffic(SendError),
     /// A setting of the interface could not be changed.
     #[error("{}: {source}", path.display())]
     Setting {
         /// The file.
         path: PathBuf,
         /// The reason.
-        source: std::io::Error,
+        r#source: std::io::Error,
     },
     /// An offload of the interface could not be switched.
     #[error("{device}: {source}")]
@@ -46,7 +46,7 @@ pub enum Error {
         /// The interface.
         device: String,
         /// The reason.
-        source: ringtap_sys::Error,
+        r#source: ringtap_sys::Error,
     },
     /// `/sys` is not of the network namespace that the interface is in.
     #[error("{} is not of the interface's network namespace", path.display())]
@@ -63,7 +63,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The reason.
-        source: std::io::Error,
+        r#source: std::io::Error,
     },
     /// A profile of earlier has another form.
     #[error("{} is no profile of ringtap: {source}", path.display())]
@@ -71,7 +71,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// Where, and why.
-        source: serde_json::Error,
+        r#source: serde_json::Error,
     },
     /// A profile of earlier is of another version.
     #[error("{} has form {found}, {} was expected", path.display(), crate::report::VERSION)]
@@ -84,6 +84,12 @@ pub enum Error {
     /// The chart can't be drawn.
     #[error("cannot draw the chart: {0}")]
     Chart(String),
+}
+
+impl From<SendError> for Error {
+    fn from(error: SendError) -> Self {
+        Self::Traffic(error)
+    }
 }
 
 /// What this crate's functions return.

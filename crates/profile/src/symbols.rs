@@ -12,10 +12,16 @@ const FURTHEST: u64 = 1 << 16;
 pub enum SymbolError {
     /// The list can't be read.
     #[error("cannot read /proc/kallsyms: {0}")]
-    Unreadable(#[from] io::Error),
+    Unreadable(io::Error),
     /// All addresses are shown as zero.
     #[error("the kernel hides its addresses (kernel.kptr_restrict, CAP_SYSLOG)")]
     Hidden,
+}
+
+impl From<io::Error> for SymbolError {
+    fn from(error: io::Error) -> Self {
+        Self::Unreadable(error)
+    }
 }
 
 /// The kernel's functions, as of the moment when they were read.

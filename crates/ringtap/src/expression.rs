@@ -10,7 +10,7 @@ use crate::rights;
 #[error("cannot read {}: {source}", path.display())]
 pub(crate) struct UnreadableFile {
     path: PathBuf,
-    source: io::Error,
+    r#source: io::Error,
 }
 
 /// The words, or what the file holds; empty where there is neither.

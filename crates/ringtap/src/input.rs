@@ -18,16 +18,22 @@ use crate::signals::Requests;
 pub(crate) enum InputError {
     /// It is no capture file, or the filter is not for it.
     #[error("{}", crate::filter::describe(.0))]
-    Capture(#[from] Error),
+    Capture(Error),
     /// Standard input could not be had.
     #[error("cannot read {}: {source}", path.display())]
-    Read { path: PathBuf, source: io::Error },
+    Read { path: PathBuf, r#source: io::Error },
     /// The list of files of `-V` could not be had.
     #[error("-V {}: cannot read the list of files: {source}", path.display())]
-    List { path: PathBuf, source: io::Error },
+    List { path: PathBuf, r#source: io::Error },
     /// It names no file.
     #[error("-V {}: the list names no file; each line names one", path.display())]
     EmptyList { path: PathBuf },
+}
+
+impl From<Error> for InputError {
+    fn from(error: Error) -> Self {
+        Self::Capture(error)
+    }
 }
 
 /// Whether a word of the command line names a file, with a dot or a slash as no word of the filter language

@@ -53,13 +53,13 @@ pub enum Obstacle {
     #[error("the kernel does without Landlock")]
     NoLandlock,
     /// The rules were refused.
-    #[error("{0}")]
+    #[error(transparent)]
     Rules(#[from] landlock::RulesetError),
     /// The filter could not be made.
-    #[error("{0}")]
+    #[error(transparent)]
     Filter(#[from] seccompiler::BackendError),
     /// The filter was refused.
-    #[error("{0}")]
+    #[error(transparent)]
     Call(#[from] seccompiler::Error),
 }
 

@@ -11,7 +11,7 @@ pub struct Error {
     /// What it was called on: an interface, a path, a size. Empty where the call says it all.
     pub context: String,
     /// The operating system's answer.
-    pub source: io::Error,
+    pub r#source: io::Error,
 }
 
 impl Error {

@@ -181,7 +181,7 @@ pub enum UserNamespaceError {
     /// The system forbids it: by `user.max_user_namespaces`, `kernel.unprivileged_userns_clone`,
     /// AppArmor, a container's seccomp filter.
     #[error("the system forbids user namespaces to this user: {0}")]
-    Forbidden(#[source] Error),
+    Forbidden(Error),
     /// Something else failed.
     #[error(transparent)]
     Call(#[from] Error),

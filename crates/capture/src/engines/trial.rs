@@ -63,17 +63,14 @@ pub(crate) fn explain(error: Error, engine: &Engine, kernel: &Kernel, device: &s
 
 /// The verifier's log, where an error is about a program that it rejected.
 pub(crate) fn verifier_log(error: &Error) -> Option<String> {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(bpf::Error::Rejected(rejection)) = error.downcast_ref() {
-            return Some(rejection.log());
+    match error {
+        Error::Hook(HookError::Bpf {
+            source: bpf::Error::Rejected(rejection),
+            ..
+        }) => Some(rejection.log()),
+        Error::Member { source, .. } | Error::MemberNotCaptured { source, .. } => {
+            verifier_log(source)
         }
-        // A transparent error passes on its own source.
-        if let Some(Error::Hook(HookError::Bpf { source, .. })) = error.downcast_ref() {
-            cause = Some(source);
-            continue;
-        }
-        cause = error.source();
+        _ => None,
     }
-    None
 }

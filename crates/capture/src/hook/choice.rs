@@ -162,7 +162,7 @@ pub enum Reason {
     },
     /// The driver refuses.
     #[error("the driver refuses: {0}")]
-    DriverRefuses(#[source] ringtap_sys::bpf::Error),
+    DriverRefuses(ringtap_sys::bpf::Error),
     /// Tags would be missing from the packets.
     #[error("the driver takes VLAN tags out of packets before XDP sees them")]
     VlanTagsTakenOut,
@@ -173,8 +173,8 @@ pub enum Reason {
     #[error("the kernel has no tcx (Linux 6.6)")]
     NoTcx,
     /// The kernel was built without the qdisc or its filters, or another qdisc stands there.
-    #[error("{0}")]
-    NoClsact(#[source] netlink::Error),
+    #[error(transparent)]
+    NoClsact(netlink::Error),
     /// A killed process would go on stealing.
     #[error("it would go on stealing packets after this process is killed (xdp: can steal)")]
     OutlivesProcess,

@@ -42,7 +42,7 @@ pub enum HookError {
         /// The device.
         device: String,
         /// What was refused, with a hint where the reason is known.
-        source: bpf::Error,
+        r#source: bpf::Error,
     },
     /// rtnetlink refused.
     #[error("{device}: {source}")]
@@ -50,7 +50,7 @@ pub enum HookError {
         /// The device.
         device: String,
         /// What was refused.
-        source: netlink::Error,
+        r#source: netlink::Error,
     },
 }
 

@@ -41,7 +41,7 @@ pub enum SendError {
         /// The capability.
         needed: &'static str,
         /// The call that was refused.
-        source: ringtap_sys::Error,
+        r#source: ringtap_sys::Error,
     },
     /// Packets of one link type cannot leave by an interface of another.
     #[error("{device} takes packets of link type {expected}, these are {found}")]
@@ -99,7 +99,7 @@ pub enum SendError {
         /// The device.
         device: String,
         /// The request that failed.
-        source: netlink::Error,
+        r#source: netlink::Error,
     },
     /// A program could not be loaded or run.
     #[error("{device}: {source}")]
@@ -107,7 +107,7 @@ pub enum SendError {
         /// The device.
         device: String,
         /// The call.
-        source: ringtap_sys::bpf::Error,
+        r#source: ringtap_sys::bpf::Error,
     },
     /// A program could not be written.
     #[error(transparent)]

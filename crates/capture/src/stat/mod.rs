@@ -111,11 +111,11 @@ pub enum StatError {
         /// Its expression.
         expression: String,
         /// What it asks for.
-        source: LowerError,
+        r#source: LowerError,
     },
     /// The filters together make a program with jumps that the kernel does not have.
     #[error("the filters together: {0}")]
-    Assemble(#[from] AssembleError),
+    Assemble(AssembleError),
     /// There is neither the right to a hook nor to a packet socket.
     #[error("{hook}; nor by a packet socket: {socket}")]
     NoWay {
@@ -124,6 +124,12 @@ pub enum StatError {
         /// Why not by a socket.
         socket: Box<Error>,
     },
+}
+
+impl From<AssembleError> for StatError {
+    fn from(error: AssembleError) -> Self {
+        Self::Assemble(error)
+    }
 }
 
 /// Packets, and their bytes as they were on the wire (without frame check sequence), VLAN tags

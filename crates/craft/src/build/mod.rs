@@ -39,7 +39,7 @@ pub enum BuildError {
         /// Its name.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        r#source: std::io::Error,
     },
     /// A file is no TOML, or has other tables than it should.
     #[error("{}: {source}", path.display())]
@@ -47,7 +47,7 @@ pub enum BuildError {
         /// Its name.
         path: PathBuf,
         /// Where and why.
-        source: Box<toml::de::Error>,
+        r#source: Box<toml::de::Error>,
     },
     /// One of a file's packets.
     #[error("packet {number}: {error}")]

@@ -31,7 +31,7 @@ pub(crate) enum DevicesError {
     Rights(#[from] RightsError),
     /// Printing failed.
     #[error("standard output: {0}")]
-    Print(#[source] io::Error),
+    Print(io::Error),
 }
 
 impl DevicesError {

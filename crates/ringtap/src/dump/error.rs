@@ -19,12 +19,12 @@ pub(crate) enum DumpError {
     Usage(UsageError),
     /// A source could not be opened or has failed.
     #[error("{}", crate::filter::describe(.0))]
-    Capture(#[from] Error),
+    Capture(Error),
     /// The output file could not be created.
     #[error("cannot create {}: {source}", path.display())]
     Create {
         path: PathBuf,
-        source: io::Error,
+        r#source: io::Error,
         /// Packets in the files before, which are complete.
         earlier: u64,
     },
@@ -32,7 +32,7 @@ pub(crate) enum DumpError {
     #[error("{}: {source}", name_of(path))]
     Write {
         path: PathBuf,
-        source: WriteError,
+        r#source: WriteError,
         /// Packets in the files before, which are complete.
         earlier: u64,
     },
@@ -65,7 +65,7 @@ pub(crate) enum DumpError {
     Standard { path: PathBuf },
     /// Printing failed.
     #[error("standard output: {source}; {} printed before", counted(*packets, "packet"))]
-    Print { packets: u64, source: io::Error },
+    Print { packets: u64, r#source: io::Error },
     /// An input file could not be opened.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -74,7 +74,7 @@ pub(crate) enum DumpError {
     FilterFile(#[from] crate::expression::UnreadableFile),
     /// Commands of `-z` have failed.
     #[error("-z: {0}")]
-    Command(#[source] io::Error),
+    Command(io::Error),
     /// Privileges could not be given up.
     #[error(transparent)]
     Rights(#[from] RightsError),
@@ -82,8 +82,14 @@ pub(crate) enum DumpError {
     #[error("cannot {what}: {source}")]
     Setup {
         what: &'static str,
-        source: Box<dyn std::error::Error + Send + Sync>,
+        r#source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl From<Error> for DumpError {
+    fn from(error: Error) -> Self {
+        Self::Capture(error)
+    }
 }
 
 /// Options that don't go together.

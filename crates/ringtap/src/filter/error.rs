@@ -17,20 +17,38 @@ pub(crate) enum FilterError {
     LinkType(String),
     /// The expression is no filter, or not one for this link type.
     #[error("{}", super::describe(.0))]
-    Expression(#[from] Error),
+    Expression(Error),
     #[error(transparent)]
     File(#[from] UnreadableFile),
     #[error(transparent)]
     Rights(#[from] RightsError),
     /// The program asks for what the hook does not know, or is too long.
     #[error("no eBPF for this filter: {0}")]
-    Hook(#[from] LowerError),
+    Hook(LowerError),
     #[error("no eBPF for this filter: {0}")]
-    Assemble(#[from] AssembleError),
-    #[error("{0}")]
+    Assemble(AssembleError),
+    #[error(transparent)]
     Native(#[from] NativeError),
     #[error("standard output: {0}")]
     Output(io::Error),
+}
+
+impl From<AssembleError> for FilterError {
+    fn from(error: AssembleError) -> Self {
+        Self::Assemble(error)
+    }
+}
+
+impl From<LowerError> for FilterError {
+    fn from(error: LowerError) -> Self {
+        Self::Hook(error)
+    }
+}
+
+impl From<Error> for FilterError {
+    fn from(error: Error) -> Self {
+        Self::Expression(error)
+    }
 }
 
 impl FilterError {

@@ -25,7 +25,7 @@ pub(crate) enum FlowError {
     Meter(#[from] OptionError),
     /// A source could not be opened or has failed.
     #[error("{}", crate::filter::describe(.0))]
-    Capture(#[from] Error),
+    Capture(Error),
     /// An input file could not be opened.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -37,7 +37,7 @@ pub(crate) enum FlowError {
     Collect(#[from] CollectError),
     /// Printing failed.
     #[error("standard output: {0}")]
-    Print(#[source] io::Error),
+    Print(io::Error),
     /// Privileges could not be given up.
     #[error(transparent)]
     Rights(#[from] RightsError),
@@ -45,8 +45,14 @@ pub(crate) enum FlowError {
     #[error("cannot {what}: {source}")]
     Setup {
         what: &'static str,
-        source: Box<dyn std::error::Error + Send + Sync>,
+        r#source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl From<Error> for FlowError {
+    fn from(error: Error) -> Self {
+        Self::Capture(error)
+    }
 }
 
 impl FlowError {

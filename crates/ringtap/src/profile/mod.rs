@@ -29,21 +29,33 @@ const GENERATED: ringtap_capture::Direction = ringtap_capture::Direction::In;
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("{}", describe(.0))]
-    Profile(#[from] ringtap_profile::Error),
+    Profile(ringtap_profile::Error),
     #[error("{}", crate::filter::describe(.0))]
-    Open(#[from] ringtap_capture::Error),
+    Open(ringtap_capture::Error),
     #[error("cannot install signal handlers: {0}")]
-    Signals(#[source] io::Error),
+    Signals(io::Error),
     #[error("standard output: {0}")]
-    Print(#[source] io::Error),
+    Print(io::Error),
     #[error("cannot write {}: {source}", path.display())]
-    Chart { path: PathBuf, source: io::Error },
+    Chart { path: PathBuf, r#source: io::Error },
     #[error("{}: is both read and written; writing would destroy it", path.display())]
     SameFile { path: PathBuf },
     #[error("no engine could be profiled")]
     Nothing,
     #[error("there is no packet to profile on {device}: it has no interface of its own; name one")]
     Any { device: String },
+}
+
+impl From<ringtap_capture::Error> for Failure {
+    fn from(error: ringtap_capture::Error) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl From<ringtap_profile::Error> for Failure {
+    fn from(error: ringtap_profile::Error) -> Self {
+        Self::Profile(error)
+    }
 }
 
 impl Failure {

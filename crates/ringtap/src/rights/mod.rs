@@ -52,13 +52,13 @@ static FILES: OnceLock<Client> = OnceLock::new();
 pub(crate) enum RightsError {
     /// The user of `-Z` is unknown.
     #[error("-Z: {0}")]
-    User(#[source] PrivilegeError),
+    User(PrivilegeError),
     /// The system refuses.
     #[error("cannot give up privileges: {0}")]
-    Relinquish(#[source] PrivilegeError),
+    Relinquish(PrivilegeError),
     /// There is no process that could open files or run commands.
     #[error("cannot start a helper process: {0}")]
-    Helper(#[source] ringtap_sys::Error),
+    Helper(ringtap_sys::Error),
 }
 
 impl RightsError {

@@ -28,7 +28,7 @@ use crate::signals::Requests;
 enum Failure {
     /// The filters could not be attached.
     #[error("{}", crate::filter::describe(.0))]
-    Open(#[from] Error),
+    Open(Error),
     /// Without a filter, nothing is accepted that could be stolen.
     #[error("--mode steal: specify a filter for the packets to be stolen; '' is every packet")]
     StealsNothing,
@@ -42,11 +42,17 @@ enum Failure {
     #[error("cannot {what}: {source}")]
     Setup {
         what: &'static str,
-        source: Box<dyn std::error::Error + Send + Sync>,
+        r#source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Printing failed.
     #[error("standard output: {0}")]
-    Print(#[source] io::Error),
+    Print(io::Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Open(error)
+    }
 }
 
 /// How often a run that counts over long intervals looks whether its device is still there.

@@ -10,7 +10,7 @@ use super::{ENTRY_HEADER, Entry, Fields, HEADER, MAGIC, MAX_ENTRY, Stamp, VERSIO
 pub enum IndexError {
     /// It can't be read.
     #[error("it cannot be read: {0}")]
-    Read(#[from] io::Error),
+    Read(io::Error),
     /// It was begun and not finished, or is something else.
     #[error("it is no index, or one that was not finished")]
     NoIndex,
@@ -28,6 +28,12 @@ pub enum IndexError {
         /// What is wrong there.
         what: &'static str,
     },
+}
+
+impl From<io::Error> for IndexError {
+    fn from(error: io::Error) -> Self {
+        Self::Read(error)
+    }
 }
 
 /// Reads an index, entry by entry.

@@ -19,7 +19,6 @@ pub struct ReadError(Box<Located>);
 struct Located {
     name: String,
     offset: u64,
-    #[source]
     kind: ReadErrorKind,
 }
 
@@ -73,17 +72,17 @@ impl ReadErrorKind {
 pub enum ReadErrorKind {
     /// The file cannot be opened.
     #[error("cannot open: {0}")]
-    Open(#[source] io::Error),
+    Open(io::Error),
     /// The operating system (or the caller's reader) failed to deliver bytes.
     #[error("cannot read: {0}")]
-    Read(#[source] io::Error),
+    Read(io::Error),
     /// The compressed stream is damaged or ends early.
     #[error("cannot decompress the {compression} stream: {source}")]
     Decompress {
         /// The compression that was detected.
         compression: Compression,
         /// What the decoder said.
-        source: io::Error,
+        r#source: io::Error,
     },
     /// The first bytes are those of no format that is known.
     #[error(

@@ -47,8 +47,7 @@ pub enum WriteErrorKind {
     #[error("cannot write: {source} ({})", kept(*packets, *intact))]
     Output {
         /// What the output said.
-        #[source]
-        source: io::Error,
+        r#source: io::Error,
         /// Bytes that the output took, over all.
         written: u64,
         /// Bytes of them that end with a whole record or block.

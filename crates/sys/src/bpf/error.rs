@@ -14,7 +14,6 @@ pub enum Error {
     #[error("{error}{}", Explained(.hint.as_ref()))]
     Call {
         /// The call, what it was called on, and the errno.
-        #[source]
         error: crate::Error,
         /// What the errno means here, where that is known.
         hint: Option<Hint>,

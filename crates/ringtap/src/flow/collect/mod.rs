@@ -56,7 +56,7 @@ pub(crate) enum CollectError {
     Socket {
         listen: String,
         what: &'static str,
-        source: io::Error,
+        r#source: io::Error,
     },
 }
 

@@ -57,14 +57,14 @@ pub(crate) enum CollectorError {
     #[error("{collector}: {source}")]
     Resolve {
         collector: String,
-        source: io::Error,
+        r#source: io::Error,
     },
     /// No socket could be made.
     #[error("{collector}: cannot {what}: {source}")]
     Socket {
         collector: String,
         what: &'static str,
-        source: io::Error,
+        r#source: io::Error,
     },
 }
 

@@ -41,7 +41,7 @@ pub(crate) enum FileError {
     Twice { path: PathBuf, other: PathBuf },
     /// The system refused.
     #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, source: io::Error },
+    Io { path: PathBuf, r#source: io::Error },
 }
 
 impl FileError {
