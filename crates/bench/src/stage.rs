@@ -43,7 +43,7 @@ pub(crate) struct Load {
     /// Bytes of a frame.
     pub(crate) size: u16,
     pub(crate) packets: u32,
-    pub(crate) pace: Pace,
+    pub(crate) pace: LoadPace,
     /// Whether frames come in at the driver, where XDP sees them, or at the stack behind it, where
     /// none gets lost on the way.
     pub(crate) at_driver: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Load {
 
 /// How fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum LoadPace {
     /// As fast as the sender's processor can.
     Top,
     /// So many packets a second, in bursts of half a millisecond.
@@ -202,11 +202,11 @@ fn send(frames: &LiveFrames<'_>, load: Load) -> Result<Sent, String> {
                 elapsed.map(|elapsed| (elapsed.as_secs_f64(), 0.0))
             };
             let took = match load.pace {
-                Pace::Top => frames
+                LoadPace::Top => frames
                     .send_measured(load.packets)
                     .map(|cost| (cost.elapsed.as_secs_f64(), cost.processor.as_secs_f64())),
-                Pace::Rate(rate) => paced(rate, (rate / 2_000).max(16)),
-                Pace::Bursts(rate, burst) => paced(rate, burst),
+                LoadPace::Rate(rate) => paced(rate, (rate / 2_000).max(16)),
+                LoadPace::Bursts(rate, burst) => paced(rate, burst),
             };
             let (seconds, processor) = took.map_err(|error| error.to_string())?;
             let packets = f64::from(load.packets);

@@ -12,7 +12,7 @@ use super::deliver::{figures, metrics, tcpdump};
 use super::dump::Generator;
 use crate::results::{Axis, Case};
 use crate::session::{Done, Session};
-use crate::stage::{Load, Pace, READER, Reader, SENDER, Sent, Stage};
+use crate::stage::{Load, LoadPace, READER, Reader, SENDER, Sent, Stage};
 
 const RATES: [u32; 3] = [500_000, 1_000_000, 2_000_000];
 const QUICK_RATES: [u32; 2] = [500_000, 2_000_000];
@@ -59,7 +59,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
         let load = Load {
             size: SIZE,
             packets: rate / 1_000 * milliseconds,
-            pace: Pace::Rate(rate),
+            pace: LoadPace::Rate(rate),
             at_driver: false,
         };
         let title = format!("{rate} packets/s");

@@ -6,7 +6,7 @@ use ringtap_lab::Need;
 use super::deliver::{at_top_speed, figures, figures_at_top_speed, metrics};
 use crate::results::Axis;
 use crate::session::{Done, Session};
-use crate::stage::{Load, Pace, READER, Reader, Stage, own_options};
+use crate::stage::{Load, LoadPace, READER, Reader, Stage, own_options};
 
 /// In KiB.
 const RINGS: [u32; 6] = [256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
@@ -25,7 +25,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let top = Load {
         size: SIZE,
         packets: session.amount(1_500_000, 400_000),
-        pace: Pace::Top,
+        pace: LoadPace::Top,
         at_driver: false,
     };
     let title = "The ring's size at top speed, 512 bytes";
@@ -33,7 +33,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     over_sizes(session, &stage, top, 0)?;
     let bursts = Load {
         packets: session.amount(350_000, 200_000),
-        pace: Pace::Bursts(RATE, BURST),
+        pace: LoadPace::Bursts(RATE, BURST),
         ..top
     };
     let title = "The ring's size and bursts of 50,000 packets, 500,000 packets/s on average";
@@ -63,7 +63,7 @@ fn over_sizes(session: &mut Session, stage: &Stage, load: Load, work: u32) -> Do
                 _ => Reader::Tcpdump(vec!["-B".to_owned(), kibibytes.to_string()]),
             };
             let (sent, seen) = stage.run(load, &[reader.working(work)], &[READER])?;
-            Ok(if load.pace == Pace::Top {
+            Ok(if load.pace == LoadPace::Top {
                 figures_at_top_speed(sent, &seen)
             } else {
                 figures(sent, &seen)

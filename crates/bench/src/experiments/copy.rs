@@ -12,7 +12,7 @@ use ringtap_sys::cycles::Rate;
 
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session};
-use crate::stage::{Load, Pace, READER, Reader, Stage, own_options};
+use crate::stage::{Load, LoadPace, READER, Reader, Stage, own_options};
 
 const PACKETS: u32 = 1_000_000;
 const QUICK_PACKETS: u32 = 400_000;
@@ -73,7 +73,7 @@ fn kernel(stage: &Stage, size: u16, packets: u32, depth: Depth) -> Result<(f64, 
     let load = Load {
         size,
         packets,
-        pace: Pace::Top,
+        pace: LoadPace::Top,
         at_driver: false,
     };
     let reader = Reader::library("tcx", options);

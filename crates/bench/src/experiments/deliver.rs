@@ -4,7 +4,7 @@ use ringtap_lab::Need;
 
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session};
-use crate::stage::{Load, Pace, READER, Reader, Seen, Sent, Stage};
+use crate::stage::{Load, LoadPace, READER, Reader, Seen, Sent, Stage};
 
 const PACKETS: u32 = 1_500_000;
 const QUICK_PACKETS: u32 = 400_000;
@@ -26,7 +26,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
         let load = Load {
             size,
             packets,
-            pace: Pace::Top,
+            pace: LoadPace::Top,
             at_driver: false,
         };
         let title = format!("{size} bytes");

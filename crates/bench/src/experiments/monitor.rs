@@ -10,7 +10,7 @@ use super::deliver::{at_top_speed, figures_at_top_speed, tcpdump};
 use crate::helpers::{captured, cpu_seconds, float};
 use crate::results::Axis;
 use crate::session::{Done, Session};
-use crate::stage::{Load, Pace, READER, Reader, Seen, Stage};
+use crate::stage::{Load, LoadPace, READER, Reader, Seen, Stage};
 
 const PACKETS: u32 = 1_500_000;
 const QUICK_PACKETS: u32 = 400_000;
@@ -35,7 +35,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
         let load = Load {
             size,
             packets,
-            pace: Pace::Top,
+            pace: LoadPace::Top,
             at_driver: false,
         };
         let title = format!("{size} bytes");

@@ -5,7 +5,7 @@ use ringtap_lab::Need;
 use super::deliver::{figures, metrics, tcpdump};
 use crate::results::Axis;
 use crate::session::{Done, Session};
-use crate::stage::{Load, Pace, READER, Reader, Stage};
+use crate::stage::{Load, LoadPace, READER, Reader, Stage};
 
 /// Braun and others had 1,270,000 a second.
 const RATE: u32 = 1_270_000;
@@ -34,7 +34,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let load = Load {
         size: SIZE,
         packets: session.amount(PACKETS, QUICK_PACKETS),
-        pace: Pace::Rate(RATE),
+        pace: LoadPace::Rate(RATE),
         at_driver: false,
     };
     for count in 1..=3_u8 {

@@ -11,7 +11,7 @@ use ringtap_sys::sched::set_affinity;
 use super::delay;
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session};
-use crate::stage::{Load, Pace, READER, Reader, SENDER, Stage, own_options};
+use crate::stage::{Load, LoadPace, READER, Reader, SENDER, Stage, own_options};
 
 const RATE: u32 = 300_000;
 const SIZE: u16 = 64;
@@ -50,7 +50,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let load = Load {
         size: SIZE,
         packets: session.amount(RATE, RATE / 2),
-        pace: Pace::Rate(RATE),
+        pace: LoadPace::Rate(RATE),
         // Through the driver's poll, which can be a thread.
         at_driver: true,
     };

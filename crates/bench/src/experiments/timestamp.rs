@@ -7,7 +7,7 @@ use ringtap_lab::traffic::XdpDrop;
 use crate::results::{Axis, Case, Metric};
 use crate::sample::{Verdict, compare};
 use crate::session::{Done, Session};
-use crate::stage::{Load, Pace, READER, Reader, Stage, own_options};
+use crate::stage::{Load, LoadPace, READER, Reader, Stage, own_options};
 
 const PACKETS: u32 = 2_000_000;
 const QUICK_PACKETS: u32 = 800_000;
@@ -37,7 +37,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
         let load = Load {
             size: SIZE,
             packets,
-            pace: Pace::Top,
+            pace: LoadPace::Top,
             at_driver: engine == "xdp",
         };
         let title = format!("{what}, {SIZE} bytes");

@@ -9,7 +9,7 @@ use ringtap_lab::Need;
 use super::deliver::{figures, metrics, tcpdump};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session};
-use crate::stage::{Load, Pace, READER, Reader, Seen, Sent, Stage, own_options};
+use crate::stage::{Load, LoadPace, READER, Reader, Seen, Sent, Stage, own_options};
 
 const RATE: u32 = 200_000;
 const SIZE: u16 = 64;
@@ -59,7 +59,7 @@ fn steady(session: &Session) -> Load {
     Load {
         size: SIZE,
         packets: session.amount(RATE / 10 * 7, RATE / 2),
-        pace: Pace::Rate(RATE),
+        pace: LoadPace::Rate(RATE),
         at_driver: false,
     }
 }
@@ -146,7 +146,7 @@ fn work(session: &mut Session, stage: &Stage) -> Done {
     let load = Load {
         size: SIZE,
         packets: session.amount(1_500_000, 500_000),
-        pace: Pace::Top,
+        pace: LoadPace::Top,
         at_driver: false,
     };
     let names = ["ringtap tcx", "ringtap packet"];

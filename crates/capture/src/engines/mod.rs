@@ -5,6 +5,7 @@ mod file;
 mod interface;
 mod link;
 mod mapped;
+mod pace;
 mod packet;
 mod tap;
 pub(crate) mod trial;

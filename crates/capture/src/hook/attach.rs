@@ -1,7 +1,7 @@
 //! Programs attached, watched, replaced.
 
 use ringtap_sys::bpf::{self, Kernel, Link, Program, TcxPlace, query_tcx};
-use ringtap_sys::netlink::{self, Netlink};
+use ringtap_sys::netlink::Netlink;
 use ringtap_sys::privileges::Capability;
 
 use super::clsact::ClsactFilter;
@@ -20,7 +20,6 @@ mod errno {
     pub(super) const ENOMEM: i32 = 12;
     pub(super) const EBUSY: i32 = 16;
     pub(super) const EEXIST: i32 = 17;
-    pub(super) const ENODEV: i32 = 19;
     pub(super) const EINVAL: i32 = 22;
     pub(super) const ERANGE: i32 = 34;
     pub(super) const EOPNOTSUPP: i32 = 95;
@@ -240,7 +239,8 @@ impl Attaching<'_> {
                 self.passed_over.push(PassedOver { place, reason });
                 continue;
             }
-            let program = (self.load)(place).map_err(|source| self.bpf_error(source))?;
+            let program = (self.load)(place)
+                .map_err(|source| HookError::of_bpf(&self.device.name, source))?;
             match self.hold(place, &program)? {
                 Ok(holder) => {
                     return Ok(Some(Hook {
@@ -296,7 +296,7 @@ impl Attaching<'_> {
                     Err(error) if is_one_of(error.errno(), &[errno::EINVAL, errno::EOPNOTSUPP]) => {
                         Ok(Err(Reason::NoTcx))
                     }
-                    Err(error) => Err(self.bpf_error(error)),
+                    Err(error) => Err(HookError::of_bpf(&self.device.name, error)),
                 }
             }
             HookPoint::Clsact(side) => match ClsactFilter::attach(program, index, side) {
@@ -304,7 +304,7 @@ impl Attaching<'_> {
                 Err(error) if is_one_of(error.errno(), &NO_CLSACT) => {
                     Ok(Err(Reason::NoClsact(error)))
                 }
-                Err(error) => Err(self.netlink_error(error)),
+                Err(error) => Err(HookError::of_netlink(&self.device.name, error)),
             },
         }
     }
@@ -317,7 +317,7 @@ impl Attaching<'_> {
             Some(errno::EOPNOTSUPP | errno::ERANGE | errno::EINVAL) => {
                 Ok(Reason::DriverRefuses(error))
             }
-            _ => Err(self.bpf_error(error)),
+            _ => Err(HookError::of_bpf(&self.device.name, error)),
         }
     }
 
@@ -329,18 +329,6 @@ impl Attaching<'_> {
             .into_iter()
             .find(|link| link.index == self.device.index)?;
         link.xdp.first().map(|program| program.id)
-    }
-
-    fn bpf_error(&self, source: bpf::Error) -> HookError {
-        let device = self.device.name.clone();
-        if source.errno() == Some(errno::ENODEV) {
-            return HookError::Gone { device };
-        }
-        HookError::Bpf { device, source }
-    }
-
-    fn netlink_error(&self, source: netlink::Error) -> HookError {
-        netlink_error(self.device, source)
     }
 }
 
@@ -365,14 +353,6 @@ const UNANSWERED: [i32; 5] = [
 
 fn is_one_of(errno: Option<i32>, known: &[i32]) -> bool {
     errno.is_some_and(|errno| known.contains(&errno))
-}
-
-fn netlink_error(device: &HookDevice, source: netlink::Error) -> HookError {
-    let device = device.name.clone();
-    if source.errno() == Some(errno::ENODEV) {
-        return HookError::Gone { device };
-    }
-    HookError::Netlink { device, source }
 }
 
 fn id_of(program: &Program) -> Option<u32> {
@@ -413,7 +393,7 @@ impl Hook {
             }
             Holder::Clsact(filter) => {
                 let replaced = filter.replace(&program);
-                replaced.map_err(|source| netlink_error(&self.device, source))?;
+                replaced.map_err(|source| HookError::of_netlink(&self.device.name, source))?;
             }
         }
         self.program_id = id_of(&program);
@@ -465,7 +445,7 @@ impl Hook {
             (Holder::Link(_), _) => Some(0),
             (Holder::Clsact(filter), _) => filter
                 .before()
-                .map_err(|source| netlink_error(&self.device, source))?,
+                .map_err(|source| HookError::of_netlink(&self.device.name, source))?,
         };
         Ok(match before {
             None => Standing::Gone,

@@ -54,6 +54,29 @@ pub enum HookError {
     },
 }
 
+/// The error number of a device that is gone.
+const ENODEV: i32 = 19;
+
+impl HookError {
+    /// Returns what it means that `bpf(2)` refused a request about a device, which may be gone.
+    pub(crate) fn of_bpf(device: &str, source: bpf::Error) -> Self {
+        let device = device.to_owned();
+        match source.errno() {
+            Some(ENODEV) => Self::Gone { device },
+            _ => Self::Bpf { device, source },
+        }
+    }
+
+    /// Returns what it means that rtnetlink refused a request about a device, which may be gone.
+    pub(crate) fn of_netlink(device: &str, source: netlink::Error) -> Self {
+        let device = device.to_owned();
+        match source.errno() {
+            Some(ENODEV) => Self::Gone { device },
+            _ => Self::Netlink { device, source },
+        }
+    }
+}
+
 fn joined(items: &[impl ToString]) -> String {
     let items: Vec<String> = items.iter().map(ToString::to_string).collect();
     items.join("; ")

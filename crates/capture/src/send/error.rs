@@ -1,7 +1,7 @@
 //! Why something was not sent.
 
 use ringtap_packet::LinkType;
-use ringtap_sys::netlink;
+use ringtap_sys::{bpf, netlink};
 
 /// A sender that could not be opened, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +107,7 @@ pub enum SendError {
         /// The device.
         device: String,
         /// The call.
-        r#source: ringtap_sys::bpf::Error,
+        r#source: bpf::Error,
     },
     /// A program could not be written.
     #[error(transparent)]
@@ -157,6 +157,19 @@ impl SendError {
             Some(ENETDOWN) => Self::InterfaceDown { device },
             Some(ENXIO | ENODEV) => Self::InterfaceGone { device },
             _ => Self::System(source),
+        }
+    }
+
+    /// What a request that `bpf(2)` refused for `device` means.
+    pub(super) fn of_bpf(device: &str, source: bpf::Error) -> Self {
+        let device = device.to_owned();
+        match source {
+            bpf::Error::Call { error, .. } if error.errno() == Some(EPERM) => Self::NotPermitted {
+                device,
+                needed: "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON",
+                source: error,
+            },
+            source => Self::Bpf { device, source },
         }
     }
 }

@@ -19,12 +19,12 @@ use ringtap_sys::tap::{Clock, Control, Doorbell};
 
 use super::TapSource;
 use super::chain::ChainWatch;
-use super::open::{bpf_error, clock_of, set_clock};
+use super::open::{clock_of, set_clock};
 use super::plan::{Bound, FilterPlan, Form, Programs};
 use super::program::{Cooked, Maps, largest_record};
 use super::reader::Reader;
 use super::rings::RingSet;
-use super::wait::{Pace, State};
+use super::wait::{State, WaitHistory};
 use crate::describe::{KernelClock, Note};
 use crate::engines::Device;
 use crate::engines::interface::Target;
@@ -118,7 +118,7 @@ pub(super) fn open(
     let links = netlink.links().map_err(interface_error)?;
     let host = device.host();
     let kernel = host.kernel;
-    let failed = |source| bpf_error(DEVICE, source);
+    let failed = |source| HookError::of_bpf(DEVICE, source);
     let room = room_for(&links);
     let rings = RingSet::create(
         &kernel,
@@ -149,7 +149,7 @@ pub(super) fn open(
     if options.promiscuous {
         notes.push(Note::NotPromiscuous);
     }
-    let pace = Pace::new(rings.rings.len());
+    let history = WaitHistory::new(rings.rings.len());
     let mut source = TapSource {
         engine: "tcx",
         bound: Bound::ANY,
@@ -176,7 +176,7 @@ pub(super) fn open(
             indices: Vec::new(),
         }),
         plan,
-        pace,
+        history,
         shares: Vec::new(),
         losses: None,
         sight: None,
@@ -333,7 +333,7 @@ impl TapSource {
             return Ok(());
         };
         let named = names.update(link.index, &name.to_ne_bytes());
-        named.map_err(|source| bpf_error(DEVICE, source))
+        named.map_err(|source| HookError::of_bpf(DEVICE, source).into())
     }
 
     /// The program for a form and a place, loaded once.
@@ -402,7 +402,7 @@ impl TapSource {
             }
             for &place in &places {
                 let loaded = self.program(form, place);
-                loaded.map_err(|source| bpf_error(DEVICE, source))?;
+                loaded.map_err(|source| HookError::of_bpf(DEVICE, source))?;
             }
         }
         Ok(())

@@ -54,7 +54,7 @@ use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
 use crate::describe::{KernelClock, Note};
 use crate::engines::interface::InterfaceLosses;
-use crate::hook::{Announced, Attached, Hook, HookPoint, Sight, Thieves};
+use crate::hook::{Announced, Attached, Hook, HookError, HookPoint, Sight, Thieves};
 use crate::options::CaptureOptions;
 use crate::source::Delivery;
 use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
@@ -67,7 +67,7 @@ use program::Maps;
 use reader::Reader;
 pub(crate) use reader::TapRecords;
 use shared::Share;
-use wait::{Pace, State, Waited};
+use wait::{State, WaitHistory, Waited};
 
 /// A descriptor that is readable for several reasons.
 struct Polled {
@@ -123,7 +123,7 @@ struct TapSource {
     table: InterfaceTable,
     /// The filter, and where it runs.
     plan: FilterPlan,
-    pace: Pace,
+    history: WaitHistory,
     /// Those that read the rings in the place of this source.
     shares: Vec<Share>,
     netlink: Netlink,
@@ -275,7 +275,7 @@ impl TapSource {
                 continue;
             }
             let program = programs.load(form, place, self.kernel_clock);
-            let program = program.map_err(|source| open::bpf_error(&self.device, source))?;
+            let program = program.map_err(|source| HookError::of_bpf(&self.device, source))?;
             loaded.push(Loaded {
                 form,
                 place,
@@ -291,7 +291,7 @@ impl TapSource {
             let fitting = fitting.find(|new| Some(new.form) == form && new.place == hook.place());
             if let Some(new) = fitting {
                 let program = new.program.try_clone();
-                hook.replace(program.map_err(|source| open::bpf_error(&self.device, source))?)?;
+                hook.replace(program.map_err(|source| HookError::of_bpf(&self.device, source))?)?;
             }
         }
         if let Some(any) = &mut self.any {
@@ -480,7 +480,7 @@ impl Source for TapSource {
         self.refuse_while_shared("the buffer of a shared capture")?;
         let record = program::largest_record(self.room);
         let set = self.reader.current().again(&self.kernel, bytes, record);
-        let set = set.map_err(|source| open::bpf_error(&self.device, source))?;
+        let set = set.map_err(|source| HookError::of_bpf(&self.device, source))?;
         let (geometry, maps) = (set.geometry(), self.maps(&set));
         let plan = self.plan.clone();
         self.replace_programs(&plan, geometry, maps)?;

@@ -17,7 +17,7 @@ use super::polls::Polls;
 use super::program::largest_record;
 use super::reader::Reader;
 use super::rings::RingSet;
-use super::wait::{Pace, State};
+use super::wait::{State, WaitHistory};
 use crate::describe::{self, KernelClock, Memory, Note};
 use crate::engines::Device;
 use crate::engines::interface::{InterfaceLosses, Target};
@@ -167,13 +167,6 @@ fn named(error: Error, device: &Device<'_>) -> Error {
     }
 }
 
-pub(super) fn bpf_error(device: &str, source: bpf::Error) -> Error {
-    Error::Hook(HookError::Bpf {
-        device: device.to_owned(),
-        source,
-    })
-}
-
 /// A tap on the way.
 struct Opening {
     engine: &'static str,
@@ -213,7 +206,7 @@ impl Opening {
         let host = device.host();
         let kernel = host.kernel;
         let room = target.largest_packet().min(MAX_SNAPLEN);
-        let failed = |source| bpf_error(&hook_device.name, source);
+        let failed = |source| HookError::of_bpf(&hook_device.name, source);
         let rings = RingSet::create(
             &kernel,
             host.processors,
@@ -327,7 +320,7 @@ impl Opening {
         let mut interface = self.target.description(link_type, options.snaplen);
         interface.filter = filter.map(Filter::for_file);
         let interfaces = vec![interface];
-        let pace = Pace::new(self.rings.rings.len());
+        let history = WaitHistory::new(self.rings.rings.len());
         // What has happened so far is mostly our own doing, such as promiscuous mode.
         let _ = self.watch.take();
         let mut netlink = self.netlink;
@@ -372,7 +365,7 @@ impl Opening {
             interfaces,
             any: None,
             plan,
-            pace,
+            history,
             shares: Vec::new(),
             losses: InterfaceLosses::new(Netlink::open().map_err(interface_error)?, &self.target),
             sight,

@@ -18,11 +18,11 @@ use ringtap_savefile::{Interface, InterfaceTable};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::poll::{self, Interest};
 
-use super::open::bpf_error;
 use super::reader::Reader;
 use super::wait::Waited;
 use super::{TapSource, open};
 use crate::filter::FilterTable;
+use crate::hook::HookError;
 use crate::{Description, Dropped, Error, Filter, Next, Result, Source, Stats};
 
 /// How long readers have for what they were woken for before it is looked again.
@@ -52,7 +52,7 @@ impl TapSource {
             .collect();
         let wakers = wakers?;
         let given = self.reader.give_away(readers);
-        let sets = given.map_err(|source| bpf_error(&self.device, source))?;
+        let sets = given.map_err(|source| HookError::of_bpf(&self.device, source))?;
         let mut sources: Vec<Box<dyn Source>> = Vec::with_capacity(sets.len());
         for (set, (waker, bell)) in sets.into_iter().zip(wakers) {
             self.shares.push(Share { bell: bell.clone() });

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ringtap_sys::poll::{self, Interest};
 
 use super::TapSource;
+use crate::engines::pace::Pace;
 use crate::{Error, Result};
 
 /// How long to look for packets at most before a nap or a sleep, where looking has paid off before.
@@ -42,23 +43,23 @@ pub(super) enum Waited {
 
 /// What the last waits have taught.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct WaitHistory {
     spin: Duration,
     /// There is another processor for programs while the reader looks.
     may_spin: bool,
     /// Nothing came during the last time-out.
     idle: bool,
-    /// When the last wait began, and how many bytes of records there had been until then.
-    last: (Instant, u64),
+    /// In bytes of records.
+    pace: Pace,
 }
 
-impl Pace {
+impl WaitHistory {
     pub(super) fn new(rings: usize) -> Self {
         Self {
             spin: SPIN_MIN,
             may_spin: rings > 1,
             idle: false,
-            last: (Instant::now(), 0),
+            pace: Pace::new(),
         }
     }
 
@@ -72,9 +73,8 @@ impl Pace {
         ring: u64,
         timeout: Duration,
     ) -> Nap {
-        let (then, before) = std::mem::replace(&mut self.last, (now, written));
-        let gathered = written.saturating_sub(before);
-        nap(now.duration_since(then), gathered, wanted, ring, timeout)
+        let (passed, gathered) = self.pace.step(now, written);
+        nap(passed, gathered, wanted, ring, timeout)
     }
 }
 
@@ -145,13 +145,13 @@ impl TapSource {
         {
             return Ok(Waited::Ready);
         }
-        if self.options.immediate && self.pace.may_spin {
-            let spin = self.pace.spin;
+        if self.options.immediate && self.history.may_spin {
+            let spin = self.history.spin;
             if self.spin(wanted, spin) {
-                self.pace.spin = (spin * 2).min(SPIN_MAX);
+                self.history.spin = (spin * 2).min(SPIN_MAX);
                 return Ok(Waited::Ready);
             }
-            self.pace.spin = (spin / 2).max(SPIN_MIN);
+            self.history.spin = (spin / 2).max(SPIN_MIN);
         }
         if !self.options.immediate && self.nap(begun, wanted)? == Waited::Woken {
             return Ok(Waited::Woken);
@@ -160,14 +160,14 @@ impl TapSource {
             return Ok(Waited::Ready);
         }
         let waited = self.sleep(wanted, deadline)?;
-        self.pace.idle = waited == Waited::TimedOut && self.reader.available() == 0;
+        self.history.idle = waited == Waited::TimedOut && self.reader.available() == 0;
         Ok(waited)
     }
 
     /// How long to wait for a packet where none came during the last time-out, and its user need not
     /// be told of each.
     fn idle_wait(&self) -> Option<Duration> {
-        let idle = self.pace.idle && self.reader.available() == 0;
+        let idle = self.history.idle && self.reader.available() == 0;
         self.options.wait.filter(|_| idle)
     }
 
@@ -175,7 +175,7 @@ impl TapSource {
     fn nap(&mut self, now: Instant, wanted: u64) -> Result<Waited> {
         let ring = self.reader.current().geometry().size();
         let (written, timeout) = (self.reader.written(), self.options.timeout);
-        match self.pace.nap(now, written, wanted, ring, timeout) {
+        match self.history.nap(now, written, wanted, ring, timeout) {
             Nap::None => Ok(Waited::TimedOut),
             Nap::Armed(nap, room) => self.sleep(room, now + nap),
             Nap::Blind(nap) => {

@@ -12,11 +12,11 @@ use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Link, Netlink};
 use ringtap_sys::xsk::{Binding, QueueOptions, Receiver, Statistics};
 
-use super::open::{FilterPlan, bpf_error};
+use super::open::FilterPlan;
 use super::program;
 use crate::describe::KernelClock;
 use crate::engines::interface::{InterfaceLosses, Target};
-use crate::hook::{self, Announced, Attached, Hook, HookDevice, HookPoint, Wanted};
+use crate::hook::{self, Announced, Attached, Hook, HookDevice, HookError, HookPoint, Wanted};
 use crate::{Error, Result};
 
 /// The most queues and the most frames of a queue.
@@ -77,7 +77,7 @@ impl Opener {
             .remembering_home();
         let receivers = self.receivers(&device, link)?;
         let sockets = map_of(&self.kernel, &receivers);
-        let sockets = sockets.map_err(|source| bpf_error(&device, source))?;
+        let sockets = sockets.map_err(|source| HookError::of_bpf(&device.name, source))?;
         let attached = {
             let load = &mut |place| self.load(&device, &sockets, plan, place);
             hook::attach(&self.kernel, &device, &self.wanted, load)?

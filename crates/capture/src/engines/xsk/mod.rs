@@ -29,7 +29,7 @@ use ringtap_sys::tap::Clock;
 
 use crate::describe::Note;
 use crate::filter::FilterTable;
-use crate::hook::HookDevice;
+use crate::hook::{HookDevice, HookError};
 use crate::options::CaptureOptions;
 use crate::{Block, Description, Dropped, Filter, Next, Result, Source, Stats};
 pub(crate) use members::trial;
@@ -37,7 +37,7 @@ use members::{Losses, Member, Opener};
 use open::FilterPlan;
 pub(crate) use open::open;
 pub(crate) use records::{SocketPackets, SocketRecords};
-use wait::Pace;
+use wait::Naps;
 
 /// Packets of a block at most: enough to make the work around them small, few enough to give their
 /// frames back soon.
@@ -67,7 +67,7 @@ struct SocketSource {
     past: Losses,
     /// The queue that is asked first.
     turn: Queue,
-    pace: Pace,
+    naps: Naps,
     plan: FilterPlan,
     /// Whether packets may come that the present filter has not seen in the kernel.
     has_changed: bool,
@@ -178,7 +178,7 @@ impl Source for SocketSource {
             for hook in &member.attached.hooks {
                 let (device, sockets) = (&member.device, &member.sockets);
                 let program = self.opener.load(device, sockets, &plan, hook.place());
-                programs.push(program.map_err(|source| open::bpf_error(device, source))?);
+                programs.push(program.map_err(|source| HookError::of_bpf(&device.name, source))?);
             }
         }
         let members = self.members.iter_mut();

@@ -13,13 +13,13 @@ use ringtap_sys::tap::Clock;
 use ringtap_sys::xsk::Receiver;
 
 use super::members::{Member, Opener, members_of, used_queues};
-use super::wait::Pace;
+use super::wait::Naps;
 use super::{Losses, Queue, SocketSource};
 use crate::describe::{self, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
 use crate::engines::interface::Target;
 use crate::engines::{Device, Host};
 use crate::filter::{FilterTable, at_hook};
-use crate::hook::{self, HookChoice, HookDevice, HookError, HookPoint, StealHazard, Wanted};
+use crate::hook::{self, HookChoice, HookDevice, HookPoint, StealHazard, Wanted};
 use crate::options::{CaptureOptions, Direction, Mode, OptionError};
 use crate::{Description, Error, Filter, Result, Source};
 
@@ -63,7 +63,7 @@ pub(crate) fn open(
     Ok(Box::new(SocketSource {
         notes: notes(&members, &hazards, is_aggregate),
         offset: offset_of(opener.clock, &clock),
-        pace: Pace::new(fewest_frames(&members), options),
+        naps: Naps::new(fewest_frames(&members), options),
         clock,
         device: found,
         is_aggregate,
@@ -217,13 +217,6 @@ fn check(device: &Device<'_>, options: &CaptureOptions) -> Result<()> {
         return Err(OptionError::SampledAtSocket { engine: ENGINE }.into());
     }
     Ok(())
-}
-
-pub(super) fn bpf_error(device: &HookDevice, source: bpf::Error) -> Error {
-    Error::Hook(HookError::Bpf {
-        device: device.name.clone(),
-        source,
-    })
 }
 
 /// A filter, and whether the program can run it.

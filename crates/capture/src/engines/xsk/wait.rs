@@ -9,6 +9,7 @@ use ringtap_sys::xsk::Receiver;
 use super::follow::Followed;
 use super::open::offset_of;
 use super::{Queue, SocketSource};
+use crate::engines::pace::Pace;
 use crate::options::CaptureOptions;
 use crate::{Error, Result};
 
@@ -28,16 +29,16 @@ const NAP_SHARE: u32 = 16;
 /// Packets that make a nap worth it: otherwise the sockets wake the reader.
 const WORTH: u32 = 32;
 
-/// How fast packets have come. A socket of AF_XDP wakes its reader whenever the driver has polled its
-/// queue, which is for a few packets each time; a reader that naps takes many at once.
+/// The naps of a reader. A socket of AF_XDP wakes its reader whenever the driver has polled its queue,
+/// which is for a few packets each time; a reader that naps takes many at once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct Naps {
     nap: Option<Duration>,
-    /// When the last wait began, and how many packets had been delivered.
-    last: (Instant, u64),
+    /// In packets delivered.
+    pace: Pace,
 }
 
-impl Pace {
+impl Naps {
     /// For queues of so many frames each.
     pub(super) fn new(frames: u32, options: &CaptureOptions) -> Self {
         let until_half = Duration::from_secs(1) * (frames / 2) / FASTEST;
@@ -45,17 +46,20 @@ impl Pace {
         let is_wanted = nap >= NAP_MIN && !options.immediate && options.busy_poll.is_none();
         Self {
             nap: is_wanted.then_some(nap),
-            last: (Instant::now(), 0),
+            pace: Pace::new(),
         }
     }
 
     /// The nap that a wait begins with, where packets come as fast as since the last one.
-    fn nap(&mut self, now: Instant, delivered: u64) -> Option<Duration> {
-        let (then, before) = std::mem::replace(&mut self.last, (now, delivered));
+    fn next(&mut self, now: Instant, delivered: u64) -> Option<Duration> {
+        let (passed, came) = self.pace.step(now, delivered);
+        self.after(passed, came)
+    }
+
+    /// The nap where `came` packets came in the time `passed`.
+    fn after(&self, passed: Duration, came: u64) -> Option<Duration> {
         let nap = self.nap?;
-        let came = u128::from(delivered.saturating_sub(before));
-        let passed = now.duration_since(then).as_nanos();
-        let is_worth = came * nap.as_nanos() >= passed * u128::from(WORTH);
+        let is_worth = u128::from(came) * nap.as_nanos() >= passed.as_nanos() * u128::from(WORTH);
         is_worth.then_some(nap)
     }
 }
@@ -97,7 +101,7 @@ impl SocketSource {
         if self.changed || now - self.looked >= LOOK_BUSY {
             self.look()?;
         }
-        let nap = self.pace.nap(now, self.delivered);
+        let nap = self.naps.next(now, self.delivered);
         if let Some(nap) = nap.filter(|nap| *nap < limit) {
             poll::wait([Interest::read(self.waker.as_fd())], Some(nap))?;
         }
@@ -187,22 +191,20 @@ mod tests {
 
     const MILLI: Duration = Duration::from_millis(1);
 
-    fn pace(frames: u32) -> Pace {
-        Pace::new(frames, &CaptureOptions::default())
+    fn naps(frames: u32) -> Naps {
+        Naps::new(frames, &CaptureOptions::default())
     }
 
     /// The nap where so many packets came in ten milliseconds.
     fn after(packets: u64) -> Option<Duration> {
-        let mut pace = pace(8192);
-        let begin = pace.last.0;
-        pace.nap(begin + 10 * MILLI, packets)
+        naps(8192).after(10 * MILLI, packets)
     }
 
     #[test]
     fn the_fastest_sender_does_not_fill_half_of_the_frames_during_a_nap() {
-        assert_eq!(pace(8192).nap, Some(Duration::from_nanos(409_600)));
-        assert_eq!(pace(1 << 18).nap, Some(NAP_MAX));
-        assert_eq!(pace(512).nap, None);
+        assert_eq!(naps(8192).nap, Some(Duration::from_nanos(409_600)));
+        assert_eq!(naps(1 << 18).nap, Some(NAP_MAX));
+        assert_eq!(naps(512).nap, None);
     }
 
     #[test]
@@ -220,7 +222,7 @@ mod tests {
             ..CaptureOptions::default()
         };
         for options in [immediate, polling, prompt] {
-            assert_eq!(Pace::new(8192, &options).nap, None, "{options:?}");
+            assert_eq!(Naps::new(8192, &options).nap, None, "{options:?}");
         }
     }
 

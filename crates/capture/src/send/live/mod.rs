@@ -137,24 +137,9 @@ pub(super) fn obstacle(device: &HookDevice) -> Result<Option<String>> {
     })
 }
 
-fn bpf_error(device: &HookDevice, source: bpf::Error) -> SendError {
-    const EPERM: i32 = 1;
-    match source {
-        bpf::Error::Call { error, .. } if error.errno() == Some(EPERM) => SendError::NotPermitted {
-            device: device.name.clone(),
-            needed: "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON",
-            source: error,
-        },
-        source => SendError::Bpf {
-            device: device.name.clone(),
-            source,
-        },
-    }
-}
-
 /// The maps, filled; of sizes there are those of the template.
 fn maps(kernel: &Kernel, device: &HookDevice, template: Option<&Template>) -> Result<Maps> {
-    let failed = |source| bpf_error(device, source);
+    let failed = |source| SendError::of_bpf(&device.name, source);
     let array = |name, value_size| {
         let kind = MapKind::Array {
             mmapable: false,
@@ -208,7 +193,7 @@ impl Loaded {
     ) -> Result<Self> {
         let kind = ProgramKind::Xdp { frags: false };
         let program = Program::load(kernel, name, kind, code);
-        let program = program.map_err(|source| bpf_error(device, source))?;
+        let program = program.map_err(|source| SendError::of_bpf(&device.name, source))?;
         Ok(Self {
             _anchor: Anchor::hold(kernel, &program),
             program,
@@ -284,7 +269,7 @@ impl BackEnd for LiveBackEnd {
         value[..8].copy_from_slice(&first.to_ne_bytes());
         maps.state
             .update(0, &value)
-            .map_err(|source| bpf_error(device, source))?;
+            .map_err(|source| SendError::of_bpf(&device.name, source))?;
         let code = program::generating(template, &maps, WallClock::default().from_tai())?;
         let mut loaded = Loaded::new(&self.kernel, device, maps, "ringtap_gen", &code)?;
         loaded.number = first;
