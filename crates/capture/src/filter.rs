@@ -357,14 +357,7 @@ pub(crate) struct FilterTable {
 }
 
 impl FilterTable {
-    /// For a source with one interface, of that index.
-    pub(crate) fn of_one(program: &Program, link_type: LinkType, index: u32, snaplen: u32) -> Self {
-        let mut table = Self::of_live(snaplen);
-        table.add(program, link_type, index);
-        table
-    }
-
-    /// The same for few packets: by the interpreter.
+    /// For few packets of a source with one interface, of that index: by the interpreter.
     pub(crate) fn of_few(program: &Program, link_type: LinkType, index: u32, snaplen: u32) -> Self {
         let program = program.with_known(op::SKF_AD_IFINDEX, index);
         let key = (link_type, ByteOrder::NATIVE);

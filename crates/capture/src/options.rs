@@ -102,8 +102,8 @@ pub struct CaptureOptions {
     pub promiscuous: bool,
     /// Received packets, sent ones, or both.
     pub direction: Direction,
-    /// Packets of this protocol only (`ETH_P_*`, as the kernel has it of a packet), in engine packet
-    /// and at the taps; all for none and for `ETH_P_ALL`, 3.
+    /// Packets of this protocol only (`ETH_P_*`, as the kernel has it of a packet); all for none and for
+    /// `ETH_P_ALL`, 3.
     pub protocol: Option<u16>,
     /// Whose clock stamps the packets.
     pub timestamp: TimestampSource,

@@ -2,11 +2,13 @@
 
 mod choice;
 mod file;
+mod filter_plan;
 mod interface;
 mod link;
 mod mapped;
 mod pace;
 mod packet;
+mod protocol;
 mod tap;
 pub(crate) mod trial;
 mod xsk;

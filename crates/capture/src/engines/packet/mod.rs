@@ -41,7 +41,7 @@ use crate::source::Companion;
 use crate::{
     Block, Description, Dropped, Error, Filter, LinkType, Next, Result, Source, Stats, Waker,
 };
-use open::FilterPlan;
+use open::SocketFilter;
 pub(crate) use open::{explain, open, open_fanout};
 use state::State;
 
@@ -190,7 +190,7 @@ impl PacketSource {
 
     /// Has the kernel run another filter, or other rules.
     fn attach(&mut self, filter: Option<Filter>, options: CaptureOptions) -> Result<()> {
-        let plan = FilterPlan::new(filter.as_ref(), self.link, self.ring.ifindex(), &options)?;
+        let plan = SocketFilter::new(filter.as_ref(), self.link, self.ring.ifindex(), &options)?;
         let plan = plan.attach(&mut self.ring, self.scope, &options)?;
         let stale_blocks = self.ring.blocks_begun();
         self.filter = ActiveFilter {

@@ -76,8 +76,8 @@ pub(crate) fn open_fanout(
         .collect()
 }
 
-/// What the kernel is to run, and what is left to do here.
-pub(super) struct FilterPlan {
+/// The filter as a packet socket gets it: the instructions that the kernel runs, and what is left to do here.
+pub(super) struct SocketFilter {
     pub(super) table: Option<FilterTable>,
     pub(super) place: FilterPlace,
     pub(super) instructions: Vec<Instruction>,
@@ -85,7 +85,7 @@ pub(super) struct FilterPlan {
     pub(super) snaplen: u32,
 }
 
-impl FilterPlan {
+impl SocketFilter {
     pub(super) fn new(
         filter: Option<&Filter>,
         (link_type, layer): (LinkType, LinkLayer),
@@ -176,7 +176,7 @@ struct Opening {
     target: Target,
     given: String,
     options: CaptureOptions,
-    plan: FilterPlan,
+    plan: SocketFilter,
     interface: Interface,
     layer: LinkLayer,
     notes: Vec<Note>,
@@ -202,7 +202,7 @@ impl Opening {
             return Err(OptionError::AdapterClockOfAny.into());
         }
         let (link_type, layer) = target.link_layer();
-        let plan = FilterPlan::new(filter, (link_type, layer), target.ifindex(), options)?;
+        let plan = SocketFilter::new(filter, (link_type, layer), target.ifindex(), options)?;
         let (geometry, larger) = geometry(options, &plan, &target)?;
         let name = target.name();
         let ring = Ring::open(
@@ -317,7 +317,7 @@ fn retire_timeout_ms(options: &CaptureOptions) -> u16 {
 /// The ring's size, and whether it is larger than was asked for, because packets need as much.
 fn geometry(
     options: &CaptureOptions,
-    plan: &FilterPlan,
+    plan: &SocketFilter,
     target: &Target,
 ) -> Result<(Geometry, bool)> {
     let request = |buffer| GeometryRequest {

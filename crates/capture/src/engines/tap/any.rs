@@ -20,13 +20,14 @@ use ringtap_sys::tap::{Clock, Control, Doorbell};
 use super::TapSource;
 use super::chain::ChainWatch;
 use super::open::{clock_of, set_clock};
-use super::plan::{Bound, FilterPlan, Form, Programs};
+use super::plan::{Bound, Form, Programs};
 use super::program::{Cooked, Maps, largest_record};
 use super::reader::Reader;
 use super::rings::RingSet;
 use super::wait::{State, WaitHistory};
 use crate::describe::{KernelClock, Note};
 use crate::engines::Device;
+use crate::engines::filter_plan::FilterPlan;
 use crate::engines::interface::Target;
 use crate::engines::link::{self, link_of};
 use crate::hook::{

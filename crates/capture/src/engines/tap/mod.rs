@@ -30,7 +30,6 @@ mod open;
 mod plan;
 mod polls;
 mod program;
-mod protocol;
 mod reader;
 mod rings;
 mod shared;
@@ -53,6 +52,7 @@ use ringtap_sys::sched::wait_for_all_cpus;
 use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
 use crate::describe::{KernelClock, Note};
+use crate::engines::filter_plan::FilterPlan;
 use crate::engines::interface::InterfaceLosses;
 use crate::hook::{Announced, Attached, Hook, HookError, HookPoint, Sight, Thieves};
 use crate::options::CaptureOptions;
@@ -61,7 +61,7 @@ use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
 use any::{Any, Loaded, form_of};
 use chain::ChainWatch;
 pub(crate) use open::{open_stealing, open_tcx, open_xdp, refuse_fanout};
-use plan::{Bound, FilterPlan, Form, Programs};
+use plan::{Bound, Form, Programs};
 use polls::Polls;
 use program::Maps;
 use reader::Reader;
@@ -271,7 +271,7 @@ impl TapSource {
         }
         let mut loaded: Vec<Loaded> = Vec::new();
         for (form, place) in self.forms_and_places() {
-            if !plan.is_for(form) {
+            if form.cooked.is_none() && !plan.is_for(form.link_type) {
                 continue;
             }
             let program = programs.load(form, place, self.kernel_clock);

@@ -12,7 +12,7 @@ use ringtap_sys::tap::{Clock, Control, Doorbell};
 
 use super::TapSource;
 use super::chain::ChainWatch;
-use super::plan::{Bound, FilterPlan, Form, Programs};
+use super::plan::{Bound, Form, Programs};
 use super::polls::Polls;
 use super::program::largest_record;
 use super::reader::Reader;
@@ -20,6 +20,7 @@ use super::rings::RingSet;
 use super::wait::{State, WaitHistory};
 use crate::describe::{self, KernelClock, Memory, Note};
 use crate::engines::Device;
+use crate::engines::filter_plan::FilterPlan;
 use crate::engines::interface::{InterfaceLosses, Target};
 use crate::engines::link::link_of;
 use crate::engines::packet;

@@ -1,175 +1,16 @@
-//! What programs are made of: the filter by link type, the form of records, the options.
+//! What programs are made of: the form of records, the device, the options.
 
-use ringtap_filter::Program;
-use ringtap_filter::ebpf::lower::{self, Hook as LoweringHook, Vlan};
-use ringtap_savefile::CaptureFilter;
 use ringtap_sys::bpf::{self, Kernel, ProgramKind};
 use ringtap_sys::netns::Namespace;
 use ringtap_sys::tap::Geometry;
 
 use super::program::{Cooked, Maps, Tap};
-use super::protocol::of_protocol;
-use crate::describe::{FilterPlace, KernelClock, UserSpaceReason};
-use crate::filter::{FilterTable, at_hook};
-use crate::hook::{Hook, HookDevice, HookPoint, StampReader, TagRestorer};
+use crate::LinkType;
+use crate::describe::KernelClock;
+use crate::engines::filter_plan::FilterPlan;
+use crate::filter::at_hook;
+use crate::hook::{HookDevice, HookPoint, StampReader, TagRestorer};
 use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, Stage};
-use crate::{Filter, LinkType, Result};
-
-/// `ETH_P_ALL`.
-const ALL_PROTOCOLS: u16 = 3;
-
-/// A filter for the interfaces of a capture, and whether hooks can run it.
-#[derive(Clone, Debug)]
-pub(super) struct FilterPlan {
-    filter: Option<Filter>,
-    snaplen: u32,
-    /// Packets of this protocol only.
-    protocol: Option<u16>,
-    /// For each link type among the interfaces.
-    programs: Vec<(LinkType, Program)>,
-    table: Option<FilterTable>,
-    /// Why a hook cannot.
-    obstacle: Option<UserSpaceReason>,
-}
-
-impl FilterPlan {
-    /// The plan for no interface yet.
-    pub(super) fn new(filter: Option<&Filter>, options: &CaptureOptions) -> Self {
-        let snaplen = options.snaplen;
-        let protocol = options.protocol.filter(|&one| one != ALL_PROTOCOLS);
-        // To take packets of one protocol only is a filter, too.
-        let everything = || protocol.map(|_| Filter::new(""));
-        let filter = filter.cloned().or_else(everything);
-        Self {
-            table: filter.as_ref().map(|_| FilterTable::of_live(snaplen)),
-            filter,
-            snaplen,
-            protocol,
-            programs: Vec::new(),
-            obstacle: None,
-        }
-    }
-
-    /// The plan for one interface.
-    ///
-    /// # Errors
-    /// The filter is none for its link type.
-    pub(super) fn of_one(
-        filter: Option<&Filter>,
-        device: &HookDevice,
-        options: &CaptureOptions,
-    ) -> Result<Self> {
-        let mut plan = Self::new(filter, options);
-        plan.add(device.link_type, device.index)?;
-        Ok(plan)
-    }
-
-    /// The plan for packets that get a header of another form at the hook, where no hook can test it.
-    ///
-    /// # Errors
-    /// The filter is none for that form.
-    pub(super) fn cooked(filter: Option<&Filter>, options: &CaptureOptions) -> Result<Self> {
-        let mut plan = Self::new(filter, options);
-        plan.add(LinkType::LINUX_SLL2, 0)?;
-        plan.obstacle = plan.filter.as_ref().map(|_| UserSpaceReason::CookedAtHook);
-        Ok(plan)
-    }
-
-    /// Takes one more interface in.
-    ///
-    /// # Errors
-    /// The filter is none for its link type.
-    pub(super) fn add(&mut self, link_type: LinkType, index: u32) -> Result<()> {
-        self.prepare(link_type)?;
-        let program = self.programs.iter().find(|(of, _)| *of == link_type);
-        if let (Some(table), Some((_, program))) = (&mut self.table, program) {
-            table.add(program, link_type, index);
-        }
-        Ok(())
-    }
-
-    /// Compiles the filter for a link type that no interface may have yet.
-    ///
-    /// # Errors
-    /// The filter is none for it.
-    pub(super) fn prepare(&mut self, link_type: LinkType) -> Result<()> {
-        if let Some(filter) = &self.filter
-            && self.program(link_type).is_none()
-        {
-            let mut program = filter.compile(link_type, self.snaplen)?;
-            if let Some(protocol) = self.protocol {
-                program = of_protocol(protocol, &program, link_type)?;
-            }
-            self.programs.push((link_type, program));
-        }
-        Ok(())
-    }
-
-    /// Whether the filter is one for records of that form.
-    pub(super) fn is_for(&self, form: Form) -> bool {
-        self.filter.is_none() || form.cooked.is_some() || self.program(form.link_type).is_some()
-    }
-
-    /// The filter as a capture file names it.
-    pub(super) fn for_file(&self) -> Option<CaptureFilter> {
-        self.filter.as_ref().map(Filter::for_file)
-    }
-
-    fn program(&self, link_type: LinkType) -> Option<&Program> {
-        let mut programs = self.programs.iter();
-        let found = programs.find(|(of, _)| *of == link_type);
-        found.map(|(_, program)| program)
-    }
-
-    /// The plan where one of the hooks cannot run the filter: no hook does.
-    pub(super) fn for_hooks(self, hooks: &[Hook]) -> Self {
-        hooks
-            .iter()
-            .fold(self, |plan, hook| plan.for_place(hook.place()))
-    }
-
-    pub(super) fn for_place(&self, place: HookPoint) -> Self {
-        let mut plan = self.clone();
-        let hook = if place.is_xdp() {
-            LoweringHook::Xdp { frags: true }
-        } else {
-            LoweringHook::Tcx(Vlan::Restored)
-        };
-        if plan.obstacle.is_none() {
-            let refused = plan
-                .programs
-                .iter()
-                .find_map(|(_, program)| lower::standalone(&at_hook(program, place), hook).err());
-            plan.obstacle = refused.map(UserSpaceReason::NotForHook);
-        }
-        plan
-    }
-
-    /// The filter that hooks run for packets of a link type.
-    fn in_kernel(&self, link_type: LinkType) -> Option<&Program> {
-        let program = self.program(link_type);
-        program.filter(|_| self.obstacle.is_none())
-    }
-
-    /// The filter for packets that an older one let through, and whether it is for all.
-    #[inline]
-    pub(super) fn in_user_space(&self) -> (Option<&FilterTable>, bool) {
-        (self.table.as_ref(), self.obstacle.is_some())
-    }
-
-    /// Where the filter runs.
-    pub(super) fn place(&self) -> FilterPlace {
-        match (self.programs.first(), &self.obstacle) {
-            (None, _) => FilterPlace::None,
-            (Some((_, program)), None) => FilterPlace::Kernel {
-                instructions: program.insns().len(),
-            },
-            (Some(_), Some(reason)) => FilterPlace::UserSpace {
-                reason: reason.clone(),
-            },
-        }
-    }
-}
 
 /// What records of an interface are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,7 +85,7 @@ impl Programs<'_> {
     ) -> bpf::Result<bpf::Program> {
         let filter = self.plan.in_kernel(form.link_type);
         let filter = filter.map(|program| at_hook(program, place));
-        let everything = self.plan.filter.is_some() && filter.is_none();
+        let everything = self.plan.has_filter() && filter.is_none();
         let mut tap = Tap {
             place,
             filter: filter.as_ref(),

@@ -3,11 +3,12 @@
 use ringtap_sys::bpf::{self, Kernel, XdpMode};
 use ringtap_sys::tap::{Control, Doorbell};
 
-use super::plan::{Bound, FilterPlan, Form, Programs};
+use super::plan::{Bound, Form, Programs};
 use super::program::largest_record;
 use super::rings::RingSet;
 use crate::LinkType;
 use crate::describe::KernelClock;
+use crate::engines::filter_plan::FilterPlan;
 use crate::hook::{HookPoint, Side};
 use crate::options::CaptureOptions;
 

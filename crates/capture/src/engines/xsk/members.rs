@@ -12,10 +12,11 @@ use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Link, Netlink};
 use ringtap_sys::xsk::{Binding, QueueOptions, Receiver, Statistics};
 
-use super::open::FilterPlan;
 use super::program;
 use crate::describe::KernelClock;
+use crate::engines::filter_plan::FilterPlan;
 use crate::engines::interface::{InterfaceLosses, Target};
+use crate::filter::at_hook;
 use crate::hook::{self, Announced, Attached, Hook, HookDevice, HookError, HookPoint, Wanted};
 use crate::{Error, Result};
 
@@ -82,7 +83,7 @@ impl Opener {
             let load = &mut |place| self.load(&device, &sockets, plan, place);
             hook::attach(&self.kernel, &device, &self.wanted, load)?
         };
-        let announced = attached.announce(plan.is_everything(), None);
+        let announced = attached.announce(plan.in_kernel_for_all().is_none(), None);
         let netlink = Netlink::open().map_err(|source| Error::Interface {
             device: name,
             source,
@@ -133,8 +134,10 @@ impl Opener {
         let kind = ProgramKind::Xdp { frags: false };
         let native = place == HookPoint::Xdp(bpf::XdpMode::Native);
         let tags = device.tag_restorer.filter(|_| native);
+        let filter = plan.in_kernel_for_all();
+        let filter = filter.map(|program| at_hook(program, place));
         let written = program::write(
-            plan.in_kernel(),
+            filter.as_ref(),
             tags,
             self.spares_control,
             self.clock,

@@ -28,13 +28,12 @@ use ringtap_sys::poll::ReadSet;
 use ringtap_sys::tap::Clock;
 
 use crate::describe::Note;
-use crate::filter::FilterTable;
+use crate::engines::filter_plan::FilterPlan;
 use crate::hook::{HookDevice, HookError};
 use crate::options::CaptureOptions;
 use crate::{Block, Description, Dropped, Filter, Next, Result, Source, Stats};
 pub(crate) use members::trial;
 use members::{Losses, Member, Opener};
-use open::FilterPlan;
 pub(crate) use open::open;
 pub(crate) use records::{SocketPackets, SocketRecords};
 use wait::Naps;
@@ -111,7 +110,9 @@ impl SocketSource {
             queue: queue.queue + 1,
             ..queue
         };
-        let filter: Option<&FilterTable> = self.plan.in_user_space(self.has_changed);
+        let (filter, always) = self.plan.in_user_space();
+        // Where the program runs it, some packets may have come by an older one.
+        let filter = filter.filter(|_| always || self.has_changed);
         let batch = self.members[queue.member].receivers[queue.queue].batch(BATCH);
         self.delivered += batch.len() as u64;
         let records =
@@ -171,7 +172,7 @@ impl Source for SocketSource {
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
-        let plan = FilterPlan::new(filter, &self.device, self.options.snaplen)?;
+        let plan = FilterPlan::of_one(filter, &self.device, &self.options)?.for_xdp_sockets();
         // All are loaded before the first is exchanged.
         let mut programs = Vec::new();
         for member in &self.members {

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ringtap_filter::Program;
-use ringtap_filter::ebpf::lower::LowerError;
-use ringtap_sys::bpf::{self, Feature, Kernel};
+use ringtap_sys::bpf::{Feature, Kernel};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{Link, LinkWatch, Netlink};
 use ringtap_sys::packet::{Promiscuous, TimestampSource};
@@ -15,11 +13,11 @@ use ringtap_sys::xsk::Receiver;
 use super::members::{Member, Opener, members_of, used_queues};
 use super::wait::Naps;
 use super::{Losses, Queue, SocketSource};
-use crate::describe::{self, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
+use crate::describe::{self, KernelClock, Memory, Note};
+use crate::engines::filter_plan::FilterPlan;
 use crate::engines::interface::Target;
 use crate::engines::{Device, Host};
-use crate::filter::{FilterTable, at_hook};
-use crate::hook::{self, HookChoice, HookDevice, HookPoint, StealHazard, Wanted};
+use crate::hook::{self, HookChoice, HookDevice, StealHazard, Wanted};
 use crate::options::{CaptureOptions, Direction, Mode, OptionError};
 use crate::{Description, Error, Filter, Result, Source};
 
@@ -37,7 +35,7 @@ pub(crate) fn open(
     let host = device.host();
     let wanted = wanted(options);
     let hazards = hook::consent(&found, &wanted)?;
-    let plan = FilterPlan::new(filter, &found, options.snaplen)?;
+    let plan = FilterPlan::of_one(filter, &found, options)?.for_xdp_sockets();
     let failed = |source| Error::Interface {
         device: device.given.to_owned(),
         source,
@@ -217,64 +215,6 @@ fn check(device: &Device<'_>, options: &CaptureOptions) -> Result<()> {
         return Err(OptionError::SampledAtSocket { engine: ENGINE }.into());
     }
     Ok(())
-}
-
-/// A filter, and whether the program can run it.
-pub(super) struct FilterPlan {
-    program: Option<Program>,
-    table: Option<FilterTable>,
-    obstacle: Option<LowerError>,
-}
-
-impl FilterPlan {
-    pub(super) fn new(filter: Option<&Filter>, device: &HookDevice, snaplen: u32) -> Result<Self> {
-        let link_type = device.link_type;
-        // All that comes here was received.
-        let received = HookPoint::Xdp(bpf::XdpMode::Native);
-        let compile = |filter: &Filter| -> Result<Program> {
-            Ok(at_hook(&filter.compile(link_type, snaplen)?, received))
-        };
-        let program = filter.map(compile).transpose()?;
-        let hook = ringtap_filter::ebpf::lower::Hook::Xdp { frags: false };
-        let lowered = program
-            .as_ref()
-            .map(|program| ringtap_filter::ebpf::lower::standalone(program, hook));
-        Ok(Self {
-            table: program
-                .as_ref()
-                .map(|program| FilterTable::of_one(program, link_type, device.index, snaplen)),
-            obstacle: lowered.and_then(std::result::Result::err),
-            program,
-        })
-    }
-
-    /// Whether all packets are taken, and none left to the host.
-    pub(super) fn is_everything(&self) -> bool {
-        self.in_kernel().is_none()
-    }
-
-    pub(super) fn in_kernel(&self) -> Option<&Program> {
-        self.program.as_ref().filter(|_| self.obstacle.is_none())
-    }
-
-    /// The filter that packets still have to pass here: where the kernel cannot run it, or where
-    /// some may have come by an older one.
-    pub(super) fn in_user_space(&self, has_changed: bool) -> Option<&FilterTable> {
-        let is_needed = has_changed || self.obstacle.is_some();
-        self.table.as_ref().filter(|_| is_needed)
-    }
-
-    fn place(&self) -> FilterPlace {
-        match (&self.program, &self.obstacle) {
-            (None, _) => FilterPlace::None,
-            (Some(program), None) => FilterPlace::Kernel {
-                instructions: program.insns().len(),
-            },
-            (Some(_), Some(error)) => FilterPlace::UserSpace {
-                reason: UserSpaceReason::NotForHook(*error),
-            },
-        }
-    }
 }
 
 fn notes(members: &[Member], hazards: &[StealHazard], is_aggregate: bool) -> Vec<Note> {

@@ -1,0 +1,190 @@
+//! Where the filter of a capture at hooks runs: in their programs, or here where one of them cannot run it.
+
+use ringtap_filter::Program;
+use ringtap_filter::ebpf::lower::{self, Hook as LoweringHook, Vlan};
+use ringtap_savefile::CaptureFilter;
+use ringtap_sys::bpf::XdpMode;
+
+use super::protocol::of_protocol;
+use crate::describe::{FilterPlace, UserSpaceReason};
+use crate::filter::{FilterTable, at_hook};
+use crate::hook::{Hook, HookDevice, HookPoint};
+use crate::options::CaptureOptions;
+use crate::{Filter, LinkType, Result};
+
+/// `ETH_P_ALL`.
+const ALL_PROTOCOLS: u16 = 3;
+
+/// A filter for the interfaces of a capture, and whether hooks can run it.
+#[derive(Clone, Debug)]
+pub(super) struct FilterPlan {
+    filter: Option<Filter>,
+    snaplen: u32,
+    /// Packets of this protocol only.
+    protocol: Option<u16>,
+    /// For each link type among the interfaces.
+    programs: Vec<(LinkType, Program)>,
+    table: Option<FilterTable>,
+    /// Why a hook cannot.
+    obstacle: Option<UserSpaceReason>,
+}
+
+impl FilterPlan {
+    /// The plan for no interface yet.
+    pub(super) fn new(filter: Option<&Filter>, options: &CaptureOptions) -> Self {
+        let snaplen = options.snaplen;
+        let protocol = options.protocol.filter(|&one| one != ALL_PROTOCOLS);
+        // To take packets of one protocol only is a filter, too.
+        let everything = || protocol.map(|_| Filter::new(""));
+        let filter = filter.cloned().or_else(everything);
+        Self {
+            table: filter.as_ref().map(|_| FilterTable::of_live(snaplen)),
+            filter,
+            snaplen,
+            protocol,
+            programs: Vec::new(),
+            obstacle: None,
+        }
+    }
+
+    /// The plan for one interface.
+    ///
+    /// # Errors
+    /// The filter is none for its link type.
+    pub(super) fn of_one(
+        filter: Option<&Filter>,
+        device: &HookDevice,
+        options: &CaptureOptions,
+    ) -> Result<Self> {
+        let mut plan = Self::new(filter, options);
+        plan.add(device.link_type, device.index)?;
+        Ok(plan)
+    }
+
+    /// The plan for packets that get a header of another form at the hook, where no hook can test it.
+    ///
+    /// # Errors
+    /// The filter is none for that form.
+    pub(super) fn cooked(filter: Option<&Filter>, options: &CaptureOptions) -> Result<Self> {
+        let mut plan = Self::new(filter, options);
+        plan.add(LinkType::LINUX_SLL2, 0)?;
+        plan.obstacle = plan.filter.as_ref().map(|_| UserSpaceReason::CookedAtHook);
+        Ok(plan)
+    }
+
+    /// Takes one more interface in.
+    ///
+    /// # Errors
+    /// The filter is none for its link type.
+    pub(super) fn add(&mut self, link_type: LinkType, index: u32) -> Result<()> {
+        self.prepare(link_type)?;
+        let program = self.programs.iter().find(|(of, _)| *of == link_type);
+        if let (Some(table), Some((_, program))) = (&mut self.table, program) {
+            table.add(program, link_type, index);
+        }
+        Ok(())
+    }
+
+    /// Compiles the filter for a link type that no interface may have yet.
+    ///
+    /// # Errors
+    /// The filter is none for it.
+    pub(super) fn prepare(&mut self, link_type: LinkType) -> Result<()> {
+        if let Some(filter) = &self.filter
+            && self.program(link_type).is_none()
+        {
+            let mut program = filter.compile(link_type, self.snaplen)?;
+            if let Some(protocol) = self.protocol {
+                program = of_protocol(protocol, &program, link_type)?;
+            }
+            self.programs.push((link_type, program));
+        }
+        Ok(())
+    }
+
+    /// Whether the filter is one for packets of a link type.
+    pub(super) fn is_for(&self, link_type: LinkType) -> bool {
+        self.filter.is_none() || self.program(link_type).is_some()
+    }
+
+    /// The filter as a capture file names it.
+    pub(super) fn for_file(&self) -> Option<CaptureFilter> {
+        self.filter.as_ref().map(Filter::for_file)
+    }
+
+    fn program(&self, link_type: LinkType) -> Option<&Program> {
+        let mut programs = self.programs.iter();
+        let found = programs.find(|(of, _)| *of == link_type);
+        found.map(|(_, program)| program)
+    }
+
+    /// The plan where one of the hooks cannot run the filter: no hook does.
+    pub(super) fn for_hooks(self, hooks: &[Hook]) -> Self {
+        hooks
+            .iter()
+            .fold(self, |plan, hook| plan.for_place(hook.place()))
+    }
+
+    /// The plan for taps at a place.
+    pub(super) fn for_place(&self, place: HookPoint) -> Self {
+        let hook = if place.is_xdp() {
+            LoweringHook::Xdp { frags: true }
+        } else {
+            LoweringHook::Tcx(Vlan::Restored)
+        };
+        self.clone().tried_at(place, hook)
+    }
+
+    /// The plan for sockets behind XDP, which sees received packets alone, each in one buffer.
+    pub(super) fn for_xdp_sockets(self) -> Self {
+        let place = HookPoint::Xdp(XdpMode::Native);
+        self.tried_at(place, LoweringHook::Xdp { frags: false })
+    }
+
+    fn tried_at(mut self, place: HookPoint, hook: LoweringHook) -> Self {
+        if self.obstacle.is_none() {
+            let refused = self
+                .programs
+                .iter()
+                .find_map(|(_, program)| lower::standalone(&at_hook(program, place), hook).err());
+            self.obstacle = refused.map(UserSpaceReason::NotForHook);
+        }
+        self
+    }
+
+    /// Whether there is a filter, wherever it runs.
+    pub(super) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// The filter that hooks run for all packets of a capture whose interfaces have one link type.
+    pub(super) fn in_kernel_for_all(&self) -> Option<&Program> {
+        let program = self.programs.first().map(|(_, program)| program);
+        program.filter(|_| self.obstacle.is_none())
+    }
+
+    /// The filter that hooks run for packets of a link type.
+    pub(super) fn in_kernel(&self, link_type: LinkType) -> Option<&Program> {
+        let program = self.program(link_type);
+        program.filter(|_| self.obstacle.is_none())
+    }
+
+    /// The filter for packets that an older one let through, and whether it is for all.
+    #[inline]
+    pub(super) fn in_user_space(&self) -> (Option<&FilterTable>, bool) {
+        (self.table.as_ref(), self.obstacle.is_some())
+    }
+
+    /// Where the filter runs.
+    pub(super) fn place(&self) -> FilterPlace {
+        match (self.programs.first(), &self.obstacle) {
+            (None, _) => FilterPlace::None,
+            (Some((_, program)), None) => FilterPlace::Kernel {
+                instructions: program.insns().len(),
+            },
+            (Some(_), Some(reason)) => FilterPlace::UserSpace {
+                reason: reason.clone(),
+            },
+        }
+    }
+}
