@@ -1,4 +1,4 @@
-//! Native code against the interpreter: the input is a program and packets for it. The sanitizer
+//! Native code against the plain interpreter: the input is a program and packets for it. The sanitizer
 //! does not see what generated code reads; so packets end where readable memory ends.
 #![no_main]
 
@@ -8,7 +8,7 @@ mod guarded;
 use std::cell::RefCell;
 
 use guarded::Guarded;
-use ringtap_filter::program::opcode as op;
+use ringtap_filter::program::{opcode as op, plain};
 use ringtap_filter::{Ancillary, Insn, Program};
 use ringtap_jit::{Native, PacketRef};
 
@@ -150,10 +150,10 @@ fn agree(program: &Program, native: &Native, packets: &[&[u8]], len: u32) {
     let mut verdicts = vec![1; batch.len()];
     native.run_batch(&batch, &mut verdicts);
     for (data, verdict) in packets.iter().zip(verdicts) {
-        let expected = program.run(data, len);
+        let expected = plain::run(program, data, len, None);
         assert_eq!(verdict, expected, "in a batch");
         assert_eq!(native.run(data, len), expected, "alone");
-        let expected = program.run_with(data, len, &ancillary);
+        let expected = plain::run(program, data, len, Some(&ancillary));
         assert_eq!(
             native.run_with(data, len, &ancillary),
             expected,

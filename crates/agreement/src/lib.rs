@@ -2,8 +2,8 @@
 //!
 //! What it is: the parts that agreement is tested with, for the tests of this crate and for the fuzz
 //! targets: packets ([`packets`]), random expressions ([`generate`]), the comparison with the
-//! installed libpcap ([`judge`], with an eye on undefined verdicts, [`foreign`]), and one table of the engines that must give the interpreter's
-//! verdicts ([`engine`]). The expressions themselves are data,
+//! installed libpcap ([`judge`], with an eye on undefined verdicts, [`foreign`]), and one table of the
+//! engines that must give the plain interpreter's verdicts ([`engine`]). The expressions themselves are data,
 //! [`ringtap_testkit::expressions`]. What it is not: nothing that ships depends on it.
 #![forbid(unsafe_code)]
 

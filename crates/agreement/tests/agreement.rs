@@ -1,4 +1,4 @@
-//! Agreement with the installed libpcap, and of all engines with the interpreter: the corpus of
+//! Agreement with the installed libpcap, and of all engines with the plain interpreter: the corpus of
 //! expressions (`testdata/filter/agreement/`) is accepted and refused alike, and on the same packets
 //! the programs return the same lengths.
 //!

@@ -99,7 +99,7 @@ fn compiled(expression: &str, options: &CompileOptions, place: &str) -> Program 
     program.unwrap_or_else(|error| panic!("{place}: {error}"))
 }
 
-/// How many verdicts of the engine are the interpreter's; all of them, or it panics.
+/// How many verdicts of the engine are the plain interpreter's; all of them, or it panics.
 fn checked(engine: Engine, program: &Program, packets: &[Packet], place: &str) -> usize {
     match (engine.check)(program, packets) {
         Ok(Checked::Compared(count)) => count,

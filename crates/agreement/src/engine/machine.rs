@@ -3,6 +3,7 @@
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{Exits, Hook, lower, standalone};
 use ringtap_filter::ebpf::{Assembler, Helper, Reg, statement};
+use ringtap_filter::program::plain;
 use ringtap_sys::bpf::{self, Error, Kernel, ProgramKind, ProgramRun};
 
 /// The Ethernet header, which the kernel takes from a socket filter's packet in a test run.
@@ -116,14 +117,14 @@ impl Loaded {
             .verified_instructions
     }
 
-    /// What the interpreter says of a packet.
+    /// What the plain interpreter says of a packet.
     ///
     /// # Panics
     /// On a packet of 4 GiB.
     #[must_use]
     pub fn expected(&self, packet: &[u8]) -> u32 {
-        self.classic
-            .run(packet, u32::try_from(packet.len()).expect("short"))
+        let len = u32::try_from(packet.len()).expect("short");
+        plain::run(&self.classic, packet, len, None)
     }
 
     /// Whether a test run takes the packet. XDP and, with a header put before it, a socket filter

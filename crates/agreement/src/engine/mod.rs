@@ -1,7 +1,9 @@
-//! The engines that run programs, each held against the interpreter.
+//! The engines that run programs, each held against the plain interpreter
+//! ([`ringtap_filter::program::plain`]).
 //!
 //! One table, [`ENGINES`]; an engine is a file and a line in it.
 
+mod interpreter;
 pub mod kernel;
 pub mod machine;
 #[cfg(feature = "jit")]
@@ -21,14 +23,14 @@ pub struct Engine {
     pub name: &'static str,
     /// Whether it is part of the kernel, and needs privileges.
     pub is_kernel: bool,
-    /// Compares it with the interpreter: how many verdicts were compared, or what went wrong.
+    /// Compares it with the plain interpreter: how many verdicts were compared, or what went wrong.
     pub check: fn(&Program, &[Packet]) -> Result<Checked, String>,
 }
 
 /// What a check came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
-    /// So many verdicts are the interpreter's.
+    /// So many verdicts are the plain interpreter's.
     Compared(usize),
     /// The engine does not take such programs, and says so.
     NotTaken,
@@ -36,6 +38,11 @@ pub enum Checked {
 
 /// All of them.
 pub const ENGINES: &[Engine] = &[
+    Engine {
+        name: "interpreter",
+        is_kernel: false,
+        check: interpreter::check,
+    },
     #[cfg(feature = "jit")]
     Engine {
         name: "native",
@@ -79,7 +86,7 @@ pub const ENGINES: &[Engine] = &[
     },
 ];
 
-/// Whether a program asks for what is not in the packet: the interpreter alone does not know it.
+/// Whether a program asks for what is not in the packet, and engines know otherwise than the plain interpreter.
 fn asks_for_metadata(program: &Program) -> bool {
     use ringtap_filter::program::opcode as op;
     program.insns().iter().any(|insn| {

@@ -1,6 +1,7 @@
 //! Native code: one packet a call, and a batch.
 
 use ringtap_filter::Program;
+use ringtap_filter::program::plain;
 use ringtap_jit::{Native, NativeError, PacketRef};
 
 use super::Checked;
@@ -19,7 +20,7 @@ pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, St
     let mut verdicts = vec![0; batch.len()];
     native.run_batch(&batch, &mut verdicts);
     for ((data, len), in_batch) in packets.iter().zip(verdicts) {
-        let expected = program.run(data, *len);
+        let expected = plain::run(program, data, *len, None);
         let alone = native.run(data, *len);
         if (alone, in_batch) != (expected, expected) {
             return Err(format!(

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 
 use ringtap_filter::Program;
+use ringtap_filter::program::plain;
 use ringtap_filter::socket::lower;
 use ringtap_sys::packet::{Instruction, inject};
 
@@ -45,7 +46,7 @@ pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, St
             Err(error) if error.kind() == ErrorKind::WouldBlock => None,
             Err(error) => return Err(error.to_string()),
         };
-        let verdict = program.run(data, *len);
+        let verdict = plain::run(program, data, *len, None);
         let expected = (verdict > 0).then(|| data.len().min(verdict as usize));
         if found != expected {
             return Err(format!("{found:?}, not {expected:?}, on {data:02x?}"));

@@ -1,7 +1,7 @@
-//! The program as lowered for a socket, in the interpreter, on the frame as a socket's filter sees
+//! The program as lowered for a socket, in the plain interpreter, on the frame as a socket's filter sees
 //! it: an outer VLAN tag is taken out of the bytes and stands in the metadata.
 
-use ringtap_filter::program::Ancillary;
+use ringtap_filter::program::{Ancillary, plain};
 use ringtap_filter::socket::{Direction, Header, SocketView, lower};
 use ringtap_filter::{Program, socket::NotLowerable};
 
@@ -34,8 +34,8 @@ pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, St
     for (data, len) in packets.iter().filter(|packet| is_whole(packet)) {
         let (seen, seen_len, ancillary) = stripped(data, *len);
         let (file, live) = (
-            program.run(data, *len),
-            lowered.run_with(&seen, seen_len, &ancillary),
+            plain::run(program, data, *len, None),
+            plain::run(&lowered, &seen, seen_len, Some(&ancillary)),
         );
         if (file > 0) != (live > 0) {
             return Err(format!("{live}, not {file}, on {data:02x?}"));

@@ -1,5 +1,5 @@
 //! Classic programs lowered to eBPF, loaded into this kernel and run by it: the verifier takes all
-//! of them, and verdict and length are those of the interpreter.
+//! of them, and verdict and length are those of the plain interpreter.
 
 mod expressions;
 mod live;
@@ -10,8 +10,9 @@ use std::process::ExitCode;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use ringtap_filter::ebpf::lower::{Hook, LowerError, Vlan, standalone, with_verdicts};
-use ringtap_filter::program::opcode as op;
+use ringtap_filter::program::{opcode as op, plain};
 use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
+use ringtap_testkit::libpcap::{self, Oracle};
 use ringtap_testkit::{Need, suite, test};
 
 use ringtap_agreement::engine::machine::{self, Loaded};
@@ -34,6 +35,11 @@ fn main() -> ExitCode {
             "random_programs_agree_at_every_hook",
             kernel,
             random_programs_agree,
+        ),
+        test(
+            "the_plain_interpreter_does_as_libpcaps",
+            &[Need::LibpcapDev],
+            as_libpcaps_interpreter,
         ),
         test(
             "multi_buffer_packets_agree_at_xdp",
@@ -136,7 +142,28 @@ fn random_programs_agree() {
     });
 }
 
-/// Compares on packets whose tag the kernel keeps, with the interpreter on the packets as they were
+/// The oracle itself: on random programs it returns what libpcap's `bpf_filter` does.
+fn as_libpcaps_interpreter() {
+    let packets = packets::frames();
+    let len = |packet: &Vec<u8>| u32::try_from(packet.len()).expect("short");
+    let mut oracle = Oracle::start().expect("the helper starts");
+    let views = packets.iter().map(|packet| (len(packet), &packet[..]));
+    oracle.set_packets(views).expect("packets");
+    let oracle = std::cell::RefCell::new(oracle);
+    on_random_programs(600, |program| {
+        let insns = program.insns().iter();
+        let insns: Vec<libpcap::Insn> = insns
+            .map(|&Insn { code, jt, jf, k }| libpcap::Insn { code, jt, jf, k })
+            .collect();
+        let expected = oracle.borrow_mut().verdicts(&insns).expect("verdicts");
+        let run = |packet: &Vec<u8>| plain::run(&program, packet, len(packet), None);
+        let found: Vec<u32> = packets.iter().map(run).collect();
+        proptest::prop_assert_eq!(found, expected, "{:?}", program);
+        Ok(())
+    });
+}
+
+/// Compares on packets whose tag the kernel keeps, with the plain interpreter on the packets as they were
 /// on the wire.
 fn compare_on_tags(program: &Program, packets: &[Vec<u8>], name: &dyn std::fmt::Debug) {
     for tag in [(0x8100, 0x0007), (0x88a8, 0xefff)] {
@@ -231,7 +258,7 @@ fn restored_tags() {
         for packet in packets.iter().filter(|packet| loaded.takes(packet)) {
             let whole = machine::with_tag(packet, tag);
             let len = u32::try_from(whole.len()).expect("short");
-            let expected = program.run(&whole, len);
+            let expected = plain::run(program, &whole, len, None);
             let found = loaded.run(packet);
             assert_eq!(found, expected, "{program:?} on {whole:02x?}");
         }

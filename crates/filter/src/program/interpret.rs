@@ -1,4 +1,5 @@
-//! The interpreter: the reference for what a program means.
+//! The interpreter, fast where no native code is worth it. What programs mean is written down in
+//! [`plain`](super::plain), which tests compare it with.
 //!
 //! Every packet access is bounds-checked; nothing else needs a check, because a [`Program`]
 //! (super::Program) is valid.
@@ -117,7 +118,7 @@ impl Decoded {
 #[cfg(test)]
 mod tests {
     use super::op;
-    use crate::program::{Insn, MAX_ROUNDS, Program};
+    use crate::program::{Insn, MAX_ROUNDS, Program, plain};
 
     /// The generator of pseudo-random numbers of Marsaglia (xorshift).
     struct Random(u64);
@@ -200,39 +201,20 @@ mod tests {
         }
     }
 
-    /// A jump to the next instruction behind each, so that no step stands for two.
-    fn apart(insns: &[Insn]) -> Vec<Insn> {
-        let twice = |distance: u8| 2 * distance + 1;
-        let apart = |insn: &Insn| {
-            let insn = match insn.code {
-                code if code == op::JMP | op::JA => Insn::new(code, 2 * insn.k + 1),
-                code if code & 7 == op::JMP => {
-                    Insn::jump(code, insn.k, twice(insn.jt), twice(insn.jf))
-                }
-                _ => *insn,
-            };
-            [insn, Insn::new(op::JMP | op::JA, 0)]
-        };
-        let mut apart: Vec<Insn> = insns.iter().flat_map(apart).collect();
-        // The last has nothing behind it.
-        apart.pop();
-        apart
-    }
-
     #[test]
     fn steps_of_several_instructions_do_what_these_do() {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let mut accepted = 0;
         for _ in 0..20_000 {
             let insns = random.program();
-            let single = Program::new(apart(&insns)).unwrap();
             let program = Program::new(insns).unwrap();
             for length in [0, 5, 19, 60] {
                 let data: Vec<u8> = (0..length)
                     .map(|_| u8::try_from(random.below(20)).unwrap())
                     .collect();
                 let verdict = program.run(&data, 60);
-                assert_eq!(verdict, single.run(&data, 60), "{program:?} on {data:?}");
+                let expected = plain::run(&program, &data, 60, None);
+                assert_eq!(verdict, expected, "{program:?} on {data:?}");
                 accepted += u32::from(verdict != 0);
             }
         }
@@ -259,6 +241,7 @@ mod tests {
             ]);
             let program = Program::new(insns).unwrap();
             assert_eq!(program.run(&[], 7), count + 7);
+            assert_eq!(plain::run(&program, &[], 7, None), count + 7);
         }
     }
 
@@ -273,8 +256,13 @@ mod tests {
             Insn::new(op::RET | op::A, 0),
         ])
         .unwrap();
-        assert_eq!(program.run(&[], 1), 1);
-        assert_eq!(program.run(&[], MAX_ROUNDS + 1), MAX_ROUNDS + 1);
-        assert_eq!(program.run(&[], MAX_ROUNDS + 2), 0);
+        for (len, accepted) in [
+            (1, 1),
+            (MAX_ROUNDS + 1, MAX_ROUNDS + 1),
+            (MAX_ROUNDS + 2, 0),
+        ] {
+            assert_eq!(program.run(&[], len), accepted);
+            assert_eq!(plain::run(&program, &[], len, None), accepted);
+        }
     }
 }

@@ -10,6 +10,7 @@ mod handlers;
 mod interpret;
 pub mod opcode;
 mod operand;
+pub mod plain;
 mod step;
 mod validate;
 

@@ -1,4 +1,4 @@
-//! Native code against the interpreter.
+//! Native code against the plain interpreter.
 
 mod guarded;
 mod programs;
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use guarded::Guarded;
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::test_runner::FileFailurePersistence;
-use ringtap_filter::program::opcode as op;
+use ringtap_filter::program::{opcode as op, plain};
 use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
 use ringtap_jit::{MAX_INSNS, Metadata, Native, NativeError, PacketRef};
 
@@ -16,7 +16,7 @@ thread_local! {
     static MEMORY: RefCell<Guarded> = RefCell::new(Guarded::new(64));
 }
 
-/// Compares all entry points with the interpreter, on the packets and on each cut short. Every
+/// Compares all entry points with the plain interpreter, on the packets and on each cut short. Every
 /// packet ends at the end of readable memory.
 fn agree(program: &Program, packets: &[(Vec<u8>, u32)]) {
     let native = Native::compile(program).expect("a valid program");
@@ -39,8 +39,8 @@ fn agree_on(program: &Program, native: &Native, packets: &[(&[u8], u32)]) {
     let each = |run: &dyn Fn(&[u8], u32) -> u32| -> Vec<u32> {
         packets.iter().map(|(data, len)| run(data, *len)).collect()
     };
-    let expected = each(&|data, len| program.run(data, len));
-    let expected_with = each(&|data, len| program.run_with(data, len, &ancillary));
+    let expected = each(&|data, len| plain::run(program, data, len, None));
+    let expected_with = each(&|data, len| plain::run(program, data, len, Some(&ancillary)));
     let context = || format!("{:x?} on {packets:x?}", program.insns());
     assert_eq!(
         each(&|data, len| native.run(data, len)),
