@@ -21,14 +21,6 @@ pub enum Error {
         /// The engines' names.
         known: Vec<&'static str>,
     },
-    /// The device asks for an engine that is not built yet.
-    #[error("{device}: engine {engine} is not available yet")]
-    EngineNotAvailable {
-        /// The device as given.
-        device: String,
-        /// The engine.
-        engine: &'static str,
-    },
     /// The device names no interface.
     #[error("a device is missing: name an interface or \"any\"")]
     EmptyDevice,

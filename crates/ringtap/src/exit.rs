@@ -14,7 +14,6 @@ pub(crate) fn status_of(error: &Error) -> u8 {
         | Error::Option(_)
         | Error::Buffer(_)
         | Error::UnknownEngine { .. }
-        | Error::EngineNotAvailable { .. }
         | Error::EmptyDevice
         | Error::Hook(HookError::Hazardous { .. } | HookError::StealsSent { .. })
         | Error::Stat(

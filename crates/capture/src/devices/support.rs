@@ -22,9 +22,6 @@ pub struct EngineSupport {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// This version does not have it.
-    #[error("not in this version")]
-    NotInThisVersion,
     /// It captures on one interface, and this is [`ANY`](super::ANY).
     #[error("captures on one interface, not on all")]
     OneInterface,
@@ -62,9 +59,6 @@ fn obstacle(
     all_interfaces: bool,
     link_type: LinkType,
 ) -> Option<Obstacle> {
-    if !engine.is_available() {
-        return Some(Obstacle::NotInThisVersion);
-    }
     if all_interfaces && !engine.takes_any {
         return Some(Obstacle::OneInterface);
     }

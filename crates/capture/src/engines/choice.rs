@@ -50,7 +50,7 @@ pub(super) fn fanout(
     filter: Option<&Filter>,
     count: usize,
 ) -> Result<Vec<Box<dyn Source>>> {
-    let sources = (device.engine().calls(device)?.fanout)(device, options, filter, count)?;
+    let sources = (device.engine().fanout)(device, options, filter, count)?;
     let with_reason = |source| chosen(source, ONE_READER.to_owned());
     Ok(sources.into_iter().map(with_reason).collect())
 }

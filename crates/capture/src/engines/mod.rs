@@ -51,12 +51,6 @@ pub struct Engine {
     pub makes_headers: bool,
     /// How to find out whether the kernel takes its program, where it has one.
     trial: Option<Trial>,
-    /// How it is opened; nothing where it is not available yet.
-    calls: Option<Calls>,
-}
-
-#[derive(Debug)]
-struct Calls {
     open: Open,
     fanout: OpenFanout,
 }
@@ -87,10 +81,8 @@ pub static ENGINES: [Engine; 4] = [
         takes_any: true,
         makes_headers: true,
         trial: None,
-        calls: Some(Calls {
-            open: packet::open,
-            fanout: packet::open_fanout,
-        }),
+        open: packet::open,
+        fanout: packet::open_fanout,
     },
     Engine {
         name: "tcx",
@@ -102,10 +94,8 @@ pub static ENGINES: [Engine; 4] = [
             load: tap::trial::tcx,
             features: &TAP,
         }),
-        calls: Some(Calls {
-            open: tap::open_tcx,
-            fanout: tap::refuse_fanout,
-        }),
+        open: tap::open_tcx,
+        fanout: tap::refuse_fanout,
     },
     Engine {
         name: "xdp",
@@ -117,10 +107,8 @@ pub static ENGINES: [Engine; 4] = [
             load: tap::trial::xdp,
             features: &TAP_AT_XDP,
         }),
-        calls: Some(Calls {
-            open: tap::open_xdp,
-            fanout: tap::refuse_fanout,
-        }),
+        open: tap::open_xdp,
+        fanout: tap::refuse_fanout,
     },
     Engine {
         name: "xsk",
@@ -137,10 +125,8 @@ pub static ENGINES: [Engine; 4] = [
             load: xsk::trial,
             features: &[Feature::Bpf, Feature::Xdp],
         }),
-        calls: Some(Calls {
-            open: xsk::open,
-            fanout: tap::refuse_fanout,
-        }),
+        open: xsk::open,
+        fanout: tap::refuse_fanout,
     },
 ];
 
@@ -148,23 +134,6 @@ pub static ENGINES: [Engine; 4] = [
 /// linux/if_arp.h); the engine may put a cooked header there.
 pub(crate) fn link_type(hardware_type: u16) -> LinkType {
     link::link_of(hardware_type).0
-}
-
-impl Engine {
-    /// Whether it can be used.
-    #[must_use]
-    pub const fn is_available(&self) -> bool {
-        self.calls.is_some()
-    }
-
-    fn calls(&self, device: &Device<'_>) -> Result<&Calls> {
-        self.calls
-            .as_ref()
-            .ok_or_else(|| Error::EngineNotAvailable {
-                device: device.given.to_owned(),
-                engine: self.name,
-            })
-    }
 }
 
 /// What captures find beneath them: the kernel's `bpf(2)`, the wall clock, adapters that stamp packets.
@@ -300,7 +269,7 @@ pub fn open_on(
     let filter = filter.map(|filter| filter.on_device(device.name));
     let filter = filter.as_ref();
     let opened = match device.engine {
-        Some(engine) => (engine.calls(&device)?.open)(&device, options, filter)
+        Some(engine) => (engine.open)(&device, options, filter)
             .map_err(|error| trial::explain(error, engine, &host.kernel, device.given)),
         None => choice::open(&device, options, filter),
     };
@@ -325,7 +294,7 @@ pub fn open_fanout(
     let filter = filter.map(|filter| filter.on_device(device.name));
     let filter = filter.as_ref();
     let opened = match device.engine {
-        Some(engine) => (engine.calls(&device)?.fanout)(&device, options, filter, count),
+        Some(engine) => (engine.fanout)(&device, options, filter, count),
         None => choice::fanout(&device, options, filter, count),
     };
     opened.map_err(|error| device.blame_engine(error))
