@@ -19,7 +19,7 @@ mod rights;
 mod writing;
 
 pub(crate) use foreign::{ForeignArgs, VersionArg};
-pub(crate) use injection::{GenArgs, SendArgs};
+pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
 pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
 pub(crate) use rights::RightsArgs;
 pub(crate) use writing::{FileArgs, WriteArgs};

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         test("live_frames_are_counted", live, live_frames),
         test("one_that_is_cut_arrives_as_many", live, segmentation),
         test("losses_and_doubles_are_found", live, losses),
+        test("choices_are_explained", live, choices_are_explained),
         test("consent_and_usage", &[Need::Root], usage),
     ])
 }
@@ -94,6 +95,24 @@ fn all_arrives() {
         let at = |key: &str| latency[key].as_u64().unwrap();
         assert!(at("min_ns") <= at("p50_ns") && at("p50_ns") <= at("p9999_ns"));
         assert_eq!(told["dropped"]["ring"], 0);
+    }
+}
+
+/// What is asked for by `--explain` is said before the packets go out.
+fn choices_are_explained() {
+    let pair = VethPair::new();
+    let generic = "back-end: packet, because at this rate it keeps to the schedule best";
+    let asked = "back-end: packet, because it was asked for";
+    for (device, reason) in [("veth0", generic), ("packet:veth0", asked)] {
+        let output = run(
+            &pair.left,
+            device,
+            &["-c", "10", "--pps", "1000", "--explain"],
+        );
+        let text = String::from_utf8_lossy(&output.stderr);
+        for line in [reason, "capabilities: none"] {
+            assert!(text.lines().any(|seen| seen == line), "{line}: {text}");
+        }
     }
 }
 

@@ -71,7 +71,7 @@ fn of_kind(
 /// The back-end that suits best, and why: live frames for much generated traffic where they can be
 /// had, else AF_PACKET.
 fn automatic(device: &HookDevice, options: &SendOptions) -> Result<(Box<dyn BackEnd>, String)> {
-    let asked = packet_only(options).map(|what| format!("it {what}"));
+    let asked = packet_only(options).map(|what| format!("only it {what}"));
     let reason = match (&options.demand, asked) {
         (_, Some(reason)) => reason,
         (None, None) => "it takes any frame on any interface".to_owned(),
@@ -87,16 +87,15 @@ fn automatic(device: &HookDevice, options: &SendOptions) -> Result<(Box<dyn Back
         ) if *rate < WORTH_LIVE => "at this rate it keeps to the schedule best".to_owned(),
         (Some(_), None) => match LiveBackEnd::open(device) {
             Ok(back_end) => {
-                let reason = "frames made in the kernel, and a driver that takes them".to_owned();
+                let reason =
+                    "the kernel can make these frames, and the driver takes them".to_owned();
                 return Ok((Box::new(back_end), reason));
             }
             Err(
                 error @ (SendError::Unsuitable { .. }
                 | SendError::NotPermitted { .. }
                 | SendError::Bpf { .. }),
-            ) => {
-                format!("not live: {error}")
-            }
+            ) => error.to_string(),
             Err(error) => return Err(error),
         },
     };

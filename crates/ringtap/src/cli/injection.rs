@@ -173,6 +173,10 @@ pub(crate) struct CommonArgs {
     /// The summary as one JSON object on standard error
     #[arg(long)]
     pub(crate) json_stats: bool,
+    /// Say on standard error how it is done: the back-end or engine and why it was chosen, what is held of
+    /// privileges
+    #[arg(long, alias = "explain-capture")]
+    pub(crate) explain: bool,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }

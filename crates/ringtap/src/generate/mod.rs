@@ -19,7 +19,7 @@ use ringtap_capture::send::{
 use crate::cli::GenArgs;
 use crate::notice::{counted, notice, raw};
 use crate::rights::{NamedFiles, Needs, Rights};
-use crate::send::{Failure, Guard, Progress, Summary, describe_sender};
+use crate::send::{Failure, Guard, Progress, Summary, announce_sender};
 use crate::signals::Requests;
 pub(crate) use sizes::Sizes;
 
@@ -73,7 +73,7 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
     requests
         .watch_for_end(vec![sender.waker()])
         .map_err(Failure::Signals)?;
-    notice(describe_sender(&sender));
+    announce_sender(&sender, &args.common, &rights);
     let generation = Generation {
         count: args.common.count,
         duration: args.duration,

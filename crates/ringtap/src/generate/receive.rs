@@ -49,6 +49,10 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
         "receiving on {} (engine {})",
         description.device, description.engine
     ));
+    if args.common.explain {
+        raw(&description);
+        raw(rights.explain());
+    }
     let mut tally = Tally::default();
     let result = count(args, &mut *source, &requests, &mut tally);
     report(args, &mut *source, &tally);

@@ -26,7 +26,7 @@ pub(crate) use error::Failure;
 pub(crate) use gaps::Shortened;
 pub(crate) use guard::Guard;
 pub(crate) use progress::Progress;
-pub(crate) use summary::{Summary, describe as describe_sender};
+pub(crate) use summary::{Summary, announce as announce_sender};
 
 /// Runs the subcommand.
 pub(crate) fn run(mut args: SendArgs) -> ExitCode {
@@ -85,7 +85,7 @@ fn send(args: &mut SendArgs) -> Result<bool, Failure> {
     requests
         .watch_for_end(vec![sender.waker()])
         .map_err(Failure::Signals)?;
-    notice(describe_sender(&sender));
+    announce_sender(&sender, &args.common, &rights);
     let mut outcome = match &args.build {
         Some(built) => built::send(args, &built.0, &mut sender, timing, &requests)?,
         None => replay::send(args, &mut sender, timing, guard, &requests)?,

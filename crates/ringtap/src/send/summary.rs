@@ -7,7 +7,9 @@ use ringtap_capture::send::{BackEndKind, Report, Sender};
 use serde_json::json;
 
 use super::gaps::{Shortened, describe as describe_time};
-use crate::notice::{counted, counted_as, raw};
+use crate::cli::CommonArgs;
+use crate::notice::{counted, counted_as, notice, raw};
+use crate::rights::Rights;
 
 /// What was sent and what was not, with the reasons.
 #[derive(Debug)]
@@ -25,19 +27,25 @@ pub(crate) struct Summary {
     pub(crate) is_timed: bool,
 }
 
-/// By which back-end it is sent. The reasons for the choice are in the documentation.
-pub(crate) fn describe(sender: &Sender) -> String {
-    let (kind, _) = sender.back_end();
-    let mut text = format!(
+/// Says by which back-end packets are sent; with `--explain` also why, and what the process still may do.
+pub(crate) fn announce(sender: &Sender, args: &CommonArgs, rights: &Rights) {
+    let (kind, reason) = sender.back_end();
+    notice(format_args!(
         "sending on {} (back-end {}), link type {}",
         sender.device(),
         kind.name(),
         sender.link_type()
-    );
+    ));
     for note in sender.notes() {
-        let _ = write!(text, "\nringtap: {note}");
+        notice(note);
     }
-    text
+    if args.explain {
+        raw(format_args!(
+            "back-end: {}, because {reason}\n{}",
+            kind.name(),
+            rights.explain()
+        ));
+    }
 }
 
 impl Summary {
