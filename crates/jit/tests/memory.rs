@@ -43,7 +43,7 @@ fn code_is_never_writable_and_is_freed() {
     assert_eq!(code_mappings(), before);
 
     let mappings = maps().len();
-    for _ in 0..10_000 {
+    for _ in 0..500 {
         let native = Native::compile(&program).expect("compiles");
         assert_eq!(native.run(&[0; 14], 14), 0);
     }
