@@ -1,11 +1,13 @@
 //! Lines compared with those of an installed tcpdump, over every file of the corpus.
 //!
 //! Both print the same packets: tcpdump rewrites a file as plain pcap, which is read here. A line
-//! is in scope when what stands above IP is TCP, UDP, ICMP, ICMPv6 or DNS, or when it is ARP. What
-//! tcpdump tells of an application by its port, after the point where the generic form ends, is
-//! not compared. For each protocol the share of equal lines must reach a bound.
+//! is compared if a row of `protocols` recognises it. For each protocol the share of equal lines must
+//! reach the bound in the table of `docs/reference/output.md`. The bytes that tcpdump prints unasked
+//! under what it does not decode are not compared.
 //!
 //! Beside it: printing allocates nothing once the buffers have their size.
+
+mod protocols;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,13 +17,10 @@ use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 use ringtap_print::{BytesDump, PrintOptions, Printer, TimestampFormat};
 use ringtap_testkit::{Need, alloc, corpus, repository, suite, test};
 
+use protocols::{Comparison, Protocol};
+
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
-
-/// Per cent of lines that must be equal.
-const BOUND: f64 = 99.0;
-/// A protocol with few lines in the corpus, one of them under MACsec, which has no decoder here.
-const LOWER_BOUND: [(&str, f64); 1] = [("icmp", 98.0)];
 
 fn main() -> ExitCode {
     let needs = [Need::Corpus, Need::Tool("tcpdump")];
@@ -49,29 +48,84 @@ fn main() -> ExitCode {
 type Tally = BTreeMap<&'static str, (u32, u32)>;
 
 fn compare(arguments: &[&str]) {
+    let bounds = bounds();
     let mut tally = Tally::new();
+    let mut shown = ShownDifferences::from_environment();
     for file in corpus::files() {
         if let Some(ours) = our_lines(&file, arguments) {
-            count(&mut tally, &ours, &their_lines(&file, arguments));
+            count(
+                &mut tally,
+                &mut shown,
+                &ours,
+                &their_lines(&file, arguments),
+            );
         }
     }
+    println!("| protocol | equal lines | of |\n|---|---|---|");
     let mut low = Vec::new();
-    for (protocol, (equal, all)) in &tally {
-        let share = f64::from(*equal) / f64::from(*all) * 100.0;
-        println!("{protocol:6} {equal:6} of {all:6} lines equal, {share:.2} %");
-        let bound = LOWER_BOUND
-            .iter()
-            .find(|(name, _)| name == protocol)
-            .map_or(BOUND, |(_, b)| *b);
-        if share < bound {
-            low.push(*protocol);
+    for protocol in protocols::all().filter(|protocol| protocol.is_compared()) {
+        let Some((equal, all)) = tally.get(protocol.name) else {
+            println!("| {} | not in the corpus | 0 |", protocol.name);
+            continue;
+        };
+        let share = equal * 100 / all;
+        println!("| {} | {share} % | {all} |", protocol.name);
+        if bounds[protocol.name].is_some_and(|bound| share < bound) {
+            low.push(protocol.name);
         }
     }
     assert!(
         tally.len() >= 6,
-        "the corpus holds every protocol in scope: {tally:?}"
+        "the corpus holds few protocols: {tally:?}"
     );
     assert!(low.is_empty(), "below the bound: {low:?}");
+}
+
+/// The per cent of each protocol's lines that must be equal, as the page has it; None for a protocol that was not in
+/// the corpus when the page was written.
+fn bounds() -> BTreeMap<String, Option<u32>> {
+    const TITLE: &str = "| protocol | equal lines |";
+    let page = repository().join("docs/reference/output.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let rows = page.lines().skip_while(|line| *line != TITLE).skip(2);
+    let bounds: BTreeMap<_, _> = rows
+        .map_while(|row| {
+            let (name, share) = row.strip_prefix("| ")?.split_once(" | ")?;
+            let share = share.split_once(" %").map(|(share, _)| share.parse());
+            Some((name.to_owned(), share.map(|share| share.expect("a number"))))
+        })
+        .collect();
+    let names: Vec<_> = protocols::all()
+        .filter(|protocol| protocol.is_compared())
+        .map(|protocol| protocol.name.to_owned())
+        .collect();
+    let mut sorted = names.clone();
+    sorted.sort();
+    let listed: Vec<_> = bounds.keys().cloned().collect();
+    assert_eq!(listed, sorted, "the page has a row for each protocol");
+    bounds
+}
+
+/// Differing lines, printed for whoever works on a protocol: `RINGTAP_PRINT_DIFFERENCES` has its name.
+struct ShownDifferences {
+    protocol: Option<String>,
+    left: u32,
+}
+
+impl ShownDifferences {
+    fn from_environment() -> Self {
+        Self {
+            protocol: std::env::var("RINGTAP_PRINT_DIFFERENCES").ok(),
+            left: 100,
+        }
+    }
+
+    fn show(&mut self, protocol: &str, ours: &str, theirs: &str) {
+        if self.protocol.as_deref() == Some(protocol) && self.left > 0 {
+            self.left -= 1;
+            println!("tcpdump: {theirs}\nringtap: {ours}");
+        }
+    }
 }
 
 fn tcpdump(arguments: &[&str], file: &Path) -> Vec<u8> {
@@ -120,14 +174,10 @@ fn u32_at(data: &[u8], at: usize) -> Option<u32> {
 /// What the printer gives for each packet; None where the file cannot be read or its link type has
 /// no decoder here.
 fn our_lines(file: &Path, arguments: &[&str]) -> Option<Vec<String>> {
-    const DECODED: [u32; 12] = [0, 1, 9, 12, 14, 50, 51, 101, 108, 113, 228, 276];
     const FILE_HEADER: usize = 24;
     const RECORD_HEADER: usize = 16;
     let pcap = tcpdump(&["-w", "-"], file);
     let link_type = u32_at(&pcap, 20)? & 0xffff;
-    if !DECODED.contains(&link_type) {
-        return None;
-    }
     let mut options = PrintOptions::default();
     options.timestamps = TimestampFormat::None;
     options.quiet = arguments.contains(&"-q");
@@ -152,6 +202,9 @@ fn our_lines(file: &Path, arguments: &[&str]) -> Option<Vec<String>> {
         printer
             .print(&mut out, &packet, link_type, None)
             .expect("memory does not fail");
+        if out.starts_with(b"link type ") {
+            return None;
+        }
         lines.push(
             String::from_utf8_lossy(&out)
                 .trim_end_matches('\n')
@@ -162,70 +215,49 @@ fn our_lines(file: &Path, arguments: &[&str]) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// The protocol of a line, where it is in scope.
-fn scope(line: &str) -> Option<&'static str> {
-    if line.starts_with("ARP") || line.starts_with(" [|arp]") {
-        return Some("arp");
-    }
-    let rest = line
-        .strip_prefix("IP6 ")
-        .or_else(|| line.strip_prefix("IP "))?;
-    let rest = match rest.split_once("bytes missing!") {
-        Some((before, rest)) if before.starts_with("truncated-ip") => rest.trim_start(),
-        _ => rest,
-    };
-    let (source, rest) = rest.split_once(" > ")?;
-    let (destination, rest) = rest.split_once(": ")?;
-    let domain = |end: &str| end.ends_with(".53") || end.ends_with(".5353");
-    match rest {
-        _ if rest.starts_with("Flags [") || rest.starts_with("tcp ") || rest == "[|tcp]" => {
-            Some("tcp")
-        }
-        // Node information, RPL and router renumbering are other protocols in the messages of ICMPv6.
-        _ if ["who-are-you", "RPL", "router renumbering"]
-            .iter()
-            .any(|other| rest.contains(other)) =>
-        {
-            None
-        }
-        _ if rest.starts_with("ICMP6") => Some("icmp6"),
-        _ if rest.starts_with("ICMP") => Some("icmp"),
-        _ if domain(source) || domain(destination) => Some("dns"),
-        _ if rest.starts_with("UDP") => Some("udp"),
-        _ => None,
-    }
-}
-
-fn count(tally: &mut Tally, ours: &[String], theirs: &[String]) {
+fn count(tally: &mut Tally, shown: &mut ShownDifferences, ours: &[String], theirs: &[String]) {
     for (ours, theirs) in ours.iter().zip(theirs) {
-        let Some(protocol) = scope(theirs) else {
+        let first = split(theirs).0;
+        let Some(protocol) = protocols::of(first).filter(|protocol| protocol.is_compared()) else {
             continue;
         };
-        let (equal, all) = tally.entry(protocol).or_default();
+        let (equal, all) = tally.entry(protocol.name).or_default();
         *all += 1;
-        *equal += u32::from(agree(protocol, ours, theirs));
+        if agree(protocol, ours, theirs) {
+            *equal += 1;
+        } else {
+            shown.show(protocol.name, ours, theirs);
+        }
     }
 }
 
-fn agree(protocol: &str, ours: &str, theirs: &str) -> bool {
-    let (ours_first, ours_dump) = split(ours);
-    let (theirs_first, theirs_dump) = split(theirs);
-    if ours_first.trim_end() == theirs_first.trim_end() && ours_dump == theirs_dump {
+fn agree(protocol: &Protocol, ours: &str, theirs: &str) -> bool {
+    let (ours_first, ours_rest) = split(ours);
+    let (theirs_first, theirs_rest) = split(theirs);
+    if ours_first.trim_end() == theirs_first.trim_end() && rest_agrees(ours_rest, theirs_rest) {
         return true;
     }
     // The dump belongs to the packet; an application's lines before it are not compared.
     let application = |generic: &str| {
-        theirs_first.starts_with(generic) && theirs.trim_end().ends_with(ours_dump.trim_end())
+        theirs_first.starts_with(generic) && theirs.trim_end().ends_with(ours_rest.trim_end())
     };
-    match protocol {
-        "tcp" => application(ours_first.trim_end()),
-        "udp" | "dns" => ours_first
-            .split_once("UDP, length ")
-            .is_some_and(|(before, _)| application(before)),
-        // tcpdump prints the bytes of an operation that it does not know, asked or not.
-        "arp" => ours_first == theirs_first && theirs_dump.ends_with(ours_dump),
-        _ => false,
-    }
+    protocol.comparison == Comparison::BeforeApplication
+        && match ours_first.split_once("UDP, length ") {
+            Some((before, _)) => application(before),
+            None => application(ours_first.trim_end()),
+        }
+}
+
+/// Compares what follows the first line. tcpdump prints bytes that it does not decode, asked or not:
+/// the rows of the packet's dump are the last ones.
+fn rest_agrees(ours: &str, theirs: &str) -> bool {
+    let is_text = |line: &&str| !line.trim_start().starts_with("0x");
+    ours == theirs
+        || theirs.ends_with(ours.trim_start_matches('\n'))
+            && ours
+                .lines()
+                .filter(is_text)
+                .eq(theirs.lines().filter(is_text))
 }
 
 /// The line, and what follows it.

@@ -1,0 +1,133 @@
+//! The protocols whose lines are compared, as data: how a line of tcpdump is recognised, and how much of it must be
+//! equal. The first row that recognises a line counts it; the bounds are in `docs/reference/output.md`.
+
+/// A protocol in the table of equal lines.
+pub(crate) struct Protocol {
+    /// The name as in the table of `docs/reference/output.md`.
+    pub(crate) name: &'static str,
+    /// The line is this protocol's if one of them is found.
+    pub(crate) marks: &'static [Mark],
+    /// What is compared.
+    pub(crate) comparison: Comparison,
+}
+
+impl Protocol {
+    /// Whether lines of this protocol are compared.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.comparison != Comparison::Nothing
+    }
+}
+
+/// What a line of tcpdump is recognised by.
+#[derive(Clone, Copy)]
+pub(crate) enum Mark {
+    /// The line begins with it.
+    Line(&'static str),
+    /// What follows the addresses of an IP packet begins with it.
+    Payload(&'static str),
+    /// One of the two ports has this number, as it stands at the end of an address.
+    Port(&'static str),
+}
+
+/// How much of a line is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// The whole line.
+    Whole,
+    /// The line up to `length N`: what tcpdump prints of an application by its port is not compared.
+    BeforeApplication,
+    /// Nothing: another protocol within one that is compared, which has no decoder here.
+    Nothing,
+}
+
+use Comparison::{BeforeApplication, Nothing, Whole};
+use Mark::{Line, Payload, Port};
+
+const fn row(name: &'static str, marks: &'static [Mark], comparison: Comparison) -> Protocol {
+    Protocol {
+        name,
+        marks,
+        comparison,
+    }
+}
+
+/// Routing, and the links between routers.
+const ROUTING: &[Protocol] = &[];
+
+/// What hosts and switches say on a link, and applications.
+const ACCESS_AND_APPLICATIONS: &[Protocol] = &[];
+
+/// What is left: lines of the network and transport layers.
+const NETWORK: &[Protocol] = &[
+    row("ARP", &[Line("ARP"), Line(" [|arp]")], Whole),
+    row(
+        "TCP",
+        &[Payload("Flags ["), Payload("tcp "), Payload("[|tcp]")],
+        BeforeApplication,
+    ),
+    row(
+        "node information, RPL, router renumbering",
+        &[
+            Payload("ICMP6, who-are-you"),
+            Payload("ICMP6, RPL"),
+            Payload("ICMP6, router renumbering"),
+        ],
+        Nothing,
+    ),
+    row("ICMPv6", &[Payload("ICMP6")], Whole),
+    row("ICMP", &[Payload("ICMP")], Whole),
+    row("DNS", &[Port("53"), Port("5353")], BeforeApplication),
+    row("UDP", &[Payload("UDP")], BeforeApplication),
+];
+
+/// Every row, in the order in which they are tried.
+pub(crate) fn all() -> impl Iterator<Item = &'static Protocol> {
+    [ROUTING, ACCESS_AND_APPLICATIONS, NETWORK]
+        .into_iter()
+        .flatten()
+}
+
+/// The row of a line of tcpdump; None where no row recognises it.
+pub(crate) fn of(line: &str) -> Option<&'static Protocol> {
+    let packet = ip_packet(line);
+    all().find(|protocol| {
+        protocol.marks.iter().any(|mark| match *mark {
+            Line(text) => line.starts_with(text),
+            Payload(text) => packet.is_some_and(|packet| packet.payload.starts_with(text)),
+            Port(number) => packet.is_some_and(|packet| packet.has_port(number)),
+        })
+    })
+}
+
+/// The line of an IP packet in its parts.
+#[derive(Clone, Copy)]
+struct IpPacket<'l> {
+    source: &'l str,
+    destination: &'l str,
+    payload: &'l str,
+}
+
+impl IpPacket<'_> {
+    fn has_port(&self, number: &str) -> bool {
+        [self.source, self.destination]
+            .iter()
+            .any(|end| end.rsplit_once('.').is_some_and(|(_, port)| port == number))
+    }
+}
+
+fn ip_packet(line: &str) -> Option<IpPacket<'_>> {
+    let rest = line
+        .strip_prefix("IP6 ")
+        .or_else(|| line.strip_prefix("IP "))?;
+    let rest = match rest.split_once("bytes missing!") {
+        Some((before, rest)) if before.starts_with("truncated-ip") => rest.trim_start(),
+        _ => rest,
+    };
+    let (source, rest) = rest.split_once(" > ")?;
+    let (destination, payload) = rest.split_once(": ")?;
+    Some(IpPacket {
+        source,
+        destination,
+        payload,
+    })
+}
