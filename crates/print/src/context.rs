@@ -78,6 +78,8 @@ pub(crate) struct Network {
     pub(crate) destination: Address,
     /// The destination as it stands in the header.
     pub(crate) shown_destination: Address,
+    /// The time to live, or hop limit.
+    pub(crate) hop_limit: u8,
     /// A fragment: checksums cannot be verified.
     pub(crate) fragmented: bool,
     /// The addresses are not on the line yet; the transport layer prints them with its ports.

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 // The packet's way: `link` finds the network layer, `ip` and `arp` print it, and hand the rest to `tcp`, `udp`,
-// `icmp`, `icmp6` and the short forms of `small`. A decoder that needs a byte that was not captured returns
+// `icmp`, `icmp6`, the protocols of `routing` and the short forms of `small`. A decoder that needs a byte that was not captured returns
 // `bytes::Truncated`; the line then ends with a note that names the layer. `docs/reference/output.md` describes the forms.
 //
 // Hostile packets: reads are checked, chains (extension headers, options, DNS pointers, nested IP) are bounded, the
@@ -23,6 +23,7 @@ mod json;
 mod line;
 mod link;
 mod options;
+mod routing;
 mod small;
 mod tcp;
 mod timestamp;

@@ -281,10 +281,10 @@ fn a_cooked_header_shows_the_name_that_was_told() {
     let mut printer = Printer::new(options(""));
     printer.name_interface(3, "eth0\u{1b}");
     let out = print(&mut printer, &header, None, 276);
-    assert_eq!(String::from_utf8_lossy(&out), "eth0^[ Out IP  [|ip]\n");
+    assert_eq!(String::from_utf8_lossy(&out), "eth0^[ Out  [|ip]\n");
     printer.name_interface(3, "lo");
     let out = print(&mut printer, &header, None, 276);
-    assert_eq!(String::from_utf8_lossy(&out), "lo    Out IP  [|ip]\n");
+    assert_eq!(String::from_utf8_lossy(&out), "lo    Out  [|ip]\n");
 }
 
 /// Thousands of answers, each of a few bytes and with a pointer to one long name.

@@ -6,7 +6,7 @@ use super::bytes::{Bytes, Truncated};
 use super::checksum;
 use super::context::{Context, Network};
 use super::line::{Address, put};
-use super::{dns, small};
+use super::{dns, routing, small};
 
 const HEADER: usize = 8;
 
@@ -126,7 +126,7 @@ fn by_port(
     } else if is(protocol::GENEVE_PORT) {
         small::overlay::geneve(cx, payload, length)?;
     } else {
-        return Ok(false);
+        return routing::over_udp(cx, (source, destination), payload, length);
     }
     Ok(true)
 }

@@ -5,7 +5,10 @@ use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
 use crate::link;
+use crate::routing::osi;
 
+/// A packet of OSI (RFC 1701).
+const OSI: u16 = 0x00fe;
 const CHECKSUM: u16 = 0x8000;
 const ROUTING: u16 = 0x4000;
 const KEY: u16 = 0x2000;
@@ -122,6 +125,10 @@ fn carried(
             v6::print(cx, data, length)
         }),
         link::BRIDGED => nested(cx, |cx| link::nested_ethernet(cx, data, length)),
+        OSI => nested(cx, |cx| osi::print(cx, data, length)),
+        link::MPLS | link::MPLS_MULTICAST => nested(cx, |cx| {
+            link::network(cx, protocol, data, length).map(|_| ())
+        }),
         link::PPP => nested(cx, |cx| link::nested_ppp(cx, data, length)),
         _ => {
             put!(cx.line, "gre-proto-0x{protocol:x}");

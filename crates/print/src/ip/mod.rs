@@ -2,7 +2,6 @@
 
 mod extensions;
 mod gre;
-mod other;
 mod sctp;
 mod security;
 pub(crate) mod v4;
@@ -10,8 +9,8 @@ pub(crate) mod v6;
 
 use super::bytes::{Bytes, Truncated};
 use super::context::{Context, Network};
-use super::line::put;
-use super::{icmp, icmp6, tcp, udp};
+use super::line::{Address, put};
+use super::{icmp, icmp6, routing, tcp, udp};
 
 pub(crate) use ringtap_packet::protocol::{
     AUTHENTICATION, DCCP, DESTINATION_OPTIONS, ESP, FRAGMENT, GRE, HOP_BY_HOP, ICMP, ICMPV6, IGMP,
@@ -84,8 +83,13 @@ pub(crate) fn payload(
     mut data: &[u8],
     mut length: usize,
 ) -> Result<(), Truncated> {
+    let over_ipv4 = matches!(net.source, Address::V4(_));
     for _ in 0..MAX_HEADERS {
         let step = match protocol {
+            // These belong to IPv6.
+            HOP_BY_HOP | DESTINATION_OPTIONS | ROUTING | FRAGMENT if over_ipv4 => {
+                return transport(cx, net, protocol, data, length);
+            }
             HOP_BY_HOP => extensions::options(cx, "HBH", "hbhopt", data, &mut length)?,
             DESTINATION_OPTIONS => extensions::options(cx, "DSTOPT", "dstopt", data, &mut length)?,
             ROUTING => extensions::routing(cx, net, data)?,
@@ -118,16 +122,21 @@ fn transport(
     data: &[u8],
     length: usize,
 ) -> Result<(), Truncated> {
+    let over_ipv4 = matches!(net.source, Address::V4(_));
     match protocol {
+        ICMP | IGMP if !over_ipv4 => {
+            let name = name(protocol);
+            put!(cx.line, "[{name} requires IPv4] (invalid)");
+            Ok(())
+        }
+        ICMPV6 if over_ipv4 => {
+            cx.line.str("[ICMPv6 requires IPv6] (invalid)");
+            Ok(())
+        }
         TCP => tcp::print(cx, net, data, length),
         UDP => udp::print(cx, net, data, length),
         ICMP => icmp::print(cx, net, data, length),
         ICMPV6 => icmp6::print(cx, net, data, length),
-        IGMP if cx.options.quiet => {
-            cx.line.str("igmp");
-            Ok(())
-        }
-        IGMP => other::igmp(cx, data, length),
         SCTP => sctp::print(cx, net, data, length),
         GRE => gre::print(cx, data, length),
         ESP => security::payload(cx, data, length),
@@ -141,7 +150,9 @@ fn transport(
             Ok(())
         }
         _ => {
-            put!(cx.line, " ip-proto-{protocol} {length}");
+            if !routing::over_ip(cx, net, protocol, data, length)? {
+                put!(cx.line, " ip-proto-{protocol} {length}");
+            }
             Ok(())
         }
     }

@@ -20,15 +20,16 @@ pub(crate) fn announced(
     length: usize,
     named: bool,
 ) -> Result<(), Truncated> {
-    match data.first().map(|&first| first >> 4) {
-        Some(6) => cx.line.str("IP6, wrong link-layer encapsulation (invalid)"),
-        None | Some(4) => {
+    cx.enter("ip");
+    match data.u8_at(0)? >> 4 {
+        6 => cx.line.str("IP6, wrong link-layer encapsulation (invalid)"),
+        4 => {
             if !named {
                 cx.line.str("IP ");
             }
             return print(cx, data, length);
         }
-        Some(version) => put!(cx.line, "IP{version} (invalid)"),
+        version => put!(cx.line, "IP{version} (invalid)"),
     }
     Ok(())
 }
@@ -62,6 +63,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     }
     let offset = usize::from(fragment & 0x1fff) * 8;
     let mut net = Network {
+        hop_limit: data.u8_at(8)?,
         source: Address::V4(data.array_at(12)?),
         destination: Address::V4(final_destination(data, header).unwrap_or(destination)),
         shown_destination: Address::V4(destination),

@@ -35,6 +35,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         header_line(cx, first, next, hop_limit, stated);
     }
     let mut net = Network {
+        hop_limit,
         source: Address::V6(source),
         destination: Address::V6(destination),
         shown_destination: Address::V6(destination),

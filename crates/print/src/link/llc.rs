@@ -4,11 +4,13 @@ use super::{ether_type_known, ethernet};
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
+use crate::routing::osi;
 use crate::small::stp;
 
 const SNAP: u8 = 0xaa;
 const SPANNING_TREE: u8 = 0x42;
 const IP: u8 = 0x06;
+const OSI: u8 = 0xfe;
 const UNNUMBERED_INFORMATION: u8 = 0x03;
 const OUI_ETHERNET: u32 = 0;
 const OUI_CISCO: u32 = 0x0c;
@@ -35,7 +37,7 @@ fn sap_name(sap: u8) -> &'static str {
         SNAP => "SNAP",
         0xe0 => "IPX",
         0xf0 => "NetBeui",
-        0xfe => "OSI",
+        OSI => "OSI",
         0xff => "Global",
         _ => "Unknown",
     }
@@ -64,6 +66,7 @@ pub(super) fn print(
         match (field.dsap & 0xfe, field.ssap & 0xfe) {
             (SNAP, SNAP) => return snap(cx, data, length, frame, header),
             (SPANNING_TREE, SPANNING_TREE) => return stp::print(cx, payload, rest),
+            (OSI, OSI) => return osi::print(cx, payload, rest),
             (IP, IP) => return super::network(cx, super::IPV4, payload, rest).map(|_| ()),
             _ => {}
         }
@@ -258,7 +261,7 @@ fn oui_name(oui: u32) -> &'static str {
 }
 
 /// The SNAP header (RFC 1042): an organisation and its protocol number.
-fn snap(
+pub(super) fn snap(
     cx: &mut Context<'_>,
     data: &[u8],
     length: usize,

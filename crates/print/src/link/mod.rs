@@ -1,15 +1,20 @@
 //! The link layer: from the link type of a packet to its network layer.
 
+mod chdlc;
 mod cooked;
 mod ethernet;
+mod frame_relay;
 mod llc;
 mod ppp;
+mod ppp_authentication;
+mod q933;
 
 use ringtap_packet::{LinkType, Packet, ether_type};
 
 use super::bytes::{Bytes, Truncated};
 use super::context::Context;
 use super::line::put;
+use super::routing::osi;
 use super::small;
 use super::{arp, ip};
 
@@ -17,6 +22,11 @@ pub(crate) use ringtap_packet::ether_type::{
     ARP, BRIDGED, EAPOL, IPV4, IPV6, JUMBO, LLDP, LOOPBACK, MPLS, MPLS_MULTICAST, PPP,
     PPPOE_DISCOVERY, PPPOE_SESSION, QINQ, QINQ_9100, QINQ_9200, REVERSE_ARP, VLAN,
 };
+
+/// The Ethernet type that Cisco's routers write for packets of OSI, behind one byte of padding.
+pub(crate) const OSI: u16 = 0xfefe;
+/// A bundle of Frame Relay links (FRF.16).
+const BUNDLE: LinkType = LinkType(182);
 
 /// Prints a packet from its link layer up, and the note where bytes are missing. Gives the length
 /// of the link-layer header in bytes.
@@ -59,7 +69,11 @@ fn dispatch(
             ip::any(cx, data, length)
         }
         LinkType::NULL | LinkType::LOOP => null(cx, data, length, link_type, header),
-        LinkType::PPP | LinkType::PPP_HDLC => ppp::print(cx, data, length, header),
+        LinkType::PPP => ppp::print(cx, data, length, header),
+        LinkType::PPP_HDLC => ppp::serial(cx, data, length, header),
+        LinkType::C_HDLC => chdlc::print(cx, data, length, header),
+        LinkType::FRELAY => frame_relay::print(cx, data, length, header),
+        BUNDLE => frame_relay::bundle(cx, data, length, header),
         LinkType::PPP_ETHER => ppp::session(cx, data, length),
         _ => {
             cx.enter("link");
@@ -144,6 +158,7 @@ pub(crate) fn network(
         LOOPBACK => small::loopback::print(cx, data, length)?,
         MPLS | MPLS_MULTICAST => small::mpls::print(cx, data, length)?,
         PPPOE_SESSION => ppp::session(cx, data, length)?,
+        OSI => osi::print(cx, data.rest(1), length.saturating_sub(1))?,
         _ => return Ok(false),
     }
     Ok(true)
@@ -165,6 +180,11 @@ pub(crate) fn nested_ppp(
     length: usize,
 ) -> Result<(), Truncated> {
     ppp::print(cx, data, length, &mut 0)
+}
+
+/// What Q.933 says of a link, inside a frame.
+pub(crate) fn q933(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    q933::print(cx, data, length)
 }
 
 /// The name of an EtherType, `Unknown` where there is none.

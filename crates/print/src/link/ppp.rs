@@ -1,31 +1,64 @@
 //! PPP (RFC 1661), with HDLC framing (RFC 1662) or in a PPPoE session (RFC 2516).
 
+use super::{chdlc, ppp_authentication};
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::ip;
 use crate::line::put;
+use crate::routing::osi;
+use crate::small;
 
 const ADDRESS: u8 = 0xff;
 const CONTROL: u8 = 0x03;
 
 use ringtap_packet::ether_type::ppp::{IPV4, IPV6, LCP, MPLS};
 
+const OSI: u16 = 0x0023;
+const MULTILINK: u16 = 0x003d;
+/// TCP and IP with headers that could have been compressed, and are not (RFC 1144).
+const UNCOMPRESSED: u16 = 0x002f;
+const COMPRESSED: u16 = 0x00fd;
+const MPLS_MULTICAST: u16 = 0x0283;
+const IPCP: u16 = 0x8021;
+const OSICP: u16 = 0x8023;
+const IPV6CP: u16 = 0x8057;
+const CCP: u16 = 0x80fd;
+const MPLSCP: u16 = 0x8281;
+const PAP: u16 = 0xc023;
+const CHAP: u16 = 0xc223;
+
 fn protocol_name(protocol: u16) -> Option<&'static str> {
     Some(match protocol {
         IPV4 => "IP",
-        0x002d => "VJC",
-        0x002f => "VJNC",
+        OSI => "OSI",
+        0x0025 => "NS",
+        0x0029 => "APPLE",
+        0x002b => "IPX",
+        0x002d => "VJC IP",
+        UNCOMPRESSED => "VJNC IP",
+        0x0031 => "BRPDU",
+        0x0033 => "STII",
+        0x0035 => "VINES",
+        MULTILINK => "MLPPP",
         IPV6 => "IP6",
-        0x8021 => "IPCP",
-        0x8057 => "IP6CP",
-        0x80fd => "CCP",
+        COMPRESSED => "COMP",
+        0x0201 => "HELLO",
+        MPLS | MPLS_MULTICAST => "MPLS",
+        IPCP => "IPCP",
+        OSICP => "OSICP",
+        0x8025 => "NSCP",
+        0x8029 => "APPLECP",
+        0x802b => "IPXCP",
+        0x8033 => "STIICP",
+        0x8035 => "VINESCP",
+        IPV6CP => "IP6CP",
+        CCP => "CCP",
+        MPLSCP => "MPLSCP",
         LCP => "LCP",
-        0xc023 => "PAP",
+        PAP => "PAP",
         0xc025 => "LQM",
-        0xc223 => "CHAP",
-        0x00fd => "COMP",
-        0x003d => "MLPPP",
-        MPLS => "MPLS",
+        0xc227 => "EAP",
+        CHAP => "CHAP",
         _ => return None,
     })
 }
@@ -59,6 +92,44 @@ pub(super) fn print(
     payload(cx, protocol, data.rest(at), length.saturating_sub(at))
 }
 
+/// Prints a frame of a serial line that had `length` bytes on the wire: PPP, or Cisco's HDLC.
+pub(super) fn serial(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    const HEADER: usize = 4;
+    cx.enter("ppp_hdlc");
+    data.part(0, 2)?;
+    let (address, control) = (data.u8_at(0)?, data.u8_at(1)?);
+    if matches!(address, chdlc::UNICAST | chdlc::BROADCAST) {
+        return chdlc::print(cx, data, length, header);
+    }
+    data.part(0, HEADER)?;
+    let protocol = data.u16_at(2)?;
+    if address != ADDRESS {
+        // As tcpdump has it: these are the two bytes behind the address and the control field.
+        let [address, control] = protocol.to_be_bytes();
+        put!(cx.line, "unknown addr {address:02x}; ctrl {control:02x}");
+        return Ok(());
+    }
+    if cx.options.link_header {
+        put!(cx.line, "{address:02x} {control:02x} {length} ");
+    }
+    *header = HEADER;
+    match protocol_name(protocol) {
+        Some(name) => put!(cx.line, "{name}: "),
+        None => put!(cx.line, "unknown PPP protocol (0x{protocol:04x}): "),
+    }
+    payload(
+        cx,
+        protocol,
+        data.rest(HEADER),
+        length.saturating_sub(HEADER),
+    )
+}
+
 /// Prints a PPPoE session frame.
 pub(super) fn session(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     const HEADER: usize = 6;
@@ -87,21 +158,23 @@ fn payload(
     data: &[u8],
     length: usize,
 ) -> Result<(), Truncated> {
-    let prefixed = !cx.options.link_header;
     match protocol {
-        IPV4 => ip::v4::announced(cx, data, length, cx.options.link_header),
-        IPV6 => {
-            if prefixed {
-                cx.line.str("IP6 ");
-            }
-            ip::v6::print(cx, data, length)
+        IPV4 | UNCOMPRESSED => ip::v4::announced(cx, data, length, cx.options.link_header),
+        IPV6 => super::network(cx, super::IPV6, data, length).map(|_| ()),
+        OSI => osi::print(cx, data, length),
+        MPLS | MPLS_MULTICAST => small::mpls::print(cx, data, length),
+        MULTILINK => multilink(cx, data, length),
+        LCP | IPCP | OSICP | IPV6CP | CCP | MPLSCP => control(cx, protocol, data, length),
+        PAP => ppp_authentication::password(cx, data, length),
+        CHAP => ppp_authentication::challenge(cx, data, length),
+        COMPRESSED => {
+            cx.line.str("compressed PPP data");
+            Ok(())
         }
-        LCP | 0x8021 | 0x8057 | 0x80fd => control(cx, protocol, data),
+        _ if is_flag(protocol) => escaped(cx, protocol, data),
         _ => {
             match protocol_name(protocol) {
-                Some(name) if prefixed => put!(cx.line, "{name}, length {length}"),
-                Some(_) => {}
-                None if !prefixed => {}
+                Some(name) => put!(cx.line, "{name} "),
                 None => put!(cx.line, "unknown PPP protocol (0x{protocol:04x}) "),
             }
             Ok(())
@@ -109,8 +182,59 @@ fn payload(
     }
 }
 
+/// A frame as it is on an asynchronous line (RFC 1662 section 4): a flag, which has been taken for the first byte of the
+/// protocol, and then bytes that are escaped.
+fn escaped(cx: &mut Context<'_>, protocol: u16, data: &[u8]) -> Result<(), Truncated> {
+    const ESCAPE: u8 = 0x7d;
+    const CHANGED: u8 = 0x20;
+    /// Bytes of a frame that are read; a longer one counts as captured to here.
+    const MAX_FRAME: usize = 2048;
+    let mut frame = [0; MAX_FRAME];
+    let mut length = 0;
+    let [_, first] = protocol.to_be_bytes();
+    let mut bytes = std::iter::once(first).chain(data.iter().copied());
+    while let Some(mut byte) = bytes.next() {
+        if byte == ESCAPE {
+            let Some(next) = bytes.next() else {
+                break;
+            };
+            byte = next ^ CHANGED;
+        }
+        if let Some(place) = frame.get_mut(length) {
+            *place = byte;
+        }
+        length += 1;
+    }
+    let frame = frame.up_to(length);
+    let begin = if frame.starts_with(&[ADDRESS, CONTROL]) {
+        2
+    } else {
+        0
+    };
+    let (protocol, at) = match u16::from(frame.u8_at(begin)?) {
+        short @ (IPV4 | IPV6) if begin == 0 => (short, 1),
+        _ => (frame.u16_at(begin)?, begin + 2),
+    };
+    if is_flag(protocol) {
+        put!(cx.line, "(protocol 0x{protocol:04x} invalid)");
+        return Ok(());
+    }
+    payload(cx, protocol, frame.rest(at), length - at)
+}
+
+/// Whether the first byte of a protocol's number is the flag between frames.
+fn is_flag(protocol: u16) -> bool {
+    protocol >> 8 == 0x7e
+}
+
 /// A control protocol's packet (RFC 1661 section 5): code and identifier.
-fn control(cx: &mut Context<'_>, protocol: u16, data: &[u8]) -> Result<(), Truncated> {
+fn control(
+    cx: &mut Context<'_>,
+    protocol: u16,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    const HEADER: usize = 4;
     const CODES: [&str; 16] = [
         "Vendor-Extension",
         "Conf-Request",
@@ -123,19 +247,39 @@ fn control(cx: &mut Context<'_>, protocol: u16, data: &[u8]) -> Result<(), Trunc
         "Prot-Reject",
         "Echo-Request",
         "Echo-Reply",
-        "Discard-Request",
-        "Identification",
-        "Time-Remaining",
+        "Disc-Req",
+        "Ident",
+        "Time-Rem",
         "Reset-Req",
         "Reset-Ack",
     ];
-    let (code, id, stated) = (data.u8_at(0)?, data.u8_at(1)?, data.u16_at(2)?);
-    let name = CODES.get(usize::from(code)).copied().unwrap_or("Unknown");
+    let name = protocol_name(protocol).unwrap_or("unknown");
+    put!(cx.line, "{name}, ");
+    let (Some(&[code, id]), HEADER..) = (data.first_chunk(), length) else {
+        cx.line.truncated(name);
+        return Ok(());
+    };
+    let code_name = CODES.get(usize::from(code));
     put!(
         cx.line,
-        "{}, {name} (0x{code:02x}), id {id}, length {}",
-        protocol_name(protocol).unwrap_or("unknown"),
-        u32::from(stated) + 2
+        "{} (0x{code:02x}), id {id}, length {}",
+        code_name.unwrap_or(&"Unknown Opcode"),
+        length + 2
     );
+    Ok(())
+}
+
+/// A fragment of a packet that several links carry (RFC 1990 section 3).
+fn multilink(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    const FLAGS: [(u32, &str); 2] = [(0x8000, "begin"), (0x4000, "end")];
+    cx.line.str("MLPPP, ");
+    if length < 2 {
+        cx.line.truncated("mlppp");
+        return Ok(());
+    }
+    let field = data.u16_at(0)?;
+    put!(cx.line, "seq 0x{:03x}, Flags [", field & 0xfff);
+    cx.line.flags(u32::from(field), &FLAGS);
+    put!(cx.line, "], length {length}");
     Ok(())
 }

@@ -1,13 +1,17 @@
-//! MPLS label stacks (RFC 3032) and the IP packet under them.
+//! MPLS label stacks (RFC 3032) and the packet under them: IP or OSI.
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::ip;
 use crate::line::put;
+use crate::link;
+use crate::routing::osi;
 
 const BOTTOM: u32 = 0x100;
-/// Labels shown of one stack.
-const MAX_LABELS: usize = 16;
+const ENTRY: usize = 4;
+const IPV4_EXPLICIT_NULL: u32 = 0;
+const IPV6_EXPLICIT_NULL: u32 = 2;
+const IMPLICIT_NULL: u32 = 3;
 
 const NAMES: [&str; 4] = [
     " (IPv4 explicit NULL)",
@@ -21,14 +25,22 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     cx.enter("mpls");
     cx.line.str("MPLS");
     let mut at = 0;
-    for _ in 0..MAX_LABELS {
+    let label = loop {
+        if at + ENTRY > length || cx.line.is_full() {
+            cx.line.str(" (invalid)");
+            return Ok(());
+        }
         let entry = data.u32_at(at)?;
-        at += 4;
+        at += ENTRY;
         let label = entry >> 12;
         put!(
             cx.line,
             "{}(label {label}",
-            if cx.verbose() && at > 4 { "\n\t" } else { " " }
+            if cx.verbose() && at > ENTRY {
+                "\n\t"
+            } else {
+                " "
+            }
         );
         if cx.verbose()
             && let Some(name) = usize::try_from(label)
@@ -43,32 +55,33 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         }
         put!(cx.line, ", ttl {})", entry & 0xff);
         if entry & BOTTOM != 0 {
-            break;
+            break label;
         }
-    }
-    let packet = data.rest(at);
-    let length = length.saturating_sub(at);
-    let version = match packet.first() {
-        Some(&first) => first >> 4,
-        None => return Ok(()),
     };
-    if version != 4 && version != 6 {
+    if at == length {
         return Ok(());
     }
-    cx.line.str(if cx.verbose() { "\n\t" } else { " " });
-    ip::nested(cx, |cx| {
-        if version == 4 {
-            ip_prefix(cx, "IP ");
-            ip::v4::print(cx, packet, length)
-        } else {
-            ip_prefix(cx, "IP6 ");
-            ip::v6::print(cx, packet, length)
-        }
-    })
+    carried(cx, label, data.rest(at), length - at)
 }
 
-fn ip_prefix(cx: &mut Context<'_>, name: &str) {
-    if !cx.options.link_header {
-        cx.line.str(name);
-    }
+/// Prints what is under the labels: the lowest one says what it is, or else the first byte.
+fn carried(
+    cx: &mut Context<'_>,
+    label: u32,
+    packet: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    let first = packet.u8_at(0)?;
+    let kind = match (label, first) {
+        (IPV4_EXPLICIT_NULL | IMPLICIT_NULL, _) => link::IPV4,
+        (IPV6_EXPLICIT_NULL, _) | (_, 0x60..=0x6f) => link::IPV6,
+        (_, 0x45..=0x4f) => link::IPV4,
+        (_, osi::CLNP | osi::ES_IS | osi::IS_IS) => link::OSI,
+        _ => return Ok(()),
+    };
+    cx.line.str(if cx.verbose() { "\n\t" } else { " " });
+    ip::nested(cx, |cx| match kind {
+        link::OSI => osi::print(cx, packet, length),
+        _ => link::network(cx, kind, packet, length).map(|_| ()),
+    })
 }

@@ -8,6 +8,7 @@ use super::checksum;
 use super::context::{Context, Network};
 use super::dns;
 use super::line::put;
+use super::routing;
 use sequences::Shown;
 
 const HEADER: usize = 20;
@@ -176,11 +177,12 @@ fn payload(
     data: &[u8],
     length: usize,
 ) -> Result<(), Truncated> {
-    if flags & RST != 0 {
+    if flags & RST != 0 && cx.verbose() {
         // RFC 9293 section 3.5.3: a reset may carry its reason as text.
-        if cx.verbose() {
-            reset_reason(cx, data, length);
-        }
+        reset_reason(cx, data, length);
+        return Ok(());
+    }
+    if routing::over_tcp(cx, ports, data, length)? || flags & RST != 0 {
         return Ok(());
     }
     if ports.0 == DNS || ports.1 == DNS {

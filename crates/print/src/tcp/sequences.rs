@@ -115,6 +115,7 @@ mod tests {
     fn net(source: u32, destination: u32) -> Network {
         let destination = Address::V4(destination.to_be_bytes());
         Network {
+            hop_limit: 64,
             source: Address::V4(source.to_be_bytes()),
             destination,
             shown_destination: destination,

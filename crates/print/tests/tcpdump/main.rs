@@ -106,7 +106,8 @@ fn bounds() -> BTreeMap<String, Option<u32>> {
     bounds
 }
 
-/// Differing lines, printed for whoever works on a protocol: `RINGTAP_PRINT_DIFFERENCES` has its name.
+/// Differing lines, printed for whoever works on a protocol: `RINGTAP_PRINT_DIFFERENCES` has its name, or is `none` for
+/// the lines that no row recognises.
 struct ShownDifferences {
     protocol: Option<String>,
     left: u32,
@@ -219,6 +220,9 @@ fn count(tally: &mut Tally, shown: &mut ShownDifferences, ours: &[String], their
     for (ours, theirs) in ours.iter().zip(theirs) {
         let first = split(theirs).0;
         let Some(protocol) = protocols::of(first).filter(|protocol| protocol.is_compared()) else {
+            if split(ours).0.trim_end() != first.trim_end() {
+                shown.show("none", ours, theirs);
+            }
             continue;
         };
         let (equal, all) = tally.entry(protocol.name).or_default();

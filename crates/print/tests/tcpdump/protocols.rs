@@ -25,6 +25,8 @@ pub(crate) enum Mark {
     Line(&'static str),
     /// What follows the addresses of an IP packet begins with it.
     Payload(&'static str),
+    /// The line has it somewhere.
+    Holds(&'static str),
     /// One of the two ports has this number, as it stands at the end of an address.
     Port(&'static str),
 }
@@ -41,7 +43,7 @@ pub(crate) enum Comparison {
 }
 
 use Comparison::{BeforeApplication, Nothing, Whole};
-use Mark::{Line, Payload, Port};
+use Mark::{Holds, Line, Payload, Port};
 
 const fn row(name: &'static str, marks: &'static [Mark], comparison: Comparison) -> Protocol {
     Protocol {
@@ -52,7 +54,56 @@ const fn row(name: &'static str, marks: &'static [Mark], comparison: Comparison)
 }
 
 /// Routing, and the links between routers.
-const ROUTING: &[Protocol] = &[];
+const ROUTING: &[Protocol] = &[
+    row("OSPF", &[Holds(": OSPFv")], Whole),
+    row("BGP", &[Holds(": BGP")], Whole),
+    row(
+        "IS-IS",
+        &[Line("IS-IS"), Holds("! IS-IS"), Holds(", IS-IS")],
+        Whole,
+    ),
+    row(
+        "ES-IS and CLNP",
+        &[Line("ES-IS"), Holds("! ES-IS"), Line("CLNP")],
+        Whole,
+    ),
+    row(
+        "RIP and RIPng",
+        &[Payload("RIPv"), Payload(" ripng")],
+        Whole,
+    ),
+    row("EIGRP", &[Payload("EIGRP")], Whole),
+    row("VRRP", &[Payload("VRRP")], Whole),
+    row("HSRP", &[Payload("HSRPv")], Whole),
+    row("PIM", &[Payload("PIMv")], Whole),
+    row(
+        "IGMP",
+        &[Payload("igmp"), Payload("mtrace"), Payload("mresp")],
+        Whole,
+    ),
+    row("LDP", &[Holds("LDP, Label-Space-ID")], Whole),
+    row("BFD", &[Payload("BFD")], Whole),
+    row("LSP ping", &[Holds(": LSP-PINGv")], Whole),
+    row(
+        "Frame Relay",
+        &[Line("Q.9"), Line("FRF."), Holds("! Q.9")],
+        Whole,
+    ),
+    row("Cisco HDLC", &[Line("SLARP"), Line("unknown CHDLC")], Whole),
+    row("MPLS", &[Line("MPLS ("), Payload("MPLS (")], Whole),
+    row(
+        "PPP",
+        &[
+            Line("unknown PPP protocol"),
+            Line("PPPoE  ["),
+            Holds("CP, Conf-"),
+            Holds("LCP, "),
+            Holds(": PAP, "),
+            Holds(": CHAP, "),
+        ],
+        Whole,
+    ),
+];
 
 /// What hosts and switches say on a link, and applications.
 const ACCESS_AND_APPLICATIONS: &[Protocol] = &[];
@@ -94,6 +145,7 @@ pub(crate) fn of(line: &str) -> Option<&'static Protocol> {
         protocol.marks.iter().any(|mark| match *mark {
             Line(text) => line.starts_with(text),
             Payload(text) => packet.is_some_and(|packet| packet.payload.starts_with(text)),
+            Holds(text) => line.contains(text),
             Port(number) => packet.is_some_and(|packet| packet.has_port(number)),
         })
     })

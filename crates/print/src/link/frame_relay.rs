@@ -1,0 +1,311 @@
+//! Frame Relay (ITU-T Q.922, RFC 2427): the packet behind its network layer identifier, fragments (FRF.12, FRF.15),
+//! and bundles of links (FRF.16, RFC 3020).
+
+use super::llc;
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::ip;
+use crate::line::put;
+use crate::routing::osi;
+
+const UNNUMBERED_INFORMATION: u8 = 0x03;
+const PADDING: u8 = 0;
+const Q933: u8 = 0x08;
+const SNAP: u8 = 0x80;
+const FRAGMENT: u8 = 0xb1;
+/// In a byte of the address: the address ends here.
+const LAST: u8 = 0x01;
+const MAX_ADDRESS: usize = 4;
+
+const FLAGS: [(u32, &str); 5] = [
+    (0x02_00, "C!"),
+    (0x00_02, "DE"),
+    (0x00_04, "BECN"),
+    (0x00_08, "FECN"),
+    (SDL_CORE, "sdlcore"),
+];
+const SDL_CORE: u32 = 0x01_0000;
+
+/// The address of a frame.
+struct Address {
+    size: usize,
+    circuit: u32,
+    flags: u32,
+}
+
+impl Address {
+    /// Reads the address at the beginning of a frame; None where it is no valid one.
+    fn of(data: &[u8]) -> Option<Self> {
+        let size = 1 + data
+            .up_to(MAX_ADDRESS)
+            .iter()
+            .position(|byte| byte & LAST != 0)?;
+        let byte = |at| data.u8_at(at).map_or(0, u32::from);
+        // Q.922 section 3.3: six bits, four, then seven of an address of four bytes, six in the last byte.
+        let mut circuit = (byte(0) & 0xfc) << 2 | byte(1) >> 4;
+        let mut flags = (byte(0) & 0x02) << 8 | byte(1) & 0x0e;
+        match size {
+            2 => {}
+            3 => {
+                circuit = circuit << 6 | byte(2) >> 2;
+                flags |= (byte(2) & 0x02) << 15;
+            }
+            4 => {
+                circuit = circuit << 13 | (byte(2) & 0xfe) << 5 | byte(3) >> 2;
+                flags |= (byte(3) & 0x02) << 15;
+            }
+            _ => return None,
+        }
+        Some(Self {
+            size,
+            circuit,
+            flags,
+        })
+    }
+
+    /// Writes the header of a frame of `length` bytes; `identifier` is of the network layer.
+    fn print(&self, cx: &mut Context<'_>, identifier: u16, length: usize) {
+        if cx.options.quiet {
+            put!(cx.line, "Q.922, DLCI {}, length {length}: ", self.circuit);
+            return;
+        }
+        put!(
+            cx.line,
+            "Q.922, hdr-len {}, DLCI {}, Flags [",
+            self.size,
+            self.circuit
+        );
+        cx.line.flags(self.flags, &FLAGS);
+        match u8::try_from(identifier) {
+            Ok(identifier) => put!(
+                cx.line,
+                "], NLPID {} (0x{identifier:02x}), length {length}: ",
+                osi::name(identifier)
+            ),
+            Err(_) => put!(
+                cx.line,
+                "], cisco-ethertype {} (0x{identifier:04x}), length {length}: ",
+                super::ether_type_name(identifier)
+            ),
+        }
+    }
+}
+
+/// Prints a frame that had `length` bytes on the wire.
+pub(super) fn print(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    cx.enter("fr");
+    data.part(0, MAX_ADDRESS)?;
+    frame(cx, data, length, header)
+}
+
+fn frame(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    let Some(address) = Address::of(data) else {
+        cx.line.str("Q.922, invalid address");
+        return Ok(());
+    };
+    let mut at = address.size;
+    let control = data.u8_at(at)?;
+    *header = at + 1;
+    if control != UNNUMBERED_INFORMATION {
+        if cisco(cx, &address, data, length, header)? {
+            return Ok(());
+        }
+        put!(cx.line, "UI {control:02x}! ");
+        cx.enter("fr");
+    }
+    at += 1;
+    if data.u8_at(at)? == PADDING {
+        // It brings what follows to an even place, where the address has not done so.
+        if address.size != 3 {
+            cx.line.str("Pad! ");
+        }
+        at += 1;
+    } else if address.size == 3 {
+        cx.line.str("No pad! ");
+    }
+    let identifier = data.u8_at(at)?;
+    *header = at + 1;
+    if cx.options.link_header {
+        address.print(cx, identifier.into(), length);
+    }
+    carried(cx, &address, (data, at), length, header)
+}
+
+/// Prints what follows an Ethernet type in the place of the control field, as Cisco's routers send it; false where it is
+/// none that is known here.
+fn cisco(
+    cx: &mut Context<'_>,
+    address: &Address,
+    data: &[u8],
+    length: usize,
+    header: &mut usize,
+) -> Result<bool, Truncated> {
+    let at = address.size + 2;
+    let Ok(kind) = data.u16_at(address.size) else {
+        return Ok(false);
+    };
+    *header = at;
+    if cx.options.link_header && super::ether_type_known(kind).is_some() {
+        address.print(cx, kind, length);
+    }
+    super::network(cx, kind, data.rest(at), length.saturating_sub(at))
+}
+
+/// Prints what the identifier at a place of the frame announces.
+fn carried(
+    cx: &mut Context<'_>,
+    address: &Address,
+    (data, at): (&[u8], usize),
+    length: usize,
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    let identifier = data.u8_at(at)?;
+    let (inner, rest) = (data.rest(at + 1), length.saturating_sub(at + 1));
+    match identifier {
+        osi::IPV4 => ip::v4::announced(cx, inner, rest, cx.options.link_header),
+        osi::IPV6 => super::network(cx, super::IPV6, inner, rest).map(|_| ()),
+        osi::CLNP | osi::ES_IS | osi::IS_IS => osi::print(cx, data.rest(at), rest + 1),
+        SNAP => snap(cx, data, at, rest, header),
+        Q933 => super::q933(cx, inner, rest),
+        FRAGMENT => fragment(cx, inner, rest),
+        osi::PPP => super::nested_ppp(cx, inner, rest),
+        _ => {
+            if !cx.options.link_header {
+                address.print(cx, identifier.into(), length);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Prints what the header of SNAP behind the identifier announces, in `length` bytes.
+fn snap(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    at: usize,
+    length: usize,
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    const HEADER: usize = 5;
+    /// RFC 2427 section 4.3: an Ethernet frame with its checksum, or without.
+    const BRIDGED: [[u8; HEADER]; 2] = [[0, 0x80, 0xc2, 0, 1], [0, 0x80, 0xc2, 0, 7]];
+    let frame = data.rest(at + 1);
+    if !cx.options.link_header && frame.first_chunk().is_some_and(|id| BRIDGED.contains(id)) {
+        *header += HEADER;
+        let (frame, length) = (frame.rest(HEADER), length.saturating_sub(HEADER));
+        return ip::nested(cx, |cx| super::nested_ethernet(cx, frame, length));
+    }
+    // The header stands three bytes into what the reader of LLC takes.
+    llc::snap(cx, data.rest(at - 2), length + 3, None, header)
+}
+
+const BEGIN: u32 = 0x80;
+const CONTROL: u32 = 0x20;
+const FRAGMENT_FLAGS: [(u32, &str); 3] = [(BEGIN, "Begin"), (0x40, "End"), (CONTROL, "Control")];
+/// The fragment is one of the interface, not of a circuit.
+const INTERFACE: u8 = 0x01;
+
+/// Prints a fragment.
+fn fragment(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    let first = data.u8_at(0)?;
+    fragment_header(cx, "FRF.15, seq 0x", data, true)?;
+    put!(
+        cx.line,
+        ",{} Fragmentation, length {length}",
+        if first & INTERFACE != 0 {
+            "Interface"
+        } else {
+            "End-to-End"
+        }
+    );
+    Ok(())
+}
+
+fn fragment_header(
+    cx: &mut Context<'_>,
+    begin: &str,
+    data: &[u8],
+    hexadecimal: bool,
+) -> Result<(), Truncated> {
+    let field = data.u16_at(0)?;
+    let sequence = field >> 1 & 0xf00 | field & 0xff;
+    cx.line.str(begin);
+    if hexadecimal {
+        put!(cx.line, "{sequence:03x}");
+    } else {
+        put!(cx.line, "{sequence}");
+    }
+    cx.line.str(", Flags [");
+    cx.line.flags(u32::from(field >> 8), &FRAGMENT_FLAGS);
+    cx.line.str("]");
+    Ok(())
+}
+
+const BUNDLE_MESSAGES: [&str; 7] = [
+    "Add Link",
+    "Add Link ACK",
+    "Add Link Reject",
+    "Hello",
+    "Hello ACK",
+    "Remove Link",
+    "Remove Link ACK",
+];
+
+/// Prints a frame of a bundle of links that had `length` bytes on the wire: the fragment of a frame, or what the ends
+/// of a link say to each other.
+pub(super) fn bundle(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    const HEADER: usize = 4;
+    const CONTROL_FRAME: u32 = 0xe0;
+    const FRAGMENT_HEADER: usize = 2;
+    cx.enter("mfr");
+    if length < HEADER {
+        put!(cx.line, "[length {length} < {HEADER}] (invalid)");
+        return Ok(());
+    }
+    data.part(0, HEADER)?;
+    let first = u32::from(data.u8_at(0)?);
+    if first & CONTROL_FRAME == CONTROL_FRAME && data.u8_at(1)? == 0 {
+        let message = data.u8_at(2)?;
+        cx.line.str("FRF.16 Control, Flags [");
+        cx.line.flags(first, &FRAGMENT_FLAGS);
+        cx.line.str("], ");
+        match BUNDLE_MESSAGES.get(usize::from(message).wrapping_sub(1)) {
+            Some(name) => cx.line.str(name),
+            None => put!(cx.line, "Unknown Message (0x{message:02x})"),
+        }
+        put!(cx.line, ", length {length}");
+        return Ok(());
+    }
+    fragment_header(cx, "FRF.16 Frag, seq ", data, false)?;
+    *header = FRAGMENT_HEADER;
+    if first & (BEGIN | CONTROL) != BEGIN {
+        return Ok(());
+    }
+    // The first fragment has the header of the frame.
+    cx.line.str(", ");
+    let mut inner = 0;
+    cx.enter("fr");
+    let result = frame(
+        cx,
+        data.rest(FRAGMENT_HEADER),
+        length - FRAGMENT_HEADER,
+        &mut inner,
+    );
+    *header += inner;
+    result
+}

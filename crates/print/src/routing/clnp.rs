@@ -1,0 +1,118 @@
+//! CLNP (ISO/IEC 8473-1, RFC 994) and ES-IS (ISO 9542, RFC 995).
+
+use super::{named, osi};
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+
+const VERSION: u8 = 1;
+/// The part of the header before the addresses, the same for both protocols.
+const FIXED: usize = 9;
+
+const TYPES: [(u8, &str); 5] = [
+    (1, "Error Report"),
+    (28, "Data"),
+    (29, "MD"),
+    (30, "Echo Request"),
+    (31, "Echo Response"),
+];
+
+/// Prints a CLNP packet of `length` bytes: the systems between which it goes.
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("clnp");
+    data.part(0, FIXED)?;
+    osi::begin(cx, "CLNP");
+    let (indicator, version) = (data.u8_at(1)?, data.u8_at(2)?);
+    let header = usize::from(indicator);
+    if version != VERSION {
+        put!(cx.line, "version {version} packet not supported");
+        return Ok(());
+    }
+    if header < FIXED {
+        osi::below_minimum(cx, indicator, data);
+        return Ok(());
+    }
+    if header > length {
+        put!(
+            cx.line,
+            " length indicator({indicator}) > PDU size ({length})!"
+        );
+        return Ok(());
+    }
+    let Some((destination, at)) = counted(data, header, FIXED)? else {
+        return too_short(cx);
+    };
+    let Some((source, _)) = counted(data, header, at)? else {
+        return too_short(cx);
+    };
+    osi::separate(cx);
+    osi::address(cx, source);
+    cx.line.str(" > ");
+    osi::address(cx, destination);
+    cx.line.str(", ");
+    let kind = data.u8_at(4)? & 0x1f;
+    named(cx, &TYPES, kind, |cx| put!(cx.line, "unknown ({kind})"));
+    put!(cx.line, ", length {length}");
+    Ok(())
+}
+
+/// The address with its length before it at `at`, and where it ends; None where the header ends earlier.
+fn counted(data: &[u8], header: usize, at: usize) -> Result<Option<(&[u8], usize)>, Truncated> {
+    if at >= header {
+        return Ok(None);
+    }
+    let length = usize::from(data.u8_at(at)?);
+    let end = at + 1 + length;
+    if end > header {
+        return Ok(None);
+    }
+    Ok(Some((data.part(at + 1, length)?, end)))
+}
+
+fn too_short(cx: &mut Context<'_>) -> Result<(), Truncated> {
+    cx.line
+        .str("li < size of fixed part of CLNP header and addresses");
+    Ok(())
+}
+
+const END_SYSTEM_TYPES: [(u8, &str); 3] = [(2, "ESH"), (4, "ISH"), (6, "redirect")];
+
+/// Prints an ES-IS packet of `length` bytes: its type.
+pub(super) fn end_system(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    /// A header with an address of no byte.
+    const MINIMUM: usize = FIXED + 2;
+    cx.enter("esis");
+    osi::begin(cx, "ES-IS");
+    if length <= 2 {
+        cx.line.str("no header at all!");
+        return Ok(());
+    }
+    data.part(0, FIXED)?;
+    let (indicator, version) = (data.u8_at(1)?, data.u8_at(2)?);
+    if version != VERSION {
+        put!(cx.line, " version {version} packet not supported");
+        return Ok(());
+    }
+    if usize::from(indicator) > length {
+        put!(
+            cx.line,
+            " length indicator({indicator}) > PDU size ({length})!"
+        );
+        return Ok(());
+    }
+    if usize::from(indicator) < MINIMUM {
+        osi::below_minimum(cx, indicator, data);
+        return Ok(());
+    }
+    osi::separate(cx);
+    let kind = data.u8_at(4)? & 0x1f;
+    named(cx, &END_SYSTEM_TYPES, kind, |cx| {
+        put!(cx.line, "unknown type ({kind})");
+    });
+    put!(cx.line, ", length {length}");
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! HSRP, version 0 (RFC 2281 section 5.1).
+
+use super::named;
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+
+const OPERATIONS: [(u8, &str); 3] = [(0, "hello"), (1, "coup"), (2, "resign")];
+const STATES: [(u8, &str); 6] = [
+    (0, "initial"),
+    (1, "learn"),
+    (2, "listen"),
+    (4, "speak"),
+    (8, "standby"),
+    (16, "active"),
+];
+const AUTHENTICATION: usize = 8;
+const ADDRESS: usize = 16;
+
+/// Prints a message of `length` bytes.
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("hsrp");
+    let version = data.u8_at(0)?;
+    put!(cx.line, "HSRPv{version}");
+    if version != 0 {
+        return Ok(());
+    }
+    cx.line.str("-");
+    let operation = data.u8_at(1)?;
+    named(cx, &OPERATIONS, operation, |cx| {
+        put!(cx.line, "unknown ({operation})");
+    });
+    put!(cx.line, " {length}: ");
+    let state = data.u8_at(2)?;
+    cx.line.str("state=");
+    named(cx, &STATES, state, |cx| {
+        put!(cx.line, "Unknown ({state})");
+    });
+    cx.line.str(" ");
+    put!(cx.line, "group={} ", data.u8_at(6)?);
+    let address = data.array_at(ADDRESS)?;
+    cx.line.str("addr=");
+    cx.line.ipv4(address);
+    if cx.verbose() {
+        let (hello, hold) = (data.u8_at(3)?, data.u8_at(4)?);
+        put!(
+            cx.line,
+            " hellotime={hello}s holdtime={hold}s priority={} auth=\"",
+            data.u8_at(5)?
+        );
+        let field = data.part(AUTHENTICATION, 8)?;
+        let end = field.iter().position(|&byte| byte == 0);
+        cx.line.escaped(field.up_to(end.unwrap_or(field.len())));
+        cx.line.str("\"");
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! IS-IS (ISO/IEC 10589 section 9; over IP networks: RFC 1195): who speaks, and about which part of the database.
+
+use super::osi;
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+
+const VERSION: u8 = 1;
+/// The header that all types have.
+const COMMON: usize = 8;
+/// Bytes of a system's identifier.
+const SYSTEM: usize = 6;
+
+/// The types: number, name, bytes of the fixed header, what is shown.
+const TYPES: [(u8, &str, usize, Form); 9] = [
+    (15, "L1 Lan IIH", 27, Form::LanHello),
+    (16, "L2 Lan IIH", 27, Form::LanHello),
+    (17, "p2p IIH", 20, Form::Hello),
+    (18, "L1 LSP", 27, Form::LinkState),
+    (20, "L2 LSP", 27, Form::LinkState),
+    (24, "L1 CSNP", 33, Form::SequenceNumbers),
+    (25, "L2 CSNP", 33, Form::SequenceNumbers),
+    (26, "L1 PSNP", 17, Form::SequenceNumbers),
+    (27, "L2 PSNP", 17, Form::SequenceNumbers),
+];
+
+#[derive(Clone, Copy)]
+enum Form {
+    LanHello,
+    Hello,
+    LinkState,
+    SequenceNumbers,
+}
+
+/// Prints a packet of `length` bytes.
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("isis");
+    data.part(0, COMMON)?;
+    osi::begin(cx, "IS-IS");
+    if !is_supported(cx, data, length)? {
+        return Ok(());
+    }
+    osi::separate(cx);
+    let kind = data.u8_at(4)? & 0x1f;
+    let known = TYPES.iter().find(|(number, ..)| *number == kind);
+    let Some(&(_, name, header, form)) = known else {
+        put!(cx.line, "unknown PDU-Type {kind}, length {length}");
+        return Ok(());
+    };
+    cx.line.str(name);
+    let stated = usize::from(data.u8_at(1)?);
+    if stated != header {
+        put!(
+            cx.line,
+            ", bogus fixed header length {stated} should be {header}"
+        );
+        return Ok(());
+    }
+    data.part(0, header)?;
+    match form {
+        Form::LanHello => {
+            identifier(cx, ", src-id ", data.part(COMMON + 1, SYSTEM)?);
+            identifier(cx, ", lan-id ", data.part(COMMON + 12, SYSTEM + 1)?);
+            put!(cx.line, ", prio {}", data.u8_at(COMMON + 11)?);
+        }
+        Form::Hello => identifier(cx, ", src-id ", data.part(COMMON + 1, SYSTEM)?),
+        Form::LinkState => {
+            identifier(cx, ", lsp-id ", data.part(COMMON + 4, SYSTEM + 2)?);
+            put!(
+                cx.line,
+                ", seq 0x{:08x}, lifetime {:5}s",
+                data.u32_at(COMMON + 12)?,
+                data.u16_at(COMMON + 2)?
+            );
+        }
+        Form::SequenceNumbers => identifier(cx, ", src-id ", data.part(COMMON + 2, SYSTEM + 1)?),
+    }
+    put!(cx.line, ", length {length}");
+    Ok(())
+}
+
+/// Whether versions and lengths are such as can be read; else the line says which is not.
+fn is_supported(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<bool, Truncated> {
+    let (header, system) = (usize::from(data.u8_at(1)?), data.u8_at(3)?);
+    for version in [data.u8_at(2)?, data.u8_at(5)?] {
+        if version != VERSION {
+            put!(cx.line, "version {version} packet not supported");
+            return Ok(false);
+        }
+    }
+    // 0 stands for 6.
+    if system != 0 && usize::from(system) != SYSTEM {
+        put!(cx.line, "system ID length of {system} is not supported");
+        return Ok(false);
+    }
+    if header < COMMON {
+        put!(
+            cx.line,
+            "fixed header length {header} < minimum header size {COMMON}"
+        );
+        return Ok(false);
+    }
+    if header > length {
+        put!(
+            cx.line,
+            "fixed header length {header} > packet length {length}"
+        );
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// A system, the number of a link at it, and the fragment of its link states: `1921.6800.1001.00-00`.
+fn identifier(cx: &mut Context<'_>, before: &str, octets: &[u8]) {
+    cx.line.str(before);
+    for (index, &octet) in octets.iter().enumerate() {
+        match index {
+            2 | 4 | SYSTEM => cx.line.str("."),
+            7 => cx.line.str("-"),
+            _ => {}
+        }
+        cx.line.hex_byte(octet);
+    }
+}

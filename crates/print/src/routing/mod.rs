@@ -1,0 +1,139 @@
+//! What routers say to each other: routing protocols, their labels, liveness and redundancy, multicast groups.
+//!
+//! Each protocol has a file of its own. The tables here say which one a protocol number or a port announces.
+
+mod bfd;
+pub(crate) mod clnp;
+mod dvmrp;
+mod eigrp;
+mod hsrp;
+mod igmp;
+pub(crate) mod isis;
+mod ldp;
+mod lsp_ping;
+pub(crate) mod osi;
+mod ospf;
+mod pim;
+mod rip;
+mod ripng;
+mod vrrp;
+
+use crate::bytes::Truncated;
+use crate::context::{Context, Network};
+use crate::ip::{self, IGMP, PIM, VRRP};
+use crate::line::put;
+use crate::small;
+
+const EIGRP: u8 = 88;
+const OSPF: u8 = 89;
+
+const BGP: u16 = 179;
+const RIP: u16 = 520;
+const RIPNG: u16 = 521;
+const LDP: u16 = 646;
+const HSRP: u16 = 1985;
+const LSP_PING: u16 = 3503;
+/// RFC 7510.
+const MPLS: u16 = 6635;
+
+/// Prints what a protocol number of IP announces; false where it is none of these protocols.
+pub(crate) fn over_ip(
+    cx: &mut Context<'_>,
+    net: &Network,
+    protocol: u8,
+    data: &[u8],
+    length: usize,
+) -> Result<bool, Truncated> {
+    match protocol {
+        IGMP if cx.options.quiet => cx.line.str("igmp"),
+        IGMP => igmp::print(cx, data, length)?,
+        EIGRP => eigrp::print(cx, data, length)?,
+        OSPF => ospf::print(cx, net, data, length)?,
+        PIM => pim::print(cx, data, length)?,
+        VRRP => vrrp::print(cx, net, data, length)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Prints what the ports of a datagram announce; false where they announce none of these protocols.
+pub(crate) fn over_udp(
+    cx: &mut Context<'_>,
+    (source, destination): (u16, u16),
+    data: &[u8],
+    length: usize,
+) -> Result<bool, Truncated> {
+    let is = |port| source == port || destination == port;
+    if is(RIP) {
+        rip::print(cx, data, length)?;
+    } else if is(RIPNG) {
+        ripng::print(cx, data, length)?;
+    } else if is(LDP) {
+        ldp::print(cx, data, length)?;
+    } else if is(LSP_PING) {
+        lsp_ping::print(cx, data, length)?;
+    } else if is(MPLS) {
+        ip::nested(cx, |cx| small::mpls::print(cx, data, length))?;
+    } else if destination == HSRP {
+        hsrp::print(cx, data, length)?;
+    } else {
+        return bfd::print(cx, destination, data, length);
+    }
+    Ok(true)
+}
+
+/// Prints what the ports of a segment announce; false where they announce none of these protocols.
+pub(crate) fn over_tcp(
+    cx: &mut Context<'_>,
+    (source, destination): (u16, u16),
+    data: &[u8],
+    length: usize,
+) -> Result<bool, Truncated> {
+    let is = |port| source == port || destination == port;
+    if is(BGP) {
+        cx.line.str(": BGP");
+    } else if is(LDP) {
+        ldp::print(cx, data, length)?;
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// The name for `value`, or `unknown (VALUE)` in the form given by `unknown`.
+fn named(
+    cx: &mut Context<'_>,
+    names: &[(u8, &'static str)],
+    value: u8,
+    unknown: impl FnOnce(&mut Context<'_>),
+) {
+    match names.iter().find(|(number, _)| *number == value) {
+        Some((_, name)) => cx.line.str(name),
+        None => unknown(cx),
+    }
+}
+
+/// A duration of some seconds: `68y5w3h14m8s`, units that are 0 left out.
+fn duration(cx: &mut Context<'_>, seconds: u32) {
+    const UNITS: [(u32, &str); 5] = [
+        (365 * 24 * 3600, "y"),
+        (7 * 24 * 3600, "w"),
+        (24 * 3600, "d"),
+        (3600, "h"),
+        (60, "m"),
+    ];
+    if seconds == 0 {
+        cx.line.str("0s");
+        return;
+    }
+    let mut rest = seconds;
+    for (size, unit) in UNITS {
+        if rest >= size {
+            put!(cx.line, "{}{unit}", rest / size);
+            rest %= size;
+        }
+    }
+    if rest > 0 {
+        put!(cx.line, "{rest}s");
+    }
+}

@@ -1,0 +1,41 @@
+//! OSPF, version 2 (RFC 2328 appendix A.3) and version 3 (RFC 5340 appendix A.3): the type of a packet.
+
+use super::named;
+use crate::bytes::{Bytes, Truncated};
+use crate::context::{Context, Network};
+use crate::line::{Address, put};
+
+/// Bytes that must have been captured: of version 2 all up to the type of authentication.
+const HEADER_V2: usize = 16;
+const HEADER_V3: usize = 2;
+
+const TYPES: [(u8, &str); 5] = [
+    (1, "Hello"),
+    (2, "Database Description"),
+    (3, "LS-Request"),
+    (4, "LS-Update"),
+    (5, "LS-Ack"),
+];
+
+/// Prints a packet of `length` bytes; its form is that of the IP version that carries it.
+pub(super) fn print(
+    cx: &mut Context<'_>,
+    net: &Network,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    let over_ipv4 = matches!(net.source, Address::V4(_));
+    cx.enter(if over_ipv4 { "ospf2" } else { "ospf3" });
+    data.part(0, if over_ipv4 { HEADER_V2 } else { HEADER_V3 })?;
+    let (version, kind) = (data.u8_at(0)?, data.u8_at(1)?);
+    put!(cx.line, "OSPFv{version}, ");
+    named(cx, &TYPES, kind, |cx| {
+        if over_ipv4 {
+            put!(cx.line, "unknown LS-type {kind}");
+        } else {
+            put!(cx.line, "unknown packet type ({kind})");
+        }
+    });
+    put!(cx.line, ", length {length}");
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! PIM, version 2 (RFC 7761 section 4.9), and version 1 in messages of IGMP (draft-ietf-pim-arch).
+
+use super::{duration, named};
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+
+const VERSION: u8 = 2;
+
+const TYPES: [(u8, &str); 12] = [
+    (0, "Hello"),
+    (1, "Register"),
+    (2, "Register Stop"),
+    (3, "Join / Prune"),
+    (4, "Bootstrap"),
+    (5, "Assert"),
+    (6, "Graft"),
+    (7, "Graft Acknowledgement"),
+    (8, "Candidate RP Advertisement"),
+    (9, "Prune Refresh"),
+    (10, "DF Election"),
+    (11, "ECMP Redirect"),
+];
+
+/// Prints a message of `length` bytes.
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("pim");
+    let first = data.u8_at(0)?;
+    put!(cx.line, "PIMv{}", first >> 4);
+    if first >> 4 == VERSION {
+        cx.line.str(", ");
+        named(cx, &TYPES, first & 15, |cx| cx.line.str("Unknown Type"));
+    }
+    put!(cx.line, ", length {length}");
+    Ok(())
+}
+
+const QUERY: u8 = 0;
+const REGISTER: u8 = 1;
+const REGISTER_STOP: u8 = 2;
+const ASSERT: u8 = 5;
+
+const TYPES_V1: [(u8, &str); 8] = [
+    (QUERY, " Query"),
+    (REGISTER, " Register"),
+    (REGISTER_STOP, " Register-Stop"),
+    (3, " Join/Prune"),
+    (4, " RP-reachable"),
+    (ASSERT, " Assert"),
+    (6, " Graft"),
+    (7, " Graft-ACK"),
+];
+
+const MODES: [(u8, &str); 3] = [
+    (0, " Dense-mode"),
+    (1, " Sparse-mode"),
+    (2, " Sparse-Dense-mode"),
+];
+
+/// Prints a message of version 1, the header of IGMP included.
+pub(super) fn version_one(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+    cx.line.str("igmp pimv1");
+    cx.enter("pimv1");
+    let kind = data.u8_at(1)?;
+    named(cx, &TYPES_V1, kind, |cx| put!(cx.line, " [type {kind}]"));
+    match kind {
+        QUERY => query(cx, data)?,
+        // The addresses are those of the packet that the message carries.
+        REGISTER => between(cx, data, 20, 24)?,
+        REGISTER_STOP => between(cx, data, 8, 12)?,
+        ASSERT => assert(cx, data)?,
+        _ => {}
+    }
+    let version = data.u8_at(4)? >> 4;
+    if version != 1 {
+        put!(cx.line, " [v{version}]");
+    }
+    Ok(())
+}
+
+fn query(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+    let Some(&mode) = data.get(8) else {
+        return Ok(());
+    };
+    let mode = mode >> 4;
+    named(cx, &MODES, mode, |cx| put!(cx.line, " mode-{mode}"));
+    if cx.verbose() {
+        cx.line.str(" (Hold-time ");
+        duration(cx, u32::from(data.u16_at(10)?));
+        cx.line.str(")");
+    }
+    Ok(())
+}
+
+fn between(cx: &mut Context<'_>, data: &[u8], from: usize, to: usize) -> Result<(), Truncated> {
+    let (from, to) = (data.array_at(from)?, data.array_at(to)?);
+    cx.line.str(" for ");
+    cx.line.ipv4(from);
+    cx.line.str(" > ");
+    cx.line.ipv4(to);
+    Ok(())
+}
+
+fn assert(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+    /// The router forwards on the tree of the rendezvous point.
+    const SHARED_TREE: u32 = 0x8000_0000;
+    let source = data.array_at(16)?;
+    cx.line.str(" for ");
+    cx.line.ipv4(source);
+    cx.line.str(" > ");
+    cx.line.ipv4(data.array_at(8)?);
+    cx.line.str("/");
+    cx.line.ipv4(data.array_at(12)?);
+    let (preference, metric) = (data.u32_at(20)?, data.u32_at(24)?);
+    cx.line.str(if preference & SHARED_TREE == 0 {
+        " SPT"
+    } else {
+        " RP"
+    });
+    put!(
+        cx.line,
+        " pref {} metric {metric}",
+        preference & !SHARED_TREE
+    );
+    Ok(())
+}

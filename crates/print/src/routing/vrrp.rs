@@ -1,0 +1,96 @@
+//! VRRP, version 2 (RFC 3768 section 5.1) and version 3 (RFC 5798 section 5.1).
+
+use super::named;
+use crate::bytes::{Bytes, Truncated};
+use crate::context::{Context, Network};
+use crate::line::{Address, put};
+
+/// The hop limit of every valid packet.
+const HOP_LIMIT: u8 = 255;
+const ADVERTISEMENT: u8 = 1;
+const SIMPLE_AUTHENTICATION: u8 = 1;
+/// The interval of version 3, in hundredths of a second.
+const INTERVAL: u16 = 0x0fff;
+const HEADER: usize = 8;
+/// Bytes of the password that may follow the addresses of version 2.
+const PASSWORD: usize = 8;
+
+const AUTHENTICATIONS: [(u8, &str); 3] = [(0, "none"), (1, "simple"), (2, "ah")];
+
+/// Prints a packet of `length` bytes.
+pub(super) fn print(
+    cx: &mut Context<'_>,
+    net: &Network,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    cx.enter("vrrp");
+    cx.line.str("VRRP");
+    let (version, kind) = (data.u8_at(0)? >> 4, data.u8_at(0)? & 15);
+    put!(cx.line, "v{version}, ");
+    if kind == ADVERTISEMENT {
+        cx.line.str("Advertisement");
+    } else {
+        put!(cx.line, "unknown type ({kind})");
+    }
+    if net.hop_limit != HOP_LIMIT {
+        put!(cx.line, ", (ttl {})", net.hop_limit);
+    }
+    if kind != ADVERTISEMENT || !matches!(version, 2 | 3) {
+        return Ok(());
+    }
+    put!(
+        cx.line,
+        ", vrid {}, prio {}",
+        data.u8_at(1)?,
+        data.u8_at(2)?
+    );
+    let mut simple = false;
+    if version == 2 {
+        let authentication = data.u8_at(4)?;
+        simple = authentication == SIMPLE_AUTHENTICATION;
+        cx.line.str(", authtype ");
+        named(cx, &AUTHENTICATIONS, authentication, |cx| {
+            put!(cx.line, "#{authentication}");
+        });
+        put!(cx.line, ", intvl {}s, length {length}", data.u8_at(5)?);
+    } else {
+        let interval = data.u16_at(4)? & INTERVAL;
+        put!(cx.line, ", intvl {interval}cs, length {length}");
+    }
+    if cx.verbose() {
+        addresses(cx, net, data)?;
+    }
+    if cx.verbose() && simple {
+        password(cx, data)?;
+    }
+    Ok(())
+}
+
+fn addresses(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result<(), Truncated> {
+    let count = data.u8_at(3)?;
+    cx.line.str(", addrs");
+    if count != 1 {
+        put!(cx.line, "({count})");
+    }
+    cx.line.str(":");
+    for index in 0..usize::from(count) {
+        cx.line.str(if index == 0 { " " } else { "," });
+        match net.source {
+            Address::V4(_) => cx.line.ipv4(data.array_at(HEADER + 4 * index)?),
+            Address::V6(_) => cx.line.ipv6(data.array_at(HEADER + 16 * index)?),
+        }
+    }
+    Ok(())
+}
+
+/// The password of simple authentication, up to its first byte of 0.
+fn password(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+    let at = HEADER + 4 * usize::from(data.u8_at(3)?);
+    let field = data.part(at, PASSWORD)?;
+    let end = field.iter().position(|&byte| byte == 0);
+    cx.line.str(" auth \"");
+    cx.line.escaped(field.up_to(end.unwrap_or(PASSWORD)));
+    cx.line.str("\"");
+    Ok(())
+}
