@@ -7,6 +7,7 @@ mod frame_relay;
 mod llc;
 mod ppp;
 mod ppp_authentication;
+mod pppoe;
 mod q933;
 
 use ringtap_packet::{LinkType, Packet, ether_type};
@@ -69,12 +70,12 @@ fn dispatch(
             ip::any(cx, data, length)
         }
         LinkType::NULL | LinkType::LOOP => null(cx, data, length, link_type, header),
-        LinkType::PPP => ppp::print(cx, data, length, header),
+        LinkType::PPP | LinkType::PPP_PPPD => ppp::print(cx, data, length, header),
         LinkType::PPP_HDLC => ppp::serial(cx, data, length, header),
         LinkType::C_HDLC => chdlc::print(cx, data, length, header),
         LinkType::FRELAY => frame_relay::print(cx, data, length, header),
         BUNDLE => frame_relay::bundle(cx, data, length, header),
-        LinkType::PPP_ETHER => ppp::session(cx, data, length),
+        LinkType::PPP_ETHER => pppoe::print(cx, data, length),
         _ => {
             cx.enter("link");
             put!(cx.line, "link type {}, length {length}", link_type.0);
@@ -157,7 +158,7 @@ pub(crate) fn network(
         LLDP => small::lldp::print(cx, data, length)?,
         LOOPBACK => small::loopback::print(cx, data, length)?,
         MPLS | MPLS_MULTICAST => small::mpls::print(cx, data, length)?,
-        PPPOE_SESSION => ppp::session(cx, data, length)?,
+        PPPOE_DISCOVERY | PPPOE_SESSION => pppoe::print(cx, data, length)?,
         OSI => osi::print(cx, data.rest(1), length.saturating_sub(1))?,
         _ => return Ok(false),
     }

@@ -1,4 +1,4 @@
-//! PPP (RFC 1661), with HDLC framing (RFC 1662) or in a PPPoE session (RFC 2516).
+//! PPP (RFC 1661), with HDLC framing (RFC 1662) or without.
 
 use super::{chdlc, ppp_authentication};
 use crate::bytes::{Bytes, Truncated};
@@ -128,28 +128,6 @@ pub(super) fn serial(
         data.rest(HEADER),
         length.saturating_sub(HEADER),
     )
-}
-
-/// Prints a PPPoE session frame.
-pub(super) fn session(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
-    const HEADER: usize = 6;
-    cx.enter("pppoe");
-    let (version, code) = (data.u8_at(0)?, data.u8_at(1)?);
-    let (id, stated) = (data.u16_at(2)?, usize::from(data.u16_at(4)?));
-    cx.line.str("PPPoE ");
-    if version != 0x11 {
-        put!(cx.line, " [ver {}] [type {}]", version >> 4, version & 15);
-    }
-    if code != 0 {
-        put!(cx.line, " [code 0x{code:02x}]");
-    }
-    put!(cx.line, " [ses 0x{id:x}]");
-    if stated + HEADER > length {
-        put!(cx.line, " [length {stated} (invalid)]");
-    }
-    cx.line.str(" ");
-    let rest = stated.min(length.saturating_sub(HEADER));
-    print(cx, data.rest(HEADER).up_to(rest), rest, &mut 0)
 }
 
 fn payload(

@@ -95,7 +95,7 @@ const ROUTING: &[Protocol] = &[
         "PPP",
         &[
             Line("unknown PPP protocol"),
-            Line("PPPoE  ["),
+            Line("PPPoE "),
             Holds("CP, Conf-"),
             Holds("LCP, "),
             Holds(": PAP, "),
