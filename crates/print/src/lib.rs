@@ -9,6 +9,7 @@
 // line is bounded, and no byte of a packet reaches the terminal as a control character. After the first packets
 // nothing is allocated.
 
+mod access;
 mod arp;
 mod bytes;
 mod checksum;

@@ -1,6 +1,7 @@
 //! IEEE 802.2 logical link control: SNAP, spanning tree, and the short form of the rest.
 
 use super::{ether_type_known, ethernet};
+use crate::access::{cdp, cisco};
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
@@ -15,6 +16,10 @@ const UNNUMBERED_INFORMATION: u8 = 0x03;
 const OUI_ETHERNET: u32 = 0;
 const OUI_CISCO: u32 = 0x0c;
 const OUI_CISCO_BRIDGE: u32 = 0xf8;
+/// RFC 2427.
+const OUI_BRIDGED: u32 = 0x80c2;
+/// Bytes between the protocol number and a bridged frame.
+const PAD: usize = 2;
 const OUI_APPLETALK: u32 = 0x08_0007;
 /// The bit of an unnumbered control field that asks for an answer, or is one.
 const POLL: u16 = 0x10;
@@ -252,10 +257,23 @@ fn oui_name(oui: u32) -> &'static str {
         OUI_ETHERNET => "Ethernet",
         OUI_CISCO => "Cisco",
         OUI_CISCO_BRIDGE => "Cisco bridged",
-        0x80c2 => "Ethernet bridged",
+        OUI_BRIDGED => "Ethernet bridged",
         OUI_APPLETALK => "Appletalk",
+        0x5e => "IANA",
+        0x81 => "Nortel Networks SONMP",
+        0x049f => "Freescale",
+        0x04ea => "HP-Labs",
+        0x00_1018 => "Broadcom",
+        0x00_12bb => "ANSI/TIA",
         0x00_120f => "IEEE 802.3 Private",
+        0x00_15ad => "Netronome",
         0x00_1b21 => "DCBX",
+        0x00_2320 => "Nicira Networks",
+        0x00_2481 => "HP",
+        0x00_9069 => "Juniper",
+        0x00_a03e => "ATM Forum",
+        0x00_e004 => "PMC-Sierra",
+        0x00_e02f => "DOCSIS Spanning Tree",
         _ => "Unknown",
     }
 }
@@ -285,6 +303,21 @@ pub(super) fn snap(
         && super::network(cx, protocol, payload, rest)?
     {
         return Ok(());
+    }
+    match (oui, protocol) {
+        (OUI_CISCO, 0x010b | 0x010c) | (OUI_BRIDGED, 0x000e) => {
+            return stp::print(cx, payload, rest);
+        }
+        (OUI_CISCO, 0x0111) => return cisco::udld(cx, payload, rest),
+        (OUI_CISCO, 0x2000) => return cdp::print(cx, payload, rest),
+        (OUI_CISCO, 0x2003) => return cisco::vtp(cx, payload, rest),
+        (OUI_CISCO, 0x2004) => return cisco::dtp(cx, payload, rest),
+        // RFC 2427 section 4.3: an Ethernet frame, with its checksum or without.
+        (OUI_BRIDGED, 0x0001 | 0x0007) => {
+            let (frame, length) = (payload.rest(PAD), rest.saturating_sub(PAD));
+            return super::nested_ethernet(cx, frame, length);
+        }
+        _ => {}
     }
     if !cx.options.link_header {
         if let Some(frame) = frame {

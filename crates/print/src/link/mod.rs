@@ -17,7 +17,7 @@ use super::context::Context;
 use super::line::put;
 use super::routing::osi;
 use super::small;
-use super::{arp, ip};
+use super::{access, arp, ip};
 
 pub(crate) use ringtap_packet::ether_type::{
     ARP, BRIDGED, EAPOL, IPV4, IPV6, JUMBO, LLDP, LOOPBACK, MPLS, MPLS_MULTICAST, PPP,
@@ -28,6 +28,8 @@ pub(crate) use ringtap_packet::ether_type::{
 pub(crate) const OSI: u16 = 0xfefe;
 /// A bundle of Frame Relay links (FRF.16).
 const BUNDLE: LinkType = LinkType(182);
+/// Slow protocols (IEEE 802.3 annex 57A).
+const SLOW: u16 = 0x8809;
 
 /// Prints a packet from its link layer up, and the note where bytes are missing. Gives the length
 /// of the link-layer header in bytes.
@@ -156,6 +158,7 @@ pub(crate) fn network(
         ARP | REVERSE_ARP => arp::print(cx, data, length)?,
         EAPOL => small::eapol::print(cx, data)?,
         LLDP => small::lldp::print(cx, data, length)?,
+        SLOW => access::slow::print(cx, data, length)?,
         LOOPBACK => small::loopback::print(cx, data, length)?,
         MPLS | MPLS_MULTICAST => small::mpls::print(cx, data, length)?,
         PPPOE_DISCOVERY | PPPOE_SESSION => pppoe::print(cx, data, length)?,
@@ -200,11 +203,21 @@ pub(crate) fn ether_type_known(ether_type: u16) -> Option<&'static str> {
         ARP => "ARP",
         REVERSE_ARP => "Reverse ARP",
         IPV6 => "IPv6",
+        0x0500 => "Sprite",
+        0x0600 => "NS",
+        0x0707 => "GeoNet (old)",
+        0x1000 => "Trail",
+        0x1111 => "CALM FAST",
         ether_type::MOP_DUMP_LOAD => "MOP DL",
         ether_type::MOP_CONSOLE => "MOP RC",
         ether_type::DECNET => "DN",
         ether_type::LAT => "LAT",
         ether_type::SCA => "SCA",
+        0x8038 => "Lanbridge",
+        0x803c => "DEC DNS",
+        0x803e => "DEC DTS",
+        0x805b => "VEXP",
+        0x805c => "VPROD",
         BRIDGED => "TEB",
         ether_type::APPLETALK => "Appletalk",
         ether_type::APPLETALK_ARP => "Appletalk ARP",
@@ -213,22 +226,30 @@ pub(crate) fn ether_type_known(ether_type: u16) -> Option<&'static str> {
         QINQ => "802.1Q-QinQ",
         QINQ_9100 => "802.1Q-9100",
         QINQ_9200 => "802.1Q-9200",
-        0x8808 => "Flow Control",
-        0x8809 => "Slow Protocols",
+        0x8808 => "MPCP",
+        SLOW => "Slow Protocols",
         PPP => "PPP",
         MPLS => "MPLS unicast",
         MPLS_MULTICAST => "MPLS multicast",
         PPPOE_DISCOVERY => "PPPoE D",
         PPPOE_SESSION => "PPPoE S",
+        0x886f => "MS NLB heartbeat",
         JUMBO => "Jumbo",
         EAPOL => "EAPOL",
-        0x8899 => "RRCP",
+        0x8899 => "Realtek protocols",
         0x88a2 => "AoE",
         LLDP => "LLDP",
-        ether_type::MACSEC => "MACsec",
+        0x88ca => "TIPC",
+        ether_type::MACSEC => "802.1AE MACsec",
         0x88f7 => "PTP",
         0x8902 => "CFM",
+        0x893a => "IEEE1905.1",
+        0x8947 => "GeoNet",
+        0x894f => "NSH",
         LOOPBACK => "Loopback",
+        0xabcd => "CFM (old)",
+        0xd28b => "Arista Vendor Specific Protocol",
+        0xfefe => "OSI",
         _ => return None,
     })
 }

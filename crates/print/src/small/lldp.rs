@@ -14,13 +14,15 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     while at + 2 <= length {
         let header = data.u16_at(at)?;
         let (kind, size) = (header >> 9, usize::from(header & 0x1ff));
-        if kind == 0 {
+        // The end of the list; every other element has a value.
+        if kind == 0 || size == 0 {
             break;
         }
         let value = data.part(at + 2, size)?;
         if kind == SYSTEM_NAME && !cx.verbose() {
+            let end = value.iter().position(|&byte| byte == 0);
             cx.line.str(": ");
-            cx.line.escaped(value);
+            cx.line.escaped(value.up_to(end.unwrap_or(size)));
         }
         at += 2 + size;
     }

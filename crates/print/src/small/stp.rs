@@ -1,4 +1,4 @@
-//! Spanning tree (IEEE 802.1D, 802.1w, 802.1s/aq): the bridge.
+//! Spanning trees: IEEE 802.1D, rapid (802.1w), multiple (802.1s), shortest path (802.1aq); the bridge that sends.
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
@@ -18,13 +18,22 @@ const FLAGS: [(u32, &str); 6] = [
 ];
 const CONFIGURATION_LENGTH: usize = 35;
 const RAPID_LENGTH: usize = 36;
+/// The length of what follows the fields of the rapid protocol, and where it begins.
+const LENGTH_3: usize = 36;
+const MULTIPLE: usize = 38;
+/// A message of multiple trees with none but the common one.
+const MULTIPLE_LENGTH: usize = 102;
+/// The least that follows in a message of shortest paths.
+const SHORTEST_LENGTH: usize = 85;
 
 /// Prints a BPDU of `length` bytes.
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("stp");
     if length < 4 {
-        return Err(Truncated);
+        cx.line.str(" (invalid)");
+        return Ok(());
     }
+    data.part(0, 3)?;
     if data.u16_at(0)? != 0 {
         put!(cx.line, "unknown STP version, length {length}");
         return Ok(());
@@ -37,45 +46,81 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         3 => cx.line.str("802.1s"),
         4 => cx.line.str("802.1aq"),
         _ => {
-            put!(
-                cx.line,
-                "Unknown STP protocol (0x{version:02x}), length {length}"
-            );
+            put!(cx.line, "Unknown STP protocol (0x{version:02x})");
             return Ok(());
         }
     }
     let kind = data.u8_at(3)?;
-    cx.line.str(", ");
     match kind {
-        CONFIGURATION if length >= CONFIGURATION_LENGTH => cx.line.str("Config"),
-        RAPID if length >= RAPID_LENGTH => cx.line.str("Rapid STP"),
-        TOPOLOGY_CHANGE => {
-            cx.line.str("Topology Change");
-            return Ok(());
-        }
         CONFIGURATION => {
-            put!(cx.line, "Config (invalid)");
-            return Ok(());
+            cx.line.str(", Config");
+            if length < CONFIGURATION_LENGTH {
+                cx.line.str(" (invalid)");
+                return Ok(());
+            }
+            bridge(cx, data, length)
         }
         RAPID => {
-            put!(cx.line, "Rapid STP (invalid)");
-            return Ok(());
+            cx.line.str(", Rapid STP");
+            match version {
+                0 => Ok(()),
+                2 if length < RAPID_LENGTH => {
+                    cx.line.str(" (invalid)");
+                    Ok(())
+                }
+                2 => bridge(cx, data, length),
+                _ => multiple(cx, version, data, length),
+            }
+        }
+        TOPOLOGY_CHANGE => {
+            cx.line.str(", Topology Change");
+            Ok(())
         }
         _ => {
-            put!(cx.line, "Unknown BPDU Type (0x{kind:02x}), length {length}");
-            return Ok(());
+            put!(cx.line, ", Unknown BPDU Type (0x{kind:02x})");
+            Ok(())
         }
     }
-    if version >= 3 {
-        cx.line.str(", CIST Flags [");
-        cx.line.flags(u32::from(data.u8_at(4)?), &FLAGS);
-        put!(cx.line, "], length {length}");
+}
+
+fn bridge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    let flags = data.u8_at(4)?;
+    cx.line.str(", Flags [");
+    cx.line.flags(u32::from(flags), &FLAGS);
+    cx.line.str("]");
+    let port = data.u16_at(25)?;
+    put!(cx.line, ", bridge-id {:04x}.", data.u16_at(17)?);
+    cx.line.link_address(data.part(19, 6)?);
+    put!(cx.line, ".{port:04x}, length {length}");
+    Ok(())
+}
+
+/// IEEE 802.1Q section 14: the common tree, then the others, then the shortest paths.
+fn multiple(
+    cx: &mut Context<'_>,
+    version: u8,
+    data: &[u8],
+    length: usize,
+) -> Result<(), Truncated> {
+    if length < MULTIPLE_LENGTH {
+        cx.line.str(" (invalid)");
         return Ok(());
     }
-    cx.line.str(", Flags [");
+    let trees = usize::from(data.u16_at(LENGTH_3)?);
+    // Nothing follows the fields of version 1.
+    if data.u8_at(35)? != 0 || MULTIPLE + trees > length {
+        cx.line.str(" (invalid)");
+        return Ok(());
+    }
+    cx.line.str(", CIST Flags [");
     cx.line.flags(u32::from(data.u8_at(4)?), &FLAGS);
-    put!(cx.line, "], bridge-id {:04x}.", data.u16_at(17)?);
-    cx.line.link_address(data.part(19, 6)?);
-    put!(cx.line, ".{:04x}, length {length}", data.u16_at(25)?);
+    put!(cx.line, "], length {length}");
+    if version == 4 {
+        let at = MULTIPLE + trees;
+        let paths = usize::from(data.up_to(length).u16_at(at)?);
+        if paths < SHORTEST_LENGTH || at + 2 + paths > length {
+            cx.line.str(" (invalid)");
+        }
+    }
     Ok(())
 }

@@ -1,0 +1,77 @@
+//! Cisco's protocols between switches: link detection (RFC 5171), distribution of VLANs, trunks.
+
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+
+const DETECTION_FLAGS: [(u32, &str); 8] = [
+    (0x01, "RT"),
+    (0x02, "RSY"),
+    (0x04, "MBZ-2"),
+    (0x08, "MBZ-3"),
+    (0x10, "MBZ-4"),
+    (0x20, "MBZ-5"),
+    (0x40, "MBZ-6"),
+    (0x80, "MBZ-7"),
+];
+
+/// Prints a message of unidirectional link detection (RFC 5171 section 5.1) of `length` bytes.
+pub(crate) fn udld(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("udld");
+    if length < 4 {
+        cx.line.str(" (invalid)");
+        return Ok(());
+    }
+    let (first, flags) = (data.u8_at(0)?, data.u8_at(1)?);
+    let operation = match first & 0x1f {
+        1 => "Probe message",
+        2 => "Echo message",
+        3 => "Flush message",
+        _ => "Reserved",
+    };
+    put!(
+        cx.line,
+        "UDLDv{}, Code {operation} ({}), Flags [",
+        first >> 5,
+        first & 0x1f
+    );
+    cx.line.flags(u32::from(flags), &DETECTION_FLAGS);
+    put!(cx.line, "] (0x{flags:02x}), length {length}");
+    data.part(0, length).map(|_| ())
+}
+
+/// Prints a message of the VLAN trunking protocol of `length` bytes.
+pub(crate) fn vtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    /// Version, code, two more fields, and the domain's name.
+    const HEADER: usize = 36;
+    cx.enter("vtp");
+    if length < HEADER {
+        cx.line.str(" (invalid)");
+        return Ok(());
+    }
+    data.part(0, HEADER)?;
+    let (version, code) = (data.u8_at(0)?, data.u8_at(1)?);
+    let name = match code {
+        1 => "Summary advertisement",
+        2 => "Subset advertisement",
+        3 => "Advertisement request",
+        4 => "Join message",
+        _ => "Unknown message type",
+    };
+    put!(
+        cx.line,
+        "VTPv{version}, Message {name} (0x{code:02x}), length {length}"
+    );
+    data.part(0, length).map(|_| ())
+}
+
+/// Prints a message of the dynamic trunking protocol of `length` bytes.
+pub(crate) fn dtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("dtp");
+    if length == 0 {
+        cx.line.str("[zero packet length] (invalid)");
+        return Ok(());
+    }
+    put!(cx.line, "DTPv{}, length {length}", data.u8_at(0)?);
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! Protocols of one link: what switches and stations tell their neighbours.
+
+pub(crate) mod cdp;
+pub(crate) mod cisco;
+pub(crate) mod slow;
