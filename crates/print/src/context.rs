@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::app::Initiators;
 use super::line::{Address, Line};
 use super::options::PrintOptions;
 use super::tcp::sequences::Sequences;
@@ -18,6 +19,8 @@ pub(crate) struct Context<'p> {
     pub(crate) line: &'p mut Line,
     pub(crate) options: &'p PrintOptions,
     pub(crate) sequences: &'p mut Sequences,
+    /// Who began recent key exchanges.
+    pub(crate) initiators: &'p mut Initiators,
     /// Names of interfaces by their index, for cooked captures.
     pub(crate) interfaces: &'p InterfaceNames,
     depth: u8,
@@ -28,12 +31,14 @@ impl<'p> Context<'p> {
         line: &'p mut Line,
         options: &'p PrintOptions,
         sequences: &'p mut Sequences,
+        initiators: &'p mut Initiators,
         interfaces: &'p InterfaceNames,
     ) -> Self {
         Self {
             line,
             options,
             sequences,
+            initiators,
             interfaces,
             depth: 0,
         }

@@ -10,6 +10,7 @@
 // nothing is allocated.
 
 mod access;
+mod app;
 mod arp;
 mod bytes;
 mod checksum;
@@ -37,6 +38,7 @@ use std::io::{self, Write};
 
 use ringtap_packet::{LinkType, Packet};
 
+use app::Initiators;
 use context::{Context, InterfaceNames};
 use line::Line;
 pub use options::{BytesDump, DumpForm, PrintOptions, TimestampFormat};
@@ -49,6 +51,7 @@ pub struct Printer {
     options: PrintOptions,
     clock: Clock,
     sequences: Sequences,
+    initiators: Initiators,
     interfaces: InterfaceNames,
     line: Line,
     /// Line, dump and line feed, so that the output sees one write per packet.
@@ -64,6 +67,7 @@ impl Printer {
             clock: Clock::new(options.timestamps, options.nanos),
             options,
             sequences: Sequences::default(),
+            initiators: Initiators::default(),
             interfaces: InterfaceNames::new(),
             line: Line::default(),
             staged: Vec::new(),
@@ -118,6 +122,7 @@ impl Printer {
             &mut self.line,
             &self.options,
             &mut self.sequences,
+            &mut self.initiators,
             &self.interfaces,
         );
         let header = link::print(&mut cx, packet, link_type, interface);

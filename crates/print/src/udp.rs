@@ -6,7 +6,7 @@ use super::bytes::{Bytes, Truncated};
 use super::checksum;
 use super::context::{Context, Network};
 use super::line::{Address, put};
-use super::{dns, routing, small};
+use super::{app, dns, routing, small};
 
 const HEADER: usize = 8;
 
@@ -61,7 +61,7 @@ pub(crate) fn print(
         print_checksum(cx, net, data, stated.min(length))?;
     }
     let payload = data.rest(HEADER).up_to(payload_length);
-    if !cx.options.quiet && by_port(cx, (source, destination), payload, payload_length)? {
+    if !cx.options.quiet && by_port(cx, net, (source, destination), payload, payload_length)? {
         return Ok(());
     }
     if missing && !net.fragmented {
@@ -108,6 +108,7 @@ fn print_checksum(
 /// Prints what the ports announce; false where they announce nothing known here.
 fn by_port(
     cx: &mut Context<'_>,
+    net: &Network,
     (source, destination): (u16, u16),
     payload: &[u8],
     length: usize,
@@ -126,7 +127,9 @@ fn by_port(
     } else if is(protocol::GENEVE_PORT) {
         small::overlay::geneve(cx, payload, length)?;
     } else {
-        return routing::over_udp(cx, (source, destination), payload, length);
+        let ports = (source, destination);
+        return Ok(routing::over_udp(cx, ports, payload, length)?
+            || app::datagram(cx, net, ports, payload, length)?);
     }
     Ok(true)
 }

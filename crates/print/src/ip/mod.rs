@@ -3,7 +3,7 @@
 mod extensions;
 mod gre;
 mod sctp;
-mod security;
+pub(crate) mod security;
 pub(crate) mod v4;
 pub(crate) mod v6;
 

@@ -36,8 +36,10 @@ pub(super) fn authentication(cx: &mut Context<'_>, data: &[u8]) -> Result<Option
 }
 
 /// The encapsulating security payload.
-pub(super) fn payload(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn payload(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("esp");
+    // A packet that ends with its header holds nothing.
+    data.part(0, 9)?;
     let (spi, sequence) = (data.u32_at(0)?, data.u32_at(4)?);
     put!(
         cx.line,

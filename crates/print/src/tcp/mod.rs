@@ -6,9 +6,8 @@ pub(crate) mod sequences;
 use super::bytes::{Bytes, Truncated};
 use super::checksum;
 use super::context::{Context, Network};
-use super::dns;
 use super::line::put;
-use super::routing;
+use super::{app, dns, routing};
 use sequences::Shown;
 
 const HEADER: usize = 20;
@@ -177,12 +176,12 @@ fn payload(
     data: &[u8],
     length: usize,
 ) -> Result<(), Truncated> {
+    // RFC 9293 section 3.5.3: a reset may carry its reason as text.
     if flags & RST != 0 && cx.verbose() {
-        // RFC 9293 section 3.5.3: a reset may carry its reason as text.
         reset_reason(cx, data, length);
         return Ok(());
     }
-    if routing::over_tcp(cx, ports, data, length)? || flags & RST != 0 {
+    if routing::over_tcp(cx, ports, data, length)? || app::stream(cx, ports, data, length)? {
         return Ok(());
     }
     if ports.0 == DNS || ports.1 == DNS {

@@ -1,0 +1,94 @@
+//! Application protocols, found by their port.
+
+mod dhcpv6;
+mod isakmp;
+mod kerberos;
+mod radius;
+mod snmp;
+mod syslog;
+mod text;
+mod tftp;
+
+use crate::bytes::Truncated;
+use crate::context::{Context, Network};
+pub(crate) use isakmp::Initiators;
+
+const FTP: u16 = 21;
+const SMTP: u16 = 25;
+const WHOIS: u16 = 43;
+const TFTP: u16 = 69;
+const HTTP: u16 = 80;
+const KERBEROS: u16 = 88;
+const SNMP: u16 = 161;
+const SNMP_TRAP: u16 = 162;
+const ISAKMP: u16 = 500;
+const SYSLOG: u16 = 514;
+const DHCPV6_CLIENT: u16 = 546;
+const DHCPV6_SERVER: u16 = 547;
+const RTSP: u16 = 554;
+/// RADIUS with its older ports, and that of RFC 5176.
+const RADIUS: [u16; 6] = [1645, 1646, 1700, 1812, 1813, 3799];
+const ISAKMP_NAT: u16 = 4500;
+const SIP: u16 = 5060;
+const ISAKMP_USER: [u16; 2] = [7500, 8500];
+const HTTP_ALTERNATE: u16 = 8080;
+const RTSP_ALTERNATE: u16 = 8554;
+
+/// Prints a datagram's payload of `length` bytes; false where its ports announce nothing known here.
+pub(crate) fn datagram(
+    cx: &mut Context<'_>,
+    net: &Network,
+    ports: (u16, u16),
+    data: &[u8],
+    length: usize,
+) -> Result<bool, Truncated> {
+    let is = |port| ports.0 == port || ports.1 == port;
+    if is(TFTP) {
+        tftp::print(cx, data, length)?;
+    } else if is(KERBEROS) {
+        kerberos::print(cx, data)?;
+    } else if is(SNMP) || is(SNMP_TRAP) {
+        snmp::print(cx, data, length)?;
+    } else if is(ISAKMP) || ISAKMP_USER.into_iter().any(is) {
+        isakmp::print(cx, net, data)?;
+    } else if is(ISAKMP_NAT) {
+        isakmp::encapsulated(cx, net, data, length)?;
+    } else if is(SYSLOG) {
+        syslog::print(cx, data, length)?;
+    } else if is(DHCPV6_CLIENT) || is(DHCPV6_SERVER) {
+        dhcpv6::print(cx, data)?;
+    } else if RADIUS.into_iter().any(is) {
+        radius::print(cx, data, length)?;
+    } else if is(SIP) {
+        text::print(cx, &text::SIP, data, length)?;
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// Prints a segment's payload of `length` bytes; false where its ports announce nothing known here.
+pub(crate) fn stream(
+    cx: &mut Context<'_>,
+    ports: (u16, u16),
+    data: &[u8],
+    length: usize,
+) -> Result<bool, Truncated> {
+    let is = |port| ports.0 == port || ports.1 == port;
+    let protocol = if is(SMTP) {
+        text::SMTP
+    } else if is(WHOIS) {
+        text::WHOIS
+    } else if is(FTP) {
+        text::FTP
+    } else if is(HTTP) || is(HTTP_ALTERNATE) {
+        text::HTTP
+    } else if is(RTSP) || is(RTSP_ALTERNATE) {
+        text::RTSP
+    } else {
+        return Ok(false);
+    };
+    cx.line.str(": ");
+    text::print(cx, &protocol, data, length)?;
+    Ok(true)
+}

@@ -1,0 +1,66 @@
+//! Syslog (RFC 5424 section 6.2.1, RFC 3164): facility and severity.
+
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+
+const FACILITIES: [&str; 24] = [
+    "kernel", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",
+    "authpriv", "ftp", "ntp", "security", "console", "cron", "local0", "local1", "local2",
+    "local3", "local4", "local5", "local6", "local7",
+];
+const SEVERITIES: [&str; 8] = [
+    "emergency",
+    "alert",
+    "critical",
+    "error",
+    "warning",
+    "notice",
+    "info",
+    "debug",
+];
+/// Digits of a priority.
+const MAX_DIGITS: usize = 3;
+
+/// Prints a message of `length` bytes.
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("syslog");
+    let Some((priority, at)) = priority(data)? else {
+        cx.line.str(" (invalid)");
+        return Ok(());
+    };
+    let (facility, severity) = (priority >> 3, priority & 7);
+    let known = FACILITIES.get(usize::from(facility));
+    let severity_name = SEVERITIES[usize::from(severity)];
+    if cx.verbose() {
+        let name = known.unwrap_or(&"unknown");
+        put!(
+            cx.line,
+            "SYSLOG, length: {length}\n\tFacility {name} ({facility}), Severity {severity_name} ({severity})\n\tMsg: "
+        );
+        cx.line.escaped(data.rest(at));
+        return Ok(());
+    }
+    match known {
+        Some(name) => put!(cx.line, "SYSLOG {name}"),
+        None => put!(cx.line, "SYSLOG unknown ({facility})"),
+    }
+    put!(cx.line, ".{severity_name}, length: {length}");
+    Ok(())
+}
+
+/// The number in angle brackets and where the message begins after it.
+fn priority(data: &[u8]) -> Result<Option<(u16, usize)>, Truncated> {
+    if data.u8_at(0)? != b'<' {
+        return Ok(None);
+    }
+    let mut value = 0;
+    for at in 1..=MAX_DIGITS + 1 {
+        match data.u8_at(at)? {
+            b'>' => return Ok(Some((value, at + 1))),
+            digit @ b'0'..=b'9' if at <= MAX_DIGITS => value = value * 10 + u16::from(digit - b'0'),
+            _ => break,
+        }
+    }
+    Ok(None)
+}
