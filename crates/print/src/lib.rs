@@ -30,6 +30,7 @@ mod small;
 mod tcp;
 mod timestamp;
 mod udp;
+mod wireless;
 
 #[cfg(test)]
 mod tests;

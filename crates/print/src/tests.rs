@@ -266,7 +266,7 @@ proptest! {
     #[test]
     fn random_bytes_are_printed(
         data in prop::collection::vec(any::<u8>(), 0..200),
-        link in prop::sample::select(vec![0, 1, 9, 50, 51, 101, 108, 113, 228, 229, 276, 105]),
+        link in prop::sample::select(vec![0, 1, 9, 50, 51, 101, 105, 108, 113, 119, 127, 163, 192, 228, 229, 276]),
         len in any::<u32>(),
     ) {
         for printer in &mut printers() {

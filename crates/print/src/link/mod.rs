@@ -5,6 +5,7 @@ mod cooked;
 mod ethernet;
 mod frame_relay;
 mod llc;
+mod ppi;
 mod ppp;
 mod ppp_authentication;
 mod pppoe;
@@ -17,7 +18,7 @@ use super::context::Context;
 use super::line::put;
 use super::routing::osi;
 use super::small;
-use super::{access, arp, ip};
+use super::{access, arp, ip, wireless};
 
 pub(crate) use ringtap_packet::ether_type::{
     ARP, BRIDGED, EAPOL, IPV4, IPV6, JUMBO, LLDP, LOOPBACK, MPLS, MPLS_MULTICAST, PPP,
@@ -78,6 +79,11 @@ fn dispatch(
         LinkType::FRELAY => frame_relay::print(cx, data, length, header),
         BUNDLE => frame_relay::bundle(cx, data, length, header),
         LinkType::PPP_ETHER => pppoe::print(cx, data, length),
+        LinkType::PPI => ppi::print(cx, packet, length, interface, header),
+        LinkType::IEEE802_11 => wireless::frame(cx, data, length, header),
+        LinkType::IEEE802_11_PRISM => wireless::prism(cx, data, length, header),
+        LinkType::IEEE802_11_AVS => wireless::prism(cx, data, length, header),
+        LinkType::IEEE802_11_RADIOTAP => wireless::radiotap(cx, data, length, header),
         _ => {
             cx.enter("link");
             put!(cx.line, "link type {}, length {length}", link_type.0);
@@ -175,6 +181,17 @@ pub(crate) fn nested_ethernet(
     length: usize,
 ) -> Result<(), Truncated> {
     ethernet::print(cx, data, length, &mut 0)
+}
+
+/// Logical link control between two addresses, the target before the source.
+pub(crate) fn link_control(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+    addresses: &[u8; 12],
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    llc::print(cx, data, length, Some(addresses), header)
 }
 
 /// A PPP frame inside a tunnel.

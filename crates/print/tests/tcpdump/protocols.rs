@@ -106,7 +106,61 @@ const ROUTING: &[Protocol] = &[
 ];
 
 /// What hosts and switches say on a link, and applications.
-const ACCESS_AND_APPLICATIONS: &[Protocol] = &[];
+const ACCESS_AND_APPLICATIONS: &[Protocol] = &[
+    row(
+        "802.11",
+        &[
+            Holds("us tsft "),
+            Holds(" Mb/s 24"),
+            Line("Beacon "),
+            Line("ReAssoc Response "),
+        ],
+        Whole,
+    ),
+    row("spanning trees", &[Line("STP ")], Whole),
+    row("LLDP", &[Line("LLDP")], Whole),
+    row(
+        "CDP, VTP, DTP, UDLD",
+        &[Line("CDPv"), Line("VTPv"), Line("DTPv"), Line("UDLDv")],
+        Whole,
+    ),
+    row(
+        "LACP, markers, OAM",
+        &[Line("LACP"), Line("MARKER"), Line("OAM, length")],
+        Whole,
+    ),
+    row("EAPOL", &[Line("EAP packet"), Line("EAPOL ")], Whole),
+    row("HTTP", &[Holds(": HTTP")], Whole),
+    row(
+        "RTSP, SMTP, FTP, WHOIS",
+        &[
+            Holds(": RTSP"),
+            Holds(": SMTP"),
+            Holds(": FTP"),
+            Holds(": WHOIS"),
+        ],
+        Whole,
+    ),
+    row("SIP", &[Payload("SIP")], Whole),
+    row("DHCP", &[Payload("BOOTP/DHCP")], Whole),
+    row("DHCPv6", &[Payload("dhcp6")], Whole),
+    row("NTP", &[Payload("NTPv")], Whole),
+    row("RADIUS", &[Payload("RADIUS")], Whole),
+    row(
+        "ISAKMP",
+        &[
+            Payload("isakmp"),
+            Payload("NONESP-encap"),
+            Payload("UDP-encap"),
+            Payload(" [|isakmp"),
+        ],
+        Whole,
+    ),
+    row("SNMP", &[Port("161"), Port("162")], Whole),
+    row("syslog", &[Payload("SYSLOG")], Whole),
+    row("TFTP", &[Payload("TFTP")], Whole),
+    row("Kerberos", &[Port("88")], Whole),
+];
 
 /// What is left: lines of the network and transport layers.
 const NETWORK: &[Protocol] = &[
@@ -144,6 +198,7 @@ pub(crate) fn of(line: &str) -> Option<&'static Protocol> {
     all().find(|protocol| {
         protocol.marks.iter().any(|mark| match *mark {
             Line(text) => line.starts_with(text),
+            Holds(text) => line.contains(text),
             Payload(text) => packet.is_some_and(|packet| packet.payload.starts_with(text)),
             Holds(text) => line.contains(text),
             Port(number) => packet.is_some_and(|packet| packet.has_port(number)),

@@ -1,0 +1,385 @@
+//! Frames of IEEE 802.11-2020 section 9.3: management, control, data.
+
+use super::codes;
+use super::elements::Elements;
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+use crate::link;
+
+/// What stands around a frame besides its own fields, by what the radio's header says.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Trailer {
+    /// The checksum follows the body.
+    pub(super) checksum: bool,
+    /// The header is padded to a multiple of four bytes.
+    pub(super) padded: bool,
+}
+
+const CHECKSUM: usize = 4;
+const MANAGEMENT: u8 = 0;
+const CONTROL: u8 = 1;
+const DATA: u8 = 2;
+
+const TO_SYSTEM: u8 = 0x01;
+const FROM_SYSTEM: u8 = 0x02;
+const PROTECTED: u8 = 0x40;
+
+/// Where the addresses begin.
+const FIRST: usize = 4;
+const SECOND: usize = 10;
+const THIRD: usize = 16;
+const FOURTH: usize = 24;
+
+/// Prints a frame of `length` bytes.
+pub(super) fn print(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+    trailer: Trailer,
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    cx.enter("802.11");
+    let length = match trailer.checksum {
+        true => length.checked_sub(CHECKSUM).ok_or(Truncated)?,
+        false => length,
+    };
+    let data = data.up_to(length);
+    let [control, flags] = data.array_at(0)?;
+    let (kind, subtype) = (control >> 2 & 3, control >> 4);
+    let size = header_size(kind, subtype, flags);
+    let size = match trailer.padded {
+        true => size.next_multiple_of(4),
+        false => size,
+    };
+    data.part(0, size)?;
+    *header = size;
+    let body = data.rest(size);
+    match kind {
+        MANAGEMENT => management(cx, data, subtype, flags, body),
+        CONTROL => print_control(cx, data, subtype),
+        DATA => print_data(cx, data, subtype, flags, (body, length - size), header),
+        _ => {
+            put!(cx.line, "unknown 802.11 frame type ({kind})");
+            Ok(())
+        }
+    }
+}
+
+fn header_size(kind: u8, subtype: u8, flags: u8) -> usize {
+    const BASE: usize = 24;
+    match (kind, subtype) {
+        (MANAGEMENT, _) => BASE,
+        (CONTROL, 8) => 20,
+        (CONTROL, 7 | 10 | 11 | 14 | 15) => 16,
+        (CONTROL, 9 | 12 | 13) => 10,
+        (DATA, _) => {
+            let relayed = flags & TO_SYSTEM != 0 && flags & FROM_SYSTEM != 0;
+            BASE + if relayed { 6 } else { 0 } + if subtype & 8 != 0 { 2 } else { 0 }
+        }
+        _ => 2,
+    }
+}
+
+fn address(cx: &mut Context<'_>, name: &str, data: &[u8], at: usize) -> Result<(), Truncated> {
+    put!(cx.line, "{name}:");
+    cx.line.link_address(data.part(at, 6)?);
+    cx.line.str(" ");
+    Ok(())
+}
+
+/// The vector that an encrypted body begins with.
+fn vector(cx: &mut Context<'_>, body: &[u8]) -> Result<(), Truncated> {
+    let vector = body.u32_at(0)?.swap_bytes();
+    put!(
+        cx.line,
+        " IV:{:3x} Pad {:x} KeyID {:x}",
+        vector & 0xff_ffff,
+        vector >> 24 & 0x3f,
+        vector >> 30
+    );
+    Ok(())
+}
+
+fn management(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    subtype: u8,
+    flags: u8,
+    body: &[u8],
+) -> Result<(), Truncated> {
+    if cx.options.link_header {
+        address(cx, "BSSID", data, THIRD)?;
+        address(cx, "DA", data, FIRST)?;
+        address(cx, "SA", data, SECOND)?;
+    }
+    match codes::MANAGEMENT[usize::from(subtype)] {
+        "" => put!(cx.line, "Unhandled Management subtype({subtype:x})"),
+        name => cx.line.str(name),
+    }
+    if flags & PROTECTED != 0 {
+        return vector(cx, body);
+    }
+    let damaged = match subtype {
+        0 => association_request(cx, body)?,
+        1 | 3 => association_response(cx, body)?,
+        2 => reassociation_request(cx, body)?,
+        4 => {
+            let elements = Elements::of(body);
+            elements.print_network(cx);
+            elements.print_rates(cx);
+            elements.damaged
+        }
+        5 | 8 => beacon(cx, body, subtype == 8)?,
+        10 => {
+            put!(cx.line, ": {}", reason(body)?);
+            false
+        }
+        11 => authentication(cx, body)?,
+        12 => {
+            let reason = reason(body)?;
+            cx.line.str(" (");
+            cx.line.link_address(data.part(SECOND, 6)?);
+            put!(cx.line, "): {reason}");
+            false
+        }
+        13 => {
+            action(cx, data, body)?;
+            false
+        }
+        _ => false,
+    };
+    if damaged { Err(Truncated) } else { Ok(()) }
+}
+
+/// The bit of the capabilities (IEEE 802.11-2020 section 9.4.1.4) for encryption.
+const PRIVACY: u16 = 0x0010;
+/// The bit for an access point.
+const INFRASTRUCTURE: u16 = 0x0001;
+
+fn little(data: &[u8], at: usize) -> Result<u16, Truncated> {
+    data.u16_at(at).map(u16::swap_bytes)
+}
+
+/// A beacon, or the answer to a probe: time, interval and capabilities stand before the elements.
+fn beacon(cx: &mut Context<'_>, body: &[u8], is_beacon: bool) -> Result<bool, Truncated> {
+    const FIXED: usize = 12;
+    data_needed(body, FIXED)?;
+    let capabilities = little(body, 10)?;
+    let elements = Elements::of(body.rest(FIXED));
+    elements.print_network(cx);
+    elements.print_rates(cx);
+    if is_beacon {
+        cx.line.str(if capabilities & INFRASTRUCTURE != 0 {
+            " ESS"
+        } else {
+            " IBSS"
+        });
+    }
+    elements.print_channel(cx, capabilities & PRIVACY != 0);
+    Ok(elements.damaged)
+}
+
+fn data_needed(body: &[u8], count: usize) -> Result<(), Truncated> {
+    body.part(0, count).map(|_| ())
+}
+
+fn association_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
+    const FIXED: usize = 4;
+    data_needed(body, FIXED)?;
+    let elements = Elements::of(body.rest(FIXED));
+    elements.print_network(cx);
+    elements.print_rates(cx);
+    Ok(elements.damaged)
+}
+
+fn reassociation_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
+    const FIXED: usize = 10;
+    data_needed(body, FIXED)?;
+    let elements = Elements::of(body.rest(FIXED));
+    elements.print_network(cx);
+    cx.line.str(" AP : ");
+    cx.line.link_address(body.part(4, 6)?);
+    Ok(elements.damaged)
+}
+
+fn association_response(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
+    const FIXED: usize = 6;
+    /// The two highest bits are set in a valid identifier.
+    const IDENTIFIER: u16 = 0x3fff;
+    data_needed(body, FIXED)?;
+    let private = little(body, 0)? & PRIVACY != 0;
+    put!(
+        cx.line,
+        " AID({:x}) :{}: {}",
+        little(body, 4)? & IDENTIFIER,
+        if private { " PRIVACY " } else { "" },
+        codes::status(little(body, 2)?)
+    );
+    Ok(Elements::of(body.rest(FIXED)).damaged)
+}
+
+fn authentication(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
+    const FIXED: usize = 6;
+    const SHARED_KEY: u16 = 1;
+    data_needed(body, FIXED)?;
+    let (algorithm, step) = (little(body, 0)?, little(body, 2)?);
+    let name = match algorithm {
+        0 => "Open System",
+        SHARED_KEY => "Shared Key",
+        2 => "EAP",
+        _ => "Reserved",
+    };
+    // The station that asks has no status yet; its steps are the even ones here.
+    let status = if step % 2 == 1 {
+        codes::status(little(body, 4)?)
+    } else {
+        ""
+    };
+    put!(cx.line, " ({name})-{step:x}");
+    cx.line
+        .str(if algorithm == SHARED_KEY && (step == 2 || step == 3) {
+            " [Challenge Text] "
+        } else {
+            ": "
+        });
+    cx.line.str(status);
+    Ok(Elements::of(body.rest(FIXED)).damaged)
+}
+
+fn reason(body: &[u8]) -> Result<&'static str, Truncated> {
+    Ok(codes::reason(little(body, 0)?))
+}
+
+fn action(cx: &mut Context<'_>, data: &[u8], body: &[u8]) -> Result<(), Truncated> {
+    let [category, number] = body.array_at(0)?;
+    cx.line.str(" (");
+    cx.line.link_address(data.part(SECOND, 6)?);
+    cx.line.str("): ");
+    match codes::category(category) {
+        Some(name) => put!(cx.line, "{name} "),
+        None => put!(cx.line, "Reserved({category}) "),
+    }
+    match codes::action(category, number) {
+        Some(name) => cx.line.str(name),
+        None => put!(cx.line, "Act#{number}"),
+    }
+    Ok(())
+}
+
+fn print_control(cx: &mut Context<'_>, data: &[u8], subtype: u8) -> Result<(), Truncated> {
+    let all = cx.options.link_header;
+    let name = codes::CONTROL[usize::from(subtype)];
+    if name.is_empty() {
+        put!(cx.line, "unknown 802.11 ctrl frame subtype ({subtype})");
+        return Ok(());
+    }
+    if all {
+        match subtype {
+            11 => {
+                address(cx, "RA", data, FIRST)?;
+                address(cx, "TA", data, SECOND)?;
+            }
+            10 => {
+                address(cx, "BSSID", data, FIRST)?;
+                address(cx, "TA", data, SECOND)?;
+            }
+            14 | 15 => {
+                address(cx, "RA", data, FIRST)?;
+                address(cx, "BSSID", data, SECOND)?;
+            }
+            9 | 12 | 13 => address(cx, "RA", data, FIRST)?,
+            8 => {
+                cx.line.str(" ");
+                block_request(cx, data)?;
+            }
+            _ => {}
+        }
+    }
+    cx.line.str(name);
+    match subtype {
+        10 => put!(cx.line, " AID({:x})", little(data, 2)?),
+        _ if all => {}
+        8 => {
+            cx.line.str(" ");
+            block_request(cx, data)?;
+        }
+        11 => {
+            cx.line.str(" ");
+            address(cx, "TA", data, SECOND)?;
+        }
+        9 | 12..=15 => {
+            cx.line.str(" ");
+            address(cx, "RA", data, FIRST)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn block_request(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+    address(cx, "RA", data, FIRST)?;
+    address(cx, "TA", data, SECOND)?;
+    put!(
+        cx.line,
+        "CTL({:x}) SEQ({}) ",
+        little(data, 16)?,
+        little(data, 18)?
+    );
+    Ok(())
+}
+
+fn print_data(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    subtype: u8,
+    flags: u8,
+    (body, length): (&[u8], usize),
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    /// The subtypes without a body.
+    const EMPTY: u8 = 4;
+    // Which address is which depends on the way through the distribution system (section 9.3.2.1.2).
+    let (names, target, source): (&[(&str, usize)], _, _) =
+        match (flags & TO_SYSTEM != 0, flags & FROM_SYSTEM != 0) {
+            (false, false) => (
+                &[("DA", FIRST), ("SA", SECOND), ("BSSID", THIRD)],
+                FIRST,
+                SECOND,
+            ),
+            (true, false) => (
+                &[("BSSID", FIRST), ("SA", SECOND), ("DA", THIRD)],
+                THIRD,
+                SECOND,
+            ),
+            (false, true) => (
+                &[("DA", FIRST), ("BSSID", SECOND), ("SA", THIRD)],
+                FIRST,
+                THIRD,
+            ),
+            (true, true) => (
+                &[("RA", FIRST), ("TA", SECOND), ("DA", THIRD), ("SA", FOURTH)],
+                THIRD,
+                FOURTH,
+            ),
+        };
+    if cx.options.link_header {
+        if subtype & 8 != 0 {
+            cx.line.str("CF +QoS ");
+        }
+        for &(name, at) in names {
+            address(cx, name, data, at)?;
+        }
+    }
+    if subtype & EMPTY != 0 {
+        return Ok(());
+    }
+    if flags & PROTECTED != 0 {
+        cx.line.str("Data");
+        return vector(cx, body);
+    }
+    let mut addresses = [0; 12];
+    addresses[..6].copy_from_slice(data.part(target, 6)?);
+    addresses[6..].copy_from_slice(data.part(source, 6)?);
+    link::link_control(cx, body, length, &addresses, header)
+}

@@ -1,0 +1,46 @@
+//! Wireless networks: frames of IEEE 802.11, with what the adapter says of the radio before them.
+
+mod codes;
+mod elements;
+mod frame;
+mod radiotap;
+
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use frame::Trailer;
+pub(crate) use radiotap::print as radiotap;
+
+/// Prints a frame without a header of the radio.
+pub(crate) fn frame(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    frame::print(cx, data, length, Trailer::default(), header)
+}
+
+/// Prints a frame behind a header of Prism or AVS, which is skipped: its first word tells them apart,
+/// the second of AVS is its length.
+pub(crate) fn prism(
+    cx: &mut Context<'_>,
+    data: &[u8],
+    length: usize,
+    header: &mut usize,
+) -> Result<(), Truncated> {
+    const PRISM: usize = 144;
+    const AVS_VERSION: u32 = 0x8021_1000;
+    cx.enter("prism");
+    let first = data.u32_at(0)?;
+    let size = if first & 0xffff_f000 == AVS_VERSION {
+        cx.enter("802.11_radio_avs");
+        usize::try_from(data.u32_at(4)?).unwrap_or(usize::MAX)
+    } else {
+        PRISM
+    };
+    data.part(0, size)?;
+    let mut inner = 0;
+    let result = frame(cx, data.rest(size), length.saturating_sub(size), &mut inner);
+    *header = size.saturating_add(inner);
+    result
+}
