@@ -75,6 +75,9 @@ pub(crate) fn print(
     }
     cx.line.str("UDP, length ");
     cx.line.size(stated - HEADER);
+    if !cx.options.quiet {
+        app::recognized(cx, payload);
+    }
     Ok(())
 }
 

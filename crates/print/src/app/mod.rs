@@ -3,11 +3,13 @@
 mod dhcpv6;
 mod isakmp;
 mod kerberos;
+mod quic;
 mod radius;
 mod snmp;
 mod syslog;
 mod text;
 mod tftp;
+mod tls;
 
 use crate::bytes::Truncated;
 use crate::context::{Context, Network};
@@ -67,6 +69,13 @@ pub(crate) fn datagram(
     Ok(true)
 }
 
+/// Appends to the line of a datagram what its payload itself says, whatever its ports are.
+pub(crate) fn recognized(cx: &mut Context<'_>, data: &[u8]) {
+    if cx.verbose() {
+        quic::print(cx, data);
+    }
+}
+
 /// Prints a segment's payload of `length` bytes; false where its ports announce nothing known here.
 pub(crate) fn stream(
     cx: &mut Context<'_>,
@@ -86,6 +95,9 @@ pub(crate) fn stream(
     } else if is(RTSP) || is(RTSP_ALTERNATE) {
         text::RTSP
     } else {
+        if cx.verbose() {
+            tls::print(cx, data);
+        }
         return Ok(false);
     };
     cx.line.str(": ");
