@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
+use ringtap_packet::names::{self, Line};
+
 /// What kind of thing a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NameKind {
@@ -78,8 +80,8 @@ pub trait Resolver {
     /// The lookup could not be made.
     fn host(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError>;
 
-    /// The number of a network, as `/etc/networks` has it: trailing zero parts may be left out
-    /// (127 and 127.0.0.0 are the same).
+    /// The number of a network, as `/etc/networks` has it: aligned right where trailing parts are left out,
+    /// as inet_network(3) does it (`127` is 0.0.0.127, and means all of 127.0.0.0/8).
     ///
     /// # Errors
     /// The lookup could not be made.
@@ -125,11 +127,11 @@ impl Tables {
 
     /// Adds the lines of a hosts(5) file; lines that are none are passed over.
     pub fn add_hosts(&mut self, text: &str) {
-        for fields in lines(text) {
-            let Some(Ok(address)) = fields.first().map(|f| f.parse::<IpAddr>()) else {
+        for line in names::lines(text.as_bytes()) {
+            let Some(Ok(address)) = line.first().map(str::parse::<IpAddr>) else {
                 continue;
             };
-            for name in &fields[1..] {
+            for name in texts(line.fields().skip(1)) {
                 let known = self.hosts.entry(name.to_ascii_lowercase()).or_default();
                 if !known.contains(&address) {
                     known.push(address);
@@ -140,67 +142,64 @@ impl Tables {
 
     /// Adds the lines of a networks(5) file.
     pub fn add_networks(&mut self, text: &str) {
-        for fields in lines(text) {
-            let [name, number, aliases @ ..] = &fields[..] else {
-                continue;
-            };
-            let Some(number) = network_number(number) else {
-                continue;
-            };
-            for name in std::iter::once(name).chain(aliases) {
-                self.networks.entry((*name).to_owned()).or_insert(number);
+        for line in names::lines(text.as_bytes()) {
+            if let Some(number) = line.second().and_then(names::network_number) {
+                add(
+                    &mut self.networks,
+                    line,
+                    |name| name,
+                    Ipv4Addr::from(number),
+                );
             }
         }
     }
 
     /// Adds the lines of a services(5) file.
     pub fn add_services(&mut self, text: &str) {
-        for fields in lines(text) {
-            let [name, port, aliases @ ..] = &fields[..] else {
-                continue;
-            };
-            let Some((port, protocol)) = port.split_once('/') else {
-                continue;
-            };
-            let transport = match protocol {
-                "tcp" => Transport::Tcp,
-                "udp" => Transport::Udp,
+        for line in names::lines(text.as_bytes()) {
+            let (port, transport) = match line.second().and_then(names::service) {
+                Some((port, "tcp")) => (port, Transport::Tcp),
+                Some((port, "udp")) => (port, Transport::Udp),
                 _ => continue,
             };
-            let Ok(port) = port.parse() else { continue };
-            for name in std::iter::once(name).chain(aliases) {
-                self.ports
-                    .entry(((*name).to_owned(), transport))
-                    .or_insert(port);
-            }
+            add(&mut self.ports, line, |name| (name, transport), port);
         }
     }
 
     /// Adds the lines of a protocols(5) file.
     pub fn add_protocols(&mut self, text: &str) {
-        for fields in lines(text) {
-            let [name, number, aliases @ ..] = &fields[..] else {
-                continue;
-            };
-            let Ok(number) = number.parse() else { continue };
-            for name in std::iter::once(name).chain(aliases) {
-                self.protocols.entry((*name).to_owned()).or_insert(number);
+        for line in names::lines(text.as_bytes()) {
+            if let Some(number) = line.second().and_then(names::number) {
+                add(&mut self.protocols, line, |name| name, number);
             }
         }
     }
 
     /// Adds the lines of an ethers(5) file.
     pub fn add_ethers(&mut self, text: &str) {
-        for fields in lines(text) {
-            let [address, name, ..] = &fields[..] else {
-                continue;
-            };
-            let Some(address) = hardware_address(address) else {
-                continue;
-            };
-            self.ethers.entry((*name).to_owned()).or_insert(address);
+        for line in names::lines(text.as_bytes()) {
+            let address = line.first().and_then(names::ethernet_address);
+            if let (Some(address), Some(name)) = (address, line.second()) {
+                self.ethers.entry(name.to_owned()).or_insert(address);
+            }
         }
     }
+}
+
+/// Adds a value under a name and its aliases; the first line of a name decides.
+fn add<K: Ord, V: Copy>(
+    table: &mut BTreeMap<K, V>,
+    line: Line<'_>,
+    key: impl Fn(String) -> K,
+    value: V,
+) {
+    for name in texts(line.names()) {
+        table.entry(key(name.to_owned())).or_insert(value);
+    }
+}
+
+fn texts<'a>(fields: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = &'a str> {
+    fields.filter_map(|field| std::str::from_utf8(field).ok())
 }
 
 impl Resolver for Tables {
@@ -227,40 +226,4 @@ impl Resolver for Tables {
     fn ether(&self, name: &str) -> Result<Option<[u8; 6]>, ResolveError> {
         Ok(self.ethers.get(name).copied())
     }
-}
-
-/// The fields of each line, comments removed.
-fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
-    text.lines()
-        .map(|line| {
-            line.split('#')
-                .next()
-                .unwrap_or("")
-                .split_whitespace()
-                .collect::<Vec<_>>()
-        })
-        .filter(|fields| !fields.is_empty())
-}
-
-/// `127` or `127.0.0.0`.
-fn network_number(text: &str) -> Option<Ipv4Addr> {
-    let mut octets = [0_u8; 4];
-    let mut parts = text.split('.');
-    for octet in &mut octets {
-        match parts.next() {
-            Some(part) => *octet = part.parse().ok()?,
-            None => break,
-        }
-    }
-    parts.next().is_none().then_some(Ipv4Addr::from(octets))
-}
-
-/// Six hexadecimal numbers with colons.
-fn hardware_address(text: &str) -> Option<[u8; 6]> {
-    let mut bytes = [0_u8; 6];
-    let mut parts = text.split(':');
-    for byte in &mut bytes {
-        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
-    }
-    parts.next().is_none().then_some(bytes)
 }

@@ -6,6 +6,7 @@ pub mod checksum;
 pub mod ether_type;
 pub mod headers;
 mod linktype;
+pub mod names;
 mod packet;
 pub mod protocol;
 

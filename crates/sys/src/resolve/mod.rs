@@ -9,15 +9,15 @@
 //! Source: services(5), protocols(5), networks(5), ethers(5), getaddrinfo(3).
 
 mod builtin;
-mod database;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
+use ringtap_packet::names;
+
 use crate::{Error, Result};
-use database::Line;
 
 /// Largest database that is read, in bytes; what lies behind is ignored.
 const DATABASE_MAX: u64 = 16 << 20;
@@ -85,9 +85,9 @@ impl SystemNames {
         let Some(text) = self.read("networks")? else {
             return Ok(None);
         };
-        Ok(database::lines(&text)
-            .filter(|line| line.is_called(name))
-            .find_map(|line| database::network_number(line.value()?)))
+        Ok(names::lines(&text)
+            .filter(|line| is_called(*line, name))
+            .find_map(|line| names::network_number(line.second()?)))
     }
 
     /// The ports of a service, by its name or an alias, one for each transport protocol; empty
@@ -99,9 +99,13 @@ impl SystemNames {
         let text = self.read("services")?;
         let text = text.as_deref().unwrap_or(builtin::SERVICES.as_bytes());
         let mut services: Vec<Service> = Vec::new();
-        for line in database::lines(text).filter(|line| line.is_called(name)) {
-            let Some(service) = line.value().and_then(database::service) else {
+        for line in names::lines(text).filter(|line| is_called(*line, name)) {
+            let Some((port, protocol)) = line.second().and_then(names::service) else {
                 continue;
+            };
+            let service = Service {
+                port,
+                protocol: protocol.to_ascii_lowercase(),
             };
             // As getservbyname(3): the first line of a name and a protocol decides.
             if services
@@ -121,9 +125,9 @@ impl SystemNames {
     pub fn protocol(&self, name: &str) -> Result<Option<u8>> {
         let text = self.read("protocols")?;
         let text = text.as_deref().unwrap_or(builtin::PROTOCOLS.as_bytes());
-        Ok(database::lines(text)
-            .filter(|line| line.is_called(name))
-            .find_map(|line| database::number(line.value()?)))
+        Ok(names::lines(text)
+            .filter(|line| is_called(*line, name))
+            .find_map(|line| names::number(line.second()?)))
     }
 
     /// The Ethernet address of a host by ethers(5); `None` where it is unknown.
@@ -134,9 +138,9 @@ impl SystemNames {
         let Some(text) = self.read("ethers")? else {
             return Ok(None);
         };
-        Ok(database::lines(&text)
-            .filter(|line| line.value() == Some(name))
-            .find_map(|line: Line<'_>| database::ethernet_address(line.name()?)))
+        Ok(names::lines(&text)
+            .filter(|line| line.second() == Some(name))
+            .find_map(|line| names::ethernet_address(line.first()?)))
     }
 
     /// A database's text; `None` where the system has none.
@@ -151,6 +155,11 @@ impl SystemNames {
             Err(error) => Err(Error::new("read", path.display().to_string(), error)),
         }
     }
+}
+
+/// Whether a line is about that name, or has it as an alias.
+fn is_called(line: names::Line<'_>, name: &str) -> bool {
+    line.names().any(|one| one == name.as_bytes())
 }
 
 #[cfg(test)]
@@ -237,16 +246,13 @@ mod tests {
     #[test]
     fn built_in_tables_hold_no_odd_line() {
         let mut lines = 0;
-        for line in database::lines(builtin::SERVICES.as_bytes()) {
-            assert!(
-                line.value().and_then(database::service).is_some(),
-                "{line:?}"
-            );
+        for line in names::lines(builtin::SERVICES.as_bytes()) {
+            assert!(line.second().and_then(names::service).is_some(), "{line:?}");
             lines += 1;
         }
-        for line in database::lines(builtin::PROTOCOLS.as_bytes()) {
+        for line in names::lines(builtin::PROTOCOLS.as_bytes()) {
             assert!(
-                line.value().and_then(database::number::<u8>).is_some(),
+                line.second().and_then(names::number::<u8>).is_some(),
                 "{line:?}"
             );
             lines += 1;
