@@ -200,7 +200,6 @@ pub(crate) fn of(line: &str) -> Option<&'static Protocol> {
             Line(text) => line.starts_with(text),
             Holds(text) => line.contains(text),
             Payload(text) => packet.is_some_and(|packet| packet.payload.starts_with(text)),
-            Holds(text) => line.contains(text),
             Port(number) => packet.is_some_and(|packet| packet.has_port(number)),
         })
     })
