@@ -29,14 +29,7 @@ impl Syscalls {
             mmapable: false,
             inner: false,
         };
-        let spec = MapSpec {
-            name: "syscalls",
-            kind,
-            value_size: 8,
-            max_entries: 1,
-            numa_node: None,
-            inner: None,
-        };
+        let spec = MapSpec::new("syscalls", kind, 8, 1);
         let explain = |error: ringtap_sys::bpf::Error| error.to_string();
         let count = Map::create(&kernel, &spec).map_err(explain)?;
         let code = program(who, &count).ok_or("a jump without its label")?;

@@ -52,14 +52,7 @@ impl Counting {
         name: &'static str,
         choose: impl FnOnce(&mut Assembler, ringtap_filter::ebpf::Label),
     ) -> bpf::Result<Self> {
-        let spec = MapSpec {
-            name,
-            kind: MapKind::PerCpuArray,
-            value_size: BYTES,
-            max_entries: 1,
-            numa_node: None,
-            inner: None,
-        };
+        let spec = MapSpec::new(name, MapKind::PerCpuArray, BYTES, 1);
         let counters = Map::create(kernel, &spec)?;
         let mut asm = Assembler::new();
         let none = asm.label();

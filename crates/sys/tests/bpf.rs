@@ -11,8 +11,8 @@ use ringtap_filter::ebpf::{
 };
 use ringtap_sys::bpf::{
     ALL_FEATURES, Error, Feature, Features, Hint, Kernel, Link, LoadOptions, Map, MapKind, MapSpec,
-    Mapping, Needs, Program, ProgramKind, ProgramRun, Request, Statistics, TcxAnchor, TcxPlace,
-    TcxSide, Tracepoint, XdpMode, page_size, possible_cpus, programs_stay, query_tcx,
+    Mapping, Needs, Program, ProgramKind, ProgramRun, Rejection, Request, Statistics, TcxAnchor,
+    TcxPlace, TcxSide, Tracepoint, XdpMode, page_size, possible_cpus, programs_stay, query_tcx,
 };
 use ringtap_testkit::datagrams::Datagrams;
 use ringtap_testkit::netns::VethPair;
@@ -215,15 +215,16 @@ fn array(name: &str, value_size: u32, max_entries: u32, mmapable: bool) -> Map {
 }
 
 fn make(name: &str, kind: MapKind, value_size: u32, max_entries: u32) -> Map {
-    let spec = MapSpec {
-        name,
-        kind,
-        value_size,
-        max_entries,
-        numa_node: None,
-        inner: None,
-    };
+    let spec = MapSpec::new(name, kind, value_size, max_entries);
     Map::create(&Kernel::running(), &spec).expect("a map")
+}
+
+/// The verifier's rejection that an error is.
+fn rejection(error: &Error) -> &Rejection {
+    match error {
+        Error::Rejected(rejection) => rejection,
+        other => panic!("{other}"),
+    }
 }
 
 fn rejections() {
@@ -233,9 +234,7 @@ fn rejections() {
         asm.exit();
     });
     let error = Program::load(&Kernel::running(), "bad", XDP, &bad).expect_err("reads data_end");
-    let Error::Rejected(rejection) = &error else {
-        panic!("{error}")
-    };
+    let rejection = rejection(&error);
     assert_eq!(rejection.instruction, Some(1), "{error}");
     assert!(rejection.reason.contains("invalid mem access"), "{error}");
     let shown = statement(&bad[1..]);
@@ -257,9 +256,7 @@ fn long_rejections() {
         asm.exit();
     });
     let error = Program::load(&Kernel::running(), "bad", XDP, &bad).expect_err("R9 is not set");
-    let Error::Rejected(rejection) = &error else {
-        panic!("{error}")
-    };
+    let rejection = rejection(&error);
     assert_eq!(rejection.instruction, Some(60_000), "{error}");
     assert!(rejection.reason.contains("R9 !read_ok"), "{error}");
     assert!(rejection.last_lines.len() <= 12);
@@ -397,14 +394,7 @@ fn per_cpu_one_by_one() {
     });
     let kind = MapKind::PerCpuArray;
     let (name, value_size, max_entries) = ("old", 8, 2);
-    let spec = MapSpec {
-        name,
-        kind,
-        value_size,
-        max_entries,
-        numa_node: None,
-        inner: None,
-    };
+    let spec = MapSpec::new(name, kind, value_size, max_entries);
     let map = Map::create(&old, &spec).expect("a map");
     let value: Vec<u8> = (1..=cpus as u64).flat_map(u64::to_ne_bytes).collect();
     map.update(1, &value).expect("in range");

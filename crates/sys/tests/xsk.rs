@@ -85,14 +85,12 @@ impl Receiving {
 fn socket_map(kernel: &Kernel, receivers: &[Receiver]) -> Map {
     let map = Map::create(
         kernel,
-        &MapSpec {
-            name: "sockets",
-            kind: MapKind::XskMap,
-            value_size: 4,
-            max_entries: u32::try_from(receivers.len()).expect("a few"),
-            numa_node: None,
-            inner: None,
-        },
+        &MapSpec::new(
+            "sockets",
+            MapKind::XskMap,
+            4,
+            u32::try_from(receivers.len()).expect("a few"),
+        ),
     )
     .expect("a map");
     for (queue, receiver) in (0..).zip(receivers) {

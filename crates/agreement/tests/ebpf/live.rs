@@ -76,14 +76,7 @@ fn count_map(name: &str) -> Map {
         inner: false,
     };
     let (value_size, max_entries) = (8, 1);
-    let spec = MapSpec {
-        name,
-        kind,
-        value_size,
-        max_entries,
-        numa_node: None,
-        inner: None,
-    };
+    let spec = MapSpec::new(name, kind, value_size, max_entries);
     Map::create(&Kernel::running(), &spec).expect("a map")
 }
 

@@ -37,21 +37,13 @@ impl Counters {
     pub(super) fn create(kernel: &Kernel, filters: usize) -> bpf::Result<Self> {
         let cpus = possible_cpus();
         let bytes = cpus * stride(filters);
-        let map = Map::create(
-            kernel,
-            &MapSpec {
-                name: "ringtap_stat",
-                kind: MapKind::Array {
-                    mmapable: true,
-                    inner: false,
-                },
-                // The kernel refuses what does not fit; a processor takes 4 KiB at most.
-                value_size: u32::try_from(bytes).unwrap_or(u32::MAX),
-                max_entries: 1,
-                numa_node: None,
-                inner: None,
-            },
-        )?;
+        let kind = MapKind::Array {
+            mmapable: true,
+            inner: false,
+        };
+        // The kernel refuses what does not fit; a processor takes 4 KiB at most.
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let map = Map::create(kernel, &MapSpec::new("ringtap_stat", kind, bytes, 1))?;
         Ok(Self {
             mapping: Mapping::new(&map, 0..0)?,
             map,

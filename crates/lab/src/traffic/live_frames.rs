@@ -93,17 +93,15 @@ impl<'a> LiveFrames<'a> {
         let kernel = Kernel::running();
         let counter = Map::create(
             &kernel,
-            &MapSpec {
-                name: "frame_number",
-                kind: MapKind::Array {
+            &MapSpec::new(
+                "frame_number",
+                MapKind::Array {
                     mmapable: false,
                     inner: false,
                 },
-                value_size: 4,
-                max_entries: 1,
-                numa_node: None,
-                inner: None,
-            },
+                4,
+                1,
+            ),
         )?;
         let (Target::OutOf(side) | Target::ReceivedOn(side)) = target;
         let index = side.namespace.netlink().index(&side.device);

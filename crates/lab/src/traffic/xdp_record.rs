@@ -37,17 +37,7 @@ impl XdpRecord {
                 mmapable: false,
                 inner: false,
             };
-            Map::create(
-                &kernel,
-                &MapSpec {
-                    name,
-                    kind,
-                    value_size,
-                    max_entries: 1,
-                    numa_node: None,
-                    inner: None,
-                },
-            )
+            Map::create(&kernel, &MapSpec::new(name, kind, value_size, 1))
         };
         let count = array("count", 8)?;
         let stamps = array("stamps", 8 * capacity.max(1))?;

@@ -89,6 +89,21 @@ pub struct MapSpec<'a> {
     pub inner: Option<&'a Map>,
 }
 
+impl<'a> MapSpec<'a> {
+    /// A map on any NUMA node whose elements are no maps.
+    #[must_use]
+    pub const fn new(name: &'a str, kind: MapKind, value_size: u32, max_entries: u32) -> Self {
+        Self {
+            name,
+            kind,
+            value_size,
+            max_entries,
+            numa_node: None,
+            inner: None,
+        }
+    }
+}
+
 /// A map; freed when the last of fds, mappings and programs that use it is gone.
 #[derive(Debug)]
 pub struct Map {

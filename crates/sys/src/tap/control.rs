@@ -19,17 +19,15 @@ impl Control {
     /// As [`Map::create`] and [`Mapping::new`].
     pub fn create(kernel: &Kernel) -> Result<Self> {
         let page = page_size();
-        let spec = MapSpec {
-            name: "ringtap_control",
-            kind: MapKind::Array {
+        let spec = MapSpec::new(
+            "ringtap_control",
+            MapKind::Array {
                 mmapable: true,
                 inner: false,
             },
-            value_size: u32::try_from(page).unwrap_or(4096),
-            max_entries: 1,
-            numa_node: None,
-            inner: None,
-        };
+            u32::try_from(page).unwrap_or(4096),
+            1,
+        );
         let map = Map::create(kernel, &spec)?;
         let mapping = Mapping::new(&map, 0..page)?;
         Ok(Self { map, mapping })

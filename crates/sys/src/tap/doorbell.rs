@@ -33,14 +33,12 @@ impl Doorbell {
     /// As [`Map::create`]; what `mmap` says.
     pub fn create(kernel: &Kernel) -> crate::bpf::Result<Self> {
         let page = page_size();
-        let spec = MapSpec {
-            name: "ringtap_bell",
-            kind: MapKind::RingBuffer,
-            value_size: 0,
-            max_entries: u32::try_from(page).unwrap_or(4096),
-            numa_node: None,
-            inner: None,
-        };
+        let spec = MapSpec::new(
+            "ringtap_bell",
+            MapKind::RingBuffer,
+            0,
+            u32::try_from(page).unwrap_or(4096),
+        );
         let map = Map::create(kernel, &spec)?;
         let failed = |source| crate::bpf::Error::Call {
             error: Error::new("mmap(ring buffer)", "ringtap_bell", source),

@@ -220,14 +220,7 @@ fn room_for(links: &[Link]) -> u32 {
 }
 
 fn make_names(kernel: &Kernel) -> bpf::Result<Map> {
-    let spec = MapSpec {
-        name: "ringtap_names",
-        kind: MapKind::Hash,
-        value_size: 4,
-        max_entries: INTERFACES_MAX,
-        numa_node: None,
-        inner: None,
-    };
+    let spec = MapSpec::new("ringtap_names", MapKind::Hash, 4, INTERFACES_MAX);
     Map::create(kernel, &spec)
 }
 

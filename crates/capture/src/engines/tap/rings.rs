@@ -104,17 +104,15 @@ impl RingSet {
         };
         let state = Map::create(
             kernel,
-            &MapSpec {
-                name: "ringtap_state",
-                kind: MapKind::Array {
+            &MapSpec::new(
+                "ringtap_state",
+                MapKind::Array {
                     mmapable: false,
                     inner: false,
                 },
-                value_size: state::bytes(processors),
-                max_entries: 1,
-                numa_node: None,
-                inner: None,
-            },
+                state::bytes(processors),
+                1,
+            ),
         )?;
         Ok(Self {
             rings,

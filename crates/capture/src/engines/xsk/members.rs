@@ -240,14 +240,7 @@ pub(crate) fn trial(kernel: &Kernel) -> bpf::Result<()> {
 }
 
 fn empty_map(kernel: &Kernel, queues: u32) -> bpf::Result<Map> {
-    let spec = MapSpec {
-        name: "ringtap_xsk",
-        kind: MapKind::XskMap,
-        value_size: 4,
-        max_entries: queues,
-        numa_node: None,
-        inner: None,
-    };
+    let spec = MapSpec::new("ringtap_xsk", MapKind::XskMap, 4, queues);
     Map::create(kernel, &spec)
 }
 

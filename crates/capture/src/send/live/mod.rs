@@ -145,17 +145,7 @@ fn maps(kernel: &Kernel, device: &HookDevice, template: Option<&Template>) -> Re
             mmapable: false,
             inner: false,
         };
-        Map::create(
-            kernel,
-            &MapSpec {
-                name,
-                kind,
-                value_size,
-                max_entries: 1,
-                numa_node: None,
-                inner: None,
-            },
-        )
+        Map::create(kernel, &MapSpec::new(name, kind, value_size, 1))
     };
     let sizes = template
         .map(program::sizes)
@@ -164,18 +154,8 @@ fn maps(kernel: &Kernel, device: &HookDevice, template: Option<&Template>) -> Re
     let maps = Maps {
         state: array("gen_state", state::BYTES).map_err(failed)?,
         sizes: array("gen_sizes", bytes).map_err(failed)?,
-        device: Map::create(
-            kernel,
-            &MapSpec {
-                name: "gen_device",
-                kind: MapKind::DevMap,
-                value_size: 4,
-                max_entries: 1,
-                numa_node: None,
-                inner: None,
-            },
-        )
-        .map_err(failed)?,
+        device: Map::create(kernel, &MapSpec::new("gen_device", MapKind::DevMap, 4, 1))
+            .map_err(failed)?,
     };
     maps.sizes.update(0, &sizes).map_err(failed)?;
     let index = device.index.to_ne_bytes();
