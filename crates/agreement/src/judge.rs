@@ -535,14 +535,7 @@ pub fn options(dlt: u32, snaplen: u32, optimize: bool) -> CompileOptions {
 /// Names as this system's files have them, which is where libpcap looks them up.
 #[must_use]
 pub fn system_names() -> Tables {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let mut tables = Tables::new();
-    tables.add_hosts(&read("/etc/hosts"));
-    tables.add_networks(&read("/etc/networks"));
-    tables.add_services(&read("/etc/services"));
-    tables.add_protocols(&read("/etc/protocols"));
-    tables.add_ethers(&read("/etc/ethers"));
-    tables
+    Tables::of_files(|name| std::fs::read_to_string(format!("/etc/{name}")).unwrap_or_default())
 }
 
 /// libpcap's instructions as ours.

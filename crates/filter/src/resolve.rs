@@ -125,6 +125,19 @@ impl Tables {
         Self::default()
     }
 
+    /// Returns tables of all the files, whose texts the caller reads by their names: `hosts`, `networks`,
+    /// `services`, `protocols` and `ethers`.
+    #[must_use]
+    pub fn of_files(read: impl Fn(&str) -> String) -> Self {
+        let mut tables = Self::new();
+        tables.add_hosts(&read("hosts"));
+        tables.add_networks(&read("networks"));
+        tables.add_services(&read("services"));
+        tables.add_protocols(&read("protocols"));
+        tables.add_ethers(&read("ethers"));
+        tables
+    }
+
     /// Adds the lines of a hosts(5) file; lines that are none are passed over.
     pub fn add_hosts(&mut self, text: &str) {
         for line in names::lines(text.as_bytes()) {

@@ -54,14 +54,7 @@ fn pair(oracle: &mut Oracle, expression: &str, dlt: u32, names: &Tables) -> Opti
 
 /// Names as this system has them, which is where libpcap looks them up.
 fn names() -> Tables {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let mut tables = Tables::new();
-    tables.add_hosts(&read("/etc/hosts"));
-    tables.add_networks(&read("/etc/networks"));
-    tables.add_services(&read("/etc/services"));
-    tables.add_protocols(&read("/etc/protocols"));
-    tables.add_ethers(&read("/etc/ethers"));
-    tables
+    Tables::of_files(|name| std::fs::read_to_string(format!("/etc/{name}")).unwrap_or_default())
 }
 
 /// Both distributions and where ours is larger.
