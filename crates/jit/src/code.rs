@@ -6,7 +6,7 @@ use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{AbiParam, BlockArg, InstBuilder, MemFlags, Signature, Value};
+use cranelift_codegen::ir::{AbiParam, Block, BlockArg, InstBuilder, MemFlags, Signature, Value};
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
@@ -185,16 +185,16 @@ fn write_single(builder: &mut FunctionBuilder<'_>, program: &Analysed) {
         len,
         metadata,
     };
-    Emitter::new(
-        builder,
-        (&program.ops, &program.facts, &program.plan),
-        packet,
-        exit,
-    )
-    .program();
+    emit(builder, program, packet, exit);
     builder.seal_block(exit);
     builder.switch_to_block(exit);
     builder.ins().return_(&[verdict]);
+}
+
+/// The program's code for one packet, which leaves by `exit`.
+fn emit(builder: &mut FunctionBuilder<'_>, program: &Analysed, packet: Packet, exit: Block) {
+    let parts = (&program.ops[..], &program.facts[..], &program.plan);
+    Emitter::new(builder, parts, packet, exit).program();
 }
 
 /// Values that change from packet to packet of a batch.
@@ -234,13 +234,7 @@ fn write_batch(builder: &mut FunctionBuilder<'_>, program: &Analysed) {
 
     builder.switch_to_block(head);
     let packet = read_packet(builder, &cursors);
-    Emitter::new(
-        builder,
-        (&program.ops, &program.facts, &program.plan),
-        packet,
-        exit,
-    )
-    .program();
+    emit(builder, program, packet, exit);
 
     builder.seal_block(exit);
     builder.switch_to_block(exit);

@@ -181,6 +181,12 @@ fn a_full_cache_ends_the_oldest() {
     );
 }
 
+/// Makes some packets fragments, of which many never get their first one.
+fn fragment_some(data: &mut [u8], number: u64) {
+    data[6] = if number % 5 == 0 { 0x20 } else { 0 };
+    data[7] = u8::from(number % 7 == 0);
+}
+
 #[test]
 fn a_flood_of_flows_takes_no_memory_and_loses_no_packet() {
     const PACKETS: u64 = 300_000;
@@ -201,9 +207,7 @@ fn a_flood_of_flows_takes_no_memory_and_loses_no_packet() {
         for number in from..from + PACKETS {
             let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             data[12..20].copy_from_slice(&mixed.to_be_bytes());
-            // Fragments too, of which many never get their first one.
-            data[6] = if number % 5 == 0 { 0x20 } else { 0 };
-            data[7] = u8::from(number % 7 == 0);
+            fragment_some(&mut data, number);
             let packet = Packet {
                 data: &data,
                 len: 40,
@@ -644,9 +648,7 @@ fn packets_are_spread_over_meters_without_allocations() {
     let ((), counts) = count(|| {
         for number in 0..PACKETS {
             data[12..16].copy_from_slice(&u32::try_from(number % 5000).unwrap_or(0).to_be_bytes());
-            // Fragments too, of which many never get their first one.
-            data[6] = if number % 5 == 0 { 0x20 } else { 0 };
-            data[7] = u8::from(number % 7 == 0);
+            fragment_some(&mut data, number);
             let packet = Packet {
                 data: &data,
                 len: 28,
