@@ -92,12 +92,9 @@ pub(crate) struct DevicesArgs {
     pub(crate) rights: RightsArgs,
 }
 
+/// Where packets are taken from.
 #[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line"
-)]
-pub(crate) struct DumpArgs {
+pub(crate) struct SourceArgs {
     /// Interface to capture on: NAME, tcx:NAME, xdp:NAME, packet:NAME, or any
     #[arg(
         short = 'i',
@@ -116,6 +113,16 @@ pub(crate) struct DumpArgs {
     /// Whether words behind -r were files, too.
     #[arg(skip)]
     pub(crate) is_list: bool,
+}
+
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// File to write the packets to; - is standard output
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
@@ -368,24 +375,8 @@ pub(crate) struct StatArgs {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["interface", "read", "file_list", "collect"]).multiple(true))]
 pub(crate) struct FlowArgs {
-    /// Interface to capture on: NAME, tcx:NAME, xdp:NAME, packet:NAME, or any
-    #[arg(
-        short = 'i',
-        long = "interface",
-        value_name = "DEV",
-        conflicts_with = "read"
-    )]
-    pub(crate) interface: Option<String>,
-    /// File to read (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard input; may be given
-    /// several times, or as a list, -r FILE FILE..., which is read in the order of time
-    #[arg(short = 'r', long = "read", value_name = "FILE")]
-    pub(crate) read: Vec<PathBuf>,
-    /// Read the files that are named in FILE, one a line, in their order; - is standard input
-    #[arg(short = 'V', value_name = "FILE", conflicts_with = "interface")]
-    pub(crate) file_list: Option<PathBuf>,
-    /// Whether words behind -r were files, too.
-    #[arg(skip)]
-    pub(crate) is_list: bool,
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers
     #[arg(long)]
     pub(crate) extended: bool,

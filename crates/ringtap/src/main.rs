@@ -19,6 +19,7 @@ mod output;
 mod profile;
 mod rights;
 mod send;
+mod setup;
 mod signals;
 mod stat;
 mod values;

@@ -16,6 +16,7 @@ use super::index::{Index, Version};
 use crate::notice::notice;
 use crate::output::Access;
 use crate::rights::{self, CommandRunner};
+use crate::setup::setup;
 
 /// The least share of the processors (nice(2)).
 const NICE: u8 = 19;
@@ -105,7 +106,7 @@ impl After {
             match thread.spawn(move || shared.work(commands.as_deref())) {
                 Ok(thread) => state.thread = Some(thread),
                 Err(source) => {
-                    let failure = super::setup("start a thread for the index", source);
+                    let failure = setup("start a thread for the index", source).into();
                     state.failure.get_or_insert(failure);
                 }
             }
@@ -187,7 +188,7 @@ impl Indexer {
             None if whole => Ok(()),
             None => {
                 let source = std::io::Error::other("its thread has panicked");
-                Err(super::setup("make the index", source))
+                Err(setup("make the index", source).into())
             }
         }
     }

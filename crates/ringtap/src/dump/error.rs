@@ -10,6 +10,7 @@ use ringtap_savefile::{WriteError, WriteErrorKind};
 use crate::input::InputError;
 use crate::notice::counted;
 use crate::rights::RightsError;
+use crate::setup::SetupError;
 
 /// The end of a run that is not a success.
 #[derive(Debug, thiserror::Error)]
@@ -79,11 +80,8 @@ pub(crate) enum DumpError {
     #[error(transparent)]
     Rights(#[from] RightsError),
     /// Scheduling or signals could not be set up.
-    #[error("cannot {what}: {source}")]
-    Setup {
-        what: &'static str,
-        r#source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    #[error(transparent)]
+    Setup(#[from] SetupError),
 }
 
 impl From<Error> for DumpError {

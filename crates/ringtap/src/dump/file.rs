@@ -20,6 +20,7 @@ use super::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
 use crate::cli::FileFormat;
 use crate::notice::{counted, notice};
 use crate::output::{Access, Output};
+use crate::setup::setup;
 
 /// A capture file that grows.
 pub(crate) struct CaptureFile {
@@ -298,7 +299,7 @@ impl CaptureFile {
         };
         let first = (self.path.clone(), file, regular);
         let started = Queue::start(queue, first, self.after.clone());
-        let queue = started.map_err(|source| super::setup("start the writer", source))?;
+        let queue = started.map_err(|source| setup("start the writer", source))?;
         let queue = Arc::new(queue);
         self.queue = Some(Arc::clone(&queue));
         Ok(Target::Queued(queue))

@@ -12,10 +12,11 @@ use super::plan::Plan;
 use super::progress::Progress;
 use super::sink::Sink;
 use super::summary::Summary;
-use super::{explain, index, is_same_file, open_outputs, print_count, report, setup};
+use super::{explain, index, is_same_file, open_outputs, print_count, report};
 use crate::cli::{DumpArgs, FileFormat};
 use crate::input::{self, Interruption};
 use crate::rights::Rights;
+use crate::setup::setup;
 use crate::signals::Requests;
 
 /// Reads the files to the outputs, and tells at the end what was done.
@@ -153,8 +154,8 @@ fn refuse_same_file(args: &DumpArgs, plan: &Plan, paths: &[PathBuf]) -> Result<(
 
 /// The arguments with the files of lists: behind `-r`, and that of `-V`.
 pub(crate) fn with_lists(mut args: DumpArgs) -> Result<DumpArgs, DumpError> {
-    let list = args.file_list.as_deref();
-    args.is_list = input::add_lists(&mut args.read, &mut args.filter, list)?;
+    let list = args.source.file_list.as_deref();
+    args.source.is_list = input::add_lists(&mut args.source.read, &mut args.filter, list)?;
     Ok(args)
 }
 

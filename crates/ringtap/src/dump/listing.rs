@@ -7,8 +7,9 @@ use ringtap_capture::LinkType;
 use ringtap_capture::devices::{self, DeviceInfo};
 
 use super::error::{DumpError, UsageError};
-use super::{program, setup};
+use super::program;
 use crate::filter;
+use crate::setup::setup;
 
 /// A line for each interface, and for all of them together.
 pub(super) fn interfaces() -> Result<(), DumpError> {

@@ -22,11 +22,12 @@ use super::progress::Line;
 use super::sink::Sink;
 use super::summary::Summary;
 use super::writer::Gauge;
-use super::{explain, open_outputs, print_count, report, setup};
+use super::{explain, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
 use crate::ending::Ending;
 use crate::notice::{announce, explain_refusal, interrupted, notice, raw};
 use crate::rights::{Needs, Rights};
+use crate::setup::setup;
 use crate::signals::Requests;
 
 /// What is to be captured.
@@ -271,7 +272,7 @@ impl DumpRun<'_> {
             return Ok(());
         };
         let pinned = ringtap_sys::sched::set_affinity(&cpus[index..=index]);
-        pinned.map_err(|source| setup("bind a capture thread to its processor", source))
+        pinned.map_err(|source| setup("bind a capture thread to its processor", source).into())
     }
 
     /// Reads one source until the end; when it is the first to end, the others follow.

@@ -56,15 +56,15 @@ fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {
     let command = args.writing.postrotate.clone();
     let mut rights = Rights::begin(&args.rights, named_files(&args), command)?;
     let filter = filter(&args)?;
-    if !args.read.is_empty() {
+    if !args.source.read.is_empty() {
         // Nothing that needs a privilege is to be opened.
         let needs = Needs {
             network: filter.as_ref().is_some_and(Filter::looks_up_hosts),
             ..Needs::default()
         };
         rights.relinquish(&[], needs)?;
-        if args.is_list {
-            input::sort_by_time(&mut args.read);
+        if args.source.is_list {
+            input::sort_by_time(&mut args.source.read);
         }
     }
     let args = &args;
@@ -72,7 +72,7 @@ fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {
         return listing::interfaces();
     }
     if args.list_link_types {
-        return listing::link_types(args.interface.as_deref());
+        return listing::link_types(args.source.interface.as_deref());
     }
     let mut plan = Plan::new(args, io::stdout().is_terminal()).map_err(DumpError::Usage)?;
     if args.dump_program > 0 {
@@ -116,12 +116,12 @@ fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
 /// The files that the command line names.
 fn named_files(args: &DumpArgs) -> NamedFiles {
     let mut files = NamedFiles::default();
-    let inputs = args.read.iter().chain(&args.filter_file);
+    let inputs = args.source.read.iter().chain(&args.filter_file);
     files.inputs = rights::named(inputs);
     let writing = &args.writing;
     let Some(name) = args.write.as_ref().filter(|name| name.as_os_str() != "-") else {
         if args.range.index {
-            files.outputs = args.read.iter().map(|path| path_for(path)).collect();
+            files.outputs = args.source.read.iter().map(|path| path_for(path)).collect();
         }
         return files;
     };
@@ -188,16 +188,6 @@ fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings
             Input::Live { .. } => Vec::new(),
         },
         writing: plan.output.writing.clone(),
-    }
-}
-
-fn setup(
-    what: &'static str,
-    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> DumpError {
-    DumpError::Setup {
-        what,
-        source: source.into(),
     }
 }
 

@@ -3,9 +3,9 @@
 use ringtap_sys::napi::ReceiveThreads;
 
 use super::error::{DumpError, UsageError};
-use super::setup;
 use crate::cli::CaptureArgs;
 use crate::notice::notice;
+use crate::setup::setup;
 use crate::values::FifoPriority;
 
 /// Has such threads receive, where they were given processors, until this is dropped.

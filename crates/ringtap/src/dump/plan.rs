@@ -75,7 +75,7 @@ impl Plan {
         if args.print.time > 5 {
             return Err(UsageError::TimeFlags);
         }
-        let live = args.read.is_empty();
+        let live = args.source.read.is_empty();
         let output = output(args)?;
         if args.range.index && (live || args.write.is_some()) {
             refuse_index(args)?;
@@ -90,12 +90,12 @@ impl Plan {
         let input = if live {
             refuse_with_threads(args, &output)?;
             Input::Live {
-                device: args.interface.clone(),
+                device: args.source.interface.clone(),
                 options: Box::new(capture_options(args, &output, to_terminal)?),
                 threads: args.capture.threads,
             }
         } else {
-            Input::Files(args.read.clone())
+            Input::Files(args.source.read.clone())
         };
         let selection = Selection {
             // Settled later, when files can be looked at.
@@ -130,11 +130,11 @@ fn refuse_strange_words(args: &DumpArgs) -> Result<(), UsageError> {
         let count = word.clone();
         return Err(UsageError::CountTakesNone { count });
     }
-    if !args.read.is_empty() || !input::names_file(word) {
+    if !args.source.read.is_empty() || !input::names_file(word) {
         return Ok(());
     }
     let file = word.clone();
-    Err(match &args.interface {
+    Err(match &args.source.interface {
         None => UsageError::FileAsFilter { file },
         Some(_) => UsageError::FileBesideDevice { file },
     })

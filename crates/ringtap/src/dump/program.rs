@@ -10,18 +10,18 @@ use ringtap_capture::{
 };
 
 use super::error::{DumpError, UsageError};
-use super::setup;
 use crate::cli::DumpArgs;
 use crate::filter::{self, classic};
 use crate::input::of_opened;
 use crate::rights;
+use crate::setup::setup;
 
 /// Prints the program.
 pub(crate) fn print(args: &DumpArgs, filter: Option<&Filter>) -> Result<(), DumpError> {
     let everything = Filter::new("");
     let filter = filter.unwrap_or(&everything);
     let snaplen = args.snaplen.unwrap_or(ringtap_packet::MAX_SNAPLEN);
-    let program = match (&args.link_type, args.read.first()) {
+    let program = match (&args.link_type, args.source.read.first()) {
         (Some(name), _) => {
             let link_type = filter::link_type(name)
                 .map_err(|_| DumpError::Usage(UsageError::LinkType { name: name.clone() }))?;
@@ -33,7 +33,7 @@ pub(crate) fn print(args: &DumpArgs, filter: Option<&Filter>) -> Result<(), Dump
             filter.compile_for_file(of_file(source, path)?, byte_order, snaplen)?
         }
         (None, None) => {
-            let link_type = of_device(args.interface.as_deref())?;
+            let link_type = of_device(args.source.interface.as_deref())?;
             filter.compile(link_type, snaplen)?
         }
     };
@@ -78,5 +78,5 @@ pub(super) fn device(given: Option<&str>) -> Result<DeviceInfo, DumpError> {
             None => return Err(DumpError::Usage(UsageError::NoDevice)),
         },
     };
-    devices::by_name(name).map_err(unknown)
+    Ok(devices::by_name(name).map_err(unknown)?)
 }

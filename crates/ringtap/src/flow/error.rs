@@ -10,6 +10,7 @@ use super::collect::CollectError;
 use super::outputs::OutputError;
 use crate::input::InputError;
 use crate::rights::RightsError;
+use crate::setup::SetupError;
 
 /// The end of a run that is not a success.
 #[derive(Debug, thiserror::Error)]
@@ -42,11 +43,8 @@ pub(crate) enum FlowError {
     #[error(transparent)]
     Rights(#[from] RightsError),
     /// Scheduling or signals could not be set up.
-    #[error("cannot {what}: {source}")]
-    Setup {
-        what: &'static str,
-        r#source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    #[error(transparent)]
+    Setup(#[from] SetupError),
 }
 
 impl From<Error> for FlowError {
@@ -67,16 +65,5 @@ impl FlowError {
             Self::Rights(error) => error.status(),
             _ => 1,
         }
-    }
-}
-
-/// A failure to set something up.
-pub(crate) fn setup(
-    what: &'static str,
-    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> FlowError {
-    FlowError::Setup {
-        what,
-        source: source.into(),
     }
 }

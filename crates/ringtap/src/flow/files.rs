@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use ringtap_capture::{FileSource, Filter, Item, Next, ReadOptions, Source, Stats, Waker};
 
-use super::error::{FlowError, setup};
+use super::error::FlowError;
 use super::plan;
 use super::probe::Probe;
 use super::summary::Summary;
 use crate::cli::FlowArgs;
 use crate::input::{self, Interruption, is_same_file};
 use crate::rights::{self, Needs, Rights};
+use crate::setup::setup;
 use crate::signals::Requests;
 
 /// Meters the files.
@@ -22,7 +23,7 @@ pub(crate) fn run(
 ) -> Result<(), FlowError> {
     plan::refuse_live_options(args)?;
     let written = |path: &&PathBuf| args.records.write.iter().any(|to| is_same_file(path, to));
-    if let Some(path) = args.read.iter().find(written) {
+    if let Some(path) = args.source.read.iter().find(written) {
         return Err(FlowError::SameFile { path: path.clone() });
     }
     // Before the files are looked at.
@@ -36,8 +37,8 @@ pub(crate) fn run(
     let mut sources = Vec::new();
     let mut options = ReadOptions::default();
     options.map = Some(rights::MAP_WITH_LEASE);
-    let mut paths = args.read.clone();
-    if args.is_list {
+    let mut paths = args.source.read.clone();
+    if args.source.is_list {
         input::sort_by_time(&mut paths);
     }
     for path in &paths {

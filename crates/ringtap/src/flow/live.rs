@@ -6,7 +6,7 @@ use ringtap_capture::{
     Block, CaptureOptions, Filter, Next, Source, Stats, Timestamp, Waker, devices,
 };
 
-use super::error::{FlowError, setup};
+use super::error::FlowError;
 use super::plan;
 use super::probe::Probe;
 use super::readers::Sources;
@@ -15,6 +15,7 @@ use crate::cli::FlowArgs;
 use crate::ending::Ending;
 use crate::notice::{announce, explain_refusal, interrupted, raw};
 use crate::rights::{Needs, Rights};
+use crate::setup::setup;
 use crate::signals::Requests;
 
 /// Meters the packets of a device until it is told to end.

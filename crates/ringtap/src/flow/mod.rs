@@ -27,15 +27,15 @@ use crate::input;
 use crate::notice::notice;
 use crate::rights::{self, NamedFiles, Rights};
 pub(crate) use collect::{Listen, Network};
-use error::{FlowError, setup};
+use error::FlowError;
 pub(crate) use outputs::Collector;
 
 /// Runs the command.
 pub(crate) fn run(mut args: FlowArgs) -> ExitCode {
-    let list = args.file_list.as_deref();
-    let listed = input::add_lists(&mut args.read, &mut args.filter, list);
+    let list = args.source.file_list.as_deref();
+    let listed = input::add_lists(&mut args.source.read, &mut args.filter, list);
     let ran = listed.map_err(FlowError::from).and_then(|is_list| {
-        args.is_list = is_list;
+        args.source.is_list = is_list;
         try_run(&args)
     });
     match ran {
@@ -56,7 +56,7 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
     let expression = args.filter.join(" ");
     let filter = (!expression.trim().is_empty())
         .then(|| Filter::new(expression).with_extensions(args.extended));
-    match &args.interface {
+    match &args.source.interface {
         Some(device) => live::run(args, device, filter.as_ref(), &rights),
         None => files::run(args, filter.as_ref(), &rights),
     }
@@ -65,7 +65,7 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
 /// The files that the command line names.
 fn named_files(args: &FlowArgs) -> NamedFiles {
     NamedFiles {
-        inputs: rights::named(&args.read),
+        inputs: rights::named(&args.source.read),
         outputs: rights::named(&args.records.write),
         series: None,
     }

@@ -34,7 +34,7 @@ pub(crate) fn meter_options(args: &FlowArgs) -> MeterOptions {
         both_ways: meter.biflow,
         measure_tcp: meter.tcp,
         tunnels: tunnels(&meter.tunnels),
-        sampling: sampling(args).filter(|_| args.interface.is_none()),
+        sampling: sampling(args).filter(|_| args.source.interface.is_none()),
         // The standard library's hashes begin with a number by chance.
         seed: RandomState::new().hash_one(0),
         ..MeterOptions::default()

@@ -304,7 +304,7 @@ fn setting(args: &FlowArgs) -> Setting {
         sampling: plan::sampling(args).unwrap_or_default(),
         active: args.meter.active,
         inactive: args.meter.inactive,
-        can_wait: args.interface.is_none(),
+        can_wait: args.source.interface.is_none(),
         has_tables: talkers(args).is_some(),
     }
 }

@@ -15,12 +15,13 @@ use ringtap_capture::{
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::privileges::Capability;
 
-use super::error::{FlowError, setup};
+use super::error::FlowError;
 use super::live::{Came, FlowRun, at, now};
 use super::probe::{Feed, Probe};
 use super::summary::Summary;
 use crate::cli::FlowArgs;
 use crate::notice::interrupted;
+use crate::setup::setup;
 
 /// How long a reader without packets says nothing, where others wait to know what time it is.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
@@ -146,7 +147,7 @@ impl FlowRun {
                 let work = move || self.read(&mut **source, feed, number, lateness);
                 match thread.spawn_scoped(scope, work) {
                     Ok(thread) => threads.push(thread),
-                    Err(error) => result = Err(setup("start a thread", error)),
+                    Err(error) => result = Err(setup("start a thread", error).into()),
                 }
             }
             while result.is_ok() && !self.requests.stop() {
@@ -191,7 +192,7 @@ impl FlowRun {
             return Ok(());
         };
         let placed = ringtap_sys::sched::set_affinity(&cpus[index..=index]);
-        placed.map_err(|source| setup("bind a reader to its processor", source))
+        placed.map_err(|source| setup("bind a reader to its processor", source).into())
     }
 
     /// What is done beside reading, for as long as a wait.

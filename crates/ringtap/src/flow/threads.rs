@@ -17,11 +17,12 @@ use std::thread::{self, JoinHandle};
 
 use ringtap_flow::{Batch, Collator, Counters, FlowRecord, FlowSink, Meter, MeterOptions};
 
-use super::error::{FlowError, setup};
+use super::error::FlowError;
 use super::feeder::{Feeder, Routes, Sent};
 use super::outlets::Outlets;
 use super::outputs::OutputReport;
 use super::probe::prepare;
+use crate::setup::setup;
 
 /// Batches of each feeder that may wait for a meter, and at least so many of all.
 const BATCHES_OF_ONE: usize = 2;

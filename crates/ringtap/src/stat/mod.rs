@@ -21,6 +21,7 @@ use crate::cli::StatArgs;
 use crate::exit::status_of;
 use crate::notice::{explain_refusal, notice, raw};
 use crate::rights::{NamedFiles, Needs, Rights, RightsError};
+use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
 
 /// The end of `ringtap stat` that is not a success.
@@ -39,11 +40,8 @@ enum Failure {
     #[error(transparent)]
     Rights(#[from] RightsError),
     /// Signals or the timer could not be set up.
-    #[error("cannot {what}: {source}")]
-    Setup {
-        what: &'static str,
-        r#source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    #[error(transparent)]
+    Setup(#[from] SetupError),
     /// Printing failed.
     #[error("standard output: {0}")]
     Print(io::Error),
@@ -128,14 +126,6 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
         Err(Failure::Print(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
-}
-
-fn setup(
-    what: &'static str,
-    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> Failure {
-    let source = source.into();
-    Failure::Setup { what, source }
 }
 
 /// Where intervals are shown.

@@ -24,12 +24,13 @@ use ringtap_sys::udp;
 pub(crate) use self::allow::Network;
 use self::decode::Decoder;
 use self::summary::Summary;
+use super::FlowError;
 use super::outputs::{Origin, Outputs, Setting};
 use super::talkers::Talkers;
-use super::{FlowError, setup};
 use crate::cli::FlowArgs;
 use crate::notice::{notice, raw};
 use crate::rights::{Needs, Rights};
+use crate::setup::setup;
 use crate::signals::Requests;
 
 /// The longest datagram of UDP.
@@ -191,7 +192,7 @@ impl Collection<'_> {
             match socket.recv_from(&mut datagram) {
                 Ok((length, from)) => self.datagram(from, &datagram[..length]),
                 Err(error) if is_idle(&error) => {}
-                Err(source) => return Err(setup("receive", source)),
+                Err(source) => return Err(setup("receive", source).into()),
             }
             if last_tick.elapsed() >= TICK {
                 last_tick = Instant::now();

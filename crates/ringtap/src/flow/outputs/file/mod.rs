@@ -116,9 +116,9 @@ impl Kind {
             false => Whole::new(file, is_file),
         };
         Ok(match self {
-            Self::Csv => Box::new(text::Csv::new(output)?),
+            Self::Csv => Box::new(text::TextLines::csv(output)?),
             Self::Ipfix => Box::new(ipfix::Ipfix::new(output, options)?),
-            _ => Box::new(text::JsonLines::new(output)),
+            _ => Box::new(text::TextLines::json(output)),
         })
     }
 }

@@ -6,33 +6,42 @@ use super::Format;
 use super::columns::{COLUMNS, Row, Value};
 use super::whole::Whole;
 
-/// Comma-separated values, the names of the columns first; what a record has not is empty.
-pub(super) struct Csv {
+/// A line for each record.
+pub(super) struct TextLines {
     output: Whole,
     line: Vec<u8>,
+    /// Appends a record's line.
+    write: fn(&mut Vec<u8>, &Row<'_>) -> io::Result<()>,
 }
 
-impl Csv {
-    pub(super) fn new(mut output: Whole) -> io::Result<Self> {
+impl TextLines {
+    /// Comma-separated values, the names of the columns first; what a record has not is empty.
+    pub(super) fn csv(mut output: Whole) -> io::Result<Self> {
         let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
         let mut line = names.join(",").into_bytes();
         line.push(b'\n');
         output.push(&line, 0)?;
-        Ok(Self { output, line })
+        Ok(Self {
+            output,
+            line,
+            write: write_csv,
+        })
+    }
+
+    /// A JSON object per record and line; what a record has not is left out.
+    pub(super) fn json(output: Whole) -> Self {
+        Self {
+            output,
+            line: Vec::new(),
+            write: write_json,
+        }
     }
 }
 
-impl Format for Csv {
+impl Format for TextLines {
     fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
         self.line.clear();
-        for (index, column) in COLUMNS.iter().enumerate() {
-            if index > 0 {
-                self.line.push(b',');
-            }
-            // No value contains a comma, a quote or an end of line.
-            write!(self.line, "{}", (column.value)(row))?;
-        }
-        self.line.push(b'\n');
+        (self.write)(&mut self.line, row)?;
         self.output.push(&self.line, 1)
     }
 
@@ -49,49 +58,33 @@ impl Format for Csv {
     }
 }
 
-/// A JSON object per record and line; what a record has not is left out.
-pub(super) struct JsonLines {
-    output: Whole,
-    line: Vec<u8>,
-}
-
-impl JsonLines {
-    pub(super) fn new(output: Whole) -> Self {
-        let line = Vec::new();
-        Self { output, line }
-    }
-}
-
-impl Format for JsonLines {
-    fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
-        self.line.clear();
-        let mut before = b'{';
-        for column in &COLUMNS {
-            let value = (column.value)(row);
-            if value == Value::None {
-                continue;
-            }
-            self.line.push(before);
-            before = b',';
-            // Neither names nor values contain what JSON escapes.
-            match value {
-                Value::Number(number) => write!(self.line, "\"{}\":{number}", column.name)?,
-                value => write!(self.line, "\"{}\":\"{value}\"", column.name)?,
-            }
+fn write_csv(line: &mut Vec<u8>, row: &Row<'_>) -> io::Result<()> {
+    for (index, column) in COLUMNS.iter().enumerate() {
+        if index > 0 {
+            line.push(b',');
         }
-        self.line.extend_from_slice(b"}\n");
-        self.output.push(&self.line, 1)
+        // No value contains a comma, a quote or an end of line.
+        write!(line, "{}", (column.value)(row))?;
     }
+    line.push(b'\n');
+    Ok(())
+}
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.output.flush()
+fn write_json(line: &mut Vec<u8>, row: &Row<'_>) -> io::Result<()> {
+    let mut before = b'{';
+    for column in &COLUMNS {
+        let value = (column.value)(row);
+        if value == Value::None {
+            continue;
+        }
+        line.push(before);
+        before = b',';
+        // Neither names nor values contain what JSON escapes.
+        match value {
+            Value::Number(number) => write!(line, "\"{}\":{number}", column.name)?,
+            value => write!(line, "\"{}\":\"{value}\"", column.name)?,
+        }
     }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.output.flush()
-    }
-
-    fn records(&self) -> u64 {
-        self.output.records()
-    }
+    line.extend_from_slice(b"}\n");
+    Ok(())
 }
