@@ -15,6 +15,7 @@ fn explained(link_type: LinkType, expression: &str) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn fields_and_numbers_have_their_names() {
     const ETHERNET: LinkType = LinkType::ETHERNET;
     let cases = [

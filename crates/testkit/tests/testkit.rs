@@ -18,6 +18,7 @@ const INNER: &str = "RINGTAP_TESTKIT_INNER";
 /// Set for the run of this program that says where the corpus is.
 const ASK_CORPUS: &str = "RINGTAP_TESTKIT_ASK_CORPUS";
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn main() -> ExitCode {
     if std::env::var_os(INNER).is_some() {
         return suite(inner_tests());

@@ -118,6 +118,22 @@ pub(super) fn ethernet_headers(ether_type: u16, payload: usize) -> Vec<Vec<u8>> 
 
 /// Network-layer payloads with their EtherType, or LLC service access point.
 fn payloads() -> Vec<(u16, Vec<u8>)> {
+    let parts = [
+        over_ip4(),
+        over_ip6(),
+        address_resolution(),
+        by_first_byte(),
+        llc(),
+        chains(),
+        control_fields(),
+        osi(),
+        decnet(),
+        encapsulated::payloads(),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+fn over_ip4() -> Vec<(u16, Vec<u8>)> {
     let mut list = Vec::new();
     for source in [
         [10, 0, 0, 1],
@@ -155,6 +171,12 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
             &transport(53, 53),
         ),
     ));
+    list
+}
+
+fn over_ip6() -> Vec<(u16, Vec<u8>)> {
+    let mut list = Vec::new();
+    let tcp = transport(80, 1024);
     for source in [
         0x2001_0db8_0000_0000_0000_0000_0000_0001,
         0xfe80 << 112 | 1,
@@ -170,6 +192,11 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
             list.push((0x86dd, ip6(source, destination, 44, &fragment)));
         }
     }
+    list
+}
+
+fn address_resolution() -> Vec<(u16, Vec<u8>)> {
+    let mut list = Vec::new();
     for (ether_type, operation) in [(0x0806, 1), (0x0806, 2), (0x8035, 3)] {
         let mut arp = vec![
             0, 1, 8, 0, 6, 4, 0, operation, 1, 2, 3, 4, 5, 6, 10, 0, 0, 1,
@@ -177,7 +204,12 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
         arp.extend([6, 5, 4, 3, 2, 1, 1, 2, 3, 4]);
         list.push((ether_type, arp));
     }
-    for (ether_type, first) in [
+    list
+}
+
+/// Protocols of which filters look at the type alone.
+fn by_first_byte() -> Vec<(u16, Vec<u8>)> {
+    [
         (0x6001, 1),
         (0x6002, 1),
         (0x6003, 1),
@@ -190,10 +222,13 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
         (0x88cc, 1),
         (0x8863, 0x11),
         (0x05dd, 1),
-    ] {
-        list.push((ether_type, vec![first; 40]));
-    }
-    let llc: [&[u8]; 12] = [
+    ]
+    .map(|(ether_type, first)| (ether_type, vec![first; 40]))
+    .into()
+}
+
+fn llc() -> Vec<(u16, Vec<u8>)> {
+    let headers: [&[u8]; 12] = [
         &[0xfe, 0xfe, 3, 0x81],
         &[0xfe, 0xfe, 3, 0x82],
         &[0xfe, 0xfe, 3, 0x83],
@@ -207,15 +242,9 @@ fn payloads() -> Vec<(u16, Vec<u8>)> {
         &[0xaa, 0xaa, 3, 0, 0, 0, 0x80, 0xf3],
         &[0xaa, 0xaa, 3, 0, 0, 0, 8, 0],
     ];
-    for header in llc {
-        list.push((u16::from(header[0]), [header, &[0_u8; 40]].concat()));
-    }
-    list.extend(chains());
-    list.extend(control_fields());
-    list.extend(osi());
-    list.extend(decnet());
-    list.extend(encapsulated::payloads());
-    list
+    headers
+        .map(|header| (u16::from(header[0]), [header, &[0_u8; 40]].concat()))
+        .into()
 }
 
 /// Chains of extension headers, given by their protocols, before what may be TCP.

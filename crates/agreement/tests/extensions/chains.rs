@@ -60,6 +60,7 @@ fn frame(chain: &[Header], protocol: u8, transport: &[u8]) -> Vec<u8> {
     ip6_frame(&ip6(next, &payload))
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 pub(crate) fn cases() -> Vec<Case> {
     use Header::{Authentication, Fragment, HopByHop, LaterFragment, Options, Routing};
     let web = tcp(40_000, 443, 2);

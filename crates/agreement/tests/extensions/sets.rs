@@ -32,6 +32,7 @@ fn arp(sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
     ethernet(0x0806, &packet)
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 pub(crate) fn cases() -> Vec<Case> {
     let [tcp4, udp4, tcp6, udp6] = from_to(40_000, 443);
     let [far_tcp4, far_udp4, far_tcp6, _] = from_to(8_050, 9);

@@ -43,6 +43,7 @@ fn all(lists: &[Vec<Vec<u8>>]) -> Vec<Vec<u8>> {
     lists.concat()
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn over_udp() -> Vec<Case> {
     let vxlan_web = vxlan(100, &ip4_frame(&web()));
     let vxlan_dns = vxlan(7, &ip6_frame(&dns()));
@@ -133,6 +134,7 @@ fn over_udp() -> Vec<Case> {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn others() -> Vec<Case> {
     let routed = |checksum, key, sequence| gre(checksum, key, sequence, 0x0800, &web());
     let outer4 = |packet: &[u8]| ip4_frame(&ip4(GRE, packet));

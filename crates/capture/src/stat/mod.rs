@@ -45,8 +45,8 @@ use ringtap_sys::privileges::Capability;
 
 use crate::engines::{Device, Engine};
 use crate::hook::{
-    Announced, Attached, Change, Hook, HookChoice, HookDevice, HookError, Sight, Thieves, Wanted,
-    attach,
+    Announced, Attached, Change, Hook, HookChoice, HookDevice, HookError, HookPoint, Sight,
+    Thieves, Wanted, attach,
 };
 use crate::{Direction, Error, Filter, LinkType, MAX_SNAPLEN, Mode, Result};
 use counters::Counters;
@@ -222,6 +222,30 @@ struct Received {
     before: u64,
 }
 
+impl Received {
+    /// Nothing where programs see sent packets only.
+    fn at(
+        attached: &Attached,
+        device: &HookDevice,
+        thieves: Option<Thieves>,
+    ) -> Result<Option<Self>> {
+        let places = || attached.hooks.iter().map(Hook::place);
+        if !places().any(HookPoint::is_ingress) {
+            return Ok(None);
+        }
+        let netlink = Netlink::open().map_err(|source| Error::Interface {
+            device: device.name.clone(),
+            source,
+        })?;
+        let is_first = places().all(|place| place.is_xdp() || !place.is_ingress());
+        Ok(Some(Self {
+            sight: Sight::new(netlink, device.index),
+            thieves: thieves.filter(|_| !is_first),
+            before: 0,
+        }))
+    }
+}
+
 /// What the device asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
@@ -347,23 +371,7 @@ impl Statistics {
         description
             .notes
             .extend(announced.note().map(|note| note.to_string()));
-        let received = match attached.hooks.iter().any(|hook| hook.place().is_ingress()) {
-            true => {
-                let netlink = Netlink::open().map_err(|source| Error::Interface {
-                    device: device.name.clone(),
-                    source,
-                })?;
-                let sight = Sight::new(netlink, device.index);
-                let mut hooks = attached.hooks.iter().map(Hook::place);
-                let is_first = hooks.all(|place| place.is_xdp() || !place.is_ingress());
-                Some(Box::new(Received {
-                    sight,
-                    thieves: thieves.filter(|_| !is_first),
-                    before: 0,
-                }))
-            }
-            false => None,
-        };
+        let received = Received::at(&attached, device, thieves)?.map(Box::new);
         let way = Way::Hooks {
             attached,
             counters,

@@ -48,6 +48,7 @@ fn only_packet() -> Vec<Test> {
 }
 
 /// Tests of what every engine does alike.
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn every_engine(prefix: &str, engine: &'static str) -> Vec<Test> {
     let run =
         |name: &str, body: fn()| test(format!("{prefix}{name}"), ROOT, with_engine(engine, body));

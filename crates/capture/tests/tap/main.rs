@@ -22,6 +22,7 @@ use ringtap_testkit::{Need, suite, test};
 #[global_allocator]
 static ALLOCATOR: ringtap_testkit::alloc::Counting = ringtap_testkit::alloc::Counting;
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn main() -> std::process::ExitCode {
     if let Some(status) = faults::run_as_child() {
         return status;

@@ -18,11 +18,10 @@ use super::file::{CaptureFile, now};
 use super::placement::receive_by_threads;
 use super::plan::Plan;
 use super::progress::Line;
-
 use super::sink::Sink;
 use super::summary::Summary;
 use super::writer::Gauge;
-use super::{explain, open_outputs, print_count, report};
+use super::{After, explain, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
 use crate::ending::Ending;
 use crate::notice::{announce, explain_refusal, interrupted, notice, raw};
@@ -83,13 +82,7 @@ pub(crate) fn run(
     if !args.report.explain_capture {
         announce("capturing", &description, request.options.direction);
     }
-    if let Some(buffer) = args.capture.buffer.filter(|buffer| buffer.0 < SMALL_BUFFER) {
-        let bytes = buffer.0;
-        notice(format_args!(
-            "-B {bytes} is {bytes} bytes; what other programs take for KiB is written -B {bytes}K"
-        ));
-    }
-
+    warn_of_small_buffer(args);
     let gauge = sink.file.as_ref().and_then(CaptureFile::gauge);
     let begun = Instant::now();
     let (count, ticks) = (sources.len(), plan.output.writing.rotation.is_some());
@@ -119,11 +112,30 @@ pub(crate) fn run(
         .iter_mut()
         .map(|source| source.stats().unwrap_or_default());
     let stats = run.until_the_end(Stats::of_all(all));
-    let mut summary = run.summary(engine, stats);
-    let mut sink = run
-        .sink
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
+    let summary = run.summary(engine, stats);
+    let sink = run.sink.into_inner();
+    let sink = sink.unwrap_or_else(PoisonError::into_inner);
+    end(args, sink, stats, summary, result, &after)
+}
+
+fn warn_of_small_buffer(args: &DumpArgs) {
+    if let Some(buffer) = args.capture.buffer.filter(|buffer| buffer.0 < SMALL_BUFFER) {
+        let bytes = buffer.0;
+        notice(format_args!(
+            "-B {bytes} is {bytes} bytes; what other programs take for KiB is written -B {bytes}K"
+        ));
+    }
+}
+
+/// Completes the file, reports what was done, and waits for the commands of `-z`.
+fn end(
+    args: &DumpArgs,
+    mut sink: Sink,
+    stats: Stats,
+    mut summary: Summary,
+    result: Result<(), DumpError>,
+    after: &After,
+) -> Result<(), DumpError> {
     let counted = Some((stats, summary.captured));
     let finished = sink
         .file

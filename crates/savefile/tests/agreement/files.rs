@@ -280,6 +280,7 @@ fn section_headers(ng: Ng, cases: &mut Cases) {
     add("magic".to_owned(), ng.block(0x0a0d_0d0a, &magic));
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn interfaces(ng: Ng, cases: &mut Cases) {
     let mut add = |name: String, snaplen: u32, options: &[u8], packets: &[Vec<u8>]| {
         let head = [ng.section(), ng.interface(1, snaplen, options)].concat();

@@ -93,27 +93,44 @@ pub(super) fn form_of(hardware_type: u16, is_cooked: bool) -> Option<Form> {
     Some(Form { link_type, cooked })
 }
 
-/// Opens a tap on all interfaces.
-pub(super) fn open(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-) -> Result<TapSource> {
+/// Checks what can be refused before anything is made.
+fn plan(options: &CaptureOptions, filter: Option<&Filter>) -> Result<FilterPlan> {
     if options.mode == Mode::Steal {
         return Err(OptionError::StealsFromAny.into());
     }
     if options.timestamp == TimestampSource::Adapter {
         return Err(OptionError::AdapterClockOfAny.into());
     }
-    let plan = if options.cooked {
-        FilterPlan::cooked(filter, options)?
-    } else {
-        if let Some(filter) = filter {
-            // A filter that is none is told before anything is made.
-            filter.compile(LinkType::ETHERNET, options.snaplen)?;
-        }
-        FilterPlan::new(filter, options)
-    };
+    if options.cooked {
+        return FilterPlan::cooked(filter, options);
+    }
+    if let Some(filter) = filter {
+        filter.compile(LinkType::ETHERNET, options.snaplen)?;
+    }
+    Ok(FilterPlan::new(filter, options))
+}
+
+/// The one interface of a cooked capture. Others get theirs when programs are put there.
+fn first_interfaces(options: &CaptureOptions, filter: Option<&Filter>) -> Vec<Interface> {
+    let cooked = options.cooked.then(|| {
+        let mut interface = Target::Any.description(LinkType::LINUX_SLL2, options.snaplen);
+        interface.filter = filter.map(Filter::for_file);
+        interface
+    });
+    cooked.into_iter().collect()
+}
+
+/// Opens a tap on all interfaces.
+#[expect(
+    clippy::too_many_lines,
+    reason = "most of it names the fields of the source"
+)]
+pub(super) fn open(
+    device: &Device<'_>,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+) -> Result<TapSource> {
+    let plan = plan(options, filter)?;
     let watch = LinkWatch::open().map_err(interface_error)?;
     let mut netlink = Netlink::open().map_err(interface_error)?;
     let links = netlink.links().map_err(interface_error)?;
@@ -137,19 +154,10 @@ pub(super) fn open(
     let control = Control::create(&kernel).map_err(failed)?;
     let clock = Clock::watch(&host.wall)?;
     set_clock(&control, &clock, kernel_clock);
-    let interfaces = if options.cooked {
-        let mut interface = Target::Any.description(LinkType::LINUX_SLL2, options.snaplen);
-        interface.filter = filter.map(Filter::for_file);
-        vec![interface]
-    } else {
-        Vec::new()
-    };
+    let interfaces = first_interfaces(options, filter);
     let receives = options.direction != Direction::Out;
     let thieves = receives.then(|| Thieves::listen(None)).flatten();
-    let mut notes = Vec::new();
-    if options.promiscuous {
-        notes.push(Note::NotPromiscuous);
-    }
+    let notes = options.promiscuous.then_some(Note::NotPromiscuous);
     let history = WaitHistory::new(rings.rings.len());
     let mut source = TapSource {
         engine: "tcx",
@@ -192,7 +200,7 @@ pub(super) fn open(
         _promiscuous: None,
         home: None,
         receive_stamps: None,
-        notes,
+        notes: notes.into_iter().collect(),
     };
     source.cover(&links)?;
     source.load_usual()?;

@@ -25,6 +25,7 @@
 
 mod any;
 mod chain;
+mod description;
 mod merge;
 mod open;
 mod plan;
@@ -494,6 +495,6 @@ impl Source for TapSource {
     }
 
     fn describe(&self) -> Description {
-        open::describe(self)
+        description::describe(self)
     }
 }

@@ -1,6 +1,6 @@
 //! Opening a tap: rings first, then the programs, so that no packet finds a half-made capture.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringtap_savefile::InterfaceTable;
 use ringtap_sys::bpf::{self, Kernel};
@@ -18,7 +18,7 @@ use super::program::largest_record;
 use super::reader::Reader;
 use super::rings::RingSet;
 use super::wait::{State, WaitHistory};
-use crate::describe::{self, KernelClock, Memory, Note};
+use crate::describe::{KernelClock, Note};
 use crate::engines::Device;
 use crate::engines::filter_plan::FilterPlan;
 use crate::engines::interface::{InterfaceLosses, Target};
@@ -29,7 +29,7 @@ use crate::hook::{
     StampReader, Thieves, Wanted,
 };
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
-use crate::{Description, Error, Filter, LinkType, Result, Source};
+use crate::{Error, Filter, Result, Source};
 
 /// `IFF_UP` (netdevice(7)).
 const UP: u32 = 1;
@@ -239,44 +239,112 @@ impl Opening {
     }
 
     /// Lets packets in.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "most of it names the fields of the source"
+    )]
     fn attach(
         self,
         choice: HookChoice,
         options: &CaptureOptions,
         filter: Option<&Filter>,
     ) -> Result<TapSource> {
-        let mut kernel_clock = clock_of(options);
         let stamps = self.adapter_clock.as_ref().map(|clock| clock.reader);
         let bound = Bound::of(&self.device, stamps);
+        let plan = FilterPlan::of_one(filter, &self.device, options)?;
+        let thieves = Thieves::listen(Some(self.device.index));
+        let installed = self.install(choice, options, &plan, bound)?;
+        let attached = installed.attached;
+        let announced = match options.mode {
+            Mode::Steal => attached.announce(filter.is_none(), thieves.as_ref()),
+            Mode::Copy => Announced::default(),
+        };
+        let plan = plan.for_hooks(&attached.hooks);
+        let mut notes = notes(&attached, &self.device, &self.rings, options);
+        let (switched_on, note) = self
+            .adapter_clock
+            .map_or((None, None), |clock| (clock.switched_on, clock.note));
+        notes.extend(note);
+        notes.extend(announced.note());
         let link_type = self.device.link_type;
+        let mut interface = self.target.description(link_type, options.snaplen);
+        interface.filter = filter.map(Filter::for_file);
+        let interfaces = vec![interface];
+        // What has happened so far is mostly our own doing, such as promiscuous mode.
+        let _ = self.watch.take();
+        let mut netlink = self.netlink;
+        let is_still_up = is_up(&mut netlink, &self.device);
+        let another_netlink = || {
+            Netlink::open().map_err(|source| Error::Interface {
+                device: self.target.name(),
+                source,
+            })
+        };
+        let sight = if attached.hooks.iter().any(|hook| hook.place().is_ingress()) {
+            Some(Sight::new(another_netlink()?, self.device.index))
+        } else {
+            None
+        };
+        let may_be_robbed = may_be_robbed(&attached);
+        Ok(TapSource {
+            engine: engine_of(&attached, self.engine),
+            bound,
+            home: self.device.home,
+            receive_stamps: switched_on,
+            device: self.device.name,
+            kernel: self.kernel,
+            history: WaitHistory::new(self.rings.rings.len()),
+            reader: Reader::new(self.rings, !options.unordered, options.snaplen),
+            control: self.control,
+            doorbell: self.doorbell,
+            clock: self.clock,
+            kernel_clock: installed.clock,
+            attached,
+            chain: ChainWatch::new(),
+            polls: installed.polls,
+            waker: Waker::new()?,
+            options: options.clone(),
+            room: self.room,
+            table: InterfaceTable::new(0, &interfaces),
+            announced: interfaces.len(),
+            interfaces,
+            any: None,
+            plan,
+            shares: Vec::new(),
+            losses: InterfaceLosses::new(another_netlink()?, &self.target),
+            sight,
+            thieves: thieves.filter(|_| may_be_robbed),
+            _announced: announced,
+            netlink,
+            watch: self.watch,
+            changed: !is_still_up,
+            polled: None,
+            state: State::Up,
+            looked: Instant::now(),
+            _promiscuous: self.promiscuous,
+            notes,
+        })
+    }
+
+    /// Puts programs at the hooks, with the best clock that they can read.
+    fn install(
+        &self,
+        choice: HookChoice,
+        options: &CaptureOptions,
+        plan: &FilterPlan,
+        bound: Bound,
+    ) -> Result<Installed> {
         let geometry = self.rings.geometry();
         let maps = self.rings.maps(&self.control, &self.doorbell);
-        let plan = FilterPlan::of_one(filter, &self.device, options)?;
-        let mut polls = None;
-        if kernel_clock == KernelClock::TaiByPoll && !choice.may_be_xdp() {
-            kernel_clock = KernelClock::Tai;
-        }
-        if kernel_clock == KernelClock::TaiByPoll {
+        let (mut clock, mut polls) = (clock_of(options), None);
+        if clock == KernelClock::TaiByPoll && choice.may_be_xdp() {
             polls = Polls::watch(&self.kernel, &self.device, &maps);
-            if polls.is_none() {
-                kernel_clock = KernelClock::Tai;
-            }
         }
-        set_clock(&self.control, &self.clock, kernel_clock);
-        let wanted = Wanted {
-            hook: choice,
-            direction: if choice == HookChoice::Xdp {
-                Direction::In
-            } else {
-                options.direction
-            },
-            mode: options.mode,
-            force: options.force,
-            // Who asks for XDP gets it, and is told what it does not see.
-            reads_tags_at_xdp: choice == HookChoice::Xdp || self.device.tag_restorer.is_some(),
-            stamps,
-        };
-        let thieves = Thieves::listen(Some(self.device.index));
+        if clock == KernelClock::TaiByPoll && polls.is_none() {
+            clock = KernelClock::Tai;
+        }
+        set_clock(&self.control, &self.clock, clock);
+        let wanted = self.wanted(choice, options);
         let attached = hook::attach(&self.kernel, &self.device, &wanted, &mut |place| {
             let plan = plan.for_place(place);
             let programs = Programs {
@@ -289,14 +357,14 @@ impl Opening {
                 geometry,
                 maps,
             };
-            let form = Form::own(link_type);
-            match programs.load(form, place, kernel_clock) {
+            let form = Form::own(self.device.link_type);
+            match programs.load(form, place, clock) {
                 // Before Linux 6.1 programs cannot read atomic time.
-                Err(error) if is_atomic(kernel_clock) => {
+                Err(error) if is_atomic(clock) => {
                     let loaded = programs.load(form, place, KernelClock::Monotonic);
                     let program = loaded.map_err(|_| error)?;
-                    kernel_clock = KernelClock::Monotonic;
-                    set_clock(&self.control, &self.clock, kernel_clock);
+                    clock = KernelClock::Monotonic;
+                    set_clock(&self.control, &self.clock, clock);
                     Ok(program)
                 }
                 outcome => outcome,
@@ -305,83 +373,50 @@ impl Opening {
         let is_native = |hook: &Hook| hook.place() == HookPoint::Xdp(bpf::XdpMode::Native);
         if polls.is_some() && !attached.hooks.iter().any(is_native) {
             polls = None;
-            kernel_clock = KernelClock::Tai;
+            clock = KernelClock::Tai;
         }
-        let announced = match options.mode {
-            Mode::Steal => attached.announce(filter.is_none(), thieves.as_ref()),
-            Mode::Copy => Announced::default(),
-        };
-        let plan = plan.for_hooks(&attached.hooks);
-        let mut notes = notes(&attached, &self.device, &self.rings, options);
-        let (switched_on, note) = self
-            .adapter_clock
-            .map_or((None, None), |clock| (clock.switched_on, clock.note));
-        notes.extend(note);
-        notes.extend(announced.note());
-        let mut interface = self.target.description(link_type, options.snaplen);
-        interface.filter = filter.map(Filter::for_file);
-        let interfaces = vec![interface];
-        let history = WaitHistory::new(self.rings.rings.len());
-        // What has happened so far is mostly our own doing, such as promiscuous mode.
-        let _ = self.watch.take();
-        let mut netlink = self.netlink;
-        let link = netlink.link(&self.device.name);
-        let is_still_up =
-            link.is_ok_and(|link| link.index == self.device.index && link.flags & UP != 0);
-        let interface_error = |source| Error::Interface {
-            device: self.target.name(),
-            source,
-        };
-        let receives = attached.hooks.iter().any(|hook| hook.place().is_ingress());
-        // Nothing runs before XDP.
-        let mut hooks = attached.hooks.iter().map(Hook::place);
-        let attached_may_be_robbed = hooks.any(|place| place.is_ingress() && !place.is_xdp());
-        let sight = match receives {
-            true => {
-                let netlink = Netlink::open().map_err(interface_error)?;
-                Some(Sight::new(netlink, self.device.index))
-            }
-            false => None,
-        };
-        Ok(TapSource {
-            engine: engine_of(&attached, self.engine),
-            bound,
-            home: self.device.home,
-            receive_stamps: switched_on,
-            device: self.device.name,
-            kernel: self.kernel,
-            reader: Reader::new(self.rings, !options.unordered, options.snaplen),
-            control: self.control,
-            doorbell: self.doorbell,
-            clock: self.clock,
-            kernel_clock,
+        Ok(Installed {
             attached,
-            chain: ChainWatch::new(),
+            clock,
             polls,
-            waker: Waker::new()?,
-            options: options.clone(),
-            room: self.room,
-            table: InterfaceTable::new(0, &interfaces),
-            announced: interfaces.len(),
-            interfaces,
-            any: None,
-            plan,
-            history,
-            shares: Vec::new(),
-            losses: InterfaceLosses::new(Netlink::open().map_err(interface_error)?, &self.target),
-            sight,
-            thieves: thieves.filter(|_| attached_may_be_robbed),
-            _announced: announced,
-            netlink,
-            watch: self.watch,
-            changed: !is_still_up,
-            polled: None,
-            state: State::Up,
-            looked: Instant::now(),
-            _promiscuous: self.promiscuous,
-            notes,
         })
     }
+
+    fn wanted(&self, choice: HookChoice, options: &CaptureOptions) -> Wanted {
+        Wanted {
+            hook: choice,
+            direction: if choice == HookChoice::Xdp {
+                Direction::In
+            } else {
+                options.direction
+            },
+            mode: options.mode,
+            force: options.force,
+            // Who asks for XDP gets it, and is told what it does not see.
+            reads_tags_at_xdp: choice == HookChoice::Xdp || self.device.tag_restorer.is_some(),
+            stamps: self.adapter_clock.as_ref().map(|clock| clock.reader),
+        }
+    }
+}
+
+/// Programs at their hooks.
+struct Installed {
+    attached: Attached,
+    /// What they stamp packets by.
+    clock: KernelClock,
+    polls: Option<Polls>,
+}
+
+/// Whether the interface that was found is there and up.
+fn is_up(netlink: &mut Netlink, device: &HookDevice) -> bool {
+    let link = netlink.link(&device.name);
+    link.is_ok_and(|link| link.index == device.index && link.flags & UP != 0)
+}
+
+/// Whether other programs may take packets before ours. Nothing runs before XDP.
+fn may_be_robbed(attached: &Attached) -> bool {
+    let mut places = attached.hooks.iter().map(Hook::place);
+    places.any(|place| place.is_ingress() && !place.is_xdp())
 }
 
 /// The engine's name by the hook that was taken.
@@ -452,110 +487,4 @@ fn notes(
     let hazards = attached.hazards.iter();
     notes.extend(hazards.map(|hazard| Note::StealsFrom(hazard.to_string())));
     notes
-}
-
-/// How the capture works.
-pub(super) fn describe(source: &TapSource) -> Description {
-    let rings = source.reader.current();
-    let hooks = &source.attached.hooks;
-    let at_xdp = hooks.iter().any(|hook| hook.place().is_xdp());
-    let stolen = source.options.mode == Mode::Steal;
-    let both = |side: fn(HookPoint) -> bool| hooks.iter().any(|hook| side(hook.place()));
-    let direction = match (
-        both(HookPoint::is_ingress),
-        both(|place| !place.is_ingress()),
-    ) {
-        (true, true) => Direction::Both,
-        (true, false) => Direction::In,
-        (false, _) => Direction::Out,
-    };
-    let mut link_types = Vec::new();
-    for interface in &source.interfaces {
-        if !link_types.contains(&interface.link_type) {
-            link_types.push(interface.link_type);
-        }
-    }
-    let vlan = match (at_xdp, link_types.first()) {
-        (true, _) if source.bound.tags.is_some() => {
-            "put back at byte 12 where the driver took them out"
-        }
-        (true, _) => "as the driver shows them",
-        (false, Some(&LinkType::ETHERNET)) => "put back at byte 12 where the kernel took them out",
-        (false, Some(&LinkType::LINUX_SLL2)) => "put back where the kernel took them out",
-        (false, _) => "as the interface shows them",
-    };
-    let mut blind = Vec::new();
-    if at_xdp {
-        blind.push("packets that the host sends");
-    } else {
-        blind.push("packets that an XDP program took");
-        blind.push(
-            "segments before receive offload joined them, or after send offload divides them",
-        );
-    }
-    if let Some(uncovered) = source.attached.uncovered
-        && !at_xdp
-    {
-        blind.push(match uncovered {
-            hook::Uncovered::SentOnLoopback => "the second copy of each packet on loopback",
-            hook::Uncovered::SentWhileStealing => {
-                "packets that the host sends: only received ones can be stolen"
-            }
-            hook::Uncovered::SentWithoutHook => "packets that the host sends: there is no hook",
-        });
-    }
-    let count = u32::try_from(rings.rings.len()).unwrap_or(u32::MAX);
-    Description {
-        engine: source.engine,
-        choice: None,
-        device: source.device.clone(),
-        link_types,
-        hook: hook_name(hooks, stolen),
-        clock: match source.bound.stamps {
-            Some(_) => describe::Clock::Adapter(source.kernel_clock),
-            None => describe::Clock::Kernel(source.kernel_clock),
-        },
-        vlan,
-        memory: Some(Memory {
-            block_size: u32::try_from(rings.geometry().size()).unwrap_or(u32::MAX),
-            blocks: count,
-            requested: source.options.buffer,
-        }),
-        snaplen: Some(source.options.snaplen),
-        loopback: source.bound.loopback,
-        promiscuous: source.options.promiscuous,
-        direction,
-        delivery_bound: Some(if source.options.immediate {
-            Duration::from_millis(1)
-        } else {
-            source.options.timeout
-        }),
-        filter: source.plan.place(),
-        fanout_group: None,
-        notes: source.notes.clone(),
-        blind,
-    }
-}
-
-fn hook_name(hooks: &[Hook], stolen: bool) -> &'static str {
-    let is = |wanted: fn(&HookPoint) -> bool| hooks.iter().any(|hook| wanted(&hook.place()));
-    let name = |copied, taken| if stolen { taken } else { copied };
-    if is(|place| *place == HookPoint::Xdp(bpf::XdpMode::Native)) {
-        name(
-            "XDP in the driver; packets go on to the host",
-            "XDP in the driver; packets end here",
-        )
-    } else if is(|place| place.is_xdp()) {
-        name(
-            "generic XDP; packets go on to the host",
-            "generic XDP; packets end here",
-        )
-    } else if is(|place| matches!(place, HookPoint::Clsact(_))) {
-        "clsact; packets go on to the host"
-    } else {
-        name(
-            "tcx; packets go on to the host",
-            "tcx ingress; packets end here",
-        )
-    }
 }

@@ -20,7 +20,7 @@ use ringtap_sys::poll::{self, Interest};
 
 use super::reader::Reader;
 use super::wait::Waited;
-use super::{TapSource, open};
+use super::{TapSource, description};
 use crate::filter::FilterTable;
 use crate::hook::HookError;
 use crate::{Description, Dropped, Error, Filter, Next, Result, Source, Stats};
@@ -44,7 +44,7 @@ impl TapSource {
         if self.any.is_some() || !self.shares.is_empty() {
             return Ok(Vec::new());
         }
-        let description = open::describe(self);
+        let description = description::describe(self);
         let (filter, always) = self.plan.in_user_space();
         let filter = filter.filter(|_| always).cloned();
         let wakers: ringtap_sys::Result<Vec<_>> = (0..readers)

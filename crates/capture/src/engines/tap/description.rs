@@ -1,0 +1,129 @@
+//! What a tap says of itself.
+
+use std::time::Duration;
+
+use ringtap_sys::bpf;
+
+use super::TapSource;
+use crate::describe::{self, Memory};
+use crate::hook::{self, Hook, HookPoint};
+use crate::options::{Direction, Mode};
+use crate::{Description, LinkType};
+
+/// How the capture works.
+pub(super) fn describe(source: &TapSource) -> Description {
+    let rings = source.reader.current();
+    let hooks = &source.attached.hooks;
+    let at_xdp = hooks.iter().any(|hook| hook.place().is_xdp());
+    let stolen = source.options.mode == Mode::Steal;
+    let link_types = link_types(source);
+    let vlan = vlan_tags(source, at_xdp, link_types.first());
+    let count = u32::try_from(rings.rings.len()).unwrap_or(u32::MAX);
+    Description {
+        engine: source.engine,
+        choice: None,
+        device: source.device.clone(),
+        link_types,
+        hook: hook_name(hooks, stolen),
+        clock: match source.bound.stamps {
+            Some(_) => describe::Clock::Adapter(source.kernel_clock),
+            None => describe::Clock::Kernel(source.kernel_clock),
+        },
+        vlan,
+        memory: Some(Memory {
+            block_size: u32::try_from(rings.geometry().size()).unwrap_or(u32::MAX),
+            blocks: count,
+            requested: source.options.buffer,
+        }),
+        snaplen: Some(source.options.snaplen),
+        loopback: source.bound.loopback,
+        promiscuous: source.options.promiscuous,
+        direction: direction(hooks),
+        delivery_bound: Some(if source.options.immediate {
+            Duration::from_millis(1)
+        } else {
+            source.options.timeout
+        }),
+        filter: source.plan.place(),
+        fanout_group: None,
+        notes: source.notes.clone(),
+        blind: unseen(source, at_xdp),
+    }
+}
+
+fn direction(hooks: &[Hook]) -> Direction {
+    let is_any = |side: fn(HookPoint) -> bool| hooks.iter().any(|hook| side(hook.place()));
+    match (
+        is_any(HookPoint::is_ingress),
+        is_any(|place| !place.is_ingress()),
+    ) {
+        (true, true) => Direction::Both,
+        (true, false) => Direction::In,
+        (false, _) => Direction::Out,
+    }
+}
+
+/// Those of all interfaces, each once.
+fn link_types(source: &TapSource) -> Vec<LinkType> {
+    let mut link_types = Vec::new();
+    for interface in &source.interfaces {
+        if !link_types.contains(&interface.link_type) {
+            link_types.push(interface.link_type);
+        }
+    }
+    link_types
+}
+
+fn vlan_tags(source: &TapSource, at_xdp: bool, first: Option<&LinkType>) -> &'static str {
+    match (at_xdp, first) {
+        (true, _) if source.bound.tags.is_some() => {
+            "put back at byte 12 where the driver took them out"
+        }
+        (true, _) => "as the driver shows them",
+        (false, Some(&LinkType::ETHERNET)) => "put back at byte 12 where the kernel took them out",
+        (false, Some(&LinkType::LINUX_SLL2)) => "put back where the kernel took them out",
+        (false, _) => "as the interface shows them",
+    }
+}
+
+/// Packets that do not pass the hooks.
+fn unseen(source: &TapSource, at_xdp: bool) -> Vec<&'static str> {
+    if at_xdp {
+        return vec!["packets that the host sends"];
+    }
+    let mut unseen = vec![
+        "packets that an XDP program took",
+        "segments before receive offload joined them, or after send offload divides them",
+    ];
+    unseen.extend(source.attached.uncovered.map(|uncovered| match uncovered {
+        hook::Uncovered::SentOnLoopback => "the second copy of each packet on loopback",
+        hook::Uncovered::SentWhileStealing => {
+            "packets that the host sends: only received ones can be stolen"
+        }
+        hook::Uncovered::SentWithoutHook => "packets that the host sends: there is no hook",
+    }));
+    unseen
+}
+
+fn hook_name(hooks: &[Hook], stolen: bool) -> &'static str {
+    let is = |wanted: fn(&HookPoint) -> bool| hooks.iter().any(|hook| wanted(&hook.place()));
+    let name = |copied, taken| if stolen { taken } else { copied };
+    if is(|place| *place == HookPoint::Xdp(bpf::XdpMode::Native)) {
+        name(
+            "XDP in the driver; packets go on to the host",
+            "XDP in the driver; packets end here",
+        )
+    } else if is(|place| place.is_xdp()) {
+        name(
+            "generic XDP; packets go on to the host",
+            "generic XDP; packets end here",
+        )
+    } else if is(|place| matches!(place, HookPoint::Clsact(_))) {
+        "clsact; packets go on to the host"
+    } else {
+        name(
+            "tcx; packets go on to the host",
+            "tcx ingress; packets end here",
+        )
+    }
+}
