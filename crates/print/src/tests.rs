@@ -275,6 +275,19 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn random_bytes_of_serial_links_are_printed(
+        data in prop::collection::vec(any::<u8>(), 0..200),
+        link in prop::sample::select(vec![104, 107, 166, 182]),
+        len in any::<u32>(),
+    ) {
+        for printer in &mut printers() {
+            check(&print(printer, &data, Some(len), link), "random bytes");
+        }
+    }
+}
+
 #[test]
 fn a_cooked_header_shows_the_name_that_was_told() {
     let header = [8, 0, 0, 0, 0, 0, 0, 3, 0, 1, 4, 6, 1, 2, 3, 4, 5, 6, 0, 0];

@@ -116,7 +116,8 @@ fn frame(
     let mut at = address.size;
     let control = data.u8_at(at)?;
     *header = at + 1;
-    if control != UNNUMBERED_INFORMATION {
+    // Circuit 0 has the messages of Q.933.
+    if control != UNNUMBERED_INFORMATION && address.circuit != 0 {
         if cisco(cx, &address, data, length, header)? {
             return Ok(());
         }
@@ -182,6 +183,9 @@ fn carried(
         _ => {
             if !cx.options.link_header {
                 address.print(cx, identifier.into(), length);
+            }
+            if inner.is_empty() && rest > 0 {
+                return Err(Truncated);
             }
             Ok(())
         }

@@ -10,6 +10,8 @@ use crate::small;
 
 const ADDRESS: u8 = 0xff;
 const CONTROL: u8 = 0x03;
+const IN: u8 = 0x00;
+const OUT: u8 = 0x01;
 
 use ringtap_packet::ether_type::ppp::{IPV4, IPV6, LCP, MPLS};
 
@@ -71,10 +73,17 @@ pub(super) fn print(
     header: &mut usize,
 ) -> Result<(), Truncated> {
     cx.enter("ppp");
-    let mut at = 0;
-    if data.u8_at(0)? == ADDRESS && data.u8_at(1)? == CONTROL {
-        at = 2;
-    }
+    let mut at = match data.array_at(0)? {
+        [ADDRESS, CONTROL] => 2,
+        // Some systems write the direction in the place of the address.
+        [direction @ (IN | OUT), CONTROL] => {
+            if cx.options.link_header {
+                cx.line.str(if direction == IN { "In  " } else { "Out " });
+            }
+            2
+        }
+        _ => 0,
+    };
     let first = data.u8_at(at)?;
     let protocol = if first & 1 == 1 {
         // A compressed protocol field: one byte, odd.

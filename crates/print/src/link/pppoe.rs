@@ -8,11 +8,14 @@ use crate::line::put;
 const HEADER: usize = 6;
 const TAG_HEADER: usize = 4;
 const SESSION: u8 = 0;
+const INITIATION: u8 = 0x09;
+/// RFC 2516 section 5.1 leaves room for a relay's tag: above this many bytes, tcpdump marks the length.
+const LARGE: usize = 1478;
 const END_OF_LIST: u16 = 0;
 
 const CODES: [(u8, &str); 6] = [
     (SESSION, ""),
-    (0x09, "PADI"),
+    (INITIATION, "PADI"),
     (0x07, "PADO"),
     (0x19, "PADR"),
     (0x65, "PADS"),
@@ -36,6 +39,10 @@ const TAGS: [(u16, &str); 11] = [
 /// Prints a packet of either stage in `length` bytes.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("pppoe");
+    if length < HEADER {
+        put!(cx.line, " (length {length} < {HEADER}) (invalid)");
+        return Ok(());
+    }
     data.part(0, HEADER)?;
     let (version, code) = (data.u8_at(0)?, data.u8_at(1)?);
     let (id, stated) = (data.u16_at(2)?, usize::from(data.u16_at(4)?));
@@ -48,9 +55,12 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     cx.line.str("PPPoE ");
     match CODES.iter().find(|(number, _)| *number == code) {
         Some((_, name)) => cx.line.str(name),
-        None => put!(cx.line, "PAD-{code:X}"),
+        None => put!(cx.line, "PAD-{code:x}"),
     }
-    let room = length.saturating_sub(HEADER);
+    let room = length - HEADER;
+    if code == INITIATION && stated > LARGE {
+        put!(cx.line, " [len {stated}!]");
+    }
     if stated > room {
         put!(cx.line, " [len {stated} > {room}!]");
     }

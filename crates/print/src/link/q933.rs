@@ -15,7 +15,7 @@ const FOR_THE_NEXT: u8 = 0x08;
 /// The set of ITU-T, and that of ANSI.
 const CCITT: u8 = 0;
 const ANSI: u8 = 5;
-/// In a byte of a circuit's number: the number ends here.
+/// In a byte of a circuit's status: the number ends here, or the status does.
 const LAST: u8 = 0x80;
 /// Bits of the call reference's length.
 const REFERENCE_LENGTH: u8 = 0x0f;
@@ -54,9 +54,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         return Err(Truncated);
     };
     let first = data.u8_at(at).unwrap_or_default();
-    let shifted = first & !SHIFT_BITS == SHIFT;
     let mut sets = Sets::default();
-    if shifted {
+    if first & !SHIFT_BITS == SHIFT {
         sets.shift(first);
         at += 1;
     }
@@ -67,9 +66,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     };
     put!(cx.line, "{owner}, codeset {}", sets.current());
     if !reference.is_empty() {
-        if shifted {
-            data.u8_at(at)?;
-        }
+        // tcpdump reads one byte more than it needs.
+        data.u8_at(at)?;
         cx.line.str(", Call Ref: 0x");
         cx.line.hex(reference);
     }
@@ -79,8 +77,10 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         None => put!(cx.line, "unknown message 0x{kind:02x}"),
     }
     let result = elements(cx, data.rest(at), length.saturating_sub(at), sets);
-    put!(cx.line, ", length {length}");
-    result
+    if result != Ok(End::Mark) {
+        put!(cx.line, ", length {length}");
+    }
+    result.map(|_| ())
 }
 
 /// The call reference, the type of message, and where the elements begin.
@@ -118,13 +118,21 @@ impl Sets {
     }
 }
 
+/// How the elements of a message end.
+#[derive(PartialEq, Eq)]
+enum End {
+    Length,
+    /// An element of type 0, or without a byte; tcpdump then leaves out the length.
+    Mark,
+}
+
 /// Prints the elements that say something about the link.
 fn elements(
     cx: &mut Context<'_>,
     data: &[u8],
     length: usize,
     mut sets: Sets,
-) -> Result<(), Truncated> {
+) -> Result<End, Truncated> {
     let mut at = 0;
     while at < length && !cx.line.is_full() {
         let kind = data.u8_at(at)?;
@@ -136,6 +144,9 @@ fn elements(
             continue;
         }
         let size = usize::from(data.u8_at(at + 1)?);
+        if kind == 0 || size == 0 {
+            return Ok(End::Mark);
+        }
         let element = data.part(at + 2, size)?;
         at += 2 + size;
         let set = sets.current();
@@ -154,18 +165,18 @@ fn elements(
             circuit(cx, element);
         }
     }
-    Ok(())
+    Ok(End::Length)
 }
 
 /// The status of a circuit: a number of two, three or four bytes, and the state.
 fn circuit(cx: &mut Context<'_>, element: &[u8]) {
     let (number, state) = match *element {
-        [a, b, state] if (a | !b) & LAST == 0 => (number(a, b), state),
-        [a, b, c, state] if (a | b | !c) & LAST == 0 => {
+        [a, b, state] if (a | !b | !state) & LAST == 0 => (number(a, b), state),
+        [a, b, c, state] if (a | b | !c | !state) & LAST == 0 => {
             (number(a, b) << 6 | u32::from(c & 0x7e) >> 1, state)
         }
         // tcpdump puts the third byte and the fourth at the same place; so the number is the same here.
-        [a, b, c, d, state] if (a | b | c | !d) & LAST == 0 => (
+        [a, b, c, d, state] if (a | b | c | !d | !state) & LAST == 0 => (
             number(a, b) << 13 | u32::from(c & 0x7f) | u32::from(d & 0x7e) >> 1,
             state,
         ),

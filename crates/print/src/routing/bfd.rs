@@ -55,6 +55,8 @@ pub(super) fn print(
     cx.enter("bfd");
     data.part(0, CONTROL)?;
     let (version, second) = (data.u8_at(0)? >> 5, data.u8_at(1)?);
+    // The other ports are younger than version 0.
+    let name = if version == 1 { name } else { "Control" };
     put!(cx.line, "BFDv{version}, {name}");
     match version {
         0 => {

@@ -38,6 +38,10 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     });
     cx.line.str(" ");
     put!(cx.line, "group={} ", data.u8_at(6)?);
+    let reserved = data.u8_at(7)?;
+    if reserved != 0 {
+        put!(cx.line, "[reserved={reserved}!] ");
+    }
     let address = data.array_at(ADDRESS)?;
     cx.line.str("addr=");
     cx.line.ipv4(address);

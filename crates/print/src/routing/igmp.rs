@@ -52,7 +52,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
 fn query(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.line.str("igmp query");
     if length >= 12 {
-        return query_v3(cx, data);
+        return query_v3(cx, data, length);
     }
     let code = data.u8_at(1)?;
     cx.line.str(if code == 0 { " v1" } else { " v2" });
@@ -71,7 +71,7 @@ fn query(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncat
     Ok(())
 }
 
-fn query_v3(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn query_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.line.str(" v3");
     let delay = tenths(data.u8_at(1)?);
     if delay != 100 {
@@ -90,7 +90,9 @@ fn query_v3(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     cx.line.str(" [gaddr ");
     cx.line.ipv4(group);
     let sources = usize::from(data.u16_at(10)?);
-    if cx.very_verbose() && sources > 0 {
+    if 12 + 4 * sources > length {
+        cx.line.str(" [invalid number of sources]");
+    } else if cx.very_verbose() && sources > 0 {
         groups::addresses(cx, data, 12, sources, &IPV4)?;
     } else if sources > 0 {
         put!(cx.line, ", {sources} source(s)");

@@ -11,6 +11,8 @@ const COMMON: usize = 8;
 /// Bytes of a system's identifier.
 const SYSTEM: usize = 6;
 
+const TOO_MANY_AREAS: u8 = 255;
+
 /// The types: number, name, bytes of the fixed header, what is shown.
 const TYPES: [(u8, &str, usize, Form); 9] = [
     (15, "L1 Lan IIH", 27, Form::LanHello),
@@ -41,7 +43,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         return Ok(());
     }
     osi::separate(cx);
-    let kind = data.u8_at(4)? & 0x1f;
+    let kind = data.u8_at(4)?;
     let known = TYPES.iter().find(|(number, ..)| *number == kind);
     let Some(&(_, name, header, form)) = known else {
         put!(cx.line, "unknown PDU-Type {kind}, length {length}");
@@ -82,15 +84,17 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
 /// Whether versions and lengths are such as can be read; else the line says which is not.
 fn is_supported(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<bool, Truncated> {
     let (header, system) = (usize::from(data.u8_at(1)?), data.u8_at(3)?);
-    for version in [data.u8_at(2)?, data.u8_at(5)?] {
-        if version != VERSION {
-            put!(cx.line, "version {version} packet not supported");
-            return Ok(false);
-        }
+    if data.u8_at(2)? != VERSION {
+        put!(cx.line, "version {} packet not supported", data.u8_at(2)?);
+        return Ok(false);
     }
     // 0 stands for 6.
     if system != 0 && usize::from(system) != SYSTEM {
         put!(cx.line, "system ID length of {system} is not supported");
+        return Ok(false);
+    }
+    if data.u8_at(5)? != VERSION {
+        put!(cx.line, "version {} packet not supported", data.u8_at(5)?);
         return Ok(false);
     }
     if header < COMMON {
@@ -105,6 +109,10 @@ fn is_supported(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<bool
             cx.line,
             "fixed header length {header} > packet length {length}"
         );
+        return Ok(false);
+    }
+    if data.u8_at(7)? == TOO_MANY_AREAS {
+        put!(cx.line, "bad packet -- {TOO_MANY_AREAS} areas");
         return Ok(false);
     }
     Ok(true)
