@@ -22,15 +22,15 @@ pub(super) fn print(
     *header = HEADER;
     let kind = data.u16_at(2)?;
     if cx.options.link_header {
-        let receivers = match data.u8_at(0)? {
-            UNICAST => "unicast",
-            BROADCAST => "bcast",
-            _ => "unknown",
-        };
+        match data.u8_at(0)? {
+            UNICAST => cx.line.str("unicast"),
+            BROADCAST => cx.line.str("bcast"),
+            address => put!(cx.line, "0x{address:02x}"),
+        }
         let name = super::ether_type_name(kind);
         put!(
             cx.line,
-            "{receivers}, ethertype {name} (0x{kind:04x}), length {length}: "
+            ", ethertype {name} (0x{kind:04x}), length {length}: "
         );
     }
     let (packet, rest) = (data.rest(HEADER), length.saturating_sub(HEADER));

@@ -80,12 +80,12 @@ impl Address {
             Ok(identifier) => put!(
                 cx.line,
                 "], NLPID {} (0x{identifier:02x}), length {length}: ",
-                osi::name(identifier)
+                osi::name(identifier).unwrap_or("unknown")
             ),
             Err(_) => put!(
                 cx.line,
                 "], cisco-ethertype {} (0x{identifier:04x}), length {length}: ",
-                super::ether_type_name(identifier)
+                super::ether_type_known(identifier).unwrap_or("unknown")
             ),
         }
     }
@@ -156,7 +156,7 @@ fn cisco(
         return Ok(false);
     };
     *header = at;
-    if cx.options.link_header && super::ether_type_known(kind).is_some() {
+    if cx.options.link_header {
         address.print(cx, kind, length);
     }
     super::network(cx, kind, data.rest(at), length.saturating_sub(at))

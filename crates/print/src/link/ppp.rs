@@ -43,7 +43,7 @@ fn protocol_name(protocol: u16) -> Option<&'static str> {
         0x0035 => "VINES",
         MULTILINK => "MLPPP",
         IPV6 => "IP6",
-        COMPRESSED => "COMP",
+        COMPRESSED => "Compressed",
         0x0201 => "HELLO",
         MPLS | MPLS_MULTICAST => "MPLS",
         IPCP => "IPCP",
@@ -95,7 +95,10 @@ pub(super) fn print(
     };
     *header = at;
     if cx.options.link_header {
-        let name = protocol_name(protocol).unwrap_or("unknown");
+        let Some(name) = protocol_name(protocol) else {
+            put!(cx.line, "unknown (0x{protocol:04x}), length {length}");
+            return Ok(());
+        };
         put!(cx.line, "{name} (0x{protocol:04x}), length {length}: ");
     }
     payload(cx, protocol, data.rest(at), length.saturating_sub(at))
@@ -116,15 +119,15 @@ pub(super) fn serial(
         return chdlc::print(cx, data, length, header);
     }
     data.part(0, HEADER)?;
+    if cx.options.link_header {
+        put!(cx.line, "{address:02x} {control:02x} {length} ");
+    }
     let protocol = data.u16_at(2)?;
     if address != ADDRESS {
         // As tcpdump has it: these are the two bytes behind the address and the control field.
         let [address, control] = protocol.to_be_bytes();
         put!(cx.line, "unknown addr {address:02x}; ctrl {control:02x}");
         return Ok(());
-    }
-    if cx.options.link_header {
-        put!(cx.line, "{address:02x} {control:02x} {length} ");
     }
     *header = HEADER;
     match protocol_name(protocol) {
@@ -259,7 +262,9 @@ fn control(
 /// A fragment of a packet that several links carry (RFC 1990 section 3).
 fn multilink(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     const FLAGS: [(u32, &str); 2] = [(0x8000, "begin"), (0x4000, "end")];
-    cx.line.str("MLPPP, ");
+    if !cx.options.link_header {
+        cx.line.str("MLPPP, ");
+    }
     if length < 2 {
         cx.line.truncated("mlppp");
         return Ok(());

@@ -20,8 +20,8 @@ pub(crate) const PPP: u8 = 0xcf;
 const MAX_ADDRESS: usize = 20;
 
 /// The name of an identifier, as the link-layer header shows it.
-pub(crate) fn name(identifier: u8) -> &'static str {
-    match identifier {
+pub(crate) fn name(identifier: u8) -> Option<&'static str> {
+    Some(match identifier {
         NULL => "NULL",
         Q933 => "Q.933",
         0x09 => "LMI",
@@ -37,8 +37,8 @@ pub(crate) fn name(identifier: u8) -> &'static str {
         IPV6 => "IPv6",
         IPV4 => "IPv4",
         PPP => "PPP",
-        _ => "unknown",
-    }
+        _ => return None,
+    })
 }
 
 /// Prints a packet of `length` bytes that begins with its identifier.
@@ -47,11 +47,8 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     let identifier = data.u8_at(0)?;
     let named = cx.options.link_header;
     if named {
-        put!(
-            cx.line,
-            "OSI NLPID {} (0x{identifier:02x}): ",
-            name(identifier)
-        );
+        let name = name(identifier).unwrap_or("Unknown");
+        put!(cx.line, "OSI NLPID {name} (0x{identifier:02x}): ");
     }
     let (inner, rest) = (data.rest(1), length.saturating_sub(1));
     match identifier {
@@ -66,7 +63,8 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
             if !named && identifier != NULL {
                 put!(cx.line, "OSI NLPID 0x{identifier:02x} unknown");
             }
-            put!(cx.line, ", length: {length}");
+            separate(cx);
+            put!(cx.line, "length: {length}");
             Ok(())
         }
     }

@@ -2,7 +2,9 @@
 
 use super::named;
 use crate::bytes::{Bytes, Truncated};
+use crate::checksum;
 use crate::context::{Context, Network};
+use crate::ip::VRRP;
 use crate::line::{Address, put};
 
 /// The hop limit of every valid packet.
@@ -59,10 +61,31 @@ pub(super) fn print(
         put!(cx.line, ", intvl {interval}cs, length {length}");
     }
     if cx.verbose() {
+        if let Ok(packet) = data.part(0, length) {
+            checked(cx, net, version, packet)?;
+        }
         addresses(cx, net, data)?;
     }
     if cx.verbose() && simple {
         password(cx, data)?;
+    }
+    Ok(())
+}
+
+/// Prints the checksum where it is wrong. That of version 3 covers a pseudo header (RFC 5798 section 5.2.8).
+fn checked(
+    cx: &mut Context<'_>,
+    net: &Network,
+    version: u8,
+    packet: &[u8],
+) -> Result<(), Truncated> {
+    let sum = if version == 3 {
+        checksum::with_pseudo_header(net, VRRP, packet)
+    } else {
+        checksum::plain(packet)
+    };
+    if sum.checksum() != 0 {
+        put!(cx.line, ", (bad vrrp cksum {:x})", packet.u16_at(6)?);
     }
     Ok(())
 }
@@ -75,11 +98,12 @@ fn addresses(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result<(), Tru
     }
     cx.line.str(":");
     for index in 0..usize::from(count) {
+        let address = match net.source {
+            Address::V4(_) => Address::V4(data.array_at(HEADER + 4 * index)?),
+            Address::V6(_) => Address::V6(data.array_at(HEADER + 16 * index)?),
+        };
         cx.line.str(if index == 0 { " " } else { "," });
-        match net.source {
-            Address::V4(_) => cx.line.ipv4(data.array_at(HEADER + 4 * index)?),
-            Address::V6(_) => cx.line.ipv6(data.array_at(HEADER + 16 * index)?),
-        }
+        cx.line.address(address);
     }
     Ok(())
 }
