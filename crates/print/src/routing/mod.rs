@@ -10,12 +10,14 @@ mod hsrp;
 mod igmp;
 pub(crate) mod isis;
 mod ldp;
+mod lmp;
 mod lsp_ping;
 pub(crate) mod osi;
 mod ospf;
 mod pim;
 mod rip;
 mod ripng;
+mod rsvp;
 mod vrrp;
 
 use crate::bytes::Truncated;
@@ -24,6 +26,7 @@ use crate::ip::{self, IGMP, PIM, VRRP};
 use crate::line::put;
 use crate::small;
 
+const RSVP: u8 = 46;
 const EIGRP: u8 = 88;
 const OSPF: u8 = 89;
 
@@ -31,6 +34,7 @@ const BGP: u16 = 179;
 const RIP: u16 = 520;
 const RIPNG: u16 = 521;
 const LDP: u16 = 646;
+const LMP: u16 = 701;
 const HSRP: u16 = 1985;
 const LSP_PING: u16 = 3503;
 /// RFC 7510.
@@ -50,6 +54,7 @@ pub(crate) fn over_ip(
         EIGRP => eigrp::print(cx, data, length)?,
         OSPF => ospf::print(cx, net, data, length)?,
         PIM => pim::print(cx, data, length)?,
+        RSVP => rsvp::print(cx, data, length)?,
         VRRP => vrrp::print(cx, net, data, length)?,
         _ => return Ok(false),
     }
@@ -70,6 +75,8 @@ pub(crate) fn over_udp(
         ripng::print(cx, data, length)?;
     } else if is(LDP) {
         ldp::print(cx, data, length)?;
+    } else if is(LMP) {
+        lmp::print(cx, data, length)?;
     } else if is(LSP_PING) {
         lsp_ping::print(cx, data, length)?;
     } else if is(MPLS) {

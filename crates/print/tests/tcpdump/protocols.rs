@@ -82,6 +82,8 @@ const ROUTING: &[Protocol] = &[
         Whole,
     ),
     row("LDP", &[Holds("LDP, Label-Space-ID")], Whole),
+    row("RSVP", &[Payload("RSVPv"), Payload("ERROR: RSVP")], Whole),
+    row("LMP", &[Payload("LMPv")], Whole),
     row("BFD", &[Payload("BFD")], Whole),
     row("LSP ping", &[Holds(": LSP-PINGv")], Whole),
     row(
