@@ -13,6 +13,18 @@ const CONTROL: usize = 24;
 
 const STATES: [&str; 4] = ["AdminDown", "Down", "Init", "Up"];
 
+const DIAGNOSTICS: [&str; 9] = [
+    "No Diagnostic",
+    "Control Detection Time Expired",
+    "Echo Function Failed",
+    "Neighbor Signaled Session Down",
+    "Forwarding Plane Reset",
+    "Path Down",
+    "Concatenated Path Down",
+    "Administratively Down",
+    "Reverse Concatenated Path Down",
+];
+
 const FLAGS: [(u32, &str); 6] = [
     (0x20, "Poll"),
     (0x10, "Final"),
@@ -57,7 +69,12 @@ pub(super) fn print(
     let (version, second) = (data.u8_at(0)? >> 5, data.u8_at(1)?);
     // The other ports are younger than version 0.
     let name = if version == 1 { name } else { "Control" };
-    put!(cx.line, "BFDv{version}, {name}");
+    let details = cx.verbose() && version <= 1;
+    put!(cx.line, "BFDv{version}, ");
+    if details {
+        put!(cx.line, "length: {length}\n\t");
+    }
+    cx.line.str(name);
     match version {
         0 => {
             cx.line.str(", Flags: [");
@@ -72,6 +89,41 @@ pub(super) fn print(
         }
         _ => {}
     }
-    put!(cx.line, ", length: {length}");
+    if details {
+        session(cx, data)?;
+    } else {
+        put!(cx.line, ", length: {length}");
+    }
     Ok(true)
+}
+
+/// Prints why the session changed last, and its numbers. Times are in microseconds.
+fn session(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+    let diagnostic = data.u8_at(0)? & 0x1f;
+    let name = DIAGNOSTICS.get(usize::from(diagnostic));
+    put!(
+        cx.line,
+        ", Diagnostic: {} (0x{diagnostic:02x})",
+        name.unwrap_or(&"unknown")
+    );
+    let (multiplier, stated) = (data.u8_at(2)?, data.u8_at(3)?);
+    let detection = u64::from(multiplier) * u64::from(data.u32_at(12)?) / 1000;
+    put!(
+        cx.line,
+        "\n\tDetection Timer Multiplier: {multiplier} ({detection} ms Detection time), BFD Length: {stated}"
+    );
+    put!(
+        cx.line,
+        "\n\tMy Discriminator: 0x{:08x}, Your Discriminator: 0x{:08x}",
+        data.u32_at(4)?,
+        data.u32_at(8)?
+    );
+    for (name, at) in [
+        ("Desired min Tx Interval:   ", 12),
+        ("Required min Rx Interval:  ", 16),
+        ("Required min Echo Interval:", 20),
+    ] {
+        put!(cx.line, "\n\t  {name} {:4} ms", data.u32_at(at)? / 1000);
+    }
+    Ok(())
 }
