@@ -3,9 +3,14 @@
 mod dhcpv6;
 mod isakmp;
 mod kerberos;
+mod openflow;
+pub(crate) mod ptp;
 mod quic;
 mod radius;
+mod resp;
+mod sflow;
 mod snmp;
+mod someip;
 mod syslog;
 mod text;
 mod tftp;
@@ -13,6 +18,7 @@ mod tls;
 
 use crate::bytes::Truncated;
 use crate::context::{Context, Network};
+use crate::small::overlay;
 pub(crate) use isakmp::Initiators;
 
 const FTP: u16 = 21;
@@ -23,6 +29,8 @@ const HTTP: u16 = 80;
 const KERBEROS: u16 = 88;
 const SNMP: u16 = 161;
 const SNMP_TRAP: u16 = 162;
+const PTP_EVENT: u16 = 319;
+const PTP_GENERAL: u16 = 320;
 const ISAKMP: u16 = 500;
 const SYSLOG: u16 = 514;
 const DHCPV6_CLIENT: u16 = 546;
@@ -32,6 +40,12 @@ const RTSP: u16 = 554;
 const RADIUS: [u16; 6] = [1645, 1646, 1700, 1812, 1813, 3799];
 const ISAKMP_NAT: u16 = 4500;
 const SIP: u16 = 5060;
+const REDIS: u16 = 6379;
+/// OpenFlow, and the port that it had before one was assigned.
+const OPENFLOW: [u16; 2] = [6653, 6633];
+const SFLOW: u16 = 6343;
+const SOMEIP: u16 = 30490;
+const OTV: u16 = 8472;
 const ISAKMP_USER: [u16; 2] = [7500, 8500];
 const HTTP_ALTERNATE: u16 = 8080;
 const RTSP_ALTERNATE: u16 = 8554;
@@ -63,6 +77,14 @@ pub(crate) fn datagram(
         radius::print(cx, data, length)?;
     } else if is(SIP) {
         text::print(cx, &text::SIP, data, length)?;
+    } else if is(PTP_EVENT) || is(PTP_GENERAL) {
+        ptp::print(cx, data, length)?;
+    } else if is(SFLOW) {
+        sflow::print(cx, data, length)?;
+    } else if is(OTV) {
+        overlay::otv(cx, data, length)?;
+    } else if is(SOMEIP) {
+        someip::print(cx, data, length)?;
     } else {
         return Ok(false);
     }
@@ -84,6 +106,14 @@ pub(crate) fn stream(
     length: usize,
 ) -> Result<bool, Truncated> {
     let is = |port| ports.0 == port || ports.1 == port;
+    if is(REDIS) {
+        cx.line.str(": ");
+        return resp::print(cx, data).map(|()| true);
+    }
+    if OPENFLOW.into_iter().any(is) {
+        cx.line.str(": ");
+        return openflow::print(cx, data, length).map(|()| true);
+    }
     let protocol = if is(SMTP) {
         text::SMTP
     } else if is(WHOIS) {

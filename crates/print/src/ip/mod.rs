@@ -2,6 +2,7 @@
 
 mod extensions;
 mod gre;
+mod mobility;
 mod sctp;
 pub(crate) mod security;
 pub(crate) mod v4;
@@ -145,6 +146,7 @@ fn transport(
             cx.line.str("IP6 ");
             v6::print(cx, data, length)
         }),
+        MOBILITY | mobility::OLD => mobility::print(cx, data),
         NO_NEXT_HEADER => {
             cx.line.str("no next header");
             Ok(())

@@ -9,6 +9,16 @@ const CHUNK_HEADER: usize = 4;
 /// Chunks shown of one packet.
 const MAX_CHUNKS: usize = 64;
 
+/// Bytes of a chunk before its data.
+const DATA_HEADER: usize = 16;
+
+/// The ports of ForCES by priority (RFC 5811 section 4.2.1).
+const FORCES: [(u16, &str); 3] = [
+    (6704, "ForCES HP"),
+    (6705, "ForCES MP"),
+    (6706, "ForCES LP"),
+];
+
 const DATA: u8 = 0;
 const INIT: u8 = 1;
 const INIT_ACK: u8 = 2;
@@ -30,6 +40,11 @@ pub(super) fn print(
     }
     net.ports(cx.line, data.u16_at(0)?, data.u16_at(2)?);
     cx.line.str("sctp");
+    let ports = [data.u16_at(0)?, data.u16_at(2)?];
+    let forces = ports.map(|port| FORCES.iter().find(|(number, _)| *number == port));
+    for (_, name) in forces.iter().flatten() {
+        put!(cx.line, "[{name}]");
+    }
     let mut at = HEADER;
     for index in 1..=MAX_CHUNKS {
         if at + CHUNK_HEADER > length || cx.line.is_full() {
@@ -48,6 +63,9 @@ pub(super) fn print(
             return Ok(());
         }
         chunk(cx, kind, flags, data.rest(at), stated)?;
+        if kind == DATA && forces.iter().flatten().next().is_some() {
+            forces_message(cx, data.rest(at + DATA_HEADER))?;
+        }
         at += stated.next_multiple_of(4);
     }
     Ok(())
@@ -79,6 +97,25 @@ fn name(cx: &mut Context<'_>, kind: u8) {
         }
     };
     put!(cx.line, "[{name}] ");
+}
+
+/// The kind of a ForCES message (RFC 5810 section 6.1), on a line of its own.
+fn forces_message(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+    let name = match data.u8_at(1)? {
+        0x01 => "Association Setup",
+        0x02 => "Association TearDown",
+        0x03 => "Config",
+        0x04 => "Query",
+        0x05 => "Event Notification",
+        0x06 => "Packet Redirect",
+        0x0f => "HeartBeat",
+        0x11 => "Association Response",
+        0x13 => "Config Response",
+        0x14 => "Query Response",
+        _ => return Ok(()),
+    };
+    put!(cx.line, "\n\tForCES {name} ");
+    Ok(())
 }
 
 fn chunk(

@@ -18,7 +18,7 @@ use super::context::Context;
 use super::line::put;
 use super::routing::osi;
 use super::small;
-use super::{access, arp, ip, wireless};
+use super::{access, app, arp, ip, wireless};
 
 pub(crate) use ringtap_packet::ether_type::{
     ARP, BRIDGED, EAPOL, IPV4, IPV6, JUMBO, LLDP, LOOPBACK, MPLS, MPLS_MULTICAST, PPP,
@@ -31,6 +31,11 @@ pub(crate) const OSI: u16 = 0xfefe;
 const BUNDLE: LinkType = LinkType(182);
 /// Slow protocols (IEEE 802.3 annex 57A).
 const SLOW: u16 = 0x8809;
+const AOE: u16 = 0x88a2;
+/// Precision time (IEEE 1588).
+const PTP: u16 = 0x88f7;
+const CFM: u16 = 0x8902;
+const CFM_OLD: u16 = 0xabcd;
 
 /// Prints a packet from its link layer up, and the note where bytes are missing. Gives the length
 /// of the link-layer header in bytes.
@@ -164,6 +169,9 @@ pub(crate) fn network(
         ARP | REVERSE_ARP => arp::print(cx, data, length)?,
         EAPOL => small::eapol::print(cx, data)?,
         LLDP => small::lldp::print(cx, data, length)?,
+        AOE => access::aoe::print(cx, data, length)?,
+        CFM | CFM_OLD => access::cfm::print(cx, data, length)?,
+        PTP => app::ptp::print(cx, data, length)?,
         SLOW => access::slow::print(cx, data, length)?,
         LOOPBACK => small::loopback::print(cx, data, length)?,
         MPLS | MPLS_MULTICAST => small::mpls::print(cx, data, length)?,
@@ -254,17 +262,17 @@ pub(crate) fn ether_type_known(ether_type: u16) -> Option<&'static str> {
         JUMBO => "Jumbo",
         EAPOL => "EAPOL",
         0x8899 => "Realtek protocols",
-        0x88a2 => "AoE",
+        AOE => "AoE",
         LLDP => "LLDP",
         0x88ca => "TIPC",
         ether_type::MACSEC => "802.1AE MACsec",
-        0x88f7 => "PTP",
-        0x8902 => "CFM",
+        PTP => "PTP",
+        CFM => "CFM",
         0x893a => "IEEE1905.1",
         0x8947 => "GeoNet",
         0x894f => "NSH",
         LOOPBACK => "Loopback",
-        0xabcd => "CFM (old)",
+        CFM_OLD => "CFM (old)",
         0xd28b => "Arista Vendor Specific Protocol",
         0xfefe => "OSI",
         _ => return None,

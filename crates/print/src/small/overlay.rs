@@ -32,6 +32,29 @@ pub(crate) fn vxlan(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     })
 }
 
+/// Prints an OTV header (draft-hasmit-otv-04 section 4.7), and on the next line the frame inside.
+pub(crate) fn otv(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("otv");
+    cx.line.str("OTV, ");
+    if length < HEADER {
+        put!(cx.line, "[length {length} < {HEADER}] (invalid)");
+        return Ok(());
+    }
+    let flags = data.u8_at(0)?;
+    let name = if flags & VALID == 0 { "." } else { "I" };
+    put!(
+        cx.line,
+        "flags [{name}] (0x{flags:02x}), overlay {}, instance {}\n",
+        data.u24_at(1)?,
+        data.u24_at(4)?
+    );
+    data.part(0, HEADER)?;
+    let length = length - HEADER;
+    nested(cx, |cx| {
+        link::nested_ethernet(cx, data.rest(HEADER), length)
+    })
+}
+
 /// Prints a Geneve header and what it carries. Options are counted, not interpreted.
 pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("geneve");

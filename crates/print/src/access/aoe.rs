@@ -1,0 +1,34 @@
+//! ATA over Ethernet (the AoE specification, revision 11): version and flags.
+
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+
+const VERSION: u8 = 1;
+/// Bytes of the header before command and tag.
+const HEADER: usize = 10;
+
+const FLAGS: [(u32, &str); 4] = [(8, "Response"), (4, "Error"), (2, "MBZ-1"), (1, "MBZ-0")];
+
+/// Prints a frame of `length` bytes.
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("aoe");
+    put!(cx.line, "AoE length {length}");
+    if length == 0 {
+        cx.line.str(" (invalid)");
+        return Ok(());
+    }
+    let first = data.u8_at(0)?;
+    put!(cx.line, ", Ver {}", first >> 4);
+    if first >> 4 != VERSION {
+        return Ok(());
+    }
+    if length < HEADER {
+        cx.line.str(" (invalid)");
+        return Ok(());
+    }
+    cx.line.str(", Flags: [");
+    cx.line.flags(u32::from(first & 0x0f), &FLAGS);
+    cx.line.str("]");
+    Ok(())
+}

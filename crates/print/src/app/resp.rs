@@ -1,0 +1,109 @@
+//! RESP, Redis's protocol (<https://redis.io/docs/latest/develop/reference/protocol-spec/>): its values in a row.
+
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+
+/// Prints the values of a segment. Arrays are shown as what they hold.
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+    cx.enter("resp");
+    cx.line.str("RESP");
+    let mut at = 0;
+    // Values that must still come; between two commands none.
+    let mut expected: u64 = 0;
+    while at < data.len() && !cx.line.is_full() {
+        let rest = data.rest(at);
+        expected = expected.max(1) - 1;
+        at += match rest.u8_at(0)? {
+            b'+' | b'-' | b':' => 1 + text(cx, rest.rest(1))?,
+            b'$' => bulk(cx, rest)?,
+            b'*' => {
+                let (count, size) = counted(cx, rest)?;
+                expected = expected.saturating_add(count.unwrap_or_default());
+                size
+            }
+            _ => {
+                // A command typed by hand; empty lines before it do not count.
+                let blank = rest
+                    .iter()
+                    .take_while(|&&byte| byte == b'\r' || byte == b'\n');
+                let blank = blank.count();
+                blank + text(cx, rest.rest(blank))?
+            }
+        };
+    }
+    if expected > 0 {
+        return Err(Truncated);
+    }
+    Ok(())
+}
+
+/// Prints what stands before the end of the line; returns its size with the line's end.
+fn text(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize, Truncated> {
+    let end = line_end(rest)?;
+    quoted(cx, rest.up_to(end));
+    Ok(end + 2)
+}
+
+fn line_end(rest: &[u8]) -> Result<usize, Truncated> {
+    rest.windows(2)
+        .position(|pair| pair == b"\r\n")
+        .ok_or(Truncated)
+}
+
+fn quoted(cx: &mut Context<'_>, text: &[u8]) {
+    cx.line.str(" \"");
+    cx.line.escaped(text);
+    cx.line.str("\"");
+}
+
+/// Prints a string whose length stands before it; returns the size of both.
+fn bulk(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize, Truncated> {
+    let (length, size) = counted(cx, rest)?;
+    let length = match length {
+        None => return Ok(size),
+        // An empty string has an end all the same.
+        Some(0) => return rest.part(size, 2).map(|_| size + 2),
+        Some(length) => usize::try_from(length).map_err(|_| Truncated)?,
+    };
+    quoted(cx, rest.part(size, length)?);
+    let after = size + length;
+    Ok(after + line_end(rest.rest(after))? + 2)
+}
+
+/// The number behind the first byte, and the size of its line; a number that says that there is nothing is printed.
+fn counted(cx: &mut Context<'_>, rest: &[u8]) -> Result<(Option<u64>, usize), Truncated> {
+    let end = line_end(rest)?;
+    let number = rest.part(1, end - 1)?;
+    let (negative, digits) = match number {
+        [b'-', digits @ ..] => (true, digits),
+        _ => (false, number),
+    };
+    let value = digits.iter().try_fold(0_u32, |value, digit| {
+        let digit = char::from(*digit).to_digit(10)?;
+        value.checked_mul(10)?.checked_add(digit)
+    });
+    let known = match (negative, value) {
+        _ if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) => {
+            cx.line.str(" invalid");
+            return Err(Truncated);
+        }
+        (_, None) => {
+            cx.line.str(" length too large");
+            None
+        }
+        (true, Some(1)) => {
+            cx.line.str(" null");
+            None
+        }
+        (true, Some(_)) => {
+            cx.line.str(" length negative and not -1");
+            None
+        }
+        (false, Some(0)) => {
+            cx.line.str(" empty");
+            Some(0)
+        }
+        (false, Some(value)) => Some(u64::from(value)),
+    };
+    Ok((known, end + 2))
+}

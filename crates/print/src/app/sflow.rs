@@ -1,0 +1,46 @@
+//! sFlow (version 5, <https://sflow.org/sflow_version_5.txt>): the agent that sends samples.
+
+use crate::bytes::{Bytes, Truncated};
+use crate::context::Context;
+use crate::line::put;
+
+const VERSION: u32 = 5;
+const IPV4: u32 = 1;
+const IPV6: u32 = 2;
+/// Bytes of the header with an agent's address of either family.
+const HEADER_4: usize = 28;
+const HEADER_6: usize = 40;
+
+/// Prints a datagram of `length` bytes.
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+    cx.enter("sflow");
+    let (version, family) = (data.u32_at(0)?, data.u32_at(4)?);
+    let needed = match family {
+        IPV4 => HEADER_4,
+        IPV6 => HEADER_6,
+        _ => 0,
+    };
+    if length < needed {
+        put!(
+            cx.line,
+            "sFlowv{version} [length {length} < {HEADER_4}] (invalid)"
+        );
+        return Ok(());
+    }
+    if version != VERSION {
+        put!(cx.line, "sFlow version {version} packet not supported");
+        return Ok(());
+    }
+    data.part(0, HEADER_4)?;
+    let agent = if family == IPV4 {
+        put!(cx.line, "sFlowv{version}, IPv4 agent ");
+        cx.line.ipv4(data.array_at(8)?);
+        data.u32_at(12)?
+    } else {
+        put!(cx.line, "sFlowv{version}, IPv6 agent ");
+        cx.line.ipv6(data.array_at(8)?);
+        data.u32_at(24)?
+    };
+    put!(cx.line, ", agent-id {agent}, length {length}");
+    Ok(())
+}
