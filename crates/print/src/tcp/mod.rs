@@ -1,5 +1,6 @@
 //! TCP (RFC 9293).
 
+mod mptcp;
 mod options;
 pub(crate) mod sequences;
 

@@ -1,5 +1,6 @@
 //! TCP options.
 
+use super::mptcp;
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
@@ -65,7 +66,12 @@ pub(super) fn print(
         name(cx, kind);
         // What was captured of a long option is shown before the note.
         let body = data.rest(at + 2).up_to(stated - 2);
-        if !option(cx, kind, body, stated - 2, ack_origin)? {
+        let whole = body.len() == stated - 2;
+        let valid = match kind {
+            MPTCP if whole => mptcp::print(cx, body, data.u8_at(13)?)?,
+            _ => option(cx, kind, body, stated - 2, ack_origin)?,
+        };
+        if !valid {
             return Ok(bad(cx));
         }
         data.part(at, stated)?;
@@ -142,7 +148,8 @@ fn option(
             );
             cx.line.hex(body.rest(2));
         }
-        (MPTCP, 1..) => multipath(cx, body, size)?,
+        // Not captured whole, as the caller will note.
+        (MPTCP, _) => {}
         (FAST_OPEN, length) => {
             cx.line.str(" ");
             return Ok(fast_open_cookie(cx, body, length));
@@ -150,8 +157,7 @@ fn option(
         (EXPERIMENT_1 | EXPERIMENT_2, 2..) => return experiment(cx, body),
         (
             MSS | WINDOW_SCALE | SACK_PERMITTED | SACK | ECHO | ECHO_REPLY | CC | CC_NEW | CC_ECHO
-            | TIMESTAMPS | MD5 | SCPS | USER_TIMEOUT | AUTHENTICATION | MPTCP | EXPERIMENT_1
-            | EXPERIMENT_2,
+            | TIMESTAMPS | MD5 | SCPS | USER_TIMEOUT | AUTHENTICATION | EXPERIMENT_1 | EXPERIMENT_2,
             _,
         ) => return Ok(false),
         (_, 0) => {}
@@ -195,23 +201,6 @@ fn fast_open_cookie(cx: &mut Context<'_>, cookie: &[u8], length: usize) -> bool 
 }
 
 /// RFC 8684: the length of the option and its subtype.
-fn multipath(cx: &mut Context<'_>, body: &[u8], size: usize) -> Result<(), Truncated> {
-    let name = match body.u8_at(0)? >> 4 {
-        0 => "capable",
-        1 => "join",
-        2 => "dss",
-        3 => "add-addr",
-        4 => "rem-addr",
-        5 => "prio",
-        6 => "fail",
-        7 => "fast-close",
-        8 => "tcprst",
-        _ => "unknown",
-    };
-    put!(cx.line, " {} {name}", size + 2);
-    Ok(())
-}
-
 fn experiment(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
     let id = body.u16_at(0)?;
     if id == FAST_OPEN_EXPERIMENT {
