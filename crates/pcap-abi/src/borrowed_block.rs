@@ -1,4 +1,4 @@
-//! A source together with the block that it has lent, so that packets can be handed out one by one,
+//! A source together with the block that is borrowed from it, so that packets can be handed out one by one,
 //! call by call.
 //!
 //! A [`Block`] borrows its source, and the iterator over it borrows the block. Here all three are
@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use ringtap_capture::{Block, Next, Packet, Packets, Result, Source};
 
-/// A source, and what it has lent.
+/// A source, and what is borrowed from it.
 pub(crate) struct BorrowedBlock {
     /// The iterator borrows `block`, and is dropped before it.
     packets: Option<Packets<'static>>,
@@ -58,13 +58,13 @@ impl BorrowedBlock {
         }
     }
 
-    /// The next packet of the block that is lent, if there is one.
+    /// The next packet of the borrowed block, if there is one.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Packet<'_>> {
         self.packets.as_mut()?.next()
     }
 
-    /// The next packet that is wanted of the block that is lent, if there is one.
+    /// The next packet that is wanted of the borrowed block, if there is one.
     #[inline]
     pub(crate) fn find(
         &mut self,
@@ -105,7 +105,7 @@ impl BorrowedBlock {
         self.packets = Some(unsafe { &*block }.packets());
     }
 
-    /// Whether no packet of a block that is lent is left to be looked at.
+    /// Whether no packet of a borrowed block is left to be looked at.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
         self.packets.as_ref().is_none_or(Packets::is_spent)
@@ -141,7 +141,7 @@ impl BorrowedBlock {
         unsafe { self.block.as_mut() }.take();
     }
 
-    /// The source, after what it has lent was given back.
+    /// The source, after what is borrowed from it was given back.
     pub(crate) fn source(&mut self) -> &mut dyn Source {
         self.release();
         // SAFETY: the source is this value's own, and nothing borrows it any more.

@@ -22,7 +22,7 @@ pub(crate) fn of(handle: &Pcap, live: &Live) -> Result<Stats, String> {
                 return Ok(Stats::default());
             };
             reading.set_aside();
-            reading.lent.source().stats()
+            reading.borrowed.source().stats()
         }
     };
     let stats = stats.map_err(|error| error.to_string())?;

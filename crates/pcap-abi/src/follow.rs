@@ -74,7 +74,7 @@ impl Follow {
             && let Some(source) = self.from(now)
         {
             reading.waker = source.waker();
-            reading.lent = BorrowedBlock::new(source);
+            reading.borrowed = BorrowedBlock::new(source);
             reading.place.bytes = now.saturating_sub(self.records);
         }
     }

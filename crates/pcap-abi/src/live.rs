@@ -68,7 +68,7 @@ impl Live {
             && let Some(reading) = &mut *guard
         {
             reading.set_aside();
-            let source = reading.lent.source();
+            let source = reading.borrowed.source();
             let made = source.poll_fd().ok().flatten();
             if !reading.backlog.is_empty() {
                 source.settle(true);
@@ -291,7 +291,7 @@ pub(crate) fn change_link_type(handle: &Pcap, dlt: c_int) -> Result<(), String> 
     let Some(reading) = &mut *guard else {
         return Ok(());
     };
-    let changed = reading.lent.source().set_link_type(wanted);
+    let changed = reading.borrowed.source().set_link_type(wanted);
     changed.map_err(|error| error.to_string())?;
     // Those that were copied have the header before, too.
     reading.backlog.clear();
@@ -307,7 +307,7 @@ fn set_direction(handle: &Pcap, direction: Direction) -> c_int {
     };
     // Packets that wait went any way.
     reading.set_aside();
-    match reading.lent.source().set_direction(direction) {
+    match reading.borrowed.source().set_direction(direction) {
         Ok(()) => reading.direction = None,
         Err(Error::FixedAtOpening { .. }) => reading.direction = Some(direction),
         Err(error) => return handle.fail(error),

@@ -25,7 +25,7 @@ use crate::wait::{Progress, Step, Wait};
 
 /// What packets are read with.
 pub(crate) struct Reading {
-    pub(crate) lent: BorrowedBlock,
+    pub(crate) borrowed: BorrowedBlock,
     pub(crate) waker: Waker,
     /// Packets that were taken from a block, to be handed out first.
     pub(crate) backlog: Backlog,
@@ -56,9 +56,9 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    pub(crate) fn new(lent: BorrowedBlock, waker: Waker) -> Self {
+    pub(crate) fn new(borrowed: BorrowedBlock, waker: Waker) -> Self {
         Self {
-            lent,
+            borrowed,
             waker,
             backlog: Backlog::default(),
             matcher: None,
@@ -79,9 +79,9 @@ impl Reading {
     /// Gives back a block whose packets have all been read, so that the descriptor is readable for
     /// others only. To be called when no packet is in use.
     fn settle(&mut self) {
-        if self.lent.is_spent() {
+        if self.borrowed.is_spent() {
             let has_more = !self.backlog.is_empty();
-            self.lent.source().settle(has_more);
+            self.borrowed.source().settle(has_more);
         }
     }
 
@@ -92,10 +92,10 @@ impl Reading {
     ///
     /// The bytes are those of the packet that was handed out last.
     unsafe fn settle_behind(&mut self, (data, len): (*const c_uchar, usize)) -> *const c_uchar {
-        if !self.lent.is_spent() {
+        if !self.borrowed.is_spent() {
             return data;
         }
-        // SAFETY: by the caller's promise the packet is in the block that is lent, or in the backlog, and
+        // SAFETY: by the caller's promise the packet is in the borrowed block, or in the backlog, and
         // neither was given back or written since.
         let bytes = unsafe { std::slice::from_raw_parts(data, len) };
         self.last.clear();
@@ -104,7 +104,7 @@ impl Reading {
         self.last.as_ptr()
     }
 
-    /// Whether every packet of the block that is lent is handed out, and nothing of it is noted.
+    /// Whether every packet of the borrowed block is handed out, and nothing of it is noted.
     fn is_plain(&self) -> bool {
         self.backlog.is_empty()
             && self.matcher.is_none()
@@ -115,7 +115,7 @@ impl Reading {
     /// The next packet that is there, of those that are wanted.
     pub(crate) fn packet(&mut self) -> Option<Packet<'_>> {
         let Self {
-            lent,
+            borrowed,
             backlog,
             matcher,
             direction,
@@ -132,11 +132,11 @@ impl Reading {
                 && sampler.takes(packet)
         };
         if backlog.is_empty() {
-            return lent.find(wanted);
+            return borrowed.find(wanted);
         }
         match backlog.find(&mut wanted) {
             Some(packet) => Some(packet),
-            None => lent.find(wanted),
+            None => borrowed.find(wanted),
         }
     }
 }
@@ -286,7 +286,7 @@ fn run(
         let mut plain = !is_file && reading.is_plain();
         while !handle.broken.load(Ordering::Relaxed) {
             let next = if plain {
-                reading.lent.next()
+                reading.borrowed.next()
             } else {
                 reading.packet()
             };
@@ -349,9 +349,9 @@ fn advance(handle: &Pcap, opened: &Opened, reading: &mut Reading, may_wait: bool
     let wait = may_wait && handle.live().is_none_or(|live| live.selectable() < 0);
     // Until packets came, an advance in a file may start the thread that reads ahead.
     let advanced = if is_file && !reading.started {
-        without_signals(|| reading.lent.advance(wait))
+        without_signals(|| reading.borrowed.advance(wait))
     } else {
-        reading.lent.advance(wait)
+        reading.borrowed.advance(wait)
     };
     match advanced {
         Ok(Pause::Packets) => {
@@ -387,7 +387,7 @@ fn is_readable(handle: &Pcap, reading: &Reading, progress: &Progress) -> bool {
     let may_wait = !handle.nonblocking.load(Ordering::Acquire) && progress.handle.is_none();
     may_wait
         && live.selectable() >= 0
-        && reading.lent.is_spent()
+        && reading.borrowed.is_spent()
         && reading.backlog.is_empty()
         && crate::wait::is_readable(live.selectable())
 }
@@ -409,7 +409,7 @@ fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mod
         // What has no descriptor has waited; but a cancelled thread is to end.
         descriptors: [live.selectable(), waker],
         limit: match live.selectable() {
-            0.. => reading.lent.source().poll_interval(),
+            0.. => reading.borrowed.source().poll_interval(),
             _ => Some(Duration::ZERO),
         },
     }))
@@ -471,7 +471,7 @@ fn count_on(
 /// What is wrong with an interface that a file describes: all must be as the first, as the handle has
 /// room for one only.
 fn mixed(handle: &Pcap, opened: &Opened, reading: &mut Reading) -> Option<String> {
-    let interface = reading.lent.source().interfaces().last()?;
+    let interface = reading.borrowed.source().interfaces().last()?;
     let link_type = interface.link_type.to_dlt().cast_signed();
     let snaplen = interface.effective_snaplen().cast_signed();
     if link_type != handle.dlt() {

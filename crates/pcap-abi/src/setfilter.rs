@@ -43,7 +43,7 @@ impl Wishes {
 }
 
 impl Pcap {
-    /// Sets the filter that was asked for while packets were read. A block that is lent is given back:
+    /// Sets the filter that was asked for while packets were read. A borrowed block is given back:
     /// to be called when no packet is in use.
     pub(crate) fn grant_wishes(&self, reading: &mut Reading) {
         if !self.wishes.any() {
@@ -90,7 +90,7 @@ impl Reading {
     /// Has the source of a live capture choose packets; none takes all of them.
     pub(crate) fn filter_source(&mut self, program: Option<&Program>) -> Result<(), Error> {
         let filter = program.cloned().map(Filter::from_program);
-        self.lent.source().set_filter(filter.as_ref())?;
+        self.borrowed.source().set_filter(filter.as_ref())?;
         self.takes_all = program.is_none_or(bpf::accepts_all);
         self.matcher = None;
         Ok(())
@@ -119,16 +119,16 @@ impl Reading {
         Ok(())
     }
 
-    /// Gives back the block that is lent, for its source to hand out again what is left of it, or else
+    /// Gives back the borrowed block, for its source to hand out again what is left of it, or else
     /// copies that.
     pub(crate) fn set_aside(&mut self) {
-        if self.lent.leave() {
+        if self.borrowed.leave() {
             return;
         }
-        while let Some(packet) = self.lent.next() {
+        while let Some(packet) = self.borrowed.next() {
             self.backlog.push(&packet);
         }
-        self.lent.source().settle(!self.backlog.is_empty());
+        self.borrowed.source().settle(!self.backlog.is_empty());
     }
 
     /// Leaves out those of the copied packets that the program rejects.
@@ -238,11 +238,11 @@ mod tests {
         let stream = Box::new(std::io::Cursor::new(file));
         let source = open_stream(stream, "test", &ReadOptions::default(), None).unwrap();
         let waker = source.waker();
-        let mut lent = BorrowedBlock::new(Box::new(Refusing(source)));
+        let mut borrowed = BorrowedBlock::new(Box::new(Refusing(source)));
         // The interface comes first.
-        assert_eq!(lent.advance(true).unwrap(), Pause::Other);
-        assert_eq!(lent.advance(true).unwrap(), Pause::Packets);
-        Reading::new(lent, waker)
+        assert_eq!(borrowed.advance(true).unwrap(), Pause::Other);
+        assert_eq!(borrowed.advance(true).unwrap(), Pause::Packets);
+        Reading::new(borrowed, waker)
     }
 
     /// Accepts packets whose first byte is this one.

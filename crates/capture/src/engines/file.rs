@@ -252,16 +252,13 @@ impl Source for FileSource {
             hook: Some(0),
             sampling: Some(0),
             ring: Some(0),
-            interface: None,
-            before_hook: None,
             application: Some(0),
+            ..Dropped::default()
         };
         Ok(Stats {
             received: Some(self.packets),
             dropped,
-            freezes: None,
-            stamped_by_host: None,
-            clamped: None,
+            ..Stats::default()
         })
     }
 

@@ -12,7 +12,7 @@ use crate::types::code;
 
 const NOT_LIVE: &str = "This is for live captures only";
 
-/// Changes a capture that runs, after what it has lent was set aside.
+/// Changes a capture that runs, after what is borrowed from it was set aside.
 fn change(
     handle: &Pcap,
     change: impl FnOnce(&mut dyn ringtap_capture::Source, &Live) -> Result<(), String>,
@@ -27,7 +27,7 @@ fn change(
         return handle.fail(NOT_LIVE);
     };
     reading.set_aside();
-    match change(reading.lent.source(), live) {
+    match change(reading.borrowed.source(), live) {
         Ok(()) => 0,
         Err(message) => handle.fail(message),
     }

@@ -91,12 +91,10 @@ impl Companion for Aside {
                 sampling: (!self.is_sampled).then_some(0),
                 ring: Some(statistics.dropped),
                 interface: losses.as_mut().and_then(InterfaceLosses::since_opening),
-                before_hook: None,
-                application: None,
+                ..Dropped::default()
             },
             freezes: Some(statistics.freezes),
-            stamped_by_host: None,
-            clamped: None,
+            ..Stats::default()
         })
     }
 

@@ -193,13 +193,11 @@ impl Source for SharedReader {
                 hook: Some(counters.unreadable + counters.contended),
                 sampling: Some(counters.sampled),
                 ring: Some(counters.full),
-                interface: None,
-                before_hook: None,
-                application: None,
+                ..Dropped::default()
             },
-            freezes: None,
             stamped_by_host: self.knows_stamps.then_some(counters.by_host),
             clamped: Some(counters.clamped),
+            ..Stats::default()
         })
     }
 

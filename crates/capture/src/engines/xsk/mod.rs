@@ -154,16 +154,11 @@ impl Source for SocketSource {
         Ok(Stats {
             received: Some(self.delivered + waiting + lost.ring),
             dropped: Dropped {
-                hook: None,
-                sampling: None,
                 ring: Some(lost.ring),
                 interface: lost.interface,
-                before_hook: None,
-                application: None,
+                ..Dropped::default()
             },
-            freezes: None,
-            stamped_by_host: None,
-            clamped: None,
+            ..Stats::default()
         })
     }
 

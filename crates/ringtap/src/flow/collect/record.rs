@@ -156,12 +156,12 @@ impl Draft {
             176 | 178 => self.icmp = Some(self.icmp.unwrap_or(0) & 0xff | u16::from(byte) << 8),
             177 | 179 => self.icmp = Some(self.icmp.unwrap_or(0) & 0xff00 | u16::from(byte)),
             245 => key.inner_vlan = Some(short),
-            296 => key.tunnel = tunnel(TunnelKind::Gre, word),
+            296 => key.tunnel = Some(tunnel(TunnelKind::Gre, word)),
             351 if value >> 56 == 1 => {
                 let id = u32::try_from(value & 0xff_ffff).unwrap_or(0);
-                key.tunnel = tunnel(TunnelKind::Vxlan, id);
+                key.tunnel = Some(tunnel(TunnelKind::Vxlan, id));
             }
-            507 => key.tunnel = tunnel(TunnelKind::GtpU, word),
+            507 => key.tunnel = Some(tunnel(TunnelKind::GtpU, word)),
             _ => self.address(id, bytes),
         }
     }
@@ -324,8 +324,8 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     Some(Ipv6Addr::from(bytes).into())
 }
 
-fn tunnel(kind: TunnelKind, id: u32) -> Option<Tunnel> {
-    Some(Tunnel { kind, id })
+fn tunnel(kind: TunnelKind, id: u32) -> Tunnel {
+    Tunnel { kind, id }
 }
 
 fn end_reason(code: u8) -> EndReason {
