@@ -183,8 +183,8 @@ fn a_full_cache_ends_the_oldest() {
 
 /// Makes some packets fragments, of which many never get their first one.
 fn fragment_some(data: &mut [u8], number: u64) {
-    data[6] = if number % 5 == 0 { 0x20 } else { 0 };
-    data[7] = u8::from(number % 7 == 0);
+    data[6] = if number.is_multiple_of(5) { 0x20 } else { 0 };
+    data[7] = u8::from(number.is_multiple_of(7));
 }
 
 #[test]
