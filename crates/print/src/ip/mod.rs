@@ -1,5 +1,6 @@
 //! The network layer: IPv4, IPv6 and the way on to the transport layers.
 
+mod dccp;
 mod extensions;
 mod gre;
 mod mobility;
@@ -146,6 +147,7 @@ fn transport(
             cx.line.str("IP6 ");
             v6::print(cx, data, length)
         }),
+        DCCP => dccp::print(cx, net, data, length),
         MOBILITY | mobility::OLD => mobility::print(cx, data),
         NO_NEXT_HEADER => {
             cx.line.str("no next header");

@@ -75,7 +75,10 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         put!(cx.line, "ip-proto-{protocol}");
         return Ok(());
     }
-    if !matches!(protocol, super::TCP | super::UDP | super::SCTP) {
+    if !matches!(
+        protocol,
+        super::TCP | super::UDP | super::SCTP | super::DCCP
+    ) {
         net.addresses(cx.line);
         net.endpoints = false;
     }

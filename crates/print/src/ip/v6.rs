@@ -40,7 +40,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         destination: Address::V6(destination),
         shown_destination: Address::V6(destination),
         fragmented: false,
-        endpoints: matches!(next, super::TCP | super::UDP | super::SCTP),
+        endpoints: matches!(next, super::TCP | super::UDP | super::SCTP | super::DCCP),
     };
     if !net.endpoints {
         net.addresses(cx.line);

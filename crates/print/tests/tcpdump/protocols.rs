@@ -158,7 +158,7 @@ const ACCESS_AND_APPLICATIONS: &[Protocol] = &[
         &[Payload("mobility: "), Payload("(header length ")],
         Whole,
     ),
-    row("SCTP", &[Payload("sctp")], Whole),
+    row("SCTP, DCCP", &[Payload("sctp"), Payload("DCCP ")], Whole),
     row("DHCP", &[Payload("BOOTP/DHCP")], Whole),
     row("DHCPv6", &[Payload("dhcp6")], Whole),
     row("NTP", &[Payload("NTPv")], Whole),
