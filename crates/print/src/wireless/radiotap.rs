@@ -175,22 +175,7 @@ fn field(
         4 => {
             put!(cx.line, "fhset {} fhpat {} ", fields.u8()?, fields.u8()?);
         }
-        5 => put!(cx.line, "{}dBm signal ", fields.i8()?),
-        6 => put!(cx.line, "{}dBm noise ", fields.i8()?),
-        7 => put!(cx.line, "{} sq ", fields.u16()?),
-        8 => {
-            fields.align(2);
-            let power = i16::from_le_bytes(fields.take()?);
-            put!(cx.line, "{} tx power ", -i32::from(power));
-        }
-        9 => {
-            let attenuation = fields.i8()?;
-            put!(cx.line, "{}dB tx attenuation ", -i32::from(attenuation));
-        }
-        10 => put!(cx.line, "{}dBm tx power ", fields.i8()?),
-        11 => put!(cx.line, "antenna {} ", fields.u8()?),
-        12 => put!(cx.line, "{}dB signal ", fields.u8()?),
-        13 => put!(cx.line, "{}dB noise ", fields.u8()?),
+        5..=13 => level(cx, fields, bit)?,
         14 => {
             fields.u16()?;
         }
@@ -215,6 +200,30 @@ fn field(
         }
     }
     Ok(true)
+}
+
+/// Prints how strong a signal is, or how good.
+fn level(cx: &mut Context<'_>, fields: &mut Fields<'_>, bit: u32) -> Result<(), Truncated> {
+    match bit {
+        5 => put!(cx.line, "{}dBm signal ", fields.i8()?),
+        6 => put!(cx.line, "{}dBm noise ", fields.i8()?),
+        7 => put!(cx.line, "{} sq ", fields.u16()?),
+        8 => {
+            fields.align(2);
+            let power = i16::from_le_bytes(fields.take()?);
+            put!(cx.line, "{} tx power ", -i32::from(power));
+        }
+        9 => {
+            let attenuation = fields.i8()?;
+            put!(cx.line, "{}dB tx attenuation ", -i32::from(attenuation));
+        }
+        10 => put!(cx.line, "{}dBm tx power ", fields.i8()?),
+        11 => put!(cx.line, "antenna {} ", fields.u8()?),
+        12 => put!(cx.line, "{}dB signal ", fields.u8()?),
+        13 => put!(cx.line, "{}dB noise ", fields.u8()?),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// A number of halves.
