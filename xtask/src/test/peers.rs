@@ -15,7 +15,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 33] = [
+const PEERS: [(&str, Sign); 34] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -50,6 +50,7 @@ const PEERS: [(&str, Sign); 33] = [
     ),
     ("qemu-system-x86", Sign::Program("qemu-system-x86_64")),
     ("softflowd", Sign::Program("softflowd")),
+    ("strace", Sign::Program("strace")),
     ("tcpdump", Sign::Program("tcpdump")),
     ("tcpflow", Sign::Program("tcpflow")),
     ("tcpreplay", Sign::Program("tcpreplay")),
