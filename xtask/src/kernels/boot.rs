@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::fetch::Fetched;
 use super::modules;
+use super::outcome::UNSTEADY;
 use super::suites::Program;
 use super::table::Kernel;
 use crate::process;
@@ -25,6 +26,10 @@ const MEMORY: &str = "3G";
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 /// How much slower than a processor its emulation is; tests that wait or repeat take it into account.
 const SLOWNESS: &str = "10";
+/// So many failed tests of a suite are run once more, alone; more are no accident.
+const MOST_REPEATED: usize = 5;
+/// What one of these may take, in seconds.
+const AGAIN_LIMIT: u64 = 600;
 /// Where results go, inside.
 const OUT: &str = "/run/vm/out";
 
@@ -143,7 +148,12 @@ fn script(programs: &[&Program]) -> String {
         script.push_str(&format!(
             "cd {folder}\nbegun=$(cut -d. -f1 /proc/uptime)\n\
              CARGO_MANIFEST_DIR={folder} timeout --kill-after=5 {limit} {path} > {OUT}/{id}.log 2>&1 < /dev/null\n\
-             echo \"$? $(($(cut -d. -f1 /proc/uptime) - begun)) {stamp}\" > {OUT}/{id}.status\n",
+             status=$?\n\
+             sed -n 's/^test \\(.*[^ ]\\) *\\.\\.\\. FAILED$/\\1/p' {OUT}/{id}.log | head -n {MOST_REPEATED} | while read -r test; do\n\
+             CARGO_MANIFEST_DIR={folder} timeout --kill-after=5 {AGAIN_LIMIT} {path} --exact \"$test\" \
+             > {OUT}/{id}.again 2>&1 < /dev/null && echo \"{UNSTEADY}$test\" >> {OUT}/{id}.log\n\
+             done\n\
+             echo \"$status $(($(cut -d. -f1 /proc/uptime) - begun)) {stamp}\" > {OUT}/{id}.status\n",
             folder = folder.display(),
             limit = suite.limit.as_secs(),
             stamp = super::outcome::stamp(&program.path),
@@ -255,6 +265,7 @@ mod tests {
             )
         );
         assert!(script.contains("> /run/vm/out/capture.tap.status"));
+        assert!(script.contains("/nowhere/tap-1 --exact \"$test\""));
         assert!(script.contains("RINGTAP_TEST_SLOWNESS=10"));
     }
 }

@@ -12,6 +12,9 @@ const OUT_OF_TIME: [i32; 2] = [124, 137];
 /// Words of the kernel's log that say something is wrong with it.
 const ALARMS: [&str; 5] = ["BUG:", "WARNING:", "Oops", "Kernel panic", "Call Trace"];
 
+/// Begins the line about a test that failed among others and passed alone.
+pub(crate) const UNSTEADY: &str = "unsteady: ";
+
 /// What came of a kernel.
 #[derive(Debug)]
 pub(crate) struct KernelOutcome {
@@ -34,6 +37,8 @@ pub(crate) struct SuiteOutcome {
     pub(crate) failed: Vec<(String, String)>,
     /// Tests with the reason.
     pub(crate) skipped: Vec<(String, String)>,
+    /// Tests that failed among others and passed alone; they count as passed.
+    pub(crate) unsteady: Vec<String>,
     pub(crate) seconds: u64,
     /// Whether it was ended before it had a result.
     pub(crate) unfinished: Option<String>,
@@ -75,6 +80,7 @@ impl SuiteOutcome {
         self.passed += other.passed;
         self.failed.extend(other.failed.iter().cloned());
         self.skipped.extend(other.skipped.iter().cloned());
+        self.unsteady.extend(other.unsteady.iter().cloned());
         self.seconds += other.seconds;
         if self.unfinished.is_none() {
             self.unfinished.clone_from(&other.unfinished);
@@ -142,7 +148,7 @@ fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
             log.lines().next_back().unwrap_or_default()
         )),
         Some(0) => None,
-        Some(status) if outcome.failed.is_empty() => {
+        Some(status) if outcome.failed.is_empty() && outcome.unsteady.is_empty() => {
             Some(format!("{id}: ended with status {status}"))
         }
         Some(_) => None,
@@ -160,6 +166,10 @@ fn read_log(log: &str) -> SuiteOutcome {
             let (test, reason) = skip.split_once(": ").unwrap_or((skip, ""));
             let test = test.rsplit("::").next().unwrap_or(test);
             outcome.skipped.push((test.to_owned(), reason.to_owned()));
+        } else if let Some(test) = line.strip_prefix(UNSTEADY) {
+            outcome.failed.retain(|(failed, _)| failed != test);
+            outcome.passed += 1;
+            outcome.unsteady.push(test.to_owned());
         } else if let Some(test) = heading(line) {
             let first = lines.peek().copied().unwrap_or_default();
             let reason = first.strip_prefix("test panicked: ").unwrap_or(first);
@@ -230,6 +240,13 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
     }
 
     #[test]
+    fn what_passes_alone_is_unsteady() {
+        let outcome = read_log(&format!("{LOG}{UNSTEADY}opens\n"));
+        assert_eq!((outcome.passed, outcome.failed.len()), (2, 0));
+        assert_eq!(outcome.unsteady, ["opens"]);
+    }
+
+    #[test]
     fn a_suite_that_never_ended_is_told() {
         let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
         let suite = &SUITES[1];
@@ -252,5 +269,8 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
         assert_eq!(read().seconds, 33);
         write("status", "139 33 tap-1:1:1\n");
         assert!(!read().has_passed(), "a crash");
+        write("log", "test opens ... FAILED\nunsteady: opens\n");
+        write("status", "101 33 tap-1:1:1\n");
+        assert!(read().has_passed());
     }
 }

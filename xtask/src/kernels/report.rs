@@ -52,6 +52,9 @@ pub(crate) fn lines(outcome: &KernelOutcome) -> String {
         if let Some(reason) = &suite.unfinished {
             let _ = writeln!(text, "  failed: {reason}");
         }
+        for test in &suite.unsteady {
+            let _ = writeln!(text, "  unsteady, passed only alone: {test}");
+        }
     }
     for alarm in &outcome.alarms {
         let _ = writeln!(text, "kernel log: {alarm}");
@@ -107,6 +110,13 @@ fn details(outcomes: &[KernelOutcome]) -> String {
             }
             if let Some(reason) = &suite.unfinished {
                 let _ = writeln!(text, "- failed, {}: {reason}", suite.name);
+            }
+            for test in &suite.unsteady {
+                let _ = writeln!(
+                    text,
+                    "- unsteady, {}: `{test}` passed only alone",
+                    suite.name
+                );
             }
             for (_, reason) in &suite.skipped {
                 skips.entry(reason).or_default().push(suite.name);

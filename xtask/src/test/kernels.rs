@@ -47,6 +47,10 @@ fn tally(outcome: &KernelOutcome) -> Tally {
     let on = |test: &str, reason: &str| format!("{test} on Linux {}: {reason}", outcome.kernel);
     for suite in &outcome.suites {
         tally.passed += suite.passed;
+        let unsteady = suite.unsteady.iter();
+        tally
+            .unsteady
+            .extend(unsteady.map(|test| format!("{test} on Linux {}", outcome.kernel)));
         for (test, reason) in &suite.failed {
             tally.failures.push(on(test, reason));
         }
