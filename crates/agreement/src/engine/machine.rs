@@ -117,7 +117,7 @@ impl Loaded {
             .verified_instructions
     }
 
-    /// What the plain interpreter says of a packet.
+    /// Returns the plain interpreter's verdict on a packet.
     ///
     /// # Panics
     /// On a packet of 4 GiB.

@@ -19,7 +19,7 @@ const QUICK_PACKETS: u64 = 200_000;
 const PPS: u32 = 200_000;
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Who captures. tcpdump is the reference.
+/// The programs that capture. tcpdump is the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Capturer {
     Ringtap,

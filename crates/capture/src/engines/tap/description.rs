@@ -1,4 +1,4 @@
-//! What a tap says of itself.
+//! The description of a tap: engine, hook, clock, memory, and the packets that it does not see.
 
 use std::time::Duration;
 

@@ -392,7 +392,7 @@ impl Opening {
             },
             mode: options.mode,
             force: options.force,
-            // Who asks for XDP gets it, and is told what it does not see.
+            // A user who asks for XDP gets it; a note says that tags are not seen.
             reads_tags_at_xdp: choice == HookChoice::Xdp || self.device.tag_restorer.is_some(),
             stamps: self.adapter_clock.as_ref().map(|clock| clock.reader),
         }
@@ -402,7 +402,7 @@ impl Opening {
 /// Programs at their hooks.
 struct Installed {
     attached: Attached,
-    /// What they stamp packets by.
+    /// The clock that stamps packets.
     clock: KernelClock,
     polls: Option<Polls>,
 }
