@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod byte_order;
+mod codec;
 mod fetch;
 mod filtered;
 pub mod index;
@@ -23,6 +24,7 @@ mod run;
 mod write;
 
 pub use byte_order::ByteOrder;
+pub use codec::{Codec, CodecError, Compression, Compressor};
 pub use filtered::{Filtered, FilteredPackets, PacketFilter, Records};
 pub use interface::{CaptureFilter, Interface};
 pub use limits::{Limits, ReadOptions};
@@ -32,8 +34,8 @@ pub use pcapng::{
     RawOptions, Section, Statistics,
 };
 pub use read::{
-    CaplenBound, Compression, Format, Item, MapFile, Mapped, ReadError, ReadErrorKind, Reader,
-    Structure, Visitor, decompressed_start,
+    CaplenBound, Format, Item, MapFile, Mapped, ReadError, ReadErrorKind, Reader, Structure,
+    Visitor, decompressed_start,
 };
 pub use resolution::Resolution;
 pub use ringtap_packet::{LinkType, MAX_SNAPLEN, Packet, PacketFlags, Timestamp};
@@ -42,6 +44,6 @@ pub use run::{
     PcapngEncoding, RunTotals,
 };
 pub use write::{
-    Codec, CodecError, Compressor, PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter,
-    Totals, WriteError, WriteErrorKind, whole_blocks, whole_records,
+    PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter, Totals, WriteError,
+    WriteErrorKind, whole_blocks, whole_records,
 };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::LinkType;
-use crate::read::Compression;
+use crate::codec::Compression;
 
 /// A file that cannot be read, or not beyond a place: every packet before it was delivered.
 ///

@@ -6,11 +6,9 @@ mod choose;
 mod error;
 mod input;
 mod mapped;
-mod members;
 mod pcap;
 mod pcapng;
 mod skipping;
-mod starts;
 mod walker;
 
 use std::fmt;
@@ -20,9 +18,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use error::{CaplenBound, ReadError, ReadErrorKind, Structure};
-pub use input::{Compression, decompressed_start};
+pub use input::decompressed_start;
 pub use mapped::{MapFile, Mapped};
 
+use crate::codec::{Compression, MAGIC_LEN};
 use crate::filtered::{Filtered, PacketFilter};
 use crate::index::{SeekPoint, Skips};
 use crate::pcapng::{Names, RawBlock, Section, Statistics, block_type};
@@ -31,7 +30,7 @@ use crate::{ByteOrder, Encoding, Interface, Packet, PacketRun, ReadOptions};
 use ahead::Walked;
 use buffer::{Buffer, Filled};
 use choose::Scratch;
-use input::{Input, MAGIC_LEN};
+use input::Input;
 use pcap::PcapReader;
 use pcapng::PcapngReader;
 use walker::Walker;

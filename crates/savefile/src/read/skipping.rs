@@ -8,8 +8,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use super::input::{Compression, Input, MAGIC_LEN};
-use crate::Codec;
+use super::input::Input;
+use crate::codec::{Codec, Compression, MAGIC_LEN};
 use crate::index::{SkippingFile, SkippingStream, Skips};
 
 /// The bytes of a file, decompressed, without the stretches.

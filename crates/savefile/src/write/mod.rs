@@ -4,13 +4,11 @@
 //! buffer, large ones and whole runs of the same encoding are written from where they are. Nothing
 //! is allocated per packet or batch.
 
-mod compress;
 mod error;
 mod output;
 mod pcap;
 mod pcapng;
 
-pub use compress::{Codec, CodecError, Compressor};
 pub use error::{WriteError, WriteErrorKind};
 pub use pcap::{PcapBatch, PcapOptions, PcapWriter, whole_records};
 pub use pcapng::{PcapngBatch, PcapngWriter, whole_blocks};
