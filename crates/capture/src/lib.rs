@@ -1,36 +1,4 @@
-//! Packet sources, live captures and files, behind one trait; and senders behind another.
-//!
-//! What it is: devices, options and filters in; blocks of packets out. What it is not: it prints,
-//! writes and decodes nothing.
-//!
-//! There are two levels.
-//!
-//! - **Blocks**: [`open`] and [`open_file`] give a [`Source`], whose [`Source::next`] hands out one
-//!   [`Block`] after the other, borrowed from the ring or the file. Dropping a block gives its
-//!   memory back. Nothing is copied or allocated per packet, and a reader that keeps up makes no
-//!   system call.
-//! - **Packets**: [`Capture`] does the same with a closure per packet.
-//!
-//! [`send`] goes the other way: frames out, at once or by a schedule.
-//!
-//! Where packets are not wanted, but how many there are, [`stat`] counts them in the kernel. Both
-//! stand on programs attached at a [`hook`].
-//!
-//! ```no_run
-//! use std::ops::ControlFlow;
-//!
-//! use ringtap_capture::Capture;
-//!
-//! # fn main() -> Result<(), ringtap_capture::Error> {
-//! let mut capture = Capture::on("eth0").filter("tcp port 443").snaplen(96).open()?;
-//! let mut bytes = 0;
-//! capture.for_each(|packet| {
-//!     bytes += u64::from(packet.len);
-//!     if bytes < 1_000_000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-//! })?;
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod block;

@@ -1,16 +1,4 @@
-//! Packets built from a description, and packets changed.
-//!
-//! What it is: text in, frames out ([`Built`]), and rules applied to frames in place ([`apply`],
-//! [`fix_checksums`]). What it is not: it sends and receives nothing; of files it reads descriptions
-//! only.
-//!
-//! ```
-//! let built: ringtap_craft::Built = "eth/ipv4(dst=10.0.0.2)/udp(dport=53)/\"text\"".parse()?;
-//! let mut frame = built.0[0].clone();
-//! ringtap_craft::apply(&["port.dst=53->5353".parse()?], &mut frame);
-//! assert_eq!(frame[36..38], 5353_u16.to_be_bytes());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod build;

@@ -1,23 +1,10 @@
-//! The pcap-filter language: expression in, validated classic-BPF program out.
-//!
-//! The way of an expression: text → tokens → tree (`language`), tree → conditions over values of
-//! the packet (`lower`, with `link` for what depends on the link type and [`resolve`] for names),
-//! conditions → decision graph (`ir`), graph → instructions (`emit`), instructions →
-//! [`Program`], which is valid or does not exist. Programs run in the interpreter, are printed by
-//! [`disasm`], and are made fit for a socket by [`socket`]. What an expression asks of addresses and
-//! ports, for indices of captures, is told by [`search`].
-//!
-//! No input or output, no global state, no recursion deeper than [`limits::NESTING`].
-//!
-//! ```
-//! use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
-//!
-//! let options = CompileOptions::new(LinkType::ETHERNET);
-//! let program = compile("ip and not tcp port 80", &options, &Tables::new())?;
-//! assert_eq!(program.run(&[0; 60], 60), 0);
-//! # Ok::<(), ringtap_filter::CompileError>(())
-//! ```
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
+
+// The way of an expression: text → tokens → tree (`language`), tree → conditions over values of the packet (`lower`,
+// with `link` for what depends on the link type and `resolve` for names), conditions → decision graph (`ir`), graph →
+// instructions (`emit`), instructions → `Program`, which is valid or does not exist. Recursion is never deeper than
+// `limits::NESTING`.
 
 mod advice;
 pub mod disasm;

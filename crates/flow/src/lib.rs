@@ -1,8 +1,4 @@
-//! Flow metering: packets in, flow records out.
-//!
-//! What it is: bytes of packets with their time stamps become [`FlowRecord`]s, which leave through a
-//! [`FlowSink`]. What it is not: it opens no socket and no file and reads no clock; time is that of
-//! the packets, or is passed in.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod cache;

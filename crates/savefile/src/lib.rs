@@ -1,12 +1,4 @@
-//! Capture files: pcap and pcapng, read and written, compressed or not.
-//!
-//! What it is: bytes in, [`Packet`]s out ([`Reader`]) and packets in, bytes out ([`PcapWriter`],
-//! [`PcapngWriter`]). What it is not: it opens no socket, knows no filter language and decodes no
-//! protocol.
-//!
-//! Data in: anything that implements [`std::io::Read`]. Data out: a [`PacketRun`], a validated stretch
-//! of consecutive packet records that are handed out in place, without a copy; or, from a reader
-//! that was given a [`PacketFilter`], the [`Filtered`] ones.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod byte_order;
