@@ -48,10 +48,11 @@ const fn iana(id: u16, length: u16) -> Element {
 }
 
 impl OptionsRecord {
-    /// The sampling interval, alone in its template: what every collector understands.
+    /// Makes the record of the sampling interval (34), alone in its template.
     ///
-    /// nfdump 1.7.1 does not find it beside the algorithm (35) or a selector (302, 304); goflow2 takes
-    /// PSAMP's packet interval (305), which is 1, for it.
+    /// nfdump 1.7.1 does not find the interval beside the algorithm (35) or a selector (302, 304).
+    /// nfdump 1.7.5 finds it in NetFlow v9 only beside the algorithm: hence once more in the statistics.
+    /// goflow2 takes the packet interval of PSAMP (305), which is 1, for the sampling interval.
     pub(crate) fn sampling(sampling: Sampling) -> Self {
         Self {
             id: SAMPLING_ID,
@@ -59,10 +60,12 @@ impl OptionsRecord {
         }
     }
 
+    /// Makes the record of the other options, with both elements of the sampling.
     pub(crate) fn statistics(sampling: Sampling, statistics: &Statistics, sent: Sent) -> Self {
         Self {
             id: STATISTICS_ID,
             values: vec![
+                (iana(34, 4), sampling.one_in.get().into()),
                 (iana(35, 1), sampling.mode as u64),
                 (iana(36, 2), statistics.active_timeout.into()),
                 (iana(37, 2), statistics.idle_timeout.into()),
