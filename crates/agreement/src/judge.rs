@@ -52,7 +52,7 @@ const NETMASK: u32 = 0xffff_ff00;
 pub struct Judge {
     dlt: u32,
     /// The version of libpcap: major and minor.
-    version: (u32, u32),
+    version: versions::Version,
     /// Judges the packets of the link type.
     fixed: (Oracle, Vec<Packet>),
     /// Judges packets made for the expression, with so many walks through each program.
@@ -173,14 +173,14 @@ impl Judge {
 
     /// The difference as one between versions of libpcap, if it is one.
     fn intended(&self, expression: &str, difference: &Difference) -> Option<Finding> {
-        if !self.is_newer() {
-            return versions::brought(expression, self.dlt).then_some(Finding::Newer);
+        if !self.is_newer() && versions::brought(expression, self.dlt) {
+            return Some(Finding::Newer);
         }
         let refusal = match difference {
             Difference::Accepted(why) => Some(why.as_str()),
             _ => None,
         };
-        versions::kept(expression, self.dlt, refusal).map(Finding::Older)
+        versions::kept(self.version, expression, self.dlt, refusal).map(Finding::Older)
     }
 
     /// Whether a difference comes from an overwritten length: whether there is none to libpcap's

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use crate::versions::Version;
+
 /// The environment variable that names another libpcap than the installed one, as arguments of the C
 /// compiler: `RINGTAP_LIBPCAP="-I/opt/pcap/include /opt/pcap/lib/libpcap.a"`.
 pub const LIBRARY: &str = "RINGTAP_LIBPCAP";
@@ -233,19 +235,19 @@ impl Oracle {
         Ok((self.get_string()?, self.get_string()?))
     }
 
-    /// The library's version, major and minor, such as `(1, 10)`.
+    /// Returns the library's version, such as `(1, 10, 5)`.
     ///
     /// # Errors
-    /// [`OracleError::Lost`] where its version string has no such numbers.
-    pub fn version(&mut self) -> Result<(u32, u32)> {
+    /// [`OracleError::Lost`] if its version string has no such numbers.
+    pub fn version(&mut self) -> Result<Version> {
         self.ask(b'V')?;
         self.answered()?;
         let text = self.get_string()?;
         let mut numbers = text
             .split(|c: char| !c.is_ascii_digit())
             .filter_map(|part| part.parse().ok());
-        match (numbers.next(), numbers.next()) {
-            (Some(major), Some(minor)) => Ok((major, minor)),
+        match (numbers.next(), numbers.next(), numbers.next()) {
+            (Some(major), Some(minor), Some(patch)) => Ok((major, minor, patch)),
             _ => Err(io::Error::other(format!("no version in {text:?}")).into()),
         }
     }

@@ -1,11 +1,17 @@
-//! What libpcap 1.11 brought and changed, and which of it ringtap has: differences to the one version
-//! that are intended, because the other is followed.
+//! The changes of the filter language from libpcap 1.10.3 to 1.11, and which of them ringtap follows.
+//! A difference to one version is intended if ringtap follows another.
 //!
-//! ringtap speaks the language of 1.10, which distributions have, and what 1.11 adds to it. Where 1.11
-//! refuses what 1.10 takes, or means something else by it, ringtap stays with 1.10.
+//! ringtap speaks the language of libpcap 1.10.3 and understands what 1.11 adds to it. Where a later
+//! version rejects an expression that 1.10.3 accepts, or gives it another meaning, ringtap stays with
+//! 1.10.3.
 
-/// The version that brought what is named here.
-const CHANGED: (u32, u32) = (1, 11);
+/// A version of libpcap: major, minor and patch, such as `(1, 10, 5)`.
+pub type Version = (u32, u32, u32);
+
+/// The version that brought most of the changes.
+const CHANGED: Version = (1, 11, 0);
+/// The version that parses ranges of ports by new rules.
+const PORT_RANGES: Version = (1, 10, 5);
 
 /// IPv4 over whatever has an address family or a system code, which 1.11 tests otherwise: NULL, ARCNET,
 /// ENC, PFLOG, ARCNET_LINUX.
@@ -19,37 +25,52 @@ const PPI: u32 = 192;
 /// to be there; DSA_TAG_BRCM and DSA_TAG_DSA, on which it knows none.
 const NEWER: [u32; 3] = [165, 281, 284];
 
-/// How 1.11 refuses what 1.10 takes.
-const STRICTER: &[(&str, &str)] = &[
-    ("not a live capture", "metadata of the kernel in a file"),
-    ("greater than maximum", "numbers larger than their field"),
-    ("direction value", "numbers larger than their field"),
-    ("DECnet", "DECnet addresses"),
+/// Parts of the messages with which later versions reject what 1.10.3 accepts, the reason, and the first
+/// version that does.
+const STRICTER: &[(&str, &str, Version)] = &[
+    (
+        "not a live capture",
+        "metadata of the kernel in a file",
+        CHANGED,
+    ),
+    (
+        "greater than maximum",
+        "numbers larger than their field",
+        CHANGED,
+    ),
+    (
+        "direction value",
+        "numbers larger than their field",
+        CHANGED,
+    ),
+    ("DECnet", "DECnet addresses", CHANGED),
     (
         "'decnet' is not a valid qualifier for 'net'",
         "DECnet networks",
+        CHANGED,
     ),
     // Its manual page has them.
     (
         "is not a valid qualifier for '",
         "prefixes behind a direction",
+        CHANGED,
     ),
-    ("more than one hyphen", "ranges of ports"),
-    ("is not a valid port", "ranges of ports"),
-    ("supported only on SUNATM", "ATM inside a tunnel"),
+    ("more than one hyphen", "ranges of ports", PORT_RANGES),
+    ("is not a valid port", "ranges of ports", PORT_RANGES),
+    ("supported only on SUNATM", "ATM inside a tunnel", CHANGED),
 ];
 
-/// Words that mean something else in 1.11.
-const CHANGED_WORDS: &[(&str, &str)] = &[
-    ("decnet", "DECnet addresses"),
-    ("multicast", "class D ends at 239"),
-    ("byte", "operators of bytes"),
-    ("portrange", "ranges of ports"),
+/// Words with another meaning in later versions, the reason, and the first version that has it.
+const CHANGED_WORDS: &[(&str, &str, Version)] = &[
+    ("decnet", "DECnet addresses", CHANGED),
+    ("multicast", "class D ends at 239", CHANGED),
+    ("byte", "operators of bytes", CHANGED),
+    ("portrange", "ranges of ports", PORT_RANGES),
 ];
 
 /// Whether the installed libpcap is 1.11 or later.
 #[must_use]
-pub fn is_newer(version: (u32, u32)) -> bool {
+pub fn is_newer(version: Version) -> bool {
     version >= CHANGED
 }
 
@@ -82,19 +103,28 @@ fn is_unknown(dlt: u32) -> bool {
     matches!(dlt, 2..=5 | REDBACK_SMARTEDGE | 290..=304)
 }
 
-/// Why ringtap has another meaning than 1.11, where it stays with 1.10; `refusal` is how 1.11 refuses.
+/// Why ringtap gives `expression` another meaning than libpcap of this version, where it stays with
+/// 1.10.3. `refusal` is libpcap's message if it rejects the expression.
 #[must_use]
-pub fn kept(expression: &str, dlt: u32, refusal: Option<&str>) -> Option<&'static str> {
+pub fn kept(
+    version: Version,
+    expression: &str,
+    dlt: u32,
+    refusal: Option<&str>,
+) -> Option<&'static str> {
     if let Some(message) = refusal {
-        let found = STRICTER.iter().find(|(part, _)| message.contains(part));
-        return found.map(|&(_, what)| what);
+        let rejects =
+            |&&(part, _, since): &&(&str, _, _)| version >= since && message.contains(part);
+        return STRICTER.iter().find(rejects).map(|&(_, what, _)| what);
     }
     let words: Vec<&str> = words(expression).collect();
     let has = |word: &str| words.contains(&word);
-    if let Some(&(_, what)) = CHANGED_WORDS.iter().find(|(word, _)| has(word)) {
+    let means = |&&(word, _, since): &&(&str, _, _)| version >= since && has(word);
+    if let Some(&(_, what, _)) = CHANGED_WORDS.iter().find(means) {
         return Some(what);
     }
     match dlt {
+        _ if !is_newer(version) => None,
         dlt if OTHER_FAMILIES.contains(&dlt) => Some("address families and system codes"),
         dlt if SIGNALLING.contains(&dlt) => Some("fields of signalling"),
         SLIP if has("outbound") => Some("the direction of SLIP"),

@@ -118,7 +118,9 @@ fn check(line: &str, expected: &str) -> Result<(), String> {
         .filter(|name| *name != "ethertype")
         .skip(1)
         .collect();
-    if names.join(" ") != expected {
+    // tshark 4.4 decodes IP behind MPLS labels without naming it here.
+    let names = names.join(" ");
+    if names != expected && names != expected.replace("mpls ip", "mpls") {
         return Err(format!("expected {expected}"));
     }
     let mut severities = severities.split(',').filter(|text| !text.is_empty());
@@ -127,7 +129,7 @@ fn check(line: &str, expected: &str) -> Result<(), String> {
     }
     for (layer, found) in CHECKSUMS.iter().zip(statuses) {
         // IPv4's protocol is called ip; each layer that has a checksum has a right one.
-        let layers = names.iter().filter(|name| *name == layer).count();
+        let layers = expected.split(' ').filter(|name| name == layer).count();
         if *found != vec!["1"; layers].join(",") {
             return Err(format!("checksum of {layer}"));
         }
