@@ -1,11 +1,11 @@
-//! Advice for usual mistakes that only show behind the grammar, or that are told best by the words
-//! around the place. What the parser itself sees at a token, it says itself.
+//! Advice for common mistakes that the parser cannot see at one token: they show after parsing, or
+//! in the words around the place.
 
 use crate::error::{CompileError, ErrorKind, Hint};
 use crate::language::moves_what_follows;
 use crate::resolve::NameKind;
 
-/// The error with advice, if there is some and it has none yet.
+/// Adds advice to an error that has none, if there is some.
 pub(crate) fn advised(mut error: CompileError, text: &str) -> CompileError {
     if error.hint.is_none() {
         error.hint = advice(&error, text);
@@ -48,7 +48,7 @@ fn advice(error: &CompileError, text: &str) -> Option<Hint> {
     }
 }
 
-/// `80-90` or `http-https`, but not a name that merely has a hyphen in it.
+/// Whether a name is a range such as `80-90` or `http-https`, not merely a name with a hyphen.
 fn is_range(name: &str) -> bool {
     let is_port = |part: &str| part.bytes().all(|b| b.is_ascii_digit()) && !part.is_empty();
     name.split_once('-')
@@ -64,7 +64,7 @@ fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// The words in front of a place, the nearest first.
+/// Returns the words before a place, the nearest first.
 fn words_before(text: &str, at: usize) -> impl Iterator<Item = &str> {
     words(text.get(..at).unwrap_or_default()).rev()
 }

@@ -1,22 +1,21 @@
-//! Each pass of the optimiser alone: the programs before and after it decide alike. For tests and
-//! fuzzing; no part of the library otherwise.
+//! Checks each pass of the optimiser alone: the programs before and after it must decide alike.
+//! Only tests and fuzzing use this module.
 
 use crate::ir::{Graph, Pass, ROUNDS, Values};
 use crate::program::opcode as op;
 use crate::{CompileOptions, Decision, Program, Resolver, decision, emit};
 
-/// What the programs return: for an accepted packet, for a rejected one, and for one that a load
-/// beyond its end or a division by zero rejects.
+/// Return values of the programs: for an accepted packet, for a rejected one, and for one rejected
+/// by a load beyond its end or by a division by zero.
 const ACCEPTED: u32 = 2;
 const REJECTED: u32 = 1;
 const FAILED: u32 = 0;
 
-/// Compares, for each pass on its own and for all in their order, the program before with the one
-/// after on all packets (captured bytes, length on the wire). Returns how many passes changed the
-/// graph.
+/// Compares the programs before and after each pass, and after all passes in their order, on all
+/// packets (captured bytes, length on the wire). Returns how many passes changed the graph.
 ///
 /// # Errors
-/// What differs, in words. Expressions that do not compile are well.
+/// Returns the difference as text. Expressions that do not compile are no error.
 pub fn check(
     expression: &str,
     options: &CompileOptions,
@@ -53,7 +52,7 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Runs a pass. Whether it changed anything.
+    /// Runs a pass. Returns whether it changed the graph.
     fn pass(&self, pass: Pass, graph: &mut Graph) -> Result<bool, String> {
         let before = self.emit(graph, false);
         let changed = pass.run(graph, &self.values);
@@ -64,7 +63,7 @@ impl Comparison<'_> {
         Ok(changed)
     }
 
-    /// The program, where it is not too long.
+    /// Returns the program, or `None` if it is too long.
     fn emit(&self, graph: &Graph, reuse: bool) -> Option<Program> {
         let program = emit::emit(graph, &self.values, ACCEPTED, reuse).ok()?;
         let mut insns = program.insns().to_vec();
@@ -106,7 +105,7 @@ mod tests {
     use crate::generate::{Choices, expression};
     use crate::{LinkType, Tables};
 
-    /// Bytes that filters ask for, at random places; some packets are cut short.
+    /// Bytes that filters test for, at random places; some packets are cut short.
     fn packets(count: u64) -> Vec<(Vec<u8>, u32)> {
         const LENGTH: usize = 80;
         const TYPES: [[u8; 2]; 5] = [[8, 0], [8, 6], [0x86, 0xdd], [0x81, 0], [0, 60]];
@@ -186,7 +185,7 @@ mod tests {
         assert!(changed > 300, "{changed} passes changed anything");
     }
 
-    /// What fuzzing found, with packets on which it was wrong.
+    /// Expressions found by fuzzing, with packets on which a pass was wrong.
     #[test]
     fn finds_mean_the_same_after_each_pass() {
         // A test was put before another because the two load one value, but it loads a second one,
@@ -202,8 +201,8 @@ mod tests {
         }
     }
 
-    /// Before a test of the frame's kind, which every frame with a payload passes, the payload's place
-    /// is computed for frames without, too.
+    /// The payload's offset is computed before a test of the frame's type, so frames without a
+    /// payload compute it for nothing. The pass leaves out stores that nothing reads.
     #[test]
     fn what_sets_a_cell_for_nobody_is_left_out() {
         let changes = |expression, link_type| {

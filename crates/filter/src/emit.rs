@@ -14,9 +14,9 @@ use crate::program::opcode as op;
 use scratch::Scratch;
 use select::Blocks;
 
-/// Instructions for a graph; `accept` is the number of bytes that an accepted packet keeps. With
-/// `reuse`, values that are in a register or in scratch memory on every way to a node are not
-/// computed again, and equal blocks are one.
+/// Emits the instructions of a graph. `accept` is the number of bytes kept of an accepted packet.
+/// With `reuse`, a value is not computed again if a register or scratch memory holds it on every
+/// path to the node, and equal blocks are merged.
 pub(crate) fn emit(
     graph: &Graph,
     values: &Values,
@@ -43,11 +43,12 @@ pub(crate) fn emit(
         }
     }
     let insns = asm.finish().map_err(|_| ErrorKind::TooLarge)?;
-    // Valid by construction; if it were not, the text of the error would be of no help to anybody.
+    // The program is valid by construction; if it were not, the validator's error would help
+    // nobody.
     Program::with_loops(insns).map_err(|_| ErrorKind::TooLarge)
 }
 
-/// The blocks of a graph. Scratch memory is used where that makes the program shorter.
+/// Selects the blocks of a graph. Scratch memory is used if that makes the program shorter.
 fn select(graph: &Graph, values: &Values, reuse: bool) -> Result<Blocks, ErrorKind> {
     let order = graph.order();
     if !reuse {

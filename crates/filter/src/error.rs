@@ -1,4 +1,4 @@
-//! What is wrong with an expression, where, and what would have been accepted.
+//! Errors of compilation: the problem, its place, and the input that would have been accepted.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -6,17 +6,17 @@ use std::ops::Range;
 use crate::LinkType;
 use crate::resolve::NameKind;
 
-/// An expression that cannot be compiled.
+/// An error in an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct CompileError {
     /// The place in the expression, in bytes. Empty at the end if something is missing there.
     pub span: Range<usize>,
-    /// What is wrong.
+    /// The problem.
     pub kind: ErrorKind,
-    /// What would have been accepted at this place; empty if that is not a matter of syntax.
+    /// The tokens that would have been accepted at this place; empty unless it is a syntax error.
     pub expected: Vec<&'static str>,
-    /// Advice for a usual mistake.
+    /// Advice for a common mistake.
     pub hint: Option<Hint>,
 }
 
@@ -24,31 +24,31 @@ pub struct CompileError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A character that begins no token.
+    /// A character that cannot begin a token.
     #[error("the character {0:?} has no meaning here")]
     IllegalCharacter(char),
     /// A backslash without a name after it.
     #[error("a backslash must be followed by the name that it escapes")]
     EmptyEscape,
-    /// A number beyond 32 bits.
+    /// A number that does not fit into 32 bits.
     #[error("the number does not fit into 32 bits")]
     NumberTooLarge,
     /// An octal number with a digit 8 or 9.
     #[error("a number with a leading 0 is octal and has no digit 8 or 9")]
     BadOctal,
-    /// Something like an address that is none.
+    /// An invalid IPv4 address.
     #[error("not a valid IPv4 address")]
     BadIpv4,
-    /// Something like a DECnet address that is none.
+    /// An invalid DECnet address.
     #[error("not a valid DECnet address, which is AREA.NODE")]
     BadDecnet,
     /// A name of a DECnet node, for which there is no database.
     #[error("DECnet nodes have no names, only addresses: AREA.NODE")]
     DecnetName,
-    /// Something like a hardware address that is none.
+    /// An invalid hardware or IPv6 address.
     #[error("not a valid hardware or IPv6 address")]
     BadHardwareAddress,
-    /// A token where the grammar has no place for it.
+    /// A token that the grammar does not allow at this place.
     #[error("unexpected {0:?}")]
     Unexpected(String),
     /// The expression ends too early.
@@ -60,25 +60,25 @@ pub enum ErrorKind {
     /// A value without qualifiers, and no earlier qualifiers to take over.
     #[error("no earlier qualifier says what this value is")]
     NothingToInherit,
-    /// A link type that libpcap has no code for, either.
+    /// A link type that cannot be filtered, in libpcap either.
     #[error("there are no filters for link type {0}")]
     UnknownLinkType(LinkType),
-    /// Too deep.
+    /// The expression nests too deep.
     #[error("the expression nests deeper than {0} levels")]
     TooDeep(usize),
-    /// Too long a text.
+    /// The expression is too long.
     #[error("the expression is longer than {0} bytes")]
     TooLong(usize),
-    /// Too long a program, or arithmetic that needs too many intermediate values.
+    /// The program is too long, or arithmetic needs too many intermediate values.
     #[error("the expression needs too large a program")]
     TooLarge,
-    /// The program would accept no packet at all.
+    /// The program would reject every packet.
     #[error("the expression rejects every packet")]
     RejectsAll,
-    /// A name that is not known.
+    /// An unknown name.
     #[error("unknown {kind} {name:?}")]
     UnknownName {
-        /// What kind of name.
+        /// The kind of name.
         kind: NameKind,
         /// The name.
         name: String,
@@ -86,25 +86,25 @@ pub enum ErrorKind {
     /// The lookup of a name failed.
     #[error("cannot look up {kind} {name:?}: {reason}")]
     Lookup {
-        /// What kind of name.
+        /// The kind of name.
         kind: NameKind,
         /// The name.
         name: String,
         /// The resolver's reason.
         reason: String,
     },
-    /// A name that has no address of the family that the qualifier asks for.
+    /// A name without an address of the family that the qualifier requires.
     #[error("host {0:?} has no address of this family")]
     NoAddressOfFamily(String),
     /// A service that exists for another transport protocol only.
     #[error("service {0:?} belongs to another transport protocol")]
     ServiceOfOtherProtocol(String),
-    /// Qualifiers that do not go together, or not with this value.
+    /// Qualifiers that cannot be combined with each other or with this value.
     #[error("{qualifier:?} cannot be applied to {to}")]
     BadQualifier {
         /// The qualifier.
         qualifier: &'static str,
-        /// What it was applied to.
+        /// The thing that it was applied to.
         to: &'static str,
     },
     /// `proto` after a protocol that carries no other.
@@ -116,25 +116,26 @@ pub enum ErrorKind {
     /// A prefix longer than the address.
     #[error("a prefix has at most {0} bits")]
     PrefixTooLong(u32),
-    /// A mask after something that is no network.
+    /// A mask after something other than a network.
     #[error("a mask or prefix length belongs to a network")]
     MaskWithoutNet,
-    /// A number beyond the range of its field.
+    /// A number that is too large for its field.
     #[error("{field} {value} is greater than {max}")]
     OutOfRange {
         /// The field.
         field: &'static str,
         /// The number.
         value: u32,
-        /// The greatest that is possible.
+        /// The largest valid number.
         max: u32,
     },
-    /// More than one program can remember: transports of `deep`, beginnings of packets in tunnels.
+    /// More transports of `deep`, or more starts of packets in tunnels, than one program can
+    /// remember.
     #[error(
         "the expression has more places to remember (tunnels, \"deep\") than the 16 words of memory"
     )]
     TooManyPlaces,
-    /// A number with bits set that its field does not have.
+    /// A number with bits set outside its field.
     #[error("{field} {value:#x} has bits outside {mask:#x}")]
     BitsOutside {
         /// The field.
@@ -147,17 +148,17 @@ pub enum ErrorKind {
     /// A name that does not fit into its field.
     #[error("the name of an {what} has at most {max} bytes")]
     NameTooLong {
-        /// What has the name.
+        /// The named thing.
         what: &'static str,
-        /// The most bytes.
+        /// The maximum length in bytes.
         max: usize,
     },
-    /// An address of 802.11 frames that is compared with something else than a hardware address.
+    /// An address of 802.11 frames that is compared with something other than a hardware address.
     #[error(
         "the addresses of 802.11 frames are hardware addresses, as in \"wlan addr1 0:1:2:3:4:5\""
     )]
     NotHardware,
-    /// A link type whose header does not tell the protocol of the payload.
+    /// A link type whose header does not contain the payload's protocol.
     #[error(
         "link type {0} does not tell protocols: link[...], len, less, greater, inbound, outbound and ifindex are possible"
     )]
@@ -174,29 +175,30 @@ pub enum ErrorKind {
     /// A shift by more than 31 bits.
     #[error("a shift is by at most 31 bits")]
     ShiftTooFar,
-    /// A primitive that moves the place of what follows, where that place must stay.
+    /// A primitive that changes the offsets of later primitives, used where those offsets must not
+    /// change.
     #[error("{0:?} moves what follows; in \"deep\" write \"{0} inner ( … )\"")]
     MovesInDeep(&'static str),
     /// `ip broadcast` without a netmask.
     #[error("the netmask is not known, which \"ip broadcast\" needs")]
     NetmaskUnknown,
-    /// `protochain` where the place of the IP header is computed from other headers.
+    /// `protochain` where the offset of the IP header is computed from other headers.
     #[error("protochain is not possible behind headers of variable length")]
     ChainBehindVariable,
-    /// A primitive that cannot come after `mpls` in an expression.
+    /// A primitive that cannot be tested after `mpls` in an expression.
     #[error("behind MPLS labels, {0} cannot be told")]
     BehindLabels(&'static str),
-    /// A primitive that this link type has nothing to test for.
+    /// A primitive that this link type does not support.
     #[error("{primitive} is not possible on link type {link}")]
     NotOnLinkType {
-        /// What was asked for.
+        /// The primitive.
         primitive: &'static str,
         /// The link type's name.
         link: &'static str,
     },
 }
 
-/// Advice for usual mistakes.
+/// Advice for common mistakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Hint {
@@ -249,7 +251,7 @@ pub enum Hint {
     /// `net … netmask …`.
     #[error("the word is \"mask\": \"net 10.0.0.0 mask 255.0.0.0\"")]
     Mask,
-    /// `ip broadcast` where no netmask is known.
+    /// `ip broadcast` with an unknown netmask.
     #[error(
         "a capture takes the netmask of its device's IPv4 address, \"ringtap filter\" takes --netmask; \"dst host 255.255.255.255\" needs none"
     )]
@@ -280,7 +282,7 @@ pub enum Hint {
     /// `icmp type 8`, `icmp echo`.
     #[error("types of ICMP are written \"icmp[icmptype] = icmp-echo\"")]
     IcmpType,
-    /// What can only be false because of where `vlan` and the like stand.
+    /// A condition that is always false because of the position of `vlan` and the like.
     #[error(
         "\"vlan\", \"mpls\", \"pppoes\" and tunnels move what comes after them, and what stands before them is outside: put them first"
     )]
@@ -307,9 +309,9 @@ impl CompileError {
         self
     }
 
-    /// The error for people: message, the expression with the place marked by carets, what would
-    /// have been accepted, and advice. `expression` is the text that was compiled. The last line is
-    /// left for the caller to end, as that of other errors.
+    /// Returns the error as text: the message, the expression with the place marked by carets, the
+    /// tokens that would have been accepted, and advice. `expression` is the text that was
+    /// compiled. The last line has no line end.
     #[must_use]
     pub fn render(&self, expression: &str) -> String {
         let mut text = format!("{self}\n");
@@ -325,8 +327,8 @@ impl CompileError {
         text
     }
 
-    /// The line of the place with control characters blanked, the number of characters before the
-    /// place, and its width in characters. Long lines are cut to the neighbourhood.
+    /// Returns the line of the error with control characters blanked, the number of characters
+    /// before the place, and its width in characters. Long lines are cut around the place.
     fn marked_line(&self, expression: &str) -> (String, usize, usize) {
         const AROUND: usize = 60;
         let start = floor_char(expression, self.span.start);
@@ -359,7 +361,7 @@ impl CompileError {
     }
 }
 
-/// The nearest character boundary at or before `at`.
+/// Returns the nearest character boundary at or before `at`.
 fn floor_char(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {

@@ -33,37 +33,38 @@ pub use program::{Ancillary, Insn, InvalidProgram, Program};
 pub use resolve::{NameKind, ResolveError, Resolver, Tables, Transport};
 pub use ringtap_packet::LinkType;
 
-/// What an expression is compiled for.
+/// The options for compiling an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompileOptions {
     /// The link-layer header that packets begin with.
     pub link_type: LinkType,
-    /// What the program returns for an accepted packet: the bytes to keep. Default 262,144.
+    /// The number of bytes to keep, which the program returns for an accepted packet. Default
+    /// 262,144.
     pub snaplen: u32,
-    /// The network's mask for `ip broadcast`, for example `0xffff_ff00`. Default: not known.
+    /// The network's mask for `ip broadcast`, for example `0xffff_ff00`. Default: unknown.
     pub netmask: Option<u32>,
-    /// Whether tests that follow from others are left out, and values kept in registers; also
-    /// whether an expression that rejects every packet is an error. Default: yes.
+    /// Whether redundant tests are left out and values are kept in registers; also whether an
+    /// expression that rejects every packet is an error. Default: yes.
     pub optimize: bool,
-    /// Whether the program may ask the kernel for what is not in the packet (direction, interface):
+    /// Whether the program may ask the kernel for data outside the packet (direction, interface):
     /// for live capture only. Default: no.
     pub ancillary: bool,
-    /// Whether the capture was written by a host of the other byte order, which matters for link
-    /// types with a header in host order. Default: no.
+    /// Whether a host of the other byte order wrote the capture. This matters for link types with a
+    /// header in host order. Default: no.
     pub swapped: bool,
-    /// Whether packets come from a file, maybe of another system: BSD loopback headers then have
-    /// the address families of all systems, else this one's. Default: no.
+    /// Whether packets come from a file, perhaps of another system. BSD loopback headers then have
+    /// the address families of all systems, otherwise those of this one. Default: no.
     pub from_file: bool,
-    /// Whether the extensions of the language are understood: sets (`port in { 80, 443 }`), packets
-    /// in tunnels (`vxlan 5 inner (tcp)`), and transports behind the extension headers of IPv6
-    /// (`deep (tcp port 80)`). Each is an error in libpcap, so that nothing else changes its
+    /// Whether the extensions of the language are enabled: sets (`port in { 80, 443 }`), packets in
+    /// tunnels (`vxlan 5 inner (tcp)`), and transports behind the extension headers of IPv6 (`deep
+    /// (tcp port 80)`). Each of them is an error in libpcap, so no valid expression changes its
     /// meaning. Default: no.
     pub extensions: bool,
 }
 
 impl CompileOptions {
-    /// The defaults for a link type.
+    /// Returns the defaults for a link type.
     #[must_use]
     pub fn new(link_type: LinkType) -> Self {
         Self {
@@ -83,7 +84,7 @@ impl CompileOptions {
 /// accepts every packet.
 ///
 /// # Errors
-/// What is wrong with the expression and where; [`CompileError::render`] shows it.
+/// Returns an error with its place if the expression is invalid; [`CompileError::render`] shows it.
 pub fn compile(
     expr: &str,
     options: &CompileOptions,
@@ -109,11 +110,11 @@ fn program(
     emit::emit(&graph, &values, options.snaplen, options.optimize).map_err(whole)
 }
 
-/// An expression as a decision graph that was not worked on.
+/// An expression as a decision graph, before optimisation.
 struct Decision {
     graph: ir::Graph,
     values: ir::Values,
-    /// Whether libpcap, too, would refuse the expression if it rejects every packet.
+    /// Whether libpcap also reports an error if the expression rejects every packet.
     may_refuse: bool,
 }
 

@@ -1,14 +1,14 @@
-//! Names in expressions, and who knows them.
+//! Resolution of the names in expressions: hosts, networks, services, protocols.
 //!
-//! The crate does no input or output: the caller hands in a [`Resolver`]. [`Tables`] is one over
-//! the texts of the system's databases.
+//! The crate does no input or output: the caller passes a [`Resolver`]. [`Tables`] is a resolver
+//! over the text of the system's databases.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 use ringtap_packet::names::{self, Line};
 
-/// What kind of thing a name stands for.
+/// The kind of thing that a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum NameKind {
     /// A host's name.
@@ -50,10 +50,10 @@ pub enum NameKind {
     /// The name of the direction of an 802.11 frame.
     #[error("direction of 802.11 frames")]
     FrameDirection,
-    /// The name of a reason for which pf logs.
+    /// The name of a reason why pf logged a packet.
     #[error("reason of pf")]
     PfReason,
-    /// The name of what pf does.
+    /// The name of an action of pf.
     #[error("action of pf")]
     PfAction,
 }
@@ -67,48 +67,48 @@ pub enum Transport {
     Udp,
 }
 
-/// A lookup that could not be answered (as opposed to a name that does not exist).
+/// A lookup that failed (as opposed to a name that does not exist).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ResolveError(pub String);
 
-/// Who knows names. An unknown name is an empty answer, not an error.
+/// Looks up names. An unknown name gives an empty answer, not an error.
 pub trait Resolver {
-    /// The addresses of a host, in the order in which they shall be tested.
+    /// Returns the addresses of a host, in the order in which they are tested.
     ///
     /// # Errors
-    /// The lookup could not be made.
+    /// The lookup failed.
     fn host(&self, name: &str) -> Result<Vec<IpAddr>, ResolveError>;
 
-    /// The number of a network, as `/etc/networks` has it: aligned right where trailing parts are left out,
-    /// as inet_network(3) does it (`127` is 0.0.0.127, and means all of 127.0.0.0/8).
+    /// Returns the number of a network, as in `/etc/networks`. Like inet_network(3), it is aligned
+    /// right if trailing parts are missing: `127` is 0.0.0.127 and means 127.0.0.0/8.
     ///
     /// # Errors
-    /// The lookup could not be made.
+    /// The lookup failed.
     fn network(&self, name: &str) -> Result<Option<Ipv4Addr>, ResolveError>;
 
-    /// The port of a service.
+    /// Returns the port of a service.
     ///
     /// # Errors
-    /// The lookup could not be made.
+    /// The lookup failed.
     fn port(&self, name: &str, transport: Transport) -> Result<Option<u16>, ResolveError>;
 
-    /// The number of a protocol over IP.
+    /// Returns the number of a protocol over IP.
     ///
     /// # Errors
-    /// The lookup could not be made.
+    /// The lookup failed.
     fn protocol(&self, name: &str) -> Result<Option<u8>, ResolveError>;
 
-    /// The hardware address of a host, as `/etc/ethers` has it.
+    /// Returns the hardware address of a host, as in `/etc/ethers`.
     ///
     /// # Errors
-    /// The lookup could not be made.
+    /// The lookup failed.
     fn ether(&self, name: &str) -> Result<Option<[u8; 6]>, ResolveError>;
 }
 
-/// A resolver over tables in memory, filled from texts in the formats of `/etc/hosts`,
-/// `/etc/networks`, `/etc/services`, `/etc/protocols` and `/etc/ethers`. An empty one knows no
-/// names at all.
+/// A resolver over tables in memory, filled from text in the formats of `/etc/hosts`,
+/// `/etc/networks`, `/etc/services`, `/etc/protocols` and `/etc/ethers`. Empty tables know no
+/// names.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     hosts: BTreeMap<String, Vec<IpAddr>>,
@@ -119,14 +119,14 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Tables without any name.
+    /// Returns tables without any name.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns tables of all the files, whose texts the caller reads by their names: `hosts`, `networks`,
-    /// `services`, `protocols` and `ethers`.
+    /// Returns tables of all the files. `read` is called with each file's name (`hosts`,
+    /// `networks`, `services`, `protocols`, `ethers`) and returns that file's text.
     #[must_use]
     pub fn of_files(read: impl Fn(&str) -> String) -> Self {
         let mut tables = Self::new();
@@ -138,7 +138,7 @@ impl Tables {
         tables
     }
 
-    /// Adds the lines of a hosts(5) file; lines that are none are passed over.
+    /// Adds the lines of a hosts(5) file; invalid lines are skipped.
     pub fn add_hosts(&mut self, text: &str) {
         for line in names::lines(text.as_bytes()) {
             let Some(Ok(address)) = line.first().map(str::parse::<IpAddr>) else {
@@ -199,7 +199,7 @@ impl Tables {
     }
 }
 
-/// Adds a value under a name and its aliases; the first line of a name decides.
+/// Adds a value under a name and its aliases; the first line that has a name wins.
 fn add<K: Ord, V: Copy>(
     table: &mut BTreeMap<K, V>,
     line: Line<'_>,

@@ -1,12 +1,12 @@
-//! What the manual page of libpcap 1.11 has beyond 1.10, tested without libpcap: `vxlan`, `gateway` by
-//! name, names after `ether proto`, prefixes behind a direction, block acknowledgements of 802.11. What 1.11
-//! adds for single link types is in `docs/reference/filter-link-types.md` and in
-//! `testdata/filter/agreement/newer.txt`.
+//! Primitives that the manual page of libpcap 1.11 has and 1.10 has not, tested without libpcap.
+//! These are `vxlan`, `gateway` with a name, names after `ether proto`, prefixes after a direction,
+//! and block acknowledgements of 802.11. Additions of 1.11 for single link types are in
+//! `docs/reference/filter-link-types.md` and in `testdata/filter/agreement/newer.txt`.
 #![forbid(unsafe_code)]
 
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
 
-/// Whether the expression takes the packet, optimised and not.
+/// Whether the expression accepts the packet, optimised and not.
 fn takes(expression: &str, packet: &[u8]) -> bool {
     let mut tables = Tables::new();
     tables.add_hosts("10.0.0.254 router\n2001:db8::fe router\n");
@@ -47,7 +47,7 @@ fn ip6(next: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// UDP with a VXLAN header of network 7, and an inner frame with TCP to port 80.
+/// Makes a UDP packet with a VXLAN header of network 7, and an inner frame with TCP to port 80.
 fn vxlan(port: u16, flags: u8) -> Vec<u8> {
     let inner = frame(9, 0x0800, &ip4(6, [192, 0, 2, 7], 1, &[0x12, 0x34, 0, 80]));
     let mut bytes = vec![0x12, 0x34];
@@ -101,7 +101,7 @@ fn vxlan_is_looked_into() {
     }
 }
 
-/// A name that has become a keyword is still one where only a name can stand.
+/// A name that has become a keyword is still a name where only a name is allowed.
 #[test]
 fn vxlan_is_still_a_name() {
     let mut tables = Tables::new();
@@ -151,7 +151,7 @@ fn ether_types_have_more_names() {
     assert!(!takes("ether proto slow", &frame(1, 0x88cc, &[0; 20])));
 }
 
-/// Behind `src` and `dst` a prefix needs no `net`, and means the same as with it.
+/// After `src` and `dst` a prefix needs no `net`, and means the same as with it.
 #[test]
 fn a_prefix_behind_a_direction_is_a_network() {
     let options = CompileOptions::new(LinkType::ETHERNET);

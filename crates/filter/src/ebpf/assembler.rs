@@ -1,15 +1,15 @@
-//! Instructions collected, labels resolved.
+//! The eBPF assembler: collects instructions and resolves labels.
 
 use super::Helper;
 use super::insn::{
     AluOp, AtomicOp, Cond, Insn, LONG_JUMP, Operand, Reg, SHORT_JUMP, Size, Width, Word, words,
 };
 
-/// A place in the code that jumps can name before it is known.
+/// A place in the code that jumps can name before its address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Label(usize);
 
-/// Code that cannot be finished.
+/// An error in the code that prevents assembling it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AssembleError {
@@ -31,12 +31,12 @@ pub enum AssembleError {
     },
 }
 
-/// How far 16-bit jumps are used where 32-bit ones are allowed, in instructions. The verifier makes
-/// several instructions of a division, a context access, some calls, and refuses a program in which
-/// a jump then no longer reaches its target.
+/// The longest 16-bit jump where 32-bit jumps are allowed, in instructions. The verifier expands
+/// divisions, context accesses and some calls, and rejects a program in which a jump then no longer
+/// reaches its target.
 const SAFE_DISTANCE: i64 = 4_000;
 
-/// Collects instructions; [`Assembler::finish`] makes code of them.
+/// Collects instructions; [`Assembler::finish`] encodes them.
 ///
 /// ```
 /// use ringtap_filter::ebpf::{Assembler, Cond, Reg, Size, Width};
@@ -60,28 +60,28 @@ pub struct Assembler {
     insns: Vec<Insn>,
     /// For each label, the number of instructions before it.
     labels: Vec<Option<usize>>,
-    /// Names of stretches, each with the number of instructions before it.
+    /// Names of sections of code, each with the number of instructions before it.
     marks: Vec<(usize, &'static str)>,
     long_jumps: bool,
 }
 
-/// Code with the names of its stretches: each with the index of its first word; in order, no index
-/// twice.
+/// Code with the names of its sections, each with the index of its first word. The sections are in
+/// order, with at most one per index.
 pub type MarkedCode = (Vec<u64>, Vec<(usize, &'static str)>);
 
 impl Assembler {
-    /// No instructions yet.
+    /// Returns an assembler without instructions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Allows 32-bit jumps (6.6) where 16 bits are not enough.
+    /// Allows 32-bit jumps (Linux 6.6) where 16 bits are not enough.
     pub fn allow_long_jumps(&mut self, allow: bool) {
         self.long_jumps = allow;
     }
 
-    /// A label to be placed later.
+    /// Returns a label to be placed later.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
@@ -94,12 +94,12 @@ impl Assembler {
         }
     }
 
-    /// Names the stretch of code that begins with the next instruction and ends at the next mark.
+    /// Names the section of code that begins with the next instruction and ends at the next mark.
     pub fn mark(&mut self, name: &'static str) {
         self.marks.push((self.insns.len(), name));
     }
 
-    /// The instructions so far.
+    /// Returns the instructions added so far.
     #[must_use]
     pub fn insns(&self) -> &[Insn] {
         &self.insns
@@ -110,7 +110,7 @@ impl Assembler {
         self.insns.push(insn);
     }
 
-    /// Arithmetic on 64 bits.
+    /// Adds 64-bit arithmetic.
     pub fn alu64(&mut self, op: AluOp, dst: Reg, operand: impl Into<Operand>) {
         self.push(Insn::Alu {
             width: Width::W64,
@@ -120,7 +120,7 @@ impl Assembler {
         });
     }
 
-    /// Arithmetic on 32 bits.
+    /// Adds 32-bit arithmetic.
     pub fn alu32(&mut self, op: AluOp, dst: Reg, operand: impl Into<Operand>) {
         self.push(Insn::Alu {
             width: Width::W32,
@@ -130,22 +130,22 @@ impl Assembler {
         });
     }
 
-    /// `dst = operand`, 64 bits.
+    /// Adds `dst = operand`, 64 bits.
     pub fn mov64(&mut self, dst: Reg, operand: impl Into<Operand>) {
         self.alu64(AluOp::Mov, dst, operand);
     }
 
-    /// `dst = operand`, 32 bits, the others become zero.
+    /// Adds `dst = operand`, 32 bits; the upper bits become zero.
     pub fn mov32(&mut self, dst: Reg, operand: impl Into<Operand>) {
         self.alu32(AluOp::Mov, dst, operand);
     }
 
-    /// `dst += operand`, 64 bits.
+    /// Adds `dst += operand`, 64 bits.
     pub fn add64(&mut self, dst: Reg, operand: impl Into<Operand>) {
         self.alu64(AluOp::Add, dst, operand);
     }
 
-    /// `dst = *(size *)(src + offset)`.
+    /// Adds `dst = *(size *)(src + offset)`.
     pub fn load(&mut self, size: Size, dst: Reg, src: Reg, offset: i16) {
         self.push(Insn::Load {
             size,
@@ -155,7 +155,7 @@ impl Assembler {
         });
     }
 
-    /// `*(size *)(dst + offset) = src`.
+    /// Adds `*(size *)(dst + offset) = src`.
     pub fn store(&mut self, size: Size, dst: Reg, offset: i16, src: Reg) {
         self.push(Insn::Store {
             size,
@@ -165,7 +165,7 @@ impl Assembler {
         });
     }
 
-    /// `*(size *)(dst + offset) = imm`.
+    /// Adds `*(size *)(dst + offset) = imm`.
     pub fn store_imm(&mut self, size: Size, dst: Reg, offset: i16, imm: i32) {
         self.push(Insn::StoreImm {
             size,
@@ -175,7 +175,7 @@ impl Assembler {
         });
     }
 
-    /// An atomic operation on `*(size *)(dst + offset)`.
+    /// Adds an atomic operation on `*(size *)(dst + offset)`.
     pub fn atomic(&mut self, size: Size, op: AtomicOp, dst: Reg, offset: i16, src: Reg) {
         self.push(Insn::Atomic {
             size,
@@ -186,19 +186,19 @@ impl Assembler {
         });
     }
 
-    /// Turns the low bytes of `dst` from network to host order; a single byte stays as it is.
+    /// Converts the low bytes of `dst` from network to host order; a single byte is unchanged.
     pub fn from_network(&mut self, dst: Reg, size: Size) {
         if size != Size::B {
             self.push(Insn::BigEndian { dst, size });
         }
     }
 
-    /// Jumps always.
+    /// Adds an unconditional jump.
     pub fn jump(&mut self, to: Label) {
         self.push(Insn::Jump { to });
     }
 
-    /// Jumps if `dst cond operand`.
+    /// Adds a jump that is taken if `dst cond operand`.
     pub fn jump_if(
         &mut self,
         cond: Cond,
@@ -216,29 +216,29 @@ impl Assembler {
         });
     }
 
-    /// Calls a helper.
+    /// Adds a call of a helper.
     pub fn call(&mut self, helper: Helper) {
         self.push(Insn::Call { helper });
     }
 
-    /// Ends the program.
+    /// Adds the end of the program.
     pub fn exit(&mut self) {
         self.push(Insn::Exit);
     }
 
-    /// The code, in the encoding of the running machine. Instructions that nothing leads to are
-    /// left out: the verifier refuses a program that has some.
+    /// Returns the code in the encoding of the running machine. Unreachable instructions are left
+    /// out, because the verifier rejects programs that have some.
     ///
     /// # Errors
-    /// When a label is missing or too far.
+    /// Returns an error if a label was not placed or is too far away.
     pub fn finish(&self) -> Result<Vec<u64>, AssembleError> {
         Ok(self.finish_marked()?.0)
     }
 
-    /// [`Assembler::finish`] with the stretches that [`Assembler::mark`] has named.
+    /// Like [`Assembler::finish`], with the sections named by [`Assembler::mark`].
     ///
     /// # Errors
-    /// As [`Assembler::finish`].
+    /// The same as for [`Assembler::finish`].
     pub fn finish_marked(&self) -> Result<MarkedCode, AssembleError> {
         let reached = self.reached();
         if reached.iter().all(|reached| *reached) {
@@ -260,7 +260,7 @@ impl Assembler {
         })
     }
 
-    /// Which instructions can run.
+    /// Returns which instructions are reachable.
     fn reached(&self) -> Vec<bool> {
         let mut reached = vec![false; self.insns.len()];
         let mut open = vec![0];
@@ -280,7 +280,7 @@ impl Assembler {
         reached
     }
 
-    /// The instructions that are to stay, with the labels where they were among them.
+    /// Returns only the instructions to keep, with their labels moved.
     fn only(&self, stay: &[bool]) -> Self {
         let mut places = Vec::with_capacity(stay.len() + 1);
         let mut insns = Vec::new();
@@ -335,7 +335,7 @@ impl Assembler {
         }
     }
 
-    /// The marks by words; of several at one place the last, none behind the end.
+    /// Returns the marks by words: the last one at each place, and none behind the end.
     fn marked(&self, starts: &[usize]) -> Vec<(usize, &'static str)> {
         let mut marked: Vec<(usize, &'static str)> = Vec::with_capacity(self.marks.len());
         for &(at, name) in self.marks.iter().filter(|(at, _)| *at < self.insns.len()) {
@@ -346,7 +346,7 @@ impl Assembler {
         marked
     }
 
-    /// The index of each instruction's first word, and of the end.
+    /// Returns the index of each instruction's first word, and of the end.
     fn starts(&self, is_long: &[bool]) -> Vec<usize> {
         let mut next = 0;
         let mut starts = Vec::with_capacity(self.insns.len() + 1);
@@ -358,7 +358,8 @@ impl Assembler {
         starts
     }
 
-    /// Words from behind a jump to its target; for a long conditional jump, from its last word.
+    /// Returns the words from behind a jump to its target; for a long conditional jump, from its
+    /// last word.
     fn distance(&self, at: usize, to: Label, starts: &[usize]) -> Result<i64, AssembleError> {
         let place = self.labels.get(to.0).copied().flatten();
         let target = place.and_then(|place| starts.get(place).copied());
@@ -410,7 +411,7 @@ fn target(insn: &Insn) -> Option<Label> {
     }
 }
 
-/// Words of an instruction.
+/// Returns the number of words of an instruction.
 fn size(insn: &Insn, long: bool) -> usize {
     match insn {
         Insn::LoadImm64 { .. } | Insn::LoadMap { .. } | Insn::LoadMapValue { .. } => 2,
@@ -419,9 +420,9 @@ fn size(insn: &Insn, long: bool) -> usize {
     }
 }
 
-/// Jumps around the long jump that follows, unless the condition holds. Written with the condition
-/// as it is: the verifier follows the way without a jump first, and gets through long programs
-/// only if that is the straight one.
+/// Adds a jump around the following long jump, unless the condition holds. The condition is not
+/// inverted: the verifier follows the path without a jump first, and finishes long programs only if
+/// that is the straight one.
 fn around_long_jump(insn: &Insn, short: Word, code: &mut Vec<u64>) {
     if let Insn::JumpIf { .. } = insn {
         code.push(Word { offset: 1, ..short }.encode());
@@ -439,7 +440,7 @@ mod tests {
     use super::*;
     use crate::ebpf::listing;
 
-    /// Words as the instruction set's document lays them out on a little-endian machine.
+    /// Returns words as the instruction set's document lays them out on a little-endian machine.
     fn little(code: &[u64]) -> Vec<[u8; 8]> {
         code.iter().map(|word| word.to_le_bytes()).collect()
     }

@@ -1,10 +1,10 @@
 //! eBPF: a small typed assembler, a disassembler, and classic BPF lowered to it.
 //!
-//! What it is: instructions in, the kernel's 8-byte encoding out ([`Assembler`]); and
-//! [`lower`](lower::lower), which writes a validated classic-BPF [`Program`](crate::Program) as a
-//! fragment of an eBPF program for XDP, tcx or a socket, so that other programs (a tap, counters)
-//! are built around it. What it is not: it loads nothing; map fds come in as numbers, code goes out
-//! as words.
+//! [`Assembler`] takes instructions and returns the kernel's 8-byte encoding.
+//! [`lower`](lower::lower) writes a validated classic-BPF [`Program`](crate::Program) as a fragment
+//! of an eBPF program for XDP, tcx or a socket; other programs (a tap, counters) are built around
+//! it. The module loads nothing into the kernel: map fds are plain numbers, and code is returned as
+//! words.
 //!
 //! Source: Documentation/bpf/standardization/instruction-set.rst (RFC 9669).
 

@@ -1,5 +1,5 @@
-//! Blocks to lines of the assembler: equal blocks are one, and a block that is the end of another
-//! is a place in it.
+//! Layout of blocks in the assembler: equal blocks are merged, and a block that equals the end of
+//! another becomes a label in it.
 
 use super::select::{Block, Blocks};
 use crate::ir::{ACCEPT, Graph, Index, NodeId};
@@ -7,7 +7,7 @@ use crate::program::Insn;
 use crate::program::assemble::{Assembler, Label};
 use crate::program::opcode as op;
 
-/// Where nodes and ends begin.
+/// The labels of nodes and ends.
 pub(super) struct Labels {
     labels: Vec<Label>,
     used: Vec<bool>,
@@ -18,7 +18,7 @@ impl Labels {
         self.labels[id.number()]
     }
 
-    /// Whether anything jumps there.
+    /// Whether anything jumps to a node.
     pub(super) fn is_used(&self, id: NodeId) -> bool {
         self.used[id.number()]
     }
@@ -27,11 +27,11 @@ impl Labels {
 /// How a block is laid out.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fate {
-    /// Not here: another block has its label, or its body.
+    /// The block is not emitted here: another one has its label or its body.
     elsewhere: bool,
     /// The block whose body comes directly before.
     after: Option<usize>,
-    /// The place between body and jump, where something jumps there.
+    /// The label between body and jump, if something jumps there.
     jump: Option<Label>,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn lay_out(blocks: &Blocks, graph: &Graph, merge: bool, asm: &mut Ass
 /// The code of an unconditional jump.
 const ALWAYS: u16 = op::JMP | op::JA;
 
-/// What comes directly after a block.
+/// Returns the node that directly follows a block.
 fn following(blocks: &Blocks, fates: &[Fate], at: usize) -> NodeId {
     let mut rest = blocks.list.iter().zip(fates).skip(at + 1);
     rest.find(|(_, fate)| !fate.elsewhere)
@@ -88,7 +88,7 @@ fn following(blocks: &Blocks, fates: &[Fate], at: usize) -> NodeId {
         })
 }
 
-/// A jump and where its outcomes lead.
+/// A jump and the labels of its outcomes.
 type Jump = (u16, u32, Label, Label);
 
 /// A body as its last instruction and the number of the body before it; 0 is the empty one.
@@ -97,14 +97,14 @@ type Body = (u32, Insn);
 /// Blocks that end with the same jump.
 #[derive(Clone, Copy, Default)]
 struct Tail {
-    /// The one that has no body, where it is in the list.
+    /// The index of the block without a body, if there is one.
     bare: Option<usize>,
     /// The place of a jump that follows a body.
     label: Option<Label>,
 }
 
-/// Finds equal blocks and ends, from the last to the first: the places that a block leads to are
-/// settled before it. What is equal goes where the last one is, so that all jumps lead forward.
+/// Finds equal blocks and ends, from the last to the first, so that the targets of a block are
+/// settled before it. Equal code goes to the place of the last one, so that all jumps lead forward.
 fn merge_equals(blocks: &Blocks, fates: &mut [Fate], labels: &mut Labels, asm: &mut Assembler) {
     let count = blocks.list.len();
     let (mut bodies, mut body_index) = (Vec::<Body>::with_capacity(count), Index::default());

@@ -8,14 +8,14 @@ use crate::program::opcode as op;
 
 use super::scratch::Scratch;
 
-/// The instructions of one node and its conditional jump, without targets.
+/// The instructions of a node before its conditional jump, and that jump without targets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pub(super) id: NodeId,
     /// The instructions before the jump: a range of [`Blocks::insns`].
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Code and constant of the jump, which is `ja` where both outcomes lead to one place.
+    /// Code and constant of the jump, which is `ja` if both outcomes lead to one place.
     pub(super) jump: (u16, u32),
     pub(super) yes: NodeId,
     pub(super) no: NodeId,
@@ -29,14 +29,14 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// A bit for each word of scratch memory that is loaded from.
+    /// Returns a bit for each word of scratch memory that is loaded from.
     pub(super) fn words_loaded(&self) -> u16 {
         let is_load = |code| matches!(code, LD_MEM | LDX_MEM);
         let loads = self.insns.iter().filter(|insn| is_load(insn.code));
         loads.fold(0, |words, insn| words | bit(insn.k))
     }
 
-    /// Leaves out what is stored to words that nothing is loaded from.
+    /// Removes stores to words that are never loaded.
     fn drop_dead_stores(&mut self) {
         let loaded = self.words_loaded();
         let is_dead = |insn: &Insn| insn.code == op::ST && loaded & bit(insn.k) == 0;
@@ -53,18 +53,18 @@ impl Blocks {
         self.insns = insns;
     }
 
-    /// How many instructions there are, without the returns.
+    /// Returns the number of instructions, without the returns.
     pub(super) fn size(&self) -> usize {
         self.list.len() + self.insns.len()
     }
 }
 
-/// What registers and scratch memory hold.
+/// The values in registers and scratch memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Machine {
     a: Option<ValueId>,
     x: Option<ValueId>,
-    /// The cell that holds what A does.
+    /// The cell that holds the same value as A.
     cell: Option<Cell>,
     /// Bit `n`: word `n` holds the value that [`Scratch`] keeps there.
     kept: u16,
@@ -85,8 +85,8 @@ impl Machine {
     }
 }
 
-/// Selects instructions for all nodes in `order`. Values that `scratch` names are kept in memory;
-/// it is told how often which value was computed.
+/// Selects instructions for all nodes in `order`. `scratch` names the values to keep in memory, and
+/// counts how often each value is computed.
 pub(super) fn blocks(
     graph: &Graph,
     values: &Values,
@@ -153,7 +153,7 @@ struct Selector<'a> {
     scratch: &'a mut Scratch,
     insns: Vec<Insn>,
     machine: Machine,
-    /// Whether instructions may be saved.
+    /// Whether values are reused to save instructions.
     reuse: bool,
 }
 
@@ -162,8 +162,7 @@ impl Selector<'_> {
         self.insns.push(Insn::new(code, k));
     }
 
-    /// Brings the operands where the jump wants them; returns the jump, and whether its outcomes
-    /// change places.
+    /// Loads the operands for the jump; returns the jump and whether its outcomes are swapped.
     fn test(&mut self, test: Test) -> Result<((u16, u32), bool), ErrorKind> {
         let slot = self.values.cells();
         if let Some(number) = self.values.number_of(test.right) {
@@ -183,8 +182,8 @@ impl Selector<'_> {
         Ok(((jump(relation) | op::X, 0), turned))
     }
 
-    /// Where a test is whether the one bit under a mask is set, and the masked value is not there
-    /// already: what is masked.
+    /// Returns the masked value if the test is whether the single bit of a mask is set and no
+    /// register or word already holds the result of the masking.
     fn single_bit(&self, test: Test, number: u32) -> Option<ValueId> {
         let Value::Binary(Operator::And, inner, mask) = self.values.get(test.left) else {
             return None;
@@ -195,7 +194,7 @@ impl Selector<'_> {
         fits.then_some(inner)
     }
 
-    /// Stores a value; what is loaded from the cell is then in the register, too.
+    /// Stores a value; a later load from the cell finds it in the register, too.
     fn set(&mut self, cell: Cell, value: ValueId) -> Result<(u16, u32), ErrorKind> {
         if cell.0 >= op::MEMWORDS {
             return Err(ErrorKind::TooLarge);
@@ -221,7 +220,7 @@ impl Selector<'_> {
         self.machine.a == Some(id) || self.machine.cell.is_some_and(by_cell)
     }
 
-    /// Whether a value can be brought into X without touching A.
+    /// Whether a value can be loaded into X without changing A.
     fn direct_to_x(&self, id: ValueId) -> bool {
         let simple = matches!(
             self.values.get(id),
@@ -234,8 +233,8 @@ impl Selector<'_> {
         simple || self.kept(id).is_some()
     }
 
-    /// Whether a value can be brought into A without touching X, which holds what it does now if
-    /// `as_is`, and else something else.
+    /// Whether a value can be loaded into A without changing X. If `as_is`, X keeps its present
+    /// value, otherwise it will hold another.
     fn spares_x(&self, id: ValueId, as_is: bool) -> bool {
         let x = self.machine.x.filter(|_| as_is);
         if as_is && self.machine.a == Some(id) || x == Some(id) || self.kept(id).is_some() {
@@ -256,14 +255,14 @@ impl Selector<'_> {
         }
     }
 
-    /// The word of scratch memory in which a value is now.
+    /// Returns the word of scratch memory that holds a value now.
     fn kept(&self, id: ValueId) -> Option<u32> {
         let word = self.scratch.word(id)?;
         (self.machine.kept & 1 << word != 0).then_some(word)
     }
 
-    /// `left` into A and `right` into X, or the other way round where `commutes` allows it, which
-    /// is returned. Scratch words from `slot` on are free.
+    /// Loads `left` into A and `right` into X, or the other way round if `commutes` allows it;
+    /// returns whether they were swapped. Scratch words from `slot` on are free.
     fn load_both(
         &mut self,
         left: ValueId,
@@ -305,7 +304,7 @@ impl Selector<'_> {
         Ok(false)
     }
 
-    /// A, which holds `id`, into X.
+    /// Moves A, which holds `id`, into X.
     fn move_to_x(&mut self, id: ValueId) {
         self.push(op::MISC | op::TAX, 0);
         self.machine.x = Some(id);
@@ -316,7 +315,7 @@ impl Selector<'_> {
             return Ok(());
         }
         match self.values.get(id) {
-            // A store that nothing else is loaded from can then be left out.
+            // If nothing else loads from the stored word, the store can be left out.
             Value::Cell(_) if self.is_in_a(id) => self.push(op::MISC | op::TAX, 0),
             Value::Constant(n) | Value::Folded(n) => self.push(op::LDX | op::IMM, n),
             Value::Length => self.push(op::LDX | op::LEN, 0),
@@ -425,7 +424,7 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// The number, if the value is one that the machine takes as a constant operand.
+    /// Returns the number if the value can be a constant operand of the operator.
     fn immediate(&self, operator: Operator, operand: ValueId) -> Option<u32> {
         let number = self.values.number_of(operand)?;
         let valid = match operator {

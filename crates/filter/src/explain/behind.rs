@@ -1,5 +1,5 @@
-//! Places that are counted from the end of a header whose length varies: a report of reception before
-//! an 802.11 frame, this frame's own header, the header before a logged packet.
+//! Offsets that are counted from the end of a header of variable length: the receive header before
+//! an 802.11 frame, the header of that frame, or the header before a packet logged by pf.
 
 use std::rc::Rc;
 
@@ -7,19 +7,19 @@ use super::symbol::{Kind, Symbol};
 use crate::LinkType;
 use crate::program::opcode as op;
 
-/// What begins at such a place.
+/// The data that begins at such an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// The 802.11 frame, behind the report of reception.
+    /// The 802.11 frame, behind the receive header.
     Frame,
-    /// What an 802.11 frame carries, with its LLC header.
+    /// The payload of an 802.11 frame, with its LLC header.
     Payload,
     /// The packet behind the pf header.
     Logged,
 }
 
 impl Start {
-    /// Where bytes are that are counted from here.
+    /// Returns the place of bytes counted from here, as text.
     pub(super) fn place(self) -> &'static str {
         match self {
             Self::Frame => "of the 802.11 frame",
@@ -28,7 +28,7 @@ impl Start {
         }
     }
 
-    /// The number of its first byte.
+    /// Returns the number of its first byte, as text.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Frame => "the place where the 802.11 frame begins",
@@ -38,10 +38,10 @@ impl Start {
     }
 }
 
-/// The least bytes of an 802.11 header before its payload.
+/// The shortest 802.11 header before a payload, in bytes.
 const MAC_BYTES: u32 = 24;
 
-/// What a number is the place of, if it is one.
+/// Returns the start that a number is the offset of, if any.
 pub(super) fn start(link: LinkType, value: &Symbol) -> Option<Start> {
     match place(link, value)? {
         (Start::Frame, MAC_BYTES) => Some(Start::Payload),
@@ -50,15 +50,15 @@ pub(super) fn start(link: LinkType, value: &Symbol) -> Option<Start> {
     }
 }
 
-/// A number as a distance from such a place.
+/// Returns a number as a distance from such a start.
 pub(super) fn place(link: LinkType, value: &Symbol) -> Option<(Start, u32)> {
     let mut sum = Sum::default();
     sum.add(value);
     sum.place(link)
 }
 
-/// A number as the length of the IPv4 header at a distance from such a place, added to another: where
-/// the header is, its first byte as it was loaded, and the distance behind it.
+/// Splits a number that is a distance from such a start plus the length of an IPv4 header there.
+/// Returns the offset of the header, its first byte as it was loaded, and the distance behind it.
 pub(super) fn behind_ipv4(link: LinkType, value: &Symbol) -> Option<(Rc<Symbol>, u32, u32)> {
     let mut sum = Sum::default();
     sum.add(value);
@@ -73,7 +73,7 @@ pub(super) fn behind_ipv4(link: LinkType, value: &Symbol) -> Option<(Rc<Symbol>,
     (other == start).then(|| (index, offset, distance.wrapping_sub(header)))
 }
 
-/// `(first byte & 0xf) << 2`: where that byte is.
+/// Matches `(first byte & 0xf) << 2`; returns the offset of that byte.
 fn header_length(term: &Symbol) -> Option<(&Rc<Symbol>, u32)> {
     let low = operand(term, op::LSH, 2)?;
     match &operand(low, op::AND, 0xf)?.kind {
@@ -86,7 +86,7 @@ fn header_length(term: &Symbol) -> Option<(&Rc<Symbol>, u32)> {
     }
 }
 
-/// The left side of an operation with a number.
+/// Returns the left operand of an operation with a constant.
 fn operand(value: &Symbol, operation: u16, number: u32) -> Option<&Symbol> {
     match &value.kind {
         Kind::Arithmetic(found, left, right)
@@ -119,7 +119,7 @@ impl<'a> Sum<'a> {
 
     fn place(&self, link: LinkType) -> Option<(Start, u32)> {
         let constant = self.constant;
-        // Prism's header has a length of its own; one of AVS in its place tells it.
+        // The Prism header has a fixed length; an AVS header in its place contains its own length.
         const PRISM_BYTES: u32 = 144;
         match self.terms[..] {
             [] if link == LinkType::IEEE802_11 => Some((Start::Frame, constant)),
@@ -144,7 +144,7 @@ impl<'a> Sum<'a> {
     }
 }
 
-/// A term that is such a place by itself.
+/// Returns the start if one term alone is such an offset.
 fn whole(link: LinkType, term: &Symbol) -> Option<Start> {
     if let Kind::Start(start) = term.kind {
         return Some(start);
@@ -152,7 +152,7 @@ fn whole(link: LinkType, term: &Symbol) -> Option<Start> {
     if is_header_length(link, term) {
         return Some(Start::Frame);
     }
-    // Rounded up to words.
+    // The length is rounded up to words.
     let mut sum = Sum::default();
     sum.add(operand(term, op::AND, !3)?);
     sum.constant = sum.constant.checked_sub(3)?;
@@ -168,7 +168,7 @@ fn whole(link: LinkType, term: &Symbol) -> Option<Start> {
     }
 }
 
-/// Whether this is the length of the header before the frame, as it stands in that header.
+/// Whether a value is the length field of the header before the frame.
 pub(super) fn is_header_length(link: LinkType, value: &Symbol) -> bool {
     match link {
         LinkType::IEEE802_11_AVS | LinkType::IEEE802_11_PRISM => is_load(value, 4, 4),
@@ -182,7 +182,7 @@ pub(super) fn is_header_length(link: LinkType, value: &Symbol) -> bool {
     }
 }
 
-/// The header before the frame, by name.
+/// Returns the name of the header before the frame.
 pub(super) fn header(link: LinkType) -> &'static str {
     match link {
         LinkType::IEEE802_11_RADIOTAP => "radiotap",
@@ -200,7 +200,7 @@ fn is_load(value: &Symbol, count: u32, at: u32) -> bool {
         }
 }
 
-/// Whether this is 2 in QoS frames, and else 0: the bit of the subtype, shifted.
+/// Whether a value is 2 in QoS frames and 0 in others: the bit of the subtype, shifted.
 fn is_qos_bytes(link: LinkType, value: &Symbol) -> bool {
     let control = operand(value, op::AND, 2).and_then(|bits| operand(bits, op::RSH, 6));
     match control.map(|control| &control.kind) {

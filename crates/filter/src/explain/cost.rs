@@ -1,4 +1,4 @@
-//! What a program costs, and what it needs.
+//! The cost of a program, and the data that it needs.
 
 use std::ops::RangeInclusive;
 
@@ -11,22 +11,22 @@ use crate::program::{Insn, Program, opcode as op};
 pub struct Cost {
     /// Number of instructions.
     pub instructions: usize,
-    /// Instructions executed on the shortest way to a verdict.
+    /// Instructions executed on the shortest path to a verdict.
     pub shortest: usize,
-    /// Instructions executed on the longest way; none where a loop decides.
+    /// Instructions executed on the longest path; `None` if there is a loop.
     pub longest: Option<usize>,
-    /// Packet bytes that are looked at, at constant offsets.
+    /// Packet bytes that are read at constant offsets.
     pub bytes: Vec<RangeInclusive<u32>>,
-    /// Whether packet bytes are looked at whose offset is computed from other bytes.
+    /// Whether packet bytes are read at offsets computed from other bytes.
     pub computed_offsets: bool,
-    /// What is asked of the kernel beside the packet, such as the VLAN tag.
+    /// Metadata that the program asks the kernel for, such as the VLAN tag.
     pub ancillary: Vec<&'static str>,
-    /// Whether the program has a loop, which the kernel does not take.
+    /// Whether the program has a loop, which the kernel rejects.
     pub has_loop: bool,
 }
 
 impl Cost {
-    /// Counts.
+    /// Computes the cost of a program.
     #[must_use]
     pub fn of(program: &Program) -> Self {
         let insns = program.insns();
@@ -42,15 +42,15 @@ impl Cost {
         }
     }
 
-    /// Whether the kernel takes the program: at most 4,096 instructions and no loop.
+    /// Whether the kernel accepts the program: at most 4,096 instructions and no loop.
     #[must_use]
     pub fn fits_kernel(&self) -> bool {
         self.instructions <= op::KERNEL_MAX_INSNS && !self.has_loop
     }
 }
 
-/// Instructions from the first one to a return, by the better of two ways at each branch. Jumps
-/// backwards count as ways without an end.
+/// Returns the number of instructions from the first one to a return, by the better of two paths at
+/// each branch. Jumps backwards count as endless.
 fn distance(insns: &[Insn], better: fn(usize, usize) -> usize) -> usize {
     let mut distances = vec![usize::MAX; insns.len()];
     for (at, insn) in insns.iter().enumerate().rev() {
@@ -75,7 +75,7 @@ fn is_load(insn: &Insn, mode: u16) -> bool {
     matches!(insn.code & 7, op::LD | op::LDX) && insn.code & 0xe0 == mode
 }
 
-/// The bytes at constant offsets, neighbours joined.
+/// Returns the bytes at constant offsets, with neighbours joined.
 fn bytes(insns: &[Insn]) -> Vec<RangeInclusive<u32>> {
     let loads = insns.iter().filter_map(|insn| {
         if is_load(insn, op::MSH) {

@@ -1,5 +1,5 @@
-//! Names of header fields: what the bytes at an offset are, given what earlier comparisons have
-//! shown of the packet.
+//! Names of header fields: which field is at an offset, given the facts that earlier comparisons
+//! have established.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use super::trace::Facts;
 use crate::LinkType;
 use crate::link::ethertype as et;
 
-/// A field: offset in its header and length in bytes, its name, how its numbers are written.
+/// A field: its offset in the header and its length in bytes, its name, and its number style.
 type Row = (u32, u32, &'static str, Style);
 
 /// A field of a packet.
@@ -20,7 +20,7 @@ type Row = (u32, u32, &'static str, Style);
 pub(super) struct Field {
     pub(super) name: &'static str,
     pub(super) style: Style,
-    /// The first byte of it that is meant, where that is not its first, and how many.
+    /// The first byte and the length of the part that is read, if it is not the whole field.
     pub(super) part: Option<(u32, u32)>,
 }
 
@@ -34,15 +34,15 @@ pub(super) struct Bits {
 /// Where a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Where {
-    /// So many bytes from the start of the packet.
+    /// At this many bytes from the start of the packet.
     Packet(u32),
-    /// So many bytes behind the IPv4 header.
+    /// At this many bytes behind the IPv4 header.
     BehindIpv4(u32),
-    /// So many bytes from a place that varies.
+    /// At this many bytes from a variable offset.
     From(Start, u32),
 }
 
-/// The field that a load reads, and where it is.
+/// Returns the field that a load reads, and where it is.
 pub(super) fn of(link: LinkType, facts: &Facts, value: &Symbol) -> Option<(Field, Where)> {
     let Kind::Load {
         bytes,
@@ -85,15 +85,15 @@ pub(super) fn of(link: LinkType, facts: &Facts, value: &Symbol) -> Option<(Field
     Some((field, Where::BehindIpv4(behind)))
 }
 
-/// The byte of the IPv4 header that tells the protocol.
+/// The offset of the protocol byte in the IPv4 header.
 const IPV4_PROTOCOL: u32 = 9;
 
-/// The headers from a place on that varies; loads from it are as `load` makes them.
+/// Returns the headers from a variable offset on; `load` makes loads relative to it.
 fn layers_from(start: Start, facts: &Facts, load: Load<'_>) -> Vec<Layer> {
     /// LLC and SNAP headers before the payload (IEEE 802.2, RFC 1042).
     const SNAP_TYPE: u32 = 6;
     const SNAP_BYTES: u32 = 8;
-    /// Address families of systems with pf, and of this one.
+    /// Address families of the systems that have pf, and of Linux.
     const INET: u32 = 2;
     const INET6: [u32; 4] = [10, 24, 28, 30];
     let layer = |rows| Layer { offset: 0, rows };
@@ -124,10 +124,10 @@ fn layers_from(start: Start, facts: &Facts, load: Load<'_>) -> Vec<Layer> {
     layers
 }
 
-/// Makes a load of so many bytes at an offset from where layers are counted.
+/// Makes a load of so many bytes at an offset relative to the first layer.
 type Load<'a> = &'a dyn Fn(u32, u32) -> Rc<Symbol>;
 
-/// What is at `offset` from the start of the packet.
+/// Returns the field at `offset` bytes from the start of the packet.
 pub(super) fn at(link: LinkType, facts: &Facts, offset: u32, bytes: u32) -> Option<Field> {
     in_layers(&layers(link, facts), offset, bytes)
 }
@@ -140,7 +140,7 @@ fn in_layers(layers: &[Layer], offset: u32, bytes: u32) -> Option<Field> {
     layers.iter().rev().find_map(in_layer)
 }
 
-/// The bits of a field under a mask, by the field's name.
+/// Returns the name of the bits of a field under a mask.
 pub(super) fn bits(field: &str, mask: u32) -> Option<Bits> {
     let found = BITS.iter().find(|row| row.0 == field && row.1 == mask);
     found.map(|&(_, _, name, style)| Bits { name, style })
@@ -235,7 +235,7 @@ struct Layer {
     rows: &'static [Row],
 }
 
-/// The headers that are known to be there, outermost first.
+/// Returns the headers that are known to be present, outermost first.
 fn layers(link: LinkType, facts: &Facts) -> Vec<Layer> {
     let layer = |offset, rows| Layer { offset, rows };
     let (rows, type_at, payload, numbering): (_, _, _, fn(u32) -> Option<Next>) = match link {
@@ -269,7 +269,7 @@ fn layers(link: LinkType, facts: &Facts) -> Vec<Layer> {
     layers
 }
 
-/// What a protocol number says of what follows.
+/// The header that a protocol number announces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Network(u32),
@@ -382,7 +382,7 @@ fn raw(link: LinkType, facts: &Facts) -> Vec<Layer> {
     layers
 }
 
-/// The one thing that all of the numbers say.
+/// Returns the meaning that all of the numbers share.
 fn common<T: PartialEq>(numbers: &[u32], says: impl Fn(u32) -> Option<T>) -> Option<T> {
     let mut said = numbers.iter().map(|&number| says(number));
     let first = said.next()??;
@@ -390,7 +390,7 @@ fn common<T: PartialEq>(numbers: &[u32], says: impl Fn(u32) -> Option<T>) -> Opt
         .then_some(first)
 }
 
-/// The header of the transport protocols that it can be.
+/// Returns the header of the transport protocols that the numbers allow.
 fn transport(numbers: &[u32], version: u32) -> Option<&'static [Row]> {
     let alone = common(numbers, |number| {
         Some(match (number, version) {
@@ -456,7 +456,7 @@ const PPPOE: &[Row] = &[
     (6, 2, "PPP protocol", Style::PppProtocol),
 ];
 const LOOPBACK: &[Row] = &[(0, 4, "address family", Hex)];
-/// The first headers of 802.11 frames (IEEE 802.11, 9.2.3); what the addresses are is up to the flags.
+/// The first fields of 802.11 frames (IEEE 802.11, 9.2.3); flags decide what the addresses mean.
 const WLAN: &[Row] = &[
     (0, 1, "frame control", Hex),
     (1, 1, "frame flags", Hex),
@@ -491,12 +491,12 @@ const AVS: &[Row] = &[
     (0, 4, "AVS version", Hex),
     (4, 4, "length of the AVS header", Decimal),
 ];
-/// The driver writes one of AVS in its place where it has one.
+/// The driver may write an AVS header instead of a Prism header.
 const PRISM: &[Row] = &[
     (0, 4, "kind of the Prism or AVS header", Hex),
     (4, 4, "length of the Prism or AVS header", Decimal),
 ];
-/// What pf writes before packets that it logs (pflog(4)).
+/// The header that pf writes before packets that it logs (pflog(4)).
 const PF_LOG: &[Row] = &[
     (0, 1, "length of the pf header", Decimal),
     (1, 1, "address family", Decimal),
@@ -566,7 +566,7 @@ const SCTP: &[Row] = &[
     (4, 4, "SCTP verification tag", Hex),
     (8, 4, "SCTP checksum", Hex),
 ];
-/// What TCP, UDP and SCTP have in common.
+/// The fields that TCP, UDP and SCTP share.
 const PORTS: &[Row] = &[
     (0, 2, "source port", Port),
     (2, 2, "destination port", Port),

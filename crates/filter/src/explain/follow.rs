@@ -1,4 +1,4 @@
-//! The explanation followed on a packet, to hold it against the program.
+//! Follows an explanation on a packet and compares the outcome with the program's.
 
 use super::Explanation;
 use super::step::{Step, What};
@@ -7,8 +7,8 @@ use super::trace::{Goal, Relation};
 use crate::language::ast::Operator;
 use crate::program::opcode as op;
 
-/// What a reader of the explanation would do with a packet: none where a byte that is looked at is
-/// missing or a number was not said.
+/// Follows the explanation on a packet. Returns `None` if a byte that it reads is missing or it
+/// does not name a number.
 fn follow(explanation: &Explanation, data: &[u8]) -> Option<u32> {
     let mut goal = explanation.start;
     loop {
@@ -90,7 +90,7 @@ fn evaluate(value: &Symbol, data: &[u8]) -> Option<u32> {
             };
             crate::ir::apply(operator, evaluate(left, data)?, evaluate(right, data)?)
         }
-        // Where these come from depends on the way.
+        // These depend on the path that was taken.
         Kind::Field { .. } | Kind::Word(_) | Kind::Start(_) => None,
         Kind::Ancillary(_) | Kind::Unknown => None,
     }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::{CompileOptions, Insn, LinkType, Program, Tables, compile};
 
-    /// Bytes that often are something: protocols and ports that expressions ask for.
+    /// Bytes that often mean something: protocols and ports that expressions test for.
     fn packet(seed: u64) -> Vec<u8> {
         const BYTES: usize = 2_000;
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -127,7 +127,8 @@ mod tests {
         data
     }
 
-    /// Every expression of the list: whoever follows the words comes to the program's verdict.
+    /// Checks that following the words gives the program's verdict, for every expression of the
+    /// list.
     #[test]
     fn words_say_what_the_program_does() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -160,7 +161,7 @@ mod tests {
         assert!(followed > 50_000 && taken > 5_000, "{followed}, {taken}");
     }
 
-    /// Programs are made in which a register holds a number that no reader wants to see.
+    /// Checks programs with a number in a register that no reader wants to see.
     #[test]
     fn large_arithmetic_is_cut_short() {
         let mut insns = vec![Insn::new(op::LD | op::B | op::ABS, 0)];

@@ -1,12 +1,12 @@
-//! Programs in words: the decisions that a program makes, step by step, and what it costs.
+//! Explanations of programs: the decisions that a program makes, step by step, and its cost.
 //!
-//! In: a [`Program`] and the link type that it was compiled for. Out: an [`Explanation`], which
-//! displays as text. The program itself is read, not the expression, so that what is said is what
-//! runs. Not in here: how an expression came to be this program.
+//! Input: a [`Program`] and the link type that it was compiled for. Output: an [`Explanation`],
+//! which displays as text. It explains the program, not the expression, so it describes exactly
+//! what runs. How an expression became this program is not explained here.
 //!
-//! The way: instructions followed forward, with what each register holds as an expression over the
-//! packet (`trace`, `symbol`); comparisons put together to steps (`step`); names for the fields and
-//! numbers in them (`field`, `number`); sentences (`sentence`).
+//! Instructions are followed forward, with the value of each register as an expression over the
+//! packet (`trace`, `symbol`). Comparisons are grouped into steps (`step`), fields and numbers get
+//! names (`field`, `number`), and the result becomes sentences (`sentence`).
 
 mod behind;
 mod cost;
@@ -27,7 +27,7 @@ use crate::{LinkType, Program};
 use step::Step;
 use trace::Goal;
 
-/// A program in words.
+/// The explanation of a program.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     cost: Cost,
@@ -37,8 +37,8 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Reads a program that was compiled for packets of this link type, which gives fields their
-    /// names.
+    /// Explains a program that was compiled for packets of this link type, which determines the
+    /// names of fields.
     #[must_use]
     pub fn new(program: &Program, link_type: LinkType) -> Self {
         let link_type = link_type.canonical();
@@ -51,14 +51,14 @@ impl Explanation {
         }
     }
 
-    /// What the program costs.
+    /// Returns the cost of the program.
     #[must_use]
     pub fn cost(&self) -> &Cost {
         &self.cost
     }
 }
 
-/// The steps, an empty line, and the cost.
+/// Prints the steps, an empty line, and the cost.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         sentence::write(self, f)

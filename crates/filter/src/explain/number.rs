@@ -21,14 +21,14 @@ pub(super) enum Style {
     ArpOperation,
     PppProtocol,
     PacketType,
-    /// Of four bytes, the least first.
+    /// Four bytes, the least significant first.
     LittleEndian,
-    /// Only the bits above so many low ones.
+    /// Only the bits above this many low bits.
     Shifted(u32),
 }
 
 impl Style {
-    /// One number, with its name where it has one.
+    /// Returns a number as text, with its name if it has one.
     pub(super) fn text(self, number: u32) -> String {
         let named = |table: &[(u32, &str)], plain: String| match name(table, number) {
             Some(name) => format!("{name} ({plain})"),
@@ -57,8 +57,8 @@ impl Style {
         }
     }
 
-    /// A range of numbers, in which single ones go without names. `largest` is the greatest that
-    /// the field can hold.
+    /// Returns a range of numbers as text; single numbers have no names there. `largest` is the
+    /// greatest number that the field can hold.
     pub(super) fn range(self, range: &RangeInclusive<u32>, largest: u32) -> String {
         let (start, end) = (*range.start(), *range.end());
         let plain = |number: u32| match self {
@@ -156,7 +156,7 @@ const IP_PROTOCOLS: &[(u32, &str)] = &[
     (135, "mobility header"),
 ];
 
-/// IANA, service names: those that people filter for.
+/// IANA, service names: the common ones in filters.
 const PORTS: &[(u32, &str)] = &[
     (22, "ssh"),
     (25, "smtp"),

@@ -15,7 +15,7 @@ use super::{Cost, Explanation};
 use crate::LinkType;
 use crate::program::opcode as op;
 
-/// Columns of a line.
+/// The maximum length of a line, in columns.
 const WIDTH: usize = 96;
 
 pub(super) fn write(explanation: &Explanation, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,7 +46,7 @@ pub(super) fn write(explanation: &Explanation, f: &mut fmt::Formatter<'_>) -> fm
     Ok(())
 }
 
-/// Text in lines, of which all but the first are indented by the width of `head`.
+/// Writes text in lines; all but the first are indented by the width of `head`.
 fn wrapped(f: &mut fmt::Formatter<'_>, head: &str, text: &str) -> fmt::Result {
     let indent = head.chars().count();
     let mut column = indent;
@@ -74,11 +74,11 @@ fn capital(text: &str) -> String {
 
 struct Writer<'a> {
     link: LinkType,
-    /// Of each step, by its first comparison.
+    /// The number of each step, by its first comparison.
     numbers: &'a HashMap<usize, usize>,
 }
 
-/// A value in words, and how its numbers are written.
+/// A value in words, and the style of its numbers.
 struct Said {
     text: String,
     style: Style,
@@ -96,7 +96,7 @@ impl Writer<'_> {
             What::Test(node) => {
                 let condition = self.test(node);
                 if node.yes == node.no {
-                    // It decides what is computed on the way.
+                    // The outcome decides which value is computed on the way.
                     return format!("see whether {condition}, {}", self.goal(node.yes, "it"));
                 }
                 format!("if {condition}, {}", self.either(node.yes, node.no))
@@ -112,7 +112,7 @@ impl Writer<'_> {
         match goal {
             Goal::Node(at) => match self.numbers.get(&at) {
                 Some(number) => format!("go on at {number}"),
-                // Merged comparisons are not named by any goal.
+                // No goal names a merged comparison.
                 None => "go on".to_owned(),
             },
             Goal::Return(0) => format!("reject {packet}"),
@@ -160,7 +160,7 @@ impl Writer<'_> {
         listed(&all)
     }
 
-    /// Neighbouring fields that equal numbers.
+    /// Describes neighbouring fields that equal numbers.
     fn fields(&self, parts: &[Part], facts: &Facts) -> String {
         let start = parts.first().map_or(0, |part| part.offset);
         let total: u32 = parts.iter().map(|part| part.bytes).sum();
@@ -211,7 +211,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether any bit of a mask is set.
+    /// Describes the test whether any bit of a mask is set.
     fn any_bit(&self, node: &Node, mask: u32) -> String {
         if let Kind::Load { bytes, .. } = node.left.kind
             && let Some((field, place)) = self.field(&node.left, &node.facts)
@@ -242,14 +242,14 @@ impl Writer<'_> {
         format!("{any} {mask:#x} of {} is set", left.text)
     }
 
-    /// A number in words.
+    /// Describes a number.
     fn value(&self, value: &Rc<Symbol>, facts: &Facts) -> Said {
         let (inner, mask) = value.masked();
         let named = (mask != u32::MAX).then(|| self.masked(&inner, mask, facts));
         named.flatten().unwrap_or_else(|| self.plain(value, facts))
     }
 
-    /// A number in words, as it goes into arithmetic: without names for some bits of a field.
+    /// Describes a number as an operand of arithmetic: bits of a field have no names there.
     fn plain(&self, value: &Rc<Symbol>, facts: &Facts) -> Said {
         let plain = |text: String| Said {
             text,
@@ -331,7 +331,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A field under a mask, where that has a name or is a network.
+    /// Describes a field under a mask, if that has a name or is a network.
     fn masked(&self, inner: &Rc<Symbol>, mask: u32, facts: &Facts) -> Option<Said> {
         let Kind::Load { bytes, .. } = inner.kind else {
             return None;
@@ -357,7 +357,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The field that a load reads, and where it is.
+    /// Returns the field that a load reads, and its place as text.
     fn field(&self, value: &Symbol, facts: &Facts) -> Option<(Field, String)> {
         let Kind::Load { bytes, .. } = value.kind else {
             return None;
@@ -373,7 +373,7 @@ impl Writer<'_> {
         ))
     }
 
-    /// Bytes that have no name.
+    /// Describes bytes that have no name.
     fn somewhere(&self, value: &Symbol, facts: &Facts) -> String {
         let Kind::Load {
             bytes,
@@ -406,7 +406,7 @@ impl Writer<'_> {
         format!("the {} at {place}", counted(*bytes))
     }
 
-    /// A sum as its terms and the constant in it.
+    /// Returns a sum as its terms and the constant in it.
     fn sum(&self, value: &Rc<Symbol>, facts: &Facts) -> (String, u32) {
         let Kind::Arithmetic(op::ADD, left, right) = &value.kind else {
             let text = self.plain(value, facts).text;
@@ -444,7 +444,7 @@ fn behind_header(offset: u32, bytes: u32) -> String {
     format!("{} behind the IPv4 header", place(offset, bytes))
 }
 
-/// The largest number of so many bytes.
+/// Returns the largest number of so many bytes.
 fn largest(bytes: u32) -> u32 {
     u32::MAX.checked_shr(32 - 8 * bytes).unwrap_or(u32::MAX)
 }
@@ -456,7 +456,7 @@ fn counted(bytes: u32) -> String {
     }
 }
 
-/// Which bits of a place are meant.
+/// Describes the bits of a place under a mask.
 fn in_place(mask: u32, bytes: u32, place: &str) -> String {
     let width = 8 * bytes;
     let low = mask.trailing_zeros();
@@ -472,7 +472,7 @@ fn in_place(mask: u32, bytes: u32, place: &str) -> String {
     }
 }
 
-/// A netmask behind an address.
+/// Returns a netmask as text behind an address.
 fn prefix(mask: u32) -> String {
     let ones = mask.leading_ones();
     if mask.count_ones() == ones {
@@ -482,7 +482,7 @@ fn prefix(mask: u32) -> String {
     }
 }
 
-/// The IPv6 address or network that words from its first one on make.
+/// Returns the IPv6 address or network that words from its first one on make.
 fn ipv6(parts: &[Part]) -> Option<String> {
     if parts.len() > 4 || parts.iter().any(|part| part.bytes != 4) {
         return None;
@@ -522,7 +522,7 @@ fn sign(operation: u16) -> &'static str {
     }
 }
 
-/// `a, b or c`.
+/// Joins texts as `a, b or c`.
 fn listed(all: &[String]) -> String {
     match all {
         [] => String::new(),
@@ -531,7 +531,7 @@ fn listed(all: &[String]) -> String {
     }
 }
 
-/// The lines of the cost: what, and how much.
+/// Returns the lines of the cost: name and value.
 fn cost(cost: &Cost) -> Vec<(&'static str, String)> {
     let shortest = cost.shortest;
     let way = match cost.longest {

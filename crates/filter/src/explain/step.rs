@@ -1,5 +1,5 @@
-//! Comparisons put together to what a reader would call one: a value looked up among several
-//! numbers, an address compared word by word.
+//! Groups comparisons that a reader would see as one: a value looked up among several numbers, or
+//! an address compared word by word.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::symbol::{Kind, Symbol};
 use super::trace::{Facts, Goal, Node, Relation};
 
-/// Comparisons of one value that are put together at most: the work grows with their square.
+/// The most comparisons of one value in a group: the work grows with their square.
 const MOST_TOGETHER: usize = 512;
 
 /// One step of the explanation.
@@ -17,7 +17,7 @@ pub(super) struct Step {
     /// The index of its first comparison, by which goals name it.
     pub(super) at: usize,
     pub(super) what: What,
-    /// What is known when it is reached.
+    /// The facts known when the step is reached.
     pub(super) facts: Facts,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Step {
 pub(super) enum What {
     /// A value looked up among ranges of numbers.
     Choice(Choice),
-    /// Neighbouring fields that all have to be equal to a number.
+    /// Neighbouring fields that must all equal a number.
     Fields {
         parts: Vec<Part>,
         yes: Goal,
@@ -38,7 +38,8 @@ pub(super) enum What {
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) value: Rc<Symbol>,
-    /// What leads elsewhere than `otherwise`, in the order in which the program looks.
+    /// The numbers that lead elsewhere than `otherwise`, in the order in which the program tests
+    /// them.
     pub(super) cases: Vec<(Ranges, Goal)>,
     pub(super) otherwise: Goal,
 }
@@ -55,7 +56,7 @@ pub(super) struct Part {
     pub(super) number: u32,
 }
 
-/// The steps in the order of the program.
+/// Returns the steps in the order of the program.
 pub(super) fn steps(nodes: &[Option<Node>], start: Goal) -> Vec<Step> {
     let mut ways = vec![0_usize; nodes.len()];
     let edges = nodes.iter().flatten().flat_map(|node| [node.yes, node.no]);
@@ -68,7 +69,7 @@ pub(super) fn steps(nodes: &[Option<Node>], start: Goal) -> Vec<Step> {
     let mut steps = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
         let Some(node) = node else { continue };
-        // A comparison that only the first one of a step leads to is part of that step.
+        // A comparison that only the first one of a step leads to belongs to that step.
         if merged[at] {
             continue;
         }
@@ -87,7 +88,7 @@ fn is_choice(node: &Node) -> bool {
     node.right.number().is_some() && node.relation != Relation::AnyBit
 }
 
-/// All comparisons of the value of the one at `root` that are reached from it alone.
+/// Groups all comparisons of the value at `root` that are reached only from it.
 fn choice(nodes: &[Option<Node>], root: usize, ways: &[usize], merged: &mut [bool]) -> Choice {
     let value = nodes[root]
         .as_ref()
@@ -115,7 +116,7 @@ fn choice(nodes: &[Option<Node>], root: usize, ways: &[usize], merged: &mut [boo
         merged[at] = at != root;
         let number = node.right.number().unwrap_or(0);
         let (yes, no) = split(&ranges, node.relation, number);
-        // What the program looks at first comes off the stack first.
+        // The branch that the program tests first is pushed last, so it is popped first.
         open.push((node.no, no));
         open.push((node.yes, yes));
     }
@@ -136,7 +137,7 @@ fn choice(nodes: &[Option<Node>], root: usize, ways: &[usize], merged: &mut [boo
     }
 }
 
-/// The largest number that the value can be.
+/// Returns the largest number that the value can be.
 fn largest(value: &Symbol) -> u32 {
     match value.kind {
         Kind::Load { bytes: 1, .. } | Kind::Field { bytes: 1, .. } => 0xff,
@@ -145,7 +146,7 @@ fn largest(value: &Symbol) -> u32 {
     }
 }
 
-/// The numbers for which a comparison holds, and the others.
+/// Splits numbers into those for which a comparison holds, and the others.
 fn split(ranges: &Ranges, relation: Relation, number: u32) -> (Ranges, Ranges) {
     let (mut yes, mut no) = (Ranges::new(), Ranges::new());
     for range in ranges {
@@ -173,7 +174,7 @@ fn split(ranges: &Ranges, relation: Relation, number: u32) -> (Ranges, Ranges) {
     (yes, no)
 }
 
-/// Sorts, and joins neighbours.
+/// Sorts the ranges and joins neighbours.
 fn coalesce(ranges: &mut Ranges) {
     ranges.sort_unstable_by_key(|range| *range.start());
     let mut joined: Ranges = Vec::with_capacity(ranges.len());
@@ -227,7 +228,7 @@ fn join_fields(steps: &[Step], ways: &[usize]) -> Vec<Step> {
     joined
 }
 
-/// The comparison of a field at a constant offset with one number.
+/// Matches the comparison of a field at a constant offset with one number.
 fn single(step: &Step) -> Option<(Part, Goal, Goal)> {
     let What::Choice(choice) = &step.what else {
         return None;
@@ -257,8 +258,8 @@ fn single(step: &Step) -> Option<(Part, Goal, Goal)> {
     Some((part, *goal, choice.otherwise))
 }
 
-/// Whether a part is the next neighbour of the others: words behind words, as in IPv6 addresses, or
-/// the two bytes before a word, as in hardware addresses.
+/// Whether a part directly continues the others: the next word, as in IPv6 addresses, or the two
+/// bytes before a word, as in hardware addresses.
 fn continues(parts: &[Part], next: Part) -> bool {
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
         return false;

@@ -1,11 +1,11 @@
-//! What a register holds, as an expression over the packet.
+//! The value of a register, as an expression over the packet.
 
 use std::rc::Rc;
 
 use super::behind::Start;
 use super::number::Style;
 
-/// Larger expressions are not shown: they would not be read, and arithmetic on a register with
+/// Larger expressions are not shown: nobody would read them, and arithmetic on a register with
 /// itself doubles them at each instruction.
 const MOST_NODES: u32 = 48;
 
@@ -16,13 +16,13 @@ pub(super) struct Symbol {
     nodes: u32,
 }
 
-/// How the number comes about.
+/// How the number is computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Constant(u32),
     /// The packet's length on the wire.
     Length,
-    /// Bytes of the packet at a constant offset, behind what `index` gives.
+    /// Bytes of the packet at a constant offset from `index`.
     Load {
         bytes: u32,
         index: Option<Rc<Symbol>>,
@@ -33,19 +33,19 @@ pub(super) enum Kind {
     /// The packet's metadata, by `SKF_AD_` number.
     Ancillary(u32),
     Negated(Rc<Symbol>),
-    /// The operation's field of an instruction, and both operands.
+    /// The operation field of an instruction, and both operands.
     Arithmetic(u16, Rc<Symbol>, Rc<Symbol>),
-    /// A field of one name that was loaded from different places on different ways.
+    /// A field loaded from different offsets on different paths.
     Field {
         name: &'static str,
         style: Style,
         bytes: u32,
     },
-    /// Where something begins, computed differently on different ways.
+    /// The start of something, computed differently on different paths.
     Start(Start),
-    /// What a word of scratch memory holds, where that depends on the way.
+    /// The content of a word of scratch memory, if it depends on the path.
     Word(usize),
-    /// Different on different ways, or too large.
+    /// Different on different paths, or too large.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ impl Symbol {
         })
     }
 
-    /// The number, if it is one.
+    /// Returns the number, if the value is constant.
     pub(super) fn number(&self) -> Option<u32> {
         match self.kind {
             Kind::Constant(number) => Some(number),
@@ -92,7 +92,7 @@ impl Symbol {
         }
     }
 
-    /// Whether it is computed from what a word of scratch memory holds.
+    /// Whether the value is computed from a word of scratch memory.
     pub(super) fn uses_word(&self, number: usize) -> bool {
         match &self.kind {
             Kind::Word(word) => *word == number,
@@ -105,7 +105,7 @@ impl Symbol {
         }
     }
 
-    /// The value under its mask: the whole word where there is none.
+    /// Returns the value and its mask; without a mask, all bits.
     pub(super) fn masked(self: &Rc<Self>) -> (Rc<Self>, u32) {
         use crate::program::opcode::AND;
         if let Kind::Arithmetic(AND, left, right) = &self.kind

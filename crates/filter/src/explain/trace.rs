@@ -1,5 +1,5 @@
-//! The program followed forward on all ways at once: what is compared at each conditional jump,
-//! and what the comparisons on every way there have shown.
+//! Follows a program forward on all paths at once: the values that each conditional jump compares,
+//! and the facts that earlier comparisons on every path have established.
 
 use std::rc::Rc;
 
@@ -9,16 +9,16 @@ use super::symbol::{Kind, Symbol};
 use crate::LinkType;
 use crate::program::{Insn, opcode as op};
 
-/// Facts beyond this many are forgotten, the oldest first; so are sets of more numbers.
+/// The most facts that are kept, and the most numbers in a set; the oldest facts are dropped first.
 const MOST_FACTS: usize = 64;
 const MOST_NUMBERS: usize = 64;
 
-/// Values found equal to one of some numbers.
+/// Values known to equal one of a few numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts(Vec<(Rc<Symbol>, Vec<u32>)>);
 
 impl Facts {
-    /// The numbers that the value can only be.
+    /// Returns the only numbers that the value can be.
     pub(super) fn of(&self, value: &Symbol) -> Option<&[u32]> {
         let found = self.0.iter().find(|(known, _)| **known == *value);
         found.map(|(_, numbers)| &numbers[..])
@@ -60,7 +60,7 @@ pub(super) struct Node {
     pub(super) right: Rc<Symbol>,
     pub(super) yes: Goal,
     pub(super) no: Goal,
-    /// What is known when it is reached.
+    /// The facts known when the comparison is reached.
     pub(super) facts: Facts,
 }
 
@@ -83,13 +83,13 @@ impl Relation {
     }
 }
 
-/// Where a way leads: to the next comparison, by the index of its instruction, or to an end.
+/// The end of a path: the next comparison, by the index of its instruction, or a return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Goal {
     Node(usize),
-    /// So many bytes are kept; 0 rejects.
+    /// Keeps this many bytes; 0 rejects the packet.
     Return(u32),
-    /// As many bytes are kept as were computed.
+    /// Keeps a computed number of bytes.
     ReturnComputed,
 }
 
@@ -111,7 +111,7 @@ impl State {
         }
     }
 
-    /// What is computed from the old content of a word is not known any more.
+    /// Forgets values that were computed from the old content of a word.
     fn forget(&mut self, word: usize) {
         for value in [&mut self.a, &mut self.x]
             .into_iter()
@@ -159,7 +159,7 @@ impl State {
     }
 }
 
-/// What begins at both places.
+/// Returns the start that both values stand for, if it is the same.
 fn common_start(link: LinkType, own: &Symbol, others: &Symbol) -> Option<Kind> {
     let start = behind::start(link, own)?;
     (behind::start(link, others)? == start).then_some(Kind::Start(start))
@@ -167,8 +167,8 @@ fn common_start(link: LinkType, own: &Symbol, others: &Symbol) -> Option<Kind> {
 
 const SCRATCH_WORDS: usize = op::MEMWORDS as usize;
 
-/// The comparison at each instruction that is a reachable conditional jump, and where the program
-/// begins.
+/// Returns the comparison at each instruction that is a reachable conditional jump, and the goal of
+/// the program's first instruction.
 pub(super) fn nodes(insns: &[Insn], link: LinkType) -> (Vec<Option<Node>>, Goal) {
     let goals = goals(insns);
     let mut states: Vec<Option<State>> = vec![None; insns.len()];
@@ -205,12 +205,12 @@ pub(super) fn is_branch(insn: &Insn) -> bool {
     insn.code & 7 == op::JMP && insn.code & 0xf0 != op::JA
 }
 
-/// The targets of a conditional jump: where the test holds, and where not.
+/// Returns the targets of a conditional jump: if the test holds, and if it does not.
 pub(super) fn branch_targets(insn: &Insn, at: usize) -> [usize; 2] {
     [insn.jt, insn.jf].map(|skip| at + 1 + usize::from(skip))
 }
 
-/// The target of a jump without a condition, which may lie before it.
+/// Returns the target of an unconditional jump, which may lie before it.
 pub(super) fn jump_target(insn: &Insn, at: usize) -> usize {
     (at + 1).wrapping_add_signed(insn.k.cast_signed() as isize)
 }
@@ -220,21 +220,21 @@ fn is_loop_head(insns: &[Insn], at: usize) -> bool {
     let back = |(from, insn): (usize, &Insn)| {
         insn.code == op::JMP | op::JA && jump_target(insn, from) == at && from >= at
     };
-    // Rare programs have a loop; the scan is made of those only.
+    // Few programs have a loop; only those are scanned.
     has_loop(insns) && insns.iter().enumerate().any(back)
 }
 
-/// Whether there is a jump backwards.
+/// Whether the program jumps backwards.
 pub(super) fn has_loop(insns: &[Insn]) -> bool {
     insns
         .iter()
         .any(|insn| insn.code == op::JMP | op::JA && insn.k.cast_signed() < 0)
 }
 
-/// Where each instruction leads if no comparison comes before.
+/// Returns where each instruction leads if no comparison comes before.
 fn goals(insns: &[Insn]) -> Vec<Goal> {
     let mut goals: Vec<Goal> = (0..insns.len()).map(Goal::Node).collect();
-    // A jump backwards finds its goal in a second pass.
+    // The goal of a jump backwards is found in a second pass.
     for _ in 0..2 {
         for (at, insn) in insns.iter().enumerate().rev() {
             goals[at] = match insn.code & 7 {
@@ -282,7 +282,7 @@ fn compared(insn: &Insn, state: &State, [yes, no]: [Goal; 2]) -> Node {
     }
 }
 
-/// What the outcome of a comparison says.
+/// Learns from the outcome of a comparison.
 fn suppose(facts: &mut Facts, node: &Node, outcome: bool) {
     let Some(number) = node.right.number() else {
         return;
@@ -296,7 +296,7 @@ fn suppose(facts: &mut Facts, node: &Node, outcome: bool) {
     }
 }
 
-/// The state behind an instruction that is neither a jump nor a return.
+/// Returns the state after an instruction that is neither a jump nor a return.
 fn after(insn: &Insn, mut state: State) -> State {
     let Insn { code, k, .. } = *insn;
     let slot = (k as usize).min(SCRATCH_WORDS - 1);

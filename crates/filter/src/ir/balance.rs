@@ -1,40 +1,39 @@
-//! Balancing: comparisons of one value with many numbers become a search for it.
+//! Balancing: comparisons of one value with many numbers become a binary search.
 //!
-//! Tests of one value that only lead to each other and out again, in whatever order they were
-//! written, say no more than where each number leads. So they are made anew from that: numbers side
-//! by side that lead to one place are a range, which two tests tell, and where more tests than a
-//! few are left, a test for the half comes first. All of them load the same value, so that no load
-//! is made earlier or left out.
+//! Tests of one value that lead only to each other and out again just map each number to a target.
+//! So they are built again from that map. Neighbouring numbers with the same target become a range,
+//! which needs two tests. If more than a few tests remain, a test for the middle comes first. All
+//! of them load the same value, so no load is made earlier or left out.
 
 use super::graph::{Graph, Node, NodeId, Step};
 use super::range_facts::limit;
 use super::{Relation, Test, ValueId, Values};
 
-/// Up to so many tests are made one after the other. Fewer would make programs longer than
-/// libpcap's, and branches are foreseen worse in a search than in a row.
+/// The most tests that are made one after the other. A lower limit would make programs longer than
+/// libpcap's, and processors predict branches worse in a search than in a row.
 const MOST_IN_ROW: usize = 10;
 
-/// Steps for all regions together: what would take longer stays as it is.
+/// The most steps for all regions together; regions that would take longer stay as they are.
 const MOST_STEPS: usize = 1 << 26;
 
-/// Numbers from `first` up to the next piece, and where they lead.
+/// Numbers from `first` up to the next piece, and their target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     first: u64,
     target: NodeId,
 }
 
-/// Tests of one value that can be reached through the first of them only.
+/// Tests of one value that can be reached only through the first of them.
 struct Region {
-    /// The place of the first one.
+    /// The index of the first test.
     root: usize,
     value: ValueId,
     pieces: Vec<Piece>,
-    /// Numbers that the value was compared with, in ascending order.
+    /// Numbers that the value is compared with, in ascending order.
     numbers: Vec<(u64, ValueId)>,
 }
 
-/// Makes all regions anew that become smaller or are large. Whether there are any.
+/// Rebuilds all regions that become smaller or are large. Returns whether there are any.
 pub(super) fn balance(graph: &mut Graph, values: &Values) -> bool {
     if !promises_any(graph, values) {
         return false;
@@ -43,7 +42,7 @@ pub(super) fn balance(graph: &mut Graph, values: &Values) -> bool {
     if regions.is_empty() {
         return false;
     }
-    // They were found from the last node to the first.
+    // Regions are stored from the last node to the first.
     graph.rebuild(|graph, renamed, at, node| {
         let Some(mut region) = regions.pop_if(|region| region.root == at) else {
             let (yes, no) = (renamed.of(node.yes), renamed.of(node.no));
@@ -57,7 +56,7 @@ pub(super) fn balance(graph: &mut Graph, values: &Values) -> bool {
     true
 }
 
-/// The number of a comparison with one, if the test is one and not of bits.
+/// Returns the test and its number if the node compares a value with a number, not with bits.
 fn compared(graph: &Graph, values: &Values, node: &Node) -> Option<(Test, u32)> {
     let test = graph.test(node.test()?);
     let number = values.number_of(test.right)?;
@@ -65,7 +64,7 @@ fn compared(graph: &Graph, values: &Values, node: &Node) -> Option<(Test, u32)> 
     (has_order && values.number_of(test.left).is_none()).then_some((test, number))
 }
 
-/// Whether any comparison leads to another of the same value: in most short expressions none does.
+/// Whether any comparison leads to another of the same value, which is rare in short expressions.
 fn promises_any(graph: &Graph, values: &Values) -> bool {
     let left_of = |node: &Node| compared(graph, values, node).map(|(test, _)| test.left);
     graph.nodes().iter().any(|node| {
@@ -80,9 +79,9 @@ fn promises_any(graph: &Graph, values: &Values) -> bool {
 struct Finder<'a> {
     graph: &'a Graph,
     values: &'a Values,
-    /// How many edges lead to each node from nodes that can be reached.
+    /// The number of edges to each node from reachable nodes.
     ways: Vec<u32>,
-    /// How many of them come from the region that is looked at.
+    /// How many of them come from the current region.
     from_inside: Vec<u32>,
     /// Whether a node is in a region already.
     taken: Vec<bool>,
@@ -113,7 +112,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Those that are worth the work, from the last node to the first.
+    /// Returns the regions worth rebuilding, from the last node to the first.
     fn regions(mut self) -> Vec<Region> {
         let mut regions = Vec::new();
         let mut members = Vec::new();
@@ -127,7 +126,7 @@ impl<'a> Finder<'a> {
         regions
     }
 
-    /// Finds the places of the nodes of the region that begins at a node.
+    /// Finds the indices of the nodes of the region that begins at a node.
     fn grow(&mut self, root: usize, members: &mut Vec<usize>) {
         members.clear();
         let nodes = self.graph.nodes();
@@ -151,7 +150,7 @@ impl<'a> Finder<'a> {
                 }
             }
         }
-        // Those that are reached from elsewhere, too, begin a region of their own.
+        // Nodes that are also reached from elsewhere begin a region of their own.
         for &at in &*members {
             let node = &nodes[at];
             for to in [node.yes, node.no].into_iter().filter_map(NodeId::index) {
@@ -162,7 +161,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The region of these nodes, if it is to be made anew.
+    /// Returns the region of these nodes if it should be rebuilt.
     fn region(&mut self, members: &[usize]) -> Option<Region> {
         let &root = members.first().filter(|_| members.len() > 1)?;
         let nodes = self.graph.nodes();
@@ -206,7 +205,7 @@ impl<'a> Finder<'a> {
             pieces,
             numbers,
         };
-        // Where all leads to one place there is no test that could load the value.
+        // If everything leads to one target, no test is left to load the value.
         if region.pieces.len() < 2 {
             return None;
         }
@@ -214,7 +213,7 @@ impl<'a> Finder<'a> {
         (row.tests() < members.len() || row.tests() > MOST_IN_ROW).then_some(region)
     }
 
-    /// Where a number leads.
+    /// Returns the target of a number.
     fn follow(&self, root: usize, members: &[usize], number: u64) -> NodeId {
         let nodes = self.graph.nodes();
         let number = u32::try_from(number).unwrap_or(u32::MAX);
@@ -226,7 +225,7 @@ impl<'a> Finder<'a> {
             let target = if holds { node.yes } else { node.no };
             left = left.saturating_sub(1);
             match target.index() {
-                // All ways to what was counted in full come from inside.
+                // A node counted in full is reached only from inside.
                 Some(to) if left > 0 && self.is_inside(to) => at = to,
                 _ => return target,
             }
@@ -238,7 +237,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Tests one after the other: numbers apart from what is around them, and where ranges begin.
+/// Tests in a row: single numbers, and where ranges begin.
 #[derive(Debug, Default)]
 struct Row {
     apart: Vec<(ValueId, NodeId)>,
@@ -246,14 +245,14 @@ struct Row {
 }
 
 impl Row {
-    /// How many there are.
+    /// Returns the number of tests.
     fn tests(&self) -> usize {
         self.apart.len() + self.ranges.len().saturating_sub(1)
     }
 }
 
 impl Region {
-    /// The tests that tell the pieces apart.
+    /// Returns the tests that distinguish the pieces.
     fn row(&self, pieces: &[Piece]) -> Row {
         let mut row = Row::default();
         for &piece in pieces {
@@ -276,7 +275,8 @@ impl Region {
         at.ok().map(|at| self.numbers[at].1)
     }
 
-    /// Makes the tests for some of the pieces. Halves nest as deep as the logarithm of their count.
+    /// Makes the tests for some of the pieces. The recursion depth is the logarithm of their
+    /// number.
     fn search(&self, graph: &mut Graph, pieces: &[Piece]) -> NodeId {
         let row = self.row(pieces);
         if row.tests() > MOST_IN_ROW {
@@ -289,7 +289,7 @@ impl Region {
         })
     }
 
-    /// Makes the tests for ranges alone.
+    /// Makes the tests for ranges only.
     fn ranges(&self, graph: &mut Graph, pieces: &[Piece]) -> NodeId {
         match pieces {
             [] => super::REJECT,
@@ -298,7 +298,7 @@ impl Region {
         }
     }
 
-    /// A test in the middle, and what `each` makes of the two sides.
+    /// Makes a test in the middle; `each` handles the two sides.
     fn halves(
         &self,
         graph: &mut Graph,
@@ -309,7 +309,7 @@ impl Region {
         let cut = high.first().map_or(0, |piece| piece.first);
         let high = each(self, graph, high);
         let low = each(self, graph, low);
-        // A piece begins at a number that was compared with, or behind one.
+        // A piece begins at a compared number or just after one.
         let at_least = (Relation::GreaterEqual, self.number(cut));
         let above = (Relation::Greater, self.number(cut.wrapping_sub(1)));
         match [at_least, above] {
@@ -348,7 +348,8 @@ mod tests {
         compile(expression, &options, &Tables::new()).expect(expression)
     }
 
-    /// Conditional jumps on the way that one byte takes through a program, and whether it is taken.
+    /// Returns the number of conditional jumps that a byte passes in a program, and whether it is
+    /// accepted.
     fn walk(program: &Program, byte: u8) -> (usize, bool) {
         let insns = program.insns();
         let (mut at, mut jumps) = (0, 0);

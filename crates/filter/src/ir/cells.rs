@@ -1,5 +1,4 @@
-//! Which cells are looked at; and what sets cells that nobody looks at before they are set again, or
-//! before the end, is left out.
+//! Removal of unread cells: stores to cells that are never read before the next store or the end.
 
 use super::graph::{Graph, Step};
 use super::{Value, ValueId, Values};
@@ -8,7 +7,7 @@ use crate::language::ast::Operator;
 /// A bit for each cell.
 pub(crate) type Cells = u16;
 
-/// Leaves out what sets a cell for nobody, where computing the value cannot reject a packet. Whether
+/// Leaves out stores to unread cells if computing the value cannot reject a packet. Returns whether
 /// anything changed.
 pub(super) fn leave_unread(graph: &mut Graph, values: &Values) -> bool {
     if values.cells() == 0 {
@@ -29,10 +28,10 @@ pub(super) fn leave_unread(graph: &mut Graph, values: &Values) -> bool {
     true
 }
 
-/// The nodes that can be left out.
+/// Returns which nodes can be left out.
 fn idle(graph: &Graph, values: &Values) -> Vec<bool> {
     let used = used(values);
-    // Cells that are looked at from a node on.
+    // Cells that are read from a node on.
     let mut wanted: Vec<Cells> = Vec::with_capacity(graph.nodes().len());
     let mut idle = vec![false; graph.nodes().len()];
     // Successors come first.
@@ -57,10 +56,10 @@ fn idle(graph: &Graph, values: &Values) -> Vec<bool> {
     idle
 }
 
-/// For each value the cells that it is computed from.
+/// Returns, for each value, the cells that it is computed from.
 pub(crate) fn used(values: &Values) -> Vec<Cells> {
     let mut used: Vec<Cells> = Vec::with_capacity(values.count());
-    // What a value is computed from was there before it.
+    // The operands of a value come before it.
     for id in values.all() {
         used.push(match values.get(id) {
             Value::Cell(cell) => bit(cell.0),
@@ -75,7 +74,7 @@ pub(crate) fn used(values: &Values) -> Vec<Cells> {
     used
 }
 
-/// The bit of a cell.
+/// Returns the bit of a cell.
 pub(crate) fn bit(cell: u32) -> Cells {
     1_u16.checked_shl(cell).unwrap_or(0)
 }

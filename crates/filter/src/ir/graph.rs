@@ -1,7 +1,7 @@
-//! The decision graph: nodes that test, edges for both outcomes, two ends.
+//! The decision graph: nodes with tests, edges for both outcomes, and two ends.
 //!
-//! Equal nodes are one node, so that common tails are shared. The graph has no cycles: a node's
-//! successors exist before it, hence have smaller numbers, and the numbers are a topological order.
+//! Equal nodes are one node, so common tails are shared. The graph has no cycles: a node is made
+//! after its successors, so they have smaller numbers, and the numbers are a topological order.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,52 +9,52 @@ use super::index::Index;
 use super::{Cell, Condition, Test, ValueId, Values, canonical};
 use crate::language::ast::Junction;
 
-/// Names a node. 0 and 1 are the ends.
+/// The id of a node. 0 and 1 are the ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NodeId(u32);
 
 impl NodeId {
-    /// The id of the node at a place of the list.
+    /// Returns the id of the node at an index of the list.
     pub(super) fn inner(at: u32) -> Self {
         Self(at + 2)
     }
 
-    /// The place of an inner node in the list.
+    /// Returns the index of an inner node in the list.
     pub(super) fn index(self) -> Option<usize> {
         (self.0 as usize).checked_sub(2)
     }
 
-    /// A number below [`Graph::ids`], for lists with an element for each node and end.
+    /// Returns a number below [`Graph::ids`], for lists with an element for each node and end.
     pub(crate) fn number(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The end of a rejected packet.
+/// The end that rejects a packet.
 pub(crate) const REJECT: NodeId = NodeId(0);
-/// The end of an accepted packet.
+/// The end that accepts a packet.
 pub(crate) const ACCEPT: NodeId = NodeId(1);
 
-/// Names a test.
+/// The id of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct TestId(u32);
 
 impl TestId {
-    /// The place in lists that have an element for each test.
+    /// Returns the index in lists with an element for each test.
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a node does.
+/// The action of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     Test(TestId),
-    /// Puts a value into a cell. Both edges lead to the same node.
+    /// Stores a value in a cell. Both edges lead to the same node.
     Set(Cell, ValueId),
 }
 
-/// A step and where its outcomes lead.
+/// A step and the targets of its outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) step: Step,
@@ -63,7 +63,7 @@ pub(crate) struct Node {
 }
 
 impl Hash for Node {
-    /// Two words: graphs are built of little else than look-ups of nodes.
+    /// Two words: building a graph is mostly looking up nodes.
     #[inline]
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
@@ -77,7 +77,7 @@ impl Hash for Node {
 }
 
 impl Node {
-    /// What it tests, if it is a test.
+    /// Returns the test, if the node is one.
     pub(super) fn test(&self) -> Option<TestId> {
         match self.step {
             Step::Test(test) => Some(test),
@@ -97,27 +97,27 @@ pub(crate) struct Graph {
     level: Level,
 }
 
-/// How much a graph is worked on.
+/// How far a graph is optimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// Not at all.
     AsWritten,
-    /// No load is left out that may reject a packet: where libpcap does not optimise, it makes them
-    /// all.
+    /// No load that may reject a packet is left out. libpcap makes all of them in expressions that
+    /// it does not optimise.
     AllLoads,
-    /// Tests that decide nothing are left out with what they load, as libpcap's optimiser does.
+    /// Tests that decide nothing are left out together with their loads, as in libpcap's optimiser.
     AsLibpcap,
 }
 
-/// Nodes beyond which a graph is not worked on: a program has at least two instructions for each.
+/// The most nodes of a graph that is optimised: a program has at least two instructions for each.
 const MOST_NODES: usize = 100_000;
 
-/// As many as usual filters have, within what allocators are quick with.
+/// Enough for usual filters, and small enough for fast allocation.
 const USUAL_NODES: usize = 50;
 const USUAL_TESTS: usize = 32;
 
 impl Graph {
-    /// The graph of `condition`, its tests in one form where it is worked on.
+    /// Returns the graph of `condition`. If it is optimised, tests are brought into a common form.
     pub(crate) fn new(condition: &Condition, values: &mut Values, level: Level) -> Self {
         let mut graph = Self {
             nodes: Vec::with_capacity(USUAL_NODES),
@@ -136,7 +136,7 @@ impl Graph {
         self.nodes.len() > MOST_NODES
     }
 
-    /// Where to begin.
+    /// Returns the first node.
     pub(crate) fn root(&self) -> NodeId {
         self.root
     }
@@ -149,27 +149,27 @@ impl Graph {
         self.root = root;
     }
 
-    /// All nodes, successors first.
+    /// Returns all nodes, successors first.
     pub(super) fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// All tests, by number.
+    /// Returns all tests, by number.
     pub(super) fn tests(&self) -> &[Test] {
         &self.tests
     }
 
-    /// How many ids there are, those of the ends included.
+    /// Returns the number of ids, those of the ends included.
     pub(crate) fn ids(&self) -> usize {
         self.nodes.len() + 2
     }
 
-    /// The node behind an id; `None` for the two ends.
+    /// Returns the node of an id; `None` for the two ends.
     pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
         id.index().and_then(|at| self.nodes.get(at))
     }
 
-    /// The test behind an id.
+    /// Returns the test of an id.
     pub(crate) fn test(&self, id: TestId) -> Test {
         self.tests[id.index()]
     }
@@ -178,13 +178,13 @@ impl Graph {
         TestId(self.test_index.intern(&mut self.tests, test))
     }
 
-    /// The node of this kind, made if there is none.
+    /// Returns the id of an equal node, which is added if there is none.
     pub(super) fn intern(&mut self, node: Node) -> NodeId {
         NodeId::inner(self.index.intern(&mut self.nodes, node))
     }
 
     /// Adds the nodes that decide between `yes` and `no`. The recursion is as deep as conditions
-    /// nest, which the parser bounds.
+    /// nest, which the parser limits.
     fn add(
         &mut self,
         condition: &Condition,
@@ -240,7 +240,7 @@ impl Graph {
         self.intern(Node { step, yes, no })
     }
 
-    /// Inner nodes that can be reached, every node before its successors.
+    /// Returns the reachable inner nodes, every node before its successors.
     pub(crate) fn order(&self) -> Vec<NodeId> {
         let mut reached = vec![false; self.nodes.len()];
         let mut order = Vec::with_capacity(self.nodes.len());
@@ -263,8 +263,8 @@ impl Graph {
         order
     }
 
-    /// Builds the graph anew: `build` is called for each old node, successors first, with the new
-    /// graph and the new ids of the nodes before, and says what takes its place.
+    /// Rebuilds the graph. `build` is called for each old node, successors first, with the new
+    /// graph and the new ids of earlier nodes; it returns the replacement.
     pub(super) fn rebuild(
         &mut self,
         mut build: impl FnMut(&mut Self, &Renamed, usize, Node) -> NodeId,
@@ -285,7 +285,7 @@ impl Graph {
 pub(super) struct Renamed(Vec<NodeId>);
 
 impl Renamed {
-    /// The new id of an old one.
+    /// Returns the new id of an old one.
     pub(super) fn of(&self, id: NodeId) -> NodeId {
         id.index().map_or(id, |at| self.0[at])
     }

@@ -1,40 +1,39 @@
-//! Grouping: alternatives are put in an order in which tests of one value follow each other.
+//! Grouping: alternatives are reordered so that tests of one value follow each other.
 //!
-//! In a run of tests that all lead to one place with the one outcome, and to the next with the
-//! other, the order does not matter, and a value need only be loaded once if its tests follow each
-//! other. A test is only ever moved before others: behind one that has loaded the same value, and where
-//! it compares with a number. So a packet that is too short for a load is not rejected where it was not
-//! before.
+//! In a run of tests, one outcome always leads to the same target and the other to the next test,
+//! so their order does not matter. A value need only be loaded once if its tests follow each other.
+//! A test is only moved forward: behind one that has loaded the same value, and only if it compares
+//! with a number. So no packet is newly rejected for being too short.
 
 use super::graph::{Graph, Node, NodeId, Step, TestId};
 use super::{REJECT, ValueId, Values};
 
 /// A run in its new order.
 struct TestRun {
-    /// The place of the node that it began with.
+    /// The index of its first node.
     first: usize,
     tests: Vec<TestId>,
-    /// Whether the outcome that leads on is `no`.
+    /// Whether `no` is the outcome that leads to the next test.
     alternatives: bool,
     end: NodeId,
 }
 
-/// What there is to know of a node.
+/// The facts about a node.
 #[derive(Clone, Copy, Default)]
 struct NodeFacts {
     reached: bool,
-    /// Edges to it.
+    /// The number of edges to it.
     ways: u32,
     /// The value that was tested last before.
     last: Last,
-    /// Whether it is in a run that gets a new order.
+    /// Whether it is in a run that is reordered.
     taken: bool,
-    /// Whether it was looked at as part of a run of conditions that must all hold, and of
-    /// alternatives.
+    /// Whether it was visited as part of a run of conditions that must all hold, and as part of a
+    /// run of alternatives.
     examined: [bool; 2],
 }
 
-/// The value that was tested last, on every way.
+/// The value that was tested last, on every path.
 #[derive(Clone, Copy, Default)]
 enum Last {
     #[default]
@@ -43,18 +42,18 @@ enum Last {
     Several,
 }
 
-/// Regroups all runs. Whether anything changed.
+/// Regroups all runs. Returns whether anything changed.
 pub(super) fn group(graph: &mut Graph, values: &Values) -> bool {
     let mut places = places(graph);
     let mut runs = runs(graph, values, &mut places);
     if runs.is_empty() {
         return false;
     }
-    // They were found from the last node to the first.
+    // Runs are stored from the last node to the first.
     graph.rebuild(|graph, renamed, at, node| {
         let Some(run) = runs.pop_if(|run| run.first == at) else {
             let place = places[at];
-            // What nothing leads to any more, now or from here on, would only be carried along.
+            // Nodes that have become unreachable would only be copied.
             if place.taken || !place.reached {
                 return REJECT;
             }
@@ -77,7 +76,7 @@ pub(super) fn group(graph: &mut Graph, values: &Values) -> bool {
     true
 }
 
-/// What comes before each node.
+/// Returns the facts before each node.
 fn places(graph: &Graph) -> Vec<NodeFacts> {
     let nodes = graph.nodes();
     let mut places = vec![NodeFacts::default(); nodes.len()];
@@ -104,7 +103,7 @@ fn places(graph: &Graph) -> Vec<NodeFacts> {
     places
 }
 
-/// The runs that can be put in a better order, from the last node to the first.
+/// Returns the runs that can be reordered, from the last node to the first.
 fn runs(graph: &Graph, values: &Values, places: &mut [NodeFacts]) -> Vec<TestRun> {
     let mut runs = Vec::new();
     let mut members = Vec::new();
@@ -124,12 +123,12 @@ fn runs(graph: &Graph, values: &Values, places: &mut [NodeFacts]) -> Vec<TestRun
             _ => None,
         };
         let run = [true, false].into_iter().find_map(|alternatives| {
-            // The rest of a run that was looked at needs no second look, which would take long.
+            // The rest of a visited run is not visited again, which would be slow.
             if places[at].examined[usize::from(alternatives)] {
                 return None;
             }
             follow(graph, at, alternatives, places, &mut members);
-            // One that is in another run already would be moved twice.
+            // A node in two runs would be moved twice.
             if members.len() < 2 || members.iter().any(|&at| places[at].taken) {
                 return None;
             }
@@ -149,7 +148,7 @@ fn runs(graph: &Graph, values: &Values, places: &mut [NodeFacts]) -> Vec<TestRun
     runs
 }
 
-/// Finds the places of the nodes of the run that begins at a node.
+/// Finds the indices of the nodes of the run that begins at a node.
 fn follow(
     graph: &Graph,
     first: usize,
@@ -180,8 +179,8 @@ fn follow(
     }
 }
 
-/// The tests of a run with those of one value together, `loaded` first; `None` if they are so
-/// already. `first_of` is room for a number for each value, all 0.
+/// Groups the tests of a run by value, `loaded` first; returns `None` if they are grouped already.
+/// `first_of` is scratch space with a zero for each value.
 fn regrouped(
     graph: &Graph,
     values: &Values,
@@ -198,7 +197,7 @@ fn regrouped(
     if is_grouped(tests().map(|(value, _)| value), loaded) {
         return None;
     }
-    // Groups in the order of their first tests.
+    // Groups keep the order of their first tests.
     first_of.resize(values.count(), 0);
     let mut order: Vec<(usize, usize, TestId)> = tests()
         .enumerate()
@@ -223,7 +222,7 @@ fn regrouped(
     Some(order.into_iter().map(|(_, _, test)| test).collect())
 }
 
-/// Whether each value follows itself or was not there before, where a short look can tell.
+/// Whether each value follows itself or is new, if a short scan can decide that.
 fn is_grouped(values: impl Iterator<Item = ValueId>, loaded: Option<ValueId>) -> bool {
     const FEW: usize = 16;
     let mut seen = [None; FEW];

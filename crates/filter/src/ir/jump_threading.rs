@@ -1,39 +1,39 @@
-//! Threading: edges are led past tests whose outcome is known on the way there.
+//! Jump threading: edges skip tests whose outcome is already known on the way there.
 //!
-//! What is known at a node is what is known on all ways to it. A way is excluded bit by bit: a
-//! state is the set of what is still possible, a test's outcome takes away from it, and where ways
-//! meet their sets are united.
+//! A fact is known at a node if it is known on all paths to it. A state is the set of outcomes that
+//! are still possible, as bits: the outcome of a test removes some, and where paths meet, their
+//! sets are united.
 
 use super::graph::{Graph, NodeId, REJECT, TestId};
 use super::{Test, Values};
 
-/// A way to draw conclusions from the outcomes of tests.
+/// Draws conclusions from the outcomes of tests.
 pub(super) trait Knowledge: Sized {
-    /// Prepares for the tests of a graph, with states of at most so many words.
+    /// Prepares for the tests of a graph, with states of at most `most_words` words.
     fn new(graph: &Graph, values: &Values, most_words: usize) -> Self;
 
-    /// The state before any test.
+    /// Returns the state before any test.
     fn start(&self) -> &[u64];
 
-    /// What is left possible after an outcome.
+    /// Removes from a state what an outcome excludes.
     fn learn(&self, state: &mut [u64], test: usize, outcome: bool);
 
-    /// The outcome of a test, if it follows.
+    /// Returns the outcome of a test, if it is known.
     fn decide(&self, state: &[u64], test: usize) -> Option<bool>;
 
     /// Whether the test itself rejects every packet.
     fn rejects(&self, test: usize) -> bool;
 
-    /// Whether the test can be left out where its outcome does not matter.
+    /// Whether the test can be left out if its outcome does not matter.
     fn may_drop(&self, state: &[u64], test: usize) -> bool;
 }
 
-/// Words of all states together, 32 MiB; beyond, facts are left out of account.
+/// The limit for all states together, in words (32 MiB); facts beyond it are ignored.
 const MOST_WORDS: usize = 1 << 22;
-/// Nodes that all edges of a graph together are led past at most in one go; the next goes on.
+/// The most nodes that all edges of a graph skip in one run; the next run continues.
 const MOST_PASSED: usize = 1 << 23;
 
-/// Where a node's outcomes lead now, and whether it may be left out if they lead to one place.
+/// The new targets of a node's outcomes, and whether it may be left out if they are equal.
 #[derive(Clone, Copy)]
 struct Edges {
     yes: NodeId,
@@ -41,7 +41,7 @@ struct Edges {
     droppable: bool,
 }
 
-/// Threads all edges once. Whether anything changed.
+/// Threads all edges once. Returns whether anything changed.
 pub(super) fn thread<K: Knowledge>(graph: &mut Graph, values: &Values) -> bool {
     let Some(root) = graph.root().index() else {
         return false;
@@ -64,8 +64,8 @@ pub(super) fn thread<K: Knowledge>(graph: &mut Graph, values: &Values) -> bool {
         changed |= (edges.yes, edges.no) != (node.yes, node.no);
         node.yes = renamed.of(edges.yes);
         node.no = renamed.of(edges.no);
-        // What the first test loads stays loaded, though it decide nothing: in libpcap, too, a
-        // packet that is too short for it is rejected.
+        // The loads of the first test stay even if it decides nothing: libpcap also rejects a
+        // packet that is too short for them.
         let first = at == root && node.yes.index().is_some();
         match node.yes == node.no && (node.yes == REJECT || edges.droppable && !first) {
             true => node.yes,
@@ -75,7 +75,7 @@ pub(super) fn thread<K: Knowledge>(graph: &mut Graph, values: &Values) -> bool {
     changed || graph.nodes().len() != before
 }
 
-/// For each node that can be reached: where its outcomes lead when known tests are passed over.
+/// Returns, for each reachable node, the targets of its outcomes after skipping known tests.
 fn edges<K: Knowledge>(graph: &Graph, knowledge: &K, root: usize) -> Vec<Option<Edges>> {
     let nodes = graph.nodes();
     let start = knowledge.start();
@@ -89,11 +89,11 @@ fn edges<K: Knowledge>(graph: &Graph, knowledge: &K, root: usize) -> Vec<Option<
         droppable: false,
     };
     let mut left = MOST_PASSED;
-    // Those of nodes that were reached.
+    // The edges of reached nodes.
     let mut edges = vec![None; nodes.len()];
     edges[root] = Some(unknown);
     states[root * words..][..words].copy_from_slice(start);
-    // Numbers fall along edges, so that descending numbers visit predecessors first.
+    // Successors have lower numbers, so descending numbers visit predecessors first.
     for at in (0..nodes.len()).rev().filter(|&at| at <= root) {
         if edges[at].is_none() {
             continue;
@@ -125,7 +125,7 @@ fn edges<K: Knowledge>(graph: &Graph, knowledge: &K, root: usize) -> Vec<Option<
     edges
 }
 
-/// Follows nodes whose tests are decided, so many as are left.
+/// Follows nodes whose tests are decided, at most as many as are left.
 fn pass<K: Knowledge>(
     graph: &Graph,
     knowledge: &K,
@@ -148,8 +148,8 @@ fn pass<K: Knowledge>(
     target
 }
 
-/// Decides tests of computed numbers at the root, and behind a test there that decides nothing.
-/// Whether the root is another now.
+/// Decides tests of computed numbers at the root, and behind a first test that decides nothing.
+/// Returns whether the root changed.
 pub(super) fn settle_root(graph: &mut Graph, values: &Values) -> bool {
     let before = graph.root();
     let outcome = |graph: &Graph, id: NodeId| {
@@ -179,7 +179,7 @@ pub(super) fn settle_root(graph: &mut Graph, values: &Values) -> bool {
             let root = graph.intern(root);
             graph.set_root(root);
         } else {
-            // At an end nobody asks for a cell any more; libpcap leaves out what is computed there.
+            // At an end no cell is needed any more; libpcap leaves out computations there.
             graph.set_root(root.yes);
         }
     }

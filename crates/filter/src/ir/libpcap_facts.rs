@@ -1,36 +1,35 @@
-//! What libpcap's optimiser concludes, and no more: the same test has the same outcome, and what
-//! equals one number does not equal another.
+//! The conclusions of libpcap's optimiser, and no others: the same test has the same outcome, and a
+//! value that equals one number does not equal another.
 //!
-//! More follows (what equals 0x800 is greater than 1500), and is drawn later, by
-//! [`super::range_facts`]. Here the conclusions decide whether an expression is refused because it
-//! rejects every packet, and which loads are not made any more, so that they have to be those of
-//! libpcap.
+//! [`super::range_facts`] draws further conclusions later, such as that a value of 0x800 is greater
+//! than 1500. The conclusions here decide whether an expression is reported to reject every packet,
+//! and which loads disappear, so they must be exactly those of libpcap.
 
 use super::graph::Node;
 use super::jump_threading::Knowledge;
 use super::{Graph, Relation, Values, bits};
 
-/// Where the facts about a test are.
+/// The state of knowledge about a test.
 #[derive(Clone, Copy)]
 enum Slot {
     /// Decided by its numbers alone.
     Fixed(bool),
-    /// Left out of account.
+    /// Not tracked.
     Ignored,
-    /// Bit `at`: it can be true. Bit `at + tests`: it can be false. The bits of `from..to` are those
-    /// of the tests whether the same value equals some number.
+    /// Bit `at`: it can be true. Bit `at + tests`: it can be false. The bits of `from..to` belong
+    /// to the tests whether the same value equals some number.
     Known { at: usize, from: usize, to: usize },
 }
 
-/// The facts that libpcap's optimiser knows, too.
+/// The facts that libpcap's optimiser also knows.
 pub(super) struct LibpcapFacts {
     slots: Vec<Slot>,
-    /// Tests that have facts.
+    /// The number of tests that have facts.
     tests: usize,
     start: Vec<u64>,
 }
 
-/// How many nodes make each test.
+/// Returns how many nodes make each test.
 fn uses(graph: &Graph) -> Vec<u32> {
     let mut uses = vec![0; graph.tests().len()];
     for test in graph.nodes().iter().filter_map(Node::test) {
@@ -43,10 +42,10 @@ impl Knowledge for LibpcapFacts {
     fn new(graph: &Graph, values: &Values, most_words: usize) -> Self {
         let tests = graph.tests();
         let most = most_words * 32;
-        // Where there are too many, those that are met once can wait.
+        // If there are too many tests, those used once are left out.
         let uses = (tests.len() > most).then(|| uses(graph));
         let few = |at: usize| uses.as_ref().is_some_and(|uses| uses[at] < 2);
-        // Equalities of one value get neighbouring bits: count them, then place them.
+        // Equalities of one value get neighbouring bits: they are counted first, then placed.
         let mut ends = vec![0_usize; values.count() + 1];
         let mut known = 0;
         let mut slots: Vec<Slot> = Vec::with_capacity(tests.len());
@@ -74,7 +73,7 @@ impl Knowledge for LibpcapFacts {
             sum += *end;
             *end = sum;
         }
-        // From the last to the first, a class's end becomes its beginning.
+        // Going backwards turns a class's end into its beginning.
         let class_of = |slot: &Slot| match *slot {
             Slot::Known { at, .. } => Some(at),
             _ => None,
@@ -94,7 +93,7 @@ impl Knowledge for LibpcapFacts {
         let starts = ends;
         for slot in &mut slots {
             if let Slot::Known { at, from, to } = slot {
-                // Class 0 are the tests that are no equalities, each for itself.
+                // Tests in class 0 are no equalities; each stands alone.
                 (*from, *to) = match *from {
                     0 => (*at, *at),
                     class => (

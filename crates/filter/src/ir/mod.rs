@@ -1,12 +1,12 @@
 //! The intermediate form: values computed from the packet, conditions over them, and the decision
 //! graph that conditions become.
 //!
-//! Values are pure expressions, kept once each (value numbering by construction). A condition is a
-//! tree of tests; a graph is the same thing with every `and`, `or` and `not` turned into edges. A
-//! load beyond the packet rejects it, so that the order of tests is part of the meaning.
+//! Values are pure expressions, each stored once (value numbering by construction). A condition is
+//! a tree of tests; a graph is the same with every `and`, `or` and `not` turned into edges. A load
+//! beyond the packet rejects it, so the order of tests is part of the meaning.
 //!
-//! What depends on the way through the condition, such as where the payload of a tunnel begins, is
-//! put into a [`Cell`] on that way, and is a value like any other for all that comes after.
+//! Some values depend on the path through the condition, such as the offset of a tunnel's payload.
+//! They are stored in a [`Cell`] on that path; later code uses the cell like any other value.
 
 mod balance;
 mod bits;
@@ -37,12 +37,12 @@ pub(crate) enum Relation {
     Equal,
     Greater,
     GreaterEqual,
-    /// Any bit in common.
+    /// They have a bit in common.
     AnyBit,
 }
 
 impl Relation {
-    /// The outcome for two numbers.
+    /// Returns the outcome for two numbers.
     pub(crate) fn holds(self, left: u32, right: u32) -> bool {
         match self {
             Self::Equal => left == right,

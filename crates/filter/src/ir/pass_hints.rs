@@ -1,28 +1,28 @@
-//! A quick look whether a pass could change anything, which for most short expressions it cannot.
+//! A quick check whether a pass could change anything, which is rare in short expressions.
 //!
-//! Conclusions are drawn from a test to a later one of the same value. Here sets of values and tests
-//! that came before are kept as bits, several to a bit if there are many: what is hinted at may not
-//! happen, but what is not hinted at does not happen.
+//! Conclusions lead from a test to a later one of the same value. Here, earlier values and tests
+//! are kept as bits, several per bit if there are many. So a hint may be wrong, but a missing hint
+//! is certain.
 
 use super::graph::{Graph, Step};
 use super::{Relation, Test, Value, Values};
 use crate::language::ast::Operator;
 
-/// The passes that may find something.
+/// The passes that may change something.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PassHints {
-    /// Threading by what libpcap concludes.
+    /// Threading by the facts that libpcap knows.
     pub(super) libpcap: bool,
     /// Threading by the ranges of values.
     pub(super) range: bool,
-    /// Whether a value is tested more than once, wherever.
+    /// Whether a value is tested more than once anywhere.
     pub(super) group: bool,
 }
 
-/// What came before a node on some way.
+/// The tests and values before a node on some path.
 #[derive(Clone, Copy, Default)]
 struct Before {
-    /// Values of which something is known that concerns tests with other numbers, too.
+    /// Values with known facts that also concern tests with other numbers.
     values: u64,
     tests: u64,
     reached: bool,
@@ -72,8 +72,8 @@ pub(super) fn look(graph: &Graph, values: &Values) -> PassHints {
     hints
 }
 
-/// Whether the outcome says something about other tests of the value only if it is true: what does
-/// not equal one number can equal any other, unless there are few.
+/// Whether only a true outcome says something about other tests of the value: a value that does not
+/// equal one number can equal any other, unless there are few.
 fn tells_when_true_only(test: &Test, values: &Values) -> bool {
     let few = matches!(
         values.get(test.left),

@@ -5,26 +5,27 @@ use super::libpcap_facts::LibpcapFacts;
 use super::range_facts::RangeFacts;
 use super::{Graph, REJECT, Values, balance, cells, group, jump_threading, pass_hints};
 
-/// A rewriting of the graph that keeps what it decides.
+/// A rewriting of the graph that does not change its decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     /// Decides tests of computed numbers at the beginning.
     SettleRoot,
-    /// Leads edges past tests that libpcap knows the outcome of, too, and leaves out tests that
-    /// decide nothing.
+    /// Leads edges past tests whose outcome libpcap also knows, and leaves out tests that decide
+    /// nothing.
     ThreadLibpcapFacts,
-    /// Leaves out what sets a cell that nobody looks at.
+    /// Leaves out values stored in cells that are never read.
     LeaveUnread,
     /// Puts tests of one value together.
     Group,
-    /// Leads edges past all tests whose outcome follows.
+    /// Leads edges past all tests whose outcome is known.
     ThreadRangeFacts,
-    /// Makes a search of tests of one value with many numbers, and ranges of neighbouring ones.
+    /// Turns tests of one value with many numbers into a binary search, and neighbouring numbers
+    /// into ranges.
     Balance,
 }
 
 impl Pass {
-    /// All of them.
+    /// All passes.
     #[cfg(any(test, fuzzing))]
     pub(crate) const ALL: [Self; 6] = [
         Self::SettleRoot,
@@ -35,7 +36,7 @@ impl Pass {
         Self::Balance,
     ];
 
-    /// Does it once. Whether anything changed.
+    /// Runs the pass once. Returns whether anything changed.
     pub(crate) fn run(self, graph: &mut Graph, values: &Values) -> bool {
         match self {
             Self::SettleRoot => jump_threading::settle_root(graph, values),
@@ -47,8 +48,8 @@ impl Pass {
         }
     }
 
-    /// Whether packets that are cut short are decided as before, too. Where not, a packet may be
-    /// accepted that was rejected for a load beyond its end.
+    /// Whether packets that are cut short are still decided alike. If not, a packet that a load
+    /// beyond its end rejected may be accepted.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn is_exact(self) -> bool {
         matches!(
@@ -58,7 +59,7 @@ impl Pass {
     }
 }
 
-/// The passes in rounds, the first two of which are repeated until nothing changes.
+/// The passes in rounds; the first two are repeated until nothing changes.
 #[cfg(any(test, fuzzing))]
 pub(crate) const ROUNDS: [&[Pass]; 3] = [
     &[Pass::SettleRoot, Pass::ThreadLibpcapFacts],
@@ -66,17 +67,17 @@ pub(crate) const ROUNDS: [&[Pass]; 3] = [
     &[Pass::Balance],
 ];
 
-/// How often a round is repeated; each repetition makes the graph smaller or is the last.
+/// The most repetitions of a round; each makes the graph smaller, or is the last.
 const MOST_REPETITIONS: usize = 32;
 
-/// The expression rejects every packet.
+/// The error that the expression rejects every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RejectsAll;
 
-/// Makes the graph small.
+/// Optimises the graph.
 ///
 /// # Errors
-/// Where libpcap, too, finds that nothing is ever accepted.
+/// Returns an error if libpcap would also find that the expression rejects every packet.
 pub(crate) fn optimize(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
     if graph.nodes().is_empty() {
         return match graph.root() {
@@ -94,7 +95,7 @@ pub(crate) fn optimize(graph: &mut Graph, values: &Values) -> Result<(), Rejects
     }
 }
 
-/// With the exact passes alone.
+/// Runs only the passes that keep all loads.
 fn all_loads(graph: &mut Graph, values: &Values) {
     for _ in 0..MOST_REPETITIONS {
         if !pass_hints::look(graph, values).range || !Pass::ThreadRangeFacts.run(graph, values) {
@@ -113,7 +114,7 @@ fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
             break;
         }
     }
-    // Now only what libpcap finds was found.
+    // So far only conclusions that libpcap also draws were used.
     if graph.root() == REJECT {
         return Err(RejectsAll);
     }
@@ -121,7 +122,7 @@ fn as_libpcap(graph: &mut Graph, values: &Values) -> Result<(), RejectsAll> {
         return Ok(());
     }
     for _ in 0..MOST_REPETITIONS {
-        // Makes nodes equal whose tests can then be put together.
+        // This makes nodes equal whose tests can then be grouped.
         Pass::LeaveUnread.run(graph, values);
         let mut hints = pass_hints::look(graph, values);
         let grouped = hints.group && Pass::Group.run(graph, values);

@@ -1,4 +1,4 @@
-//! Values: what can be computed from a packet.
+//! Values that can be computed from a packet.
 
 use super::index::Index;
 use crate::language::ast::Operator;
@@ -13,7 +13,7 @@ pub(crate) enum Size {
 }
 
 impl Size {
-    /// How many bytes.
+    /// Returns the width in bytes.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::Byte => 1,
@@ -22,7 +22,7 @@ impl Size {
         }
     }
 
-    /// The width's field in a load instruction.
+    /// Returns the width's field in a load instruction.
     pub(crate) fn code(self) -> u16 {
         match self {
             Self::Byte => op::B,
@@ -36,13 +36,13 @@ impl Size {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Value {
     Constant(u32),
-    /// A number that the compiler computed from numbers in the expression. It is emitted as one,
-    /// but tests on it are only decided where nothing was tested before: that is where libpcap
-    /// does it, and deciding one elsewhere makes other loads, which may reject a packet, go away.
+    /// A number that the compiler computed from numbers in the expression. It is emitted as a
+    /// number, but tests on it are decided only if no test comes before. libpcap does the same;
+    /// deciding one elsewhere would remove other loads, which may reject a packet.
     Folded(u32),
     /// The packet's length on the wire.
     Length,
-    /// Packet bytes at a constant offset, which begins where `index` says.
+    /// Packet bytes at a constant offset from `index`.
     Load {
         size: Size,
         index: Option<ValueId>,
@@ -52,7 +52,7 @@ pub(crate) enum Value {
     HeaderLength {
         offset: u32,
     },
-    /// What was put into a cell; 0 on ways on which nothing was.
+    /// The value stored in a cell; 0 on paths that stored none.
     Cell(Cell),
     /// The packet's metadata, by `SKF_AD_` number.
     Ancillary {
@@ -65,31 +65,30 @@ pub(crate) enum Value {
     Chain(Chain),
 }
 
-/// A walk over the headers behind an IP header, from one to the next as each names it, until one is
-/// of the wanted protocol or names no further one (RFC 8200, section 4; RFC 4302). What a program
-/// makes of it has a loop.
+/// A walk over the headers behind an IP header. Each names the next, until one is of the wanted
+/// protocol or names none (RFC 8200, section 4; RFC 4302). A program needs a loop for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Chain {
     pub(crate) version: IpVersion,
-    /// Where the IP header begins, in bytes from the start of the packet.
+    /// The offset of the IP header, in bytes from the start of the packet.
     pub(crate) at: u32,
     pub(crate) wanted: u32,
 }
 
-/// Which IP header.
+/// The version of an IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum IpVersion {
     V4,
     V6,
 }
 
-/// A number that [`Condition::Set`](super::Condition::Set) keeps for later values, in a word of
+/// A number that [`Condition::Set`](super::Condition::Set) stores for later values, in a word of
 /// scratch memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Cell(pub(crate) u32);
 
-/// A place in the packet, in bytes from its start: a constant, added to a value that is known
-/// only when the program runs where headers of variable length come before (usually a [`Cell`]).
+/// An offset in the packet, in bytes from its start: a constant plus an optional value that is only
+/// known at run time (usually a [`Cell`]), behind headers of variable length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offset {
     pub(crate) base: Option<ValueId>,
@@ -122,11 +121,11 @@ impl std::ops::AddAssign<u32> for Offset {
     }
 }
 
-/// From here on a constant offset means something else than a place in the packet.
+/// Constant offsets above this do not mean packet bytes.
 const LARGEST: u32 = i32::MAX as u32;
 
-/// A place that can be written as a constant: in place of one that cannot, another that no packet
-/// has, so that a load from it rejects the packet, too.
+/// Returns an offset that can be written as a constant. One that is too large is replaced by
+/// another that no packet reaches, so that a load from it still rejects the packet.
 fn reachable(at: Offset) -> Offset {
     const BEYOND: u32 = LARGEST - 8;
     match at.base {
@@ -135,12 +134,12 @@ fn reachable(at: Offset) -> Offset {
     }
 }
 
-/// Names a value in its [`Values`].
+/// The id of a value in its [`Values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ValueId(u32);
 
 impl ValueId {
-    /// The place in lists that have an element for each value.
+    /// Returns the index in lists with an element for each value.
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
@@ -150,7 +149,7 @@ impl ValueId {
     }
 }
 
-/// All values of one compilation, each once.
+/// All values of one compilation, each stored once.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     list: Vec<Value>,
@@ -160,10 +159,10 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Empty. With `fold`, operations whose result is known are replaced by it; loads in them are
-    /// then not made any more, as libpcap's optimiser does.
+    /// Returns an empty list. With `fold`, operations whose result is known are replaced by it;
+    /// their loads then disappear, as in libpcap's optimiser.
     pub(crate) fn new(fold: bool) -> Self {
-        // As many as the filters have that are written most.
+        // Enough for most filters.
         const USUAL: usize = 40;
         Self {
             list: Vec::with_capacity(USUAL),
@@ -172,23 +171,23 @@ impl Values {
         }
     }
 
-    /// The value behind an id.
+    /// Returns the value of an id.
     pub(crate) fn get(&self, id: ValueId) -> Value {
         self.list[id.0 as usize]
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub(crate) fn count(&self) -> usize {
         self.list.len()
     }
 
-    /// The ids of all.
+    /// Returns all ids.
     pub(crate) fn all(&self) -> impl Iterator<Item = ValueId> {
         (0..self.list.len()).map(|at| ValueId(u32::try_from(at).unwrap_or(u32::MAX)))
     }
 
-    /// Whether a value is a load from a constant offset that no packet reaches, which
-    /// [`load_at`](Self::load_at) leaves as an index.
+    /// Whether a value is a load from a constant offset beyond every packet, which
+    /// [`load_at`](Self::load_at) keeps as an index.
     pub(super) fn fails(&self, id: ValueId) -> bool {
         match self.get(id) {
             Value::Load {
@@ -198,7 +197,7 @@ impl Values {
         }
     }
 
-    /// The number, if the value is one.
+    /// Returns the number if the value is a constant of the expression.
     pub(crate) fn constant_of(&self, id: ValueId) -> Option<u32> {
         match self.get(id) {
             Value::Constant(n) => Some(n),
@@ -206,7 +205,7 @@ impl Values {
         }
     }
 
-    /// The number, if the value is one, written or computed.
+    /// Returns the number if the value is a constant, written or computed.
     pub(crate) fn number_of(&self, id: ValueId) -> Option<u32> {
         match self.get(id) {
             Value::Constant(n) | Value::Folded(n) => Some(n),
@@ -218,7 +217,7 @@ impl Values {
         self.intern(Value::Folded(number))
     }
 
-    /// A field under a mask that the compiler makes itself.
+    /// Returns a field under a mask that the compiler adds.
     pub(crate) fn masked(&mut self, load: ValueId, mask: u32) -> ValueId {
         if self.fold && mask == 0 {
             return self.constant(0);
@@ -239,13 +238,14 @@ impl Values {
         self.intern(Value::Length)
     }
 
-    /// A new cell. There are as many as words of scratch memory; more make the program too large.
+    /// Returns a new cell. Each needs a word of scratch memory; too many make the program too
+    /// large.
     pub(crate) fn new_cell(&mut self) -> Cell {
         self.cells = self.cells.saturating_add(1);
         Cell(self.cells - 1)
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub(crate) fn cells(&self) -> u32 {
         self.cells
     }
@@ -254,7 +254,7 @@ impl Values {
         self.intern(Value::Cell(cell))
     }
 
-    /// Whether anything is computed from `value`.
+    /// Whether any value is computed from `value`.
     pub(crate) fn is_used(&self, value: ValueId) -> bool {
         self.list.iter().any(|user| match *user {
             Value::Load { index, .. } => index == Some(value),
@@ -264,7 +264,7 @@ impl Values {
         })
     }
 
-    /// The place whose distance from the packet's start is in a cell.
+    /// Returns the offset whose distance from the packet's start is in a cell.
     pub(crate) fn place_in(&mut self, cell: Cell) -> Offset {
         Offset {
             base: Some(self.cell(cell)),
@@ -272,7 +272,7 @@ impl Values {
         }
     }
 
-    /// The cell that a place is counted from, if it is.
+    /// Returns the cell that an offset is relative to, if any.
     pub(crate) fn cell_of(&self, at: Offset) -> Option<Cell> {
         match self.get(at.base?) {
             Value::Cell(cell) => Some(cell),
@@ -280,7 +280,7 @@ impl Values {
         }
     }
 
-    /// Packet bytes at a place.
+    /// Returns a load of packet bytes at an offset.
     pub(crate) fn load(&mut self, size: Size, at: impl Into<Offset>) -> ValueId {
         let at = at.into();
         let at = reachable(at);
@@ -295,7 +295,7 @@ impl Values {
         self.intern(Value::Chain(chain))
     }
 
-    /// The length of the IPv4 header that begins at a place.
+    /// Returns the length of the IPv4 header at an offset.
     pub(crate) fn header_length(&mut self, at: Offset) -> ValueId {
         const WORDS: u32 = 0xf;
         if at.base.is_none() {
@@ -308,7 +308,7 @@ impl Values {
         self.binary(Operator::ShiftLeft, words, two)
     }
 
-    /// The place behind the IPv4 header that begins at a place.
+    /// Returns the offset behind the IPv4 header at an offset.
     pub(crate) fn behind_header(&mut self, at: Offset) -> Offset {
         let length = self.header_length(at);
         let base = match at.base {
@@ -321,7 +321,7 @@ impl Values {
         }
     }
 
-    /// The distance of `at`, with so many bytes more, from the packet's start.
+    /// Returns the distance of `at` plus `more` bytes from the packet's start.
     pub(crate) fn sum(&mut self, at: Offset, more: ValueId) -> ValueId {
         let constant = self.constant(at.constant);
         let sum = self.binary(Operator::Add, more, constant);
@@ -331,7 +331,7 @@ impl Values {
         }
     }
 
-    /// The distance of a place from the packet's start.
+    /// Returns the distance of an offset from the packet's start.
     pub(crate) fn distance(&mut self, at: Offset) -> ValueId {
         let constant = self.constant(at.constant);
         match at.base {
@@ -345,9 +345,9 @@ impl Values {
         self.intern(Value::Ancillary { size, number })
     }
 
-    /// Packet bytes at `index + at`. A constant sum that leaves the range of packets is kept as
-    /// an index, because a large constant offset means something else. When folding, the sum wraps
-    /// around, as in libpcap's optimiser: `ip[-1]` is the byte before the IP header.
+    /// Returns a load of packet bytes at `index + at`. A constant sum beyond the range of packets
+    /// stays an index, because large constant offsets have another meaning. When folding, the sum
+    /// wraps around, as in libpcap's optimiser: `ip[-1]` is the byte before the IP header.
     pub(crate) fn load_at(&mut self, size: Size, index: ValueId, at: impl Into<Offset>) -> ValueId {
         const SURELY_NO_WRAP: u32 = 1 << 30;
         let at = at.into();
@@ -383,8 +383,8 @@ impl Values {
         }
     }
 
-    /// `left operator right`. Constant division by zero and shifts beyond 31 bits are the caller's
-    /// to reject.
+    /// Returns `left operator right`. The caller rejects division by a constant zero and shifts by
+    /// more than 31 bits.
     pub(crate) fn binary(&mut self, operator: Operator, left: ValueId, right: ValueId) -> ValueId {
         if self.fold
             && let Some(value) = self.folded(operator, left, right)
@@ -429,7 +429,7 @@ impl Values {
     }
 }
 
-/// The result for two numbers, where the machine gives one.
+/// Returns the result for two numbers, if there is one.
 pub(crate) fn apply(operator: Operator, a: u32, b: u32) -> Option<u32> {
     match operator {
         Operator::Add => Some(a.wrapping_add(b)),

@@ -1,4 +1,4 @@
-//! The expression as a tree. Each part knows its place in the text.
+//! The tree of an expression. Each part has its place in the text.
 
 use std::net::Ipv6Addr;
 use std::ops::Range;
@@ -12,17 +12,17 @@ pub(crate) type Span = Range<usize>;
 /// A condition on a packet.
 #[derive(Debug)]
 pub(crate) enum Expr {
-    /// `a and b or c …`: both operators bind equally, from left to right.
+    /// `a and b or c …`: both operators have the same precedence, from left to right.
     Chain(Box<Expr>, Vec<(Junction, Expr)>),
     Not(Box<Expr>),
     Primitive(Primitive, Span),
-    /// `deep ( … )`: transport protocols are looked for behind the extension headers of IPv6.
+    /// `deep ( … )`: transport protocols are searched behind the extension headers of IPv6.
     Deep(Box<Expr>, Span),
-    /// `TUNNEL inner ( … )`: the condition is about the packet inside. The place is the tunnel's.
+    /// `TUNNEL inner ( … )`: a condition on the inner packet. The span is the tunnel's.
     Inner(Tunnel, Box<Expr>, Span),
 }
 
-/// What can have a packet inside, with the number that tells it from others of its kind.
+/// An encapsulation that can contain a packet, with the number that identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tunnel {
     Vlan(Option<u32>),
@@ -49,7 +49,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Between two numbers, in either order.
+    /// Returns the range between two numbers, in either order.
     pub(crate) fn new(a: u32, b: u32) -> Self {
         Self {
             first: a.min(b),
@@ -70,18 +70,18 @@ pub(crate) enum Junction {
 pub(crate) enum Primitive {
     /// A protocol's name alone.
     Protocol(Proto),
-    /// Qualifiers and what they qualify.
+    /// Qualifiers with a value.
     Id(Qualifiers, Id),
     Broadcast(Option<Proto>),
     Multicast(Option<Proto>),
-    /// Length at most so many bytes.
+    /// Length at most this many bytes.
     Less(u32),
-    /// Length at least so many bytes.
+    /// Length at least this many bytes.
     Greater(u32),
     /// A byte at an offset from the start of the packet.
     Byte(u32, ByteTest, u32),
     Relation(Arith, Relation, Arith),
-    /// Qualifiers and a set of which one element must match.
+    /// Qualifiers with a set of values; one of them must match.
     In(Qualifiers, Vec<Element>),
     VlanIn(Vec<Numbers>),
     RelationIn(Arith, Vec<Numbers>),
@@ -94,13 +94,13 @@ pub(crate) enum Primitive {
     Pppoes(Option<u32>),
     Geneve(Option<u32>),
     Vxlan(Option<u32>),
-    /// LLC frames, or those of this type.
+    /// LLC frames, or only those of this type.
     Llc(Option<String>),
-    /// One that belongs to certain link types.
+    /// A primitive of certain link types.
     Frame(FramePrimitive),
 }
 
-/// Which part of a packet an [`Id`] is compared with.
+/// The part of a packet that an [`Id`] is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Qualifiers {
     pub(crate) proto: Option<Proto>,
@@ -111,20 +111,20 @@ pub(crate) struct Qualifiers {
 /// The direction qualifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// None was written, which means either.
+    /// Not specified: source or destination.
     Default,
     Src,
     Dst,
     SrcOrDst,
     SrcAndDst,
-    /// A certain address of 802.11 frames.
+    /// One of the addresses of 802.11 frames.
     Frame(FrameAddress),
 }
 
 /// The type qualifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// None was written, which means a host.
+    /// Not specified: a host.
     Default,
     Host,
     Net,
@@ -135,7 +135,7 @@ pub(crate) enum Kind {
     Gateway,
 }
 
-/// What follows the qualifiers.
+/// The value after the qualifiers.
 #[derive(Debug)]
 pub(crate) enum Id {
     Name(String),
@@ -151,12 +151,13 @@ pub(crate) enum Id {
     Station(u8),
 }
 
-/// Two to four numbers with dots between: an IPv4 address, maybe with parts missing, or a DECnet one.
+/// Two to four numbers with dots between: an IPv4 address, perhaps with parts missing, or a DECnet
+/// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dotted {
-    /// As an IPv4 address, unless a part is too large for one.
+    /// The IPv4 address, unless a part is too large for one.
     pub(crate) ipv4: Option<Ipv4>,
-    /// As a DECnet address, unless the area is no decimal number.
+    /// The DECnet address, unless the area is no decimal number.
     pub(crate) decnet: Option<u16>,
 }
 
@@ -165,17 +166,17 @@ pub(crate) struct Dotted {
 pub(crate) struct Ipv4 {
     /// The parts, right-aligned as they were written: `10.1` is 0.0.10.1.
     pub(crate) value: u32,
-    /// How many parts, 2 to 4.
+    /// The number of parts, 2 to 4.
     pub(crate) parts: u32,
 }
 
 impl Ipv4 {
-    /// The address with the missing parts as zeros at the end.
+    /// Returns the address with zeros for the missing parts at the end.
     pub(crate) fn address(self) -> u32 {
         self.value.checked_shl(32 - 8 * self.parts).unwrap_or(0)
     }
 
-    /// The mask that covers the parts which were written.
+    /// Returns the mask that covers the parts that were written.
     pub(crate) fn mask(self) -> u32 {
         u32::MAX.checked_shl(32 - 8 * self.parts).unwrap_or(0)
     }
@@ -200,7 +201,7 @@ pub(crate) enum ByteTest {
     Greater,
     /// Any of these bits is set.
     And,
-    /// The byte or one of these bits is set, which says little.
+    /// The byte or one of these bits is set (rarely useful).
     Or,
 }
 

@@ -10,13 +10,13 @@ pub(crate) enum FramePrimitive {
     Type(Masked),
     /// To and from the distribution system: the low bits of the second byte.
     Direction(u32),
-    /// A field of the ATM header and what it is compared with; any of them.
+    /// A field of the ATM header and the comparisons, one of which must hold.
     Atm(AtmField, Vec<Comparison>),
     /// A kind of ATM traffic.
     Traffic(Traffic),
     /// A kind of signal unit.
     SignalUnit(SignalUnit),
-    /// A field of a message signal unit; any of the comparisons.
+    /// A field of a message signal unit and the comparisons, one of which must hold.
     Signal(SignalField, Vec<Comparison>),
     Pf(PfTest),
 }
@@ -54,7 +54,7 @@ pub(crate) enum AtmField {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// LAN emulation. What comes after it looks into the emulated frame.
+    /// LAN emulation. Later primitives test the emulated frame.
     Lane,
     MetaSignalling,
     Broadcast,
@@ -63,7 +63,7 @@ pub(crate) enum Traffic {
     OamEndToEnd,
     Oam,
     Ilmi,
-    /// Messages of the set-up and release of calls.
+    /// Messages that set up and release calls.
     Connections,
     MetaConnections,
 }
@@ -73,7 +73,7 @@ pub(crate) enum SignalUnit {
     Fill,
     LinkStatus,
     Message,
-    /// The three with the extended header of high-speed links.
+    /// The same three, with the extended header of high-speed links.
     HighSpeedFill,
     HighSpeedLinkStatus,
     HighSpeedMessage,
@@ -82,7 +82,7 @@ pub(crate) enum SignalUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SignalField {
     pub(crate) kind: SignalFieldKind,
-    /// Behind the extended header of high-speed links.
+    /// Whether the field is behind the extended header of high-speed links.
     pub(crate) high_speed: bool,
 }
 
@@ -172,7 +172,7 @@ pub(super) const WORDS: &[(&str, FrameWord)] = &[
     ("action", FrameWord::PfAction),
 ];
 
-/// The words for addresses, which stand where a direction stands.
+/// The words for addresses, which are written in place of a direction.
 pub(super) const ADDRESSES: &[(&str, FrameAddress)] = &[
     ("addr1", FrameAddress::First),
     ("address1", FrameAddress::First),
@@ -192,7 +192,7 @@ const fn signal(kind: SignalFieldKind, high_speed: bool) -> FrameWord {
 
 /// The bits of the first byte of the frame control field that hold the type.
 pub(super) const TYPE_MASK: u32 = 0x0c;
-/// Those that hold the subtype.
+/// The bits that hold the subtype.
 pub(super) const SUBTYPE_MASK: u32 = 0xf0;
 
 /// Values of the type field, in place (IEEE 802.11, table 9-1).
@@ -218,7 +218,7 @@ pub(super) const SUBTYPES: &[(u32, Names)] = &[
     (kind::DATA, DATA_SUBTYPES),
 ];
 
-/// Names and what they stand for, in small letters.
+/// Names and their numbers, in small letters.
 pub(super) type Names = &'static [(&'static str, u32)];
 
 const MANAGEMENT_SUBTYPES: Names = &[
@@ -244,7 +244,7 @@ const MANAGEMENT_SUBTYPES: Names = &[
     ("deauthentication", 0xc0),
 ];
 
-/// The first two as of libpcap 1.11.
+/// The first two need libpcap 1.11.
 const CONTROL_SUBTYPES: Names = &[
     ("bar", 0x80),
     ("ba", 0x90),
@@ -277,7 +277,7 @@ const DATA_SUBTYPES: Names = &[
 /// Names after `dir`.
 pub(super) const DIRECTIONS: Names = &[("nods", 0), ("tods", 1), ("fromds", 2), ("dstods", 3)];
 
-/// Why pf logged a packet (pflog(4)).
+/// Reasons why pf logged a packet (pflog(4)).
 pub(super) const REASONS: Names = &[
     ("match", 0),
     ("bad-offset", 1),
@@ -296,7 +296,7 @@ pub(super) const REASONS: Names = &[
     ("synproxy", 14),
 ];
 
-/// What pf did with it.
+/// Actions of pf on a packet.
 pub(super) const ACTIONS: Names = &[
     ("pass", 0),
     ("accept", 0),
@@ -313,7 +313,7 @@ pub(super) const ACTIONS: Names = &[
     ("synproxy-drop", 10),
 ];
 
-/// What a name stands for, in capital or small letters.
+/// Returns the number of a name, in capital or small letters.
 pub(super) fn named(names: &[(&str, u32)], name: &str) -> Option<u32> {
     names
         .iter()

@@ -1,4 +1,4 @@
-//! The reserved words of the language, one table; those of certain link types are in `frame`.
+//! The reserved words of the language, in one table; those of certain link types are in `frame`.
 
 use super::frame::{self, FrameAddress, FrameWord};
 
@@ -47,7 +47,7 @@ pub(crate) enum Proto {
 }
 
 impl Proto {
-    /// The word as it is written in an expression.
+    /// Returns the word as it is written in an expression.
     pub(crate) fn name(self) -> &'static str {
         WORDS
             .iter()
@@ -97,9 +97,9 @@ pub(super) enum Keyword {
     Number(u32),
 }
 
-/// What `word` is reserved for.
+/// Returns the keyword of a reserved word.
 pub(super) fn lookup(word: &str) -> Option<Keyword> {
-    // Addresses and most numbers, without a look at the tables.
+    // Addresses and most numbers need no table lookup.
     if word
         .as_bytes()
         .first()
@@ -272,8 +272,9 @@ const NUMBERS: &[(&str, u32)] = &[
 mod tests {
     use super::*;
 
-    /// Every word that begins or qualifies a primitive is in an example of the pages, which run as
-    /// tests (`tests/documentation`), and every named number in a row of names, which do as well.
+    /// Checks that every word that begins or qualifies a primitive occurs in an example of the
+    /// pages, which run as tests (`tests/documentation`). Every named number must occur in a row of
+    /// names there.
     #[test]
     fn the_pages_have_an_example_of_every_word() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");

@@ -1,8 +1,8 @@
-//! Text to tokens, each with its place.
+//! The lexer: splits text into tokens, each with its place.
 //!
-//! At each place the longest token wins: `len-1` is one name, `80-90` too, and `1:2:3:4:5:6` one
-//! hardware address. Among tokens of equal length a keyword comes before an
-//! address, an address before a number, a number before a name.
+//! The longest token at each place wins: `len-1` and `80-90` are one name each, and `1:2:3:4:5:6`
+//! is one hardware address. Among tokens of equal length, a keyword comes before an address, an
+//! address before a number, and a number before a name.
 
 use std::net::Ipv6Addr;
 
@@ -17,7 +17,7 @@ pub(super) struct Token {
     pub(super) span: Span,
 }
 
-/// What a token is.
+/// The kinds of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
     Keyword(Keyword),
@@ -91,7 +91,7 @@ const SYMBOLS: &[(&str, Symbol)] = &[
     (">", Symbol::Greater),
 ];
 
-/// What only the extensions have.
+/// The symbols that only the extensions have.
 const EXTENSION_SYMBOLS: &[(&str, Symbol)] = &[
     ("{", Symbol::LeftBrace),
     ("}", Symbol::RightBrace),
@@ -104,7 +104,7 @@ pub(super) fn tokens(text: &str, extensions: bool) -> Result<Vec<Token>, Compile
     const BYTES_OF_A_TOKEN: usize = 4;
     let mut tokens: Vec<Token> = Vec::with_capacity(text.len() / BYTES_OF_A_TOKEN + 1);
     let mut at = 0;
-    // In a set, a name ends where the element does.
+    // In a set, a name ends with the element.
     let mut in_set = false;
     while let Some(&byte) = bytes.get(at) {
         if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
@@ -133,7 +133,7 @@ pub(super) fn tokens(text: &str, extensions: bool) -> Result<Vec<Token>, Compile
     Ok(tokens)
 }
 
-/// The token at `at` and its length.
+/// Returns the token at `at` and its length.
 fn next(text: &str, at: usize, extensions: bool) -> Result<(TokenKind, usize), CompileError> {
     let rest = &text[at..];
     if rest.starts_with('\\') {
@@ -176,7 +176,7 @@ fn next(text: &str, at: usize, extensions: bool) -> Result<(TokenKind, usize), C
     })
 }
 
-/// `$` and one or two hexadecimal digits.
+/// Matches `$` with one or two hexadecimal digits.
 fn station(rest: &str) -> Option<(TokenKind, usize)> {
     let digits = rest.strip_prefix('$')?;
     let len = digits.bytes().take(2).take_while(u8::is_ascii_hexdigit);
@@ -185,7 +185,7 @@ fn station(rest: &str) -> Option<(TokenKind, usize)> {
     Some((TokenKind::Station(address), 1 + digits.len()))
 }
 
-/// `\name`: the name without its meaning as a keyword, up to one of `ends`.
+/// Matches `\name`: the name without its meaning as a keyword, up to one of `ends`.
 fn escaped(rest: &str, at: usize, ends: &[char]) -> Result<(TokenKind, usize), CompileError> {
     let end = rest[1..].find(ends).map_or(rest.len(), |n| n + 1);
     if end == 1 {
@@ -194,7 +194,8 @@ fn escaped(rest: &str, at: usize, ends: &[char]) -> Result<(TokenKind, usize), C
     Ok((TokenKind::Name(rest[1..end].to_owned()), end))
 }
 
-/// The length of a name: letters, digits, and inside it also `-`, `_` and `.`; a dot may end it.
+/// Returns the length of a name: letters, digits, and inside it also `-`, `_` and `.`; a dot may
+/// end it.
 fn word_length(rest: &str) -> usize {
     let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let bytes = rest.as_bytes();
@@ -208,7 +209,7 @@ fn word_length(rest: &str) -> usize {
     len
 }
 
-/// Keyword, number, address or name.
+/// Returns the keyword, number, address or name for a word.
 fn word(word: &str, at: usize) -> Result<TokenKind, CompileError> {
     if let Some(keyword) = keyword::lookup(word) {
         return Ok(match keyword {
@@ -238,7 +239,7 @@ fn word(word: &str, at: usize) -> Result<TokenKind, CompileError> {
     Ok(TokenKind::Name(word.to_owned()))
 }
 
-/// Decimal, octal and hexadecimal digits as in C.
+/// Whether a word consists of decimal, octal or hexadecimal digits as in C.
 fn is_number(word: &str) -> bool {
     match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
         Some(hex) => !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()),
@@ -262,12 +263,12 @@ fn number(word: &str) -> Result<u32, ErrorKind> {
     u32::from_str_radix(digits, radix).map_err(|_| ErrorKind::NumberTooLarge)
 }
 
-/// The number that a whole text is, if it is one.
+/// Returns the number if the whole text is one.
 pub(super) fn plain_number(word: &str) -> Option<u32> {
     is_number(word).then(|| number(word).ok()).flatten()
 }
 
-/// Dotted decimal; leading zeros are allowed and do not mean octal.
+/// Parses dotted decimal; leading zeros are allowed and do not mean octal.
 fn ipv4(parts: &[&str]) -> Option<Ipv4> {
     let mut value = 0_u32;
     for part in parts {
@@ -280,8 +281,7 @@ fn ipv4(parts: &[&str]) -> Option<Ipv4> {
     })
 }
 
-/// Area and node of a DECnet address, in the 6 and 10 bits that the numbers' lower ends fill, as
-/// in libpcap.
+/// Parses a DECnet address: area and node are cut to 6 and 10 bits, as in libpcap.
 fn decnet(parts: &[&str]) -> Option<u16> {
     const NODE: u32 = 0x3ff;
     let [area, node, ..] = parts else { return None };
@@ -302,14 +302,14 @@ fn hex_pairs(word: &str) -> Option<[u8; 6]> {
     Some(mac)
 }
 
-/// A hardware address with separators: six numbers of one or two hexadecimal digits, all separated
-/// alike, or three of four digits with dots.
+/// Matches a hardware address with separators: six numbers of one or two hexadecimal digits with
+/// equal separators, or three numbers of four digits with dots.
 fn mac_length(rest: &str) -> Option<(usize, [u8; 6])> {
     const DIGITS: usize = 4;
     let digits = rest.bytes().take(DIGITS + 1);
     let hex = digits.take_while(u8::is_ascii_hexdigit).count();
     let separator = *rest.as_bytes().get(hex)?;
-    // Else a row of colons would be walked through from each of them.
+    // Otherwise a row of colons would be scanned again from each of them.
     if !(1..=DIGITS).contains(&hex) {
         return None;
     }
@@ -334,8 +334,8 @@ fn mac_length(rest: &str) -> Option<(usize, [u8; 6])> {
     if separator == b'.' && count == 3 && groups[..3].iter().all(|group| group.len() == 4) {
         return Some((run, hex_pairs(&groups.concat())?));
     }
-    // Colons cannot continue a name, so that a seventh group is left for the next token; `.` and
-    // `-` can, and the longer name wins.
+    // A name cannot contain colons, so a seventh group becomes the next token. It can contain `.`
+    // and `-`, and the longer name wins.
     if count != 6 || !groups.iter().all(|group| matches!(group.len(), 1 | 2)) {
         return None;
     }
@@ -346,10 +346,10 @@ fn mac_length(rest: &str) -> Option<(usize, [u8; 6])> {
     Some((run, mac))
 }
 
-/// The longest IPv6 address that begins here.
+/// Returns the longest IPv6 address that begins here.
 fn ipv6_length(rest: &str) -> Option<(usize, Ipv6Addr)> {
     const LONGEST: usize = 45;
-    // Eight groups, or two colons in a row for those that are left out.
+    // Eight groups, or two colons in a row for missing groups.
     const COLONS: usize = 7;
     if rest.starts_with(":::") {
         return None;
@@ -371,11 +371,11 @@ fn ipv6_length(rest: &str) -> Option<(usize, Ipv6Addr)> {
     let address = (2..=run)
         .rev()
         .find_map(|len| Some((len, rest[..len].parse().ok()?)));
-    // `1::2::3` is no address followed by something, but a mistake.
+    // `1::2::3` is an error, not an address followed by something.
     address.filter(|&(len, _)| !rest[len..].starts_with(':'))
 }
 
-/// The length of numbers with colons that form no address.
+/// Returns the length of numbers with colons that form no address.
 fn colons_length(rest: &str) -> Option<usize> {
     if rest.starts_with(':') {
         return None;
@@ -388,7 +388,7 @@ fn colons_length(rest: &str) -> Option<usize> {
     (colons >= 2).then_some(run)
 }
 
-/// A hint for a word that cannot stand where it stands.
+/// Returns a hint for a word that is not allowed at its place.
 pub(super) fn word_hint(word: &str) -> Option<Hint> {
     let display = [
         "tcp.", "udp.", "ip.", "ipv6.", "eth.", "frame.", "http.", "dns.", "arp.",

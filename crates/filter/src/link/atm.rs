@@ -1,6 +1,6 @@
 //! ATM as SunATM delivers it: a byte with the traffic's type, the virtual path, the virtual channel
-//! (two bytes), then the reassembled frame. LLC frames and emulated Ethernets (LANE) are told by the
-//! type; `lane` makes the rest of an expression look into the latter.
+//! (two bytes), then the reassembled frame. The type identifies LLC frames and emulated Ethernets
+//! (LANE); after `lane`, the rest of an expression tests the emulated frame.
 
 use super::ethernet::Ethernet;
 use super::llc::{self, LLC_BYTES};
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::ir::{Condition, Offset, Size, Values};
 
-/// The header before the frame.
+/// The length of the header before the frame, in bytes.
 const HEADER_BYTES: u32 = 4;
 
 /// Types of traffic, in the low bits of the first byte.
@@ -23,8 +23,8 @@ pub(crate) mod traffic {
 pub(crate) mod header {
     pub(crate) const PATH: u32 = 1;
     pub(crate) const CHANNEL: u32 = 2;
-    /// The type of a signalling message (Q.2931, 4.4), behind protocol discriminator, call
-    /// reference.
+    /// The offset of a signalling message's type (Q.2931, 4.4), behind protocol discriminator and
+    /// call reference.
     pub(crate) const MESSAGE_TYPE: u32 = 9;
 }
 
@@ -61,11 +61,11 @@ impl LinkLayer for SunAtm {
 /// An emulated Ethernet frame behind a LANE header (ATM Forum, LAN Emulation over ATM 1.0, 3.3).
 struct Lane;
 
-/// The identifier of the emulating client before the frame.
+/// The length of the client identifier before the emulated frame, in bytes.
 const LANE_BYTES: u32 = 2;
 
-/// The link layer behind `lane`, where `before` was that before it, and where things are there.
-/// Behind a second `lane` control frames are not told apart any more, as in libpcap.
+/// Returns the link layer behind `lane` and its offsets; `before` is the link layer before it.
+/// Behind a second `lane`, control frames are no longer recognised, as in libpcap.
 pub(crate) fn lane(before: &dyn LinkLayer) -> (&'static dyn LinkLayer, HeaderOffsets) {
     let link: &dyn LinkLayer = match before.is_atm() {
         true => &Lane,
@@ -75,7 +75,7 @@ pub(crate) fn lane(before: &dyn LinkLayer) -> (&'static dyn LinkLayer, HeaderOff
 }
 
 impl Lane {
-    /// Where things are in the emulated Ethernet frame.
+    /// Returns the offsets in the emulated Ethernet frame.
     fn inside() -> HeaderOffsets {
         const BEFORE: u32 = HEADER_BYTES + LANE_BYTES;
         HeaderOffsets {
@@ -85,7 +85,7 @@ impl Lane {
         }
     }
 
-    /// Control frames have this identifier.
+    /// Tests whether a frame is no control frame, which has this identifier.
     fn is_data(values: &mut Values, place: HeaderOffsets) -> Condition {
         const CONTROL: u32 = 0xff00;
         let identifier = place.header + LANE_BYTES.wrapping_neg();

@@ -1,5 +1,5 @@
-//! Ethernet: destination, source, type or length (IEEE 802.3), with 802.1Q tags between; also behind
-//! the header of an analyser, and with the tag of a switch.
+//! Ethernet: destination, source, type or length (IEEE 802.3), with 802.1Q tags between them. Also
+//! behind the header of an analyser, and with the tag of a switch.
 
 use super::ethertype as et;
 use super::{
@@ -14,11 +14,11 @@ const LLC_HEADER: u32 = 3;
 
 pub(super) struct Ethernet {
     name: &'static str,
-    /// What is before the frame, in bytes.
+    /// The length of data before the frame, in bytes.
     before: u32,
     /// The tag of a switch between the addresses and the type, in bytes.
     tag: u32,
-    /// What the tag's first byte says of the direction.
+    /// The direction in the tag's first byte.
     direction: Option<DirectionField>,
 }
 
@@ -35,7 +35,7 @@ impl Ethernet {
         before: 4,
         ..Self::PLAIN
     };
-    /// The same, and preamble and start-of-frame delimiter.
+    /// The same, with preamble and start-of-frame delimiter.
     pub(super) const NETANALYZER_TRANSPARENT: Self = Self {
         name: "transparent netANALYZER",
         before: 12,
@@ -59,7 +59,7 @@ impl Ethernet {
     };
 }
 
-/// The direction by bits of the first byte of a switch's tag.
+/// Returns the direction by bits of the first byte of a switch's tag.
 const fn in_tag(incoming: Bits, outgoing: Bits) -> DirectionField {
     DirectionField {
         size: Size::Byte,
@@ -88,7 +88,7 @@ impl LinkLayer for Ethernet {
     }
 
     fn llc(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
-        /// Novell's frames without an LLC header begin with a checksum that is not used.
+        /// Novell's frames without an LLC header begin with an unused checksum.
         const NO_CHECKSUM: u32 = 0xffff;
         if self.before != 0 {
             return None;
@@ -141,7 +141,7 @@ impl LinkLayer for Ethernet {
                 let by_type = equals(values, Size::Half, type_field, proto);
                 by_type.or(is_length.and(snap(values, payload, organisation, proto)))
             }
-            // As libpcap, directly behind the field: where that is the field of a Geneve header, the
+            // As in libpcap, directly behind the field: if it is the field of a Geneve header, the
             // payload lies behind options.
             _ if proto <= LLC_MAX => {
                 is_length.and(equals(values, Size::Byte, type_field + 2, proto))

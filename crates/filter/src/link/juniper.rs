@@ -1,5 +1,5 @@
-//! Captures made on Juniper routers: a magic number, and a header from which the payload's protocol is
-//! not told. Every protocol is taken to be there.
+//! Captures made on Juniper routers: a magic number, and a header that does not name the payload's
+//! protocol. Tests for any protocol therefore match.
 
 use super::{Bits, DirectionField, EtherProto, HeaderOffsets, LinkLayer, masked};
 use crate::ir::{Condition, Size, Values};
@@ -8,13 +8,13 @@ pub(super) struct Magic {
     name: &'static str,
     mask: u32,
     magic: u32,
-    /// Where the network layer begins. Where libpcap does not know it, one or two bytes before the
-    /// packet's start, which makes tests on it look at bytes of the header.
+    /// The offset of the network layer. Where libpcap does not know it, it lies one or two bytes
+    /// before the packet's start, so tests on it read bytes of the header.
     payload: u32,
-    /// Where libpcap lets the payload begin, so many bytes before: in a tunnel OSI headers stay as far
-    /// from the payload.
+    /// The distance from there back to the start of the payload in libpcap: in a tunnel, OSI
+    /// headers keep that distance from the payload.
     before: u32,
-    /// From there to an OSI header.
+    /// The distance from there to an OSI header.
     osi: u32,
     has_direction: bool,
 }
@@ -37,7 +37,7 @@ impl Magic {
 
     /// PPP, Frame Relay and C-HDLC, also over several links.
     pub(super) const PPP: Self = Self::juniper("Juniper PPP, Frame Relay or C-HDLC", 4, NO_NOSNAP);
-    /// The header's length is not known.
+    /// The header's length is unknown.
     pub(super) const OTHER: Self = Self::juniper("Juniper", UNKNOWN, 0);
     pub(super) const GGSN: Self = Self::juniper("Juniper GGSN or monitor", 12, NO_NOSNAP);
     pub(super) const ATM1: Self = Self::juniper("Juniper ATM1", 4, 10);

@@ -6,17 +6,17 @@ use super::{Addresses, EtherProto, HeaderOffsets, LLC_MAX, LinkLayer, OUI_APPLE}
 use super::{equals, snap};
 use crate::ir::{Condition, Offset, Size, Values};
 
-/// An LLC and a SNAP header (RFC 1042): control information before the EtherType's payload.
+/// The length of an LLC and a SNAP header (RFC 1042) before the EtherType's payload, in bytes.
 pub(super) const LLC_SNAP_BYTES: u32 = 8;
-/// An LLC header alone, of an unnumbered frame: what comes before an OSI header.
+/// The length of the LLC header of an unnumbered frame, which precedes an OSI header, in bytes.
 pub(super) const LLC_BYTES: u32 = 3;
 
 pub(super) struct Llc {
     name: &'static str,
-    /// Where the LLC header begins.
+    /// The offset of the LLC header.
     header: u32,
     addresses: Option<Addresses>,
-    /// Whether the types of LLC frames can be told.
+    /// Whether the types of LLC frames can be tested.
     types: bool,
 }
 
@@ -46,8 +46,8 @@ impl Llc {
         addresses: None,
         types: false,
     };
-    /// RFC 2625: the destination and source addresses have 8 bytes, the last 6 of which are of the
-    /// Ethernet form.
+    /// RFC 2625: the destination and source addresses have 8 bytes; the last 6 have the Ethernet
+    /// form.
     pub(super) const FIBRE_CHANNEL: Self = Self {
         name: "IP over Fibre Channel",
         header: 16,
@@ -78,7 +78,7 @@ impl LinkLayer for Llc {
     }
 }
 
-/// With the LLC header at this distance from the packet's start.
+/// Returns the offsets with the LLC header at this distance from the packet's start.
 pub(super) fn place(header: u32) -> HeaderOffsets {
     HeaderOffsets {
         network: Offset::from(header + LLC_SNAP_BYTES),
@@ -87,8 +87,8 @@ pub(super) fn place(header: u32) -> HeaderOffsets {
     }
 }
 
-/// Whether the LLC header at `llc` is one of this protocol. As in libpcap, an EtherType is looked
-/// for where a SNAP header has it, whether there is one or not.
+/// Tests whether the LLC header at `llc` is one of this protocol. As in libpcap, an EtherType is
+/// read where a SNAP header has it, whether there is one or not.
 pub(super) fn protocol(values: &mut Values, llc: Offset, proto: EtherProto) -> Condition {
     const ETHERTYPE_IN_SNAP: u32 = 6;
     match proto {

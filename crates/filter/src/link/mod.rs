@@ -1,8 +1,8 @@
-//! Link layers: where the type field is, what values it takes, how long the header is.
+//! Link layers: the offset of the type field, its values, and the length of the header.
 //!
-//! One file each. A link layer answers with conditions over offsets from [`HeaderOffsets`], which moves
-//! when `vlan` and its like are met in an expression; everything above the link layer asks only
-//! through [`LinkLayer`].
+//! Each link layer has its own file. It returns conditions over offsets from [`HeaderOffsets`],
+//! which moves after `vlan` and the like in an expression. Code above the link layer uses only
+//! [`LinkLayer`].
 
 pub(crate) mod atm;
 mod ethernet;
@@ -24,30 +24,29 @@ use crate::CompileOptions;
 use crate::ir::{Condition, Offset, Relation, Size, Test, Values};
 use crate::language::frame::FrameAddress;
 
-/// Where the parts of the packet are that later tests refer to.
+/// The offsets of the packet's parts that later tests refer to.
 ///
-/// An [`Offset`] is a constant where everything before it has a constant length. Behind headers of
-/// variable length it has a base: a link layer computes it once, in [`LinkLayer::prologue`], a
-/// primitive that finds an inner packet (`geneve`) where it matches; both put it into a cell by
-/// [`Condition::Set`]. Nobody who loads from a place needs to know which it is.
+/// An [`Offset`] is a constant if everything before it has a constant length. Behind headers of
+/// variable length it has a base. A link layer computes it once, in [`LinkLayer::prologue`]; a
+/// primitive that finds an inner packet (`geneve`) computes it where it matches. Both store it in a
+/// cell with [`Condition::Set`]. Code that loads from an offset need not know which kind it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeaderOffsets {
-    /// Where the link-layer header begins, which has the hardware addresses and which `link[0]`
-    /// looks at.
+    /// The link-layer header, with the hardware addresses; `link[0]` reads here.
     pub(crate) header: Offset,
     /// The field that names the protocol of the payload.
     pub(crate) type_field: Offset,
-    /// The payload of the link-layer header: where LLC begins, if there is such.
+    /// The payload of the link-layer header: where LLC begins, if there is any.
     pub(crate) payload: Offset,
-    /// Where the network layer begins: behind what is always between (SNAP, MPLS labels), and at
-    /// the payload otherwise.
+    /// The network layer: behind parts that are always present (SNAP, MPLS labels), otherwise at
+    /// the payload.
     pub(crate) network: Offset,
-    /// The bytes of LLC between the payload and an OSI network layer, which need no SNAP.
+    /// The bytes of LLC between the payload and an OSI network layer, which needs no SNAP.
     pub(crate) osi: u32,
 }
 
 impl HeaderOffsets {
-    /// In a packet that begins with the link-layer header, at constant distances in bytes.
+    /// Returns constant offsets, in bytes, in a packet that begins with the link-layer header.
     pub(crate) fn fixed(type_field: u32, payload: u32) -> Self {
         Self {
             header: Offset::from(0),
@@ -63,8 +62,7 @@ impl HeaderOffsets {
 /// not greater than [`LLC_MAX`].
 pub(crate) type EtherProto = u32;
 
-/// The greatest length that an 802.3 header states; greater numbers are EtherTypes (IEEE 802.3,
-/// 3.2.6).
+/// The greatest length in an 802.3 header; greater numbers are EtherTypes (IEEE 802.3, 3.2.6).
 pub(crate) const LLC_MAX: u32 = ether_type::MAX_LENGTH as u32;
 
 /// Numbers of `ether proto` that the compiler itself uses.
@@ -102,14 +100,16 @@ pub(crate) struct Addresses {
     pub(crate) dst: u32,
 }
 
-/// Where the direction of a packet is recorded.
+/// The field that records the direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirectionField {
     pub(crate) size: Size,
     pub(crate) offset: u32,
-    /// The packets that the host received; `None` if they are all that it did not send.
+    /// The value for packets that the host received; `None` if that is every packet that it did not
+    /// send.
     pub(crate) incoming: Option<Bits>,
-    /// The packets that the host sent; `None` if they are all that it did not receive.
+    /// The value for packets that the host sent; `None` if that is every packet that it did not
+    /// receive.
     pub(crate) outgoing: Option<Bits>,
 }
 
@@ -122,12 +122,12 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// The value of the whole field.
+    /// Returns a value of the whole field.
     pub(crate) const fn all(value: u32) -> Self {
         Self { mask: None, value }
     }
 
-    /// The value of the bits in `mask`.
+    /// Returns a value of the bits in `mask`.
     pub(crate) const fn under(mask: u32, value: u32) -> Self {
         Self {
             mask: Some(mask),
@@ -144,53 +144,53 @@ pub(crate) enum AddressField {
     Frame(FrameAddress),
 }
 
-/// What the compiler asks of a link layer.
+/// A link layer, as the compiler uses it.
 pub(crate) trait LinkLayer {
-    /// The name for messages.
+    /// Returns the name for messages.
     fn name(&self) -> &'static str;
 
-    /// Where things are before any `vlan`. Link layers of variable length make cells here, which
+    /// Returns the offsets before any `vlan`. Link layers of variable length make cells here, which
     /// [`prologue`](Self::prologue) sets.
     fn place(&self, values: &mut Values) -> HeaderOffsets;
 
-    /// What is computed before everything else, for the place that [`place`](Self::place) gave:
-    /// a condition that is always true and sets the cells. Asked when the whole expression was
-    /// lowered, and only if it looks at one of them; [`Values::is_used`] tells which.
+    /// Returns the code that runs first and sets the cells of [`place`](Self::place): a condition
+    /// that is always true. It is called after the whole expression was lowered, and only if the
+    /// expression reads one of the cells; [`Values::is_used`] reports which.
     fn prologue(&self, _values: &mut Values, _place: HeaderOffsets) -> Option<Condition> {
         None
     }
 
-    /// What every packet must fulfil that the filter accepts.
+    /// Returns a condition that every accepted packet must fulfil.
     fn requirement(&self, _values: &mut Values) -> Option<Condition> {
         None
     }
 
-    /// Whether there is anything that tells protocols. If not, [`protocol`](Self::protocol) must
-    /// not be asked.
+    /// Whether the header identifies protocols. If not, [`protocol`](Self::protocol) must not be
+    /// called.
     fn tells_protocols(&self) -> bool {
         true
     }
 
-    /// Whether a field of the header names the payload's protocol. Where there is none, a host's name
-    /// stands for its IP addresses only, not for those in ARP.
+    /// Whether a field of the header names the payload's protocol. If not, a host's name stands for
+    /// its IP addresses only, not for those in ARP.
     fn has_type_field(&self) -> bool {
         true
     }
 
-    /// Whether the payload is of this protocol.
+    /// Tests whether the payload is of this protocol.
     fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition;
 
-    /// The hardware addresses, where the header has them in the Ethernet form.
+    /// Returns the hardware addresses, if the header has them in the Ethernet form.
     fn addresses(&self) -> Option<Addresses> {
         None
     }
 
-    /// Addresses of one byte, where the header has such: ARCNET and BACnet MS/TP.
+    /// Returns addresses of one byte, if the header has them: ARCNET and BACnet MS/TP.
     fn stations(&self) -> Option<Addresses> {
         None
     }
 
-    /// Whether a hardware address is this one; `None` where there are no such addresses.
+    /// Tests for a hardware address; `None` if the header has no such addresses.
     fn address(
         &self,
         values: &mut Values,
@@ -207,41 +207,41 @@ pub(crate) trait LinkLayer {
         Some(equals_address(values, place.header + offset, address))
     }
 
-    /// Whether the packet is for all hosts; `None` where that cannot be told.
+    /// Tests whether the packet is for all hosts; `None` if the header does not say.
     fn broadcast(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         self.address(values, place, AddressField::Dst, [0xff; 6])
     }
 
-    /// Whether the packet is for a group of hosts; `None` where that cannot be told.
+    /// Tests whether the packet is for a group of hosts; `None` if the header does not say.
     fn multicast(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         const GROUP: u32 = 1;
         let at = place.header + self.addresses()?.dst;
         Some(field(values, Size::Byte, at, Relation::AnyBit, GROUP))
     }
 
-    /// Where the header of an OSI network protocol begins.
+    /// Returns the offset of the header of an OSI network protocol.
     fn osi_header(&self, place: HeaderOffsets) -> Offset {
         place.payload + place.osi
     }
 
-    /// Whether the payload is the OSI network protocol of this identifier (ISO/IEC TR 9577).
+    /// Tests whether the payload is the OSI network protocol of this identifier (ISO/IEC TR 9577).
     fn osi(&self, values: &mut Values, place: HeaderOffsets, identifier: u32) -> Condition {
         let at = self.osi_header(place);
         let osi = self.protocol(values, place, ethertype::SAP_ISO);
         osi.and(equals(values, Size::Byte, at, identifier))
     }
 
-    /// Whether the payload begins with an LLC header; `None` where that is not known.
+    /// Tests whether the payload begins with an LLC header; `None` if that is unknown.
     fn llc(&self, _values: &mut Values, _place: HeaderOffsets) -> Option<Condition> {
         None
     }
 
-    /// Whether the packet begins with a report on its reception by radio.
+    /// Whether the packet begins with a header about its reception by radio.
     fn has_radio(&self) -> bool {
         false
     }
 
-    /// The frame control field of 802.11 frames.
+    /// Returns the offset of the frame control field of 802.11 frames.
     fn frame_control(&self, _place: HeaderOffsets) -> Option<Offset> {
         None
     }
@@ -251,17 +251,17 @@ pub(crate) trait LinkLayer {
         false
     }
 
-    /// Whether the header is one of the pf log.
+    /// Whether the header is that of the pf log.
     fn is_pf(&self) -> bool {
         false
     }
 
-    /// The offset of the signal unit (Q.703) of signalling system 7.
+    /// Returns the offset of the signal unit (Q.703) of signalling system 7.
     fn signal_unit(&self) -> Option<u32> {
         None
     }
 
-    /// The protocol number of MPLS labels, where they can follow.
+    /// Returns the protocol number of MPLS labels, if they can follow.
     fn mpls(&self) -> Option<EtherProto> {
         None
     }
@@ -271,12 +271,12 @@ pub(crate) trait LinkLayer {
         false
     }
 
-    /// The field that tells incoming from outgoing packets.
+    /// Returns the field that separates incoming from outgoing packets.
     fn direction(&self) -> Option<DirectionField> {
         None
     }
 
-    /// The offset of a 4-byte interface index.
+    /// Returns the offset of a 4-byte interface index.
     fn interface_index(&self) -> Option<u32> {
         None
     }
@@ -286,22 +286,22 @@ pub(crate) trait LinkLayer {
 pub(crate) const ETHERNET_TYPE: u32 = 12;
 pub(crate) const ETHERNET_HEADER: u32 = 14;
 
-/// The link layer of a packet in a tunnel: Ethernet, or a network layer with its EtherType.
+/// Returns the link layer of a packet in a tunnel: Ethernet, or a network layer with its EtherType.
 pub(crate) fn in_tunnel() -> &'static dyn LinkLayer {
     &ethernet::Ethernet::PLAIN
 }
 
-/// The link layer of a tunnel that carries IPv4 or IPv6 without saying which.
+/// Returns the link layer of a tunnel that carries IPv4 or IPv6 without a field for the version.
 pub(crate) fn bare_ip() -> &'static dyn LinkLayer {
     &raw::Raw::EITHER
 }
 
-/// The link layer inside a PPPoE session.
+/// Returns the link layer inside a PPPoE session.
 pub(crate) fn in_pppoe() -> &'static dyn LinkLayer {
     &ppp::Ppp::PPP
 }
 
-/// The link layer of a link type, where filters for it are supported.
+/// Returns the link layer of a link type, or `None` if it is not supported.
 pub(crate) fn link_layer(options: &CompileOptions) -> Option<Box<dyn LinkLayer>> {
     use family::{Ipnet, PfLog};
     use juniper::Magic;
@@ -322,7 +322,7 @@ pub(crate) fn link_layer(options: &CompileOptions) -> Option<Box<dyn LinkLayer>>
         9 => Box::new(Ppp::PPP),
         10 => Box::new(Llc::FDDI),
         100 => Box::new(Llc::ATM),
-        // 14 is what OpenBSD writes.
+        // OpenBSD writes 14.
         14 | 101 => Box::new(Raw::EITHER),
         102 => Box::new(Raw::SLIP_BSDOS),
         103 => Box::new(Ppp::BSDOS),
@@ -367,7 +367,7 @@ pub(crate) fn link_layer(options: &CompileOptions) -> Option<Box<dyn LinkLayer>>
     })
 }
 
-/// The test that packet bytes relate to a number.
+/// Returns the test that packet bytes relate to a number.
 pub(crate) fn field(
     values: &mut Values,
     size: Size,
@@ -384,7 +384,7 @@ pub(crate) fn field(
     })
 }
 
-/// The test that packet bytes equal a number.
+/// Returns the test that packet bytes equal a number.
 pub(crate) fn equals(
     values: &mut Values,
     size: Size,
@@ -394,7 +394,7 @@ pub(crate) fn equals(
     field(values, size, offset, Relation::Equal, number)
 }
 
-/// The test that masked packet bytes equal a number.
+/// Returns the test that masked packet bytes equal a number.
 pub(crate) fn masked(
     values: &mut Values,
     size: Size,
@@ -412,14 +412,14 @@ pub(crate) fn masked(
     })
 }
 
-/// The test that a hardware address is this one.
+/// Returns the test for a hardware address.
 pub(crate) fn equals_address(values: &mut Values, at: Offset, address: [u8; 6]) -> Condition {
     let [a, b, c, d, e, f] = address.map(u32::from);
     let low = equals(values, Size::Word, at + 2, c << 24 | d << 16 | e << 8 | f);
     low.and(equals(values, Size::Half, at, a << 8 | b))
 }
 
-/// The test for a SNAP header (RFC 1042) at `llc` with this organisation and protocol.
+/// Returns the test for a SNAP header (RFC 1042) at `llc` with this organisation and protocol.
 pub(crate) fn snap(values: &mut Values, llc: Offset, organisation: u32, proto: u32) -> Condition {
     const UI_TO_SNAP: u32 = 0xaaaa_0300;
     let low = organisation << 16 | proto;

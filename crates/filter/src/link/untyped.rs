@@ -1,18 +1,18 @@
-//! Link types on which no protocol is told: only bytes, lengths, and what is known about the packet
-//! outside it can be tested; the primitives of signalling system 7 where it is that, and the addresses
-//! of BACnet MS/TP.
+//! Link types whose header names no protocol. Only bytes, lengths and metadata can be tested; with
+//! signalling system 7 also its primitives, with BACnet MS/TP also its addresses.
 
 use super::{Addresses, EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::ir::{Condition, Size, Values};
 
 pub(super) struct Untyped {
     name: &'static str,
-    /// Where the MTP2 header begins, minus 2 bytes.
+    /// The offset of the MTP2 header, minus 2 bytes.
     signal_unit: Option<u32>,
 }
 
 impl Untyped {
-    /// By LINKTYPE_ value; `None` for those that libpcap 1.11 does not know.
+    /// Returns the link layer of a LINKTYPE_ value; `None` for those that libpcap 1.11 does not
+    /// know.
     pub(super) fn new(link_type: u16) -> Option<Self> {
         const KNOWN: std::ops::RangeInclusive<u16> = 104..=304;
         let (name, signal_unit) = match link_type {

@@ -8,7 +8,7 @@ use crate::language::Proto;
 use crate::language::ast::{Arith, Operator, Relation};
 use crate::link::{equals, ethertype};
 
-/// A value and what must hold for its loads to make sense.
+/// A value, and the condition under which its loads make sense.
 pub(super) struct Operand {
     pub(super) value: ValueId,
     pub(super) requires: Option<Condition>,
@@ -82,8 +82,8 @@ impl Lowering<'_> {
                 let first = first_number(right);
                 let of_numbers = is_of_numbers(left);
                 let (left, right) = (self.arith(left)?, self.arith(right)?);
-                // A computed constant is checked too when optimising, unless it is a shift of
-                // another, of numbers alone: that has a result, 0. Of `len * 0` libpcap finds out later.
+                // When optimising, a computed constant is checked as well, except for a shift of
+                // numbers only: its result is 0. libpcap finds `len * 0` later.
                 let shift = matches!(operator, Operator::ShiftLeft | Operator::ShiftRight);
                 let computed = shift && of_numbers;
                 let optimize = self.options.optimize && !computed;
@@ -94,8 +94,8 @@ impl Lowering<'_> {
                         return Err(kind);
                     }
                 }
-                // Only what the left side requires is tested: so it is in libpcap, and what
-                // `1 + ip[8] = 65` matches depends on it.
+                // Only the condition of the left side is tested. libpcap does the same, and the
+                // matches of `1 + ip[8] = 65` depend on it.
                 let value = self.values.binary(*operator, left.value, right.value);
                 Ok(Operand {
                     value,
@@ -160,8 +160,8 @@ impl Lowering<'_> {
         })
     }
 
-    /// Bytes behind the IPv4 header, in the first fragment. (Over IPv6 the language has no such
-    /// access, although the protocol's own test also holds there.)
+    /// Accesses bytes behind the IPv4 header, in the first fragment. (The language has no such
+    /// access over IPv6, although the protocol's own test also matches there.)
     fn access_transport(&mut self, proto: Proto, index: Operand, size: Size) -> Lowered<Operand> {
         const SURELY_NO_WRAP: u32 = 1 << 30;
         let optimize = self.options.optimize;
@@ -170,9 +170,9 @@ impl Lowering<'_> {
         let carried = self.protocol_alone(proto)?;
         let first = self.first_fragment();
         let behind = self.values.behind_header(at);
-        // Where index, header and place are added up decides what a huge constant wraps around
-        // to. libpcap's optimiser adds the constants first; where their sum is negative, a load from
-        // it rejects packets that have the byte, and they are added when the program runs.
+        // The order in which index, header and offset are added decides where a huge constant wraps
+        // around. libpcap's optimiser adds the constants first. If their sum is negative, a load
+        // from it would reject packets that have the byte, so they are added at run time.
         let is_constant = |number: u32| {
             number < SURELY_NO_WRAP || optimize && (behind + number).constant < SURELY_NO_WRAP
         };
@@ -181,7 +181,7 @@ impl Lowering<'_> {
             Some(number) => self.values.load(size, behind + number),
             None => self.values.load_at(size, index.value, behind),
         };
-        // What the index requires is asked after the network layer, before the transport.
+        // The condition of the index is tested after the network layer and before the transport.
         let network = match index.requires {
             Some(index) => network.and(index),
             None => network,
@@ -200,8 +200,8 @@ fn both(a: Option<Condition>, b: Option<Condition>) -> Option<Condition> {
     }
 }
 
-/// The number that the computation of a right side begins with. libpcap checks this one, whatever
-/// is done with it then: `len % ip[0]` is refused, as the access begins with the offset 0.
+/// Returns the number that the computation of a right side begins with. libpcap always checks this
+/// one: `len % ip[0]` is rejected because the access begins with the offset 0.
 fn first_number(arith: &Arith) -> Option<u32> {
     match arith {
         Arith::Number(number) => Some(*number),
@@ -212,7 +212,7 @@ fn first_number(arith: &Arith) -> Option<u32> {
     }
 }
 
-/// Whether nothing of the packet is in it.
+/// Whether an expression uses nothing of the packet.
 fn is_of_numbers(arith: &Arith) -> bool {
     match arith {
         Arith::Number(_) => true,
@@ -222,7 +222,7 @@ fn is_of_numbers(arith: &Arith) -> bool {
     }
 }
 
-/// Constants that no machine takes on the right side.
+/// Rejects constants that are invalid on the right side.
 fn check_constant(operator: Operator, right: Option<u32>) -> Lowered<()> {
     match (operator, right) {
         (Operator::Divide | Operator::Modulus, Some(0)) => Err(ErrorKind::DivisionByZero),
@@ -241,7 +241,7 @@ mod tests {
         packet[0] = 0x45;
         packet[9] = 17;
         packet[19] = 9;
-        // Seen from the IP header's length, which is all that X has, these have no constant offset.
+        // X holds only the IP header's length, so these have no constant offset from it.
         for expression in ["udp[-1] = 9", "udp[-20] = 0x45"] {
             for optimize in [true, false] {
                 let mut options = CompileOptions::new(LinkType::RAW);

@@ -5,9 +5,9 @@ use crate::ir::{Condition, Size};
 use crate::language::ast::Direction;
 use crate::link::{equals, ethertype, masked};
 
-/// The routing headers (DECnet Routing Layer Functional Specification 2.0.0, 9): which bits of the
-/// flags tell them, as a load and a mask, and the offsets of the node addresses. The short or long
-/// header begins after a length of two bytes, or after padding of one byte more.
+/// A form of the routing header (DECnet Routing Layer Functional Specification 2.0.0, 9): the bits
+/// of the flags that identify it, as a load and a mask, and the offsets of the node addresses. The
+/// short or long header begins after a length of two bytes, or after one more byte of padding.
 struct Header {
     size: Size,
     mask: u32,
@@ -51,7 +51,7 @@ const HEADERS: [Header; 4] = [
 const FLAGS: u32 = 2;
 
 impl Lowering<'_> {
-    /// A node address, of which the lower 16 bits count: area and node.
+    /// Tests a node address; its lower 16 bits are area and node.
     pub(super) fn decnet_host(&mut self, direction: Direction, address: u32) -> Lowered<Condition> {
         // Little-endian in the packet.
         let [.., high, low] = address.to_be_bytes();

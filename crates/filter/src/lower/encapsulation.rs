@@ -1,18 +1,18 @@
-//! What lies between headers and moves all that comes after in the expression: VLAN tags, MPLS
-//! labels, PPPoE sessions. (Tunnels have a file of their own.)
+//! Encapsulations that move the offsets of all later primitives: VLAN tags, MPLS labels, PPPoE
+//! sessions. (Tunnels are in a file of their own.)
 
 use super::{Lowered, Lowering};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Size};
 use crate::link::{self, EtherProto, HeaderOffsets, ethertype, masked};
 
-/// What an encapsulation adds before the network layer, in bytes.
+/// The bytes that an encapsulation adds before the network layer.
 const TAG: u32 = 4;
 const LABEL: u32 = 4;
 const PPPOE_HEADER: u32 = 6;
 
 impl Lowering<'_> {
-    /// A VLAN tag here; whatever comes after in the expression lies four bytes further.
+    /// Tests for a VLAN tag; all later primitives read four bytes further.
     pub(super) fn vlan(&mut self, id: Option<u32>) -> Lowered<Condition> {
         const MAX: u32 = 4095;
         if self.labels > 0 {
@@ -34,8 +34,8 @@ impl Lowering<'_> {
         Ok(tagged)
     }
 
-    /// An MPLS label here (RFC 3032): the first by the link layer's protocol, another because the
-    /// one before is not the last of the stack.
+    /// Tests for an MPLS label (RFC 3032): the first one by the link layer's protocol, a later one
+    /// because the label before it is not the bottom of the stack.
     pub(super) fn mpls(&mut self, label: Option<u32>) -> Lowered<Condition> {
         const MAX: u32 = (1 << 20) - 1;
         let number = self.link.mpls().ok_or_else(|| self.not_here("mpls"))?;
@@ -49,21 +49,21 @@ impl Lowering<'_> {
             found = found.and(masked(self.values, Size::Word, at, MAX << 12, label << 12));
         }
         self.place.network += LABEL;
-        // It may be one of the marks of link types without such bytes, which are below zero.
+        // The value may be a mark of a link type without such bytes, which is below zero.
         self.place.osi = self.place.osi.wrapping_add(LABEL);
         self.labels += 1;
         Ok(found)
     }
 
-    /// Whether the label before the network layer has the bit that marks the bottom of the stack.
+    /// Tests whether the label before the network layer has the bottom-of-stack bit.
     fn last_label(&mut self) -> Condition {
-        // Behind a tunnel that was found behind labels there is no label. Then the offset is beyond
-        // every packet, which rejects it, as in libpcap.
+        // Inside a tunnel behind labels there is no label. The offset is then beyond every packet,
+        // which rejects it, as in libpcap.
         let at = self.place.network + 2_u32.wrapping_neg();
         masked(self.values, Size::Byte, at, 1, 1)
     }
 
-    /// Behind labels nothing names the protocol; IP tells its version itself.
+    /// Tests the protocol behind labels. No field names it, but the IP header has a version.
     pub(super) fn behind_labels(&mut self, proto: EtherProto) -> Lowered<Condition> {
         let version = match proto {
             ethertype::IP => 0x40,
@@ -75,7 +75,7 @@ impl Lowering<'_> {
         Ok(last.and(masked(self.values, Size::Byte, at, 0xf0, version)))
     }
 
-    /// A PPPoE session (RFC 2516); what comes after is looked for in PPP.
+    /// Tests for a PPPoE session (RFC 2516); later primitives test the PPP payload.
     pub(super) fn pppoe_session(&mut self, session: Option<u32>) -> Lowered<Condition> {
         const MAX: u32 = 0xffff;
         in_range("PPPoE session", session, MAX)?;
@@ -98,7 +98,7 @@ impl Lowering<'_> {
     }
 }
 
-/// A number after the name of an encapsulation must fit into its field.
+/// Reports an error if the number after an encapsulation's name does not fit into its field.
 pub(super) fn in_range(field: &'static str, value: Option<u32>, max: u32) -> Lowered<()> {
     match value {
         Some(value) if value > max => Err(ErrorKind::OutOfRange { field, value, max }),

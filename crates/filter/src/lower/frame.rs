@@ -52,8 +52,8 @@ impl Lowering<'_> {
         }))
     }
 
-    /// A kind of traffic by its well-known virtual channel on path 0 (ATM Forum, UNI 3.1, 3.4), or
-    /// by the type that SunATM gives.
+    /// Tests a kind of traffic by its well-known virtual channel on path 0 (ATM Forum, UNI 3.1,
+    /// 3.4), or by the type that SunATM gives.
     fn traffic(&mut self, traffic: Traffic) -> Lowered<Condition> {
         const META: u32 = 1;
         const BROADCAST: u32 = 2;
@@ -82,7 +82,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// One of these channels on path 0.
+    /// Tests for one of these channels on path 0.
     fn channel(&mut self, channels: &[u32]) -> Condition {
         let header = self.place.header;
         let path = equals(self.values, Size::Byte, header + atm::header::PATH, 0);
@@ -96,7 +96,7 @@ impl Lowering<'_> {
         }))
     }
 
-    /// A signalling message of one of these types.
+    /// Tests for a signalling message of one of these types.
     fn message(&mut self, types: &[u32]) -> Condition {
         let at = self.place.header + atm::header::MESSAGE_TYPE;
         self.any_of(types, |this, kind| {
@@ -104,7 +104,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// LAN emulation. What comes after it looks into the emulated frame.
+    /// Tests for LAN emulation. Later primitives test the emulated frame.
     fn lane(&mut self) -> Condition {
         let lane = atm::is_traffic(self.values, self.place, atm::traffic::LANE);
         (self.link, self.place) = atm::lane(self.link);
@@ -116,7 +116,8 @@ impl Lowering<'_> {
         at.ok_or_else(|| self.not_here("a test of signal units"))
     }
 
-    /// By the length indicator (Q.703, 2.3.3; Q.703 annex A for high-speed links): 0, 1 or 2, more.
+    /// Tests the length indicator (Q.703, 2.3.3; Q.703 annex A for high-speed links): 0, 1 or 2,
+    /// more.
     fn signal_unit(&mut self, unit: SignalUnit) -> Lowered<Condition> {
         const LENGTH: u32 = 0x3f;
         const LONG_LENGTH: u32 = 0xff80;
@@ -152,7 +153,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// Service information octet, and the fields of the routing label (Q.704, 2.2).
+    /// Tests the service information octet and the fields of the routing label (Q.704, 2.2).
     fn signal_field(&mut self, signal: SignalField, list: &[Comparison]) -> Lowered<Condition> {
         let mut at = self.signal_unit_at()?;
         if signal.high_speed {
@@ -173,7 +174,7 @@ impl Lowering<'_> {
             }
         }
         Ok(self.any_of(list, |this, comparison| {
-            // The label is in little-endian order, and loaded as if it were not.
+            // The label is in little-endian order, but loaded in network order.
             let number = match signal.kind {
                 SignalFieldKind::ServiceInformation => comparison.number,
                 SignalFieldKind::Origin => (comparison.number << 14).swap_bytes(),
@@ -188,7 +189,7 @@ impl Lowering<'_> {
         }))
     }
 
-    /// A field, under a mask, in a relation to a number.
+    /// Compares a field, under a mask, with a number.
     fn compared(
         &mut self,
         size: Size,
@@ -226,7 +227,7 @@ impl Lowering<'_> {
         any.unwrap_or(Condition::Constant(false))
     }
 
-    /// Fields of the header that pf writes before logged packets (pflog(4)).
+    /// Tests fields of the header that pf writes before logged packets (pflog(4)).
     fn pf(&mut self, test: &PfTest) -> Lowered<Condition> {
         const ACTION: u32 = 2;
         const REASON: u32 = 3;
@@ -248,7 +249,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The name that begins at an offset begins with this one, compared from its end.
+    /// Tests whether the name at an offset begins with this one, compared from its end.
     fn pf_name(&mut self, at: u32, what: &'static str, name: &str) -> Lowered<Condition> {
         const MAX: usize = 15;
         if name.len() > MAX {

@@ -1,6 +1,6 @@
-//! Where the language looks for addresses and ports, and what it compares them with: the two halves
-//! of an index. Both are taken from the lowering that makes filters, so that they can't disagree
-//! with it.
+//! Where the language reads addresses and ports, and the values that it compares them with: the two
+//! halves of an index. Both come from the lowering that makes filters, so they always agree with
+//! it.
 
 use super::{Lowered, Lowering};
 use crate::CompileOptions;
@@ -9,7 +9,7 @@ use crate::language::ast::{Direction, Dotted, Id, Ipv4, Kind, Numbers, Primitive
 use crate::link::LinkLayer;
 use crate::resolve::Resolver;
 
-/// A primitive after which everything is looked for at another place.
+/// A primitive that moves all later offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shift {
     Vlan,
@@ -29,7 +29,7 @@ impl Shift {
     ];
 }
 
-/// What a primitive has compared an address or a port with.
+/// An address or port that a primitive was compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
     Ip4 { address: u32, mask: u32 },
@@ -38,8 +38,8 @@ pub(crate) enum Compared {
     Ports(Numbers),
 }
 
-/// In the place of an address or port in the conditions of [`LookedAt`]: numbers that no condition
-/// holds otherwise.
+/// A placeholder for an address or port in the conditions of [`LookedAt`]: a number that no
+/// condition contains otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Ip4,
@@ -53,7 +53,7 @@ const IP6: [u32; 4] = [0xc2b2_ae3d, 0x27d4_eb2f, 0x1656_67b1, 0x85eb_ca77];
 const PORT: u32 = 0xe6d5;
 
 impl Mark {
-    /// The mark that a number is.
+    /// Returns the mark that a number stands for.
     pub(crate) fn of(number: u32) -> Option<Self> {
         match number {
             IP4 => Some(Self::Ip4),
@@ -65,13 +65,13 @@ impl Mark {
 
 /// Conditions that compare every address and port, behind certain shifts, with a [`Mark`].
 pub(crate) struct LookedAt {
-    /// What holds for a packet that has all the shifts; to be evaluated first, since it sets cells.
+    /// The condition for packets that have all the shifts. It sets cells, so it is evaluated first.
     pub(crate) before: Condition,
-    /// None where the language has no such test there.
+    /// `None` where the language has no such test.
     pub(crate) tests: Option<[Condition; 3]>,
 }
 
-/// Where addresses and ports are looked for behind `shifts`; none where these can't be on that
+/// Returns where addresses and ports are read behind `shifts`; `None` if these cannot occur on that
 /// link layer.
 pub(crate) fn looked_at(
     options: &CompileOptions,
@@ -95,8 +95,8 @@ pub(crate) fn looked_at(
     })
 }
 
-/// What a primitive compares addresses and ports with, on whatever link layer; none where it does
-/// not compile on this one.
+/// Returns the addresses and ports that a primitive compares with, on any link layer; `None` if it
+/// does not compile on this one.
 pub(crate) fn compared(
     primitive: &Primitive,
     options: &CompileOptions,
@@ -121,7 +121,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// `host` and `port`, of the marks.
+    /// Returns the conditions of `host` and `port` for the marks.
     fn marked(&mut self) -> Lowered<[Condition; 3]> {
         let [host, port] = [Kind::Host, Kind::Port].map(|kind| Qualifiers {
             proto: None,

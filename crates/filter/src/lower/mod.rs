@@ -1,7 +1,8 @@
-//! Tree to conditions: what each primitive means on the given link layer.
+//! Conversion of the tree to conditions: the meaning of each primitive on a link layer.
 //!
-//! Primitives are lowered from left to right, because `vlan` moves the place of everything after
-//! it in the text, across parentheses and alternatives. That is the language's legacy meaning.
+//! Primitives are lowered from left to right, because `vlan` moves the offsets of everything after
+//! it in the text, even across parentheses and alternatives. That is the language's historical
+//! meaning.
 
 mod address;
 mod arith;
@@ -35,13 +36,13 @@ type Lowered<T> = Result<T, ErrorKind>;
 /// An expression as a condition.
 pub(crate) struct Whole {
     pub(crate) condition: Condition,
-    /// Whether there are branches in what is computed before the expression. Behind those libpcap
-    /// does not find that an expression rejects every packet.
+    /// Whether the code computed before the expression has branches. libpcap then does not notice
+    /// that an expression rejects every packet.
     pub(crate) branches_before: bool,
 }
 
 impl Whole {
-    /// The empty expression.
+    /// Returns the condition of the empty expression.
     pub(crate) fn accepting() -> Self {
         Self {
             condition: Condition::Constant(true),
@@ -79,8 +80,8 @@ pub(crate) fn lower(
     })
 }
 
-/// Whether libpcap does not optimise an expression with these primitives, and so neither folds its
-/// numbers nor finds that it rejects every packet.
+/// Whether libpcap does not optimise an expression with these primitives. It then neither folds
+/// numbers nor notices that it rejects every packet.
 pub(crate) fn defeats_optimizer(expr: &Expr) -> bool {
     match expr {
         Expr::Not(inner) => defeats_optimizer(inner),
@@ -98,27 +99,27 @@ pub(crate) fn defeats_optimizer(expr: &Expr) -> bool {
 
 struct Lowering<'a> {
     options: &'a CompileOptions,
-    /// The link layer that is looked at now: inside of tunnels it is the inner one.
+    /// The current link layer: inside tunnels it is the inner one.
     link: &'a dyn LinkLayer,
-    /// The one that packets begin with.
+    /// The link layer that packets begin with.
     outer: &'a dyn LinkLayer,
     resolver: &'a dyn Resolver,
     values: &'a mut Values,
-    /// Where things are now.
+    /// The current offsets of headers.
     place: HeaderOffsets,
-    /// How many MPLS labels the expression has passed.
+    /// The number of MPLS labels passed so far.
     labels: u32,
-    /// Where the packet inside the last tunnel is kept.
+    /// The cells of the packet inside the last tunnel.
     inner_packet: Option<tunnel::Inner>,
-    /// In `deep ( … )`, where the transport header is.
+    /// The cells of the transport header in `deep ( … )`.
     transport: Option<extension::Transport>,
-    /// The last walk of a `deep ( … )` that every packet has made that comes here, and from where.
+    /// The last walk of a `deep ( … )` that every packet has made that comes here, and its start.
     walked: Option<(HeaderOffsets, extension::Transport)>,
-    /// How many protocols ranges have named so far.
+    /// The number of protocols that ranges have named so far.
     listed: u32,
-    /// The part of the current primitive that an error is about, if not the whole.
+    /// The part of the current primitive that an error refers to, if not all of it.
     inner: Option<Range<usize>>,
-    /// What addresses and ports were compared with, where someone wants to know.
+    /// The addresses and ports that were compared, if the caller asked for them.
     compared: Option<Vec<Compared>>,
 }
 
@@ -175,13 +176,13 @@ impl Lowering<'_> {
         rest: &[(Junction, Expr)],
     ) -> Result<Condition, CompileError> {
         let first = self.expr(first)?;
-        // Whatever comes of it, the first is looked at.
+        // The first part is always evaluated.
         let walked = self.walked;
         let mut last = None;
         let mut joined = Vec::with_capacity(rest.len());
         for (junction, next) in rest {
             if last.replace(*junction) != Some(*junction) {
-                // What was joined by the other word need not have been looked at.
+                // After a change between `and` and `or`, the last part may not have been evaluated.
                 self.walked = walked;
             }
             joined.push((*junction, self.expr(next)?));
@@ -218,7 +219,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Qualifiers with a value.
+    /// Lowers qualifiers with a value.
     fn qualified(&mut self, qualifiers: Qualifiers, id: &Id) -> Lowered<Condition> {
         if !matches!(id, Id::Mac(_) | Id::Station(_) | Id::Name(_))
             || qualifiers.proto != Some(Proto::Link)
@@ -251,7 +252,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Both directions of a test, put together as the direction qualifier says.
+    /// Combines both directions of a test as the direction qualifier says.
     fn in_direction(
         &mut self,
         direction: Direction,
@@ -273,14 +274,14 @@ impl Lowering<'_> {
     }
 }
 
-/// The one or the other end of a packet's way.
+/// The source or the destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Src,
     Dst,
 }
 
-/// A type qualifier as it is written.
+/// Returns a type qualifier as it is written.
 fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Default | Kind::Host => "host",
@@ -293,7 +294,7 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// The error of a lookup that could not be made.
+/// Returns the error for a failed lookup.
 fn lookup_failed(kind: NameKind, name: &str) -> impl FnOnce(ResolveError) -> ErrorKind {
     let name = name.to_owned();
     move |error| ErrorKind::Lookup {
@@ -303,7 +304,7 @@ fn lookup_failed(kind: NameKind, name: &str) -> impl FnOnce(ResolveError) -> Err
     }
 }
 
-/// The error of a name that does not exist.
+/// Returns the error for a name that does not exist.
 fn unknown(kind: NameKind, name: &str) -> ErrorKind {
     ErrorKind::UnknownName {
         kind,

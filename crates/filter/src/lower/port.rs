@@ -10,7 +10,7 @@ use crate::language::ast::{Id, Numbers, Qualifiers};
 use crate::link::{equals, ethertype, field};
 use crate::resolve::{NameKind, Transport};
 
-/// What a port field is compared with.
+/// The numbers that a port field is compared with.
 #[derive(Clone, Copy)]
 pub(super) enum Ports<'a> {
     One(u32),
@@ -29,11 +29,11 @@ impl Ports<'_> {
     }
 }
 
-/// The transports a port is looked for in: one, or all three that have ports.
+/// The transports whose ports are tested: one, or `None` for all three.
 type Only = Option<u32>;
 
 impl Lowering<'_> {
-    /// The transport that the protocol qualifier names.
+    /// Returns the transport that the protocol qualifier names.
     fn transport(q: Qualifiers, what: &'static str) -> Lowered<Only> {
         match q.proto {
             None => Ok(None),
@@ -77,7 +77,7 @@ impl Lowering<'_> {
         let whole = |_| whole();
         let (first, belongs) = self.service(first, NameKind::Portrange).map_err(whole)?;
         let (last, last_belongs) = self.service(last, NameKind::Portrange).map_err(whole)?;
-        // Ends of different transports make the range one of any transport.
+        // Ends of different transports make the range valid for every transport.
         let belongs = if belongs == last_belongs {
             belongs
         } else {
@@ -93,7 +93,7 @@ impl Lowering<'_> {
         self.ports(q, only, Ports::Range(first.min(last), first.max(last)))
     }
 
-    /// The port of a number or a service, and the only transport that has the service.
+    /// Returns the port of a number or service, and the transport if only one has the service.
     fn service(&mut self, name: &str, kind: NameKind) -> Lowered<(u32, Only)> {
         if !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit()) {
             return match name.parse() {
@@ -114,7 +114,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// An element of a set of ports: the only transport that it is for, and its numbers.
+    /// Returns the transport and the numbers of an element of a set of ports.
     pub(super) fn port_of(&mut self, q: Qualifiers, id: &Id) -> Lowered<(Only, Numbers)> {
         let only = Self::transport(q, "a port")?;
         let (port, only) = match id {
@@ -134,7 +134,7 @@ impl Lowering<'_> {
         Ok((only, Numbers::new(port, port)))
     }
 
-    /// A range in a set of ports: the only transport that it is for.
+    /// Returns the transport of a range in a set of ports.
     pub(super) fn port_range(&mut self, q: Qualifiers, range: Numbers) -> Lowered<Only> {
         check(range.last)?;
         Self::transport(q, "a port")
@@ -158,7 +158,7 @@ impl Lowering<'_> {
         Ok(v6.or(self.ports_over_ip4(q, only, ports)?))
     }
 
-    /// Where the walk found the transport header.
+    /// Tests ports where the walk found the transport header.
     fn ports_in_deep(&mut self, q: Qualifiers, only: Only, ports: Ports<'_>) -> Lowered<Condition> {
         let mut any = Vec::new();
         for &transport in transports(only) {
@@ -173,7 +173,7 @@ impl Lowering<'_> {
         Ok(Condition::Any(any))
     }
 
-    /// Behind the fixed IPv6 header. Extension headers hide the ports.
+    /// Tests ports behind the fixed IPv6 header. Extension headers hide the ports.
     fn ports_over_ip6(
         &mut self,
         q: Qualifiers,
@@ -193,7 +193,7 @@ impl Lowering<'_> {
         Ok(network.and(Condition::Any(any)))
     }
 
-    /// Behind the IPv4 header, in the first fragment only.
+    /// Tests ports behind the IPv4 header, in the first fragment only.
     fn ports_over_ip4(
         &mut self,
         q: Qualifiers,
@@ -216,7 +216,7 @@ impl Lowering<'_> {
         Ok(network.and(Condition::Any(any)))
     }
 
-    /// The IPv4 fragment offset is zero.
+    /// Tests whether the IPv4 fragment offset is zero.
     pub(super) fn first_fragment(&mut self) -> Condition {
         const OFFSET_BITS: u32 = 0x1fff;
         let at = self.place.network + 6;
@@ -243,7 +243,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The two numbers that a range begins with; libpcap does not look at what comes after them.
+/// Returns the two numbers that a range begins with; libpcap ignores text after them.
 fn numbers(text: &str) -> Option<(u32, u32)> {
     let (first, rest) = text.split_once('-')?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -254,7 +254,7 @@ fn numbers(text: &str) -> Option<(u32, u32)> {
     Some((number(first)?, number(&rest[..digits])?))
 }
 
-/// In the order in which they are tested.
+/// Returns the transports in the order in which they are tested.
 fn transports(only: Only) -> &'static [u32] {
     match only {
         Some(ipproto::TCP) => &[ipproto::TCP],
@@ -264,7 +264,7 @@ fn transports(only: Only) -> &'static [u32] {
     }
 }
 
-/// All three transports begin with the source and destination ports.
+/// Returns the offset of a port: all three transports begin with source and destination port.
 fn port_offset(end: End) -> u32 {
     match end {
         End::Src => 0,
@@ -272,7 +272,7 @@ fn port_offset(end: End) -> u32 {
     }
 }
 
-/// The qualifier and the service's own transport must not contradict.
+/// Combines the transports of the qualifier and the service, which must not contradict.
 fn combine(qualifier: Only, service: Only, name: &str) -> Lowered<Only> {
     match (qualifier, service) {
         (Some(a), Some(b)) if a != b => Err(ErrorKind::ServiceOfOtherProtocol(name.to_owned())),

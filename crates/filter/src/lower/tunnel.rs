@@ -1,5 +1,5 @@
-//! Tunnels over UDP: what comes after them in the expression is looked for in the inner packet, whose
-//! place is computed where the tunnel is found and kept in cells.
+//! Tunnels over UDP. Primitives after a tunnel test the inner packet. Its offset is computed where
+//! the tunnel is found, and kept in cells.
 
 use ringtap_packet::protocol;
 
@@ -19,7 +19,7 @@ const VXLAN_PORT: u32 = protocol::VXLAN_PORT as u32;
 const VXLAN_HEADER: u32 = 8;
 const LARGEST_NETWORK: u32 = (1 << 24) - 1;
 
-/// Where the parts of the inner packet are kept.
+/// The cells with the offsets of the inner packet's parts.
 #[derive(Clone, Copy)]
 pub(super) struct Inner {
     header: Cell,
@@ -36,7 +36,7 @@ impl Inner {
         }
     }
 
-    /// Where the inner packet begins.
+    /// Returns the cell with the offset of the inner packet.
     pub(super) fn header(self) -> Cell {
         self.header
     }
@@ -51,7 +51,7 @@ impl Inner {
         }
     }
 
-    /// Type and payload of an Ethernet frame.
+    /// Sets type and payload of an Ethernet frame.
     pub(super) fn with_frame(self, values: &mut Values) -> Condition {
         let frame = values.place_in(self.header);
         let type_field = values.distance(frame + link::ETHERNET_TYPE);
@@ -59,7 +59,7 @@ impl Inner {
         Condition::Set(self.type_field, type_field).and(Condition::Set(self.payload, payload))
     }
 
-    /// The payload of the tunnel is a network layer itself, whose type is in the tunnel's header.
+    /// Handles a tunnel whose payload is a network layer, with the type in the tunnel's header.
     pub(super) fn without_frame(self, values: &mut Values, type_field: Offset) -> Condition {
         let type_field = values.distance(type_field);
         let payload = values.cell(self.header);
@@ -68,19 +68,20 @@ impl Inner {
 }
 
 impl Lowering<'_> {
-    /// A Geneve tunnel; what comes after is looked for in the inner packet.
+    /// Tests for a Geneve tunnel; later primitives test the inner packet.
     pub(super) fn geneve(&mut self, network: Option<u32>) -> Lowered<Condition> {
         in_range("Geneve VNI", network, LARGEST_NETWORK)?;
         self.tunnel(|this, udp, inner| this.geneve_header(udp, network, inner))
     }
 
-    /// A VXLAN tunnel; what comes after is looked for in the inner frame.
+    /// Tests for a VXLAN tunnel; later primitives test the inner frame.
     pub(super) fn vxlan(&mut self, network: Option<u32>) -> Lowered<Condition> {
         in_range("VXLAN VNI", network, LARGEST_NETWORK)?;
         self.tunnel(|this, udp, inner| this.vxlan_header(udp, network, inner))
     }
 
-    /// A tunnel over UDP. `header` makes the tests behind the IP header, where UDP begins.
+    /// Tests for a tunnel over UDP. `header` makes the tests behind the IP header, where UDP
+    /// begins.
     fn tunnel(
         &mut self,
         mut header: impl FnMut(&mut Self, Offset, Inner) -> Condition,
@@ -99,15 +100,15 @@ impl Lowering<'_> {
             outer.and(next).and(header(self, at + IP6_HEADER, inner))
         };
         self.link = link::in_tunnel();
-        // What an OSI header is behind is taken from the outer link layer, as in libpcap.
+        // As in libpcap, the length before an OSI header still comes from the outer link layer.
         self.place = inner.place(self.values, self.place.osi);
         self.inner_packet = Some(inner);
         Ok(over_ip4.or(over_ip6))
     }
 
-    /// Port, flags and network of VXLAN, and the place of the inner frame.
+    /// Tests port, flags and network of VXLAN, and sets the offset of the inner frame.
     fn vxlan_header(&mut self, udp: Offset, network: Option<u32>, inner: Inner) -> Condition {
-        /// The flag that says that the network's number is valid.
+        /// The flag for a valid network identifier.
         const NETWORK_VALID: u32 = 0x08;
         let values = &mut *self.values;
         let at = udp + UDP_HEADER;
@@ -127,7 +128,7 @@ impl Lowering<'_> {
         found.and(inner.with_frame(values))
     }
 
-    /// Port, version and network of Geneve, and the place of the inner packet.
+    /// Tests port, version and network of Geneve, and sets the offset of the inner packet.
     fn geneve_header(&mut self, udp: Offset, network: Option<u32>, inner: Inner) -> Condition {
         const VERSION: u32 = 0xc0;
         const OPTION_WORDS: u32 = 0x3f;
@@ -150,7 +151,7 @@ impl Lowering<'_> {
         found.and(is_frame.and(frame).or(bare))
     }
 
-    /// Whether the packet that is looked at has a link-layer header, where that is not sure.
+    /// Returns the test whether the current packet has a link-layer header, if that is not certain.
     pub(super) fn has_link_header(&mut self) -> Option<Condition> {
         let inner = self.inner_packet?;
         let left = self.values.cell(inner.header);

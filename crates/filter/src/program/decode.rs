@@ -1,8 +1,8 @@
-//! Instructions turned once into what the interpreter executes: a step for each, with the commonest
+//! Decodes instructions once into the interpreter's form: a step for each, with the most common
 //! sequences fused into one (see [`fuse`](super::fuse)).
 //!
 //! Step `i` stands for instruction `i`. A fused step also does the work of the instructions after
-//! it, which keep their own steps for jumps that enter there; so fusing needs no analysis of
+//! it. Those keep their own steps for jumps that enter there, so fusing needs no analysis of
 //! targets.
 
 use super::Insn;
@@ -11,7 +11,7 @@ use super::opcode as op;
 use super::step::{Decoded, FEW, LANES, Step, WINDOW};
 use super::validate::loop_target;
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Ld(Load),
@@ -33,7 +33,7 @@ pub(super) enum Op {
     Txa,
 }
 
-/// What a load loads.
+/// The operand of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     Word,
@@ -70,7 +70,7 @@ pub(super) enum Test {
     AnySet,
 }
 
-/// An instruction, taken apart.
+/// A decoded instruction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain {
     pub(super) op: Op,
@@ -106,7 +106,7 @@ impl Decoded {
     }
 }
 
-/// Words of scratch memory, numbered by when they come first.
+/// Words of scratch memory, numbered in the order of their first use.
 #[derive(Default)]
 struct Words {
     numbers: [Option<u8>; op::MEMWORDS as usize],
@@ -132,7 +132,7 @@ impl Words {
     }
 }
 
-/// Runs of `jeq` that go on to the next when unequal and to one place when equal, two at least.
+/// Runs of at least two `jeq` that go to the next when unequal and to one place when equal.
 #[derive(Default)]
 struct Lists {
     constants: Vec<[u32; LANES]>,
@@ -150,7 +150,7 @@ pub(super) struct List {
 }
 
 impl Lists {
-    /// The step for the list that begins at an instruction, or just behind loads there.
+    /// Returns the step of the list that begins at an instruction, or just behind loads there.
     fn step(&mut self, plain: &[Plain], at: usize) -> Option<Step> {
         let ahead = match plain[at].op {
             Op::JumpK(Test::Equal) => 0,
@@ -162,7 +162,8 @@ impl Lists {
         fuse::among(plain, at, list)
     }
 
-    /// The list that begins at an instruction; one inside a list is not its beginning.
+    /// Returns the list that begins at an instruction. An instruction inside a list does not begin
+    /// one.
     fn begins(&mut self, plain: &[Plain], at: usize) -> Option<List> {
         let jeq = |n: usize| {
             plain
@@ -185,7 +186,7 @@ impl Lists {
         if end == at {
             return None;
         }
-        // A program of 65,535 instructions has half as many groups at most.
+        // A program of 65,535 instructions has at most half as many groups.
         let first = self.constants.len();
         self.constants
             .extend(plain[at..=end].chunks(LANES).map(lanes));
@@ -199,7 +200,7 @@ impl Lists {
     }
 }
 
-/// Constants of comparisons side by side; what is missing repeats the last.
+/// Returns constants that are compared side by side; missing ones repeat the last.
 fn lanes(list: &[Plain]) -> [u32; LANES] {
     std::array::from_fn(|lane| {
         let plain = list.get(lane).or(list.last());

@@ -1,18 +1,17 @@
-//! Which step does the work of an instruction and of those behind it: as many of them as there is a
-//! function for.
+//! Chooses the step for an instruction and those after it: the function that covers most of them.
 
 use super::decode::{Alu, List, Load, Op, Plain, Test};
 use super::handlers;
 use super::operand as o;
 use super::step::{Step, Work};
 
-/// The step of the instruction at an index.
+/// Returns the step of the instruction at an index.
 pub(super) fn step(plain: &[Plain], at: usize) -> Step {
     let code = Code { plain, at };
     code.fused().unwrap_or_else(|| code.single())
 }
 
-/// The step of comparisons of A with each constant of a list, and of the loads before it.
+/// Returns the step that compares A with each constant of a list, and does the loads before it.
 pub(super) fn among(plain: &[Plain], at: usize, list: List) -> Option<Step> {
     let code = Code { plain, at };
     let ends = code.ends(list.begin, list.end);
@@ -41,7 +40,7 @@ enum Among {
     List,
 }
 
-/// How a test leads on: the types of the same names in [`operand`](super::operand).
+/// How a test continues: the types of the same names in [`operand`](super::operand).
 #[derive(Clone, Copy, Debug)]
 enum Ways {
     NextOrOther,
@@ -53,7 +52,7 @@ enum Ways {
     RejectOrAccept,
 }
 
-/// The same for lists, which have many instructions, so that none is the next.
+/// The same for lists. They have many instructions, so neither outcome is the next instruction.
 #[derive(Clone, Copy, Debug)]
 enum ListWays {
     BothOther,
@@ -63,13 +62,13 @@ enum ListWays {
     RejectOrAccept,
 }
 
-/// Where a test leads when it holds and when it does not: steps to skip, and the bytes accepted if
-/// there is a return.
+/// The targets of a test when it holds and when it does not: steps to skip, and the bytes accepted
+/// if the target is a return.
 #[derive(Clone, Copy)]
 struct Ends {
     skip: [u16; 2],
     returned: [Option<u32>; 2],
-    /// Whether it leads to the next instruction.
+    /// Whether the target is the next instruction.
     is_next: [bool; 2],
 }
 
@@ -115,7 +114,7 @@ struct Code<'a> {
 }
 
 impl Code<'_> {
-    /// What the instruction `n` further on does.
+    /// Returns the operation of the instruction `n` further on.
     fn op(&self, n: usize) -> Op {
         self.plain.get(self.at + n).map_or(Op::RetK, |this| this.op)
     }
@@ -135,7 +134,7 @@ impl Code<'_> {
         }
     }
 
-    /// Where the test at index `no` leads, or one at `yes` that begins a list.
+    /// Returns the targets of the test at index `no`, or of one at `yes` that begins a list.
     fn ends(&self, yes: usize, no: usize) -> Ends {
         let distances = [self.plain[yes].jt, self.plain[no].jf];
         let [yes_to, no_to] = [
@@ -154,7 +153,7 @@ impl Code<'_> {
         }
     }
 
-    /// The step that ends with the test `n` further on.
+    /// Returns the step that ends with the test `n` further on.
     fn test(
         &self,
         n: usize,
@@ -165,13 +164,13 @@ impl Code<'_> {
         Some(ends.put_into(self.does(work(ends.ways())?, operands)))
     }
 
-    /// The step that is a test.
+    /// Returns the step that is a test.
     fn jump(&self, operands: [u32; 3], work: impl FnOnce(Ways) -> Work) -> Step {
         let ends = self.ends(self.at, self.at);
         ends.put_into(self.does(work(ends.ways()), operands))
     }
 
-    /// A step for several instructions.
+    /// Returns a step for several instructions.
     fn fused(&self) -> Option<Step> {
         let [k, second, third] = [self.k(0), self.k(1), self.k(2)];
         let (work, operands) = match (self.op(0), self.op(1)) {
@@ -220,7 +219,7 @@ impl Code<'_> {
         Some(self.does(work, operands))
     }
 
-    /// The step for one instruction.
+    /// Returns the step for one instruction.
     fn single(&self) -> Step {
         let this = self.plain[self.at];
         let to = |distance: u32| u16::try_from(distance).unwrap_or(u16::MAX);
@@ -325,7 +324,7 @@ macro_rules! instance {
     };
 }
 
-/// Functions that choose by kinds.
+/// Defines functions that choose by kinds.
 macro_rules! choosers {
     ($($name:ident($($kind:ident: $type:ident in $set:ident),*) -> $result:ty = $function:ident;)*) => {$(
         fn $name($($kind: $type),*) -> $result {

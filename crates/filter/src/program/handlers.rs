@@ -1,13 +1,13 @@
-//! The functions of steps. The comment says which instructions one stands for, `{}` being what it
-//! is generic over; the constants of these are, in their order, in `k`, `second` and `third`, but
-//! for what is said.
+//! The functions of steps. The comment of each lists the instructions that it executes; `{}` is its
+//! generic parameter. Unless noted, the constants of these instructions are in `k`, `second` and
+//! `third`, in their order.
 
 use super::MAX_ROUNDS;
 use super::opcode as op;
 use super::operand::{Alu, Among, HeaderLength, List, Load, Test, Ways};
 use super::step::{Machine, Step, go};
 
-/// A value, or the end: the packet is rejected.
+/// Unwraps a value; `None` rejects the packet.
 macro_rules! or_reject {
     ($value:expr) => {
         match $value {
@@ -17,7 +17,7 @@ macro_rules! or_reject {
     };
 }
 
-/// Functions of steps that end by going on behind some instructions (`=> n`) or where a test leads
+/// Defines functions of steps that continue behind some instructions (`=> n`) or where a test leads
 /// (`=> test, ways, n`).
 macro_rules! works {
     ($($(#[$doc:meta])* $name:ident$(<$($type:ident: $trait:ident),*>)?
@@ -31,7 +31,7 @@ macro_rules! works {
             mut $a: u32,
             mut $x: u32,
         ) -> u32 {
-            // Not all of them use or change all.
+            // Not every function uses or changes all of them.
             let _ = (&$s, &mut $a, &mut $x);
             $body
             works!(@end $s, rest, $m, $a, $x, $skip $(, $ways, $test)?)
@@ -218,7 +218,7 @@ works! {
     load_ancillary(s, m, a, x) { a = or_reject!(ancillary(m, s.k, a, x)); } => 0;
 }
 
-/// Nothing is known of a packet from a file.
+/// Returns metadata; a packet from a file has none.
 fn ancillary(m: &Machine<'_>, k: u32, a: u32, x: u32) -> Option<u32> {
     let ancillary = m.far.as_ref()?.ancillary?;
     Some(ancillary.load(k - op::SKF_AD_OFF, a, x))
@@ -239,7 +239,7 @@ pub(super) fn jump(s: &Step, rest: &[Step], m: &mut Machine<'_>, a: u32, x: u32)
     go(s.yes.into(), rest, m, a, x)
 }
 
-/// `ja` backwards, to step `yes` counted from the first. Only so many are made.
+/// `ja` backwards, to step `yes` counted from the first. The number of jumps is limited.
 pub(super) fn jump_back(s: &Step, _: &[Step], m: &mut Machine<'_>, a: u32, x: u32) -> u32 {
     if let Some(far) = &mut m.far
         && far.rounds < MAX_ROUNDS

@@ -1,13 +1,13 @@
-//! The interpreter, fast where no native code is worth it. What programs mean is written down in
-//! [`plain`](super::plain), which tests compare it with.
+//! The interpreter, for when native code is not worth compiling. [`plain`](super::plain) defines
+//! what programs mean; tests compare the interpreter with it.
 //!
-//! Every packet access is bounds-checked; nothing else needs a check, because a [`Program`]
-//! (super::Program) is valid.
+//! Only packet accesses are checked at run time, because a [`Program`](super::Program) is always
+//! valid.
 
 use super::opcode as op;
 use super::step::{Decoded, FEW, Far, Machine, WINDOW};
 
-/// What the kernel knows of a packet beside its bytes: the values of the Linux ancillary loads
+/// The metadata that the kernel has about a packet: the values of the Linux ancillary loads
 /// (`SKF_AD_*` of `linux/filter.h`). The VLAN loads need Linux 3.8, the tag protocol 4.0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ancillary {
@@ -33,13 +33,13 @@ pub struct Ancillary {
     pub vlan_tpid: u16,
     /// Offset of the payload in bytes.
     pub pay_offset: u32,
-    /// What a load of a random number gives.
+    /// The value returned for a load of a random number.
     pub random: u32,
 }
 
 impl Ancillary {
-    /// The value at `offset` from `SKF_AD_OFF`. The netlink attribute searches depend on the
-    /// packet's netlink content and are not supported: they give 0, as for a packet without.
+    /// Returns the value at `offset` from `SKF_AD_OFF`. Searches of netlink attributes are not
+    /// supported: they return 0, as for a packet without netlink content.
     pub(super) fn load(&self, offset: u32, a: u32, x: u32) -> u32 {
         match offset {
             op::SKF_AD_PROTOCOL => u32::from(self.protocol),
@@ -120,7 +120,7 @@ mod tests {
     use super::op;
     use crate::program::{Insn, MAX_ROUNDS, Program, plain};
 
-    /// The generator of pseudo-random numbers of Marsaglia (xorshift).
+    /// A pseudo-random number generator (xorshift, Marsaglia).
     struct Random(u64);
 
     impl Random {
@@ -135,8 +135,7 @@ mod tests {
             from[self.below(u32::try_from(from.len()).unwrap()) as usize]
         }
 
-        /// An instruction with `left` more to come; most often one that steps are made of with
-        /// others.
+        /// Makes an instruction with `left` more to come, mostly one that is fused with others.
         fn insn(&mut self, left: u32) -> Insn {
             const ALU: [u16; 10] = [
                 op::ADD,
@@ -221,12 +220,12 @@ mod tests {
         assert!(accepted > 10_000, "{accepted}");
     }
 
-    /// Programs of more instructions than call each other.
+    /// Checks programs that have more instructions than can call each other.
     #[test]
     fn long_programs_run_to_their_end() {
         for count in [253, 254, 255, 256, 257, 510, 511, 512, 60_000_u32] {
-            // Stores the length, adds 1 `count` times, half of them behind a jump, and adds what was
-            // stored, in a word of scratch memory that is not at hand.
+            // Stores the length, adds 1 `count` times, half of them behind a jump, and adds the
+            // stored value, which is in a word of scratch memory outside the fast ones.
             let mut insns: Vec<Insn> = (0..5).map(|word| Insn::new(op::ST, word)).collect();
             insns.extend([Insn::new(op::LDX | op::LEN, 0), Insn::new(op::STX, 5)]);
             let one = Insn::new(op::ALU | op::ADD, 1);
@@ -247,7 +246,7 @@ mod tests {
 
     #[test]
     fn jumps_backwards_are_counted() {
-        // Adds 1 until A is X.
+        // Adds 1 until A equals X.
         let program = Program::with_loops(vec![
             Insn::new(op::LDX | op::LEN, 0),
             Insn::new(op::ALU | op::ADD, 1),

@@ -1,7 +1,7 @@
-//! Classic-BPF programs: instructions in, validity proven once, execution and rewriting after it.
+//! Classic-BPF programs: instructions are validated once, then executed and rewritten.
 //!
-//! A [`Program`] cannot be built invalid, so that everything which executes or translates one never
-//! re-checks opcodes, jump targets or scratch slots.
+//! An invalid [`Program`] cannot be built, so code that executes or translates one never checks
+//! opcodes, jump targets or scratch slots again.
 
 pub(crate) mod assemble;
 mod decode;
@@ -35,7 +35,7 @@ pub struct Insn {
 }
 
 impl Insn {
-    /// An instruction that is not a conditional jump.
+    /// Returns an instruction that is not a conditional jump.
     #[must_use]
     pub const fn new(code: u16, k: u32) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Insn {
         }
     }
 
-    /// A conditional jump.
+    /// Returns a conditional jump.
     #[must_use]
     pub const fn jump(code: u16, k: u32, jt: u8, jf: u8) -> Self {
         Self { code, jt, jf, k }
@@ -60,12 +60,12 @@ pub struct Program {
     decoded: Decoded,
 }
 
-/// The longest program that can be built, in instructions. The kernel takes fewer
+/// The longest program that can be built, in instructions. The kernel accepts fewer
 /// ([`opcode::KERNEL_MAX_INSNS`]); filters over files may be longer.
 pub const MAX_INSNS: usize = 65_535;
 
 /// How often a program may jump backwards for one packet: as often as extension headers of 8 bytes
-/// fit into 64 KiB. What goes on beyond has come back to where it was.
+/// fit into 64 KiB. A program that jumps more often is in an endless loop.
 pub const MAX_ROUNDS: u32 = 8_192;
 
 impl Program {
@@ -75,18 +75,18 @@ impl Program {
     /// ancillary loads, a return at the end.
     ///
     /// # Errors
-    /// The first instruction that breaks a rule, and which.
+    /// Reports the first instruction that breaks a rule, and the rule.
     pub fn new(insns: Vec<Insn>) -> Result<Self, InvalidProgram> {
         validate::validate(&insns, Loops::Refused)?;
         let decoded = Decoded::new(&insns);
         Ok(Self { insns, decoded })
     }
 
-    /// As [`new`](Self::new), but a `ja` may also lead backwards, by a negative distance in two's
+    /// Like [`new`](Self::new), but a `ja` may also lead backwards, by a negative distance in two's
     /// complement, as in libpcap's programs for `protochain`. Such programs run in user space only.
     ///
     /// # Errors
-    /// The first instruction that breaks a rule, and which.
+    /// Reports the first instruction that breaks a rule, and the rule.
     pub fn with_loops(insns: Vec<Insn>) -> Result<Self, InvalidProgram> {
         validate::validate(&insns, Loops::Allowed)?;
         let decoded = Decoded::new(&insns);
@@ -100,14 +100,14 @@ impl Program {
         insns.any(|(at, insn)| validate::loop_target(insn, at).is_some())
     }
 
-    /// The instructions.
+    /// Returns the instructions.
     #[must_use]
     pub fn insns(&self) -> &[Insn] {
         &self.insns
     }
 
-    /// Whether the kernel takes the program: at most [`opcode::KERNEL_MAX_INSNS`] instructions, and no
-    /// loop.
+    /// Whether the kernel accepts the program: at most [`opcode::KERNEL_MAX_INSNS`] instructions,
+    /// and no loop.
     #[must_use]
     pub fn fits_kernel(&self) -> bool {
         self.insns.len() <= opcode::KERNEL_MAX_INSNS && !self.has_loop()
@@ -120,15 +120,15 @@ impl Program {
         self.insns.iter().any(|insn| loads(insn, offset))
     }
 
-    /// The program for packets of which the value at `offset` from [`opcode::SKF_AD_OFF`] is known
-    /// beforehand: each ancillary load of it becomes a load of that constant.
+    /// Returns the program for packets whose value at `offset` from [`opcode::SKF_AD_OFF`] is known
+    /// in advance: each ancillary load of it becomes a load of that constant.
     #[must_use]
     pub fn with_known(&self, offset: u32, value: u32) -> Self {
         let known = |insn: &Insn| match loads(insn, offset) {
             true => Insn::new(opcode::LD | opcode::IMM, value),
             false => *insn,
         };
-        // It stays valid: neither the targets of jumps nor scratch memory change.
+        // The program stays valid: jump targets and scratch memory do not change.
         let insns: Vec<Insn> = self.insns.iter().map(known).collect();
         let decoded = Decoded::new(&insns);
         Self { insns, decoded }
@@ -154,7 +154,7 @@ impl Program {
     }
 }
 
-/// Whether it is the ancillary load at `offset`, of whatever size.
+/// Whether an instruction is the ancillary load at `offset`, of any size.
 fn loads(insn: &Insn, offset: u32) -> bool {
     let sizes = [opcode::W, opcode::H, opcode::B];
     let codes = sizes.map(|size| opcode::LD | size | opcode::ABS);

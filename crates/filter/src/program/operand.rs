@@ -1,11 +1,11 @@
-//! What the functions of steps are made of: loads, comparisons, operations and ways to go on. Each
-//! is a type, so that there is a function for each combination.
+//! The parts of the step functions: loads, comparisons, operations and continuations. Each is a
+//! type, so that every combination gets a function of its own.
 
 use super::step::{LANES, Machine, Step, go};
 
 /// A value that is loaded.
 pub(super) trait Load {
-    /// `None` where the packet ends before.
+    /// Returns `None` if the packet ends before.
     fn load(k: u32, m: &Machine<'_>, x: u32) -> Option<u32>;
 }
 
@@ -21,11 +21,11 @@ pub(super) trait Among {
 
 /// An operation of A and another number.
 pub(super) trait Alu {
-    /// `None` for a division by zero.
+    /// Returns `None` for a division by zero.
     fn of(a: u32, b: u32) -> Option<u32>;
 }
 
-/// Types that implement a trait of one function each.
+/// Defines types that implement a trait with one function.
 macro_rules! define {
     (load, $($name:ident = |$k:ident, $m:ident, $x:ident| $value:expr;)*) => {$(
         pub(super) struct $name;
@@ -108,7 +108,7 @@ fn byte(data: &[u8], at: usize) -> Option<u32> {
     data.get(at).map(|&b| u32::from(b))
 }
 
-/// X plus a constant as an offset: no wrap-around, which a packet cannot be long enough for.
+/// Returns X plus a constant as an offset. It does not wrap around, as no packet is long enough.
 #[inline(always)]
 fn behind(x: u32, k: u32) -> usize {
     (x as usize).saturating_add(k as usize)
@@ -124,7 +124,7 @@ impl Among for Pair {
     }
 }
 
-/// The constants that [`Step::list`] says.
+/// The constants of [`Step::list`].
 pub(super) struct List;
 
 impl Among for List {
@@ -142,11 +142,11 @@ impl Among for List {
 /// Where an outcome of a test leads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum To {
-    /// To the instruction behind.
+    /// The next instruction.
     Next,
-    /// To another.
+    /// Another instruction.
     Other,
-    /// To the end, with what [`Step::accepted`] says.
+    /// The end, with the value of [`Step::accepted`].
     Accept,
     Reject,
 }
@@ -156,11 +156,11 @@ pub(super) trait Ways {
     const YES: To;
     const NO: To;
 
-    /// Goes on from a test with `SKIP` instructions between it and the step's first.
+    /// Continues after a test with `SKIP` instructions between it and the step's first.
     ///
-    /// By a branch, not a conditional move: the next step would wait for the comparison, whereas with
-    /// a predicted branch the processor goes ahead. And what leads to the next step or to the end needs
-    /// nothing of this step.
+    /// This uses a branch, not a conditional move: the next step would wait for the comparison,
+    /// whereas with a predicted branch the processor goes ahead. The code that leads to the next
+    /// step or to the end needs nothing of this step.
     #[inline(always)]
     fn lead<const SKIP: usize>(
         taken: bool,
@@ -174,7 +174,7 @@ pub(super) trait Ways {
             lead_to::<SKIP>(Self::YES, step.yes, step, rest, m, a, x)
         } else {
             if Self::YES == Self::NO {
-                // Two of the same would become one, with a conditional move.
+                // Two equal calls would be merged into one with a conditional move.
                 rather_not();
             }
             lead_to::<SKIP>(Self::NO, step.no, step, rest, m, a, x)

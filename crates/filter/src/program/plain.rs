@@ -1,9 +1,9 @@
-//! The plain interpreter: what a program means, one instruction after the other.
+//! The plain interpreter, which defines what a program means, one instruction after the other.
 //!
-//! What it is: the definition that everything else which runs programs is held against: the
-//! interpreter behind [`Program::run`], native code, and what programs are lowered to. It follows
-//! the tables of bpf(4) and the kernel's `Documentation/networking/filter.rst` row by row, and does
-//! nothing to be fast. What it is not: nothing that ships calls it.
+//! Tests compare everything else that runs programs with it: the interpreter behind
+//! [`Program::run`], native code, and lowered programs. It follows the tables of bpf(4) and the
+//! kernel's `Documentation/networking/filter.rst` row by row, and is not optimised. No shipped code
+//! calls it.
 
 use super::opcode as op;
 use super::{Ancillary, Insn, MAX_ROUNDS, Program};
@@ -14,7 +14,7 @@ struct Packet<'a> {
     data: &'a [u8],
     /// The length on the wire, in bytes.
     len: u32,
-    /// What the kernel knows of it, if anything.
+    /// The kernel's metadata of the packet, if any.
     metadata: Option<&'a Ancillary>,
 }
 
@@ -82,8 +82,8 @@ pub fn run(program: &Program, data: &[u8], len: u32, metadata: Option<&Ancillary
 }
 
 impl Packet<'_> {
-    /// The number of 4, 2 or 1 bytes at an offset, in network order; `None` if one is beyond the
-    /// captured bytes.
+    /// Returns the number of 4, 2 or 1 bytes at an offset, in network order; `None` if one is
+    /// beyond the captured bytes.
     fn number(&self, offset: u32, code: u16) -> Option<u32> {
         let size = match code & 0x18 {
             op::W => 4,
@@ -100,7 +100,7 @@ impl Packet<'_> {
     }
 }
 
-/// The result of an operation, unsigned and cut to 32 bits; `None` for a division by zero.
+/// Returns the result of an operation, unsigned and cut to 32 bits; `None` for a division by zero.
 fn arithmetic(operation: u16, a: u32, operand: u32) -> Option<u32> {
     match operation {
         op::ADD => Some(a.wrapping_add(operand)),
@@ -118,7 +118,7 @@ fn arithmetic(operation: u16, a: u32, operand: u32) -> Option<u32> {
     }
 }
 
-/// The outcome of a test, unsigned.
+/// Returns the outcome of a test, unsigned.
 fn holds(test: u16, a: u32, operand: u32) -> bool {
     match test {
         op::JEQ => a == operand,

@@ -1,41 +1,42 @@
-//! What the interpreter executes: steps, each with the function that does its work.
+//! The executable form of a program: steps, each with the function that does its work.
 //!
-//! A function of a step ends by calling that of the next. Compiled with optimisation these calls are
-//! jumps: neither a loop nor a table is in between, A and X stay in registers, and the processor
-//! predicts what follows each step apart from what follows others. Nothing relies on it: a window
-//! bounds how many steps call each other (see [`go`]).
+//! A function of a step ends with a call of the next step's function. Optimised builds turn these
+//! calls into jumps: there is no loop or table in between, A and X stay in registers, and the
+//! processor predicts the successor of each step separately. Nothing relies on that: a window
+//! limits how many steps call each other (see [`go`]).
 
 use std::ops::Range;
 
 use super::Ancillary;
 use super::opcode as op;
 
-/// Does one step's work and all that follows it: the bytes accepted, 0 to reject the packet. `rest`
-/// are the steps behind this one.
+/// Does the work of one step and of all after it. Returns the bytes accepted, 0 to reject the
+/// packet. `rest` are the steps behind this one.
 pub(super) type Work = fn(&Step, rest: &[Step], &mut Machine<'_>, a: u32, x: u32) -> u32;
 
-/// One step, 24 bytes. What the operands mean is up to the function; those of a test that leads
-/// elsewhere are in `yes` and `no`.
+/// One step, 24 bytes. The function defines what the operands mean; the targets of a test are in
+/// `yes` and `no`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) work: Work,
     pub(super) k: u32,
     pub(super) second: u32,
     pub(super) third: u32,
-    /// Steps to skip where a test holds.
+    /// Steps to skip if a test holds.
     pub(super) yes: u16,
-    /// Steps to skip where it does not.
+    /// Steps to skip if it does not.
     pub(super) no: u16,
 }
 
 impl Step {
-    /// What a test accepts that ends the program, in place of the steps to skip.
+    /// Returns the bytes accepted by a test that ends the program, stored in place of the steps to
+    /// skip.
     pub(super) fn accepted(&self) -> u32 {
         u32::from(self.yes) | u32::from(self.no) << 16
     }
 
-    /// The groups of constants of a step that has a list: `third` is the first of them in its upper
-    /// half, how many they are in its lower.
+    /// Returns the groups of constants of a step with a list: the upper half of `third` is the
+    /// first of them, the lower half their number.
     pub(super) fn list(&self) -> Range<usize> {
         let [first, count] = [self.third >> 16, self.third & 0xffff].map(|n| n as usize);
         first..first + count
@@ -58,45 +59,45 @@ pub(super) struct Decoded {
     pub(super) steps: Vec<Step>,
     /// The constants of all lists.
     pub(super) constants: Vec<[u32; LANES]>,
-    /// Whether it has more steps than a window, jumps backwards, or more than [`FEW`] words of
-    /// scratch memory.
+    /// Whether the program has more steps than a window, jumps backwards, or uses more than [`FEW`]
+    /// words of scratch memory.
     pub(super) needs_far: bool,
 }
 
-/// Constants of a list that are compared at once, without a jump between them.
+/// The number of constants of a list that are compared at once, without a jump between them.
 pub(super) const LANES: usize = 8;
 
-/// So many steps call each other at most.
+/// The most steps that call each other.
 pub(super) const WINDOW: usize = 256;
 
-/// Words of scratch memory that are at hand; a program's are numbered so that few need more.
+/// Words of fast scratch memory; words are numbered so that few programs need more.
 pub(super) const FEW: usize = 4;
 
-/// What steps work on beside A and X.
+/// The state that steps work on, besides A and X.
 pub(super) struct Machine<'a> {
     pub(super) data: &'a [u8],
     pub(super) program: &'a Decoded,
     pub(super) far: Option<&'a mut Far<'a>>,
-    /// Of the packet on the wire, in bytes.
+    /// The packet's length on the wire, in bytes.
     pub(super) len: u32,
     pub(super) memory: [u32; FEW],
 }
 
-/// What few programs need.
+/// State that only few programs need.
 #[derive(Default)]
 pub(super) struct Far<'a> {
     pub(super) ancillary: Option<&'a Ancillary>,
     /// The first step behind the window.
     pub(super) end: usize,
-    /// Where to go on in another window, and with which A and X.
+    /// Where to continue in another window, with A and X.
     pub(super) resume: Option<(usize, u32, u32)>,
     /// Jumps backwards so far.
     pub(super) rounds: u32,
     pub(super) memory: [u32; op::MEMWORDS as usize],
 }
 
-/// Goes on behind `skip` steps of `rest`. Where that is beyond the window, the calls end, and
-/// [`Decoded::run`] goes on in the next.
+/// Continues behind `skip` steps of `rest`. If that is beyond the window, the calls end, and
+/// [`Decoded::run`] continues in the next window.
 #[inline(always)]
 pub(super) fn go(skip: usize, rest: &[Step], m: &mut Machine<'_>, a: u32, x: u32) -> u32 {
     if let Some(step) = rest.get(skip)
@@ -109,7 +110,7 @@ pub(super) fn go(skip: usize, rest: &[Step], m: &mut Machine<'_>, a: u32, x: u32
 }
 
 impl Machine<'_> {
-    /// Leaves the window, of which `left` steps are left, for the step behind `skip` more.
+    /// Leaves a window with `left` remaining steps, for the step behind `skip` more.
     #[cold]
     #[inline(never)]
     fn leave(&mut self, skip: usize, left: usize, a: u32, x: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! A packet to its keys.
+//! The keys of a packet.
 
 use crate::ir::{Condition, Relation, Size, Test, Value, ValueId, Values, apply};
 use crate::language::ast::Junction;
@@ -6,12 +6,12 @@ use crate::lower::{self, LookedAt, Mark, Shift};
 use crate::resolve::Tables;
 use crate::{CompileOptions, link};
 
-/// Headers that move the place of all that follows, one in another, that are followed at most.
+/// The most headers, one inside another, that are followed although they move all later offsets.
 const DEPTH: usize = 8;
-/// Places, of packets with different headers before them, that are looked at at most.
+/// The most combinations of headers that are followed.
 const PLACES: usize = 256;
 
-/// What a packet can be found by.
+/// A property that a packet can be found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
     /// An IPv4 address, in host byte order.
@@ -26,9 +26,9 @@ pub enum Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Followed {
-    /// All of them were told.
+    /// All of them were reported.
     Wholly,
-    /// Its headers could not be followed: it may have any.
+    /// The headers could not be followed: the packet may have any key.
     No,
 }
 
@@ -36,23 +36,23 @@ pub enum Followed {
 pub struct KeyReader {
     options: CompileOptions,
     first: Node,
-    /// Nodes that there may be besides.
+    /// How many more nodes may be made.
     left: usize,
     cells: Vec<u32>,
 }
 
-/// Where keys are behind certain headers.
+/// The keys behind certain headers.
 struct Node {
     shifts: Vec<Shift>,
     values: Values,
     before: Step,
-    /// None where the language has no tests there, so that nothing is known of such a packet.
+    /// `None` where the language has no tests, so that nothing is known about such a packet.
     tests: Option<[Step; 3]>,
-    /// Behind one header more each; none before a packet came here.
+    /// One node per header that can follow; `None` until a packet first gets here.
     children: Option<Vec<Node>>,
 }
 
-/// A condition with its marks found.
+/// A condition in which the marks have been found.
 enum Step {
     Constant(bool),
     Test(Test),
@@ -63,18 +63,18 @@ enum Step {
     Key(Mark, ValueId),
 }
 
-/// Why a condition has no outcome.
+/// The reason why a condition has no outcome.
 enum Lost {
-    /// A load from beyond the packet: a program would have rejected the packet where this way
-    /// through its conditions goes on. Whatever is accepted came another way.
+    /// A load beyond the packet: a program that takes this path rejects the packet. If a program
+    /// accepts the packet, it takes another path.
     Beyond,
-    /// It is not known what a program would find.
+    /// The value that a program would find is unknown.
     Unknown,
 }
 
 impl KeyReader {
-    /// A reader for packets as [`compile`](crate::compile) would make a filter for; none for link
-    /// types that it knows nothing of.
+    /// Returns a reader for packets that [`compile`](crate::compile) would filter with the same
+    /// options, or `None` for link types that it does not support.
     #[must_use]
     pub fn new(options: &CompileOptions) -> Option<Self> {
         Some(Self {
@@ -85,8 +85,9 @@ impl KeyReader {
         })
     }
 
-    /// Tells the keys of a packet of `len` bytes on the wire, of which `data` was captured. A key may
-    /// be told several times, and such as no filter finds may be among them.
+    /// Calls `tell` with each key of a packet of `len` bytes on the wire, of which `data` was
+    /// captured. The same key may be reported several times, and some keys may be ones that no
+    /// filter finds.
     pub fn read(&mut self, data: &[u8], len: u32, mut tell: impl FnMut(Key)) -> Followed {
         let packet = Packet { data, len };
         let (options, left, cells) = (&self.options, &mut self.left, &mut self.cells);
@@ -103,7 +104,7 @@ impl KeyReader {
 }
 
 impl Node {
-    /// None where these headers can't be.
+    /// Returns `None` if these headers cannot follow each other.
     fn new(options: &CompileOptions, shifts: Vec<Shift>) -> Option<Self> {
         let link = link::link_layer(options)?;
         let mut values = Values::new(true);
@@ -145,7 +146,7 @@ impl Step {
             Condition::Not(inner) => Self::Not(Box::new(Self::new(*inner, values))),
             Condition::All(list) => Self::All(each(list).collect()),
             Condition::Any(list) => Self::Any(each(list).collect()),
-            // Conditions that were not written by anybody, and are short.
+            // These conditions come from the crate, not from a user's expression, and are short.
             Condition::Chain(first, rest) => {
                 let first = Self::new(*first, values);
                 rest.into_iter().fold(first, |before, (junction, next)| {
@@ -160,7 +161,7 @@ impl Step {
     }
 }
 
-/// The way of one packet through the nodes.
+/// The path of one packet through the nodes.
 struct Visit<'a> {
     options: &'a CompileOptions,
     left: &'a mut usize,
@@ -212,19 +213,19 @@ struct Packet<'a> {
     len: u32,
 }
 
-/// Evaluates conditions on a packet. A comparison with a mark tells what it is compared with, and
-/// goes on as if it were false, so that alternatives are looked at, too.
+/// Evaluates conditions on a packet. A comparison with a mark reports the packet's value, and then
+/// counts as false so that alternatives are evaluated as well.
 struct Evaluation<'a, F> {
     values: &'a Values,
     cells: &'a mut Vec<u32>,
     packet: Packet<'a>,
-    /// The words of an IPv6 address, before it is complete.
+    /// The words of an IPv6 address that is not complete yet.
     ip6: [u32; 4],
     tell: &'a mut F,
 }
 
 impl<F: FnMut(Key)> Evaluation<'_, F> {
-    /// Whether a condition holds, as it does not where the packet ends before.
+    /// Whether a condition holds. It does not if the packet ends before its bytes.
     fn holds(&mut self, step: &Step) -> Result<bool, Lost> {
         match self.step(step) {
             Err(Lost::Beyond) => Ok(false),
@@ -263,7 +264,7 @@ impl<F: FnMut(Key)> Evaluation<'_, F> {
             }
             Step::Key(mark, value) => {
                 let value = match (self.value(*value), mark) {
-                    // A test of a network looks at the first words only.
+                    // A test of a network may read the first words only.
                     (Err(Lost::Beyond), Mark::Ip6(_)) => return Err(Lost::Unknown),
                     (value, _) => value?,
                 };
@@ -316,7 +317,7 @@ impl<F: FnMut(Key)> Evaluation<'_, F> {
 
     fn load(&self, size: Size, at: u64) -> Result<u32, Lost> {
         if at > u64::from(u32::MAX) {
-            // In a program the sum wraps around.
+            // A program would wrap the sum around.
             return Err(Lost::Unknown);
         }
         let at = usize::try_from(at).map_err(|_| Lost::Unknown)?;

@@ -1,19 +1,17 @@
 //! Finding packets by an index of their addresses and ports.
 //!
-//! Two halves that belong together. [`KeyReader`] tells of a packet the [`Key`]s that an index
-//! keeps: every address and port that a primitive of the language can find in it. [`need`] tells of
-//! an expression which keys a packet must have to be accepted, as a [`Need`]. So where the keys of a
-//! stretch of packets don't meet the need, none of them is accepted, and the stretch need not be
-//! read.
+//! The module has two halves. [`KeyReader`] extracts the [`Key`]s of a packet, which an index
+//! keeps: every address and port that a primitive of the language can find in it. [`need`] derives
+//! a [`Need`] from an expression: the keys that a packet must have to be accepted. If the keys of a
+//! run of packets do not meet the need, none of them matches, and the run need not be read.
 //!
-//! Why this holds: both halves are taken from the lowering that makes filter programs. The reader
-//! evaluates the very conditions of `host` and `port`, with all addresses and ports in the place of
-//! one, at each place to which `vlan`, `mpls`, `pppoes`, `geneve` and `vxlan` move them, as far as
-//! the packet has those headers. The need is what the primitives compare with. Whatever is not
-//! certain is taken to be possible: an expression's other primitives need nothing
-//! ([`Need::Nothing`]), and of a packet with more headers in one another than are followed nothing is
-//! known. Where the packet ends before a place, a program that looks there rejects it, so that there
-//! is no key.
+//! This is correct because both halves use the lowering that makes filter programs. The reader
+//! evaluates the same conditions as `host` and `port`, with all addresses and ports in place of
+//! one. It does so at each offset to which `vlan`, `mpls`, `pppoes`, `geneve` and `vxlan` move
+//! them, as far as the packet has those headers. The need is made of the values that the primitives
+//! compare with. Anything uncertain is taken as possible: other primitives need nothing
+//! ([`Need::Nothing`]), and a packet with too many nested headers may have any key. If the packet
+//! ends before an offset, a program that reads there rejects it, so there is no key.
 //!
 //! ```
 //! use ringtap_filter::search::{Key, KeyReader, Need, need};

@@ -1,4 +1,4 @@
-//! An expression to what the keys of a packet must be.
+//! The keys that a packet must have to match an expression.
 
 use super::Key;
 use crate::language::ast::{Element, Expr, Id, Junction, Kind, Numbers, Primitive, Qualifiers};
@@ -7,12 +7,12 @@ use crate::lower::{self, Compared};
 use crate::resolve::Resolver;
 use crate::{CompileError, CompileOptions, LinkType, link};
 
-/// What the keys of a packet must fulfil, so that an expression can accept it.
+/// A condition on the keys of a packet, without which an expression rejects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Any packet may be accepted.
     Nothing,
-    /// Each of these.
+    /// All of these.
     All(Vec<Self>),
     /// At least one of these.
     Any(Vec<Self>),
@@ -52,7 +52,7 @@ impl Need {
         for part in parts {
             match part {
                 Self::Nothing => {}
-                // The first is the long one, in a chain.
+                // In a chain the first list is the long one.
                 Self::All(parts) if list.is_empty() => list = parts,
                 Self::All(parts) => list.extend(parts),
                 part => list.push(part),
@@ -82,14 +82,14 @@ impl Need {
     }
 }
 
-/// What a packet needs, on whatever link layer, to be accepted by an expression, in the language
-/// with its extensions or without.
+/// Returns the condition that a packet must meet, on any link layer, to be accepted by an
+/// expression. `extensions` enables the extensions of the language.
 ///
-/// Names of hosts and networks need nothing, because they may be resolved otherwise when the filter
-/// is compiled. Names of ports are taken to be the same as then.
+/// Names of hosts and networks need nothing, because they may resolve differently when the filter
+/// is compiled. Names of ports are assumed not to change.
 ///
 /// # Errors
-/// What is wrong with the expression and where, as far as it does not depend on the link type.
+/// Returns an error with its place if the expression is invalid on every link type.
 pub fn need(
     expression: &str,
     extensions: bool,
@@ -98,7 +98,7 @@ pub fn need(
     let Some(tree) = language::parse(expression, extensions)? else {
         return Ok(Need::Nothing);
     };
-    // What is compared depends on the link type in nothing; Ethernet has all primitives of interest.
+    // The compared values do not depend on the link type; Ethernet has all primitives that matter.
     let mut options = CompileOptions::new(LinkType::ETHERNET);
     options.extensions = extensions;
     let deriving = Deriving {
@@ -108,32 +108,32 @@ pub fn need(
     Ok(deriving.expr(&tree, KeyPlaces::Known).if_true)
 }
 
-/// Whether primitives look at places that a [`KeyReader`](super::KeyReader) looks at, too.
+/// Whether primitives read at offsets that a [`KeyReader`](super::KeyReader) reads, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyPlaces {
-    /// They do: every header that moved them is in the packet.
+    /// Yes: every header that moved the offsets is in the packet.
     Known,
-    /// They were moved by a header that may not be there.
+    /// Unknown: a header that may be missing moved the offsets.
     Anywhere,
 }
 
-/// What is known of an expression.
+/// The facts known about an expression.
 struct Known {
-    /// What is needed for it to be true.
+    /// The need if the expression is true.
     if_true: Need,
-    /// What is needed for it to be false.
+    /// The need if the expression is false.
     if_false: Need,
-    /// Where what follows looks, if it is true.
+    /// Where later primitives read if it is true.
     after_true: KeyPlaces,
-    /// Where what follows looks, if it is false.
+    /// Where later primitives read if it is false.
     after_false: KeyPlaces,
-    /// Whether anything in it moves what follows, which holds across parentheses and alternatives.
+    /// Whether anything in it moves later offsets, even across parentheses and alternatives.
     moves: bool,
-    /// How deep the needs are, at most.
+    /// The greatest depth of the needs.
     depth: usize,
 }
 
-/// Needs are no deeper, so that they can be walked by recursion: beyond, what is deepest is forgotten.
+/// The greatest depth of needs, which bounds recursion over them; deeper parts are dropped.
 const MOST_DEPTH: usize = 200;
 
 impl Known {
@@ -148,7 +148,7 @@ impl Known {
         }
     }
 
-    /// Any packet may come here.
+    /// Forgets the need: any packet may match.
     fn forget(&mut self) {
         self.if_true = Need::Nothing;
         self.if_false = Need::Nothing;
@@ -193,12 +193,12 @@ impl Deriving<'_> {
                 }
                 known
             }
-            // Both look where no filter without them does, and leave the place as it was.
+            // Both read at offsets of their own and leave the place unchanged.
             Expr::Deep(..) | Expr::Inner(..) => Known::nothing(place),
         }
     }
 
-    /// The second part counts only where the first is true.
+    /// The second part is evaluated only if the first is true.
     fn and(&self, first: Known, second: &Expr, place: KeyPlaces) -> Known {
         let second = self.expr(second, first.after_true);
         let moves = first.moves || second.moves;
@@ -214,7 +214,7 @@ impl Deriving<'_> {
     }
 
     fn or(&self, first: Known, second: &Expr, place: KeyPlaces) -> Known {
-        // Whether the first part is true or not is open.
+        // The first part may be true or false here.
         let second = self.expr(second, moved(place, first.moves));
         let moves = first.moves || second.moves;
         let depth = first.depth.max(second.depth + 1);
@@ -249,7 +249,7 @@ impl Deriving<'_> {
         }
     }
 
-    /// One of what a primitive compares with.
+    /// Returns the need for any one of the values that a primitive compares with.
     fn compared(&self, primitive: &Primitive) -> Need {
         let compared = link::link_layer(self.options)
             .and_then(|link| lower::compared(primitive, self.options, &*link, self.resolver));
@@ -264,7 +264,7 @@ fn moved(place: KeyPlaces, moves: bool) -> KeyPlaces {
     if moves { KeyPlaces::Anywhere } else { place }
 }
 
-/// Whether a primitive accepts only packets in which it finds one of the addresses or ports that it
+/// Whether a primitive accepts only packets that contain one of the addresses or ports that it
 /// compares with.
 fn finds_keys(primitive: &Primitive) -> bool {
     match primitive {
@@ -306,7 +306,7 @@ fn is_address(qualifiers: Qualifiers) -> bool {
         )
 }
 
-/// Where all addresses or ports are meant, a program need not even look whether there is one.
+/// If all addresses or ports match, a program need not even test for one, so nothing is needed.
 fn needed(compared: &Compared) -> Need {
     match *compared {
         Compared::Ip4 { mask: 0, .. } | Compared::Ip6 { mask: 0, .. } => Need::Nothing,
@@ -332,7 +332,7 @@ fn needed(compared: &Compared) -> Need {
 }
 
 impl Need {
-    /// Whether a packet with these keys meets it.
+    /// Whether a packet with these keys meets the need.
     #[must_use]
     pub fn is_met_by(&self, keys: &[Key]) -> bool {
         let any = |met: &dyn Fn(&Key) -> bool| keys.iter().any(met);

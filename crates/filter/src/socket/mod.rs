@@ -1,16 +1,16 @@
-//! Programs for AF_PACKET sockets: what a program means for a packet as it is delivered, said for
-//! the packet as the socket's filter sees it, so that *live equals file*.
+//! Programs for AF_PACKET sockets. A program for packets as they are delivered is rewritten for
+//! packets as the socket's filter sees them, so that live captures and files match alike.
 //!
-//! The two differ: the kernel takes the outer VLAN tag out of a frame, and cooked captures have a
-//! header that does not exist in the kernel. What is missing from the bytes is in the packet's
-//! metadata, which ancillary loads reach. The lowered program asks for the direction first where
-//! one is wanted, then whether there was a tag, and goes on in one of two copies of the original
-//! program, each with its loads rewritten (`layout` says where each byte is, `rewrite` does it).
+//! The two forms differ: the kernel removes the outer VLAN tag from a frame, and cooked captures
+//! have a header that does not exist in the kernel. The missing bytes are in the packet's metadata,
+//! which ancillary loads reach. The lowered program first tests the direction, if one is selected,
+//! then whether there was a tag. It then continues in one of two copies of the original program,
+//! each with its loads rewritten (`layout` knows where each byte is, `rewrite` does the work).
 //!
-//! Indirect loads need care: in a file an offset of X + k beyond 32 bits rejects the packet, the
-//! kernel wraps around, and negative offsets mean something else to it. Where X may be that large
-//! (`bounds` finds out), a guard rejects. Likewise for shifts: in a file, one by X of 32 or more
-//! gives 0, and the kernel would look at the low bits of X alone.
+//! Indirect loads need care. In a file, an offset of X + k beyond 32 bits rejects the packet; the
+//! kernel wraps around, and gives negative offsets another meaning. If X may be that large
+//! (`bounds` finds out), a guard rejects the packet. Shifts are similar: in a file, a shift by X of
+//! 32 or more gives 0; the kernel would use the low bits of X.
 
 mod bounds;
 mod layout;
@@ -23,21 +23,21 @@ use crate::program::assemble::Assembler;
 use crate::program::opcode as op;
 use crate::program::{Insn, Program};
 
-/// What the socket's filter sees, compared with what is delivered.
+/// How the packet that the socket's filter sees differs from the delivered one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketView {
-    /// What delivered packets begin with.
+    /// The header of delivered packets.
     pub header: Header,
-    /// Whether frames can have had a VLAN tag that the kernel took out. Without, the program is for
-    /// a device whose link layer has none, such as loopback's raw IP.
+    /// Whether frames can have had a VLAN tag that the kernel removed. If false, the program is for
+    /// a device whose link layer has no tags, such as loopback's raw IP.
     pub vlan: bool,
-    /// Which packets are wanted.
+    /// The direction of the packets to accept.
     pub direction: Direction,
-    /// The most bytes that are wanted of a packet as it is delivered.
+    /// The most bytes kept of a delivered packet.
     pub snaplen: u32,
 }
 
-/// What delivered packets begin with: what the program was compiled for.
+/// The header of delivered packets, which the program was compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// The interface's own header, as it is in the kernel: the socket is `SOCK_RAW`.
@@ -60,35 +60,36 @@ pub enum Direction {
     Out,
 }
 
-/// Why a program cannot run in the kernel as it would in a file. The caller filters for itself.
+/// The reason why a program cannot run in the kernel as it would on a file. The caller must filter
+/// the packets itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotLowerable {
-    /// A byte of the cooked header that the kernel's metadata does not hold (the address, its length).
+    /// A byte of the cooked header that is not in the kernel's metadata (the address, its length).
     #[error("byte {0} of the cooked header cannot be loaded in the kernel")]
     HeaderByte(u32),
     /// The rewriting needs scratch memory, and the program uses all of it.
     #[error("the program leaves no scratch memory for the rewriting")]
     NoScratch,
-    /// The program has a loop (`protochain`), and the kernel's programs only go forward.
+    /// The program has a loop (`protochain`); the kernel's programs can only jump forward.
     #[error("the program has a loop, which the kernel does not take")]
     Loop,
-    /// The lowered program is longer than the kernel takes.
+    /// The lowered program is longer than the kernel accepts.
     #[error("the program has {0} instructions; the kernel takes {max}", max = op::KERNEL_MAX_INSNS)]
     TooLong(usize),
 }
 
-/// The program for the socket. `program` is one for delivered packets, as [`compile`](crate::compile)
-/// makes it.
+/// Returns the program for the socket. `program` is one for delivered packets, as
+/// [`compile`](crate::compile) makes it.
 ///
-/// The result accepts exactly the packets that `program` accepts as delivered and that go in the
-/// wanted direction. It returns the number of bytes to keep of the packet as the socket sees it,
-/// which is enough for the delivered packet to have what `program` asks for, and may be more than
-/// that: the caller cuts off what exceeds the snaplen after it has put back the tag.
+/// The result accepts exactly the packets that `program` accepts as delivered and that have the
+/// selected direction. It returns the number of bytes to keep of the packet as the socket sees it.
+/// That is enough for `program`'s result on the delivered packet, and may be more: the caller cuts
+/// the packet to the snaplen after it has put back the tag.
 ///
 /// Needs Linux 4.0 for the tag protocol (`SKF_AD_VLAN_TPID`).
 ///
 /// # Errors
-/// The reason why there is no such program.
+/// Returns the reason why there is no such program.
 pub fn lower(program: &Program, view: &SocketView) -> Result<Program, NotLowerable> {
     if program.has_loop() {
         return Err(NotLowerable::Loop);
@@ -98,7 +99,7 @@ pub fn lower(program: &Program, view: &SocketView) -> Result<Program, NotLowerab
     let mut asm = Assembler::default();
     direction(&mut asm, view.direction);
     let scratch = Scratch::unused_by(program);
-    // A program that looks at nothing needs no second copy.
+    // A program that reads nothing needs no second copy.
     let constant = program.insns().len() == 1;
     let tagged_label = asm.label();
     if let (Some(_), false) = (&tagged, constant) {
@@ -127,7 +128,7 @@ pub fn lower(program: &Program, view: &SocketView) -> Result<Program, NotLowerab
     if let (Some(layout), false) = (&tagged, constant) {
         first(layout, &mut asm)?;
     } else {
-        // Nothing leads here, but a label names an instruction.
+        // Nothing jumps here, but a label needs an instruction.
         asm.push(op::RET, 0);
     }
     finish(&asm)
@@ -153,8 +154,8 @@ fn direction(asm: &mut Assembler, direction: Direction) {
     asm.place(wanted);
 }
 
-/// Whether the program may use A before it loads it. A starts as 0, which the questions before the
-/// program have changed.
+/// Whether the program may use A before it loads it. A starts as 0, and the tests added before the
+/// program change it.
 fn starts_with_a(program: &Program) -> bool {
     program
         .insns()
@@ -174,7 +175,8 @@ fn finish(asm: &Assembler) -> Result<Program, NotLowerable> {
     Program::new(insns).map_err(|_| NotLowerable::TooLong(len))
 }
 
-/// One instruction that rejects the packet, for where the kernel needs some program.
+/// Returns a program of one instruction that rejects every packet, where the kernel needs a
+/// program.
 #[must_use]
 pub fn reject_all() -> [Insn; 1] {
     [Insn::new(op::RET | op::K, 0)]

@@ -1,14 +1,19 @@
 //! Tests the examples of the language's pages, `docs/reference/filter-language.md` and
-//! `docs/reference/filter-link-types.md`: each is compiled, here and by libpcap, and tried on the packets that the
-//! page says it takes and leaves.
+//! `docs/reference/filter-link-types.md`. Each example is compiled, here and by libpcap, and run on
+//! the packets that the page says it accepts and rejects.
 //!
-//! What an example is: a row of a table whose first column is headed `example`. The other columns are
+//! An example is a row of a table whose first column is headed `example`. The other columns are
 //! found by their names: `takes` and `leaves` list packets of
-//! `testdata/filter/documentation/packets.txt` (a dash for none). Where the first column is headed
-//! `example with names` or `of ringtap`, only ringtap is asked; where it is `example of 1.11`, libpcap
-//! from that version on; where it is `refused`, both must refuse; where it is `extension`, libpcap must, and ringtap without
-//! extensions. Below `names`, each name of the first column stands for NAME in the second. No table
-//! has another heading, but for a few that are known.
+//! `testdata/filter/documentation/packets.txt` (a dash for none). The heading of the first column
+//! may differ:
+//!
+//! - `example with names` and `example of ringtap`: only ringtap is tested.
+//! - `example of 1.11`: libpcap is tested from that version on.
+//! - `refused`: both must reject the expression.
+//! - `extension`: libpcap must reject it, and so must ringtap without extensions.
+//! - `names`: each name of the first column replaces NAME in the second.
+//!
+//! Other headings are errors, except for a few known ones.
 #![forbid(unsafe_code)]
 
 mod page;
@@ -41,7 +46,7 @@ fn main() -> ExitCode {
     ])
 }
 
-/// The pages' examples, with the packets that they name.
+/// The examples of the pages, with the packets that they name.
 struct Book {
     pages: Vec<Page>,
     samples: BTreeMap<String, Sample>,
@@ -67,7 +72,7 @@ impl Book {
         self.pages.iter().flat_map(|page| &page.examples)
     }
 
-    /// The packets of an example, and whether it takes them.
+    /// Returns the packets of an example, and whether it accepts each.
     fn packets<'a>(&'a self, example: &'a Example) -> Vec<(&'a str, &'a Sample, bool)> {
         let list = |names: &'a [String], taken| {
             names.iter().map(move |name| {
@@ -92,7 +97,7 @@ fn options(example: &Example, sample: &Sample, optimize: bool) -> CompileOptions
     options
 }
 
-/// All that is wrong, at once.
+/// Collects all failures.
 #[derive(Default)]
 struct Complaints(Vec<String>);
 
@@ -114,7 +119,7 @@ impl Complaints {
     }
 }
 
-/// The verdict of a program of ours on a packet.
+/// Returns the verdict of a program of ringtap on a packet.
 fn takes(program: &Program, sample: &Sample) -> bool {
     program.run(&sample.data, sample.len()) != 0
 }
@@ -197,7 +202,7 @@ fn libpcap() {
     complaints.finish();
 }
 
-/// The programs have the same constants.
+/// Checks that the programs have the same constants.
 fn named() {
     let book = Book::open();
     let mut oracle = Oracle::start().expect("the oracle");

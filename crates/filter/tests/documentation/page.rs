@@ -1,4 +1,4 @@
-//! Pages and packets, read.
+//! Reads pages and packets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,35 +6,35 @@ use std::path::Path;
 use ringtap_filter::Tables;
 use ringtap_testkit::expressions::LinkTypes;
 
-/// What a page says of an expression.
+/// The expected result of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// It takes some packets and leaves others.
+    /// It accepts some packets and rejects others.
     Verdicts,
-    /// The same, but libpcap would say otherwise: for names, and where it is wrong.
+    /// The same, but libpcap differs: because of names, or where libpcap is wrong.
     Ours,
-    /// The same, and libpcap says so from 1.11 on.
+    /// The same, and libpcap agrees from 1.11 on.
     Newer,
-    /// The same, with the extensions of the language; libpcap refuses it.
+    /// The same, with the extensions of the language; libpcap rejects it.
     Extension,
-    /// It is no filter.
+    /// It is invalid.
     Refused,
 }
 
-/// An expression of a page, with what is said of it.
+/// An expression of a page, with its expected result.
 #[derive(Clone, Debug)]
 pub(crate) struct Example {
     pub(crate) expression: String,
     pub(crate) expected: Expected,
     pub(crate) takes: Vec<String>,
     pub(crate) leaves: Vec<String>,
-    /// The link type on which it is refused, as libpcap numbers it.
+    /// The DLT number of the link type on which it is invalid.
     pub(crate) dlt: u32,
     /// File and line.
     pub(crate) place: String,
 }
 
-/// A name of a row of names, in its place.
+/// A name of a row of names, with its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
     pub(crate) expression: String,
@@ -71,18 +71,18 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What a table's columns are.
+/// The columns of a table.
 struct Columns {
     expected: Expected,
     takes: Option<usize>,
     leaves: Option<usize>,
     on: Option<usize>,
-    /// In a row of names, the expression that they stand in.
+    /// In a row of names, the expression that contains them.
     within: Option<usize>,
 }
 
 impl Columns {
-    /// The columns of a heading, if the table below it has examples.
+    /// Returns the columns of a heading, if the table below it has examples.
     fn of(heading: &[String]) -> Option<Self> {
         let expected = match heading.first()?.as_str() {
             "example" => Expected::Verdicts,
@@ -162,7 +162,7 @@ impl Page {
     }
 }
 
-/// The cells of a table's row.
+/// Returns the cells of a table's row.
 fn cells(line: &str) -> Option<Vec<String>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     // A bar inside a cell is escaped.
@@ -191,7 +191,7 @@ fn listed(cell: Option<&String>) -> Vec<String> {
         .collect()
 }
 
-/// The packets by their names.
+/// Returns the packets by their names.
 pub(crate) fn samples() -> BTreeMap<String, Sample> {
     let link_types = LinkTypes::load();
     let text = read("testdata/filter/documentation/packets.txt");
@@ -227,7 +227,7 @@ fn bytes(digits: &str) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The names that examples use.
+/// Returns the names that examples use.
 pub(crate) fn names() -> Tables {
     let mut tables = Tables::new();
     tables.add_hosts("192.0.2.1 www\n2001:db8::80 www\n10.0.0.254 router\n");

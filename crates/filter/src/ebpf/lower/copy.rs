@@ -1,4 +1,4 @@
-//! What the fast and the slow copy have in common: everything but packet loads.
+//! The parts that the fast and the slow copy share: everything but packet loads.
 
 use super::ancillary::{skb, xdp};
 use super::step::{A, Step, Target, With, X};
@@ -6,32 +6,32 @@ use super::view::{Byte, TAG_BYTES, View};
 use super::{Hook, Lowering};
 use crate::ebpf::{AluOp, Assembler, Cond, Helper, Label, Operand, Reg, Size, Width};
 
-/// Stack, as offsets from R10. Slots at 4 modulo 8 with 4 bytes: the verifier does not follow a
-/// value through them (it would through a whole, aligned slot of 8).
+/// Stack slots, as offsets from R10. They have 4 bytes at 4 modulo 8: the verifier does not track
+/// values through them (it would through an aligned slot of 8).
 pub(super) mod stack {
-    /// Where a helper puts packet bytes.
+    /// The buffer where a helper stores packet bytes.
     pub(in crate::ebpf::lower) const LOADED: i16 = -8;
-    /// What an offset passes through.
+    /// The slot that offsets pass through.
     pub(in crate::ebpf::lower) const OFFSET: i16 = -12;
     const MEMORY: i16 = -20;
-    /// Twelve bytes: what is around a tag, put together.
+    /// Twelve bytes: the bytes around a tag, combined.
     pub(in crate::ebpf::lower) const WINDOW: i16 = -168;
 
-    /// A word of scratch memory.
+    /// Returns the slot of a word of scratch memory.
     pub(in crate::ebpf::lower) fn memory(slot: u32) -> i16 {
-        // Sixteen words at most, as the program is valid.
+        // A valid program has at most sixteen words.
         MEMORY - 8 * i16::try_from(slot & 15).unwrap_or(15)
     }
 
     const _: () = assert!(MEMORY - 8 * 15 > WINDOW + 12 && WINDOW >= -super::super::STACK_BYTES);
 }
 
-/// Which copy it is.
+/// The kind of a copy.
 #[derive(Clone, Copy)]
 pub(super) enum Placement<'a> {
-    /// Reads in place; checks that fail lead to the slow copy's labels, or reject without one.
+    /// Reads in place; failing checks jump to the slow copy's labels, or reject if there is none.
     Fast { slow: Option<&'a [Label]> },
-    /// Reads by helper.
+    /// Reads with a helper.
     Slow,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Placement<'a> {
 pub(super) struct Copy<'a> {
     pub(super) lowering: Lowering<'a>,
     pub(super) view: View,
-    /// The place of each instruction in this copy.
+    /// The label of each instruction in this copy.
     pub(super) labels: &'a [Label],
     pub(super) placement: Placement<'a>,
 }
@@ -54,7 +54,7 @@ impl Copy<'_> {
         self.lowering.exits.reject
     }
 
-    /// An instruction that touches neither packet nor context.
+    /// Writes an instruction that uses neither packet nor context.
     pub(super) fn write_plain(&self, step: Step, at: usize, asm: &mut Assembler) {
         match step {
             Step::Constant(target, k) => asm.mov32(target.reg(), k.cast_signed()),
@@ -96,7 +96,7 @@ impl Copy<'_> {
                 asm.alu32(op, A, X);
             }
             (AluOp::Lsh | AluOp::Rsh, With::X) => {
-                // The machine would take X modulo 32.
+                // eBPF would take X modulo 32.
                 let small = asm.label();
                 asm.jump_if(Cond::Lt, Width::W32, X, 32, small);
                 asm.mov32(A, 0);
@@ -135,14 +135,14 @@ impl Copy<'_> {
         }
     }
 
-    /// Goes on at `to`; instructions are written in their order.
+    /// Continues at `to`; instructions are written in their order.
     fn go(&self, to: usize, at: usize, asm: &mut Assembler) {
         if to != at + 1 {
             asm.jump(self.labels[to]);
         }
     }
 
-    /// Loads the packet's true length. Says whether a helper was called.
+    /// Loads the packet's true length. Returns whether a helper was called.
     pub(super) fn write_length(&self, target: Target, asm: &mut Assembler) -> bool {
         let reg = target.reg();
         match self.hook() {
@@ -167,8 +167,7 @@ impl Copy<'_> {
         false
     }
 
-    /// Loads what lies around or in the tag, byte by byte; `packet_byte` loads one of the packet
-    /// to R0.
+    /// Loads bytes around or in the tag, one by one; `packet_byte` loads one of the packet to R0.
     pub(super) fn write_mixed(
         &self,
         k: u32,
@@ -205,21 +204,21 @@ impl Copy<'_> {
     }
 }
 
-/// The tag's type, in host order.
+/// Loads the tag's type, in host order.
 pub(super) fn load_tag_type(reg: Reg, asm: &mut Assembler) {
     asm.load(Size::W, reg, Reg::R6, skb::VLAN_PROTO);
     asm.from_network(reg, Size::H);
 }
 
-/// Four times the low nibble.
+/// Multiplies the low nibble by four.
 pub(super) fn write_nibble_times_four(reg: Reg, asm: &mut Assembler) {
     asm.alu32(AluOp::And, reg, 0xf);
     asm.alu32(AluOp::Lsh, reg, 2);
 }
 
-/// A register to another, or to itself, through the stack, so that the verifier knows nothing of the
-/// value: it would else tell apart states by what the value was on the way, once a test or an
-/// address depends on it.
+/// Copies a register to another, or to itself, through the stack, so that the verifier forgets its
+/// value. Otherwise the verifier would distinguish states by the value, once a test or an address
+/// depends on it.
 pub(super) fn forget(from: Reg, to: Reg, asm: &mut Assembler) {
     asm.store(Size::W, Reg::R10, stack::OFFSET, from);
     asm.load(Size::W, to, Reg::R10, stack::OFFSET);

@@ -1,6 +1,6 @@
-//! The copy that reads the packet in place.
+//! The copy of the program that reads the packet in place.
 //!
-//! R7 points to the packet, R1 behind its readable part, R2, where it is known, to byte X.
+//! R7 points to the packet, R1 behind its readable part, and R2 to byte X, where that is known.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const PACKET: Reg = Reg::R7;
 const END: Reg = Reg::R1;
 const AT_X: Reg = Reg::R2;
 
-/// Writes the instructions that are reached; gives those at which the slow copy is entered.
+/// Writes the reachable instructions; returns those at which the slow copy is entered.
 pub(super) fn write(
     copy: &Copy<'_>,
     reached: &[bool],
@@ -53,7 +53,7 @@ pub(super) fn write(
     Ok(fast.failing)
 }
 
-/// The copy while it is written.
+/// The state while the copy is written.
 struct Fast<'a> {
     copy: &'a Copy<'a>,
     asm: &'a mut Assembler,
@@ -64,8 +64,8 @@ struct Fast<'a> {
 }
 
 impl Fast<'_> {
-    /// What the verifier need not know; a header's length stays known, so that it can be added to
-    /// the packet's address without a check.
+    /// Hides a register's value from the verifier. A header's length stays known, so that it can be
+    /// added to the packet's address without a check.
     fn forget(&mut self) {
         let Forget { a, x } = self.copy.lowering.forget[self.at];
         if a {
@@ -101,7 +101,7 @@ impl Fast<'_> {
         Ok(())
     }
 
-    /// Offsets of `data` and `data_end` in the context.
+    /// Returns the offsets of `data` and `data_end` in the context.
     fn context(&self) -> (i16, i16) {
         match self.copy.hook() {
             Hook::Xdp { .. } => (xdp::DATA, xdp::DATA_END),
@@ -121,7 +121,7 @@ impl Fast<'_> {
         }
     }
 
-    /// Where to go on when the bytes are not to be had in place.
+    /// Returns the label to jump to if the bytes cannot be read in place.
     fn otherwise(&mut self) -> Label {
         match self.copy.placement {
             Placement::Fast { slow: Some(slow) } => {
@@ -132,7 +132,7 @@ impl Fast<'_> {
         }
     }
 
-    /// Jumps away unless `bytes` from `from` on are readable.
+    /// Jumps away unless `bytes` bytes after `from` are readable.
     fn check(&mut self, from: Reg, bytes: u32) {
         let otherwise = self.otherwise();
         self.asm.mov64(Reg::R0, from);
@@ -141,11 +141,11 @@ impl Fast<'_> {
             .jump_if(Cond::Gt, Width::W64, Reg::R0, END, otherwise);
     }
 
-    /// A load at a constant offset.
+    /// Writes a load at a constant offset.
     fn constant(&mut self, k: u32, size: Size, target: Target) {
         let Some(extent) = self.copy.view.extent(k, size) else {
             let otherwise = self.otherwise();
-            // Never taken the other way; the verifier wants a way on to what follows.
+            // The code after the check never runs, but the verifier requires a path to it.
             self.asm.mov32(target.reg(), 0);
             return self
                 .asm
@@ -170,7 +170,7 @@ impl Fast<'_> {
         }
     }
 
-    /// A load at X plus a constant.
+    /// Writes a load at X plus a constant.
     fn indirect(&mut self, k: u32, size: Size) {
         let target = Target::A.reg();
         let Some(load) = self.copy.view.indirect(k, size) else {
@@ -215,14 +215,14 @@ impl Fast<'_> {
         self.asm.add64(AT_X, x);
     }
 
-    /// X in R0, without anything that the verifier knows of it.
+    /// Copies X to R0, with its value hidden from the verifier.
     fn forgotten_x(&mut self) -> Reg {
         forget(X, Reg::R0, self.asm);
         Reg::R0
     }
 }
 
-/// An offset within [`DIRECT_BOUND`].
+/// Converts an offset within [`DIRECT_BOUND`].
 fn offset(at: u32) -> i16 {
     i16::try_from(at).unwrap_or(i16::MAX)
 }

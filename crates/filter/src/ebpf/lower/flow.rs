@@ -1,5 +1,5 @@
-//! What is known of each instruction from the program's shape. Jumps go forward only, so that one
-//! pass over the instructions, forward or backward, gives each answer.
+//! Data-flow analysis of the program. Jumps only go forward, so one pass over the instructions,
+//! forward or backward, is enough for each result.
 
 use super::step::{Step, Target};
 use super::view::View;
@@ -9,7 +9,7 @@ const AHEAD: u32 = 60;
 /// The same behind byte X: an Ethernet and a TCP header.
 const AHEAD_OF_X: u32 = 34;
 
-/// The instructions that are reached from `entries`.
+/// Returns the instructions that are reachable from `entries`.
 pub(super) fn reached(steps: &[Step], entries: impl IntoIterator<Item = usize>) -> Vec<bool> {
     let mut reached = vec![false; steps.len()];
     for entry in entries {
@@ -58,9 +58,9 @@ pub(super) fn read_before_written(steps: &[Step]) -> Unset {
     }
 }
 
-/// What the verifier should forget at an instruction: registers whose values still count and came
-/// there on several paths. It would else follow each value on its own, as soon as a test of a known
-/// value decides which way to go.
+/// The registers that the verifier should forget at an instruction: their values are still needed
+/// and come from several paths. Otherwise the verifier would follow each value separately once a
+/// test of a known value decides the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Forget {
     pub(super) a: bool,
@@ -86,7 +86,7 @@ pub(super) fn forget(steps: &[Step]) -> Vec<Forget> {
         .collect()
 }
 
-/// Whether the value that a register has at an instruction is read there or later.
+/// Returns for each instruction whether the register's value is read there or later.
 fn live(steps: &[Step], target: Target) -> Vec<bool> {
     let mut live = vec![false; steps.len()];
     for (at, step) in steps.iter().enumerate().rev() {
@@ -100,8 +100,7 @@ fn live(steps: &[Step], target: Target) -> Vec<bool> {
     live
 }
 
-/// How much of the packet a check at an instruction should ask for, so that it also serves the
-/// loads that follow.
+/// How much of the packet each check should cover, so that it also serves the following loads.
 #[derive(Debug)]
 pub(super) struct Needs {
     /// Bytes from the packet's start.
@@ -111,8 +110,8 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// With `exact`, a check asks for no more than every path from there on reads, because it
-    /// rejects; else for what most paths will read, a return counting for nothing.
+    /// With `exact`, a check covers only what every path from there on reads, because it rejects.
+    /// Otherwise it covers what most paths read; a return does not count as a path.
     pub(super) fn new(steps: &[Step], view: View, exact: bool) -> Self {
         let mut needs = Self {
             constant: vec![0; steps.len()],
@@ -153,7 +152,7 @@ impl Needs {
     }
 }
 
-/// What an instruction itself reads in place.
+/// Returns the bytes that an instruction itself reads in place.
 fn own(step: Step, view: View) -> [Option<u32>; 2] {
     match step {
         Step::Absolute { k, size } => [view.extent(k, size), None],
@@ -163,12 +162,13 @@ fn own(step: Step, view: View) -> [Option<u32>; 2] {
     }
 }
 
-/// What the checks on every path to an instruction have shown. Joining takes the lesser of each.
+/// The facts that the checks on every path to an instruction have proved. A join takes the lower
+/// value of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     /// Bytes readable from the packet's start.
     pub(super) constant: u32,
-    /// Bytes readable from byte X on, which R2 points to; 0 where it does not.
+    /// Bytes readable from byte X on, which R2 points to; 0 if R2 does not point there.
     pub(super) from_x: u32,
     /// X is at least this.
     pub(super) least_x: u32,
@@ -184,7 +184,7 @@ impl Known {
         is_header_length: false,
     };
 
-    /// X has a new value.
+    /// Forgets the facts about the old value of X.
     pub(super) fn forget_x(&mut self) {
         *self = Self {
             constant: self.constant,
@@ -192,7 +192,7 @@ impl Known {
         };
     }
 
-    /// What is known after two paths have met.
+    /// Returns the facts after two paths have met.
     pub(super) fn join(self, other: Self) -> Self {
         Self {
             constant: self.constant.min(other.constant),

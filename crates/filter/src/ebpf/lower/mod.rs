@@ -2,34 +2,33 @@
 //!
 //! # Calling convention
 //! On entry, R6 holds the hook's context. The fragment uses R0 to R5, R7, R8 and R9, and the
-//! [`STACK_BYTES`] of stack below R10; R6 and the stack below that stay as they are. It leaves by a
+//! [`STACK_BYTES`] of stack below R10; R6 and the stack below that are unchanged. It ends with a
 //! jump to the accept label, with the accepted bytes (not 0, not clamped to the packet) in R0, or
 //! to the reject label.
 //!
-//! # What it means
-//! Exactly what [`Program::run`] means on the whole packet: bytes beyond the packet and division by
-//! zero reject, offsets do not wrap around, a shift by 32 or more gives 0, `len` is the true
-//! length. With [`Vlan::Restored`], the packet is the one that was on the wire: a tag that the
-//! kernel keeps beside the packet is seen at bytes 12 to 15, and `len` counts it. Ancillary loads
-//! read the context; what a hook does not know is an error.
+//! # Semantics
+//! The fragment decides exactly as [`Program::run`] on the whole packet. Bytes beyond the packet
+//! and division by zero reject, offsets do not wrap around, a shift by 32 or more gives 0, and
+//! `len` is the true length. With [`Vlan::Restored`], the packet is as it was on the wire: a tag
+//! that the kernel stores separately appears at bytes 12 to 15, and `len` counts it. Ancillary
+//! loads read the context; metadata that the hook does not have is an error.
 //!
-//! # How it is written
-//! Classic BPF jumps forward only. The program is written twice: a *fast copy* that reads the
-//! packet in place, behind bounds checks hoisted so that one check serves all loads that follow
-//! (`flow`), and a *slow copy* that asks a helper for each load. A failing check in the fast copy
-//! leads to the same instruction of the slow copy, which decides what the check could not: that the
-//! bytes lie in a further buffer, or beyond the packet. Checks may therefore ask for more than an
-//! instruction needs; that costs time on short packets, never a wrong verdict. Where no packet has
-//! further buffers (XDP without frags), there is no slow copy, and checks ask for no more than
-//! every path needs.
+//! # Code generation
+//! Classic BPF jumps forward only. The program is written twice. The *fast copy* reads the packet
+//! in place, behind bounds checks; a check is hoisted so that it serves all following loads
+//! (`flow`). The *slow copy* calls a helper for each load. A failing check in the fast copy jumps
+//! to the same instruction of the slow copy, which finds out whether the bytes lie in a further
+//! buffer or beyond the packet. So a check may cover more than its instruction needs: that costs
+//! time on short packets, but never gives a wrong verdict. If no packet has further buffers (XDP
+//! without frags), there is no slow copy, and checks cover only what every path needs.
 //!
 //! # The verifier
-//! It follows every path, but stops where it comes to a state that it knows. Three habits keep the
-//! number of states small. They rest on slots of four bytes on the stack at 4 modulo 8, of which it
-//! remembers nothing but that they were written: an offset that is not simply a header's length goes
-//! through one before it is bounded and added to a packet pointer; scratch memory lives in them; and
-//! where paths meet, A and X go through one if their values still count. Programs of 4,096
-//! instructions made to multiply states are walked in less than the million steps it allows.
+//! The verifier follows every path, but stops at a state that it has seen before. The code keeps
+//! the number of states small with slots of four bytes on the stack, at 4 modulo 8: the verifier
+//! only remembers that they were written. An offset other than a header's length goes through such
+//! a slot before it is bounded and added to a packet pointer. Scratch memory consists of such
+//! slots. Where paths meet, A and X go through one if their values are still needed. Programs of
+//! 4,096 instructions made to multiply states stay below the verifier's limit of a million steps.
 
 mod ancillary;
 mod copy;
@@ -49,13 +48,13 @@ use view::View;
 /// Stack that a fragment uses, in bytes below R10.
 pub const STACK_BYTES: i16 = 168;
 
-/// Where the program is to run.
+/// The hook at which the program will run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hook {
     /// XDP. The context is `struct xdp_md`.
     Xdp {
-        /// Whether packets of several buffers may come (5.18; the program must be loaded with the
-        /// matching flag).
+        /// Whether packets may have several buffers (Linux 5.18; the program must be loaded with
+        /// the matching flag).
         frags: bool,
     },
     /// tcx or clsact, either direction (sched_cls). The context is `struct __sk_buff`.
@@ -64,22 +63,22 @@ pub enum Hook {
     SocketFilter,
 }
 
-/// What the program sees of a VLAN tag that the kernel took out of the frame.
+/// How the program sees a VLAN tag that the kernel removed from the frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Vlan {
-    /// The tag is where it was on the wire.
+    /// The tag appears where it was on the wire.
     #[default]
     Restored,
-    /// Nothing, unless by ancillary loads: the bytes as the kernel has them.
+    /// The bytes are as the kernel has them; only ancillary loads see the tag.
     AsKept,
 }
 
-/// Where the fragment jumps to when it is done.
+/// The labels that the fragment jumps to at its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Exits {
     /// The packet is accepted; R0 holds the number of bytes.
     pub accept: Label,
-    /// The packet is rejected; R0 holds nothing of use.
+    /// The packet is rejected; R0 is undefined.
     pub reject: Label,
 }
 
@@ -87,26 +86,26 @@ pub struct Exits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LowerError {
-    /// The hook's context does not have what the program asks for.
+    /// The hook's context does not have the data that the program loads.
     #[error("instruction {at} asks for {what}, which is not known at {hook}")]
     Unknown {
         /// Index of the instruction in the classic program.
         at: usize,
-        /// What it asks for.
+        /// The data that it loads.
         what: &'static str,
-        /// Where it was to run.
+        /// The hook's name.
         hook: &'static str,
     },
     /// The program has a loop (`protochain`).
     #[error("the program has a loop, which is not made into eBPF")]
     Loop,
-    /// More instructions than the kernel takes in a classic program.
+    /// More instructions than the kernel accepts in a classic program.
     #[error("the program has {0} instructions, the kernel takes {max}", max = opcode::KERNEL_MAX_INSNS)]
     TooLong(usize),
 }
 
 impl Hook {
-    /// The hook's name in messages.
+    /// Returns the hook's name for messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -116,7 +115,7 @@ impl Hook {
         }
     }
 
-    /// Whether packet bytes may lie elsewhere than between `data` and `data_end`.
+    /// Whether packet bytes may be outside `data` to `data_end`.
     fn has_further_buffers(self) -> bool {
         self != Self::Xdp { frags: false }
     }
@@ -125,7 +124,8 @@ impl Hook {
 /// Writes the program as a fragment (see the module's documentation).
 ///
 /// # Errors
-/// When the program asks for what the hook does not know, or is too long for the kernel.
+/// Returns an error if the hook does not have data that the program loads, or if the program has a
+/// loop or is too long for the kernel.
 pub fn lower(
     program: &Program,
     hook: Hook,
@@ -163,19 +163,19 @@ pub fn lower(
     lowering.copies(View::Plain, asm)
 }
 
-/// The program alone, ending with the accepted bytes as its result, 0 for a rejected packet: what a
-/// socket filter is, and for tests at the other hooks.
+/// Returns the program alone. It returns the accepted bytes, 0 for a rejected packet: the form of a
+/// socket filter, and for tests at the other hooks.
 ///
 /// # Errors
-/// As [`lower`].
+/// The same as for [`lower`].
 pub fn standalone(program: &Program, hook: Hook) -> Result<Assembler, LowerError> {
     verdicts(program, hook, None, 0)
 }
 
-/// The program alone, ending with one of two verdicts (such as `XDP_PASS` and `XDP_DROP`).
+/// Returns the program alone, ending with one of two verdicts (such as `XDP_PASS` and `XDP_DROP`).
 ///
 /// # Errors
-/// As [`lower`].
+/// The same as for [`lower`].
 pub fn with_verdicts(
     program: &Program,
     hook: Hook,
@@ -209,18 +209,18 @@ fn verdicts(
     Ok(asm)
 }
 
-/// What stays the same over the copies of a program.
+/// The data that all copies of a program share.
 #[derive(Clone, Copy)]
 struct Lowering<'a> {
     steps: &'a [Step],
-    /// By instruction: what the verifier need not know.
+    /// For each instruction, the registers to hide from the verifier.
     forget: &'a [Forget],
     hook: Hook,
     exits: Exits,
 }
 
 impl Lowering<'_> {
-    /// A and X start as zero, where a path reads them before it writes them.
+    /// Sets A and X to zero if a path reads them before it writes them.
     fn initialise(&self, asm: &mut Assembler) {
         let unset = flow::read_before_written(self.steps);
         if unset.a {
@@ -237,7 +237,7 @@ impl Lowering<'_> {
             .any(|step| step.reads_packet() || step.reads_length())
     }
 
-    /// The copies for one view of the packet.
+    /// Writes the copies for one view of the packet.
     fn copies(&self, view: View, asm: &mut Assembler) -> Result<(), LowerError> {
         let reached = flow::reached(self.steps, [0]);
         if self.hook == Hook::SocketFilter {
@@ -273,7 +273,7 @@ impl Lowering<'_> {
         slow::write(&copy, &reached, asm)
     }
 
-    /// A label for each instruction.
+    /// Returns a label for each instruction.
     fn labels(&self, asm: &mut Assembler) -> Vec<Label> {
         self.steps.iter().map(|_| asm.label()).collect()
     }

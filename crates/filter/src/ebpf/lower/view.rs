@@ -1,29 +1,29 @@
-//! What the program takes for the packet: the bytes as the kernel has them, or with the VLAN tag
-//! put back that the kernel keeps beside them.
+//! The program's view of the packet: the bytes as the kernel has them, or with the VLAN tag
+//! inserted again that the kernel stores separately.
 
 use crate::ebpf::Size;
 
-/// Where a tag belongs, and where the bytes behind it begin.
+/// The offset of the tag, where the bytes behind it also begin.
 pub(super) const TAG_START: u32 = 12;
 pub(super) const TAG_END: u32 = 16;
 pub(super) const TAG_BYTES: u32 = TAG_END - TAG_START;
 
-/// How far packet bytes are read in place: both a constant offset and what X adds to it fit the
-/// verifier's bound on packet offsets (`MAX_PACKET_OFF`, 65535), and a load's 16-bit offset.
+/// The limit for reading packet bytes in place: both a constant offset and X fit the verifier's
+/// limit of packet offsets (`MAX_PACKET_OFF`, 65535) and a load's 16-bit offset.
 pub(super) const DIRECT_BOUND: u32 = 0x7fff;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
-    /// The kernel's bytes.
+    /// The kernel's bytes, unchanged.
     Plain,
-    /// Four bytes of tag inserted at byte 12.
+    /// With a tag of four bytes inserted at byte 12.
     Tagged,
 }
 
-/// Where the bytes of a load at a constant offset are.
+/// The place of the bytes of a load at a constant offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadPlace {
-    /// All in the packet, from this byte of it on.
+    /// All in the packet, from this byte on.
     Packet(u32),
     /// Some or all in the tag.
     Mixed,
@@ -53,7 +53,7 @@ impl View {
         }
     }
 
-    /// The bytes of a mixed load, first to last.
+    /// Returns the bytes of a mixed load, first to last.
     pub(super) fn bytes(self, k: u32, size: Size) -> impl Iterator<Item = Byte> {
         (k..k + size.bytes()).map(|at| match at {
             _ if at < TAG_START => Byte::Packet(at),
@@ -62,8 +62,9 @@ impl View {
         })
     }
 
-    /// How many bytes of the packet must be readable in place for the load at a constant offset;
-    /// `None` where it cannot be read in place. What is in the tag needs the packet to reach it.
+    /// Returns how many bytes of the packet must be readable in place for the load at a constant
+    /// offset; `None` if it cannot be read in place. A load from the tag requires a packet that
+    /// reaches the tag.
     pub(super) fn extent(self, k: u32, size: Size) -> Option<u32> {
         let extent = match self.place(k, size) {
             LoadPlace::Packet(at) => at + size.bytes(),
@@ -73,8 +74,8 @@ impl View {
         (extent <= DIRECT_BOUND).then_some(extent)
     }
 
-    /// The offset in the packet, counted from byte X of it, of a load at X plus `k`; together with
-    /// the least X for which it holds. `None` where the load cannot be read in place.
+    /// Returns the offset of a load at X plus `k`, relative to byte X of the packet, and the lowest
+    /// X for which it is valid. `None` if the load cannot be read in place.
     pub(super) fn indirect(self, k: u32, size: Size) -> Option<Indirect> {
         let (offset, least_x) = match self {
             Self::Plain => (k, 0),
@@ -89,12 +90,12 @@ impl View {
     }
 }
 
-/// A load at X plus a constant, in place.
+/// A load in place at X plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Indirect {
-    /// From byte X of the packet.
+    /// The offset from byte X of the packet.
     pub(super) offset: u32,
-    /// Bytes from byte X on that must be readable.
+    /// The number of bytes from byte X on that must be readable.
     pub(super) extent: u32,
     pub(super) least_x: u32,
 }

@@ -7,15 +7,14 @@ use super::super::limits;
 use super::{Parsed, Parser};
 use crate::error::{CompileError, ErrorKind, Hint};
 
-/// What arithmetic can begin with.
+/// The tokens that arithmetic can begin with.
 pub(super) const OPERAND: &[&str] = &["a number", "len", "proto[offset:size]", "-", "("];
 
-/// How strongly unary minus binds.
+/// The precedence of unary minus.
 const UNARY: u8 = 6;
 
-/// An operator and how strongly it binds. `%` and `^` have no strength of their own: in libpcap's
-/// grammar they take everything that follows as their right side, and take their left side out of
-/// any operator before them.
+/// Returns an operator and its precedence. `%` and `^` have none: in libpcap's grammar, everything
+/// after them is their right side, and they take their left side out of any earlier operator.
 fn operator(kind: &TokenKind) -> Option<(Operator, Option<u8>)> {
     let TokenKind::Symbol(symbol) = kind else {
         return None;
@@ -51,13 +50,13 @@ pub(super) fn relation(kind: &TokenKind) -> Option<Relation> {
 }
 
 impl Parser<'_> {
-    /// Whether an operator of arithmetic or of comparison comes `n` tokens on.
+    /// Whether the token `n` further on is an operator of arithmetic or of comparison.
     pub(super) fn arithmetic_follows(&self, n: usize) -> bool {
         self.peek_nth(n)
             .is_some_and(|kind| operator(kind).is_some() || relation(kind).is_some())
     }
 
-    /// `arithmetic relation arithmetic`.
+    /// Parses `arithmetic relation arithmetic`.
     pub(super) fn relation(&mut self) -> Parsed<Expr> {
         let start = self.start();
         let left = self.binary(0)?;
@@ -75,7 +74,7 @@ impl Parser<'_> {
         Ok(Expr::Primitive(primitive, self.span_from(start)))
     }
 
-    /// Operands joined by operators that bind at least as strongly as `least`.
+    /// Parses operands joined by operators with at least the precedence `least`.
     fn binary(&mut self, least: u8) -> Parsed<Arith> {
         let start = self.start();
         let mut left = self.operand()?;

@@ -9,11 +9,11 @@ use super::{Parsed, Parser};
 use crate::error::{CompileError, ErrorKind};
 use crate::resolve::NameKind;
 
-/// What can follow a field.
+/// The tokens that can follow a field.
 const FIELD: &[&str] = &["a number", "=", "!=", "<", "<=", ">", ">=", "("];
 
 impl Parser<'_> {
-    /// The rest of a primitive that begins with `word`, which was taken.
+    /// Parses the rest of a primitive that begins with `word`, which was taken.
     pub(super) fn frame_primitive(&mut self, word: FrameWord) -> Parsed<Primitive> {
         let primitive = match word {
             FrameWord::Type => FramePrimitive::Type(self.frame_type()?),
@@ -44,7 +44,7 @@ impl Parser<'_> {
         Ok(Primitive::Frame(primitive))
     }
 
-    /// Whether a primitive of 802.11 frames comes, which may stand after any protocol.
+    /// Returns the word if a primitive of 802.11 frames follows; it may follow any protocol.
     pub(super) fn wlan_word(&self) -> Option<FrameWord> {
         match self.peek() {
             Some(&TokenKind::Keyword(Keyword::Frame(
@@ -54,7 +54,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `type NAME`, and `subtype NAME` after it.
+    /// Parses `type NAME`, and `subtype NAME` after it.
     fn frame_type(&mut self) -> Parsed<Masked> {
         let at = self.at;
         let number = self.named_number(frame::TYPES, NameKind::FrameType)?;
@@ -74,7 +74,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `subtype NAME` alone, which tells the type too.
+    /// Parses `subtype NAME` alone, which also determines the type.
     fn frame_subtype(&mut self) -> Parsed<Masked> {
         let (name, at) = (self.name()?, self.at - 1);
         let found = frame::SUBTYPES
@@ -87,7 +87,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A number, or a name of a table.
+    /// Parses a number, or a name of a table.
     fn named_number(&mut self, names: &[(&str, u32)], kind: NameKind) -> Parsed<u32> {
         if let Some(&TokenKind::Number(number)) = self.peek() {
             self.at += 1;
@@ -106,13 +106,13 @@ impl Parser<'_> {
         Ok(name)
     }
 
-    /// The error of the name that was token `at`.
+    /// Returns the error for the unknown name at token `at`.
     fn unknown(&self, kind: NameKind, name: String, at: usize) -> CompileError {
         let span = self.tokens.get(at).map_or(0..0, |token| token.span.clone());
         CompileError::new(span, ErrorKind::UnknownName { kind, name })
     }
 
-    /// Refuses a number with bits beyond a field.
+    /// Rejects a number with bits outside its field.
     fn check_bits(&self, field: &'static str, value: u32, mask: u32, at: usize) -> Parsed<()> {
         if value & !mask == 0 {
             return Ok(());
@@ -122,7 +122,7 @@ impl Parser<'_> {
         Err(CompileError::new(span, kind))
     }
 
-    /// `5`, `> 5`, `(5 or 7)`.
+    /// Parses `5`, `> 5`, `(5 or 7)`.
     fn comparisons(&mut self) -> Parsed<Vec<Comparison>> {
         let equal = |number| Comparison {
             relation: Relation::Equal,

@@ -1,11 +1,10 @@
-//! Tokens to tree, by recursive descent.
+//! The parser: tokens to tree, by recursive descent.
 //!
-//! Three things need care, because libpcap's grammar is what decides:
-//! a value alone takes over the qualifiers of the primitive before it (`host a or b`);
-//! after `and` and `or` such a value and a comparison (`port 80 or 5 + len > 9`) begin alike;
-//! and a parenthesis can enclose conditions, values, or arithmetic. Where the beginning does not
-//! tell, the parser tries and comes back; since values and arithmetic contain no conditions, each
-//! try is linear.
+//! Three things need care, because libpcap's grammar decides. A value alone inherits the qualifiers
+//! of the primitive before it (`host a or b`). After `and` and `or`, such a value and a comparison
+//! (`port 80 or 5 + len > 9`) begin alike. And a parenthesis can enclose conditions, values, or
+//! arithmetic. If the first tokens do not decide, the parser tries one form and backtracks; values
+//! and arithmetic contain no conditions, so each attempt is linear.
 
 mod arith;
 mod extension;
@@ -21,7 +20,7 @@ use crate::error::{CompileError, ErrorKind, Hint};
 
 type Parsed<T> = Result<T, CompileError>;
 
-/// What a condition can begin with.
+/// The tokens that a condition can begin with.
 const CONDITION: &[&str] = &[
     "a protocol",
     "src",
@@ -36,7 +35,8 @@ const CONDITION: &[&str] = &[
     "vlan",
 ];
 
-/// Parses an expression, with the extensions of the language or without; `None` for an empty one, which accepts every packet.
+/// Parses an expression, with or without the extensions of the language. Returns `None` for an
+/// empty one, which accepts every packet.
 pub(crate) fn parse(text: &str, extensions: bool) -> Parsed<Option<Expr>> {
     if text.len() > limits::EXPRESSION {
         let kind = ErrorKind::TooLong(limits::EXPRESSION);
@@ -60,7 +60,7 @@ pub(crate) fn parse(text: &str, extensions: bool) -> Parsed<Option<Expr>> {
     }
 }
 
-/// The state: the tokens and where we are. Copied to try something and come back.
+/// The state: the tokens and the current position. It is copied for backtracking.
 struct Parser<'a> {
     text: &'a str,
     tokens: &'a [Token],
@@ -107,19 +107,19 @@ impl Parser<'_> {
         there
     }
 
-    /// Where the current token begins.
+    /// Returns where the current token begins.
     fn start(&self) -> usize {
         self.peek_token()
             .map_or(self.text.len(), |token| token.span.start)
     }
 
-    /// From `start` to the end of the last token taken.
+    /// Returns the span from `start` to the end of the last token taken.
     fn span_from(&self, start: usize) -> Span {
         let end = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         start..end.map_or(start, |token| token.span.end.max(start))
     }
 
-    /// The error for the current token, or for the end.
+    /// Returns the error for the current token, or for the end.
     fn unexpected(&self, expected: &[&'static str]) -> CompileError {
         let Some(token) = self.peek_token() else {
             let end = self.text.len();
@@ -166,12 +166,12 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a word means something only in the extensions, which are off.
+    /// Whether a word is valid only in the extensions, which are off.
     fn belongs_to_extensions(&self, word: &str) -> bool {
         !self.extensions && extension::is_word(word)
     }
 
-    /// Words after a complete condition.
+    /// Returns a hint for words after a complete condition.
     fn junction_hint(&self, kind: &TokenKind, word: &str) -> Hint {
         match (self.peek_before(1), kind) {
             (Some(TokenKind::Keyword(Keyword::Proto(Proto::Link))), TokenKind::Mac(_)) => {
@@ -185,7 +185,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Symbols after a complete condition: an operator of arithmetic, as in `ip & 1`.
+    /// Returns a hint for symbols after a complete condition: an operator of arithmetic, as in `ip
+    /// & 1`.
     fn symbol_hint(&self) -> Option<Hint> {
         if self.peek_before(2) == Some(&TokenKind::Keyword(Keyword::Portrange)) {
             return Some(Hint::Portrange);
@@ -209,7 +210,7 @@ impl Parser<'_> {
         result
     }
 
-    /// Runs `inner`; if it fails, goes back to where it began.
+    /// Runs `inner`; if it fails, backtracks to the start.
     fn attempt<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         let (at, depth) = (self.at, self.depth);
         let result = inner(self);
@@ -229,7 +230,7 @@ impl Parser<'_> {
         Some(junction)
     }
 
-    /// Takes any number of negations; true if the condition is negated.
+    /// Takes any number of negations; returns whether the condition is negated.
     fn negations(&mut self) -> bool {
         let mut negated = false;
         while self.take_keyword(Keyword::Not) || self.take_symbol(Symbol::Bang) {
@@ -238,9 +239,9 @@ impl Parser<'_> {
         negated
     }
 
-    /// Conditions joined by `and` and `or`, and the qualifiers that a value after them takes over.
-    /// `before` are those that a value in the place of the conditions would take over: they are
-    /// handed on across a parenthesis.
+    /// Parses conditions joined by `and` and `or`. Returns also the qualifiers that a value after
+    /// them inherits. `before` are the qualifiers that a value in place of the conditions would
+    /// inherit; they are passed on across a parenthesis.
     fn expression(&mut self, before: Option<Qualifiers>) -> Parsed<(Expr, Option<Qualifiers>)> {
         let (first, mut inherited) = self.term(before)?;
         let mut rest = Vec::new();
@@ -257,7 +258,7 @@ impl Parser<'_> {
         Ok((expr, inherited))
     }
 
-    /// A condition that stands on its own.
+    /// Parses a condition that does not inherit qualifiers.
     fn term(&mut self, before: Option<Qualifiers>) -> Parsed<(Expr, Option<Qualifiers>)> {
         let negated = self.negations();
         let (expr, qualifiers) = match self.at_symbol(Symbol::LeftParen) {
@@ -267,8 +268,8 @@ impl Parser<'_> {
         Ok((negate(expr, negated), qualifiers))
     }
 
-    /// A parenthesis at the place of a condition: around arithmetic if a comparison follows, else
-    /// around conditions.
+    /// Parses a parenthesis in place of a condition: around arithmetic if a comparison follows,
+    /// otherwise around conditions.
     fn parenthesis(&mut self, before: Option<Qualifiers>) -> Parsed<(Expr, Option<Qualifiers>)> {
         if let Ok(relation) = self.attempt(Self::relation) {
             return Ok((relation, None));
@@ -280,7 +281,7 @@ impl Parser<'_> {
         Ok((expr, before))
     }
 
-    /// After `and` or `or`: a value that takes over qualifiers, or a condition.
+    /// Parses what follows `and` or `or`: a value that inherits qualifiers, or a condition.
     fn term_or_id(&mut self, inherited: Option<Qualifiers>) -> Parsed<(Expr, Option<Qualifiers>)> {
         let begin = self.at;
         let negated = self.negations();
@@ -309,7 +310,7 @@ impl Parser<'_> {
         Ok((negate(expr, negated), inherited))
     }
 
-    /// Whether the parenthesis here encloses values and no arithmetic follows it.
+    /// Whether the parenthesis here encloses values, with no arithmetic after it.
     fn id_is_next(&mut self) -> bool {
         let at = self.at;
         let any = Qualifiers {
@@ -322,7 +323,7 @@ impl Parser<'_> {
         fits
     }
 
-    /// The closing parenthesis or bracket of the one that was opened at byte `open`.
+    /// Takes the closing parenthesis or bracket of the one opened at byte `open`.
     fn close(&mut self, open: usize, symbol: Symbol, expected: &[&'static str]) -> Parsed<()> {
         if self.take_symbol(symbol) {
             return Ok(());
@@ -339,7 +340,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether the end of a named number's name: `syn` of `tcp-syn`.
+/// Whether a word is the end of a named number's name: `syn` of `tcp-syn`.
 fn names_a_number(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     ["tcp-", "icmp-", "icmp6-"].iter().any(|prefix| {
@@ -348,7 +349,7 @@ fn names_a_number(word: &str) -> bool {
     })
 }
 
-/// What can follow qualifiers.
+/// The tokens that can follow qualifiers.
 const VALUE: &[&str] = &["a name", "an address", "a number", "(", "not"];
 
 fn negate(expr: Expr, negated: bool) -> Expr {

@@ -7,7 +7,7 @@ use crate::language::ast::Operator;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::link) enum Prefix {
     None,
-    /// Of Prism cards, or an AVS header in its place.
+    /// The header of Prism cards, or an AVS header in its place.
     Prism,
     /// <https://www.radiotap.org>.
     Radiotap,
@@ -28,24 +28,24 @@ impl Prefix {
         }
     }
 
-    /// Whether `radio[…]` looks at it.
+    /// Whether `radio[…]` reads it.
     pub(super) fn is_radio(self) -> bool {
         matches!(self, Self::Prism | Self::Radiotap | Self::Avs)
     }
 
-    /// Whether it says that the MAC header was padded to words.
+    /// Whether it records that the MAC header was padded to words.
     pub(super) fn tells_padding(self) -> bool {
         self == Self::Radiotap
     }
 
-    /// What must hold for a packet of this kind at all: PPI can carry other link types, by number
-    /// in network byte order of what it has in little-endian.
+    /// Returns the condition for packets of this kind: PPI can carry other link types. Its
+    /// little-endian number is compared in network byte order.
     pub(super) fn requirement(self, values: &mut Values) -> Option<Condition> {
         const WLAN: u32 = 105_u32.swap_bytes();
         (self == Self::Ppi).then(|| equals(values, Size::Word, 4, WLAN))
     }
 
-    /// Puts its length where `end` has it.
+    /// Stores the header's length in the cell of `end`.
     pub(super) fn set_length(self, values: &mut Values, end: Offset) -> Option<Condition> {
         let cell = values.cell_of(end)?;
         match self {
@@ -76,9 +76,9 @@ impl Prefix {
     }
 }
 
-/// Whether a radiotap header says that the MAC header was padded: the first word of its bitmap is
-/// the last and has the flags field, and the flag is set. As libpcap does, the field is looked for
-/// behind one word. Fields are little-endian.
+/// Tests whether a radiotap header says that the MAC header was padded: the first word of its
+/// bitmap is the last and has the flags field, and the flag is set. As in libpcap, the field is
+/// read behind one word. Fields are little-endian.
 pub(super) fn is_padded(values: &mut Values) -> Condition {
     const PRESENT: u32 = 4;
     const FIRST_FIELD: u32 = 8;
@@ -100,7 +100,7 @@ pub(super) fn is_padded(values: &mut Values) -> Condition {
         .and(behind.or(first))
 }
 
-/// Puts `end`, rounded up to words, into the cell.
+/// Stores `end`, rounded up to words, in the cell.
 pub(super) fn rounded_up(values: &mut Values, cell: Cell, end: ValueId) -> Condition {
     let three = values.constant(3);
     let more = values.binary(Operator::Add, end, three);

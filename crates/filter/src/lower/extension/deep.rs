@@ -9,44 +9,45 @@ use crate::language::Proto;
 use crate::language::ast::{Expr, Numbers, Operator, Primitive, Span};
 use crate::link::{ethertype, masked};
 
-/// Extension headers that are walked over at most.
+/// The most extension headers that are skipped.
 pub(super) const MOST_HEADERS: usize = 5;
 
 const IP6_HEADER: u32 = 40;
 const IP6_NEXT: u32 = 6;
 const IP4_PROTOCOL: u32 = 9;
 
-/// Marks the protocol of a later fragment, which has no transport header, and of what is not IP.
+/// Marks the protocol of a later fragment, which has no transport header, and of packets other than
+/// IP.
 const FRAGMENT_LATER: u32 = 0x100;
 const NOT_IP: u32 = 0x200;
 
-/// Headers whose length is in units of 8 bytes, the first not counted: hop-by-hop options, routing,
+/// Headers whose length is in units of 8 bytes, without the first: hop-by-hop options, routing,
 /// destination options, mobility, host identity, shim.
 const LONG_HEADERS: [u32; 6] = [0, 43, 60, 135, 139, 140];
 
-/// Where the walk ended.
+/// The end of the walk.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Transport {
     /// The protocol, with the marks.
     protocol: Cell,
-    /// The distance of its header from the packet's start; nothing of use in later fragments.
+    /// The distance of its header from the packet's start; undefined in later fragments.
     header: Cell,
 }
 
-/// Whether the walk passes headers of this number, so that it never ends at them.
+/// Whether the walk skips headers of this number, so that it never ends at them.
 fn is_passed(number: u32) -> bool {
     LONG_HEADERS.contains(&number) || matches!(number, ipproto::FRAGMENT | ipproto::AH)
 }
 
 impl Lowering<'_> {
-    /// A condition in `deep ( … )`.
+    /// Lowers a condition in `deep ( … )`.
     pub(in super::super) fn deep(
         &mut self,
         inner: &Expr,
         span: &Span,
     ) -> Result<Condition, CompileError> {
         if self.transport.is_some() {
-            // It holds for all that is inside.
+            // An enclosing `deep` also covers what is inside it.
             return self.expr(inner);
         }
         let (transport, walk) = match self.walked {
@@ -73,7 +74,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// Refuses in `deep` what moves the place of all that follows: the walk was made for one place.
+    /// Rejects primitives in `deep` that move all later offsets: the walk was made for one place.
     pub(in super::super) fn stays_in_place(&self, primitive: &Primitive) -> Lowered<()> {
         let name = match primitive {
             _ if self.transport.is_none() => return Ok(()),
@@ -87,7 +88,7 @@ impl Lowering<'_> {
         Err(ErrorKind::MovesInDeep(name))
     }
 
-    /// Always true; finds the transport header.
+    /// Finds the transport header; the condition is always true.
     fn walk(&mut self, found: Transport) -> Lowered<Condition> {
         let over_ip4 = self.network(ethertype::IP)?.and(self.walk_ip4(found));
         let at = self.place.network;
@@ -110,7 +111,7 @@ impl Lowering<'_> {
             .or(self.end_without(found, protocol))
     }
 
-    /// The walk from a header whose number is `next`, with so many steps left.
+    /// Walks on from a header whose number is `next`, with `left` steps left.
     fn walk_ip6(&mut self, found: Transport, left: usize, next: ValueId, at: Offset) -> Condition {
         if left == 0 {
             return self.end(found, next, at);
@@ -139,7 +140,7 @@ impl Lowering<'_> {
         Condition::Any(numbers.into()).and(Condition::Set(behind, end))
     }
 
-    /// A fragment header before the first part, which has what is behind it.
+    /// Handles a fragment header before the first fragment, which has the data behind it.
     fn first_of_fragments(&mut self, next: ValueId, at: Offset, behind: Cell) -> Condition {
         const LENGTH: u32 = 8;
         const OFFSET_BITS: u32 = 0xfff8;
@@ -149,15 +150,15 @@ impl Lowering<'_> {
         is_fragment.and(first).and(Condition::Set(behind, end))
     }
 
-    /// Its length is in units of 4 bytes, the first two not counted.
+    /// The length is in units of 4 bytes, without the first two.
     fn authentication(&mut self, next: ValueId, at: Offset, behind: Cell) -> Condition {
         let is_authentication = self.number_is(next, ipproto::AH);
         let end = self.behind_units(at, 2, 2);
         is_authentication.and(Condition::Set(behind, end))
     }
 
-    /// The distance of what is behind a header whose second byte counts units of two to the
-    /// `shift` bytes, `more` of them not counted.
+    /// Returns the distance of the data behind a header. Its second byte counts units of two to the
+    /// power of `shift` bytes, without the first `more` bytes.
     fn behind_units(&mut self, at: Offset, more: u32, shift: u32) -> ValueId {
         let count = self.values.load(Size::Byte, at + 1);
         let more = self.values.constant(more);
@@ -172,15 +173,15 @@ impl Lowering<'_> {
         Condition::Set(found.protocol, protocol).and(Condition::Set(found.header, header))
     }
 
-    /// The end of the walk in a later fragment: the protocol is known, its header is not there.
+    /// Ends the walk in a later fragment: the protocol is known, its header is missing.
     fn end_without(&mut self, found: Transport, protocol: ValueId) -> Condition {
         let mark = self.values.constant(FRAGMENT_LATER);
         let marked = self.values.binary(Operator::Add, protocol, mark);
         Condition::Set(found.protocol, marked)
     }
 
-    /// In `deep`: whether the packet is of this protocol, over either version of IP, later fragments
-    /// among them. None elsewhere, and for numbers of extension headers.
+    /// In `deep`: tests whether the packet is of this protocol, over either version of IP, later
+    /// fragments included. `None` outside `deep`, and for numbers of extension headers.
     pub(in super::super) fn deep_protocol(&mut self, number: u32) -> Option<Condition> {
         let transport = self
             .transport
@@ -190,8 +191,8 @@ impl Lowering<'_> {
         Some(self.number_is(protocol, number))
     }
 
-    /// In `deep`: bytes of a transport header, over either version of IP where the protocol is one of
-    /// both, and the condition that they are there.
+    /// In `deep`: returns a load from a transport header, over either version of IP if the protocol
+    /// allows both, and the condition that the bytes are there.
     pub(in super::super) fn deep_access(
         &mut self,
         proto: Proto,
@@ -223,7 +224,7 @@ impl Lowering<'_> {
         Ok(Some((load, condition)))
     }
 
-    /// In `deep`: whether a header of this protocol is there, and where.
+    /// In `deep`: returns the test for a header of this protocol, and its offset.
     pub(in super::super) fn deep_header(&mut self, number: u32) -> Option<(Condition, Offset)> {
         let transport = self.transport?;
         let protocol = self.values.cell(transport.protocol);

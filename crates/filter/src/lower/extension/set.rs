@@ -1,4 +1,4 @@
-//! Sets: a value in ranges of numbers, one after the other; the optimiser makes a search of them.
+//! Sets: a value is compared with ranges one by one; the optimiser turns them into a search.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use crate::language::Proto;
 use crate::language::ast::{Arith, Element, Id, Kind, Numbers, Qualifiers};
 use crate::resolve::NameKind;
 
-/// Whether a value is in one of the ranges.
+/// Tests whether a value is in one of the ranges.
 pub(in super::super) fn member(
     values: &mut Values,
     value: ValueId,
@@ -23,10 +23,10 @@ pub(in super::super) fn member(
     Condition::Any(each.collect())
 }
 
-/// The most protocols that the ranges of one expression may have: a few letters name 256.
+/// The most protocols that the ranges of one expression may have: a few letters can name 256.
 const MOST_LISTED: u32 = 0x1_0000;
 
-/// In ascending order, without overlaps and neighbours.
+/// Returns the ranges in ascending order, with overlaps and neighbours joined.
 fn merged(ranges: &[Numbers]) -> Vec<Numbers> {
     let mut sorted = ranges.to_vec();
     sorted.sort_unstable();
@@ -78,7 +78,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// `vlan in { … }`; what comes after lies behind the tag, as after `vlan`.
+    /// `vlan in { … }`; later primitives read behind the tag, as after `vlan`.
     pub(in super::super) fn vlan_in(&mut self, ranges: &[Numbers]) -> Lowered<Condition> {
         const MAX: u32 = 4095;
         for range in ranges {
@@ -91,7 +91,7 @@ impl Lowering<'_> {
         Ok(tagged.and(member(self.values, id, ranges)))
     }
 
-    /// Qualifiers with a set: ports and IPv4 addresses together, all else one after the other.
+    /// Lowers qualifiers with a set: ports and IPv4 addresses together, other elements one by one.
     pub(in super::super) fn qualified_in(
         &mut self,
         q: Qualifiers,
@@ -179,7 +179,7 @@ impl Lowering<'_> {
         condition
     }
 
-    /// IPv4 addresses and networks are ranges of numbers.
+    /// Lowers IPv4 addresses and networks as ranges of numbers.
     fn addresses_in(&mut self, q: Qualifiers, elements: &[Element]) -> Lowered<Condition> {
         let mut ranges = Vec::new();
         let mut others = Vec::new();
@@ -191,7 +191,7 @@ impl Lowering<'_> {
                 });
             };
             match self.ipv4_ranges(q, id) {
-                // What is wrong with it is found out below.
+                // If the element is invalid, the call below reports the error.
                 Some(found) if self.qualified(q, id).is_ok() => ranges.extend(found),
                 _ => others.push(self.element(q, id, span)?),
             }
@@ -203,7 +203,7 @@ impl Lowering<'_> {
         Ok(Condition::Any(others))
     }
 
-    /// The ranges of IPv4 addresses that a value means, if it means nothing else.
+    /// Returns the ranges of IPv4 addresses that a value means, if it means nothing else.
     fn ipv4_ranges(&mut self, q: Qualifiers, id: &Id) -> Option<Vec<Numbers>> {
         if !matches!(q.proto, None | Some(Proto::Ip | Proto::Arp | Proto::Rarp)) {
             return None;
@@ -233,7 +233,7 @@ impl Lowering<'_> {
         Some(vec![Numbers::new(address, address | !mask)])
     }
 
-    /// The addresses of a host that has no others than IPv4 addresses.
+    /// Returns the addresses of a host that has only IPv4 addresses.
     fn hosts_ipv4(&mut self, name: &str) -> Option<Vec<Numbers>> {
         let found = self.resolver.host(name);
         let addresses = found.map_err(lookup_failed(NameKind::Host, name)).ok()?;
@@ -245,7 +245,7 @@ impl Lowering<'_> {
         ranges.filter(|ranges| !ranges.is_empty())
     }
 
-    /// As the test of one address, with its ranges in the place of the number.
+    /// Tests IPv4 addresses like a single one, with the ranges in place of the number.
     fn ipv4_in(&mut self, q: Qualifiers, ranges: &[Numbers]) -> Lowered<Condition> {
         for range in ranges {
             self.note(Compared::Ip4Range(*range));

@@ -1,4 +1,4 @@
-//! `TUNNEL inner ( … )`: conditions on the packet inside, after which the expression is about the
+//! `TUNNEL inner ( … )`: conditions on the inner packet. Afterwards the expression refers to the
 //! outer packet again.
 
 use ringtap_packet::protocol;
@@ -15,13 +15,13 @@ use crate::program::opcode::MEMWORDS;
 /// Over UDP (RFC 768, 3GPP TS 29.281).
 const UDP_HEADER: u32 = 8;
 const GTPU_PORT: u32 = protocol::GTP_U_PORT as u32;
-/// Extension headers of GTP-U that are walked over at most.
+/// The most extension headers of GTP-U that are skipped.
 const MOST_GTPU_HEADERS: usize = 3;
 /// Over IP (RFC 2784, RFC 2890).
 const GRE: u32 = protocol::GRE as u32;
 
 impl Lowering<'_> {
-    /// A condition on the packet inside; `span` is the tunnel's.
+    /// Lowers a condition on the inner packet; `span` is the tunnel's.
     pub(in super::super) fn inner(
         &mut self,
         tunnel: Tunnel,
@@ -36,7 +36,7 @@ impl Lowering<'_> {
             self.transport,
             self.walked,
         );
-        // The walk of `deep` around it was made for the outer packet.
+        // The walk of an enclosing `deep` was made for the outer packet.
         self.transport = None;
         let found = self.find_tunnel(tunnel);
         let found = found.map_err(|kind| CompileError::new(span.clone(), kind));
@@ -55,7 +55,8 @@ impl Lowering<'_> {
         condition
     }
 
-    /// Refuses the tunnel or walk that there is no memory for, before those after it are looked at.
+    /// Reports an error if there is no memory for a tunnel or walk, before the following ones are
+    /// lowered.
     pub(super) fn fits_in_memory(&self, span: &Span) -> Result<(), CompileError> {
         if self.values.cells() > MEMWORDS {
             return Err(CompileError::new(span.clone(), ErrorKind::TooManyPlaces));
@@ -63,7 +64,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Finds the tunnel, and moves to the packet inside.
+    /// Finds the tunnel and moves to the inner packet.
     fn find_tunnel(&mut self, tunnel: Tunnel) -> Lowered<Condition> {
         match tunnel {
             Tunnel::Vxlan(network) => self.vxlan(network),
@@ -76,7 +77,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The header of a protocol over IP, if it is there, and where.
+    /// Returns the test for a protocol over IP, and the offset of its header.
     fn behind_ip(&mut self, number: u32) -> Lowered<(Condition, Offset)> {
         const IP6_NEXT: u32 = 6;
         const IP6_HEADER: u32 = 40;
@@ -98,14 +99,14 @@ impl Lowering<'_> {
         Ok((over_ip4.or(over_ip6), self.values.place_in(start)))
     }
 
-    /// What is behind the UDP header of packets to a port.
+    /// Returns the test for UDP packets to a port, and the offset behind the UDP header.
     fn behind_udp(&mut self, port: u32) -> Lowered<(Condition, Offset)> {
         let (found, udp) = self.behind_ip(ipproto::UDP)?;
         let to_port = equals(self.values, Size::Half, udp + 2, port);
         Ok((found.and(to_port), udp + UDP_HEADER))
     }
 
-    /// A user's packet in a GTP-U tunnel: version 1, message type 255.
+    /// Tests for a user's packet in a GTP-U tunnel: version 1, message type 255.
     fn gtpu(&mut self, tunnel: Option<u32>) -> Lowered<Condition> {
         const VERSION_AND_TYPE: u32 = 0xf0;
         const VERSION_1: u32 = 0x30;
@@ -139,7 +140,7 @@ impl Lowering<'_> {
         Ok(found)
     }
 
-    /// Where the packet begins: behind the header, its optional fields, and extension headers.
+    /// Finds the inner packet: behind the header, its optional fields, and extension headers.
     fn gtpu_options(&mut self, at: Offset, packet: Cell) -> Condition {
         const OPTIONAL_FIELDS: u32 = 0x07;
         const EXTENSIONS: u32 = 0x04;
@@ -157,8 +158,8 @@ impl Lowering<'_> {
         bare.or(fields).or(walk)
     }
 
-    /// Extension headers: their length in units of 4 bytes first, the next one's type last. `kind` is
-    /// where the type of the first is.
+    /// Skips extension headers: each begins with its length in units of 4 bytes and ends with the
+    /// next one's type. `kind` is the offset of the first one's type.
     fn gtpu_extensions(&mut self, left: usize, kind: Offset, packet: Cell) -> Condition {
         let none = equals(self.values, Size::Byte, kind, 0);
         let here = self.values.distance(kind + 1);
@@ -203,7 +204,8 @@ impl Lowering<'_> {
         Ok(found)
     }
 
-    /// The 4 bytes of a field that is there if a bit of the first byte is set, as a length.
+    /// Returns the length of an optional field: 4 bytes if a bit of the first byte is set,
+    /// otherwise 0.
     fn gre_field(&mut self, at: Offset, bit: u32, shift: u32) -> ValueId {
         let flags = self.values.load(Size::Byte, at);
         let bit = self.values.masked(flags, bit);
@@ -211,7 +213,8 @@ impl Lowering<'_> {
         self.values.binary(Operator::ShiftRight, bit, shift)
     }
 
-    /// The distance of what is behind the header: checksum, key and sequence number are optional.
+    /// Returns the distance of the data behind the header: checksum, key and sequence number are
+    /// optional.
     fn gre_end(&mut self, at: Offset) -> ValueId {
         let checksum = self.gre_field(at, 0x80, 5);
         let key = self.gre_field(at, 0x20, 3);
