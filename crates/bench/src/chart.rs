@@ -1,7 +1,8 @@
 //! Charts: a figure as an SVG drawing, one panel for each metric, with axes, units, spreads and the
 //! caption.
 //!
-//! Over numbers, lines; over names, bars. Medians are drawn, the whole range as a thin line over them.
+//! Numbers are drawn as lines, names as bars, with their medians and the whole range as a thin
+//! line.
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ use crate::sample::Sample;
 
 const LINES_HEIGHT: u32 = 360;
 const BAR: u32 = 16;
-/// Between the bars of a case and the name of the next.
+/// The space between the bars of a case and the name of the next, in pixels.
 const GAP: u32 = 8;
 const AXIS: u32 = 64;
 const COLOURS: [RGBColor; 8] = [
@@ -32,7 +33,7 @@ const COLOURS: [RGBColor; 8] = [
 /// Draws a figure.
 ///
 /// # Errors
-/// The drawing library's.
+/// Returns the error of the drawing library.
 pub fn svg(figure: &Figure, caption: &str) -> Result<String, Error> {
     let names = contenders(figure);
     let legend: Vec<(&str, RGBColor)> = names
@@ -51,7 +52,7 @@ pub fn svg(figure: &Figure, caption: &str) -> Result<String, Error> {
     })
 }
 
-/// The contenders of all cases, each once, in the order in which they come.
+/// Returns the contenders of all cases, each once, in their order.
 fn contenders(figure: &Figure) -> Vec<&str> {
     let mut names = Vec::new();
     for contender in figure.cases.iter().flat_map(|case| &case.contenders) {
@@ -62,7 +63,7 @@ fn contenders(figure: &Figure) -> Vec<&str> {
     names
 }
 
-/// Of each row of panels: two panels of lines, or one of bars.
+/// Returns the height of each row of panels: two panels of lines, or one of bars.
 fn heights(figure: &Figure) -> Vec<u32> {
     let metrics = figure.metrics.len();
     if figure.x.scale == Scale::Names {
@@ -103,7 +104,7 @@ fn draw_panels(
     Ok(())
 }
 
-/// The end of a value axis: a little more than the greatest value, and never nothing.
+/// Returns the end of a value axis: a little more than the greatest value, and never 0.
 fn top(figure: &Figure, metric: usize) -> f64 {
     let samples = figure.cases.iter().flat_map(|case| &case.contenders);
     let most = samples.filter_map(|contender| contender.samples.get(metric));
@@ -179,7 +180,7 @@ impl Across {
         axis
     }
 
-    /// Where a number lies before the range is laid over pixels.
+    /// Returns the place of a number before the range is scaled to pixels.
     fn place(&self, x: f64) -> f64 {
         if self.log { x.max(1e-9).log10() } else { x }
     }
@@ -197,7 +198,7 @@ impl Ranged for Across {
         limit.0 + pixels
     }
 
-    /// Marks that would stand too close to the one before are left out.
+    /// Leaves out marks that are too close to the one before.
     fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
         let apart = (self.range.end - self.range.start) / 14.0;
         let mut marks: Vec<f64> = Vec::new();
@@ -260,7 +261,7 @@ fn draw_bars(
             let spread = vec![(sample.least(), middle), (sample.most(), middle)];
             let spread = PathElement::new(spread, BLACK.stroke_width(1));
             chart.draw_series([spread]).map_err(Error::new)?;
-            // The number behind it: also a bar of nothing says something.
+            // The number behind it, which is useful even for an empty bar.
             let value = format!("{:.*}", metric.digits, sample.median());
             let end = (sample.most() + most * 0.004, middle);
             let value = Text::new(value, end, value_style());

@@ -1,31 +1,31 @@
-//! The harness: contenders by turns, so that what slows the machine slows all of them.
+//! The harness: contenders take turns, so that anything that slows the machine slows all of them.
 
 use std::time::{Duration, Instant};
 
 use crate::results::{Case, Contender, Metric};
 use crate::sample::{Sample, Verdict};
 
-/// How often, and for how long.
+/// The number of rounds, and the deadline.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Rounds, each with one run of every contender.
     pub rounds: usize,
-    /// The same for a case in which everybody has the same of the first metric, in every round so far.
+    /// The number of rounds if all contenders have had the same first metric in every round so far.
     pub where_equal: usize,
-    /// Whether everything runs once before, unmeasured.
+    /// Whether everything runs once before the measurement.
     pub warm_up: bool,
-    /// When no round begins any more, if the ones before tell that it would end later.
+    /// No round begins that would, judging by earlier ones, end after this time.
     pub deadline: Instant,
 }
 
 /// One value: round, contender, metric, value.
 pub type Row = (usize, usize, usize, f64);
 
-/// Runs a case: a warm-up, then rounds, in every second one backwards. `measure` yields a value for
-/// each metric. The first round is run in any case.
+/// Runs a case: a warm-up, then rounds, every second one in reverse order. `measure` returns a
+/// value for each metric. The first round always runs.
 ///
 /// # Errors
-/// A run failed, or yielded another number of values than there are metrics.
+/// Returns an error if a run fails or returns a different number of values than there are metrics.
 pub fn run(
     title: &str,
     contenders: &[&str],
@@ -74,7 +74,7 @@ pub fn run(
     Ok((case, rows))
 }
 
-/// Whether everybody has the same of the first metric in every round.
+/// Whether all contenders have the same first metric in every round.
 fn all_equal(case: &Case) -> bool {
     let same = |who| matches!(case.verdict(who, 0), None | Some(Verdict::Equal));
     case.contenders.len() > 1 && (0..case.contenders.len()).all(same)
@@ -108,7 +108,7 @@ fn take_in(case: &mut Case, values: &[Vec<f64>], round: usize, rows: &mut Vec<Ro
     }
 }
 
-/// The table of a case: a line for each metric and contender.
+/// Returns the table of a case: a line for each metric and contender.
 #[must_use]
 pub fn table(case: &Case, metrics: &[Metric]) -> String {
     let mut text = format!("\n{}\n", case.title);
@@ -132,13 +132,13 @@ pub fn table(case: &Case, metrics: &[Metric]) -> String {
     text
 }
 
-/// A ratio with what it allows to say.
+/// Returns a ratio and the conclusion that it allows.
 #[must_use]
 pub fn against(ratio: &Sample, verdict: Verdict, reference: &str) -> String {
     let number = (!ratio.is_empty()).then(|| format!("{:.3}", ratio.median()));
     match (verdict, number) {
         (Verdict::Less | Verdict::More, Some(number)) => format!("{number} of {reference}"),
-        // There is no ratio to nothing.
+        // A ratio to zero does not exist.
         (Verdict::Less | Verdict::More, None) => format!("{} than {reference}", verdict.text()),
         (Verdict::Equal | Verdict::Open, Some(number)) => format!("{number}: {}", verdict.text()),
         (Verdict::Equal | Verdict::Open, None) => verdict.text().to_owned(),

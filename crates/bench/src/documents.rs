@@ -1,4 +1,4 @@
-//! The documents' own numbers, for the reader to hold against what is measured here.
+//! The documents' own numbers, for comparison with the measured ones.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ struct Document {
     cite: String,
 }
 
-/// One of them.
+/// One number.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Number {
@@ -28,19 +28,19 @@ pub(crate) struct Number {
     /// Figure, section, page.
     pub(crate) place: String,
     experiments: Vec<String>,
-    /// What was measured.
+    /// The measured quantity.
     pub(crate) what: String,
-    /// What was found.
+    /// Its value.
     pub(crate) value: String,
 }
 
 impl Documents {
-    /// What this program was built with.
+    /// Parses the numbers that are built into this program.
     pub(crate) fn read() -> Result<Self, String> {
         toml::from_str(DATA).map_err(|error| format!("the documents' numbers: {error}"))
     }
 
-    /// What belongs to an experiment, with the document's citation.
+    /// Returns the numbers for an experiment, with the document's citation.
     pub(crate) fn of<'a>(
         &'a self,
         experiment: &'a str,

@@ -1,9 +1,9 @@
-//! What can go wrong with an experiment and its results.
+//! Errors of experiments and their results.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An experiment that did not take place, or whose results could not be kept.
+/// An experiment that did not run, or whose results could not be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No experiment has that name.
@@ -14,32 +14,32 @@ pub enum Error {
     Needs {
         /// The experiment.
         experiment: String,
-        /// What is lacking.
+        /// What is missing.
         reason: String,
     },
-    /// Something went wrong while it ran.
+    /// An experiment failed.
     #[error("{experiment}: {reason}")]
     Failed {
         /// The experiment.
         experiment: String,
-        /// What went wrong.
+        /// The reason.
         reason: String,
     },
-    /// Of all experiments, these failed.
+    /// These experiments of all failed.
     #[error("failed: {0}")]
     Some(String),
     /// Results cannot be shown.
     #[error("{0}")]
     Report(String),
-    /// A folder in which nothing was measured.
+    /// The folder has no results.
     #[error("{}: no results of experiments", .0.display())]
     NoResults(PathBuf),
-    /// What is to be shown was not measured.
+    /// There are no results of the requested case or experiment.
     #[error("{}: no results of a case or an experiment called {only}", folder.display())]
     NoCase {
-        /// Where it was looked for.
+        /// The folder.
         folder: PathBuf,
-        /// What was asked for.
+        /// The text that selected it.
         only: String,
     },
     /// A file of results cannot be written or read.
@@ -47,21 +47,21 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         r#source: io::Error,
     },
-    /// A file of results is not what this program writes.
+    /// A file of results is not in this program's format.
     #[error("{}: {source}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem in the file.
         r#source: serde_json::Error,
     },
 }
 
 impl Error {
-    /// Makes an I/O error one that names its file.
+    /// Adds the file's path to an I/O error.
     pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Io { path, source }

@@ -1,4 +1,4 @@
-//! What experiments are to reach, and whether a case did.
+//! The goals of experiments, and whether a case reached them.
 
 use crate::results::{Case, Contender};
 use crate::sample::Verdict;
@@ -13,22 +13,22 @@ pub(crate) const FLOW: f64 = 0.2;
 pub(crate) const LIBPCAP_READS: f64 = 1.0 / 1.5;
 /// `libpcap`: starting and capturing take no more than on Debian's library.
 pub(crate) const LIBPCAP_CAPTURES: f64 = 1.0;
-/// `packzip`: so many times what the pipe captures, where that loses.
+/// `packzip`: this many times the pipe's share, where the pipe loses packets.
 pub(crate) const PACKZIP: f64 = 1.5;
 
-/// What is to be reached, as against the reference.
+/// A goal, relative to the reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Goal {
-    /// Such a part of the reference's value at most.
+    /// At most this fraction of the reference's value.
     AtMost(f64),
-    /// So many times the reference's part of everything, in percent, or everything.
+    /// At least this many times the reference's percentage, or 100 %.
     AtLeast(f64),
-    /// No program of others has more.
+    /// No peer has more.
     NoPeerAbove,
 }
 
 impl Goal {
-    /// The goal that the table of a document names.
+    /// Returns the goal that the table of a document names.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "read" => Self::AtMost(READ),
@@ -42,7 +42,7 @@ impl Goal {
         })
     }
 
-    /// As the head of a column.
+    /// Returns the goal as the head of a column.
     pub(crate) fn text(self) -> String {
         match self {
             Self::AtMost(bound) => format!("goal: at most {bound:.2}"),
@@ -51,7 +51,7 @@ impl Goal {
         }
     }
 
-    /// Whether a contender reached it: in every round, or in the median only.
+    /// Judges whether a contender reached the goal: in every round, or in the median only.
     pub(crate) fn judge(self, case: &Case, who: usize, metric: usize) -> Option<&'static str> {
         let contender = case.contenders.get(who)?;
         let (worst, median, bound) = match self {
@@ -83,7 +83,7 @@ impl Goal {
                 (own, own, best)
             }
         };
-        // No more than the peer's: as it is for every ratio, it may be that nothing is shown.
+        // At most the peer's value: as for every ratio, the runs may show no difference.
         let is_open = self == Self::AtMost(1.0) && case.verdict(who, metric) == Some(Verdict::Open);
         Some(match (worst >= bound, median >= bound) {
             (true, _) => "reached",
@@ -94,7 +94,7 @@ impl Goal {
     }
 }
 
-/// Whether it is ringtap and not a program of others.
+/// Whether a contender is ringtap, not a peer.
 pub(crate) fn is_own(contender: &Contender) -> bool {
     contender.name.starts_with("ringtap")
 }
@@ -125,14 +125,14 @@ mod tests {
         );
         assert_eq!(Goal::AtMost(1.0).judge(case, 1, 0), None, "the reference");
         assert_eq!(Goal::AtMost(1.0).judge(case, 2, 0), Some("open"));
-        // Nobody has more than 100 in 100.
+        // Nobody has more than 100 %.
         for contender in &mut case.contenders[..2] {
             contender.samples[0] = Sample::default();
             contender.samples[0].push(100.0);
         }
         assert_eq!(judged(case, Goal::AtLeast(1.5)), Some("reached"));
         assert_eq!(judged(case, Goal::AtLeast(3.0)), Some("everything"));
-        // But in one round.
+        // Except in one round.
         let captured = &mut case.contenders[0].samples[0];
         captured.push(100.0);
         captured.push(98.9);

@@ -1,5 +1,5 @@
-//! What several experiments do alike: programs run and timed, their processor time, their summaries,
-//! frames.
+//! Helpers that several experiments share: programs are run and timed, with their processor time
+//! and summaries; frames are made.
 
 use std::fs::File;
 use std::io;
@@ -14,13 +14,13 @@ use ringtap_sys::bpf::{Kernel, Program, ProgramKind, ProgramRun};
 use ringtap_sys::cycles::{Usage, thread_id, thread_time};
 use serde::de::DeserializeOwned;
 
-/// The last line of what a program said that is such a JSON object.
+/// Returns the last line of a program's output that is such a JSON object.
 pub(crate) fn last_object<T: DeserializeOwned>(text: &str) -> Option<T> {
     let mut lines = text.lines().rev();
     lines.find_map(|line| serde_json::from_str(line).ok())
 }
 
-/// Runs a program to its end, which must be success.
+/// Runs a program to its end; any exit status but success is an error.
 pub(crate) fn check(command: &mut Command) -> Result<(), String> {
     let program = Path::new(command.get_program()).display().to_string();
     match command.status() {
@@ -30,7 +30,7 @@ pub(crate) fn check(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Seconds that a program takes, its outputs thrown away.
+/// Runs a program without its output and returns the seconds that it takes.
 pub(crate) fn timed(command: &mut Command) -> Result<f64, String> {
     command
         .stdin(Stdio::null())
@@ -46,20 +46,21 @@ pub(crate) fn fill_cache(file: &Path) -> io::Result<u64> {
     io::copy(&mut File::open(file)?, &mut io::sink())
 }
 
-/// A program of the kernel run on one packet over and over, without a capture.
+/// A kernel program that is run on one packet over and over, without a capture.
 pub(crate) struct Alone {
     program: Program,
-    /// Returns at once: what a run costs by itself.
+    /// A program that returns at once: the cost of a run itself.
     empty: Program,
     frame: Vec<u8>,
 }
 
 impl Alone {
-    /// Runs of a stretch, of which the median counts: others disturb some of them.
+    /// The runs of a measurement. The median of several measurements counts, because other programs
+    /// disturb some of them.
     const RUNS: u32 = 50_000;
     const STRETCHES: usize = 11;
 
-    /// Loads an XDP program, for a datagram in a frame of so many bytes.
+    /// Loads an XDP program, for a datagram in a frame of `frame` bytes.
     pub(crate) fn new(code: &Assembler, frags: bool, frame: u16) -> Result<Self, String> {
         let mut empty = Assembler::new();
         empty.mov32(Reg::R0, 1);
@@ -77,7 +78,7 @@ impl Alone {
         })
     }
 
-    /// Of a run, without what running a program that only returns takes.
+    /// Returns the nanoseconds of a run, less those of a program that only returns.
     pub(crate) fn nanoseconds(&self) -> Result<f64, String> {
         let mut differences = Vec::new();
         for _ in 0..Self::STRETCHES {
@@ -88,7 +89,8 @@ impl Alone {
         Ok(differences[Self::STRETCHES / 2].max(0.0))
     }
 
-    /// By this thread's processor time: the kernel's own account has whole nanoseconds only.
+    /// Measures by this thread's processor time: the kernel's own account has whole nanoseconds
+    /// only.
     fn time(&self, program: &Program) -> Result<f64, String> {
         let run = ProgramRun {
             data: &self.frame,
@@ -103,7 +105,7 @@ impl Alone {
     }
 }
 
-/// A UDP datagram in a frame of so many bytes.
+/// Returns a UDP datagram in a frame of `size` bytes.
 pub(crate) fn datagram(size: u16) -> Vec<u8> {
     let traffic = Traffic {
         sizes: Sizes::Fixed(size),
@@ -114,22 +116,22 @@ pub(crate) fn datagram(size: u16) -> Vec<u8> {
     frames.swap_remove(0)
 }
 
-/// A count as a value that is drawn; counts here are far below 2^53.
+/// Converts a count to a value for charts; counts here are far below 2^53.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 pub(crate) fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// The number in `N packets captured`, which ringtap and tcpdump print, or in what `ringtap flow`
-/// prints.
+/// Returns the number in `N packets captured`, which ringtap and tcpdump print, or in the summary
+/// of `ringtap flow`.
 pub(crate) fn captured(summary: &str) -> Option<u64> {
     let is_it = |line: &&str| line.ends_with(" captured") || line.ends_with(" were metered");
     let line = summary.lines().find(is_it)?;
     line.split(' ').next()?.parse().ok()
 }
 
-/// What tcpdump took from the kernel: received, less what it dropped. The packets of its last block,
-/// for whose time-out of a second nobody has to wait, are among them.
+/// Returns the number of packets that tcpdump took from the kernel: received, less those dropped.
+/// It includes those of its last block, so nobody has to wait for its time-out of a second.
 pub(crate) fn taken(summary: &str) -> Option<u64> {
     let number = |end: &str| -> Option<u64> {
         let line = summary.lines().find(|line| line.ends_with(end))?;
@@ -138,7 +140,7 @@ pub(crate) fn taken(summary: &str) -> Option<u64> {
     number(" received by filter")?.checked_sub(number(" dropped by kernel")?)
 }
 
-/// Waits until a program that captures has read what there is: its time-out passes, and it rests.
+/// Waits until a capturing program has read all packets: its time-out has passed and it is idle.
 pub(crate) fn rest(running: &mut Running, timeout: Duration) -> Result<(), String> {
     const LIMIT: Duration = Duration::from_secs(60);
     std::thread::sleep(timeout);
@@ -146,12 +148,13 @@ pub(crate) fn rest(running: &mut Running, timeout: Duration) -> Result<(), Strin
     rested.map_err(|error| error.to_string())
 }
 
-/// Error numbers of `/proc` for what has gone: of the entry, and of the task while it is read.
+/// Error numbers of `/proc` after a task has ended: for its entry, and for reading it.
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
 
-/// The time that a process's threads spent on a processor, in user and kernel mode: the first field
-/// of `schedstat`, in nanoseconds (Documentation/scheduler/sched-stats.rst).
+/// Returns the seconds that a process's threads spent on a processor, in user and kernel mode.
+/// Source: the first field of `schedstat`, in nanoseconds
+/// (Documentation/scheduler/sched-stats.rst).
 pub(crate) fn cpu_seconds(id: u32) -> io::Result<f64> {
     let mut nanos = 0;
     for task in std::fs::read_dir(format!("/proc/{id}/task"))? {
@@ -169,13 +172,13 @@ pub(crate) fn cpu_seconds(id: u32) -> io::Result<f64> {
     Ok(Duration::from_nanos(nanos).as_secs_f64())
 }
 
-/// Seconds on a processor of all programs that this one has started and that have ended.
+/// Returns the processor seconds of all child processes that have ended.
 pub(crate) fn children_seconds() -> Result<f64, String> {
     let used = Usage::of_children().map_err(|error| error.to_string())?;
     Ok((used.user + used.system).as_secs_f64())
 }
 
-/// How busy a processor was since the machine started, in ticks: a line of `/proc/stat` (proc(5)).
+/// The busy and total time of a processor since boot, in ticks: a line of `/proc/stat` (proc(5)).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Load {
     busy: u64,
@@ -183,7 +186,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Of one processor; nothing known is no ticks.
+    /// Reads the ticks of one processor; 0 if they are unknown.
     pub(crate) fn of(cpu: usize) -> Self {
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         Self::read(&text, cpu)
@@ -194,8 +197,8 @@ impl Load {
         let line = text.lines().find_map(|line| line.strip_prefix(&key));
         let ticks = line.unwrap_or_default().split_whitespace();
         let ticks: Vec<u64> = ticks.filter_map(|field| field.parse().ok()).collect();
-        // User, nice, system, idle, waiting for devices, interrupts, soft ones, stolen; guests are
-        // in the first two already.
+        // User, nice, system, idle, iowait, irq, softirq, steal; guest time is already in the first
+        // two.
         let all = ticks.iter().take(8).sum();
         let idle: u64 = ticks.iter().skip(3).take(2).sum();
         Self {
@@ -204,7 +207,7 @@ impl Load {
         }
     }
 
-    /// The share of the time since, from 0 to 1; 0 where no tick went by.
+    /// Returns the busy share of the time since `before`, from 0 to 1; 0 if no tick passed.
     pub(crate) fn since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all);
         let busy = self.busy.saturating_sub(before.busy);
@@ -243,7 +246,7 @@ mod tests {
 
     #[test]
     fn own_time_is_counted() {
-        // The kernel brings a running thread's time up to date at its next tick.
+        // The kernel updates a running thread's time at its next tick.
         let mut seconds = 0.0;
         for _ in 0..1_000_000 {
             seconds = cpu_seconds(std::process::id()).expect("own time");

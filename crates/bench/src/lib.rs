@@ -1,12 +1,14 @@
-//! Experiments: what `ringtap bench` measures, and how it says what it found.
+//! The experiments of `ringtap bench`, and how their results are shown.
 //!
-//! What it is: contenders by turns in the same minutes, medians with their spread, ratios, and no
-//! conclusion where the spread swallows the difference; each experiment's results as a table, CSV,
-//! JSON and SVG, all of them as one HTML report with the documents' own figures beside. What it is
-//! not: a test; nothing fails by being slow. Traffic stays in network namespaces of its own.
+//! Contenders take turns within the same minutes. The results are medians with their spread,
+//! ratios, and no conclusion if the spread exceeds the difference. Each experiment's results are
+//! written as a table, CSV, JSON and SVG; one HTML report shows all of them beside the documents'
+//! own figures. Experiments are no tests: nothing fails for being slow. Traffic stays in network
+//! namespaces of its own.
 //!
-//! The way of the data: an [`experiments`] body has a [`session::Session`] measure cases, the session
-//! has [`contest`] take turns, [`results`] are kept, [`chart`] and [`report`] show them.
+//! The data flow: the body of an [`experiments`] entry has a [`session::Session`] measure cases;
+//! [`contest`] lets contenders take turns; [`results`] stores the values; [`chart`] and [`report`]
+//! show them.
 #![forbid(unsafe_code)]
 
 pub mod chart;
@@ -35,35 +37,36 @@ use results::Results;
 use ringtap_sys::output::{self, Access};
 use session::{Session, Stop};
 
-/// What of an experiment is run, and where results go.
+/// Options of a run: the cases to measure, and the folder for results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Less data and fewer rounds: to see that it works, not to compare.
+    /// Less data and fewer rounds: a check that experiments work, not a comparison.
     pub quick: bool,
-    /// Only cases whose title has this text.
+    /// Only cases whose title contains this text.
     pub case: Option<String>,
-    /// The folder for results; it is made where it is missing.
+    /// The folder for results; it is created if it is missing.
     pub out: PathBuf,
-    /// The ringtap program that is measured.
+    /// The ringtap program to measure.
     pub ringtap: PathBuf,
-    /// Leave out what the folder holds already, whole, of the same program and as long a run: so that
-    /// an interrupted run goes on.
+    /// Skip experiments whose complete results are in the folder, from the same program and with
+    /// the same `quick`. So an interrupted run can continue.
     pub resume: bool,
 }
 
-/// The name of every experiment, with what it shows.
+/// Returns the name of every experiment and its purpose.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     EXPERIMENTS
         .iter()
         .map(|experiment| (experiment.name, experiment.purpose))
 }
 
-/// Runs one experiment, or `all`, and writes what they found. Of all, one that fails ends none of the
-/// others.
+/// Runs one experiment, or `all`, and writes the results. If one of all fails, the others still
+/// run.
 ///
 /// # Errors
-/// No experiment has the name; one fails; results cannot be written. An experiment that the machine
-/// lacks something for is an error only where it was asked for by name.
+/// Returns an error if no experiment has this name, if one fails, or if results cannot be written.
+/// If the machine lacks something that an experiment needs, that is an error only for an experiment
+/// called by its name.
 pub fn run(name: &str, options: &Options) -> Result<(), Error> {
     if name == "all" {
         return run_all(options);
@@ -88,7 +91,8 @@ fn run_all(options: &Options) -> Result<(), Error> {
         .partition(|experiment| options.resume && is_there(experiment, options));
     print_plan(&there, &wanted, options);
     let (mut left_out, mut failed) = (Vec::new(), Vec::new());
-    // What one leaves is the next one's, and what one takes too long is taken from the next.
+    // Time that one experiment leaves goes to the next; time that it overruns is taken from the
+    // next.
     let mut deadline = Instant::now();
     for experiment in wanted {
         deadline += experiment.budget(options.quick);
@@ -118,19 +122,20 @@ fn run_all(options: &Options) -> Result<(), Error> {
     Err(Error::Some(names.join(", ")))
 }
 
-/// Whether the folder holds what this run would find.
+/// Whether the folder already holds the results of this run.
 fn is_there(experiment: &Experiment, options: &Options) -> bool {
     let build = machine::build(&options.ringtap);
     let results = report::load_one(&options.out, experiment.name);
-    // What cannot be read is measured again.
+    // Unreadable results are measured again.
     results
         .is_ok_and(|results| results.is_some_and(|results| results.is_whole(&build, options.quick)))
 }
 
-/// Writes `report.html` of all results in a folder.
+/// Writes `report.html` with all results in a folder.
 ///
 /// # Errors
-/// The results cannot be read, there are none, or the page cannot be written.
+/// Returns an error if the results cannot be read, if there are none, or if the page cannot be
+/// written.
 pub fn report(folder: &Path) -> Result<(), Error> {
     write_page(folder, &report::load_some(folder)?)
 }
@@ -143,11 +148,12 @@ fn write_page(folder: &Path, all: &[Results]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The results in a folder as text: for each case the medians with their ranges, and how they stand to
-/// the reference, as they are printed while it is measured. Of `only`, an experiment's name or a text
-/// of a case's title, where it is given.
+/// Returns the results in a folder as text, as printed during a run: for each case the medians with
+/// their ranges, and the comparison with the reference. `only` selects an experiment by its name,
+/// or cases by a text in their title.
 ///
 /// # Errors
+/// Returns an error if the results cannot be read or `only` selects none.
 /// The results cannot be read, or none of them is asked for.
 pub fn text(folder: &Path, only: Option<&str>) -> Result<String, Error> {
     let mut text = String::new();
@@ -163,10 +169,10 @@ pub fn text(folder: &Path, only: Option<&str>) -> Result<String, Error> {
     }
 }
 
-/// The README's table, as Markdown, of the results in a folder.
+/// Returns the README's table, as Markdown, from the results in a folder.
 ///
 /// # Errors
-/// The results cannot be read, or there are none.
+/// Returns an error if the results cannot be read or there are none.
 pub fn markdown(folder: &Path) -> Result<String, Error> {
     table::markdown(&report::load_some(folder)?).map_err(Error::Report)
 }
@@ -194,7 +200,7 @@ fn print_plan(there: &[&Experiment], wanted: &[&Experiment], options: &Options) 
     );
 }
 
-/// Runs one, of which no case begins after the deadline.
+/// Runs one experiment; no case begins after the deadline.
 fn run_one(experiment: &Experiment, options: &Options, deadline: Instant) -> Result<(), Error> {
     let Experiment {
         name,
@@ -206,7 +212,7 @@ fn run_one(experiment: &Experiment, options: &Options, deadline: Instant) -> Res
     let mut session = Session::new(name, purpose, caption, limits, options);
     println!("\nbench {name}: {purpose}");
     let begun = Instant::now();
-    // A thread of its own: which processors it chooses does not concern the next.
+    // A thread of its own, so that its choice of processors does not affect the next experiment.
     let ended = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn_scoped(scope, || (experiment.body)(&mut session));
@@ -218,7 +224,7 @@ fn run_one(experiment: &Experiment, options: &Options, deadline: Instant) -> Res
         session.fail(reason);
     }
     let (results, rows) = session.finish(begun.elapsed().as_secs_f64());
-    // What was measured before it failed is kept.
+    // Values measured before a failure are kept.
     if !results.figures.is_empty() {
         write(&results, &rows, &options.out)?;
     }
@@ -233,15 +239,15 @@ fn run_one(experiment: &Experiment, options: &Options, deadline: Instant) -> Res
     }
 }
 
-/// What a panic says: what the experiment stands on (namespaces, wires, programs) ends so when the
-/// system refuses.
+/// Returns the message of a panic: namespaces, wires and programs of an experiment panic if the
+/// system refuses them.
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "it panicked".to_owned())
 }
 
-/// Writes a file of results: what was measured is for everybody to read whom the umask lets.
+/// Writes a file of results, readable for everyone whom the umask allows.
 fn save(path: &Path, text: &str) -> Result<(), Error> {
     let opened = output::open(path, Access::Umask, false).map_err(Error::at(path))?;
     let mut file = opened.file;

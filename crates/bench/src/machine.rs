@@ -1,4 +1,4 @@
-//! The machine and the moment that a measurement belongs to.
+//! The machine and the time of a measurement.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,12 +6,12 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
 
-/// What is written beside every figure.
+/// The description of the machine, stored with every measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// UTC, to the second.
     pub time: String,
-    /// ringtap's version, with the commit where the caller tells it (`RINGTAP_COMMIT`).
+    /// ringtap's version, with the commit if the caller sets `RINGTAP_COMMIT`.
     pub ringtap: String,
     /// The kernel's release.
     pub kernel: String,
@@ -21,7 +21,7 @@ pub struct Machine {
     pub cpus: usize,
     /// Memory in GiB, rounded up.
     pub memory_gib: u64,
-    /// What packets travel over.
+    /// The kind of wire that packets travel over.
     pub wire: String,
 }
 
@@ -52,7 +52,7 @@ impl Machine {
         }
     }
 
-    /// All but the time, in a line.
+    /// Returns all fields except the time, in a line.
     #[must_use]
     pub fn description(&self) -> String {
         let Self {
@@ -70,8 +70,8 @@ impl Machine {
     }
 }
 
-/// Returns a hash of the bytes of the measured program and of this one, whose experiments measure it; empty if
-/// one of the two cannot be read.
+/// Returns a hash over the bytes of the measured program and of this one, which contains the
+/// experiments. It is empty if one of the two cannot be read.
 pub(crate) fn build(ringtap: &Path) -> String {
     let hash = |seed, program: &Path| {
         let bytes = std::fs::read(program).ok()?;
@@ -82,7 +82,7 @@ pub(crate) fn build(ringtap: &Path) -> String {
     hash.map_or_else(String::new, |hash| format!("{hash:016x}"))
 }
 
-/// The first line that a program prints; empty where it cannot be run.
+/// Returns the first line that a program prints; empty if it cannot be run.
 pub(crate) fn first_line(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let text = output

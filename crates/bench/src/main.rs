@@ -1,4 +1,5 @@
-//! `ringtap-bench`, which `ringtap bench` runs: measures the `ringtap` that is installed beside it.
+//! `ringtap-bench`, which `ringtap bench` runs: measures the `ringtap` installed in the same
+//! folder.
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let arguments = Arguments::parse();
-    // The text that is left to print.
+    // The remaining text to print.
     let done = match arguments.name.as_deref().filter(|_| !arguments.list) {
         None => Ok(names()),
         Some("show") => ringtap_bench::text(&arguments.out, arguments.case.as_deref()),
@@ -86,7 +87,7 @@ fn options(arguments: &Arguments, ringtap: PathBuf) -> Options {
     }
 }
 
-/// The path of the program to measure.
+/// Returns the path of the program to measure.
 fn measured(arguments: &Arguments) -> Result<PathBuf, String> {
     if let Some(path) = &arguments.ringtap {
         return match std::path::absolute(path) {
@@ -112,7 +113,7 @@ fn names() -> String {
         .collect()
 }
 
-/// Prints a text as far as somebody reads it.
+/// Prints a text until the reader closes the output.
 fn print(text: &str) -> ExitCode {
     let mut stdout = std::io::stdout();
     let written = stdout.write_all(text.as_bytes());
@@ -125,9 +126,9 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Writes a line to standard error, behind this program's name.
+/// Writes a line to standard error, after this program's name.
 fn notice(text: impl std::fmt::Display) {
-    // If nobody can read it, the exit status still reports the failure.
+    // If standard error cannot be written either, the exit status still reports the failure.
     let _ = writeln!(std::io::stderr(), "ringtap-bench: {text}");
 }
 

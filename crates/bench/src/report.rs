@@ -1,5 +1,5 @@
-//! Results as one HTML page, self-contained: charts inline, nothing from elsewhere, and the documents'
-//! own numbers beside.
+//! Results as one self-contained HTML page: charts inline, no external files, with the documents'
+//! own numbers beside them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,10 +20,10 @@ const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:1180px;margin:2em a
  svg{max-width:100%;height:auto}h2{margin-top:3em;border-top:2px solid #ccc;padding-top:.5em}\
  .note{color:#8a4b00}";
 
-/// What a folder holds of earlier runs, in the order of the experiments.
+/// Returns the results of earlier runs in a folder, in the order of the experiments.
 ///
 /// # Errors
-/// A file cannot be read, or is not of this program's making.
+/// Returns an error if a file cannot be read or has another format.
 pub fn load(folder: &Path) -> Result<Vec<Results>, Error> {
     let all = EXPERIMENTS
         .iter()
@@ -31,18 +31,18 @@ pub fn load(folder: &Path) -> Result<Vec<Results>, Error> {
     all.filter_map(Result::transpose).collect()
 }
 
-/// What a folder holds of earlier runs, where there is anything.
+/// Returns the results of earlier runs in a folder; an error if there are none.
 pub(crate) fn load_some(folder: &Path) -> Result<Vec<Results>, Error> {
     let all = load(folder)?;
     if !all.is_empty() {
         return Ok(all);
     }
-    // A folder that is not there is told as such.
+    // A missing folder is reported as such.
     std::fs::read_dir(folder).map_err(Error::at(folder))?;
     Err(Error::NoResults(folder.to_owned()))
 }
 
-/// What a folder holds of one experiment.
+/// Returns the results of one experiment in a folder.
 pub(crate) fn load_one(folder: &Path, experiment: &str) -> Result<Option<Results>, Error> {
     let path = session::file(folder, experiment, "json");
     let text = match std::fs::read_to_string(&path) {
@@ -53,7 +53,7 @@ pub(crate) fn load_one(folder: &Path, experiment: &str) -> Result<Option<Results
     results.map_err(|source| Error::Json { path, source })
 }
 
-/// As text: cases that are asked for, under the titles of their figures.
+/// Returns the selected cases as text, under the titles of their figures.
 pub(crate) fn text(results: &Results, only: Option<&str>) -> String {
     let mut body = String::new();
     for figure in &results.figures {
@@ -87,10 +87,10 @@ pub(crate) fn text(results: &Results, only: Option<&str>) -> String {
     )
 }
 
-/// The page.
+/// Returns the page.
 ///
 /// # Errors
-/// A figure cannot be drawn.
+/// Returns an error if a figure cannot be drawn.
 pub fn html(all: &[Results]) -> Result<String, String> {
     let documents = Documents::read()?;
     let mut page = String::from(
@@ -120,7 +120,7 @@ pub fn html(all: &[Results]) -> Result<String, String> {
     Ok(page)
 }
 
-/// Each machine once, with the experiments that ran there where there are several.
+/// Lists each machine once; if there are several, with the experiments that ran there.
 fn machines(all: &[Results]) -> String {
     let mut machines: Vec<(String, Vec<&str>)> = Vec::new();
     for results in all {
@@ -142,7 +142,7 @@ fn machines(all: &[Results]) -> String {
     lines.collect()
 }
 
-/// What each experiment shows, when it ran, and against whom.
+/// Lists each experiment with its purpose, its time and its peers.
 fn overview(all: &[Results]) -> String {
     let mut text = String::from(
         "<table>\n<tr><th>experiment</th><th></th><th>time</th><th>took</th><th>peers</th></tr>\n",
@@ -167,7 +167,7 @@ fn overview(all: &[Results]) -> String {
     text + "</table>\n"
 }
 
-/// Programs of others, with their versions.
+/// Lists the peers with their versions.
 fn peers(all: &[Results]) -> String {
     let here: BTreeSet<(&str, &str)> = all
         .iter()
@@ -242,7 +242,7 @@ fn table(figure: &Figure) -> String {
     text + "</table>\n"
 }
 
-/// How a contender stands to the reference.
+/// Compares a contender with the reference.
 fn compared(case: &Case, who: usize, metric: usize) -> Option<String> {
     let verdict = case.verdict(who, metric)?;
     let reference = &case.contenders.get(case.reference)?.name;
@@ -315,7 +315,7 @@ mod tests {
             .filter_map(|node| node.attribute("href"));
         assert!(links.into_iter().all(|link| link.starts_with('#')));
         for text in [
-            "1.8 &lt; 2 &amp; more", // of the sample's note
+            "1.8 &lt; 2 &amp; more", // Part of the sample's note.
             "absent",
             "1,800 cycles",
             "tcpdump version 4.99.3",

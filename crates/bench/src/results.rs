@@ -1,5 +1,5 @@
-//! What an experiment found: figures, cases, contenders, samples. Written as JSON, read again by
-//! whoever draws, tabulates or compares.
+//! The results of an experiment: figures, cases, contenders, samples. They are written as JSON, and
+//! read again for charts, tables and comparisons.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,96 +9,96 @@ use crate::sample::{Sample, Verdict, compare};
 /// One experiment's outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// The name by which it is called.
+    /// The experiment's name.
     pub experiment: String,
-    /// What it shows, in a sentence.
+    /// The experiment's purpose, in a sentence.
     pub purpose: String,
-    /// What the documents found, and what is measured here.
+    /// The documents' finding, and what is measured here.
     pub caption: String,
-    /// Less data and fewer rounds: to see that it works, not to compare.
+    /// Less data and fewer rounds: a check that it works, not a comparison.
     pub quick: bool,
-    /// Only cases whose title had this text, where not all were asked for.
+    /// Only cases whose title contained this text, if not all ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
-    /// A hash of the measured program and of the one that measured it; the same build gives the same text.
+    /// A hash over the measured program and the measuring one; the same builds give the same text.
     #[serde(default)]
     pub build: String,
-    /// What went wrong; what was measured nevertheless is here.
+    /// Failures; values measured in spite of them are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// Where and when.
+    /// The machine and the time.
     pub machine: Machine,
-    /// Seconds that it took.
+    /// The duration in seconds.
     pub seconds: f64,
-    /// Programs that it was measured against, with their versions.
+    /// Peers that it was measured against, with their versions.
     pub peers: Vec<Peer>,
-    /// Programs that it would have been measured against, were they installed.
+    /// Peers that were not installed.
     pub absent: Vec<String>,
-    /// What the reader of its figures should know, such as cases that were left out.
+    /// Notes for the reader of the figures, such as cases that were left out.
     pub notes: Vec<String>,
-    /// What was measured.
+    /// The measured figures.
     pub figures: Vec<Figure>,
 }
 
-/// A program of others.
+/// A peer: another project's program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     /// The program's name.
     pub name: String,
-    /// The line with which it tells its version.
+    /// The line in which it prints its version.
     pub version: String,
 }
 
-/// Cases that belong on one pair of axes; each metric has an axis of its own.
+/// Cases that share a pair of axes; each metric has an axis of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What is seen.
+    /// The title.
     pub title: String,
-    /// What differs from case to case.
+    /// The axis along which cases differ.
     pub x: Axis,
-    /// What was measured in each case, of each contender.
+    /// The metrics of each contender in each case.
     pub metrics: Vec<Metric>,
     /// The cases, in their order.
     pub cases: Vec<Case>,
 }
 
-/// What a figure runs over.
+/// The horizontal axis of a figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     /// Its name.
     pub name: String,
-    /// The unit of its numbers; empty where they count or are names.
+    /// The unit of its numbers; empty for counts and names.
     pub unit: String,
-    /// How its numbers lie.
+    /// The spacing of its numbers.
     pub scale: Scale,
 }
 
-/// How the numbers of an axis lie.
+/// The spacing of the numbers of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Numbers, evenly.
+    /// Numbers with linear spacing.
     Linear,
-    /// Numbers, by their logarithm.
+    /// Numbers with logarithmic spacing.
     Log,
-    /// No numbers: cases by name.
+    /// Cases by name instead of numbers.
     Names,
 }
 
 impl Axis {
-    /// Numbers, evenly.
+    /// Returns an axis of numbers with linear spacing.
     #[must_use]
     pub fn linear(name: &str, unit: &str) -> Self {
         Self::new(name, unit, Scale::Linear)
     }
 
-    /// Numbers, by their logarithm.
+    /// Returns an axis of numbers with logarithmic spacing.
     #[must_use]
     pub fn log(name: &str, unit: &str) -> Self {
         Self::new(name, unit, Scale::Log)
     }
 
-    /// Cases by name.
+    /// Returns an axis of cases by name.
     #[must_use]
     pub fn names(name: &str) -> Self {
         Self::new(name, "", Scale::Names)
@@ -109,14 +109,14 @@ impl Axis {
         Self { name, unit, scale }
     }
 
-    /// The name with its unit.
+    /// Returns the name with its unit.
     #[must_use]
     pub fn label(&self) -> String {
         labelled(&self.name, &self.unit)
     }
 }
 
-/// A figure that a run yields.
+/// A value that each run measures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metric {
     /// Its name.
@@ -128,14 +128,14 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// A metric whose values are shown with so many digits after the point.
+    /// Returns a metric whose values have so many digits after the point.
     #[must_use]
     pub fn new(name: &str, unit: &str, digits: usize) -> Self {
         let (name, unit) = (name.to_owned(), unit.to_owned());
         Self { name, unit, digits }
     }
 
-    /// The name with its unit.
+    /// Returns the name with its unit.
     #[must_use]
     pub fn label(&self) -> String {
         labelled(&self.name, &self.unit)
@@ -150,33 +150,33 @@ fn labelled(name: &str, unit: &str) -> String {
     }
 }
 
-/// The same done by several contenders, by turns.
+/// The same work done by several contenders in turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// What is done.
+    /// The title.
     pub title: String,
-    /// Where it lies on the axis: a number, or its place among the names.
+    /// The place on the axis: a number, or an index into the names.
     pub x: f64,
-    /// Who did it.
+    /// The contenders.
     pub contenders: Vec<Contender>,
-    /// Which of them the ratios are to.
+    /// The contender that the ratios refer to.
     pub reference: usize,
 }
 
-/// What one contender reached.
+/// The values of one contender.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contender {
     /// Its name.
     pub name: String,
     /// A sample for each metric of the figure.
     pub samples: Vec<Sample>,
-    /// Of each metric, by round: its value divided by the reference's in the same round. Without
-    /// values for the reference itself, and where the reference's was zero.
+    /// For each metric, by round: its value divided by the reference's in the same round. No values
+    /// for the reference itself, or if the reference's value was zero.
     pub ratios: Vec<Sample>,
 }
 
 impl Case {
-    /// The contender of that name.
+    /// Returns the contender of that name.
     #[must_use]
     pub fn contender(&self, name: &str) -> Option<&Contender> {
         self.contenders
@@ -184,7 +184,7 @@ impl Case {
             .find(|contender| contender.name == name)
     }
 
-    /// What may be said of a contender against the reference; nothing of the reference itself.
+    /// Returns the conclusion about a contender and the reference; `None` for the reference itself.
     #[must_use]
     pub fn verdict(&self, contender: usize, metric: usize) -> Option<Verdict> {
         if contender == self.reference {
@@ -194,7 +194,8 @@ impl Case {
         Some(compare(sample(contender)?, sample(self.reference)?))
     }
 
-    /// The greatest ratio of the first contender, by which a goal is judged: the worst round counts.
+    /// Returns the greatest ratio of the first contender. Goals are judged by it: the worst round
+    /// counts.
     #[must_use]
     pub fn worst_ratio(&self, metric: usize) -> Option<f64> {
         let ratio = self.contenders.first()?.ratios.get(metric)?;
@@ -202,7 +203,7 @@ impl Case {
     }
 }
 
-/// Results with a figure of either kind, for the tests of what shows them.
+/// Results with a figure of either kind, for tests.
 #[cfg(test)]
 pub(crate) fn sample_results(experiment: &str) -> Results {
     let sample = |values: &[f64]| {
@@ -258,7 +259,8 @@ pub(crate) fn sample_results(experiment: &str) -> Results {
 }
 
 impl Results {
-    /// Whether it is all of an experiment, of the same program and as long a run.
+    /// Whether these are all cases of an experiment, from the same program and with the same
+    /// `quick`.
     #[must_use]
     pub fn is_whole(&self, build: &str, quick: bool) -> bool {
         let of_the_same = !build.is_empty() && self.build == build && self.quick == quick;

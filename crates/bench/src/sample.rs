@@ -1,32 +1,32 @@
-//! Numbers from repeated runs: their middle, their spread, and what may be concluded.
+//! Samples of repeated runs: median, spread, and the conclusion that they allow.
 
 use serde::{Deserialize, Serialize};
 
-/// One figure, measured several times; the values in the order of size.
+/// A value that was measured several times; sorted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sample(Vec<f64>);
 
 impl Sample {
-    /// Takes in the value of one more run.
+    /// Adds the value of one more run.
     pub fn push(&mut self, value: f64) {
         self.0.push(value);
         self.0.sort_by(f64::total_cmp);
     }
 
-    /// Whether nothing was measured.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many runs.
+    /// Returns the number of runs.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.0.len()
     }
 
-    /// The middle value, or the mean of the two in the middle; 0 without values.
+    /// Returns the median, or the mean of the two middle values; 0 without values.
     #[must_use]
     pub fn median(&self) -> f64 {
         let count = self.0.len();
@@ -39,19 +39,19 @@ impl Sample {
         }
     }
 
-    /// The least value; 0 without values.
+    /// Returns the lowest value; 0 without values.
     #[must_use]
     pub fn least(&self) -> f64 {
         self.0.first().copied().unwrap_or_default()
     }
 
-    /// The greatest value; 0 without values.
+    /// Returns the greatest value; 0 without values.
     #[must_use]
     pub fn most(&self) -> f64 {
         self.0.last().copied().unwrap_or_default()
     }
 
-    /// As text: the median, and the range where there is more than one run.
+    /// Returns the median as text, with the range if there is more than one run.
     #[must_use]
     pub fn show(&self, digits: usize) -> String {
         let (median, least, most) = (self.median(), self.least(), self.most());
@@ -63,7 +63,7 @@ impl Sample {
     }
 }
 
-/// Which of two is less, where the runs allow to say so.
+/// Which of two samples is less, if the runs allow a conclusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Every run of the first is below every run of the second, and far enough.
@@ -72,12 +72,12 @@ pub enum Verdict {
     More,
     /// Every run of both has the same value.
     Equal,
-    /// The spread swallows the difference, or one run each cannot tell.
+    /// The spread exceeds the difference, or there is only one run each.
     Open,
 }
 
 impl Verdict {
-    /// As a sentence of a table.
+    /// Returns the verdict as text in a table.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -89,12 +89,13 @@ impl Verdict {
     }
 }
 
-/// So many runs of each are apart by chance in 3 of 100 cases at most; fewer must be farther apart.
+/// With this many runs each, ranges differ by chance in at most 3 of 100 cases; fewer runs need a
+/// larger gap.
 const ENOUGH: usize = 4;
 
-/// Compares the whole ranges, not only the medians. One run of each shows nothing; with fewer than
-/// four, what lies between the ranges must be wider than both together (two runs each, of the same
-/// thing, lie apart in one case of three, so far apart in one of sixteen).
+/// Compares the whole ranges, not only the medians. One run each allows no conclusion. With fewer
+/// than four, the gap between the ranges must be wider than both together: two runs each of the
+/// same thing are apart in one case of three, but so far apart in one of sixteen.
 #[must_use]
 pub fn compare(first: &Sample, second: &Sample) -> Verdict {
     let all = [first.most(), second.least(), second.most()];
@@ -145,7 +146,7 @@ mod tests {
         let (low, high) = (sample(&[1.0, 2.0]), sample(&[5.0, 6.0]));
         assert_eq!(compare(&low, &high), Verdict::Less);
         assert_eq!(compare(&high, &low), Verdict::More);
-        // Two runs that are no farther apart than they are wide may be so by chance; four may not.
+        // Two runs with a gap no wider than their ranges may differ by chance; four may not.
         let near = sample(&[3.0, 4.0]);
         assert_eq!(compare(&low, &near), Verdict::Open);
         let (low, near) = (sample(&[1.0, 2.0, 1.5, 1.2]), sample(&[3.0, 4.0, 3.5, 3.2]));

@@ -1,4 +1,4 @@
-//! What an experiment works with: its options, its peers, and where its figures go.
+//! The session of an experiment: its options, its peers, and its results.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use crate::results::{Axis, Case, Figure, Metric, Peer, Results, Scale};
 use crate::sample::Sample;
 
 const QUICK_ROUNDS: usize = 2;
-/// Of a case in which all have the same.
+/// For a case in which all contenders have the same value.
 const ROUNDS_WHERE_EQUAL: usize = 3;
 
-/// Why an experiment ends early.
+/// The reason why an experiment ends early.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The machine lacks something.
     Needs(String),
-    /// Something went wrong.
+    /// It failed.
     Failed(String),
 }
 
@@ -38,23 +38,23 @@ impl From<&str> for Stop {
     }
 }
 
-/// How an experiment's body ends.
+/// The result of an experiment's body.
 pub(crate) type Done = Result<(), Stop>;
 
-/// An experiment under way.
+/// A running experiment.
 pub(crate) struct Session {
-    /// The program under measurement: this one.
+    /// The program to measure.
     pub(crate) ringtap: PathBuf,
-    /// Less data and fewer rounds: to see that it works, not to compare.
+    /// Less data and fewer rounds: a check that it works, not a comparison.
     pub(crate) quick: bool,
-    /// Only cases whose title has this text.
+    /// Only cases whose title contains this text.
     only: Option<String>,
     deadline: Instant,
-    /// Rounds of a case.
+    /// The number of rounds of a case.
     rounds: usize,
-    /// Whether a case ends early where all have the same.
+    /// Whether a case ends early if all contenders have the same value.
     ends_where_equal: bool,
-    /// Whether everything ran once, unmeasured.
+    /// Whether everything has run once before the measurement.
     warm: bool,
     results: Results,
     rows: String,
@@ -76,7 +76,7 @@ impl Session {
             deadline,
             rounds: if options.quick { QUICK_ROUNDS } else { rounds },
             ends_where_equal: false,
-            // To see that it works, nothing has to be warm.
+            // A quick check needs no warm-up.
             warm: options.quick,
             results: Results {
                 experiment: name.to_owned(),
@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    /// The results, and the raw figures as CSV without a head.
+    /// Returns the results, and the raw values as CSV without a head.
     pub(crate) fn finish(self, seconds: f64) -> (Results, String) {
         let mut results = self.results;
         results.seconds = seconds;
@@ -105,7 +105,7 @@ impl Session {
         (results, self.rows)
     }
 
-    /// Ends the experiment where the machine lacks one of these.
+    /// Ends the experiment if the machine lacks one of these.
     pub(crate) fn require(&self, needs: &[Need]) -> Done {
         match needs.iter().find_map(Need::unmet) {
             Some(reason) => Err(Stop::Needs(reason)),
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    /// Ends the experiment on a machine with fewer processors.
+    /// Ends the experiment if the machine has fewer processors.
     pub(crate) fn require_cpus(&self, count: usize) -> Done {
         if self.results.machine.cpus >= count {
             return Ok(());
@@ -121,13 +121,13 @@ impl Session {
         Err(Stop::Needs(format!("needs {count} processors")))
     }
 
-    /// One of two amounts.
+    /// Returns the amount for a full or for a quick run.
     pub(crate) fn amount<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// The path of a peer's program, which is then named in the report with its version; nothing
-    /// where it is not installed, and then that is named.
+    /// Returns the path of a peer's program and adds it to the report with its version. If it is
+    /// not installed, adds it to the missing peers and returns `None`.
     pub(crate) fn peer(&mut self, name: &str) -> Option<PathBuf> {
         let found = find_tool(name);
         match &found {
@@ -135,7 +135,7 @@ impl Session {
                 let path = path.to_string_lossy();
                 let version = match name {
                     "nfpcapd" | "nfcapd" => first_line(&path, &["-V"]),
-                    // It tells its version nowhere.
+                    // softflowd prints its version nowhere.
                     "softflowd" => first_line(
                         "dpkg-query",
                         &["-W", "-f", "${Package} ${Version}", "softflowd"],
@@ -153,31 +153,31 @@ impl Session {
         found
     }
 
-    /// The path of a peer without which the experiment says nothing.
+    /// Returns the path of a peer that the experiment cannot do without.
     pub(crate) fn needed_peer(&mut self, name: &str) -> Result<PathBuf, Stop> {
         self.peer(name)
             .ok_or_else(|| Stop::Needs(format!("needs the program {name}")))
     }
 
-    /// Measures no more than three rounds of a case in which all have the same of what is measured
-    /// first, such as all of the packets: further ones would decide nothing.
+    /// Measures at most three rounds of a case in which all contenders have the same first metric,
+    /// such as all of the packets: more rounds would decide nothing.
     pub(crate) fn end_where_equal(&mut self) {
         self.ends_where_equal = true;
     }
 
-    /// The experiment ends for this.
+    /// Records a failure of the experiment.
     pub(crate) fn fail(&mut self, reason: &str) {
         self.results.failures.push(reason.to_owned());
     }
 
-    /// Something that the reader of the figures should know.
+    /// Adds a note for the reader of the figures.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
         let text = text.into();
         println!("  note: {text}");
         self.results.notes.push(text);
     }
 
-    /// Begins a figure; the cases that follow lie on it.
+    /// Begins a figure, to which the following cases belong.
     pub(crate) fn figure(&mut self, title: &str, x: Axis, metrics: Vec<Metric>) {
         println!("\n== {title}");
         self.results.figures.push(Figure {
@@ -188,16 +188,16 @@ impl Session {
         });
     }
 
-    /// Whether a case of that title is asked for.
+    /// Whether a case of that title is selected.
     pub(crate) fn wants(&self, title: &str) -> bool {
         self.only
             .as_ref()
             .is_none_or(|only| title.contains(only.as_str()))
     }
 
-    /// Measures a case of the last figure that was begun, prints its table and keeps what was
-    /// measured. Nothing where it is not asked for, the experiment's time is over, which is noted, or
-    /// it fails, which is kept: other cases may not.
+    /// Measures a case of the current figure, prints its table and keeps the values. Returns `None`
+    /// if the case is not selected, if the experiment's time is over (which is noted), or if it
+    /// fails (which is recorded): other cases still run.
     pub(crate) fn case(
         &mut self,
         title: &str,
@@ -248,7 +248,7 @@ impl Session {
         Ok(Some(case))
     }
 
-    /// ringtap against one peer: what to do is told by whether it is ringtap's turn.
+    /// Measures ringtap against one peer; `measure` gets the side whose turn it is.
     pub(crate) fn versus(
         &mut self,
         title: &str,
@@ -261,14 +261,14 @@ impl Session {
     }
 }
 
-/// The one that ringtap is compared with, or ringtap.
+/// The peer, or ringtap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Ringtap,
     Peer,
 }
 
-/// The columns of the raw figures.
+/// The columns of the raw values.
 pub(crate) const COLUMNS: &str = "experiment,figure,case,x,round,contender,metric,unit,value\n";
 
 fn append(out: &mut String, experiment: &str, figure: &Figure, case: &Case, rows: &[Row]) {
@@ -289,17 +289,17 @@ fn append(out: &mut String, experiment: &str, figure: &Figure, case: &Case, rows
             out,
             "{experiment},{title},{case_title},{x},{round},{contender},{name},{unit},{value}"
         );
-        // Into memory.
+        // Writing to memory does not fail.
         debug_assert!(line.is_ok());
     }
 }
 
-/// A field of CSV (RFC 4180).
+/// Returns a field of CSV (RFC 4180).
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// The ratio of a goal judged: the worst round counts.
+/// Judges whether a ratio stays at or below a goal: the worst round counts.
 pub(crate) fn judge(what: &str, goal: f64, case: Option<&Case>, metric: usize) {
     if let Some(worst) = case.and_then(|case| case.worst_ratio(metric)) {
         let reached = if worst <= goal {
@@ -311,7 +311,7 @@ pub(crate) fn judge(what: &str, goal: f64, case: Option<&Case>, metric: usize) {
     }
 }
 
-/// The ratio of a goal that is to be reached or passed, judged: the worst round counts.
+/// Judges whether a ratio reaches a goal: the worst round counts.
 pub(crate) fn judge_least(
     what: &str,
     goal: f64,
@@ -330,7 +330,7 @@ pub(crate) fn judge_least(
     }
 }
 
-/// The file of an experiment in a folder of results.
+/// Returns the path of an experiment's file in a folder of results.
 pub(crate) fn file(folder: &Path, experiment: &str, extension: &str) -> PathBuf {
     folder.join(format!("{experiment}.{extension}"))
 }

@@ -1,9 +1,9 @@
-//! A wire, a load on it, and readers of the packets: ringtap's library in a thread of this process, or
-//! a peer's program.
+//! A wire, a load on it, and readers of the packets: ringtap's library in a thread of this process,
+//! or a peer's program.
 //!
-//! Frames are made in the kernel and received on one processor, so that whoever sends does not limit
-//! what is measured. A reader is void unless the experiment gives it work: it looks at every packet
-//! and throws it away.
+//! The kernel makes and receives the frames on one processor, so the sender does not limit the
+//! measurement. A reader looks at every packet and throws it away, unless the experiment gives it
+//! work.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,46 +21,46 @@ use ringtap_sys::sched::set_affinity;
 use crate::helpers::{captured, cpu_seconds, datagram, float, rest, taken};
 use crate::syscalls::{Syscalls, Who};
 
-/// Where frames are made and received.
+/// The processor where frames are made and received.
 pub(crate) const SENDER: usize = 0;
-/// Where readers run, if an experiment does not say otherwise.
+/// The processor where readers run, unless an experiment chooses another.
 pub(crate) const READER: usize = 1;
 const LIMIT: Duration = Duration::from_secs(60);
-/// After the last packet, so that time-outs pass.
+/// The wait after the last packet, so that time-outs pass.
 const SETTLE: Duration = Duration::from_millis(150);
-/// The time-out of dumpcap and netsniff-ng, and more. For tcpdump's, a second, nobody waits: what is
-/// in its last block is counted, too.
+/// More than the time-outs of dumpcap and netsniff-ng. tcpdump's is a second, which is not waited
+/// for: the packets in its last block are counted, too.
 const SETTLE_PROGRAM: Duration = Duration::from_millis(300);
 
-/// The wire. Frames come in at the right end.
+/// The wire. Frames arrive at its right end.
 pub(crate) struct Stage {
     pub(crate) pair: VethPair,
 }
 
-/// What comes over the wire.
+/// The traffic on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     /// Bytes of a frame.
     pub(crate) size: u16,
     pub(crate) packets: u32,
     pub(crate) pace: LoadPace,
-    /// Whether frames come in at the driver, where XDP sees them, or at the stack behind it, where
-    /// none gets lost on the way.
+    /// Whether frames arrive at the driver, where XDP sees them, or at the stack behind it, where
+    /// none is lost on the way.
     pub(crate) at_driver: bool,
 }
 
-/// How fast.
+/// The rate of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadPace {
     /// As fast as the sender's processor can.
     Top,
-    /// So many packets a second, in bursts of half a millisecond.
+    /// This many packets a second, in bursts of half a millisecond.
     Rate(u32),
-    /// So many packets a second, in bursts of so many at top speed.
+    /// This many packets a second, in bursts of this many at top speed.
     Bursts(u32, u32),
 }
 
-/// Who reads.
+/// A reader of packets.
 #[derive(Clone, Debug)]
 pub(crate) enum Reader {
     /// ringtap's library: an engine, its options, and nanoseconds of work on each packet.
@@ -77,7 +77,7 @@ pub(crate) enum Reader {
     NetsniffNg,
 }
 
-/// What sending took.
+/// The result of sending.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) packets: f64,
@@ -86,7 +86,7 @@ pub(crate) struct Sent {
     pub(crate) processor: f64,
 }
 
-/// What a reader saw.
+/// The result of a reader.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) packets: f64,
@@ -98,12 +98,12 @@ pub(crate) struct Seen {
 }
 
 impl Reader {
-    /// The library on the tap at tcx, which copies.
+    /// Returns the library on the tap at tcx, which copies.
     pub(crate) fn tcx() -> Self {
         Self::library("tcx", own_options())
     }
 
-    /// The library on the AF_PACKET ring.
+    /// Returns the library on the AF_PACKET ring.
     pub(crate) fn packet() -> Self {
         Self::library("packet", own_options())
     }
@@ -117,7 +117,7 @@ impl Reader {
         }
     }
 
-    /// The same with work on each packet.
+    /// Returns the same reader with work on each packet.
     pub(crate) fn working(self, nanoseconds: u32) -> Self {
         match self {
             Self::Library {
@@ -132,7 +132,8 @@ impl Reader {
     }
 }
 
-/// Received packets, a time-out that runs do not have to wait for, memory as the peers are given.
+/// Options of the library: received packets only, a short time-out, and as much memory as the peers
+/// have.
 pub(crate) fn own_options() -> CaptureOptions {
     CaptureOptions {
         direction: ringtap_capture::Direction::In,
@@ -151,8 +152,8 @@ impl Stage {
         Ok(Self { pair })
     }
 
-    /// Sends while readers read, each placed on the processors named (none: wherever the scheduler
-    /// puts it).
+    /// Sends while readers read. Each runs on the given processors, or where the scheduler puts it
+    /// if there are none.
     pub(crate) fn run(
         &self,
         load: Load,
@@ -169,7 +170,7 @@ impl Stage {
         self.run_with(readers, cpus, || send(&frames, load))
     }
 
-    /// The same with another sender.
+    /// Does the same with another sender.
     pub(crate) fn run_with(
         &self,
         readers: &[Reader],
@@ -181,7 +182,7 @@ impl Stage {
             .map(|reader| Started::new(self, reader, cpus));
         let mut started = started.collect::<Result<Vec<_>, _>>()?;
         if readers.len() > 1 {
-            // The second program cannot be told from the first while it opens its socket.
+            // The second program looks like the first one until it opens its socket.
             std::thread::sleep(Duration::from_millis(400));
         }
         let sent = send()?;
@@ -220,7 +221,7 @@ fn send(frames: &LiveFrames<'_>, load: Load) -> Result<Sent, String> {
     })
 }
 
-/// A reader that reads.
+/// A running reader.
 enum Started {
     Thread {
         waker: Waker,
@@ -304,7 +305,7 @@ impl Started {
         })
     }
 
-    /// Waits until what was sent is read.
+    /// Waits until all sent packets are read.
     fn settle(&mut self) -> Result<(), String> {
         match self {
             Self::Thread { .. } => {
@@ -363,7 +364,7 @@ impl Started {
     }
 }
 
-/// Reads until it is woken, then what is left.
+/// Reads until it is woken, then reads the rest.
 fn read(source: &mut dyn ringtap_capture::Source, work: u32) -> Result<Seen, String> {
     let explain = |error: ringtap_capture::Error| error.to_string();
     let usage = || Usage::of_this_thread().map_err(|error| error.to_string());
@@ -470,7 +471,7 @@ fn command(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Command {
     command
 }
 
-/// How many packets a program says that it captured.
+/// Returns the number of captured packets in a program's summary.
 fn count(reader: &Reader, summary: &str) -> Option<u64> {
     match reader {
         Reader::Dumpcap => {
@@ -490,7 +491,7 @@ fn count(reader: &Reader, summary: &str) -> Option<u64> {
     }
 }
 
-/// How often the threads of a process went to sleep (proc(5), `status`).
+/// Returns how often the threads of a process went to sleep (proc(5), `status`).
 fn waits(id: u32) -> f64 {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{id}/task")) else {
         return 0.0;

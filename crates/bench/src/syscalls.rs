@@ -1,28 +1,29 @@
-//! System calls of one process or thread, counted by a program at the kernel's own tracepoint.
+//! Counts the system calls of one process or thread with a program at the kernel's own tracepoint.
 
 use std::os::fd::{AsFd, AsRawFd};
 
 use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width};
 use ringtap_sys::bpf::{Kernel, Map, MapKind, MapSpec, Program, ProgramKind, Tracepoint};
 
-/// Counts until it is dropped. Linux 4.17; it costs each system call of the machine some nanoseconds.
+/// Counts until it is dropped. Needs Linux 4.17; slows each system call of the machine by some
+/// nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Syscalls {
     count: Map,
     _point: Tracepoint,
 }
 
-/// Whose calls.
+/// The calls to count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who {
-    /// Of all threads of a process, by its number.
+    /// Those of all threads of a process, by its number.
     Process(u32),
-    /// Of one thread, by its number.
+    /// Those of one thread, by its number.
     Thread(u32),
 }
 
 impl Syscalls {
-    /// Begins to count.
+    /// Starts counting.
     pub(crate) fn of(who: Who) -> Result<Self, String> {
         let kernel = Kernel::running();
         let kind = MapKind::Array {
@@ -41,7 +42,7 @@ impl Syscalls {
         })
     }
 
-    /// How many so far.
+    /// Returns the count so far.
     pub(crate) fn count(&self) -> Result<u64, String> {
         let mut value = [0; 8];
         let looked = self.count.lookup(0, &mut value);
@@ -50,8 +51,8 @@ impl Syscalls {
     }
 }
 
-/// Compares the number of the process (the upper half of what the helper tells) or of the thread (the
-/// lower half) and counts.
+/// Compares the number of the process (the upper half of the helper's result) or thread (the lower
+/// half), and counts.
 fn program(who: Who, count: &Map) -> Option<Vec<u64>> {
     let mut asm = Assembler::new();
     let other = asm.label();

@@ -31,8 +31,8 @@ fn bench(arguments: &[&str], out: &Path) -> Output {
     command.output().expect("ringtap-bench runs")
 }
 
-/// Makes a program that stands for ringtap in an experiment that does not run it; `install` does, so that this
-/// process does not hold it open for writing while another test starts a program.
+/// Makes a program that stands for ringtap in an experiment that does not run it. `install` writes
+/// it, so that this process does not hold it open for writing while another test starts a program.
 fn put_ringtap(folder: &Path) -> String {
     let (script, ringtap) = (folder.join("script"), folder.join("ringtap"));
     std::fs::write(&script, "#!/bin/sh\necho ringtap 9.8.7\n").expect("written");
@@ -78,7 +78,7 @@ fn experiment() {
         svg.contains("[ns]") && svg.contains("<desc>"),
         "no unit or caption"
     );
-    // Some cases are not the whole; the whole is not measured again.
+    // A part of the cases is not complete; complete results are not measured again.
     let path = out.join("clock.json");
     assert_eq!(results["only"], "last tick");
     let mut whole = results.clone();
@@ -124,7 +124,8 @@ fn unknown_names() {
     }
 }
 
-/// The program to measure is the one beside it or the last that is named; without one there is no experiment.
+/// The program to measure is the one beside it, or the last one given; without it no experiment
+/// runs.
 fn measured() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let out = folder.path().join("results");
@@ -137,7 +138,7 @@ fn measured() {
         let text = String::from_utf8_lossy(&done.stderr).into_owned();
         (done.status.code(), text)
     };
-    // The name of the experiment is looked at after the program is found.
+    // The experiment's name is checked after the program is found.
     let (status, text) = run(&[]);
     assert!(
         status == Some(1) && text.contains("/ringtap to measure; name one with --ringtap"),
@@ -163,7 +164,7 @@ fn measured() {
     assert_eq!(status, Some(0), "{text}");
 }
 
-/// Nobody reads on, as behind `| head`, or nothing can be written: the one is no failure, the other is one.
+/// A closed pipe, as with `| head`, is no failure; a failed write is one.
 fn outputs() {
     let mut list = Command::new(BENCH);
     list.arg("--list");
@@ -202,7 +203,7 @@ fn nothing_to_show() {
     assert!(told.contains("no such case"), "{told}");
 }
 
-/// Writes down what a browser makes of every chart: its size, and the texts that take up room.
+/// Records the browser's view of every chart: its size, and the texts that take up room.
 const LOOK: &str = "<script>document.body.dataset.charts = JSON.stringify(\
     [...document.querySelectorAll('figure svg')].map(chart => ({\
         width: chart.getBoundingClientRect().width,\
@@ -211,8 +212,8 @@ const LOOK: &str = "<script>document.body.dataset.charts = JSON.stringify(\
             .filter(text => text.getBoundingClientRect().width > 0)\
             .map(text => text.textContent.trim())})))</script>";
 
-/// The page of the results in `docs/report`, in a browser without a screen: every chart has room, axes
-/// with their units, and its caption; nothing is asked for, and nothing is complained of.
+/// Shows the page of the results in `docs/report` in a headless browser: every chart has room, axes
+/// with their units, and its caption. The page loads nothing else and reports no error.
 fn browser() {
     let folder = tempfile::tempdir().expect("a folder");
     let results = ringtap_testkit::repository().join("docs/report");
@@ -248,7 +249,7 @@ fn browser() {
             for metric in &figure.metrics {
                 assert!(has(&metric.label()), "{}: {texts:?}", metric.label());
             }
-            // Where it has names, they stand at the bars.
+            // Names are shown at the bars.
             let is_named = figure.x.scale == ringtap_bench::results::Scale::Names;
             assert!(is_named || has(&figure.x.label()), "{texts:?}");
             let caption: Vec<&str> = results.caption.split(' ').take(4).collect();
@@ -258,7 +259,7 @@ fn browser() {
     assert!(charts.next().is_none(), "more charts than figures");
 }
 
-/// What [`LOOK`] wrote down, in a browser that found nothing to complain of.
+/// Returns the output of [`LOOK`], in a browser that reports no error.
 fn looked_at(page: &Path, profile: &Path) -> Value {
     let mut command = Command::new("timeout");
     command.args([
@@ -285,7 +286,7 @@ fn looked_at(page: &Path, profile: &Path) -> Value {
     serde_json::from_str(&charts.replace("&amp;", "&")).expect("JSON")
 }
 
-/// The tables of the README are those that the command makes from the results in `docs/report`.
+/// Checks that the README's tables match those generated from the results in `docs/report`.
 fn readme() {
     let repository = ringtap_testkit::repository();
     let readme = std::fs::read_to_string(repository.join("README.md")).expect("a README");

@@ -1,8 +1,8 @@
-//! The reader on the processor that receives (A:A), on the other (A:B), or wherever the scheduler
-//! puts it, over the rate of packets; and A:A beyond what the processor can do.
+//! The reader on the receiving processor (A:A), on the other (A:B), or wherever the scheduler puts
+//! it, over the packet rate; and A:A under overload.
 //!
-//! For the latter, packets are received before anything else runs, as an adapter's interrupts have
-//! them, and what is left of the processor is the reader's. Who needs less of it for a packet loses
+//! Under overload, packets are received before anything else runs, as with an adapter's interrupts,
+//! and the reader gets the rest of the processor. A reader that needs less time for a packet loses
 //! fewer. Programs write to `/dev/null`, from rings of the same size.
 
 use ringtap_lab::Need;
@@ -17,17 +17,17 @@ use crate::stage::{Load, LoadPace, READER, Reader, SENDER, Sent, Stage};
 const RATES: [u32; 3] = [500_000, 1_000_000, 2_000_000];
 const QUICK_RATES: [u32; 2] = [500_000, 2_000_000];
 const SIZE: u16 = 64;
-/// What is offered beyond what the processor can do, in percent of what it receives where nobody
-/// captures.
+/// Offered loads under overload, in percent of what the processor receives without a capture.
 const OVERLOADS: [u32; 2] = [60, 75];
 const QUICK_OVERLOADS: [u32; 1] = [75];
-/// How long that is offered.
+/// The duration of an overload in seconds.
 const SECONDS: f64 = 1.5;
 const QUICK_SECONDS: f64 = 1.2;
-/// MiB of the ring of either program on this processor: tcpdump has no other, ringtap one for each.
+/// The size of either program's ring on this processor, in MiB: tcpdump has one ring, ringtap one
+/// for each processor.
 const RING: usize = 64;
-/// From how much loss on a program is overloaded, and the most that ringtap may lose of what tcpdump
-/// loses then.
+/// The loss from which on a program counts as overloaded, in percent, and the most that ringtap may
+/// lose then, relative to tcpdump.
 const OVERLOADED: f64 = 1.0;
 const BOUND: f64 = 0.5;
 
@@ -73,7 +73,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     overload(session, &stage)
 }
 
-/// Everything on one processor, with more packets than it can receive and read.
+/// Runs everything on one processor, with more packets than it can receive and read.
 fn overload(session: &mut Session, stage: &Stage) -> Done {
     if session.peer("tcpdump").is_none() {
         return Ok(());
@@ -116,7 +116,7 @@ fn overload(session: &mut Session, stage: &Stage) -> Done {
     Ok(())
 }
 
-/// Where tcpdump is overloaded, ringtap loses half as much at most.
+/// Judges: where tcpdump is overloaded, ringtap loses at most half as much.
 fn judge(case: Option<&Case>) {
     const LOST: usize = 2;
     let lost = |who: usize| {

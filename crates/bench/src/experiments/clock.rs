@@ -1,5 +1,5 @@
-//! What it costs at least to stamp a packet: an XDP program that reads a clock and drops, against one
-//! that only drops. No tap that stamps each packet can come nearer to the drop than this.
+//! The minimum cost of stamping a packet: an XDP program that reads a clock and drops, against one
+//! that only drops. It is a lower limit for every tap that stamps each packet.
 
 use ringtap_filter::ebpf::Helper;
 use ringtap_lab::Need;
@@ -15,9 +15,9 @@ const PACKETS: u32 = 3_000_000;
 const QUICK_PACKETS: u32 = 1_000_000;
 const WARM_UP: u32 = 50_000;
 const FRAME: u16 = 64;
-/// Where frames are made and received.
+/// The processor where frames are made and received.
 const CPUS: [usize; 1] = [0];
-/// What the taps read, by the choice of the stamp.
+/// The helpers that read the clocks, by the choice of the stamp.
 const CLOCKS: [(&str, Helper); 4] = [
     ("atomic time (host_hiprec)", Helper::KtimeGetTaiNs),
     ("monotonic (Linux before 6.1)", Helper::KtimeGetNs),

@@ -1,7 +1,7 @@
-//! What copying costs a byte, over the size of packets: into the ring, and from memory to memory.
+//! The cost of copying a byte, over the size of packets: into the ring, and from memory to memory.
 //!
-//! The first is a difference: the kernel's time for a packet with the tap that copies, less that with
-//! the tap that filters and stamps but keeps nothing.
+//! The cost into the ring is a difference: the kernel's time for a packet with the tap that copies,
+//! less that with the tap that filters and stamps but keeps nothing.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ const PACKETS: u32 = 1_000_000;
 const QUICK_PACKETS: u32 = 400_000;
 const SIZES: [u16; 6] = [64, 128, 256, 512, 1024, 1496];
 const QUICK_SIZES: [u16; 3] = [64, 512, 1496];
-/// More than caches hold.
+/// More than the caches hold, in bytes.
 const MEMORY: usize = 64 << 20;
 
 pub(crate) fn run(session: &mut Session) -> Done {
@@ -28,7 +28,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let metrics = vec![
         Metric::new("cost of a packet", "ns", 1),
         Metric::new("cost of a byte", "cycles of the time-stamp counter", 3),
-        // What finds no room is not copied.
+        // Packets that find no room are not copied.
         Metric::new("lost", "%", 2),
     ];
     let bytes = Axis::log("frame", "bytes");
@@ -63,8 +63,8 @@ pub(crate) fn run(session: &mut Session) -> Done {
     Ok(())
 }
 
-/// Nanoseconds that the kernel spends on a packet, and the share of packets in percent that were not
-/// read.
+/// Returns the nanoseconds that the kernel spends on a packet, and the percentage of packets that
+/// were not read.
 fn kernel(stage: &Stage, size: u16, packets: u32, depth: Depth) -> Result<(f64, f64), String> {
     let options = CaptureOptions {
         study: Some(depth),
@@ -96,8 +96,8 @@ impl Memory {
         }
     }
 
-    /// Nanoseconds to copy so many bytes, packet after packet over so much memory: the median of some
-    /// times, for others use the memory too.
+    /// Returns the nanoseconds to copy `size` bytes, packet after packet over `memory` bytes. It is
+    /// the median of several runs, because other programs use the memory too.
     fn copy(&mut self, size: usize, memory: usize) -> f64 {
         let mut times: Vec<f64> = (0..5).map(|_| self.copy_once(size, memory)).collect();
         times.sort_by(f64::total_cmp);

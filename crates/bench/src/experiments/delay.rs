@@ -1,5 +1,5 @@
-//! How late packets are delivered at a low rate, by time-out and in immediate mode, against tcpdump:
-//! each packet carries the time when it was sent.
+//! The delay of packets at a low rate, with time-outs and in immediate mode, against tcpdump. Each
+//! packet carries the time when it was sent.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -14,12 +14,13 @@ use crate::session::{Done, Session};
 
 const PACKETS: usize = 1000;
 const QUICK_PACKETS: usize = 150;
-/// Between two packets: no multiple of the time-outs, so that packets meet the timer at any phase.
+/// The time between two packets. It is no multiple of the time-outs, so that packets meet the timer
+/// at any phase.
 const SPACING: Duration = Duration::from_micros(2_137);
 /// An EtherType for local experiments (IEEE 802), and the filter for it.
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const FILTER: &str = "ether proto 0x88b5";
-/// Of 1000 delays, the one below which so many are.
+/// Ranks among 1000 sorted delays: this many are shorter.
 const RANKS: [usize; 5] = [0, 500, 990, 999, 1000];
 
 /// A way to capture.
@@ -52,7 +53,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
             ("ringtap, busy polling", Way::Own(spinning)),
         ],
     )];
-    // What the programs do: ringtap dump delivers after 100 ms at the latest, tcpdump after a second.
+    // The programs' defaults: ringtap dump delivers after at most 100 ms, tcpdump after a second.
     let standard = CaptureOptions {
         timeout: Duration::from_millis(100),
         ..CaptureOptions::default()
@@ -91,7 +92,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     Ok(())
 }
 
-/// Through a capture of this process, read by a thread that is placed as the options say.
+/// Measures a capture of this process, read by a thread that is placed as the options say.
 pub(super) fn own(
     pair: &VethPair,
     options: &CaptureOptions,
@@ -102,7 +103,7 @@ pub(super) fn own(
     measure(&mut *source, &pair.left, options, packets)
 }
 
-/// Through `tcpdump -w -`, which writes each packet at once, and a pipe.
+/// Measures `tcpdump -w -`, which writes each packet at once, through a pipe.
 fn tcpdump(pair: &VethPair, immediate: bool, packets: usize) -> Result<Vec<Duration>, String> {
     let mut command = pair.right.namespace.command("tcpdump");
     command.args(["-i", &pair.right.device, "-U", "-w", "-", FILTER]);
@@ -172,7 +173,7 @@ fn receive(
     Ok(delays)
 }
 
-/// By when all are there: sending, and more than any time-out.
+/// Returns the time by which all have arrived: sending, and more than any time-out.
 fn limit(packets: usize) -> Duration {
     SPACING * u32::try_from(packets).unwrap_or(u32::MAX) * 2 + Duration::from_secs(10)
 }

@@ -1,4 +1,5 @@
-//! What reaches an application that throws every packet away, over frame sizes, at top speed.
+//! The packets delivered to an application that discards all of them, over frame sizes, at top
+//! speed.
 
 use ringtap_lab::Need;
 
@@ -39,7 +40,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     Ok(())
 }
 
-/// The library on both engines, and the peers that are there.
+/// Returns the library on both engines, and the installed peers.
 pub(super) fn contenders(session: &mut Session) -> Vec<(&'static str, Reader)> {
     let mut readers = vec![
         ("ringtap tcx", Reader::tcx()),
@@ -58,38 +59,39 @@ pub(super) fn contenders(session: &mut Session) -> Vec<(&'static str, Reader)> {
     readers
 }
 
-/// tcpdump with as much memory as the library is given.
+/// Returns tcpdump with as much memory as the library.
 pub(super) fn tcpdump() -> Reader {
     Reader::Tcpdump(vec!["-B".to_owned(), "65536".to_owned()])
 }
 
-/// What [`figures`] yields.
+/// Returns the metrics of [`figures`].
 pub(super) fn metrics() -> Vec<Metric> {
     vec![
         Metric::new("offered", "million packets/s", 3),
         Metric::new("delivered", "million packets/s", 3),
         Metric::new("lost", "%", 2),
-        // More than 100: what a ring held was read when sending was over.
+        // More than 100: packets left in the ring were read after sending ended.
         Metric::new("reader's processor", "% of the time of sending", 1),
         Metric::new("reader's processor time of a packet", "ns", 1),
     ]
 }
 
-/// The same with what the kernel does, which is known where the sender has its processor to itself.
+/// Returns the same with the kernel's cost, which is known if the sender has its processor to
+/// itself.
 pub(super) fn at_top_speed() -> Vec<Metric> {
     let mut metrics = metrics();
     metrics.push(Metric::new("kernel's processor time of a packet", "ns", 1));
     metrics
 }
 
-/// What belongs to [`at_top_speed`].
+/// Returns the values of [`at_top_speed`].
 pub(super) fn figures_at_top_speed(sent: Sent, seen: &[Seen]) -> Vec<f64> {
     let mut values = figures(sent, seen);
     values.push(1e9 * sent.processor / sent.packets);
     values
 }
 
-/// Of all readers together, on average of each.
+/// Returns the average values over all readers.
 pub(super) fn figures(sent: Sent, seen: &[Seen]) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "a few readers")]
     let readers = seen.len().max(1) as f64;

@@ -1,4 +1,4 @@
-//! What a filter costs, by the machine that runs it, over the number of its instructions.
+//! The cost of a filter on each execution engine, over the number of its instructions.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,15 +14,16 @@ use crate::helpers::{Alone, datagram, float};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session};
 
-/// Bytes of the packet.
+/// The size of the packet in bytes.
 const FRAME: u16 = 64;
-/// Packets of a batch.
+/// The number of packets in a batch.
 const PACKETS: usize = 256;
-/// Stretches of a millisecond at least, of which the median counts: others disturb some of them.
+/// The number of measurements of at least a millisecond; their median counts, because other
+/// programs disturb some of them.
 const STRETCHES: usize = 41;
 const QUICK_STRETCHES: usize = 11;
 const STRETCH: Duration = Duration::from_millis(1);
-/// Tests of the chains, each a load and a comparison.
+/// The numbers of tests in the chains; each is a load and a comparison.
 const CHAINS: [u16; 6] = [1, 5, 10, 25, 50, 100];
 const NAMES: [&str; 4] = [
     "interpreter",
@@ -54,7 +55,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     session.figure(title, Axis::linear("instructions", ""), metrics());
     for tests in CHAINS {
         let machines = Machines::new(chain(tests)?)?;
-        // All but the other return.
+        // All instructions but the other return.
         let executed = machines.program.insns().len() - 1;
         let title = format!("{executed} instructions");
         one(
@@ -83,7 +84,8 @@ fn one(
     Ok(())
 }
 
-/// IP; five TCP ports; ten addresses and ten ports. No packet here has the ports.
+/// Filters for IP; for five TCP ports; for ten addresses and ten ports. No packet here has the
+/// ports.
 fn documents() -> [(&'static str, String); 3] {
     let ports = |count: u16| numbered(count, |port| (7_000 + port * 13).to_string());
     let addresses = numbered(10, |host| format!("203.0.113.{}", 3 + host * 17));
@@ -97,7 +99,7 @@ fn documents() -> [(&'static str, String); 3] {
     ]
 }
 
-/// Tests one after the other, none of which holds.
+/// Returns a program of consecutive tests, all of which fail.
 fn chain(tests: u16) -> Result<Program, String> {
     let mut insns = Vec::new();
     for test in 0..tests {
@@ -124,7 +126,7 @@ fn numbered(count: u16, text: impl Fn(u16) -> String) -> String {
     (0..count).map(text).collect::<Vec<_>>().join(" or ")
 }
 
-/// One filter on every machine.
+/// One filter on every execution engine.
 struct Machines {
     program: Program,
     native: Native,
@@ -145,7 +147,7 @@ impl Machines {
         })
     }
 
-    /// Nanoseconds for a packet.
+    /// Returns the nanoseconds for a packet.
     fn time(&self, who: usize, stretches: usize) -> Result<f64, String> {
         let data = self.packet.as_slice();
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
@@ -172,7 +174,8 @@ impl Machines {
     }
 }
 
-/// Nanoseconds for one packet of a pass over all of them: the median of several stretches.
+/// Returns the nanoseconds for one packet of a pass over all of them: the median of several
+/// measurements.
 fn stretched(stretches: usize, mut pass: impl FnMut()) -> f64 {
     let mut times: Vec<f64> = (0..stretches.max(1))
         .map(|_| {

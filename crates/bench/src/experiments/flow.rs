@@ -1,11 +1,11 @@
 //! Flows of a file in the page cache, against softflowd and nfpcapd, all bound to one processor.
 //!
-//! Packets are 10 µs apart, so that no time-out passes while a file is read: softflowd goes by the
-//! host's clock when it reads one, and would otherwise have less to do than the others. Records go
-//! where the peer's go: with softflowd as NetFlow v9 to a socket on loopback that nobody reads, with
-//! nfpcapd into a file. Ringtap's keys have tags, type of service and interface besides those of the
-//! peers. The cache of softflowd and ringtap is made for the flows of the file; that of nfpcapd grows by
-//! itself, and is not faster when it is told the number.
+//! Packets are 10 µs apart, so that no time-out passes while a file is read: softflowd uses the
+//! host's clock when it reads a file, and would otherwise have less to do than the others. Records
+//! go to the same kind of place as the peer's: with softflowd as NetFlow v9 to a socket on loopback
+//! that is never read, with nfpcapd into a file. ringtap's flow keys additionally have tags, type
+//! of service and interface. The caches of softflowd and ringtap are sized for the flows of the
+//! file. That of nfpcapd grows by itself, and is not faster if the number is given.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -22,14 +22,14 @@ use crate::helpers::{children_seconds, fill_cache, float, timed};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side, judge};
 
-/// Bytes of the capture that the corpus is repeated to.
+/// The size of the capture that the corpus is repeated to, in bytes.
 const BYTES: u64 = 1_050_000_000;
 const QUICK_BYTES: u64 = 100_000_000;
 const FLOWS: u32 = 1_000_000;
 const QUICK_FLOWS: u32 = 100_000;
-/// Packets of each flow.
+/// The number of packets of each flow.
 const TURNS: u32 = 5;
-/// More than either file has flows.
+/// More than the flows of either file.
 const CACHE: &str = "1100000";
 const ACTIVE: &str = "300";
 const INACTIVE: &str = "60";
@@ -50,7 +50,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     ];
     session.figure("A capture file metered", Axis::names("file"), metrics);
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-    // Where softflowd sends to: nobody reads, so that the socket is full and costs nobody time.
+    // softflowd sends to this socket. It is never read, so it stays full and costs no time.
     let sink = UdpSocket::bind("127.0.0.1:0").map_err(|error| format!("a socket: {error}"))?;
     let collector = sink
         .local_addr()
@@ -94,16 +94,16 @@ pub(crate) fn run(session: &mut Session) -> Done {
 }
 
 enum Program<'a> {
-    /// With records where those of this peer go, at this collector.
+    /// Writes records where those of this peer go, at this collector.
     Ringtap(&'a Path, &'a str, &'a str),
-    /// And where it sends to.
+    /// With the collector's address.
     Softflowd(&'a str),
-    /// And the folder below which it writes.
+    /// With the folder that it writes below.
     Nfpcapd(&'a Path),
 }
 
 impl Program<'_> {
-    /// Seconds that it takes for the file, by the clock and on a processor.
+    /// Returns the seconds that it takes for the file, by the clock and on a processor.
     fn time(&self, file: &Path) -> Result<(f64, f64), String> {
         let mut command = Command::new("taskset");
         command.args(["-c", "0"]);
@@ -151,7 +151,7 @@ impl Program<'_> {
     }
 }
 
-/// Has the page cache hold the file as it was read from the disk, not as it was written.
+/// Makes the page cache hold the file as read from the disk, not as written.
 fn read_back(path: &Path) -> Result<(), String> {
     let mut drop_cache = Command::new("dd");
     drop_cache.arg(format!("of={}", path.display()));
@@ -161,7 +161,7 @@ fn read_back(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The Ethernet captures of the corpus, over and over.
+/// Writes the Ethernet captures of the corpus, repeated.
 fn write_corpus(path: &Path, quick: bool) -> io::Result<u64> {
     let goal = if quick { QUICK_BYTES } else { BYTES };
     let captures: Vec<Vec<u8>> = corpus::files()
@@ -183,7 +183,7 @@ fn write_corpus(path: &Path, quick: bool) -> io::Result<u64> {
             for record in capture.records() {
                 // Damaged files end where they are damaged.
                 let Ok(record) = record else { break };
-                // Nor is more taken than what all programs read.
+                // Packets that are too long for some programs are left out.
                 if record.data.len() > usize::from(u16::MAX) {
                     continue;
                 }
@@ -200,11 +200,11 @@ fn write_corpus(path: &Path, quick: bool) -> io::Result<u64> {
     Ok(packets)
 }
 
-/// Packets of 64 bytes, their check sequence included as it is counted on a wire: all flows in turn,
-/// in an order that jumps from one end of the addresses to the other.
+/// Writes packets of 64 bytes, including the frame check sequence: all flows in turn, in an order
+/// that jumps across the addresses.
 fn write_flows(path: &Path, quick: bool) -> io::Result<u64> {
     let flows = if quick { QUICK_FLOWS } else { FLOWS };
-    // Without a factor in common with the number of flows.
+    // It has no common factor with the number of flows.
     const STRIDE: u64 = 618_033_989;
     let mut writer = BufWriter::with_capacity(1 << 20, File::create(path)?);
     writer.write_all(&pcap::header(1))?;

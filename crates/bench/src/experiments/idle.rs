@@ -1,4 +1,4 @@
-//! What a capture costs that has nothing to do, against tcpdump.
+//! The cost of an idle capture, against tcpdump.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// What opening costs is over after this time.
+/// The cost of opening the capture has passed after this time.
 const SETTLED: Duration = Duration::from_secs(1);
 const WATCHED: Duration = Duration::from_secs(3);
 const QUICK_WATCHED: Duration = Duration::from_secs(2);
@@ -49,7 +49,7 @@ fn command(pair: &VethPair, program: &Path, first: &[&str], options: &[&str]) ->
     command
 }
 
-/// The share of a processor that a capture takes, in ten thousandths.
+/// Returns the share of a processor that a capture takes, in parts of ten thousand.
 fn measure(command: &mut Command, watched: Duration) -> Result<Vec<f64>, String> {
     let explain = |error: std::io::Error| error.to_string();
     let mut running = Running::start_piped(command).map_err(explain)?;

@@ -1,5 +1,5 @@
-//! The same tcpdump on ringtap's libpcap and on Debian's: a file read, filtered and written, and the
-//! processor time of a live capture and of its start.
+//! The same tcpdump on ringtap's libpcap and on Debian's: a file is read, filtered and written; the
+//! processor time of a live capture and of its start is measured.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::session::{Done, Session, Side, Stop, judge};
 
 const BYTES: u64 = 1_000_000_000;
 const QUICK_BYTES: u64 = 100_000_000;
-/// Bytes that a packet of the Internet mix takes in the file on average.
+/// The average size of a packet of the Internet mix in the file, in bytes.
 const RECORD: u64 = 370;
 const EXPRESSIONS: [&str; 3] = [
     "tcp port 443",
@@ -27,20 +27,20 @@ const EXPRESSIONS: [&str; 3] = [
 ];
 const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 
-/// Packets a second, and packets.
+/// Packets a second, and the number of packets.
 const RATES: [(u32, u64); 2] = [(20_000, 60_000), (200_000, 250_000)];
 const QUICK_RATES: [(u32, u64); 2] = [(20_000, 40_000), (200_000, 200_000)];
-/// Starts in one run.
+/// The number of starts in one run.
 const STARTS: u64 = 15;
 const QUICK_STARTS: u64 = 10;
-/// From the binding of the socket on, a program has its filter to set and its rights to give up.
+/// After binding the socket, a program still sets its filter and gives up its privileges.
 const SETTLING: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What all runs share.
+/// The setup that all runs share.
 struct Setting {
     tcpdump: PathBuf,
-    /// Where ringtap's library stands under the names that programs ask for.
+    /// The folder with ringtap's library under the names that programs load.
     library: PathBuf,
     folder: tempfile::TempDir,
 }
@@ -78,7 +78,7 @@ impl Setting {
             Side::Ringtap => command.env("LD_LIBRARY_PATH", &self.library),
             Side::Peer => command.env_remove("LD_LIBRARY_PATH"),
         };
-        // Else it gives up the right to write where it is told to.
+        // Otherwise tcpdump gives up the right to write its file.
         command.args(["-Z", "root"]);
     }
 
@@ -87,7 +87,8 @@ impl Setting {
     }
 }
 
-/// ringtap's library: beside the program, as cargo builds it, or in the `lib` folder of an installation.
+/// Returns the folder of ringtap's library: beside the program, as cargo builds it, or `lib` in an
+/// installation.
 fn library(ringtap: &Path) -> Option<PathBuf> {
     let folder = ringtap.parent()?;
     let places = [
@@ -196,7 +197,7 @@ fn starting(session: &mut Session, setting: &Setting) -> Done {
     Ok(())
 }
 
-/// A tcpdump that captures.
+/// Starts a tcpdump that captures.
 fn start(setting: &Setting, side: Side, pair: &VethPair) -> Result<Running, String> {
     let explain = |error: std::io::Error| format!("{side:?}: {error}");
     let mut command = pair
@@ -212,7 +213,7 @@ fn start(setting: &Setting, side: Side, pair: &VethPair) -> Result<Running, Stri
     Ok(running)
 }
 
-/// Ends it, and returns what it says.
+/// Stops it, and returns its output.
 fn stop(running: Running, side: Side) -> Result<String, String> {
     let explain = |error: std::io::Error| format!("{side:?}: {error}");
     running.signal("INT").map_err(explain)?;

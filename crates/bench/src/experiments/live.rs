@@ -1,5 +1,5 @@
-//! A live capture into a file while packets come at a fixed rate, against tcpdump, and against itself without
-//! the fences: what least privilege costs.
+//! A live capture into a file while packets arrive at a fixed rate, against tcpdump, and against
+//! ringtap without its sandbox: the cost of least privilege.
 
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +34,7 @@ const CAPTURERS: [(Capturer, &str); 3] = [
     (Capturer::Unfenced, "ringtap -Z root --no-sandbox"),
 ];
 
-/// A run: where is captured, by which programs, what is sent.
+/// A run: the interface, the programs, and the traffic.
 struct Setting<'a> {
     pair: &'a VethPair,
     folder: &'a Path,
@@ -104,7 +104,7 @@ impl Setting<'_> {
             .wait_until_capturing(&self.pair.right, LIMIT)
             .map_err(explain)?;
         let sent = self.replay.run(&self.pair.left);
-        // ringtap's time-out is over by then; for tcpdump's, a second, nobody waits.
+        // ringtap's time-out has passed; tcpdump's, a second, is not waited for.
         rest(&mut running, Duration::ZERO)?;
         let used = cpu_seconds(running.id()).map_err(explain)?;
         running.signal("INT").map_err(explain)?;
@@ -133,7 +133,7 @@ impl Setting<'_> {
             .command(&program.to_string_lossy());
         match capturer {
             Capturer::Ringtap => command.arg("dump"),
-            // Else it would give up the right to write to our folder.
+            // Otherwise tcpdump would give up the right to write to our folder.
             Capturer::Tcpdump => command.args(["-Z", "root"]),
             Capturer::Unfenced => command.args(["dump", "-Z", "root", "--no-sandbox"]),
         };

@@ -1,9 +1,9 @@
 //! The experiments: one module each, one entry each in the table here.
 //!
-//! A body begins a figure ([`Session::figure`]: what differs from case to case, and what is measured),
-//! then has cases measured on it ([`Session::case`], [`Session::versus`]): a closure that is told whose
-//! turn it is and yields a value for each metric. Tables, CSV, JSON, drawings and the report follow from
-//! that. Live captures under a load are [`crate::stage`]'s.
+//! A body begins a figure ([`Session::figure`]: the axis of its cases, and the metrics), then
+//! measures cases on it ([`Session::case`], [`Session::versus`]). A case is a closure that gets the
+//! contender whose turn it is, and returns a value for each metric. Tables, CSV, JSON, drawings and
+//! the report are made from that. [`crate::stage`] runs live captures under a load.
 
 mod affinity;
 mod buffers;
@@ -39,21 +39,22 @@ use crate::session::{Done, Session};
 pub(crate) struct Experiment {
     /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// What it shows, for lists.
+    /// Its purpose, for lists.
     pub(crate) purpose: &'static str,
-    /// What the documents found, and what is measured here: the caption of its charts.
+    /// The documents' finding and the measured quantity: the caption of its charts.
     pub(crate) caption: &'static str,
-    /// Seconds that it may take, in full and `--quick`: no case begins later, no round that would end
-    /// later. Of all experiments, what one leaves is the next one's.
+    /// The seconds that it may take, in full and `--quick`: no case begins later, and no round that
+    /// would end later. With `all`, the time that one experiment leaves goes to the next.
     pub(crate) seconds: (u64, u64),
-    /// Rounds of each case, if not `--quick`: five where a goal is decided, three where a curve is drawn.
+    /// Rounds of each case without `--quick`: five where a goal is decided, three where a curve is
+    /// drawn.
     pub(crate) rounds: usize,
-    /// What it does.
+    /// Its body.
     pub(crate) body: fn(&mut Session) -> Done,
 }
 
 impl Experiment {
-    /// The time that it may take.
+    /// Returns the time that it may take.
     pub(crate) fn budget(&self, quick: bool) -> Duration {
         let (full, short) = self.seconds;
         Duration::from_secs(if quick { short } else { full })

@@ -1,10 +1,10 @@
-//! Whether the profiler puts a known load where it belongs: filters of so many instructions, packets of
-//! which so many bytes are copied, an application that works for so long.
+//! Whether the profiler attributes a known load to the right component: filters with many
+//! instructions, packets with many copied bytes, an application that works for a fixed time.
 //!
-//! What each load should add is measured by something that no sample has a hand in: a filter is run alone
-//! by the kernel, on one packet over and over; copying is measured by captures cut short; work by the
-//! reader's own readings of the clock. For each load it is said what it should add, what the samples show,
-//! and whether that is right, wrong, or not to be told.
+//! The expected cost of each load is measured without sampling. A filter is run alone by the
+//! kernel, on one packet over and over; copying is measured with truncated captures; the
+//! application's work by the reader's own clock. For each load the experiment reports the expected
+//! cost, the cost in the samples, and whether they agree, disagree, or allow no conclusion.
 
 use std::cell::RefCell;
 use std::process::Command;
@@ -19,26 +19,26 @@ use crate::results::{Axis, Case, Metric};
 use crate::sample::Sample;
 use crate::session::{Done, Session};
 
-/// Terms of each filter: a load, a multiplication and an addition each.
+/// The numbers of terms of the filters: a load, a multiplication and an addition each.
 const TERMS: [usize; 3] = [1, 40, 150];
 const SNAPLENS: [u16; 3] = [64, 512, 1514];
-/// Packets a second where the ring must have room for all: what is lost is not copied, and not read. And
-/// bytes that wait before the reader is woken.
+/// A packet rate at which the ring has room for all packets (a lost packet is not copied or read),
+/// and the bytes that wait before the reader is woken.
 const PACE: [&str; 4] = ["--pps", "300000", "--min-to-copy", "4M"];
-/// So many that a filter, and copying, are a good part of a processor's time, and samples many.
+/// A rate at which the filter and copying are a good part of a processor's time, with many samples.
 const FILTER_PACE: [&str; 2] = ["--pps", "1000000"];
 const COPY_PACE: [&str; 2] = ["--pps", "600000"];
-/// Packets of a delivery where bytes are copied: as many with few of each as with many, so that waking
-/// costs a packet the same with and without the load.
+/// The number of packets of a delivery for copied bytes. It is the same for few and many bytes, so
+/// that waking costs a packet the same with and without the load.
 const DELIVERY: u32 = 2_500;
-/// Bytes of a record beside the packet's, about.
+/// The approximate size of a record beside the packet's bytes.
 const RECORD: u32 = 44;
 const FRAME: u16 = 60;
 const LONG_FRAME: u16 = 1514;
-/// Nanoseconds that the application works on a packet.
+/// The nanoseconds that the application works on a packet.
 const WORK: u16 = 200;
-/// A load is where it belongs where the samples show so much of it: the difference of two profiles, each
-/// of which is known to some percent.
+/// The result is right if the samples show this much of the expected cost. It is the difference of
+/// two profiles, each accurate to some percent.
 const RIGHT: std::ops::RangeInclusive<f64> = 0.7..=1.4;
 
 pub(crate) fn run(session: &mut Session) -> Done {
@@ -54,12 +54,13 @@ pub(crate) fn run(session: &mut Session) -> Done {
     copies(session, &profiler)
 }
 
-/// A filter that accepts nearly every packet, after so many terms, of which a compiler can leave none out.
-/// Each needs the one before, so that it takes as long as its multiplications and additions take one after
-/// the other, here and there alike. What terms that need nothing of each other cost depends on how near the
-/// processor has the program, which a packet's whole way pushes out and a program run alone does not.
+/// Returns a filter that accepts nearly every packet, after `terms` terms of which a compiler can
+/// leave none out. Each term depends on the one before, so its time is that of its multiplications
+/// and additions in sequence, in the kernel's test run and in the capture alike. The cost of
+/// independent terms would depend on whether the program is in the processor's caches: a packet's
+/// whole path evicts it, a program that runs alone does not.
 fn filter(terms: usize) -> String {
-    /// Places of four bytes each in the shortest frame.
+    /// Offsets of four bytes each in the shortest frame.
     const PLACES: usize = 56;
     let first = format!("{}ether[0:4]", "(".repeat(terms));
     let text = (0..terms).fold(first, |text, term| {
@@ -96,7 +97,7 @@ fn filters(session: &mut Session, profiler: &Profiler) -> Done {
     Ok(())
 }
 
-/// A filter's instructions, and what runs it alone.
+/// Returns the number of a filter's instructions, and a runner for it alone.
 fn alone(text: &str) -> Result<(u64, Alone), String> {
     let compiled = Filter::new(text).compile(LinkType::ETHERNET, 262_144);
     let compiled = compiled.map_err(|error| error.to_string())?;
@@ -143,7 +144,8 @@ struct Load {
 }
 
 impl Load {
-    /// The filter's instructions, the bytes copied, the application's work.
+    /// Returns the three loads: the filter's instructions, the copied bytes, the application's
+    /// work.
     fn all(instructions: u64, few: String, many: String) -> [Self; 3] {
         let options = |texts: &[&[&str]]| -> Vec<String> {
             let texts = texts.iter().copied().flatten();
@@ -182,7 +184,8 @@ impl Load {
     }
 }
 
-/// What the load should add, and what the samples show in its component and in all others.
+/// Measures the expected cost of each load, and the cost that the samples show in its component and
+/// in all others.
 fn loads(session: &mut Session, profiler: &Profiler) -> Done {
     session.figure(
         "A known load, and where the samples show it",
@@ -198,7 +201,7 @@ fn loads(session: &mut Session, profiler: &Profiler) -> Done {
     for load in Load::all(more - less, few, many) {
         let contenders = ["profile: samples", "expected"];
         let name = load.component;
-        // Both are asked of the same two profiles: their methods are not the same, their machine is.
+        // Both use the same two profiles: their methods differ, the profiles do not.
         let pair = Pair::default();
         let case = session.case(&load.title, None, &contenders, 1, |who| {
             if who == 1 && name == "filter" {
@@ -208,7 +211,7 @@ fn loads(session: &mut Session, profiler: &Profiler) -> Done {
             let (without, with) = pair.of(who, profiler, &load)?;
             if who == 1 {
                 // Work ends with the first look at the clock after its time, so it takes longer
-                // than was asked for: the reader's own readings of the clock tell how long.
+                // than requested; the reader's clock measures how long.
                 let cost = |report: &Value| match name {
                     "application" => number(&report["reader_clock"]["in_blocks_ns"]),
                     _ => step(report, "copy"),
@@ -229,7 +232,7 @@ fn loads(session: &mut Session, profiler: &Profiler) -> Done {
     Ok(())
 }
 
-/// Two profiles of a load, which the contender that comes second has of the first.
+/// Two profiles of a load; the second contender reuses those of the first.
 #[derive(Default)]
 struct Pair(RefCell<Option<(usize, (Value, Value))>>);
 
@@ -250,14 +253,14 @@ impl Pair {
     }
 }
 
-/// All components of the kernel but the loaded one.
+/// Returns the cost of all components of the kernel except the loaded one.
 fn others(report: &Value, loaded: &str) -> Result<f64, String> {
     let all = ["driver", "stack", "tap", "filter", "timestamp", "copy"];
     let others = all.into_iter().filter(|name| *name != loaded);
     others.map(|name| component(report, name)).sum()
 }
 
-/// The expectation, what was seen, and what that says.
+/// Returns the expected cost, the observed cost, and the conclusion.
 fn verdict(load: &Load, case: &Case) -> String {
     let sample = |who: usize| &case.contenders[who].samples[0];
     let (seen, expected) = (sample(0), sample(1));
@@ -273,8 +276,8 @@ fn verdict(load: &Load, case: &Case) -> String {
     )
 }
 
-/// What may be said of what was seen against what was expected: right by the medians, where the spread of
-/// both is less than the load itself; wrong only where no two of their values would have been right.
+/// Returns the conclusion: right by the medians, if the spread of both is less than the load
+/// itself; wrong only if no pair of values would have been right.
 fn judged(seen: &Sample, expected: &Sample) -> &'static str {
     let ratio = seen.median() / expected.median();
     let spread = |sample: &Sample| sample.most() - sample.least();
@@ -289,11 +292,11 @@ fn judged(seen: &Sample, expected: &Sample) -> &'static str {
     }
 }
 
-/// `ringtap profile` of generated packets.
+/// Runs `ringtap profile` on generated packets.
 struct Profiler {
     ringtap: String,
     duration: &'static str,
-    /// What was found for a contender whose other method is still to be asked for.
+    /// The last report and its contender, for the other method.
     last: RefCell<Option<(usize, Value)>>,
 }
 
@@ -306,7 +309,8 @@ impl Profiler {
         }
     }
 
-    /// One profile has both methods' figures: the contender that comes second has the first's.
+    /// Returns a profile. One profile has the values of both methods: the second contender reuses
+    /// the first one's.
     fn either(&self, who: usize, options: &[&str], filter: &str) -> Result<Value, String> {
         match self.last.take() {
             Some((other, report)) if other != who => Ok(report),
@@ -353,7 +357,7 @@ fn component(report: &Value, name: &str) -> Result<f64, String> {
     number(&part.ok_or_else(|| format!("no component {name}"))?["cost"]["ns"])
 }
 
-/// What a step of the tap's program takes more than the one before.
+/// Returns the additional cost of a step of the tap's program over the step before.
 fn step(report: &Value, stage: &str) -> Result<f64, String> {
     let steps = report["steps"].as_array().into_iter().flatten();
     let step = steps.into_iter().find(|step| step["stage"] == stage);
@@ -391,7 +395,7 @@ mod tests {
         assert_eq!(judge(&[10.0, 20.0]), "not the right amount");
         assert_eq!(judge(&[250.0, 260.0]), "not the right amount");
         assert!(judge(&[-80.0, 120.0]).starts_with("no telling"));
-        // Ranges that overlap say nothing against it, whatever their medians do.
+        // Overlapping ranges do not count as wrong, whatever their medians are.
         assert!(
             judged(&sample(&[4.6, 8.6, 10.0]), &sample(&[4.4, 6.1, 7.8])).starts_with("no telling")
         );

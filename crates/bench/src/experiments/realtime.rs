@@ -1,5 +1,5 @@
-//! A capture beside programs that compute, by what is done for it: nothing, real-time priority, busy
-//! polling, a processor of its own, threaded NAPI.
+//! A capture beside programs that compute, with different measures for it: none, real-time
+//! priority, busy polling, a processor of its own, threaded NAPI.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::stage::{Load, LoadPace, READER, Reader, SENDER, Stage, own_options};
 
 const RATE: u32 = 300_000;
 const SIZE: u16 = 64;
-/// Packets whose delay is measured, one every 2 ms.
+/// The number of packets whose delay is measured, one every 2 ms.
 const DELAYS: usize = 300;
 const QUICK_DELAYS: usize = 100;
 const FIFO: u8 = 50;
 
-/// What is done for the capture.
+/// The measures for the capture.
 struct Way {
     name: &'static str,
     options: CaptureOptions,
-    /// Whether others keep off the reader's processor.
+    /// Whether other programs keep off the reader's processor.
     alone: bool,
     threaded: bool,
 }
@@ -145,7 +145,7 @@ fn measured(stage: &Stage, load: Load, way: &Way, delays: usize) -> Result<Vec<f
     })
 }
 
-/// Loss at the rate, then the delay of single packets.
+/// Measures the loss at the rate, then the delay of single packets.
 fn both(stage: &Stage, load: Load, way: &Way, delays: usize) -> Result<Vec<f64>, String> {
     let reader = Reader::library("tcx", way.options.clone());
     let (sent, seen) = stage.run(load, &[reader], &[READER])?;
@@ -167,8 +167,8 @@ fn both(stage: &Stage, load: Load, way: &Way, delays: usize) -> Result<Vec<f64>,
     ])
 }
 
-/// Has a thread of the kernel receive instead of an interrupt (`/sys/class/net/DEV/threaded`,
-/// Linux 5.12). The namespace's devices are seen by who mounts sysfs in it, privately.
+/// Has a thread of the kernel receive instead of an interrupt (`/sys/class/net/DEV/threaded`, Linux
+/// 5.12). To see the namespace's devices, sysfs is mounted in it, privately.
 fn threaded(stage: &Stage, on: bool) -> Result<(), String> {
     let side = &stage.pair.right;
     let script = format!(

@@ -1,8 +1,8 @@
 //! Sending at top speed, against trafgen and tcpreplay: packets a second that arrive.
 //!
 //! Each sender has one processor and one process (trafgen without `--cpus` has a process for each
-//! processor), over a veth pair; a program at the other end counts in the driver, which works on the
-//! sender's processor too. The clock runs from the first packet that arrives to the last.
+//! processor), over a veth pair. A program at the other end counts in the driver, which also uses
+//! the sender's processor. The clock runs from the first packet that arrives to the last.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -18,15 +18,15 @@ use crate::helpers::{Load, float};
 use crate::results::{Axis, Metric};
 use crate::session::{Done, Session};
 
-/// How long each runs, about; by the rates that they reach.
+/// The approximate duration of a run, computed from the rates that the senders reach.
 const MILLIS: u64 = 700;
 const QUICK_MILLIS: u64 = 250;
 const LIMIT: Duration = Duration::from_secs(120);
-/// How often the counter is looked at.
+/// The interval at which the counter is read.
 const LOOK: Duration = Duration::from_millis(2);
-/// No packet for so long after the sender's end: it was the last.
+/// If no packet arrives for this long after the sender's end, the last one has arrived.
 const QUIET: Duration = Duration::from_millis(20);
-/// Packets of the file that tcpreplay sends over and over.
+/// The number of packets in the file that tcpreplay repeats.
 const FILE_PACKETS: u64 = 1_000;
 /// The sender's processor.
 const SENDER: usize = 0;
@@ -34,12 +34,12 @@ const QUICK_SIZES: [usize; 3] = [60, 508, 1514];
 /// The documents found the greatest rate at 88 bytes.
 const SIZES: [usize; 6] = [60, 88, 252, 508, 1020, 1514];
 
-/// Who sends.
+/// A sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contender {
     Live,
     Packet,
-    /// Packets that the kernel cuts.
+    /// Packets that the kernel segments.
     Segments,
     Xsk,
     Trafgen,
@@ -58,7 +58,7 @@ impl Contender {
         }
     }
 
-    /// Packets a second that it may reach, for runs of about the same length.
+    /// Returns the packets a second that it may reach, so that runs have about the same length.
     const fn rate(self) -> u64 {
         match self {
             Self::Live => 6_000_000,
@@ -71,7 +71,7 @@ impl Contender {
 pub(crate) fn run(session: &mut Session) -> Done {
     session.require(&[Need::Root, Need::Kernel(6, 3), Need::Tool("taskset")])?;
     session.require_cpus(2)?;
-    // All but the sender.
+    // All threads but the sender's.
     set_affinity(&[1]).map_err(|error| error.to_string())?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let bench = Bench {
@@ -93,7 +93,8 @@ pub(crate) fn run(session: &mut Session) -> Done {
         }
     }
     let names: Vec<&str> = contenders.iter().map(|who| who.name()).collect();
-    // Ratios are to trafgen where it is there, else to what uses the same interface.
+    // Ratios are to trafgen if it is installed, otherwise to the sender that uses the same
+    // interface.
     let trafgen = contenders.iter().position(|who| *who == Contender::Trafgen);
     let metrics = vec![
         Metric::new("rate", "million packets/s", 3),
@@ -127,7 +128,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// For each size a configuration of trafgen and a capture file for tcpreplay.
+    /// Writes for each size a configuration of trafgen and a capture file for tcpreplay.
     fn write_inputs(&self) -> Result<(), String> {
         for size in SIZES {
             let frame = frame(size);
@@ -154,7 +155,7 @@ impl Bench {
         self.folder.join(format!("{size}.{extension}"))
     }
 
-    /// Packets a second that arrive, and how busy the sender was.
+    /// Returns the packets a second that arrive, and how busy the sender was.
     fn measure(&self, who: Contender, size: usize) -> Result<Sent, String> {
         let millis = if self.quick { QUICK_MILLIS } else { MILLIS };
         let count = who.rate() * millis / 1_000;
@@ -209,18 +210,18 @@ impl Bench {
     }
 }
 
-/// What arrived.
+/// The packets that arrived.
 struct Sent {
     /// Packets a second, from the first to the last.
     rate: f64,
     /// The share of that time in which the sender's processor was busy.
     busy: f64,
     packets: f64,
-    /// The share of what was to be sent that did not arrive.
+    /// The share of the packets that did not arrive.
     lost: f64,
 }
 
-/// Watches the counter until the sender has ended and nothing comes any more.
+/// Watches the counter until the sender has ended and no more packets arrive.
 fn arriving(record: &XdpRecord, sender: &mut Running) -> Result<Sent, String> {
     let count = || record.count().map_err(|error| error.to_string());
     let begin = Instant::now();
@@ -250,7 +251,7 @@ fn arriving(record: &XdpRecord, sender: &mut Running) -> Result<Sent, String> {
     })
 }
 
-/// A datagram of so many bytes.
+/// Returns a datagram of `size` bytes.
 fn frame(size: usize) -> Vec<u8> {
     let be = |value: usize| u16::try_from(value).unwrap_or(u16::MAX).to_be_bytes();
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];

@@ -1,8 +1,8 @@
 //! Statistics mode at XDP, against the limit: an XDP program that drops every packet.
 //!
-//! Frames are made in the kernel and received on the same processor, as fast as it can; ringtap runs
-//! on another one. Both sides drop (`--mode steal`), so that nothing but the counting differs. The
-//! rate is that of the time spent on the processor, so that others who use it do not count.
+//! The kernel makes and receives frames on one processor, as fast as it can; ringtap runs on
+//! another one. Both sides drop (`--mode steal`), so they differ only in the counting. The rate
+//! refers to the time spent on the processor, so that other programs do not distort it.
 
 use std::time::Duration;
 
@@ -18,12 +18,13 @@ use crate::session::{Done, Session, Side};
 
 const PACKETS: u32 = 6_000_000;
 const QUICK_PACKETS: u32 = 600_000;
-/// Sent before, until caches are warm.
+/// The number of packets sent first, until caches are warm.
 const WARM_UP: u32 = 100_000;
 const LIMIT: Duration = Duration::from_secs(60);
-/// Where frames are made and received, and where ringtap runs.
+/// The processor where frames are made and received, and the one where ringtap runs.
 const CPUS: [usize; 2] = [0, 1];
-/// The first is the only one of the first case; the datagrams sent match it and a few others.
+/// The filters. The first case uses only the first one; the sent datagrams match it and a few
+/// others.
 const FILTERS: [&str; 16] = [
     "udp",
     "tcp port 443",
@@ -43,7 +44,7 @@ const FILTERS: [&str; 16] = [
     "ether broadcast",
 ];
 
-/// One case: the wire, what is sent over it, what it is counted by.
+/// One case: the wire, the traffic, and the filters.
 struct Setting<'a> {
     pair: &'a VethPair,
     frames: &'a LiveFrames<'a>,
@@ -63,11 +64,11 @@ pub(crate) fn run(session: &mut Session) -> Done {
     ];
     session.figure("Counted by filter at XDP", Axis::names("filters"), metrics);
     let ringtap = session.ringtap.to_string_lossy().into_owned();
-    // ringtap and all else but the generator.
+    // ringtap and everything else except the generator.
     set_affinity(&CPUS[1..]).map_err(|error| format!("two processors are needed: {error}"))?;
     for (size, count) in [(64, 1), (64, 16), (64, 64), (1496, 1), (1496, 16)] {
         let pair = VethPair::new();
-        // Else the driver keeps VLAN tags beside the packet, where XDP does not see them.
+        // Otherwise the driver keeps VLAN tags outside the packet, where XDP does not see them.
         let tags = [
             "-K",
             &pair.right.device,
@@ -94,7 +95,8 @@ pub(crate) fn run(session: &mut Session) -> Done {
     Ok(())
 }
 
-/// So many filters: the list, over and over, told apart by a length that no frame has.
+/// Returns so many filters: the list, repeated, with a length that no frame has to make them
+/// different.
 fn filters(count: usize) -> Vec<String> {
     let list = FILTERS.iter().cycle().enumerate().take(count);
     list.map(|(number, filter)| match number / FILTERS.len() {
@@ -131,7 +133,7 @@ impl Setting<'_> {
         let before = cpu_seconds(running.id()).map_err(explain)?;
         let begun = std::time::Instant::now();
         let rate = self.send()?;
-        // An interval at least, so that what is done in each is in the figure.
+        // At least one interval, so that the work of an interval is included.
         let rest = Duration::from_millis(2_100).checked_sub(begun.elapsed());
         std::thread::sleep(rest.unwrap_or_default());
         let used = cpu_seconds(running.id()).map_err(explain)? - before;
@@ -144,7 +146,7 @@ impl Setting<'_> {
         Ok(vec![rate, float(sent) - float(counted), share])
     }
 
-    /// Sends all; millions a second.
+    /// Sends all packets; returns millions a second.
     fn send(&self) -> Result<f64, String> {
         std::thread::scope(|scope| {
             let sender = scope.spawn(|| {
@@ -174,7 +176,7 @@ impl Setting<'_> {
     }
 }
 
-/// The packets of a line's total, which is its last object.
+/// Returns the packets in a line's total, which is its last object.
 pub(super) fn total(line: &str) -> Option<u64> {
     let (_, total) = line.rsplit_once("\"total\":{\"packets\":")?;
     total.split(',').next()?.parse().ok()

@@ -1,9 +1,10 @@
 //! The tap against tcpdump, and against the limit: an XDP program that drops every packet.
 //!
-//! Frames are made in the kernel and received on one processor, as fast as it can; who captures runs
-//! on the other, and writes a capture file to `/dev/null`. The tap steals where the case says so,
-//! tcpdump copies: that is what each is for, and part of the difference. Rates are by the clock and,
-//! because others may use the machine, by the time that the sender spent on its processor.
+//! The kernel makes and receives frames on one processor, as fast as it can. The capturing program
+//! runs on the other, and writes a capture file to `/dev/null`. The tap steals packets in some
+//! cases, tcpdump always copies them: that is their purpose, and part of the difference. Rates are
+//! by the clock and, because other programs may use the machine, by the time that the sender spent
+//! on its processor.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,22 +24,22 @@ use crate::session::{Done, Session, Side};
 
 const PACKETS: u32 = 1_500_000;
 const QUICK_PACKETS: u32 = 400_000;
-/// Sent before, until caches are warm.
+/// The number of packets sent first, until caches are warm.
 const WARM_UP: u32 = 50_000;
 const LIMIT: Duration = Duration::from_secs(60);
-/// Where frames are made and received, and where who captures runs.
+/// The processor where frames are made and received, and the one where the capturing program runs.
 const CPUS: [usize; 2] = [0, 1];
 
-/// Who the tap is compared with.
+/// The program that the tap is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     Tcpdump,
     Drop,
-    /// A program that reads the clock and drops: the limit of whoever stamps each packet.
+    /// A program that reads the clock and drops: the limit for a tap that stamps each packet.
     StampedDrop,
-    /// The tap itself, without an order over processors.
+    /// The tap itself, without ordering across processors.
     Unordered,
-    /// The tap itself; what is compared with it is not `ringtap dump` but `ringtap flow`.
+    /// The tap itself, compared with `ringtap flow` instead of `ringtap dump`.
     Dump,
 }
 
@@ -54,33 +55,33 @@ impl Peer {
     }
 }
 
-/// What is captured, where, and against whom.
+/// A case: the capture, its place, and its peer.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     engine: &'static str,
     steal: bool,
     size: u16,
     snaplen: u32,
-    /// Senders, each on a processor of its own.
+    /// The number of senders, each on a processor of its own.
     senders: usize,
     peer: Peer,
-    /// Who captures at the same time.
+    /// The number of simultaneous captures.
     captures: usize,
-    /// Whether who captures runs on the sender's processor.
+    /// Whether the capturing program runs on the sender's processor.
     crowded: bool,
-    /// What stamps packets, if not the default: at XDP a reading of the clock for each poll, else for
-    /// each packet.
+    /// The clock that stamps packets, if not the default: at XDP it is read for each poll,
+    /// otherwise for each packet.
     stamp: Option<&'static str>,
     filter: Filter,
 }
 
-/// What of the packets is wanted: all in any case, so that each test is made.
+/// The filter. All of them accept every packet, so that each test is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Filter {
     None,
-    /// The documents' short one.
+    /// The documents' short filter.
     Short,
-    /// Ten addresses and ten ports, none of which is there.
+    /// Ten addresses and ten ports that no packet has.
     Long,
 }
 
@@ -128,7 +129,7 @@ const fn case(
 }
 
 impl Case {
-    /// The same with three captures at once.
+    /// Returns the same case with three captures at once.
     const fn thrice(self) -> Self {
         Self {
             captures: 3,
@@ -136,12 +137,12 @@ impl Case {
         }
     }
 
-    /// The same with a filter.
+    /// Returns the same case with a filter.
     const fn filtered(self, filter: Filter) -> Self {
         Self { filter, ..self }
     }
 
-    /// Whether it is one of those that `--quick` has time for.
+    /// Whether `--quick` includes the case.
     const fn is_telling(&self) -> bool {
         match self.peer {
             Peer::Tcpdump => self.snaplen == WHOLE || self.size == 64,
@@ -150,7 +151,7 @@ impl Case {
         }
     }
 
-    /// The same with another clock.
+    /// Returns the same case with another clock.
     const fn stamped(self, stamp: &'static str) -> Self {
         Self {
             stamp: Some(stamp),
@@ -158,7 +159,7 @@ impl Case {
         }
     }
 
-    /// The same with everything on one processor.
+    /// Returns the same case with everything on one processor.
     const fn crowded(self) -> Self {
         Self {
             crowded: true,
@@ -251,7 +252,7 @@ struct Setting<'a> {
     packets: u32,
 }
 
-/// What sending took, on the average of the senders.
+/// The result of sending, averaged over the senders.
 struct Sent {
     packets: f64,
     elapsed: f64,
@@ -311,7 +312,7 @@ impl Setting<'_> {
         }
     }
 
-    /// `ringtap dump` or `ringtap flow`, as far as they have the same options.
+    /// Returns the command of `ringtap dump` or `ringtap flow`, with the options that both have.
     fn own(&self, subcommand: &str) -> Command {
         let Case {
             engine,
@@ -390,7 +391,7 @@ impl Setting<'_> {
         };
         let before = processor(&captures)?;
         let sent = self.send()?;
-        // What a ring holds is read, which the tap's time-out of 100 ms has passed by then.
+        // The contents of a ring are read by now: the tap's time-out of 100 ms has passed.
         for running in &mut captures {
             rest(running, Duration::ZERO)?;
         }
@@ -415,7 +416,7 @@ impl Setting<'_> {
         ])
     }
 
-    /// Sends all, each sender on its processor.
+    /// Sends all packets, each sender on its processor.
     fn send(&self) -> Result<Sent, String> {
         let packets = self.packets;
         let costs = std::thread::scope(|scope| {
@@ -453,7 +454,7 @@ impl Setting<'_> {
         })
     }
 
-    /// Waits until so many taps are there.
+    /// Waits until so many taps are attached.
     fn wait_until_attached(&self, running: &mut Running, number: usize) -> Result<(), String> {
         let side = &self.pair.right;
         let mut netlink = side.namespace.netlink();

@@ -1,4 +1,4 @@
-//! What a time stamp costs of the whole that the kernel does for a packet, by clock.
+//! The cost of a time stamp, as a part of all that the kernel does for a packet, by clock.
 
 use ringtap_capture::{CaptureOptions, Mode, Precision, Stage as Depth};
 use ringtap_lab::Need;
@@ -79,7 +79,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     Ok(())
 }
 
-/// What reading the clock is of the whole, where the runs allow to say so.
+/// Describes the share of reading the clock, if the runs allow a conclusion.
 fn told(what: &str, case: &Case) -> String {
     let cost = |who: usize| case.contenders[who].samples[0].median();
     let (whole, stamp) = (cost(0), cost(0) - cost(2));

@@ -6,33 +6,33 @@ use crate::goals::{Goal, is_own};
 use crate::results::{Case, Contender, Figure, Metric, Results};
 use crate::sample::{Sample, Verdict};
 
-/// What of an experiment a table shows.
+/// The definition of a table: which results of an experiment it shows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Grid {
     pub(super) experiment: String,
     form: Form,
-    /// Titles of figures; all of them without.
+    /// Titles of figures; all of them if empty.
     #[serde(default)]
     figures: Vec<String>,
-    /// Texts of which one stands in the title of a case; all cases without.
+    /// Texts, one of which a case's title contains; all cases if empty.
     #[serde(default)]
     cases: Vec<String>,
-    /// Names of contenders; all of them without.
+    /// Names of contenders; all of them if empty.
     #[serde(default)]
     who: Vec<String>,
     metrics: Vec<String>,
-    /// Whether ratios to the reference stand beside, in [`Form::Contenders`].
+    /// Whether ratios to the reference are shown, in [`Form::Contenders`].
     #[serde(default)]
     ratios: bool,
-    /// The name of the goal that is judged, by the first metric.
+    /// The name of the goal, which is judged by the first metric.
     goal: Option<String>,
-    /// Whether what the experiment noted stands below.
+    /// Whether the experiment's notes are shown below.
     #[serde(default)]
     notes: bool,
 }
 
-/// What is a row and what a column.
+/// The layout of rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Form {
@@ -48,7 +48,7 @@ enum Form {
 type Cells = Vec<Vec<String>>;
 
 impl Grid {
-    /// Whether it says what can be shown.
+    /// Returns an error if the definition cannot be shown.
     pub(super) fn check(&self) -> Result<(), String> {
         let one = self.metrics.len() == 1;
         let is_right = match self.form {
@@ -69,7 +69,7 @@ impl Grid {
         goal.transpose()
     }
 
-    /// The table, below a line that says what it shows.
+    /// Returns the table, below a line that describes it.
     pub(super) fn markdown(&self, all: &[Results]) -> Result<String, String> {
         if all.is_empty() {
             return Err("there are no results".to_owned());
@@ -80,7 +80,7 @@ impl Grid {
         Ok(shown.unwrap_or_else(|| format!("Not or not wholly measured: {}.\n", self.experiment)))
     }
 
-    /// Of its experiment's results; nothing where they lack it.
+    /// Returns the table of its experiment's results; `None` if they lack its data.
     fn of(&self, results: &Results) -> Result<Option<String>, String> {
         let is_wanted = |figure: &&Figure| {
             let title = &figure.title;
@@ -111,7 +111,7 @@ impl Grid {
         Ok(Some(text))
     }
 
-    /// Which figure it is, and of which metric, where the head does not tell.
+    /// Returns the figure's and the metric's name if the head does not contain them.
     fn what(&self, shown: &[Shown<'_>]) -> String {
         let mut text = String::new();
         if let [one] = shown {
@@ -189,7 +189,7 @@ impl Grid {
         let mut head = vec![first_head(shown), String::new()];
         head.extend(labels.map(Metric::label));
         rows.insert(0, head);
-        // What is the same in each row needs no column.
+        // A column with the same value in each row is removed.
         for row in &mut rows {
             if alone {
                 row.remove(1);
@@ -210,16 +210,16 @@ impl Grid {
     }
 }
 
-/// What of a figure is shown.
+/// The part of a figure that is shown.
 struct Shown<'a> {
     figure: &'a Figure,
     cases: Vec<&'a Case>,
-    /// Which metrics, with their digits.
+    /// The indices of metrics, with their digits.
     at: Vec<(usize, usize)>,
 }
 
 impl<'a> Shown<'a> {
-    /// Nothing where a metric is missing.
+    /// Returns `None` if a metric is missing.
     fn of(grid: &Grid, figure: &'a Figure) -> Option<Self> {
         let find = |name: &String| {
             let mut metrics = figure.metrics.iter();
@@ -241,7 +241,7 @@ impl<'a> Shown<'a> {
         self.at.iter().map(|&(at, _)| &self.figure.metrics[at])
     }
 
-    /// A case's title, without that of the figure where that is told already.
+    /// Returns a case's title, without the figure's title if that is shown already.
     fn title(&self, case: &Case, figures: usize) -> String {
         let rest = case.title.strip_prefix(&self.figure.title);
         let rest = rest.and_then(|rest| rest.strip_prefix(", "));
@@ -285,7 +285,7 @@ fn versus(shown: &[Shown<'_>], goal: Option<Goal>) -> Cells {
     cells
 }
 
-/// All cases of all figures.
+/// Returns all cases of all figures.
 fn each<'s, 'a>(shown: &'s [Shown<'a>]) -> impl Iterator<Item = (&'s Shown<'a>, &'a Case)> {
     shown
         .iter()
@@ -303,7 +303,7 @@ fn place(case: &Case, name: &str) -> Option<usize> {
     case.contenders.iter().position(|who| who.name == name)
 }
 
-/// The median, with the range where one is seen.
+/// Returns the median, with the range if it is visible.
 fn short(sample: &Sample, digits: usize) -> String {
     let [least, most] = [sample.least(), sample.most()].map(|value| format!("{value:.digits$}"));
     if least == most && !sample.is_empty() {
@@ -313,7 +313,7 @@ fn short(sample: &Sample, digits: usize) -> String {
     }
 }
 
-/// The ratio to the reference with its range, and whether a difference is shown.
+/// Returns the ratio to the reference with its range, and whether it shows a difference.
 fn ratio(case: &Case, who: usize, metric: usize) -> String {
     let number = case
         .contenders
@@ -330,7 +330,7 @@ fn ratio(case: &Case, who: usize, metric: usize) -> String {
     }
 }
 
-/// How a goal was met by each of ringtap's ways.
+/// Returns how each variant of ringtap met a goal.
 fn judged(goal: Goal, case: &Case, metric: usize) -> String {
     let own = case
         .contenders
@@ -350,7 +350,7 @@ fn judged(goal: Goal, case: &Case, metric: usize) -> String {
     }
 }
 
-/// The cells as Markdown.
+/// Returns the cells as Markdown.
 fn lines(cells: &Cells) -> String {
     let mut text = String::new();
     for (at, row) in cells.iter().enumerate() {

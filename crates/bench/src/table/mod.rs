@@ -1,5 +1,5 @@
-//! Tables of measured figures in documents, made from results: each stands between two marks that
-//! name it, so that no figure is copied by hand.
+//! Tables of measured values in documents. Each table stands between two marks with its name and is
+//! generated from the results, so that no value is copied by hand.
 
 mod grid;
 mod rows;
@@ -10,21 +10,21 @@ use crate::results::Results;
 use grid::Grid;
 pub use rows::markdown;
 
-/// What each table shows, by its name.
+/// The definition of each table, by its name.
 const DATA: &str = include_str!("../../data/tables.toml");
-/// How a mark begins.
+/// The beginning of a mark.
 const OPEN: &str = "<!-- measured ";
 
-/// Whether a document has tables of measured figures.
+/// Whether a document has tables of measured values.
 #[must_use]
 pub fn is_in(document: &str) -> bool {
     document.contains(OPEN)
 }
 
-/// A document with each of its tables as the results have it now.
+/// Returns a document with each of its tables generated from the results.
 ///
 /// # Errors
-/// There are no results; a mark is damaged, or names no table.
+/// Returns an error if there are no results, or if a mark is damaged or names no table.
 pub fn filled(document: &str, all: &[Results]) -> Result<String, String> {
     let (mut text, mut rest) = (String::new(), document);
     while let Some((before, after)) = rest.split_once(OPEN) {
@@ -36,7 +36,7 @@ pub fn filled(document: &str, all: &[Results]) -> Result<String, String> {
             .filter(|(old, _)| !is_in(old))
             .ok_or_else(|| format!("the table {name} has no end"))?;
         let new = table(name, all).map_err(|reason| format!("the table {name}: {reason}"))?;
-        // What begins no paragraph of its own would not be a table.
+        // A table must begin a paragraph of its own.
         let space = if old.starts_with('\n') { "\n" } else { "" };
         text += &format!("{before}{OPEN}{mark}-->\n{space}{new}{space}{end}");
         rest = behind;
@@ -44,7 +44,7 @@ pub fn filled(document: &str, all: &[Results]) -> Result<String, String> {
     Ok(text + rest)
 }
 
-/// One table.
+/// Returns one table.
 fn table(name: &str, all: &[Results]) -> Result<String, String> {
     match name {
         "readme" => rows::markdown(all),
@@ -93,7 +93,7 @@ mod tests {
         assert!(filled(document, &[]).is_err());
     }
 
-    /// Names of experiments, figures and metrics that nothing has would leave tables empty.
+    /// Unknown names of experiments, figures and metrics would leave tables empty.
     #[test]
     fn every_table_is_of_an_experiment() {
         let grids = grids().expect("the data");

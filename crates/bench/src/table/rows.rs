@@ -12,26 +12,26 @@ struct Rows {
     row: Vec<Row>,
 }
 
-/// Where a row of the table comes from.
+/// The source of a row of the table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
     what: String,
     experiment: String,
-    /// Texts that all stand in the title of the case.
+    /// Texts that the title of the case must all contain.
     case: Vec<String>,
     /// Names of metrics; the ratio is that of the first.
     metrics: Vec<String>,
-    /// The first contender, if not told.
+    /// The contender; by default the first.
     contender: Option<String>,
-    /// The case's reference, if not told.
+    /// The peer; by default the case's reference.
     peer: Option<String>,
 }
 
-/// Markdown: a sentence about the machine, the table, what was not measured.
+/// Returns Markdown: a sentence about the machine, the table, and a list of what was not measured.
 ///
 /// # Errors
-/// There are no results at all.
+/// Returns an error if there are no results.
 pub fn markdown(all: &[Results]) -> Result<String, String> {
     let rows: Rows = toml::from_str(DATA).map_err(|error| format!("the table's rows: {error}"))?;
     let mut text = machine(all)? + "\n| what | ringtap | peer | ratio |\n|---|---|---|---|\n";
@@ -50,10 +50,10 @@ pub fn markdown(all: &[Results]) -> Result<String, String> {
     Ok(text)
 }
 
-/// A sentence about the machine.
+/// Returns a sentence about the machine.
 ///
 /// # Errors
-/// There are no results at all.
+/// Returns an error if there are no results.
 pub(super) fn machine(all: &[Results]) -> Result<String, String> {
     let newest = all
         .iter()
@@ -73,7 +73,7 @@ pub(super) fn machine(all: &[Results]) -> Result<String, String> {
     ))
 }
 
-/// The cells of a row, where it was measured.
+/// Returns the cells of a row, if it was measured.
 fn found(row: &Row, all: &[Results]) -> Option<String> {
     let results = all
         .iter()
@@ -124,7 +124,7 @@ fn values(contender: &Contender, figure: &Figure, row: &Row) -> Option<String> {
     texts.map(|texts| texts.join(", "))
 }
 
-/// The ratio, or that none is shown.
+/// Returns the ratio, or text that there is none.
 fn ratio(case: &Case, own: usize, peer: usize, metric: usize) -> Option<String> {
     use crate::sample::{Verdict, compare};
     let sample = |who: usize| case.contenders.get(who)?.samples.get(metric);

@@ -1,4 +1,4 @@
-//! Who captures into a file, each with the same ring.
+//! The programs that capture into a file, each with a ring of the same size.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::shown;
 use crate::helpers::{captured, taken};
 use crate::session::{Session, Stop};
 
-/// Bytes of the ring, as each program takes it.
+/// The size of the ring, in the form that each program takes.
 const RING: [&str; 3] = ["64M", "65536", "64"];
 
 /// A program that captures.
@@ -24,7 +24,7 @@ enum Kind {
     Netsniff,
 }
 
-/// Those that are there.
+/// The programs that are installed.
 pub(super) struct Capturers {
     all: Vec<(Kind, &'static str, PathBuf)>,
     snaplen: Option<u32>,
@@ -33,7 +33,7 @@ pub(super) struct Capturers {
 }
 
 impl Capturers {
-    /// ringtap twice, tcpdump, and the peers that are installed.
+    /// Finds ringtap twice, tcpdump, and the peers that are installed.
     pub(super) fn find(
         session: &mut Session,
         snaplen: Option<u32>,
@@ -64,7 +64,7 @@ impl Capturers {
         self.all.iter().map(|(_, name, _)| *name).collect()
     }
 
-    /// What a file's name ends in; netsniff-ng wants to know the format by it.
+    /// Returns the extension of a program's file; netsniff-ng chooses the format by it.
     pub(super) fn extension(&self, who: usize) -> &'static str {
         match self.all.get(who) {
             // Their own formats; the records in the tap's ring have it already.
@@ -73,19 +73,20 @@ impl Capturers {
         }
     }
 
-    /// How long a packet waits in its ring at most, and more.
+    /// Returns more than the longest time that a packet waits in the program's ring.
     pub(super) fn time_out(&self, who: usize) -> Duration {
         let millis = match self.all.get(who) {
             Some((Kind::Tap | Kind::Packet, ..)) => 120,
-            // A second; nobody waits for what lies in its last block, see below.
+            // tcpdump's is a second, which is not waited for: see `in_hand` for its last block.
             Some((Kind::Tcpdump, ..)) => 0,
             _ => 300,
         };
         Duration::from_millis(millis)
     }
 
-    /// Packets that a program had, but not yet written when it was ended, by its summary: those of tcpdump's
-    /// last block, which it would have been given a second later.
+    /// Returns the number of packets that a program had but did not write before it was stopped,
+    /// from its summary. These are the packets of tcpdump's last block, which it would have
+    /// received a second later.
     pub(super) fn in_hand(&self, who: usize, summary: &str) -> u64 {
         match self.all.get(who) {
             Some((Kind::Tcpdump, ..)) => {
@@ -96,7 +97,7 @@ impl Capturers {
         }
     }
 
-    /// The program, to capture what comes at that end into a file.
+    /// Returns the command that captures at that end of the wire into a file.
     pub(super) fn command(&self, who: usize, side: &Side, file: &Path) -> Command {
         let (kind, _, path) = &self.all[who];
         let mut command = side.namespace.command(&shown(path));
@@ -104,7 +105,7 @@ impl Capturers {
         match kind {
             Kind::Tap => command.args(["dump", "-i", &format!("tcx:{device}")]),
             Kind::Packet => command.args(["dump", "-i", &format!("packet:{device}")]),
-            // Else it would give up the right to write to our folder.
+            // Otherwise tcpdump would give up the right to write to our folder.
             Kind::Tcpdump => command.args(["-Z", "root", "-i", device]),
             Kind::Dumpcap => command.args(["-q", "-i", device]),
             Kind::Netsniff => command.args(["--silent", "--in", device]),
@@ -133,7 +134,7 @@ impl Capturers {
     }
 }
 
-/// A program of one instruction: return so many bytes.
+/// Writes a program of one instruction that returns `bytes`.
 fn write_filter(path: &Path, bytes: u32) -> io::Result<()> {
     std::fs::write(path, format!("{{ 0x6, 0, 0, {bytes:#010x} }},\n"))
 }

@@ -1,4 +1,4 @@
-//! Who offers packets: `ringtap gen`, frames made in the kernel on a processor of its own.
+//! The generator: `ringtap gen`, with frames made in the kernel on a processor of its own.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::helpers::last_object;
 use crate::session::Session;
 
 const CPU: &str = "0";
-/// The real-time priority of an urgent one.
+/// The real-time priority of an urgent generator.
 const PRIORITY: &str = "50";
 
 /// Packets of one size, at shares of the greatest rate.
@@ -19,13 +19,13 @@ pub(in crate::experiments) struct Generator<'a> {
     side: &'a Side,
     ringtap: PathBuf,
     size: u16,
-    /// Whether it goes before all other programs of its processor, as interrupts do.
+    /// Whether it preempts all other programs of its processor, as interrupts do.
     urgent: bool,
     /// Packets a second at most.
     most: f64,
 }
 
-/// What was offered.
+/// The offered packets.
 pub(in crate::experiments) struct Sent {
     pub(in crate::experiments) packets: f64,
     pub(in crate::experiments) seconds: f64,
@@ -38,7 +38,7 @@ struct Report {
 }
 
 impl<'a> Generator<'a> {
-    /// Finds the greatest rate, while nobody captures.
+    /// Finds the greatest rate without a capture.
     pub(in crate::experiments) fn new(
         session: &Session,
         side: &'a Side,
@@ -47,7 +47,7 @@ impl<'a> Generator<'a> {
         Self::with(session, side, size, false)
     }
 
-    /// The same, of a generator that has real-time priority.
+    /// The same for a generator with real-time priority.
     pub(in crate::experiments) fn urgent(
         session: &Session,
         side: &'a Side,
@@ -75,8 +75,8 @@ impl<'a> Generator<'a> {
         Ok(generator)
     }
 
-    /// Offers packets for so long, at a share of the greatest rate in percent, but not more than
-    /// `most` packets.
+    /// Offers packets for so long, at a percentage of the greatest rate, but no more than `most`
+    /// packets.
     pub(in crate::experiments) fn send(
         &self,
         load: u32,
@@ -87,7 +87,7 @@ impl<'a> Generator<'a> {
         let count = (rate * seconds).min(most).max(1.0);
         let mut command = self.command();
         command.args(["--count", &format!("{count:.0}")]);
-        // At the greatest rate there is no schedule to keep.
+        // The greatest rate needs no schedule.
         if load < 100 {
             command.args(["--pps", &format!("{rate:.0}")]);
         }

@@ -1,11 +1,11 @@
-//! Captures to disk: what part of offered packets comes into a file, and what that costs.
+//! Captures to disk: the share of the offered packets that a file contains, and its cost.
 //!
-//! `dump68` keeps 68 bytes of each packet, `dumpall` everything. One processor offers packets of one
-//! size at a share of the greatest rate that it reaches when nobody captures; who captures runs on the
-//! other one and writes to a file system, the disk's or one in memory. What counts is what is in the
-//! file afterwards, of tcpdump also what it had in hand. Everyone writes the format that is its own:
-//! pcapng the tap, whose ring has it, and dumpcap, pcap the others. How fast the file system takes plain
-//! sequential data is measured beside.
+//! `dump68` keeps 68 bytes of each packet, `dumpall` everything. One processor offers packets of
+//! one size, at a share of the greatest rate that it reaches without a capture. The capturing
+//! program runs on the other one and writes to a file system on disk or in memory. The packets in
+//! the file afterwards count; for tcpdump also those of its last block. Each program writes its own
+//! format: the tap, whose ring has it, and dumpcap write pcapng, the others pcap. The file system's
+//! rate of plain sequential writing is measured, too.
 
 mod capturers;
 mod generator;
@@ -32,13 +32,13 @@ const SIZES: [u16; 3] = [1496, 508, 60];
 /// Offered loads, in percent of the generator's greatest rate.
 const LOADS: [u32; 4] = [10, 40, 70, 100];
 const QUICK_LOADS: [u32; 2] = [30, 100];
-/// That behind the first file system, which tells what it limits.
+/// The loads on the file systems after the first, which show the first one's limit.
 const FEW_LOADS: [u32; 1] = [100];
-/// How long packets are offered at most, and how many bytes of them.
+/// The duration in seconds for which packets are offered at most, and the most bytes.
 const SECONDS: f64 = 0.4;
 const QUICK_SECONDS: f64 = 0.3;
 const BYTES: f64 = 1e9;
-/// Where who captures runs; the generator runs on the other one.
+/// The processor of the capturing program; the generator runs on the other one.
 const CAPTURE_CPU: usize = 1;
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -92,15 +92,15 @@ fn run(session: &mut Session, snaplen: Option<u32>) -> Done {
     Ok(())
 }
 
-/// What stays the same in a figure.
+/// The constant settings of a figure.
 struct Setting<'a> {
     pair: &'a VethPair,
     capturers: &'a Capturers,
     generator: &'a Generator<'a>,
     storage: &'a Storage,
-    /// Bytes a second that the file system takes.
+    /// Bytes a second that the file system writes.
     rate: f64,
-    /// Bytes that are kept of a packet.
+    /// Bytes kept of a packet.
     kept: f64,
 }
 
@@ -134,7 +134,7 @@ impl Setting<'_> {
         Ok(())
     }
 
-    /// Captured and load in percent, offered in millions a second.
+    /// Measures captured and load in percent, and offered packets in millions a second.
     fn measure(&self, who: usize, load: u32, seconds: f64) -> Result<Vec<f64>, String> {
         let explain = |error: std::io::Error| error.to_string();
         let file = self
@@ -166,8 +166,8 @@ impl Setting<'_> {
         ])
     }
 
-    /// Below 80 % of what the file system takes nothing may be lost, beyond it a tenth of that. What
-    /// missed it is told.
+    /// Judges the loss. Below 80 % of the file system's rate no packet may be lost; above, the
+    /// capture must reach 90 % of that rate. Returns the contenders that missed the goal.
     fn judge(&self, case: Option<&Case>) -> Vec<String> {
         const BELOW: f64 = 0.8;
         const BEYOND: f64 = 0.9;
@@ -182,7 +182,7 @@ impl Setting<'_> {
             if !is_own(contender) {
                 continue;
             }
-            // With the head of a record in a pcap file.
+            // With the record header in a pcap file.
             let bytes = offered.median() * 1e6 * (self.kept + 16.0);
             let needed = if bytes < BELOW * self.rate {
                 100.0
@@ -204,7 +204,7 @@ impl Setting<'_> {
     }
 }
 
-/// No peer captures a larger part of what it is offered.
+/// Judges that no peer captures a larger share of its packets.
 fn judge_peers(case: Option<&Case>) {
     let own = case
         .into_iter()
@@ -218,7 +218,7 @@ fn judge_peers(case: Option<&Case>) {
     }
 }
 
-/// A path for messages.
+/// Returns a path for messages.
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }

@@ -1,4 +1,4 @@
-//! Where captures are written to, and what is in them afterwards.
+//! The file systems that captures are written to, and the captures' contents.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use crate::session::Session;
 
 /// A file system.
 pub(crate) struct Storage {
-    /// Its type, with what it is on.
+    /// Its type, with its device.
     pub(crate) name: String,
     /// A folder on it.
     pub(crate) folder: PathBuf,
@@ -21,13 +21,13 @@ pub(crate) struct Storage {
     _owner: tempfile::TempDir,
 }
 
-/// Data written to find the rate.
+/// The number of bytes written to measure the rate.
 const BYTES: u64 = 1 << 30;
 const QUICK_BYTES: u64 = 256 << 20;
 const PIECE: usize = 1 << 20;
 
 impl Storage {
-    /// One on a disk and one in memory, as far as there are such.
+    /// Returns a file system on a disk and one in memory, if they exist.
     pub(crate) fn find(session: &mut Session) -> Vec<Self> {
         let bytes = session.amount(BYTES, QUICK_BYTES);
         let mut found: Vec<Self> = Vec::new();
@@ -46,7 +46,7 @@ impl Storage {
             } else {
                 kind
             };
-            // One of memory, and one that is not.
+            // One in memory, and one that is not.
             let is_memory = name.starts_with("tmpfs");
             if found
                 .iter()
@@ -67,7 +67,7 @@ impl Storage {
         found
     }
 
-    /// Bytes a second that it takes, until they are on the disk.
+    /// Returns the bytes a second that it writes, until they are on the disk.
     pub(crate) fn sequential_rate(&self) -> Result<f64, String> {
         let path = self.folder.join("sequential");
         let measure = || -> io::Result<f64> {
@@ -86,7 +86,7 @@ impl Storage {
     }
 }
 
-/// The type of the file system that a path is on (`/proc/self/mountinfo`, proc(5)).
+/// Returns the type of the file system of a path (`/proc/self/mountinfo`, proc(5)).
 fn kind_of(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -96,17 +96,17 @@ fn kind_of(path: &Path) -> Option<String> {
         let kind = system.split(' ').next()?;
         path.starts_with(point).then_some((point.len(), kind))
     });
-    // Of two on the same point, the later hides the earlier.
+    // If two are mounted on the same point, the later one hides the earlier.
     let (_, kind) = mounted.max_by_key(|(length, _)| *length)?;
     Some(kind.to_owned())
 }
 
-/// Waits until a file does not grow any more.
+/// Waits until a file stops growing.
 pub(crate) fn settle(file: &Path) {
     settle_by(Duration::from_millis(200), file);
 }
 
-/// The same for a file in which no pause is longer than twice a step.
+/// The same for a file that never pauses longer than twice a step.
 pub(crate) fn settle_by(step: Duration, file: &Path) {
     const STEPS: usize = 75;
     let size = || file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
@@ -121,7 +121,7 @@ pub(crate) fn settle_by(step: Duration, file: &Path) {
     }
 }
 
-/// The packets in a capture file, up to where it ends, wherever that is.
+/// Counts the packets in a capture file, which may end anywhere.
 pub(crate) fn packets_in(file: &Path) -> Result<u64, String> {
     let opened = open_file(file, &ReadOptions::default(), None);
     let mut source = opened.map_err(|error| error.to_string())?;

@@ -1,15 +1,15 @@
-//! Compression as the load of an application that captures: ringtap with one and two compressing
+//! Compression as the load of a capturing application: ringtap with one and two compressing
 //! threads, against tcpdump piped into gzip or zstd.
 //!
-//! The payload is the corpus' own bytes. Packets are sent from a file at top speed on one processor;
-//! who captures may use both. What counts is what is in the compressed file afterwards.
+//! The payload comes from the corpus. Packets are sent from a file at top speed on one processor;
+//! the capturing programs may use both. The result is what the compressed file contains afterwards.
 //!
-//! Both sides have room for as many bytes of packets that wait: the pipe in tcpdump's ring and in the
-//! compressor, ringtap in its ring and its queue. What the rings hold of such packets and what the
-//! compressor holds is measured before each case ([`room`]), and ringtap is given a `--write-buffer`
-//! by that, rounded down to whole chunks; its ring and queue together are no more memory than
-//! tcpdump's ring and the compressor's peak. Both figures are among the results, with the peak of all
-//! memory of the programs, their code included.
+//! Both sides have room for the same amount of waiting packets: the pipe in tcpdump's ring and in
+//! the compressor, ringtap in its ring and its queue. The capacity of the rings and of the
+//! compressor is measured before each case ([`room`]), and ringtap's `--write-buffer` is computed
+//! from that, rounded down to whole chunks. Its ring and queue together use no more memory than
+//! tcpdump's ring and the compressor's peak. Both amounts are among the results, with the peak of
+//! all memory of the programs, their code included.
 
 mod room;
 
@@ -34,41 +34,41 @@ use crate::session::{Done, Session, judge_least};
 
 const SIZES: [u16; 3] = [256, 64, 512];
 const LEVELS: [u32; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-/// Those of gzip for large packets, and for small ones, of which a pipe takes all up to level 3.
+/// gzip's levels for large packets, and for small ones, of which a pipe captures all up to level 3.
 const FEW_LEVELS: [u32; 5] = [0, 1, 3, 6, 9];
 const SMALL_LEVELS: [u32; 4] = [0, 3, 6, 9];
 const ZSTD_LEVELS: [u32; 3] = [1, 5, 9];
-/// That of zstd at which small packets are more than a pipe takes.
+/// The zstd level at which a pipe loses small packets.
 const ZSTD_SMALL: [u32; 1] = [9];
 const QUICK_LEVELS: [u32; 2] = [1, 6];
-/// Bytes that are sent, with the heads of records: so many times what can wait, so that it is the
-/// compression that counts. With a third of that, a pipe that compresses a third of what comes
-/// would seem to keep two thirds, the rest being what it held at the end.
+/// The number of bytes sent, record headers included, as a multiple of what can wait, so that the
+/// compression decides. With a third of that, a pipe that compresses a third of the packets would
+/// seem to keep two thirds, because it still held the rest at the end.
 const TIMES: u64 = 8;
-/// At least.
+/// The least number of bytes.
 const BYTES: u64 = 180_000_000;
-/// Packets of the file that is sent again and again.
+/// The number of packets in the file that is sent repeatedly.
 const FILE_PACKETS: usize = 20_000;
-/// The head of a record in it, and in the pipe.
+/// The size of a record header in the file, and in the pipe, in bytes.
 const RECORD_HEAD: u64 = 16;
-/// ringtap's ring, and tcpdump's; what is behind ringtap's is [`Room::queue`].
+/// The size of ringtap's ring, and of tcpdump's; ringtap's queue is [`Room::queue`].
 const RING: u64 = 8 << 20;
 const PEER_RING_KIB: u64 = 24 << 10;
 const LIMIT: Duration = Duration::from_secs(120);
 const SEND_CPU: &str = "0";
 const CPUS: [usize; 2] = [0, 1];
-/// Behind Ethernet, IPv4 and UDP.
+/// The offset of the payload behind Ethernet, IPv4 and UDP.
 const PAYLOAD: usize = 42;
-/// How often is looked whether a file still grows.
+/// The interval of the check whether a file still grows.
 const LOOK: Duration = Duration::from_millis(150);
 
-/// A compression, and the program that a pipe has for it.
+/// A compression, and the program that does it in a pipe.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     name: &'static str,
     program: &'static str,
     extension: &'static str,
-    /// Of each size.
+    /// The levels for each packet size.
     levels: [&'static [u32]; SIZES.len()],
 }
 
@@ -127,7 +127,7 @@ struct Setting<'a> {
     tcpdump: &'a Path,
     compressor: &'a Path,
     kind: Kind,
-    /// Bytes of a packet.
+    /// The size of a packet in bytes.
     size: u16,
 }
 
@@ -149,7 +149,7 @@ impl Setting<'_> {
         }
         let metrics = vec![
             Metric::new("captured", "%", 2),
-            // Until all is compressed, which may be after sending.
+            // Until everything is compressed, which may be after sending.
             Metric::new("processor time of a captured packet", "ns", 0),
             Metric::new("compressed to", "%", 1),
             Metric::new("offered", "million packets/s", 3),
@@ -243,7 +243,7 @@ impl Setting<'_> {
         ])
     }
 
-    /// Bytes of the packets that each ring holds, as records of the pipe: ringtap's, and tcpdump's.
+    /// Returns the capacity of each ring, in bytes of the pipe's records: ringtap's and tcpdump's.
     fn rings(&self) -> Result<[u64; 2], String> {
         let bytes = PEER_RING_KIB << 10;
         let (side, file) = (&self.pair.right, self.folder.join("ring.pcap"));
@@ -257,7 +257,7 @@ impl Setting<'_> {
         Ok([holds(capture)?, holds(self.peer(side))?])
     }
 
-    /// How much can wait at that level.
+    /// Returns how much can wait at that level.
     fn room(&self, rings: [u64; 2], level: u32) -> Result<Room, String> {
         let compressor = held(&mut self.behind(level)).map_err(|error| error.to_string())?;
         let [own, peer] = rings;
@@ -269,12 +269,12 @@ impl Setting<'_> {
         })
     }
 
-    /// Bytes of a packet in the file.
+    /// Returns the size of a packet in the file, in bytes.
     fn record(&self) -> u64 {
         u64::from(self.size) + RECORD_HEAD
     }
 
-    /// ringtap as it captures here, without what it makes of it.
+    /// Returns ringtap's capture command of this case, without its output.
     fn capture(&self, side: &Side) -> Command {
         let mut command = side.namespace.command(&self.ringtap.to_string_lossy());
         command
@@ -283,7 +283,7 @@ impl Setting<'_> {
         command
     }
 
-    /// The same with tcpdump.
+    /// Returns the same for tcpdump.
     fn peer(&self, side: &Side) -> Command {
         let mut command = side.namespace.command(&self.tcpdump.to_string_lossy());
         command
@@ -308,7 +308,7 @@ impl Setting<'_> {
         Running::start_piped(&mut command)
     }
 
-    /// tcpdump, and the program behind it.
+    /// Starts tcpdump and the program behind it.
     fn pipe(&self, side: &Side, level: u32, file: &Path) -> io::Result<(Running, Option<Child>)> {
         let mut command = self.peer(side);
         command.args(["-w", "-"]);
@@ -320,7 +320,7 @@ impl Setting<'_> {
         Ok((Running::watch(child), Some(behind)))
     }
 
-    /// What compresses in a pipe. Where gzip has no such level, 0, nothing is compressed.
+    /// Returns the compressor of a pipe. gzip has no level 0, so nothing is compressed there.
     fn behind(&self, level: u32) -> Command {
         if level == 0 {
             return Command::new("cat");
@@ -333,7 +333,7 @@ impl Setting<'_> {
         command
     }
 
-    /// Sends the traffic until it is so many bytes.
+    /// Sends the traffic until it amounts to so many bytes.
     fn send(&self, bytes: u64) -> Result<Report, String> {
         let traffic = self.record() * FILE_PACKETS as u64;
         let loops = bytes.div_ceil(traffic);
@@ -350,7 +350,7 @@ impl Setting<'_> {
     }
 }
 
-/// A file of packets of one size with the bytes of the corpus' packets as payload.
+/// Writes a file of packets of one size, with the bytes of the corpus' packets as payload.
 fn write_traffic(path: &Path, size: u16) -> io::Result<()> {
     let room = usize::from(size).saturating_sub(PAYLOAD);
     let mut bytes = Vec::new();
@@ -358,7 +358,7 @@ fn write_traffic(path: &Path, size: u16) -> io::Result<()> {
         let Ok(content) = std::fs::read(file) else {
             continue;
         };
-        // Without the heads of files; those of records are as regular as any protocol's.
+        // Without file headers; record headers are as regular as any protocol's.
         bytes.extend_from_slice(content.get(24..).unwrap_or_default());
         if bytes.len() > FILE_PACKETS * room {
             break;

@@ -1,4 +1,4 @@
-//! How much can wait on either side, measured, and ringtap's queue made to match.
+//! Measures how much can wait on either side, and sizes ringtap's queue to match.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -13,35 +13,35 @@ use ringtap_lab::process::{Running, peak_memory};
 use super::super::dump::{packets_in, settle};
 use super::LIMIT;
 
-/// Parts of `--write-buffer` (`docs/explanation/writing.md`): memory for each thread that compresses and for
-/// the writer, memory of a chunk that waits, and bytes of records in it.
+/// Parts of `--write-buffer` (`docs/explanation/writing.md`): memory for each compressing thread
+/// and for the writer, memory of a waiting chunk, and bytes of records in it.
 const THREAD: u64 = 2 << 20;
 const CHUNK_MEMORY: u64 = 1_601_536;
 const CHUNK: u64 = 1_568_768;
-/// Chunks that there are at least, beside one for each thread.
+/// The least number of chunks besides one for each thread.
 const LEAST_CHUNKS: u64 = 3;
 
-/// How long a compressor is fed, and how long before what it holds counts.
+/// How long a compressor is fed, and the time before its contents count.
 const FEED: Duration = Duration::from_millis(1000);
 const BEGIN: Duration = Duration::from_millis(250);
 const SAMPLE: Duration = Duration::from_millis(2);
-/// Bytes that it is fed at once.
+/// The number of bytes fed at once.
 const PIECE: usize = 16 << 10;
 
-/// Bytes that can wait, as records of a pcap file, and the memory that they have for that.
+/// The capacity for waiting packets, in bytes of pcap records, and its memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     /// In the pipe: in tcpdump's ring and in the compressor.
     pub(super) pipe: u64,
-    /// Bytes of memory of that ring, and of the compressor at its peak.
+    /// The memory of that ring and of the compressor at its peak, in bytes.
     pub(super) memory: u64,
-    /// In ringtap's ring, and the ring's memory.
+    /// In ringtap's ring, and that ring's memory.
     pub(super) own_ring: u64,
     pub(super) own_memory: u64,
 }
 
 impl Room {
-    /// Chunks for as much as the pipe has room for and no more, in no more memory than the pipe has.
+    /// Returns the number of chunks with at most the pipe's capacity, in at most the pipe's memory.
     fn chunks(&self, threads: usize) -> u64 {
         let threads = threads as u64;
         let by_room = self.pipe.saturating_sub(self.own_ring) / CHUNK;
@@ -50,35 +50,35 @@ impl Room {
         by_room.min(by_memory).max(threads + LEAST_CHUNKS)
     }
 
-    /// The `--write-buffer` with so many threads that compress.
+    /// Returns the `--write-buffer` for so many compressing threads.
     pub(super) fn queue(&self, threads: usize) -> u64 {
         THREAD * (threads as u64 + 1) + self.chunks(threads) * CHUNK_MEMORY
     }
 
-    /// Bytes that can wait in ringtap then.
+    /// Returns the bytes that can then wait in ringtap.
     pub(super) fn ringtap(&self, threads: usize) -> u64 {
         self.own_ring + self.chunks(threads) * CHUNK
     }
 }
 
-/// What a compressor holds while it has more to do than it can, and its memory.
+/// The bytes that an overloaded compressor holds, and its memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    /// Bytes that it has taken, less those that it has given, in the mean over time.
+    /// Bytes that it has taken but not yet returned, averaged over time.
     pub(super) bytes: u64,
-    /// Bytes of its memory at the peak.
+    /// The peak of its memory in bytes.
     pub(super) memory: u64,
 }
 
-/// Feeds a compressor with what can't be compressed, of which it gives as much as it has taken, as
-/// fast as it takes it, and reads at once what it gives.
+/// Feeds a compressor with incompressible data as fast as it takes it, and reads its output at
+/// once, which is as long as its input.
 pub(super) fn held(command: &mut Command) -> io::Result<Held> {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
     let measured = measure(&mut child);
-    // It has ended already where that failed.
+    // It has ended already if that failed.
     let _ = child.kill();
     child.wait()?;
     measured
@@ -105,7 +105,7 @@ fn measure(child: &mut Child) -> io::Result<Held> {
     })
 }
 
-/// Writes until nobody reads.
+/// Writes until the pipe is closed.
 fn feed(mut to: ChildStdin, taken: &AtomicU64) {
     let (mut piece, mut state) = (vec![0; PIECE], 0x2545_f491_4f6c_dd1d_u64);
     loop {
@@ -123,14 +123,14 @@ fn feed(mut to: ChildStdin, taken: &AtomicU64) {
     }
 }
 
-/// The mean over time of what was taken and not yet given.
+/// Returns the time average of the bytes taken and not yet returned.
 fn mean(taken: &AtomicU64, given: &AtomicU64) -> u64 {
     let begun = Instant::now();
     thread::sleep(BEGIN);
     let (mut sum, mut samples) = (0, 0);
     while begun.elapsed() < FEED {
         thread::sleep(SAMPLE);
-        // In this order it is rather too little.
+        // This order makes the result too small rather than too large.
         let before = taken.load(Ordering::SeqCst);
         sum += before.saturating_sub(given.load(Ordering::SeqCst));
         samples += 1;
@@ -138,8 +138,8 @@ fn mean(taken: &AtomicU64, given: &AtomicU64) -> u64 {
     sum / samples.max(1)
 }
 
-/// Packets that the ring of a program holds which captures into a file: those that it writes after it
-/// was stopped while more came.
+/// Returns the number of packets that fit the ring of a program that captures into a file: those
+/// that it writes after it was stopped while more packets arrived.
 pub(super) fn ring(
     command: &mut Command,
     side: &Side,
@@ -182,7 +182,7 @@ mod tests {
             assert!(own <= ROOM.pipe && own + CHUNK > ROOM.pipe, "{own}");
             assert!(ROOM.queue(threads) + ROOM.own_memory <= ROOM.memory);
         }
-        // Where the compressor needs hardly any, memory is the limit.
+        // If the compressor needs hardly any, memory is the limit.
         let small = Room {
             memory: 24_000_000,
             ..ROOM
@@ -191,7 +191,7 @@ mod tests {
             let all = small.queue(threads) + small.own_memory;
             assert!(all <= small.memory && all + CHUNK_MEMORY > small.memory);
         }
-        // ringtap takes so much in any case.
+        // ringtap takes this much in any case.
         let none = Room { pipe: 0, ..ROOM };
         assert_eq!(none.queue(2), 3 * THREAD + 5 * CHUNK_MEMORY);
     }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn what_a_program_holds_is_found() {
         let held = held(&mut Command::new("cat")).expect("measured");
-        // Its pipe, and what it copies at once.
+        // Its pipe, and the bytes that it copies at once.
         assert!(held.bytes > 0 && held.bytes < 4 << 20, "{held:?}");
         assert!(held.memory > 100_000, "{held:?}");
     }
