@@ -1,9 +1,9 @@
-//! What a profile says to do, in plain words; and settings tried, to say what they really bring.
+//! Advice from a profile in plain words, and trials of settings that measure their effect.
 //!
-//! A piece of advice names what dominates and what would help. Where that is a setting of the capture, it
-//! can be tried: runs with and without it take turns, and the effect is told with its spread, or that the
-//! spread swallows it. Settings of the host's interface are touched only where the plan allows that, and
-//! put back; of a wire of our own, another one is made.
+//! A piece of advice names the most expensive component and a remedy. A setting of the capture can
+//! be tried: runs with and without it take turns, and the effect is reported with its spread, or
+//! that the spread exceeds it. Settings of the host's interface are changed only if the plan allows
+//! it, and are restored afterwards; a wire of ringtap's own is created again instead.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,46 +16,46 @@ use crate::interface::Changed;
 use crate::report::{Figure, Processor, Report, ratio, spread, to_f64};
 use crate::{COMPONENTS, Component, Plan, Result};
 
-/// A component of less than this share is not worth advice.
+/// A component with a smaller share is not worth advice.
 const WORTH: f64 = 0.05;
-/// Wake-ups of more than this for each packet are many.
+/// More wake-ups per packet than this are many.
 const MANY_WAKE_UPS: f64 = 0.05;
 /// A processor busier than this is full.
 const FULL: f64 = 0.9;
-/// Pairs of runs of a trial. So many runs with and so many without lie apart by chance in 3 of 100
+/// The pairs of runs of a trial. With this many runs each, ranges differ by chance in 3 of 100
 /// cases.
 const PAIRS: usize = 4;
-/// The longest of each.
+/// The longest duration of a run.
 const LONGEST: Duration = Duration::from_secs(1);
-/// How long a busy reader looks for packets before it sleeps, in microseconds.
+/// How long a busy reader polls for packets before it sleeps, in microseconds.
 const BUSY: u32 = 200;
-/// Enough of a packet for headers, as `ringtap flow` takes it.
+/// Enough of a packet for its headers, as in `ringtap flow`.
 const HEADERS: u32 = 96;
 
 /// A setting that can be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "setting", content = "value")]
 pub enum Trial {
-    /// Stamps of the kernel's last tick.
+    /// Time stamps from the kernel's last tick.
     CoarseClock,
-    /// So many bytes of each packet.
+    /// This snaplen in bytes.
     Snaplen(u32),
-    /// Deliveries of so many bytes.
+    /// Delivery after this many bytes.
     MinToCopy(u32),
-    /// A ring of so many bytes.
+    /// A ring of this many bytes.
     Buffer(u64),
-    /// So many microseconds of looking for packets before each sleep.
+    /// This many microseconds of polling before each sleep.
     BusyPoll(u32),
     /// The reader on this processor.
     Cpu(usize),
-    /// Received packets handed on to these processors, a bit for each (RPS).
+    /// Received packets are handled on these processors, a bit for each (RPS).
     Rps(u64),
-    /// No joining of received packets.
+    /// Received packets are not joined.
     NoGro,
 }
 
 impl Trial {
-    /// The option of `ringtap dump` for it, or the command for the interface of that name.
+    /// Returns the option of `ringtap dump` for it, or the command for the interface of that name.
     #[must_use]
     pub fn option(self, device: &str) -> String {
         match self {
@@ -73,7 +73,7 @@ impl Trial {
         }
     }
 
-    /// The component that it is meant to make cheaper.
+    /// Returns the component that it should make cheaper.
     #[must_use]
     pub fn component(self) -> Component {
         match self {
@@ -85,8 +85,8 @@ impl Trial {
         }
     }
 
-    /// Makes the plan one with the setting. What is set at the host's interface is put back with the
-    /// value that is returned.
+    /// Applies the setting to the plan. Dropping the returned value restores settings of the host's
+    /// interface.
     fn apply(self, plan: &mut Plan) -> Result<Option<Changed>> {
         let options = &mut plan.options;
         match self {
@@ -124,40 +124,40 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// What a trial brought.
+/// The effect of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// The component's cost without the setting: median, lowest, highest of the runs.
     pub before: Figure,
-    /// With it.
+    /// The component's cost with it.
     pub after: Figure,
     /// The total without.
     pub total_before: Figure,
     /// The total with it.
     pub total_after: Figure,
-    /// Packets a second that were delivered without: median, lowest, highest.
+    /// Packets delivered per second without the setting: median, lowest, highest.
     pub delivered_before: [f64; 3],
-    /// And with it.
+    /// Packets delivered per second with it.
     pub delivered_after: [f64; 3],
     /// Pairs of runs.
     pub pairs: usize,
-    /// Whether the component's ranges lie apart; else nothing can be concluded.
+    /// Whether the component's ranges do not overlap; otherwise there is no conclusion.
     pub concludes: bool,
 }
 
 /// A piece of advice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    /// In words.
+    /// The advice as text.
     pub text: String,
-    /// The setting, where it can be tried.
+    /// The setting, if it can be tried.
     pub trial: Option<Trial>,
-    /// How it is set: an option of `ringtap dump`, or a command.
+    /// How to set it: an option of `ringtap dump`, or a command.
     #[serde(default)]
     pub setting: Option<String>,
-    /// What it brought, where it was tried.
+    /// The effect of the setting, if it was tried.
     pub effect: Option<Effect>,
-    /// Why it could not be tried, where it should have been.
+    /// The reason why it was not tried although it should have been.
     #[serde(default)]
     pub untried: Option<String>,
 }
@@ -181,7 +181,7 @@ impl Advice {
     }
 }
 
-/// What a report says to do; `interface` where it is one of the host's.
+/// Returns the advice for a report; `interface` is the host's interface, if it was profiled.
 #[must_use]
 pub fn of(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     let mut advice = Vec::new();
@@ -191,7 +191,7 @@ pub fn of(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
         ));
         return advice;
     }
-    // Of packets that were generated, what is said is for an interface yet to be named.
+    // With generated packets, the advice is for an interface yet to be named.
     let device = interface.map_or_else(|| "DEV".to_owned(), |interface| interface.name.to_string());
     advice.extend(dominant(report, &device));
     advice.extend(settings(report));
@@ -205,7 +205,7 @@ pub fn of(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     advice
 }
 
-/// What costs most, and whose doing that is.
+/// Advises on the most expensive component.
 fn dominant(report: &Report, device: &str) -> Option<Advice> {
     let share = |component| part_share(report, component);
     let most = COMPONENTS
@@ -243,7 +243,7 @@ fn dominant(report: &Report, device: &str) -> Option<Advice> {
     )))
 }
 
-/// Whether the host's stack does not have the packets.
+/// Whether packets do not reach the host's stack.
 fn ends_at_driver(report: &Report) -> bool {
     match report.engine.as_str() {
         "xsk" => true,
@@ -266,7 +266,7 @@ fn part_share(report: &Report, component: Component) -> f64 {
     part.and_then(|part| part.share).unwrap_or_default()
 }
 
-/// Settings of the capture.
+/// Advises on settings of the capture.
 fn settings(report: &Report) -> Vec<Advice> {
     let mut advice = Vec::new();
     let settings = &report.settings;
@@ -322,7 +322,7 @@ fn settings(report: &Report) -> Vec<Advice> {
     advice
 }
 
-/// Which processors do what.
+/// Advises on the use of processors.
 fn placement(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     let mut advice = Vec::new();
     let Some(sampling) = &report.method.sampling else {
@@ -338,7 +338,7 @@ fn placement(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     let is_alone = ratio(to_f64(most.kernel), to_f64(total)) > FULL;
     let others = all.iter().filter(|cpu| cpu.cpu != most.cpu && cpu.cpu < 64);
     let mask = others.fold(0, |mask, cpu| mask | 1_u64 << cpu.cpu);
-    // At XDP packets are taken before they are handed on.
+    // At XDP, packets are captured before RPS distributes them.
     let can_hand_on = mask != 0 && matches!(report.engine.as_str(), "tcx" | "packet");
     if is_full && is_alone && interface.is_none() && can_hand_on {
         advice.push(Advice::setting(
@@ -374,7 +374,7 @@ fn placement(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     advice
 }
 
-/// Where the reader runs, beside the processor that receives most.
+/// Advises on the reader's processor, given the one that receives most.
 fn reader_placement(
     report: &Report,
     all: &[Processor],
@@ -403,7 +403,7 @@ fn reader_placement(
         .iter()
         .filter(|cpu| ratio(to_f64(cpu.reader), to_f64(readers)) > 0.1)
         .count();
-    // On which one has been said, where there is more to say of it.
+    // Earlier advice may have named the processor already.
     let is_placed = advice
         .iter()
         .any(|advice| matches!(advice.trial, Some(Trial::Cpu(_))));
@@ -417,12 +417,12 @@ fn reader_placement(
     advice
 }
 
-/// The reader on a processor.
+/// Returns a trial with the reader on a processor.
 fn on(cpu: u32) -> Trial {
     Trial::Cpu(usize::try_from(cpu).unwrap_or_default())
 }
 
-/// Offloads by which a capture shows something else than the wire.
+/// Warns of offloads that make a capture differ from the wire.
 fn offloads(interface: &DeviceInfo) -> Vec<Advice> {
     let falsifying = interface.active_offloads().into_iter().filter(|offload| {
         matches!(
@@ -446,10 +446,10 @@ fn offloads(interface: &DeviceInfo) -> Vec<Advice> {
     advice.collect()
 }
 
-/// Tries every setting that the report's advice names, by runs with and without it in turn. Settings of
-/// the host's interface only with that consent.
+/// Tries every setting in the report's advice, with alternating runs with and without it. Settings
+/// of the host's interface are tried only if `may_change_interface`.
 ///
-/// Where that can't be, the advice says why.
+/// If a setting cannot be tried, the advice says why.
 pub fn try_all(plan: &Plan, report: &mut Report, may_change_interface: bool, stop: &AtomicBool) {
     let engine = report.engine.clone();
     for advice in &mut report.advice {

@@ -1,4 +1,4 @@
-//! Samples into components.
+//! Attributes samples to components.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 use crate::table::{Class, Outside, Table, TapKind};
 use crate::{COMPONENTS, Component, KernelSymbols};
 
-/// What a sample shows.
+/// The result for a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Work on packets of the profiled capture.
     On(Component),
-    /// Work on them, or of the reader, that no rule names.
+    /// Work on these packets, or of the reader, in functions without a rule.
     Unexplained,
-    /// The generator's.
+    /// The generator's work.
     Generator,
-    /// The measurement's own.
+    /// The measurement's own work.
     Measurement,
-    /// Somebody else's.
+    /// Other work of the host.
     Other,
     /// An idle processor.
     Idle,
 }
 
-/// Who is who.
+/// The processes, threads and programs that take part.
 #[derive(Clone, Debug, Default)]
 pub struct Cast {
     /// The own process.
@@ -45,25 +45,25 @@ pub struct Cast {
     pub tap: TapKind,
 }
 
-/// Samples, counted by what they show.
+/// Samples, counted by their results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// By component, in the order of [`COMPONENTS`].
     pub components: [u64; COMPONENTS.len()],
-    /// Work on packets that no rule names.
+    /// Work on packets in functions without a rule.
     pub unexplained: u64,
     /// The generator.
     pub generator: u64,
     /// The measurement itself.
     pub measurement: u64,
-    /// Everything else that the host does.
+    /// All other work of the host.
     pub other: u64,
-    /// Nothing.
+    /// Idle time.
     pub idle: u64,
 }
 
 impl Tally {
-    /// Counts one.
+    /// Counts a sample.
     pub fn add(&mut self, verdict: Verdict) {
         let count = match verdict {
             Verdict::On(component) => &mut self.components[component.index()],
@@ -76,20 +76,20 @@ impl Tally {
         *count += 1;
     }
 
-    /// Samples of components.
+    /// Returns the samples of components.
     #[must_use]
     pub fn explained(&self) -> u64 {
         self.components.iter().sum()
     }
 
-    /// Samples in which a processor did anything.
+    /// Returns the samples of busy processors.
     #[must_use]
     pub fn busy(&self) -> u64 {
         self.explained() + self.unexplained + self.generator + self.measurement + self.other
     }
 }
 
-/// Looks up what samples show.
+/// Attributes samples.
 #[derive(Debug)]
 pub struct Attributor {
     table: Table,
@@ -108,11 +108,11 @@ pub struct Attributor {
 /// A function of a call chain.
 #[derive(Clone, Copy, Debug)]
 enum Frame {
-    /// Of the capture's own program.
+    /// Code of the capture's own program.
     Part(Component),
-    /// A function; beyond the kernel proper or not.
+    /// A function, inside or outside the core kernel.
     Function { class: Class, is_beyond_core: bool },
-    /// Code without a name beyond the kernel proper: made at run time.
+    /// Code without a name outside the core kernel: made at run time.
     Nameless,
 }
 
@@ -126,7 +126,7 @@ impl Frame {
 }
 
 impl Attributor {
-    /// An attributor for the symbols as they are now.
+    /// Returns an attributor for the present symbols.
     #[must_use]
     pub fn new(
         table: Table,
@@ -153,13 +153,13 @@ impl Attributor {
         }
     }
 
-    /// Whether functions of the kernel are known.
+    /// Whether the kernel's functions are known.
     #[must_use]
     pub fn has_symbols(&self) -> bool {
         self.symbols.is_some()
     }
 
-    /// What a sample shows.
+    /// Attributes a sample.
     pub fn judge(&mut self, sample: &Sample<'_>) -> Verdict {
         if sample.in_kernel {
             self.judge_chain(sample.kernel_chain(), sample.process, sample.thread)
@@ -168,7 +168,7 @@ impl Attributor {
         }
     }
 
-    /// What an address of a process shows.
+    /// Attributes an address in user space.
     #[must_use]
     pub fn judge_user(&self, address: u64, process: u32, thread: u32) -> Verdict {
         if process != self.cast.process {
@@ -194,7 +194,7 @@ impl Attributor {
         }
     }
 
-    /// What a call chain of the kernel shows, innermost address first.
+    /// Attributes a call chain of the kernel, innermost address first.
     pub fn judge_chain(
         &mut self,
         chain: impl Iterator<Item = u64>,
@@ -279,7 +279,7 @@ impl Attributor {
         Verdict::Other
     }
 
-    /// Whether a driver is at work, and it is not the profiled interface's.
+    /// Whether a driver is in the chain that is not the profiled interface's.
     fn is_of_another_interface(&self, frames: &[Frame]) -> bool {
         let Some(own) = self.cast.driver else {
             return false;
@@ -332,7 +332,7 @@ impl Attributor {
         }
     }
 
-    /// Functions that stood in call chains and that the table does not name, the most frequent first.
+    /// Returns functions in call chains that have no rule in the table, the most frequent first.
     #[must_use]
     pub fn unknown(&self) -> Vec<(String, u64)> {
         let name = |number: &usize| self.function(*number);
@@ -343,7 +343,8 @@ impl Attributor {
         )
     }
 
-    /// The innermost functions of a component's samples in the kernel, the most frequent first.
+    /// Returns the innermost functions of a component's samples in the kernel, the most frequent
+    /// first.
     #[must_use]
     pub fn functions(&self, component: Component) -> Vec<(String, u64)> {
         let own = self
@@ -369,13 +370,13 @@ fn most_frequent(counts: impl Iterator<Item = (String, u64)>) -> Vec<(String, u6
     all
 }
 
-/// What a tap of a socket was doing, by itself and the frames inside it, innermost first.
+/// Attributes work inside a socket's tap: by the tap and the frames inside it, innermost first.
 fn inside(frames: &[Frame], tap: Frame) -> Component {
     let named = frames.iter().chain([&tap]).find_map(|frame| match frame {
         Frame::Function { class, .. } => class.inside,
         _ => None,
     });
-    // Filters of sockets are code without a name, or right behind a program that has one.
+    // Filters of sockets are code without a name, or directly follow a program that has one.
     let is_program = frames.iter().any(|frame| match frame {
         Frame::Nameless => true,
         Frame::Function {
@@ -390,7 +391,7 @@ fn inside(frames: &[Frame], tap: Frame) -> Component {
     named.unwrap_or(Component::Tap)
 }
 
-/// What the rest of the kernel was doing.
+/// Attributes work in the rest of the kernel.
 fn outside(frames: &[Frame]) -> Verdict {
     let decided = frames.iter().find_map(|frame| match frame {
         Frame::Function { class, .. } => match class.outside {

@@ -1,4 +1,4 @@
-//! What was seen becomes a report.
+//! Builds a report from the measurements.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::run::{Moment, Profile};
 use crate::traffic::Traffic;
 use crate::{COMPONENTS, Component, own_symbols};
 
-/// The share of packets that may be lost before figures are of something else.
+/// The share of lost packets above which the report warns about them.
 const WORTH_TELLING: f64 = 0.01;
 
 impl Profile<'_> {
@@ -79,7 +79,7 @@ impl Profile<'_> {
         report
     }
 
-    /// What the method can't tell by its nature.
+    /// Adds the limits of the method itself.
     fn limits(&mut self, report: &Report) {
         if report.rates.interrupts_per_second.is_none() {
             self.cannot_tell
@@ -195,7 +195,8 @@ impl Profile<'_> {
         sampled.figures()
     }
 
-    /// What can be said without samples: the steps of the program, and the reader by its accounts.
+    /// Returns the costs that are known without samples: those of the program's steps, and of the
+    /// reader from the kernel's accounting.
     fn without_samples(
         &self,
         steps: &[Step],
@@ -223,7 +224,7 @@ impl Profile<'_> {
                 ),
                 Component::Wake => (Some(figure(clock.system_ns)), Some(Origin::Accounting)),
                 Component::Reader => (Some(figure(clock.user_ns)), Some(Origin::Accounting)),
-                // Reader and application are one for the accounts.
+                // The accounting does not separate reader and application.
                 Component::Application => (None, None),
             };
             Part {
@@ -247,8 +248,8 @@ impl Profile<'_> {
     }
 }
 
-/// Divides what was sampled in user space between reader and application by the reader's readings of the
-/// clock: it can't be told by addresses.
+/// Divides the samples in user space between reader and application by the reader's own clock
+/// readings: addresses do not separate them.
 fn divide_reader(parts: &mut [Part], clock: &ReaderClock) {
     let Some(reader) = parts
         .iter()
@@ -284,7 +285,7 @@ fn divide_reader(parts: &mut [Part], clock: &ReaderClock) {
     }
 }
 
-/// Samples so far.
+/// The samples taken so far.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) tally: Tally,
@@ -309,28 +310,28 @@ impl Gathered {
     }
 }
 
-/// All that was seen.
+/// All measurements of a profile.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) begin: Moment,
     pub(crate) end: Moment,
     pub(crate) trigger: Option<Trigger>,
-    /// What a sample takes by itself.
+    /// The time of a sample itself, in nanoseconds.
     pub(crate) own_ns: Option<f64>,
     pub(crate) sampled: Gathered,
     pub(crate) unnamed: Vec<(String, u64)>,
     pub(crate) functions: Vec<(Component, Vec<(String, u64)>)>,
     pub(crate) has_symbols: bool,
-    /// Polls that brought packets, and those packets.
+    /// Polls that returned packets, and the number of those packets.
     pub(crate) polls: Option<(u64, u64)>,
-    /// System calls of the reader, and packets in their time.
+    /// System calls of the reader, and the packets of that time.
     pub(crate) calls: Option<(u64, u64)>,
-    /// The reader at the ends of phases.
+    /// The reader's state at the end of each phase.
     pub(crate) marks: Vec<Mark>,
 }
 
 impl Seen {
-    /// The reader at the begin and the end of the samples.
+    /// Returns the reader's state at the start and the end of the samples.
     fn reading(&self) -> (Mark, Mark) {
         let first = self.marks.first().copied().unwrap_or_default();
         (first, self.marks.get(1).copied().unwrap_or(first))
@@ -380,7 +381,7 @@ impl Seen {
     }
 }
 
-/// Nanoseconds between two samples of a processor that works.
+/// Returns the nanoseconds between two samples of a busy processor.
 pub(crate) fn period_ns(trigger: Trigger, rate: Rate) -> f64 {
     match trigger {
         Trigger::Cycles { period } => to_f64(period) / rate.per_nanosecond,

@@ -1,4 +1,4 @@
-//! Profiles as stacked bars: a bar for each, a stripe for each component.
+//! Profiles as stacked bars: one bar per profile, one stripe per component.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -20,22 +20,22 @@ const COLOURS: [RGBColor; COMPONENTS.len()] = [
     RGBColor(190, 200, 120),
 ];
 const UNEXPLAINED: RGBColor = RGBColor(230, 230, 230);
-/// A stripe of less than this share of the highest bar has no room for its number.
+/// A stripe with a smaller share of the highest bar has no room for its number.
 const ROOM: f64 = 0.035;
-/// What stands below every chart.
+/// The caption of every chart.
 const CAPTION: &str = "What each component of the way costs a packet of the interface, from the wire (below) to the \
                        application (above); cycles are ticks of the processor's clock. Degioanni and others (2003, \
                        figures 6 and 9) drew the same of WinPcap: 5,680 cycles before they optimised, 3,164 after.";
-/// Half the width of a bar, in bars.
+/// Half the width of a bar, relative to the distance between bars.
 const HALF: f64 = 0.32;
 
-/// A bar: what it is called, and its profile.
+/// A bar: its name and its profile.
 pub type Bar<'a> = (String, &'a Report);
 
 /// Draws profiles side by side, in nanoseconds per packet, as SVG.
 ///
 /// # Errors
-/// The chart cannot be drawn.
+/// Returns an error if the chart cannot be drawn.
 pub fn draw(bars: &[Bar<'_>], title: &str) -> Result<String> {
     let named = COMPONENTS.map(Component::title).into_iter().zip(COLOURS);
     let legend: Vec<(&str, RGBColor)> = named.chain([("unexplained", UNEXPLAINED)]).collect();
@@ -107,13 +107,13 @@ fn stacks(area: &Area<'_>, bars: &[Bar<'_>]) -> std::result::Result<(), Drawing>
     Ok(())
 }
 
-/// Black, or white where that is too dark to be read on.
+/// Returns black, or white if black is unreadable on the colour.
 fn readable_on(RGBColor(red, green, blue): RGBColor) -> RGBColor {
     let light = 3 * u32::from(red) + 6 * u32::from(green) + u32::from(blue);
     if light < 1_100 { WHITE } else { BLACK }
 }
 
-/// Heights and colours, from below.
+/// Returns heights and colours, from the bottom.
 fn stripes(report: &Report) -> impl Iterator<Item = (f64, RGBColor)> {
     let known = COMPONENTS.into_iter().zip(COLOURS);
     let known =

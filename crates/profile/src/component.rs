@@ -1,9 +1,9 @@
-//! The components of a packet's way.
+//! The components on a packet's path.
 
 use ringtap_capture::ProgramPart;
 use serde::{Deserialize, Serialize};
 
-/// A component of a packet's way from the wire to the application.
+/// A component on a packet's path from the wire to the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
@@ -11,7 +11,7 @@ pub enum Component {
     Driver,
     /// The socket buffer, and the protocols that look at it.
     Stack,
-    /// The tap itself: being called, finding the ring, the record's frame, publishing it.
+    /// The tap itself: the call, finding the ring, making and publishing the record.
     Tap,
     /// The filter.
     Filter,
@@ -23,11 +23,11 @@ pub enum Component {
     Wake,
     /// Walking the ring in user space.
     Reader,
-    /// What the application does with each packet.
+    /// The application's work on each packet.
     Application,
 }
 
-/// All components, in the order of the way.
+/// All components, in the order of the path.
 pub const COMPONENTS: [Component; 9] = [
     Component::Driver,
     Component::Stack,
@@ -41,13 +41,13 @@ pub const COMPONENTS: [Component; 9] = [
 ];
 
 impl Component {
-    /// Its place in [`COMPONENTS`].
+    /// Returns the index in [`COMPONENTS`].
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// What it is called in tables.
+    /// Returns the name for tables.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {

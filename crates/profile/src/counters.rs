@@ -1,22 +1,22 @@
-//! What the kernel counts anyway: processor time, interrupts, softirqs.
+//! Counters that the kernel always keeps: processor time, interrupts, softirqs.
 
 use std::fs;
 use std::time::Duration;
 
 use ringtap_sys::cycles::clock_ticks;
 
-/// Processor time of the whole machine since it was started, over all processors.
+/// Processor time of the whole machine since boot, over all processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
-    /// Doing nothing, waiting for disks included.
+    /// Idle time, including waiting for disks.
     pub idle: Duration,
-    /// Taken away by the hypervisor.
+    /// Time taken by the hypervisor.
     pub stolen: Duration,
 }
 
 impl ProcessorTime {
-    /// As it is now (`/proc/stat`, whose unit is 10 ms on most kernels); nothing where that can't be
-    /// read.
+    /// Reads the current values (`/proc/stat`, whose unit is 10 ms on most kernels); `None` if it
+    /// cannot be read.
     #[must_use]
     pub fn read() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?, clock_ticks())
@@ -36,7 +36,7 @@ impl ProcessorTime {
         })
     }
 
-    /// What has passed since an earlier reading.
+    /// Returns the difference from an earlier reading.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -46,18 +46,18 @@ impl ProcessorTime {
     }
 }
 
-/// Interrupts of an interface since the start, over all processors; nothing for one that has none of its
-/// own, as virtual ones.
+/// Returns the interrupts of an interface since boot, over all processors; `None` if it has none of
+/// its own, like a virtual one.
 #[must_use]
 pub fn interrupts(interface: &str) -> Option<u64> {
     let table = fs::read_to_string("/proc/interrupts").ok()?;
     sum_of_interrupts(&table, &numbers_of(interface))
 }
 
-/// The interrupts' numbers, by the folders of the interface's device.
+/// Returns the interrupts' numbers, from the folders of the interface's device.
 fn numbers_of(interface: &str) -> Vec<String> {
     let device = format!("/sys/class/net/{interface}/device");
-    // virtio devices hang on the PCI device that has the interrupts.
+    // virtio devices belong to the PCI device that has the interrupts.
     let folders = [
         format!("{device}/msi_irqs"),
         format!("{device}/../msi_irqs"),
@@ -91,7 +91,7 @@ fn sum_of_interrupts(table: &str, numbers: &[String]) -> Option<u64> {
     (!sums.is_empty()).then(|| sums.iter().sum())
 }
 
-/// Softirqs that handle received packets (`NET_RX`), over all processors.
+/// Returns the softirqs that handle received packets (`NET_RX`), over all processors.
 #[must_use]
 pub fn receive_softirqs() -> Option<u64> {
     let table = fs::read_to_string("/proc/softirqs").ok()?;
@@ -101,7 +101,7 @@ pub fn receive_softirqs() -> Option<u64> {
     Some(leading_sum(counts))
 }
 
-/// The sum of the numbers that a line begins with.
+/// Returns the sum of the numbers at the start of a line.
 fn leading_sum(line: &str) -> u64 {
     line.split_ascii_whitespace()
         .map_while(|field| field.parse::<u64>().ok())

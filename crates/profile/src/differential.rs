@@ -1,9 +1,10 @@
-//! A capture cut after each of its steps, and what a packet then takes.
+//! Measures a capture that is cut short after each of its steps, and the cost of a packet at each.
 //!
-//! At the taps by the kernel's own statistics of programs: they cost two readings of a clock per run, which
-//! is in each stage's time and cancels in the differences. A packet socket's filter has no such statistics;
-//! there it is the processor time of the generator's thread, which also receives what it sends. The stages
-//! take turns in short rounds, so that a change of the traffic or of the machine meets all of them.
+//! The taps use the kernel's own statistics of programs. They cost two clock readings per run,
+//! which are part of each stage's time and cancel in the differences. A packet socket's filter has
+//! no such statistics. There the measure is the processor time of the generator's thread, which
+//! also receives the packets that it sends. The stages take turns in short rounds, so that changes
+//! of the traffic or the machine affect all of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,13 +16,13 @@ use ringtap_sys::bpf::{Kernel, Program, Statistics};
 use crate::report::{Figure, Step, spread, to_f64};
 use crate::{Error, Result};
 
-/// A stage: its name in reports, how far the capture goes (nothing for no capture), and bytes of a packet
-/// that it keeps at most, where those are not the capture's own.
+/// A stage: its name in reports, the last step of the capture (`None` for no capture), and the
+/// snaplen, if it differs from that of the capture.
 type Cut = (&'static str, Option<Stage>, Option<u32>);
 
-/// So few bytes cost next to nothing to copy; fewer are copied by a call of the kernel.
+/// Copying so few bytes costs next to nothing; fewer are copied by a call of the kernel.
 const FEW: u32 = 8;
-/// The stages of the taps. Records of a few bytes have all of a record's cost but the copy's.
+/// The stages of the taps. Records of a few bytes have every cost of a record except the copy's.
 const OF_TAPS: [Cut; 5] = [
     ("hook", Some(Stage::Hook), None),
     ("filter", Some(Stage::Filter), None),
@@ -29,7 +30,8 @@ const OF_TAPS: [Cut; 5] = [
     ("ring", Some(Stage::Copy), Some(FEW)),
     ("copy", Some(Stage::Copy), None),
 ];
-/// Those of a packet socket, whose filter comes before the stamp, so that the ring has that, too.
+/// The stages of a packet socket. Its filter comes before the stamp, so the stamp is part of the
+/// ring.
 const OF_SOCKETS: [Cut; 5] = [
     ("none", None, None),
     ("hook", Some(Stage::Hook), None),
@@ -38,22 +40,22 @@ const OF_SOCKETS: [Cut; 5] = [
     ("copy", Some(Stage::Copy), None),
 ];
 
-/// Runs that a round must have to count.
+/// The least number of runs that a round must have to count.
 const FEWEST_RUNS: u64 = 100;
-/// The shortest that a stage runs in a round.
+/// The shortest time that a stage runs in a round.
 const SHORTEST: Duration = Duration::from_millis(20);
-/// The longest that a reader of a stage sleeps.
+/// The longest time that a reader of a stage sleeps.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// Of a stage's time the part before anything counts: its ring is new, and bytes that go where none have
-/// been for long cost more than in a ring that has been gone round.
+/// The first part of a stage's time, which does not count: writing to a new ring, whose memory is
+/// not in the caches, costs more than later.
 const WARM_UP: f64 = 0.4;
-/// Rounds.
+/// The number of rounds.
 pub const ROUNDS: u32 = 5;
 
-/// Processor time so far in nanoseconds, and packets so far.
+/// Returns the processor time so far in nanoseconds, and the packets so far.
 pub type Meter<'a> = &'a (dyn Fn() -> Result<(u64, u64)> + Sync);
 
-/// What is compared.
+/// The comparison to make.
 #[derive(Clone, Copy)]
 pub struct Comparison<'a> {
     /// The device, with the engine: `tcx:eth0`.
@@ -62,15 +64,15 @@ pub struct Comparison<'a> {
     pub options: &'a CaptureOptions,
     /// The filter.
     pub filter: Option<&'a Filter>,
-    /// How long all of it may take.
+    /// The time for all stages together.
     pub duration: Duration,
     /// Ticks in a nanosecond.
     pub ticks_per_ns: f64,
-    /// What tells time and packets where no program has statistics of its own.
+    /// Measures time and packets if no program has statistics of its own.
     pub meter: Option<Meter<'a>>,
 }
 
-/// What one stage took in a round.
+/// The measurements of a stage in a round.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     nanos: u64,
@@ -82,9 +84,10 @@ impl Comparison<'_> {
     /// Measures all stages, in the calling thread's network namespace.
     ///
     /// # Errors
-    /// The right to have statistics is missing (`CAP_SYS_ADMIN`), or a capture can't be opened.
+    /// Returns an error if the privilege for statistics is missing (`CAP_SYS_ADMIN`), or if a
+    /// capture cannot be opened.
     pub fn run(&self, stop: &AtomicBool) -> Result<Vec<Step>> {
-        // A thread of its own: where readers run is the capture's option.
+        // A thread of its own, because the capture's options place readers on processors.
         thread::scope(|scope| {
             let steps = thread::Builder::new().name("steps".to_owned());
             let steps = steps.spawn_scoped(scope, || self.take_turns(stop));
@@ -186,7 +189,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Reads so long; without a capture the time passes.
+/// Reads for the duration; without a capture, sleeps.
 fn read_for(source: &mut Option<Box<dyn Source>>, duration: Duration) -> Result<()> {
     let begin = Instant::now();
     while let Some(left) = duration.checked_sub(begin.elapsed()) {
@@ -198,7 +201,7 @@ fn read_for(source: &mut Option<Box<dyn Source>>, duration: Duration) -> Result<
     Ok(())
 }
 
-/// Packets that found no room so far.
+/// Returns the number of packets that found no room so far.
 fn lost(source: &mut Option<Box<dyn Source>>) -> Result<u64> {
     let stats = source.as_mut().map(|source| source.stats()).transpose()?;
     Ok(stats
@@ -206,7 +209,7 @@ fn lost(source: &mut Option<Box<dyn Source>>) -> Result<u64> {
         .unwrap_or_default())
 }
 
-/// Walks what there is, and waits for more.
+/// Reads the available packets, and waits for more.
 fn read(source: &mut dyn Source) -> Result<()> {
     if let Next::Block(block) = source.next()? {
         let mut seen = 0_u64;
@@ -218,7 +221,7 @@ fn read(source: &mut dyn Source) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds and runs of all programs.
+/// Returns the nanoseconds and runs of all programs.
 fn total(programs: &[Program]) -> Result<(u64, u64)> {
     let mut sum = (0, 0);
     for program in programs {

@@ -1,11 +1,11 @@
-//! What can go wrong.
+//! Errors of profiling.
 
 use std::path::{Path, PathBuf};
 
 use ringtap_capture::send::SendError;
 use ringtap_sys::netlink;
 
-/// Why there is no profile.
+/// The reason why there is no profile.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,10 +15,10 @@ pub enum Error {
     /// A system call failed.
     #[error(transparent)]
     System(#[from] ringtap_sys::Error),
-    /// The kernel's BPF refused.
+    /// A BPF call failed.
     #[error(transparent)]
     Bpf(#[from] ringtap_sys::bpf::Error),
-    /// An interface could not be asked or made.
+    /// An interface could not be queried or created.
     #[error("{device}: {source}")]
     Interface {
         /// The interface.
@@ -26,7 +26,7 @@ pub enum Error {
         /// The reason.
         r#source: netlink::Error,
     },
-    /// The wire for generated packets could not be made.
+    /// The wire for generated packets could not be created.
     #[error(transparent)]
     Wire(#[from] ringtap_lab::netns::WireError),
     /// Traffic could not be generated.
@@ -48,7 +48,7 @@ pub enum Error {
         /// The reason.
         r#source: ringtap_sys::Error,
     },
-    /// `/sys` is not of the network namespace that the interface is in.
+    /// `/sys` belongs to another network namespace than the interface.
     #[error("{} is not of the interface's network namespace", path.display())]
     Elsewhere {
         /// The folder.
@@ -57,7 +57,7 @@ pub enum Error {
     /// A thread ended by a panic.
     #[error("the {0} thread failed")]
     Thread(&'static str),
-    /// A profile of earlier can't be read.
+    /// An earlier profile cannot be read.
     #[error("cannot read the profile {}: {source}", path.display())]
     Baseline {
         /// The file.
@@ -65,15 +65,15 @@ pub enum Error {
         /// The reason.
         r#source: std::io::Error,
     },
-    /// A profile of earlier has another form.
+    /// An earlier profile has another format.
     #[error("{} is no profile of ringtap: {source}", path.display())]
     NotAProfile {
         /// The file.
         path: PathBuf,
-        /// Where, and why.
+        /// The place and the reason.
         r#source: serde_json::Error,
     },
-    /// A profile of earlier is of another version.
+    /// An earlier profile has another version.
     #[error("{} has form {found}, {} was expected", path.display(), crate::report::VERSION)]
     Version {
         /// The file.
@@ -81,7 +81,7 @@ pub enum Error {
         /// Its version.
         found: u32,
     },
-    /// The chart can't be drawn.
+    /// The chart cannot be drawn.
     #[error("cannot draw the chart: {0}")]
     Chart(String),
 }
@@ -92,11 +92,11 @@ impl From<SendError> for Error {
     }
 }
 
-/// What this crate's functions return.
+/// The result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Makes an I/O error one of a setting in that file.
+    /// Adds the path of a setting's file to an I/O error.
     pub(crate) fn setting(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Setting { path, source }

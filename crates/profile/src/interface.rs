@@ -1,4 +1,4 @@
-//! Settings of the host's interface, changed for a while and put back.
+//! Temporary changes of settings of the host's interface.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use ringtap_sys::netlink::{Name, Netlink};
 
 use crate::{Error, Result};
 
-/// What was changed; dropping it puts back what was there.
+/// A change of a setting; dropping it restores the old value.
 #[derive(Debug)]
 pub(crate) enum Changed {
-    /// Files with what stood in them.
+    /// Files with their old content.
     Files(Vec<(PathBuf, String)>),
     /// Receive offload, which was on, by the interface's name.
     Gro(String),
 }
 
 impl Changed {
-    /// Has the kernel hand what all queues receive to those processors, a bit for each.
+    /// Makes the kernel distribute packets of all queues to these processors, a bit for each.
     pub(crate) fn rps(device: &str, mask: u64) -> Result<Self> {
         let folder = Path::new("/sys/class/net").join(device);
         check(&folder, device)?;
@@ -31,7 +31,7 @@ impl Changed {
                 files.push(path.join("rps_cpus"));
             }
         }
-        // From here on, what has been changed is put back whatever happens.
+        // From here on, changes are undone whatever happens.
         let mut changed = Vec::new();
         let mut change = |path: PathBuf| {
             let before = fs::read_to_string(&path).map_err(Error::setting(&path))?;
@@ -44,7 +44,7 @@ impl Changed {
         done.map(|()| changed)
     }
 
-    /// Switches the joining of received packets off, where it is on.
+    /// Switches the joining of received packets off, if it is on.
     pub(crate) fn gro_off(device: &str) -> Result<Self> {
         switch_gro(device, false)?;
         Ok(Self::Gro(device.to_owned()))
@@ -53,7 +53,7 @@ impl Changed {
 
 impl Drop for Changed {
     fn drop(&mut self) {
-        // Whoever could change it can put it back; an interface that has gone needs nothing.
+        // A process that could change it can restore it; an interface that is gone needs nothing.
         match self {
             Self::Files(files) => {
                 for (path, before) in files {
@@ -76,8 +76,8 @@ fn switch_gro(device: &str, on: bool) -> Result<()> {
     })
 }
 
-/// That the folder is of the interface, and not of one of the same name in the network namespace for
-/// which `/sys` was mounted, whose settings are not to be touched.
+/// Checks that the folder belongs to the interface. `/sys` may belong to another network namespace
+/// with an interface of the same name, whose settings must not change.
 fn check(folder: &Path, device: &str) -> Result<()> {
     let failed = |source| Error::Interface {
         device: device.to_owned(),

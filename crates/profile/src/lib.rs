@@ -1,14 +1,14 @@
-//! What a captured packet costs, component by component.
+//! Measures the cost of a captured packet, component by component.
 //!
-//! What it is: a capture is run, and while it runs the processors are sampled, the kernel's own counters
-//! are read, and programs cut short are compared; out come nanoseconds per packet for each component of
-//! the way from the interrupt to the application, with what can't be explained said. What it is not: it
-//! is no general profiler, prints nothing, and changes no setting of an interface.
+//! While a capture runs, its processors are sampled, the kernel's own counters are read, and
+//! programs that are cut short are compared. The result is nanoseconds per packet for each
+//! component from the interrupt to the application, including the unexplained rest. The crate is no
+//! general profiler, prints nothing, and changes no setting of an interface.
 //!
-//! The way through the crate: [`run`] is given a [`Plan`] and an engine; [`traffic`] makes packets where
-//! none are there; [`sampling`](crate::attribute) turns call chains into [`Component`]s by a table in data
-//! (`components.toml`); [`differential`] attaches the tap's program cut after each of its steps;
-//! [`report`] makes figures with their confidence, [`advice`] says what they mean.
+//! [`run`] takes a [`Plan`] and an engine; [`traffic`] generates packets if there are none;
+//! [`sampling`](crate::attribute) maps call chains to [`Component`]s by a table
+//! (`components.toml`). [`differential`] attaches the tap's program cut short after each of its
+//! steps; [`report`] computes values with their confidence, and [`advice`] explains them.
 #![forbid(unsafe_code)]
 
 pub mod advice;

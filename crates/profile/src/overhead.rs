@@ -1,7 +1,8 @@
-//! What a sample costs by itself: the processor is interrupted for it, and what that takes is not the work
-//! of whoever was interrupted.
+//! The cost of a sample itself: it interrupts the processor, and that time is no work of the
+//! interrupted program.
 //!
-//! A loop that does nothing but read the processor's clock is sampled, and sees for how long it was away.
+//! It is measured by sampling a loop that only reads the processor's clock, and so sees how long
+//! each interruption takes.
 
 use std::time::Duration;
 
@@ -11,15 +12,15 @@ use ringtap_sys::perf::Sampler;
 use crate::Result;
 use crate::report::{spread, to_f64};
 
-/// How long the loop runs.
+/// The duration of the loop.
 const TIME: Duration = Duration::from_millis(40);
-/// Two readings of the clock that follow each other are this close at most, in nanoseconds.
+/// The longest time between two consecutive clock readings without an interruption, in nanoseconds.
 const CLOSE: f64 = 1_000.0;
-/// So many interruptions are needed for their median to say something.
+/// The least number of interruptions for a meaningful median.
 const FEWEST: usize = 20;
 
-/// Nanoseconds that an interruption by the sampler takes: the median, for others interrupt as well. Nothing
-/// where too few are seen. The samples are thrown away.
+/// Returns the nanoseconds of an interruption by the sampler, or `None` if there were too few. It
+/// is the median, because other interrupts occur as well. The samples are discarded.
 pub(crate) fn of_a_sample(
     sampler: &mut Sampler,
     rate: Rate,
@@ -41,7 +42,7 @@ pub(crate) fn of_a_sample(
     }
     sampler.stop()?;
     sampler.drain(|_| ());
-    // Where another has the processor most of the time, what is seen is the scheduler's doing.
+    // If another program has the processor most of the time, the interruptions are the scheduler's.
     #[expect(clippy::cast_precision_loss, reason = "some thousand at most")]
     let enough = away.len() >= FEWEST && away.len() as f64 > expected / 2.0;
     let median = spread(&mut away).map(|(median, ..)| median);

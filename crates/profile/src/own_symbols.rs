@@ -1,4 +1,4 @@
-//! The own program: which addresses belong to the application's part of it.
+//! The addresses of the application's code in ringtap's own program.
 
 use std::fs;
 use std::ops::Range;
@@ -6,8 +6,8 @@ use std::ops::Range;
 use object::{Object, ObjectSegment, ObjectSymbol};
 use ringtap_capture::Packet;
 
-/// The addresses of the application's code in this process; nothing where the program was stripped of
-/// its symbols.
+/// Returns the addresses of the application's code in this process; `None` if the program has been
+/// stripped of its symbols.
 pub(crate) fn application() -> Option<Range<u64>> {
     let data = fs::read("/proc/self/exe").ok()?;
     let file = object::File::parse(&*data).ok()?;
@@ -19,7 +19,7 @@ pub(crate) fn application() -> Option<Range<u64>> {
     Some(start..start.checked_add(symbol.size())?)
 }
 
-/// What lies between addresses in the file and in memory.
+/// Returns the difference between addresses in memory and in the file.
 fn slide(file: &object::File<'_>) -> Option<u64> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let program = fs::read_link("/proc/self/exe").ok()?;
@@ -33,7 +33,7 @@ fn slide(file: &object::File<'_>) -> Option<u64> {
         (at..at + len.max(1)).contains(&offset)
     })?;
     let in_file = segment.address() + (offset - segment.file_range().0);
-    // Pages begin before segments where those are not aligned.
+    // Pages begin before segments that are not aligned.
     Some(start.wrapping_sub(in_file))
 }
 

@@ -1,4 +1,4 @@
-//! The reader: walks the capture as an application does, and reads the processor's clock once a block.
+//! The reader: walks the capture like an application, and reads the processor's clock once a block.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,12 +7,12 @@ use ringtap_sys::cycles::{Usage, ticks};
 
 use crate::Result;
 
-/// What the application does with each packet: looks at its length and its type, works for so many ticks
-/// of the processor's clock where it is told to, and is done. A function of its own, so that samples can be
-/// told by its addresses.
+/// Does the application's work on a packet: it looks at its length and type, and works for `work`
+/// ticks of the processor's clock. It is a function of its own, so that samples can be attributed
+/// by its addresses.
 #[inline(never)]
 pub(crate) fn application_sees(packet: &Packet<'_>, work: u64) -> u64 {
-    /// Steps between two looks at the clock: work in this function, not in the clock's.
+    /// Steps between two clock readings, so that the work is in this function, not in the clock's.
     const STEPS: u64 = 16;
     let mut worked = u64::from(packet.len);
     if work > 0 {
@@ -32,22 +32,22 @@ pub(crate) fn application_sees(packet: &Packet<'_>, work: u64) -> u64 {
     worked.wrapping_add(kind)
 }
 
-/// What the reader has done so far.
+/// The reader's counters so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Packets handed to the application.
+    /// Packets delivered to the application.
     pub(crate) packets: u64,
-    /// Bytes of them that were captured.
+    /// Their captured bytes.
     pub(crate) bytes: u64,
-    /// Blocks.
+    /// The number of blocks.
     pub(crate) blocks: u64,
     /// Waits that ended without packets.
     pub(crate) empty: u64,
-    /// Ticks of the processor's clock between being given a block and giving it back.
+    /// Ticks of the processor's clock between receiving a block and releasing it.
     pub(crate) ticks: u64,
 }
 
-/// A moment of the reader.
+/// The reader's state at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     pub(crate) totals: Totals,
@@ -55,25 +55,25 @@ pub(crate) struct Mark {
     pub(crate) stats: Stats,
 }
 
-/// Tells the reader when to take down where it stands.
+/// Signals the reader to record its state.
 #[derive(Debug, Default)]
 pub(crate) struct Phase(AtomicU32);
 
 impl Phase {
     const END: u32 = u32::MAX;
 
-    /// Begins the next phase.
+    /// Starts the next phase.
     pub(crate) fn next(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends the reading.
+    /// Ends reading.
     pub(crate) fn end(&self) {
         self.0.store(Self::END, Ordering::Relaxed);
     }
 }
 
-/// Reads until the end is asked for; a mark for each phase that has ended.
+/// Reads until the end is signalled; returns a mark for each phase that has ended.
 pub(crate) fn read(source: &mut dyn Source, phase: &Phase, work: u64) -> Result<Vec<Mark>> {
     let mut marks = Vec::new();
     let mut totals = Totals::default();

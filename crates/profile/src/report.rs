@@ -1,9 +1,9 @@
-//! Figures with their confidence: what a run gives, and what is written as JSON.
+//! Measured values with their confidence: the result of a run, and its JSON format.
 //!
-//! A component's cost is its samples times the time between two of them, over the packets; its range is
-//! Wilson's interval of its share of the samples, at 95 %. What samples do not explain is a figure of its
-//! own: samples of functions that no rule names, samples that were lost, and the difference between the
-//! time that samples show and the time that the kernel's own clock says the processors were busy.
+//! A component's cost is the number of its samples times the time between two samples, divided by
+//! the packets. Its range is Wilson's interval of its share of the samples, at 95 %. The
+//! unexplained part is a value of its own. It consists of samples of functions without a rule, lost
+//! samples, and busy time on the kernel's clock that no sample shows.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::attribute::Tally;
 use crate::{COMPONENTS, Component, Error, Result};
 
-/// The form of the JSON object.
+/// The version of the JSON object.
 pub const VERSION: u32 = 1;
 /// Quantile of the normal distribution for 95 %.
 const Z: f64 = 1.96;
@@ -24,14 +24,14 @@ pub struct Figure {
     pub ns: f64,
     /// The same in ticks of the processor's clock.
     pub cycles: f64,
-    /// The lowest that it may be at 95 %, or the lowest that was measured; nanoseconds.
+    /// The lowest value at 95 % confidence, or the lowest measured value, in nanoseconds.
     pub low_ns: f64,
-    /// The highest, likewise.
+    /// The highest value, likewise.
     pub high_ns: f64,
 }
 
 impl Figure {
-    /// A figure from nanoseconds.
+    /// Makes a value from nanoseconds.
     #[must_use]
     pub fn new(ns: f64, low_ns: f64, high_ns: f64, ticks_per_ns: f64) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Figure {
         }
     }
 
-    /// Both together, the ranges added up.
+    /// Returns the sum; the ranges are added up.
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Figure {
     }
 }
 
-/// Where a figure comes from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -66,69 +66,68 @@ pub enum Origin {
     Accounting,
 }
 
-/// A component's part.
+/// A component's share of the cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Which.
+    /// The component.
     pub component: Component,
-    /// Its cost; nothing where it is not known.
+    /// Its cost; `None` if unknown.
     pub cost: Option<Figure>,
-    /// Its share of the total; nothing where it is not known.
+    /// Its share of the total; `None` if unknown.
     pub share: Option<f64>,
-    /// Where the figure comes from; nothing where there is none.
+    /// The source of the value; `None` without a value.
     pub origin: Option<Origin>,
-    /// Samples, where it comes from samples.
+    /// The number of samples, if the value comes from samples.
     pub samples: Option<u64>,
 }
 
-/// What is not explained.
+/// The unexplained part of the cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Unexplained {
     /// All of it, nanoseconds per packet.
     pub ns: f64,
     /// Its share of the total.
     pub share: f64,
-    /// Samples of functions that no rule names, in nanoseconds per packet.
+    /// Samples of functions without a rule, in nanoseconds per packet.
     pub unnamed_ns: f64,
-    /// Samples that were lost.
+    /// Lost samples, in nanoseconds per packet.
     pub lost_ns: f64,
-    /// Time that the kernel's clock says the processors were busy, and that no sample shows: the part of
-    /// it that the capture has of all work. Negative where samples show more, and then not part of the
-    /// sum.
+    /// Busy time on the kernel's clock that no sample shows, in nanoseconds per packet: the
+    /// capture's share of it. If samples show more than the clock, it is negative and not part of
+    /// the sum.
     pub clock_ns: Option<f64>,
 }
 
-/// What samples were taken.
+/// The samples of a profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// `cycles` or `cpu-clock`.
     pub event: String,
     /// Nanoseconds between two samples of a processor.
     pub period_ns: f64,
-    /// Nanoseconds that a sample takes by itself, which are nobody's work and left out of the figures, if
-    /// that could be measured.
+    /// The time of a sample itself in nanoseconds, if it could be measured. It belongs to no
+    /// component and is subtracted from the values.
     #[serde(default)]
     pub own_ns: Option<f64>,
-    /// Samples by what they show.
+    /// Samples by result.
     pub tally: Tally,
     /// Samples lost for want of room.
     pub lost: u64,
     /// How often the kernel paused the samples.
     pub throttled: u64,
-    /// Where the work was done: for each processor with samples of the capture, how many of them were of
-    /// packets in the kernel and how many of the reader in user space.
+    /// The processors with samples of the capture: for each, the number of samples in the kernel
+    /// and of the reader in user space.
     pub processors: Vec<Processor>,
-    /// Whether call chains were turned into functions.
+    /// Whether call chains could be resolved to functions.
     pub has_symbols: bool,
-    /// The innermost functions of each component's samples in the kernel, with their samples: the most
-    /// frequent. `(program)` is the tap's own program, or code without a name.
+    /// The most frequent innermost functions of each component's samples in the kernel, with their
+    /// numbers of samples. `(program)` is the tap's own program, or code without a name.
     pub functions: Vec<(Component, Vec<(String, u64)>)>,
-    /// Functions in the chains that the table does not name, with how often they stood there: the most
-    /// frequent.
+    /// The most frequent functions in the chains that have no rule in the table, with their counts.
     pub unnamed: Vec<(String, u64)>,
 }
 
-/// A processor's samples of the capture.
+/// The samples of the capture on one processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processor {
     /// Its number.
@@ -137,44 +136,44 @@ pub struct Processor {
     pub kernel: u64,
     /// Samples of reader and application.
     pub reader: u64,
-    /// Samples of anything but waiting.
+    /// Samples of a busy processor.
     pub busy: u64,
     /// All samples.
     pub all: u64,
 }
 
-/// How it was measured.
+/// The method of the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Method {
-    /// Samples; nothing where there are none.
+    /// The samples, if there are any.
     pub sampling: Option<Sampling>,
     /// Ticks of the processor's clock in a nanosecond.
     pub ticks_per_ns: f64,
-    /// Whether that clock keeps its rate; nothing where that is not known.
+    /// Whether that clock has a constant rate; `None` if unknown.
     pub constant_rate: Option<bool>,
-    /// Whether the application's code was told by its address (else by the clock's readings).
+    /// Whether the application's code is identified by its address (otherwise by clock readings).
     pub application_by_address: bool,
-    /// What this run can't tell, and why.
+    /// Values that this run cannot measure, with the reasons.
     pub cannot_tell: Vec<String>,
 }
 
-/// A capture that goes so far and no farther.
+/// A capture that is cut short after a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// `hook`, `filter`, `timestamp`, `ring` (records of eight bytes) or `copy`; with engine packet, `none`
-    /// (no capture) comes first, and the stamp is in `ring`.
+    /// `hook`, `filter`, `timestamp`, `ring` (records of eight bytes) or `copy`. With engine
+    /// packet, `none` (no capture) comes first, and the stamp is part of `ring`.
     pub stage: String,
-    /// What a packet took. At the taps by the kernel's statistics of the program, the two readings of the
-    /// clock that these cost included; with engine packet, of the thread that generates and receives.
-    /// Median, lowest and highest of the rounds.
+    /// The cost of a packet: median, lowest and highest of the rounds. At the taps it comes from
+    /// the kernel's statistics of the program, including their two clock readings. With engine
+    /// packet it is the time of the thread that generates and receives.
     pub run: Figure,
-    /// What it took more than the stage before; nothing for the first.
+    /// The additional cost over the stage before; `None` for the first.
     pub more: Option<Figure>,
-    /// Rounds that were measured.
+    /// The number of measured rounds.
     pub rounds: u32,
     /// Packets in all of them.
     pub runs: u64,
-    /// Packets that found no room in the ring: they were not copied.
+    /// Packets that found no room in the ring and were not copied.
     #[serde(default)]
     pub lost: u64,
 }
@@ -184,68 +183,67 @@ pub struct Step {
 pub struct Rates {
     /// Packets on the interface per second.
     pub packets_per_second: f64,
-    /// Interrupts of the interface per second; nothing where it has none of its own.
+    /// Interrupts of the interface per second; `None` if it has none of its own.
     pub interrupts_per_second: Option<f64>,
     /// Runs of the receive softirq per second, of all interfaces.
     pub receive_softirqs_per_second: Option<f64>,
-    /// Packets that a poll of a driver brought, in the mean of those that brought some; all interfaces.
+    /// Packets per poll of a driver, averaged over polls that returned some; all interfaces.
     pub packets_per_poll: Option<f64>,
     /// System calls of the reader per packet.
     pub system_calls_per_packet: Option<f64>,
     /// Wake-ups of the reader per packet.
     pub wake_ups_per_packet: f64,
-    /// Packets of a block that the reader was handed, in the mean.
+    /// Packets per block delivered to the reader, on average.
     pub packets_per_block: Option<f64>,
 }
 
-/// What the reader's own readings of the processor's clock say.
+/// The reader's own measurements with the processor's clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReaderClock {
-    /// Nanoseconds per packet read between being given a block and giving it back: reader and
-    /// application.
+    /// Nanoseconds per packet between receiving a block and releasing it: reader and application.
     pub in_blocks_ns: f64,
-    /// Processor time of the reader's thread in user space by the kernel's accounts, in nanoseconds per
-    /// packet on the interface.
+    /// Processor time of the reader's thread in user space, from the kernel's accounting, in
+    /// nanoseconds per packet on the interface.
     pub user_ns: f64,
-    /// In the kernel, likewise.
+    /// Processor time in the kernel, likewise.
     pub system_ns: f64,
 }
 
-/// Packets, by what became of them.
+/// Packets by their fate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Packets {
-    /// On the interface, in the directions that the capture looks at.
+    /// Packets on the interface, in the captured directions.
     pub interface: u64,
-    /// Handed to the application.
+    /// Packets delivered to the application.
     pub captured: u64,
-    /// Bytes of those that were captured.
+    /// Their captured bytes.
     pub captured_bytes: u64,
-    /// Lost in the ring; nothing where that is not known.
+    /// Packets dropped in the ring; `None` if unknown.
     pub dropped_ring: Option<u64>,
-    /// Lost at the hook; nothing where that is not known.
+    /// Packets dropped at the hook; `None` if unknown.
     pub dropped_hook: Option<u64>,
 }
 
-/// The settings that a profile is of.
+/// The settings of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The filter; empty for none.
     pub filter: String,
-    /// The most that is captured of a packet, in bytes.
+    /// The snaplen in bytes.
     pub snaplen: u32,
     /// Memory of the ring, in bytes.
     pub buffer: u64,
-    /// Bytes that are worth a delivery.
+    /// The number of bytes to wait for before a delivery.
     pub min_to_copy: u32,
     /// The longest that a packet waits, in milliseconds.
     pub timeout_ms: u64,
     /// The clock that stamps: `fine`, `coarse` or `none`.
     pub precision: String,
-    /// Whether packets end at the tap.
+    /// Whether the tap steals packets.
     pub steals: bool,
-    /// Nanoseconds that the reader looks for packets before it sleeps.
+    /// Nanoseconds that the reader polls for packets before it sleeps.
     pub busy_poll_ns: u64,
-    /// Nanoseconds that the application works on each packet, as it was told to.
+    /// Nanoseconds of configured work that the application does on each packet.
     #[serde(default)]
     pub work_ns: u32,
 }
@@ -253,44 +251,44 @@ pub struct Settings {
 /// A profile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The form of this object: 1.
+    /// The version of this object: 1.
     pub version: u32,
-    /// The engine that captured.
+    /// The engine of the capture.
     pub engine: String,
-    /// Where it took the packets.
+    /// The hook where it captured.
     pub hook: String,
     /// The interface.
     pub device: String,
-    /// Its driver; empty where it does not say.
+    /// Its driver; empty if unknown.
     pub driver: String,
-    /// Where the packets came from.
+    /// The source of the packets.
     pub traffic: String,
     /// The settings.
     pub settings: Settings,
-    /// How it was measured.
+    /// The method of the measurement.
     pub method: Method,
-    /// How long, in seconds.
+    /// The duration in seconds.
     pub seconds: f64,
     /// The packets.
     pub packets: Packets,
-    /// The components, in the order of a packet's way.
+    /// The components, in the order of a packet's path.
     pub components: Vec<Part>,
-    /// What they do not explain.
+    /// The unexplained part.
     pub unexplained: Unexplained,
-    /// Components and what is unexplained together.
+    /// The sum of the components and the unexplained part.
     pub total: Figure,
     /// Rates beside the costs.
     pub rates: Rates,
-    /// The steps of the tap's program, each measured alone; empty where there is none.
+    /// The steps of the tap's program, measured separately; empty if there is no program.
     pub steps: Vec<Step>,
-    /// What the reader's clock says.
+    /// The reader's clock measurements.
     pub reader_clock: ReaderClock,
-    /// What to do about it.
+    /// Advice.
     pub advice: Vec<crate::advice::Advice>,
 }
 
 impl Report {
-    /// A component's cost in nanoseconds per packet, if it is known.
+    /// Returns a component's cost in nanoseconds per packet, if known.
     #[must_use]
     pub fn ns(&self, component: Component) -> Option<f64> {
         let part = self
@@ -301,10 +299,10 @@ impl Report {
     }
 }
 
-/// Reads what `ringtap profile --json` has written.
+/// Reads the output of `ringtap profile --json`.
 ///
 /// # Errors
-/// The file can't be read, or holds something else.
+/// Returns an error if the file cannot be read or has another format.
 pub fn read(path: &Path) -> Result<Vec<Report>> {
     let path = || path.to_owned();
     let text = std::fs::read(path()).map_err(|source| Error::Baseline {
@@ -325,7 +323,7 @@ pub fn read(path: &Path) -> Result<Vec<Report>> {
     Ok(found)
 }
 
-/// Wilson's interval of a share: `count` of `all`, at 95 %.
+/// Returns Wilson's interval of a share: `count` of `all`, at 95 %.
 #[must_use]
 pub fn wilson(count: u64, all: u64) -> (f64, f64) {
     if all == 0 {
@@ -337,47 +335,47 @@ pub fn wilson(count: u64, all: u64) -> (f64, f64) {
     let middle = share + square / (2.0 * all);
     let half = Z * (share * (1.0 - share) / all + square / (4.0 * all * all)).sqrt();
     let scale = 1.0 + square / all;
-    // The share is between them, also where rounding says otherwise.
+    // The share lies between them, even if rounding says otherwise.
     (
         ((middle - half) / scale).clamp(0.0, share),
         ((middle + half) / scale).clamp(share, 1.0),
     )
 }
 
-/// What samples say of packets.
+/// The samples of a profile, as input of the computation.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampled<'a> {
     /// The samples.
     pub tally: &'a Tally,
-    /// Samples lost.
+    /// The number of lost samples.
     pub lost: u64,
     /// Nanoseconds between two samples of a processor.
     pub period_ns: f64,
-    /// Nanoseconds that a sample takes by itself.
+    /// The time of a sample itself in nanoseconds.
     pub own_ns: f64,
-    /// Packets in the time.
+    /// The number of packets during the samples.
     pub packets: u64,
-    /// Time that processors were busy by the kernel's clock, in nanoseconds, if that is known.
+    /// The time that processors were busy on the kernel's clock, in nanoseconds, if known.
     pub busy_ns: Option<f64>,
     /// Ticks in a nanosecond.
     pub ticks_per_ns: f64,
 }
 
 impl Sampled<'_> {
-    /// The components, and what they do not explain.
+    /// Returns the components, the unexplained part, and the total.
     #[must_use]
     pub fn figures(&self) -> (Vec<Part>, Unexplained, Figure) {
         let tally = self.tally;
-        // Of no packet nothing is known, which is told as such.
+        // Without packets every cost is reported as unknown.
         let is_known = self.packets > 0;
         let per_sample = ratio(self.period_ns - self.own_ns, to_f64(self.packets));
         let ours = tally.explained() + tally.unexplained;
         let busy = tally.busy();
-        // Lost samples are like those that were not, idle processors' among them.
+        // Lost samples are assumed to be distributed like the others, idle ones included.
         let share_of = |count: u64, all: u64| to_f64(count) / to_f64(all.max(1));
         let lost_ns = to_f64(self.lost) * share_of(ours, busy + tally.idle) * per_sample;
         let unnamed_ns = to_f64(tally.unexplained) * per_sample;
-        // Of time that no sample shows nobody knows whose it was: the capture gets its part of it.
+        // Time without samples cannot be attributed: the capture gets its share of it.
         let clock_ns = self.busy_ns.filter(|_| is_known).map(|busy_ns| {
             let missing = busy_ns - to_f64(busy + self.lost) * self.period_ns;
             missing * share_of(ours, busy) / to_f64(self.packets)
@@ -406,7 +404,7 @@ impl Sampled<'_> {
             lost_ns,
             clock_ns,
         };
-        // The total is as sure as the share of all samples that are the capture's.
+        // The total is as certain as the capture's share of all samples.
         let (low, high) = wilson(ours, busy + tally.idle);
         let whole = to_f64(busy + tally.idle) * per_sample;
         let rest = total_ns - scale;
@@ -420,7 +418,7 @@ impl Sampled<'_> {
     }
 }
 
-/// A number as a factor. Counts here are far below 2^53.
+/// Converts a count to a factor. Counts here are far below 2^53.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts of samples and packets of seconds"
@@ -430,13 +428,13 @@ pub(crate) fn to_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// A share; nothing of nothing is none of it.
+/// Returns a share; 0 of 0 is 0.
 #[must_use]
 pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// Median, lowest and highest; nothing of nothing.
+/// Returns median, lowest and highest value; `None` without values.
 #[must_use]
 pub(crate) fn spread(values: &mut [f64]) -> Option<(f64, f64, f64)> {
     values.sort_by(f64::total_cmp);
@@ -484,7 +482,7 @@ mod tests {
             period_ns: 250_000.0,
             own_ns: 0.0,
             packets: 1_000_000,
-            // Samples show 1000 periods of work; 20 more are on the clock.
+            // Samples show 1000 periods of work; the clock shows 20 more.
             busy_ns: Some(1020.0 * 250_000.0),
             ticks_per_ns: 2.0,
         };
@@ -499,7 +497,7 @@ mod tests {
             "{unexplained:?}"
         );
         assert!((total.ns - 242.25).abs() < 1e-9);
-        // What samples take by themselves is no work of the capture.
+        // The time of the samples themselves is no work of the capture.
         let (parts, unexplained, _) = Sampled {
             own_ns: 50_000.0,
             ..sampled
@@ -516,7 +514,7 @@ mod tests {
         .figures();
         assert!(parts.iter().all(|part| part.cost.is_none()));
         assert!(unexplained.clock_ns.is_none() && total.ns.abs() < 1e-9);
-        // Samples that show more than the clock are no explanation of anything.
+        // If samples show more than the clock, the difference explains nothing.
         let (_, unexplained, _) = Sampled {
             busy_ns: Some(0.0),
             ..sampled

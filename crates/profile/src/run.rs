@@ -1,4 +1,4 @@
-//! One profile: a capture opened, read, sampled, and taken apart.
+//! One profile: opens a capture, reads it, samples it, and measures its steps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -27,33 +27,34 @@ use crate::{
 
 /// How often samples are taken out of the kernel's rings.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
-/// Before anything is measured: caches fill, the reader finds its pace.
+/// The time before measuring: caches fill, and the reader reaches its pace.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// How long the processor's clock is measured.
+/// How long the processor's clock is calibrated.
 const CALIBRATION: Duration = Duration::from_millis(30);
-/// Parts of the time: samples, then counts that would disturb them, then programs cut short.
+/// The share of the time for samples; then follow counters, which would disturb samples, and
+/// programs that are cut short.
 const SAMPLED: f64 = 0.6;
 const COUNTED: f64 = 0.1;
-/// Functions without a rule that a report names at most.
+/// The most functions without a rule in a report.
 const UNNAMED: usize = 20;
-/// Functions of a component that a report names at most.
+/// The most functions of a component in a report.
 const FUNCTIONS: usize = 8;
 const NANOS: f64 = 1e9;
 
-/// What is profiled.
+/// The profile to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The interface, without an engine; nothing to generate packets in namespaces made for that.
+    /// The interface, without an engine; `None` to generate packets in namespaces of their own.
     pub device: Option<String>,
-    /// How to capture.
+    /// The options of the capture.
     pub options: CaptureOptions,
     /// The filter.
     pub filter: Option<Filter>,
-    /// How long one profile takes.
+    /// The duration of one profile.
     pub duration: Duration,
     /// Samples per second and processor.
     pub rate: u32,
-    /// What is generated, where there is no interface.
+    /// The packets to generate, if there is no interface.
     pub traffic: Traffic,
     /// Whether the capture is also cut short and measured step by step.
     pub steps: bool,
@@ -61,14 +62,13 @@ pub struct Plan {
     pub work: u32,
 }
 
-/// Makes a profile of an engine, by its name; nothing for the one that a capture takes by itself.
-/// `stop` ends it early.
+/// Profiles an engine, by its name; `None` for the default engine. `stop` ends it early.
 ///
 /// # Errors
-/// The capture can't be opened or fails. A right that is missing for one of the methods is no error:
-/// the report says what it then can't tell.
+/// Returns an error if the capture cannot be opened or fails. A missing privilege for one of the
+/// methods is no error: the report lists the values that are missing for it.
 pub fn run(plan: &Plan, engine: Option<&str>, stop: &AtomicBool) -> Result<Report> {
-    // A thread of its own goes to where the packets are.
+    // A thread of its own moves to the packets' namespace.
     thread::scope(|scope| {
         let work = || match &plan.device {
             Some(name) => Profile::new(plan, name, engine, stop, None).run(),
@@ -93,7 +93,7 @@ pub fn run(plan: &Plan, engine: Option<&str>, stop: &AtomicBool) -> Result<Repor
     })
 }
 
-/// The first and the last processor that this process may use.
+/// Returns the first and the last processor that this process may use.
 fn processors() -> Result<(usize, usize)> {
     let cpus = sched::affinity()?;
     let list = cpus.as_slice();
@@ -103,10 +103,10 @@ fn processors() -> Result<(usize, usize)> {
     ))
 }
 
-/// Two counts: how often, and of how much.
+/// Two counts: events, and their amount.
 type Pair = (u64, u64);
 
-/// A profile on the way.
+/// A profile in progress.
 pub(crate) struct Profile<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) stop: &'a AtomicBool,
@@ -120,7 +120,7 @@ pub(crate) struct Profile<'a> {
     pub(crate) cannot_tell: Vec<String>,
 }
 
-/// What one phase has seen.
+/// The counters at the start or the end of a phase.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) at: Instant,
@@ -173,7 +173,7 @@ impl<'a> Profile<'a> {
         Ok(self.report(description.engine, description.hook, &seen, steps))
     }
 
-    /// Where the capture's programs lie.
+    /// Returns the addresses of the capture's programs.
     fn native_parts(&mut self, source: &dyn Source) -> Vec<NativePart> {
         let mut parts = Vec::new();
         for program in source.programs().unwrap_or_default() {
@@ -182,7 +182,7 @@ impl<'a> Profile<'a> {
         parts
     }
 
-    /// Runs the capture and watches it.
+    /// Runs the capture and measures it.
     fn observe(&mut self, mut source: Box<dyn Source>, parts: &[NativePart]) -> Result<Seen> {
         let waker = source.waker();
         let phase = Phase::default();
@@ -195,7 +195,7 @@ impl<'a> Profile<'a> {
             let (reading, telling) = (&phase, tell);
             let reader = reader.spawn_scoped(scope, move || {
                 options.place_thread()?;
-                // Whoever waits for it is there.
+                // The receiver is still waiting.
                 let _ = telling.send(thread_id());
                 reader::read(source.as_mut(), reading, work)
             });
@@ -220,7 +220,7 @@ impl<'a> Profile<'a> {
         })
     }
 
-    /// Phases: warm-up, samples, counts.
+    /// Runs the phases: warm-up, samples, counters.
     fn watch(&mut self, reader: u32, parts: &[NativePart], next: &dyn Fn()) -> Result<Seen> {
         self.pause(WARM_UP, || ());
         let mut attributor = self.attributor(reader, parts);
@@ -272,8 +272,9 @@ impl<'a> Profile<'a> {
         })
     }
 
-    /// Polls of drivers and system calls of the reader, and the packets of that time: not while samples
-    /// are taken, for counting makes every poll and every system call of the machine a little dearer.
+    /// Counts polls of drivers and system calls of the reader, and the packets of that time. It
+    /// does not run during samples, because counting makes every poll and system call of the
+    /// machine slower.
     fn count(&mut self, reader: u32, next: &dyn Fn()) -> Result<(Option<Pair>, Option<Pair>)> {
         let kernel = Kernel::running();
         let polls = self.counting("packets per poll", poll_counters::polls(&kernel));
@@ -337,7 +338,7 @@ impl<'a> Profile<'a> {
         Attributor::new(table, symbols, parts, cast)
     }
 
-    /// The sampler that this machine and the rights allow.
+    /// Returns the sampler that the machine and the privileges allow.
     fn sampler(&mut self) -> Option<Sampler> {
         let cpus = online_cpus().ok()?;
         let hertz = f64::from(self.plan.rate.max(1));
@@ -369,7 +370,7 @@ impl<'a> Profile<'a> {
         }
     }
 
-    /// Waits, doing something from time to time; less long where an end is asked for.
+    /// Waits, with a call of `each` from time to time; returns early if the run is stopped.
     fn pause(&self, duration: Duration, mut each: impl FnMut()) {
         let begin = Instant::now();
         while let Some(left) = duration.checked_sub(begin.elapsed()) {
@@ -412,7 +413,7 @@ impl<'a> Profile<'a> {
             .map_or_else(String::new, |driver| driver.name.to_string())
     }
 
-    /// The capture, step by step.
+    /// Measures the capture step by step.
     fn steps(&mut self, engine: &str) -> Result<Vec<Step>> {
         if !self.plan.steps || self.stop.load(Ordering::Relaxed) {
             return Ok(Vec::new());
@@ -459,7 +460,7 @@ impl<'a> Profile<'a> {
         }
     }
 
-    /// Processor time of a thread in nanoseconds, and packets of the interface.
+    /// Returns the processor time of a thread in nanoseconds, and the packets of the interface.
     fn metered(&self, thread: u32) -> Result<(u64, u64)> {
         let time = thread_time(thread)?.as_nanos();
         let nanos = u64::try_from(time).unwrap_or(u64::MAX);
@@ -467,7 +468,7 @@ impl<'a> Profile<'a> {
     }
 }
 
-/// The most frequent functions of each component in the kernel.
+/// Returns the most frequent functions of each component in the kernel.
 fn functions(attributor: &Attributor) -> Vec<(Component, Vec<(String, u64)>)> {
     let of = |component| {
         attributor

@@ -1,16 +1,16 @@
-//! Functions of the kernel by their addresses: /proc/kallsyms.
+//! The kernel's functions by their addresses: /proc/kallsyms.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
-/// Addresses further behind a function of a module or a program are nobody's.
+/// Addresses further than this behind a function of a module or program belong to no function.
 const FURTHEST: u64 = 1 << 16;
 
-/// Why the kernel's functions are not known.
+/// The reason why the kernel's functions are unknown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SymbolError {
-    /// The list can't be read.
+    /// The list cannot be read.
     #[error("cannot read /proc/kallsyms: {0}")]
     Unreadable(io::Error),
     /// All addresses are shown as zero.
@@ -24,13 +24,13 @@ impl From<io::Error> for SymbolError {
     }
 }
 
-/// The kernel's functions, as of the moment when they were read.
+/// The kernel's functions at the time of reading.
 #[derive(Debug)]
 pub struct KernelSymbols {
-    /// By address, ascending.
+    /// Start addresses, ascending.
     starts: Vec<u64>,
     names: Vec<Box<str>>,
-    /// Where the kernel proper ends, and modules and programs begin.
+    /// The end of the core kernel, where modules and programs begin.
     core_end: u64,
 }
 
@@ -38,15 +38,15 @@ impl KernelSymbols {
     /// Reads /proc/kallsyms.
     ///
     /// # Errors
-    /// It can't be read, or shows no addresses.
+    /// Returns an error if it cannot be read or shows no addresses.
     pub fn read() -> Result<Self, SymbolError> {
         Self::parse(BufReader::new(File::open("/proc/kallsyms")?))
     }
 
-    /// Reads a list in the form of /proc/kallsyms; lines of another form are passed over.
+    /// Parses a list in the format of /proc/kallsyms; other lines are skipped.
     ///
     /// # Errors
-    /// As [`KernelSymbols::read`].
+    /// The same as for [`KernelSymbols::read`].
     pub fn parse(list: impl BufRead) -> Result<Self, SymbolError> {
         let mut found: Vec<(u64, Box<str>)> = Vec::new();
         let mut core_end = u64::MAX;
@@ -77,7 +77,8 @@ impl KernelSymbols {
         if found.is_empty() {
             return Err(SymbolError::Hidden);
         }
-        // Of several names of one address, the last in the list is kept: the first are section marks.
+        // If an address has several names, the last in the list is kept: the first are section
+        // marks.
         found.sort_by_key(|&(address, _)| address);
         found.reverse();
         found.dedup_by_key(|(address, _)| *address);
@@ -90,7 +91,7 @@ impl KernelSymbols {
         })
     }
 
-    /// The number of the function that an address is in.
+    /// Returns the number of the function that contains an address.
     #[must_use]
     pub fn find(&self, address: u64) -> Option<usize> {
         let place = self.starts.partition_point(|&start| start <= address);
@@ -99,13 +100,13 @@ impl KernelSymbols {
         (address < self.core_end || distance < FURTHEST).then_some(place)
     }
 
-    /// A function's name by its number.
+    /// Returns a function's name by its number.
     #[must_use]
     pub fn name(&self, number: usize) -> &str {
         self.names.get(number).map_or("", |name| name)
     }
 
-    /// Whether an address lies beyond the kernel proper: in a module, or in code made at run time.
+    /// Whether an address is outside the core kernel: in a module, or in code made at run time.
     #[must_use]
     pub fn is_beyond_core(&self, address: u64) -> bool {
         address >= self.core_end

@@ -1,5 +1,5 @@
-//! The table that says which component a function of the kernel belongs to: `components.toml`, read into
-//! a form that answers by name.
+//! The table that maps functions of the kernel to components: `components.toml`, parsed for lookups
+//! by name.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use crate::Component;
 
 const TABLE: &str = include_str!("components.toml");
 
-/// The table as it is written.
+/// The table as it is written in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -57,18 +57,18 @@ struct Bell {
     symbols: Vec<String>,
 }
 
-/// What a function's work is, where no tap has called it.
+/// The work of a function that no tap has called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
-    /// It says nothing: whoever called it decides.
+    /// The caller determines the work.
     Caller,
     /// Waiting for work.
     Idle,
-    /// Not of a packet's way.
+    /// Not on a packet's path.
     Other,
-    /// A component's.
+    /// A component's work.
     Of(Component),
-    /// A driver's, by its number in [`Table::driver`].
+    /// A driver's work, by its number in [`Table::driver`].
     Driver(u16),
 }
 
@@ -77,7 +77,7 @@ pub enum Outside {
 pub enum TapKind {
     /// A packet socket.
     Packet,
-    /// A socket of AF_XDP.
+    /// An AF_XDP socket.
     Xsk,
     /// A program at XDP or tcx.
     #[default]
@@ -85,29 +85,30 @@ pub enum TapKind {
 }
 
 impl TapKind {
-    /// Whether a capture by this tap is at work in the functions of another: AF_XDP has a program at XDP.
+    /// Whether a capture by this tap also works in the functions of another tap: AF_XDP has a
+    /// program at XDP.
     #[must_use]
     pub fn includes(self, other: Self) -> bool {
         self == other || (self == Self::Xsk && other == Self::Hook)
     }
 }
 
-/// What is known of a function.
+/// The classification of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Class {
-    /// Its work where no tap has called it; nothing for a function that the table does not name.
+    /// Its work if no tap has called it; `None` if the table does not name it.
     pub outside: Option<Outside>,
     /// Its work inside a tap.
     pub inside: Option<Component>,
-    /// The tap that it is, if it is one.
+    /// The kind of tap, if it is a tap.
     pub tap: Option<TapKind>,
-    /// Whether what it calls handles received packets.
+    /// Whether the functions that it calls handle received packets.
     pub is_receive: bool,
-    /// Whether it wakes readers of a tap from an interrupt of its own.
+    /// Whether it wakes readers of a tap in an interrupt of its own.
     pub is_bell: bool,
 }
 
-/// Names, whole or by their beginnings, with what they stand for.
+/// Names, whole or as prefixes, with their values.
 #[derive(Debug)]
 struct Names<T> {
     whole: HashMap<String, T>,
@@ -158,7 +159,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table that ringtap comes with.
+    /// Returns ringtap's own table.
     ///
     /// # Panics
     /// Never: the table is part of the program, and a test reads it.
@@ -213,7 +214,7 @@ impl Table {
         }
     }
 
-    /// What is known of a function by its name.
+    /// Returns the classification of a function by its name.
     #[must_use]
     pub fn class(&self, symbol: &str) -> Class {
         let name = symbol.split_once('.').map_or(symbol, |(name, _)| name);
@@ -226,7 +227,7 @@ impl Table {
         }
     }
 
-    /// The number of a driver by the name that it gives itself; nothing for one that is not in the table.
+    /// Returns the number of a driver by its own name; `None` if the table does not have it.
     #[must_use]
     pub fn driver(&self, name: &str) -> Option<u16> {
         let place = self.drivers.iter().position(|driver| driver == name)?;

@@ -1,4 +1,4 @@
-//! A profile as a table, for people.
+//! A profile as a text table.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use crate::advice::Effect;
 use crate::report::{Figure, Origin, Part, Report, Sampling, Unexplained, ratio, to_f64};
 use crate::{COMPONENTS, Component};
 
-/// Width of the bars, in characters.
+/// The width of the bars, in characters.
 const BAR: f64 = 30.0;
 
-/// One profile; beside it an earlier one, where there is.
+/// Returns a profile as text, beside an earlier one if there is one.
 #[must_use]
 pub fn profile(report: &Report, baseline: Option<&Report>) -> String {
     let mut text = head(report);
@@ -97,7 +97,7 @@ fn table(text: &mut String, report: &Report, baseline: Option<&Report>) -> std::
     writeln!(text)
 }
 
-/// Whether there is a sum to tell: of no packet nothing is known.
+/// Whether there is a total: without packets there is no cost.
 fn is_known(report: &Report) -> bool {
     report.components.iter().any(|part| part.cost.is_some())
 }
@@ -252,7 +252,7 @@ fn steps(text: &mut String, report: &Report) -> std::fmt::Result {
     beside_samples(text, report, is_socket)
 }
 
-/// The two methods side by side, where both have a figure for the same work.
+/// Compares the two methods where both have a value for the same work.
 fn beside_samples(text: &mut String, report: &Report, is_socket: bool) -> std::fmt::Result {
     if report.method.sampling.is_none() {
         return Ok(());
@@ -267,7 +267,7 @@ fn beside_samples(text: &mut String, report: &Report, is_socket: bool) -> std::f
         let stamp = sampled(Component::Timestamp);
         pairs.push(("timestamp", stamp, step("timestamp")));
     }
-    // Where the one method draws the line between ring and copy, the other can't.
+    // The two methods draw the line between ring and copy in different places.
     let inside = [Component::Tap, Component::Copy, Component::Wake];
     let inside = inside
         .into_iter()
@@ -291,7 +291,7 @@ fn beside_samples(text: &mut String, report: &Report, is_socket: bool) -> std::f
     writeln!(text, "by samples and by steps: {}", both.join("; "))
 }
 
-/// Functions that a line shows.
+/// The number of functions that a line shows.
 const SHOWN: usize = 4;
 
 fn functions(text: &mut String, report: &Report) -> std::fmt::Result {
@@ -461,7 +461,7 @@ fn tried(text: &mut String, effect: &Effect, component: Component) -> std::fmt::
     )
 }
 
-/// Several profiles side by side: nanoseconds per packet.
+/// Returns several profiles side by side: nanoseconds per packet.
 #[must_use]
 pub fn comparison(reports: &[Report]) -> String {
     let mut text = format!("{:<22}", "ns per packet");

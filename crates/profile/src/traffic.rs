@@ -1,5 +1,5 @@
-//! Packets where none are there: two network namespaces of one's own, a virtual wire between them, and a
-//! generator at one end. Both go when this is dropped, or its process dies.
+//! Generated packets: two network namespaces, a virtual wire between them, and a generator at one
+//! end. Dropping them, or the end of the process, removes both namespaces.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -15,27 +15,27 @@ use ringtap_sys::{cycles, sched};
 
 use crate::{Error, Result};
 
-/// Nobody profiles for longer.
+/// The longest time that a generator runs.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// What is generated.
+/// The packets to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
     /// Bytes of each frame.
     pub size: u16,
-    /// Packets per second; nothing for as many as can be.
+    /// Packets per second; `None` for the maximum rate.
     pub per_second: Option<f64>,
-    /// Flows that the packets belong to in turn.
+    /// The number of flows, to which the packets belong in turn.
     pub flows: u32,
-    /// The processor that generates, and so also receives: veth hands packets over on the one that
+    /// The processor that generates, and also receives: veth delivers packets on the processor that
     /// sends them.
     pub cpu: Option<usize>,
-    /// Processors to which received packets are handed on (RPS), a bit for each.
+    /// Processors that handle received packets (RPS), a bit for each.
     pub receive_mask: Option<u64>,
 }
 
 impl Default for Traffic {
-    /// As many packets of 60 bytes as can be, of one flow: the hardest case.
+    /// Returns packets of 60 bytes at the maximum rate, in one flow: the hardest case.
     fn default() -> Self {
         Self {
             size: 60,
@@ -52,11 +52,11 @@ impl Default for Traffic {
 pub struct Wire(VethPair);
 
 impl Wire {
-    /// Makes it; what arrives is handed on to those processors, where some are named (a bit for each).
-    /// Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
+    /// Creates the namespaces and the wire. The processors of `receive_mask` handle received
+    /// packets (a bit for each). Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// The system forbids it.
+    /// Returns an error if the system forbids it.
     pub fn new(receive_mask: Option<u64>) -> Result<Self> {
         let pair = VethPair::try_with(&VethOptions {
             ipv4: false,
@@ -68,24 +68,24 @@ impl Wire {
         Ok(Self(pair))
     }
 
-    /// Moves the calling thread to where packets arrive.
+    /// Moves the calling thread to the namespace where packets arrive.
     ///
     /// # Errors
-    /// The system forbids it.
+    /// Returns an error if the system forbids it.
     pub fn enter(&self) -> Result<()> {
         Ok(self.0.right.namespace.enter()?)
     }
 
-    /// The name of the end where packets arrive.
+    /// Returns the name of the interface where packets arrive.
     #[must_use]
     pub fn receiving(&self) -> &str {
         &self.0.right.device
     }
 
-    /// Begins to send.
+    /// Starts sending.
     ///
     /// # Errors
-    /// There is no such sender here.
+    /// Returns an error if the sender cannot be opened.
     pub fn generate(&self, traffic: &Traffic) -> Result<Generator> {
         let template = Template::new(&TemplateOptions {
             sizes: vec![traffic.size],
@@ -107,7 +107,7 @@ impl Wire {
                 let mut sender = match opened {
                     Ok(sender) => sender,
                     Err(error) => {
-                        // Whoever waits for it is there.
+                        // The receiver is still waiting.
                         let _ = tell.send(Err(error));
                         return Ok(None);
                     }
@@ -158,7 +158,7 @@ fn open(
     Ok(Sender::open(&side.device, &options)?)
 }
 
-/// A generator at work; dropping it ends it.
+/// A running generator; dropping it stops it.
 #[derive(Debug)]
 pub struct Generator {
     waker: Waker,
@@ -168,22 +168,22 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The kernel's number of the thread that sends.
+    /// Returns the kernel's id of the thread that sends.
     #[must_use]
     pub fn thread(&self) -> u32 {
         self.id
     }
 
-    /// What sends.
+    /// Returns the back-end that sends.
     #[must_use]
     pub fn back_end(&self) -> BackEndKind {
         self.back_end
     }
 
-    /// Ends it.
+    /// Stops the generator.
     ///
     /// # Errors
-    /// What kept it from sending.
+    /// Returns the error that ended sending.
     pub fn stop(mut self) -> Result<()> {
         self.waker.wake();
         let thread = self.thread.take();
@@ -197,7 +197,7 @@ impl Drop for Generator {
     fn drop(&mut self) {
         self.waker.wake();
         if let Some(thread) = self.thread.take() {
-            // What it would say is said by `stop`.
+            // `stop` reports its errors.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,5 @@
-//! Profiles of generated packets, in namespaces of their own: what a report holds, not how long things
-//! take.
+//! Profiles of generated packets, in namespaces of their own. The tests check the contents of
+//! reports, not times.
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
 
 /// The longest profile takes 32 times as long as the first.
 const ATTEMPTS: u32 = 6;
-/// Every packet comes through one of these.
+/// Every packet passes one of these.
 const KERNEL: [Component; 2] = [Component::Driver, Component::Stack];
 
 fn plan(duration: u64, steps: bool) -> Plan {
@@ -41,9 +41,9 @@ fn plan(duration: u64, steps: bool) -> Plan {
     }
 }
 
-/// A profile in which samples show the driver or the stack, and each of `wanted`: it takes twice as long as
-/// the one before until they do. A busy machine gives the capture little of its time, so that a short
-/// profile has few samples.
+/// Makes a profile in which samples show the driver or the stack, and each of `wanted`. It doubles
+/// the duration until they do: a busy machine gives the capture little time, so a short profile has
+/// few samples.
 fn profile(mut plan: Plan, engine: Option<&str>, wanted: &[Component]) -> Report {
     let mut attempts = 0;
     loop {
@@ -66,7 +66,7 @@ fn shows(report: &Report, wanted: &[Component]) -> bool {
         && wanted.iter().all(sampled)
 }
 
-/// What every report of a capture with packets must hold.
+/// Checks the parts that every report of a capture with packets must have.
 fn check(report: &Report) {
     let listed: Vec<Component> = report
         .components
@@ -120,7 +120,7 @@ fn check(report: &Report) {
 }
 
 fn tap() {
-    // The engine that is taken by itself: its programs are known through the choice, too.
+    // The default engine: its programs must be found through the choice, too.
     let report = profile(plan(1000, true), None, &[Component::Copy]);
     assert_eq!(
         (report.engine.as_str(), report.driver.as_str()),
@@ -187,7 +187,7 @@ fn tap() {
 fn engines() {
     for engine in ["packet", "xdp", "xsk"] {
         let mut plan = plan(400, engine == "packet");
-        // Most of what the reader does, whatever else the machine has to do.
+        // Most of the reader's work, whatever else the machine does.
         plan.work = 3_000;
         if engine == "xsk" {
             plan.options.mode = Mode::Steal;
