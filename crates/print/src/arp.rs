@@ -15,7 +15,7 @@ const REVERSE_REPLY: u16 = 4;
 const INVERSE_REQUEST: u16 = 8;
 const INVERSE_REPLY: u16 = 9;
 
-/// The four addresses of a message, of the lengths that its header states.
+/// The four addresses of a message, with the lengths in its header.
 struct Parties<'a> {
     source_link: &'a [u8],
     source: &'a [u8],
@@ -24,7 +24,7 @@ struct Parties<'a> {
     network: u16,
 }
 
-/// Prints a message of which the link layer carried `length` bytes.
+/// Prints a message, for which the link layer carried `length` bytes.
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("arp");
     let hardware = data.u16_at(0)?;
@@ -93,7 +93,7 @@ fn hardware_name(hardware: u16) -> Option<&'static str> {
     })
 }
 
-/// Prints who asks or tells what; false for an unknown operation.
+/// Prints a request or reply; returns false for an unknown operation.
 fn message(cx: &mut Context<'_>, operation: u16, who: &Parties<'_>) -> Result<bool, Truncated> {
     match operation {
         REQUEST => {

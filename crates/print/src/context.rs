@@ -1,4 +1,4 @@
-//! What a decoder works with: the line it writes, the options, and the memory of the printer.
+//! The context of a decoder: the line that it writes, the options, and the printer's memory.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use super::line::{Address, Line};
 use super::options::PrintOptions;
 use super::tcp::sequences::Sequences;
 
-/// Headers that may be nested in one packet (tunnels, quoted packets); the rest is not shown.
+/// The most nested headers that are printed of a packet (tunnels, quoted packets).
 const MAX_DEPTH: u8 = 16;
 
 /// The names of interfaces by their index.
 pub(crate) type InterfaceNames = BTreeMap<u32, String>;
 
-/// Handed from decoder to decoder while one packet is printed.
+/// The state passed from decoder to decoder while a packet is printed.
 pub(crate) struct Context<'p> {
     /// The line under construction.
     pub(crate) line: &'p mut Line,
     pub(crate) options: &'p PrintOptions,
     pub(crate) sequences: &'p mut Sequences,
-    /// Who began recent key exchanges.
+    /// The initiators of recent key exchanges.
     pub(crate) initiators: &'p mut Initiators,
     /// Names of interfaces by their index, for cooked captures.
     pub(crate) interfaces: &'p InterfaceNames,
@@ -44,22 +44,22 @@ impl<'p> Context<'p> {
         }
     }
 
-    /// True from `-v` on.
+    /// Whether `-v` or more is set.
     pub(crate) fn verbose(&self) -> bool {
         self.options.verbose > 0
     }
 
-    /// True from `-vv` on.
+    /// Whether `-vv` or more is set.
     pub(crate) fn very_verbose(&self) -> bool {
         self.options.verbose > 1
     }
 
-    /// Names the layer that is being read now, for the note about missing bytes.
+    /// Names the layer being read, for the note about missing bytes.
     pub(crate) fn enter(&mut self, protocol: &'static str) {
         self.line.protocol = protocol;
     }
 
-    /// Goes one encapsulation deeper; false when that is too deep.
+    /// Enters a nested packet; returns false if it is too deep.
     pub(crate) fn descend(&mut self) -> bool {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -69,31 +69,32 @@ impl<'p> Context<'p> {
         true
     }
 
-    /// Comes back from [`Self::descend`].
+    /// Leaves a nested packet, after [`Self::descend`].
     pub(crate) fn ascend(&mut self) {
         self.depth = self.depth.saturating_sub(1);
     }
 }
 
-/// The network header above a transport header, as the transport layer needs it.
+/// The network header, as the transport layer needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Network {
     pub(crate) source: Address,
     /// The destination for the checksum: with a routing header, the final one.
     pub(crate) destination: Address,
-    /// The destination as it stands in the header.
+    /// The destination in the header.
     pub(crate) shown_destination: Address,
     /// The time to live, or hop limit.
     pub(crate) hop_limit: u8,
-    /// A fragment: checksums cannot be verified.
+    /// Whether it is a fragment: checksums cannot be verified.
     pub(crate) fragmented: bool,
-    /// The addresses are not on the line yet; the transport layer prints them with its ports.
+    /// Whether the addresses are not on the line yet; the transport layer prints them with its
+    /// ports.
     pub(crate) endpoints: bool,
 }
 
 impl Network {
-    /// Writes `source.port > destination.port: `, or the ports alone where the addresses stand
-    /// already.
+    /// Writes `source.port > destination.port: `, or only the ports if the addresses are already
+    /// printed.
     pub(crate) fn ports(&self, line: &mut Line, source: u16, destination: u16) {
         if self.endpoints {
             line.endpoint(self.source, source);

@@ -1,13 +1,13 @@
-//! What reports of multicast groups have in common: IGMP's of version 3 (RFC 3376) and MLD's of
-//! version 2 (RFC 3810).
+//! The common parts of reports about multicast groups: IGMP version 3 (RFC 3376) and MLD version 2
+//! (RFC 3810).
 
 use super::bytes::{Bytes, Truncated};
 use super::context::Context;
 use super::line::put;
 
-/// What differs with the addresses.
+/// The parts that depend on the address family.
 pub(super) struct Family {
-    /// Bytes of an address.
+    /// The size of an address in bytes.
     size: usize,
     bad_type: &'static str,
     print: fn(&mut Context<'_>, &[u8], usize) -> Result<(), Truncated>,
@@ -31,7 +31,7 @@ pub(super) const IPV6: Family = Family {
     },
 };
 
-/// The group records of a report of `length` bytes, which begin at its byte 8.
+/// Prints the group records of a report of `length` bytes, which begin at its byte 8.
 pub(super) fn records(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -78,7 +78,7 @@ pub(super) fn records(
     Ok(())
 }
 
-/// So many addresses, in braces.
+/// Prints a list of addresses in braces.
 pub(super) fn addresses(
     cx: &mut Context<'_>,
     data: &[u8],

@@ -1,11 +1,11 @@
-//! The line under construction: a bounded byte buffer and the writers of the forms that occur in
-//! every protocol (addresses, ports, escaped text, flag lists).
+//! The line under construction: a bounded byte buffer, with writers for forms that occur in every
+//! protocol (addresses, ports, escaped text, flag lists).
 
 use std::fmt;
 use std::net::Ipv6Addr;
 
-/// No line grows beyond this many bytes: a hostile packet can name more than it holds, the reader
-/// of the output need not suffer it.
+/// The longest line in bytes. A hostile packet can name more data than it holds, which must not
+/// flood the output.
 const MAX_LINE: usize = 64 * 1024;
 
 /// Writes formatted text to a [`Line`].
@@ -14,7 +14,7 @@ macro_rules! put {
 }
 pub(crate) use put;
 
-/// A network address as it stands in a header.
+/// A network address from a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Address {
     /// An IPv4 address.
@@ -23,32 +23,32 @@ pub(crate) enum Address {
     V6([u8; 16]),
 }
 
-/// The text of one packet. The buffer is kept from packet to packet.
+/// The text of one packet. The buffer is reused for every packet.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     text: Vec<u8>,
-    /// The layer being read, as the note about missing bytes names it.
+    /// The name of the layer being read, for the note about missing bytes.
     pub(crate) protocol: &'static str,
 }
 
 impl Line {
-    /// Forgets the text, keeps the memory.
+    /// Clears the text and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.protocol = "";
     }
 
-    /// What has been written.
+    /// Returns the text written so far.
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Bytes written so far.
+    /// Returns the number of bytes written so far.
     pub(crate) fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// True when the bound is reached and writing more is pointless.
+    /// Whether the line has its maximum length, so that writing more is pointless.
     pub(crate) fn is_full(&self) -> bool {
         self.text.len() >= MAX_LINE
     }
@@ -69,7 +69,7 @@ impl Line {
         let _ = fmt::Write::write_fmt(self, args);
     }
 
-    /// A decimal number: the commonest field of a line, without the formatting machinery.
+    /// Writes a decimal number, the most common field of a line, without the formatting machinery.
     pub(crate) fn number(&mut self, value: impl Into<u64>) {
         let mut value = value.into();
         let mut digits = [0_u8; 20];
@@ -85,7 +85,7 @@ impl Line {
         self.bytes(&digits[at..]);
     }
 
-    /// A size or length in decimal.
+    /// Writes a size or length in decimal.
     pub(crate) fn size(&mut self, value: usize) {
         self.number(u64::try_from(value).unwrap_or(u64::MAX));
     }
@@ -99,7 +99,7 @@ impl Line {
         }
     }
 
-    /// RFC 5952 text, with the dotted tail only where the C library's `inet_ntop` gives one.
+    /// Writes RFC 5952 text, with a dotted tail only where the C library's `inet_ntop` has one.
     pub(crate) fn ipv6(&mut self, octets: [u8; 16]) {
         let words: [u16; 8] =
             std::array::from_fn(|i| u16::from_be_bytes([octets[2 * i], octets[2 * i + 1]]));
@@ -118,14 +118,14 @@ impl Line {
         }
     }
 
-    /// `address.port`.
+    /// Writes `address.port`.
     pub(crate) fn endpoint(&mut self, address: Address, port: u16) {
         self.address(address);
         self.bytes(b".");
         self.number(port);
     }
 
-    /// A link-layer address: `00:11:22:33:44:55`, of any length.
+    /// Writes a link-layer address of any length: `00:11:22:33:44:55`.
     pub(crate) fn link_address(&mut self, octets: &[u8]) {
         for (index, &octet) in octets.iter().enumerate() {
             if index > 0 {
@@ -135,7 +135,7 @@ impl Line {
         }
     }
 
-    /// Two hexadecimal digits.
+    /// Writes two hexadecimal digits.
     pub(crate) fn hex_byte(&mut self, octet: u8) {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         self.bytes(&[
@@ -144,14 +144,14 @@ impl Line {
         ]);
     }
 
-    /// Hexadecimal digits of all of `octets`, without separators.
+    /// Writes the hexadecimal digits of all of `octets`, without separators.
     pub(crate) fn hex(&mut self, octets: &[u8]) {
         for &octet in octets {
             self.hex_byte(octet);
         }
     }
 
-    /// One byte of a packet as visible text: `^A` for a control character, `M-a` above ASCII.
+    /// Writes a byte of a packet as visible text: `^A` for a control character, `M-a` above ASCII.
     pub(crate) fn escaped_byte(&mut self, mut byte: u8) {
         if byte >= 0x80 {
             self.bytes(b"M-");
@@ -164,14 +164,14 @@ impl Line {
         self.bytes(&[byte]);
     }
 
-    /// Bytes of a packet as visible text.
+    /// Writes bytes of a packet as visible text.
     pub(crate) fn escaped(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.escaped_byte(byte);
         }
     }
 
-    /// The names of the set bits, joined by `, `; `none` for no bit.
+    /// Writes the names of the set bits, joined by `, `; `none` for no bit.
     pub(crate) fn flags(&mut self, value: u32, names: &[(u32, &str)]) {
         let mut any = false;
         for &(bit, name) in names {
@@ -188,7 +188,7 @@ impl Line {
         }
     }
 
-    /// The note that the captured bytes end inside the layer `name`.
+    /// Writes the note that the captured bytes end inside the layer `name`.
     pub(crate) fn truncated(&mut self, name: &str) {
         put!(self, "[|{name}]");
     }

@@ -1,4 +1,4 @@
-//! Protocols of one link: what switches and stations tell their neighbours.
+//! Protocols of one link: messages between neighbouring switches and stations.
 
 pub(crate) mod aoe;
 pub(crate) mod cdp;

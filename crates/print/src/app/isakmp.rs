@@ -1,7 +1,7 @@
 //! ISAKMP: IKEv1 (RFC 2408 section 3.1) and IKEv2 (RFC 7296 section 3.1), and both with ESP over UDP (RFC 3948).
 //!
-//! The header alone is printed: phase, side, exchange, flags. Which side an IKEv1 message is from is known where
-//! the exchange's first message was seen, in which the responder's cookie is zero.
+//! Only the header is printed: phase, side, exchange, flags. The side of an IKEv1 message is known
+//! only after the exchange's first message, in which the responder's cookie is zero.
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::{Context, Network};
@@ -12,7 +12,7 @@ const HEADER: usize = 28;
 /// RFC 3948 section 2.2: no ESP follows.
 const NO_ESP: [u8; 4] = [0; 4];
 const KEEP_ALIVE: u8 = 0xff;
-/// Initiators that are remembered; the oldest is forgotten first.
+/// The most initiators that are remembered; the oldest is forgotten first.
 const REMEMBERED: usize = 20;
 
 fn exchange_name(exchange: u8) -> Option<&'static str> {
@@ -37,7 +37,7 @@ fn exchange_name(exchange: u8) -> Option<&'static str> {
 const FLAGS_V1: [(u8, &str); 2] = [(0x01, "E"), (0x02, "C")];
 const FLAGS_V2: [(u8, &str); 3] = [(0x08, "I"), (0x10, "V"), (0x20, "R")];
 
-/// Who began recent exchanges.
+/// The initiators of recent exchanges.
 #[derive(Debug, Default)]
 pub(crate) struct Initiators {
     entries: [Option<Initiator>; REMEMBERED],
@@ -60,7 +60,7 @@ impl Initiators {
         }
     }
 
-    /// `I` or `R` for the side that `source` is on, `?` where the beginning was not seen.
+    /// Returns `I` or `R` for the side of `source`, `?` if the start of the exchange is unknown.
     fn side(&self, cookie: [u8; 8], source: Address) -> &'static str {
         let found = self
             .entries
@@ -75,7 +75,7 @@ impl Initiators {
     }
 }
 
-/// Prints a datagram of port 4500: a key exchange, ESP, or what keeps a translator's entry alive.
+/// Prints a datagram of port 4500: a key exchange, ESP, or a NAT keepalive.
 pub(super) fn encapsulated(
     cx: &mut Context<'_>,
     net: &Network,
@@ -143,7 +143,7 @@ fn print_exchange(cx: &mut Context<'_>, exchange: u8) {
     }
 }
 
-/// Letters in brackets; nothing where no bit is set.
+/// Prints letters in brackets, or nothing if no bit is set.
 fn print_flags(cx: &mut Context<'_>, flags: u8, letters: &[(u8, &str)]) {
     if flags == 0 {
         return;

@@ -1,6 +1,8 @@
-//! TLS (RFC 8446 section 4.1, RFC 5246): the hello that begins a connection, its version, and the server's name.
+//! TLS (RFC 8446 section 4.1, RFC 5246): the hello that begins a connection, its version, and the
+//! server's name.
 //!
-//! tcpdump prints nothing of it, so it appears from `-v` on. A message that is not whole is read as far as it goes.
+//! tcpdump prints nothing of TLS, so it is printed only with `-v`. An incomplete message is read as
+//! far as it goes.
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
@@ -9,10 +11,10 @@ use crate::line::put;
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_HELLO: u8 = 2;
-/// Headers of the record and of the message.
+/// Sizes of the record header and the message header, in bytes.
 const RECORD: usize = 5;
 const MESSAGE: usize = 4;
-/// Where the session's identifier begins in a hello: behind version and random bytes.
+/// The offset of the session identifier in a hello, behind version and random bytes.
 const SESSION: usize = 34;
 
 /// RFC 6066 section 3.
@@ -20,7 +22,7 @@ const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 /// RFC 8446 section 4.2.1.
 const SUPPORTED_VERSIONS: u16 = 43;
-/// Extensions that are looked at.
+/// The most extensions that are read.
 const MAX_EXTENSIONS: usize = 64;
 
 fn version_name(version: u16) -> Option<&'static str> {
@@ -34,7 +36,7 @@ fn version_name(version: u16) -> Option<&'static str> {
     })
 }
 
-/// Appends what a segment's payload says of a beginning connection, if it says so.
+/// Appends the hello in a segment's payload, if it has one.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) {
     let is_record = |data: &[u8]| Some((data.u8_at(0).ok()?, data.u8_at(1).ok()?));
     if is_record(data) != Some((HANDSHAKE, 3)) {
@@ -49,7 +51,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) {
         _ => return,
     };
     let mut hello = Hello::default();
-    // What was read before the bytes ended counts; the version may stand behind them.
+    // The fields read before the captured bytes ended count; the version may come after them.
     let whole = hello.read(kind, data.rest(RECORD)).is_ok();
     let version = match version_name(hello.version) {
         Some(version) if whole || hello.listed => version,
@@ -66,7 +68,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) {
 #[derive(Default)]
 struct Hello<'a> {
     version: u16,
-    /// The version is from the list in an extension, which goes before the other field.
+    /// Whether the version is from the list in an extension, which overrides the other field.
     listed: bool,
     server: Option<&'a [u8]>,
 }
@@ -101,7 +103,7 @@ impl<'a> Hello<'a> {
         Ok(())
     }
 
-    /// The highest version that the client offers, or the one that the server chose.
+    /// Reads the highest version that the client offers, or the one that the server chose.
     fn versions(&mut self, kind: u8, value: &[u8]) {
         let list = if kind == CLIENT_HELLO {
             value.rest(1)
@@ -119,7 +121,7 @@ impl<'a> Hello<'a> {
     }
 }
 
-/// The first name of the list, where it is a host's.
+/// Returns the first name of the list, if it is a host name.
 fn host(list: &[u8]) -> Option<&[u8]> {
     let (kind, size) = (list.u8_at(2).ok()?, list.u16_at(3).ok()?);
     let name = list.part(5, usize::from(size)).ok()?;

@@ -1,13 +1,13 @@
-//! Domain names (RFC 1035 section 4.1.4), pointers followed within bounds.
+//! Domain names (RFC 1035 section 4.1.4); the number of pointers followed is limited.
 
 use std::fmt::{self, Write as _};
 
 use crate::bytes::{Bytes, Truncated};
 use crate::line::Line;
 
-/// Pointers followed in one name.
+/// The most pointers followed in one name.
 const MAX_POINTERS: u8 = 64;
-/// Bytes of a name that are printed; a longer one is damaged (RFC 1035 section 2.3.4 allows 255).
+/// The most bytes printed of a name; a longer one is damaged (RFC 1035 section 2.3.4 allows 255).
 const MAX_NAME: usize = 1024;
 
 /// The longest name that RFC 1035 section 2.3.4 allows, in bytes.
@@ -15,11 +15,11 @@ const STANDARD_NAME: usize = 255;
 
 const POINTER: u8 = 0xc0;
 
-/// What begins at a place in a name.
+/// The content at an offset in a name.
 enum Label<'a> {
     End,
     Text(&'a [u8]),
-    /// To this place in the message.
+    /// A pointer to this offset in the message.
     Pointer(usize),
     /// A kind that no standard uses any more.
     Other,
@@ -35,8 +35,8 @@ fn label(message: &[u8], at: usize) -> Result<Label<'_>, Truncated> {
     })
 }
 
-/// Writes the name at `at` with its final dot; gives the place after it, or None where the name is
-/// damaged and nothing after it can be read.
+/// Writes the name at `at` with its final dot. Returns the offset behind it, or `None` if the name
+/// is damaged and nothing after it can be read.
 pub(crate) fn print(
     line: &mut Line,
     message: &[u8],
@@ -64,7 +64,7 @@ pub(crate) fn print(
             Label::Pointer(target) => {
                 after = after.or(Some(at + 2));
                 pointers += 1;
-                // A pointer names something before itself; anything else would loop.
+                // A pointer leads backwards; any other would loop.
                 if target >= at || pointers > MAX_POINTERS {
                     line.str("<BAD PTR>");
                     return Ok(None);
@@ -82,7 +82,7 @@ pub(crate) fn print(
     }
 }
 
-/// The place after the name at `at`.
+/// Returns the offset behind the name at `at`.
 pub(crate) fn skip(message: &[u8], mut at: usize) -> Result<usize, Truncated> {
     loop {
         match label(message, at)? {
@@ -94,7 +94,7 @@ pub(crate) fn skip(message: &[u8], mut at: usize) -> Result<usize, Truncated> {
     }
 }
 
-/// A name as RFC 1035 section 5.1 writes it (`\DDD` for what is not visible), as far as it can be
+/// A name as RFC 1035 section 5.1 writes it (`\DDD` for invisible characters), as far as it can be
 /// read.
 pub(crate) struct Name<'a> {
     pub(crate) message: &'a [u8],

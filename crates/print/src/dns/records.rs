@@ -5,16 +5,16 @@ use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
-/// How a list goes on after an entry.
+/// How a list continues after an entry.
 #[derive(Clone, Copy)]
 pub(super) enum Next {
-    /// With the entry at this place.
+    /// With the entry at this offset.
     At(usize),
-    /// Not at all: the message ends inside the entry's fixed fields.
+    /// The list ends: the message ends inside the entry's fixed fields.
     End,
 }
 
-/// What a list consists of.
+/// The kind of a list's entries.
 #[derive(Clone, Copy)]
 pub(super) enum Section {
     Question,
@@ -35,7 +35,7 @@ const OPT: u16 = 41;
 const URI: u16 = 256;
 
 const INTERNET: u16 = 1;
-/// Multicast DNS: a unicast answer is wanted (question), or other records are outdated (record).
+/// Multicast DNS: a unicast answer is requested (question), or other records are outdated (record).
 const TOP_BIT: u16 = 0x8000;
 /// The extended flag "DNSSEC OK" in the second half of an OPT record's time to live.
 const DNSSEC_OK: u16 = 0x8000;
@@ -57,7 +57,7 @@ fn put_class(cx: &mut Context<'_>, class: u16) {
     }
 }
 
-/// Prints a question: type, class where it is not the Internet's, name.
+/// Prints a question: type, class if it is not the Internet's, name.
 pub(super) fn question(
     cx: &mut Context<'_>,
     message: &Message<'_>,
@@ -125,7 +125,7 @@ pub(super) fn record(
     if kind == OPT {
         edns(cx, class, data.u32_at(after + 4)?);
     }
-    // A record that was captured in part is named; its data are not shown.
+    // A record captured in part is named; its data are not printed.
     if end > data.len() {
         return Err(Truncated);
     }
@@ -137,7 +137,7 @@ pub(super) fn record(
     Ok(Next::At(end))
 }
 
-/// Weeks, days, hours, minutes, seconds, without those that are zero.
+/// Prints weeks, days, hours, minutes and seconds, without those that are zero.
 fn lifetime(cx: &mut Context<'_>, secs: u32) {
     if secs == 0 {
         cx.line.str("0s");
@@ -246,7 +246,8 @@ fn client_subnet(cx: &mut Context<'_>, value: &[u8]) -> Result<(), Truncated> {
     Ok(())
 }
 
-/// The upper eight bits of the response code, from the first OPT record that can be reached.
+/// Returns the upper eight bits of the response code, from the first OPT record that can be
+/// reached.
 pub(super) fn extended_code(message: &Message<'_>) -> Option<u16> {
     let [questions, records @ ..] = message.counts;
     let mut at = super::HEADER;

@@ -1,4 +1,4 @@
-//! The network layer: IPv4, IPv6 and the way on to the transport layers.
+//! The network layer: IPv4, IPv6 and the dispatch to transport layers.
 
 mod dccp;
 mod extensions;
@@ -19,10 +19,10 @@ pub(crate) use ringtap_packet::protocol::{
     IGRP, IPV4, IPV6, MOBILITY, NO_NEXT_HEADER, PIM, ROUTING, SCTP, TCP, UDP, VRRP,
 };
 
-/// Extension headers followed in one packet.
+/// The most extension headers read of one packet.
 const MAX_HEADERS: u8 = 32;
 
-/// The name of a protocol number in a header line.
+/// Returns the name of a protocol number in a header line.
 pub(crate) fn name(protocol: u8) -> &'static str {
     match protocol {
         HOP_BY_HOP => "Options",
@@ -55,7 +55,7 @@ pub(crate) fn name(protocol: u8) -> &'static str {
     }
 }
 
-/// Prints an IP packet whose version its first nibble tells.
+/// Prints an IP packet of the version in its first nibble.
 pub(crate) fn any(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("ip");
     let named = cx.options.link_header;
@@ -76,8 +76,8 @@ pub(crate) fn any(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<()
     }
 }
 
-/// Prints what follows a network header: `protocol` in `length` bytes, of which `data` were
-/// captured. Extension headers are followed in a loop, bounded by their number.
+/// Prints the payload of a network header: `protocol` in `length` bytes, of which `data` were
+/// captured. A loop reads extension headers up to a limit.
 pub(crate) fn payload(
     cx: &mut Context<'_>,
     net: &mut Network,
@@ -111,7 +111,7 @@ pub(crate) fn payload(
     Ok(())
 }
 
-/// An extension header that was printed: what follows, and after how many bytes.
+/// An extension header that was printed: the next protocol, and the header's length in bytes.
 struct Step {
     next: u8,
     length: usize,
@@ -162,7 +162,7 @@ fn transport(
     }
 }
 
-/// Prints a packet within a packet, as long as that is not too deep.
+/// Prints a packet within a packet, unless that is too deep.
 pub(crate) fn nested(
     cx: &mut Context<'_>,
     print: impl FnOnce(&mut Context<'_>) -> Result<(), Truncated>,

@@ -12,7 +12,7 @@ use crate::bytes::{Bytes, Truncated};
 const DNS: u16 = 53;
 const MULTICAST_DNS: u16 = 5353;
 
-/// The headers above the network header; at most one of the first four.
+/// The headers above the network header; at most one of the first four is set.
 #[derive(Default)]
 pub(super) struct Transport<'a> {
     pub(super) tcp: Option<Tcp<'a>>,
@@ -28,7 +28,7 @@ impl<'a> Transport<'a> {
         if let Some(ip) = &headers.ip
             && let Some((protocol, payload)) = payload(data, ip)
         {
-            // What was not captured whole is absent.
+            // Fields that were not captured completely are left out.
             let _ = all.read(protocol, ip.six, payload);
         }
         all
@@ -69,8 +69,8 @@ impl<'a> Transport<'a> {
     }
 }
 
-/// The transport's protocol and bytes of a packet that is no fragment, as far as they were captured.
-/// Behind an authentication header of IPv4, too.
+/// Returns the transport's protocol and captured bytes of a packet that is no fragment, also behind
+/// an authentication header of IPv4.
 fn payload<'a>(data: &'a [u8], ip: &Ip) -> Option<(u8, &'a [u8])> {
     let at = ip.transport.filter(|_| ip.part == Part::Whole)?;
     let payload = data.up_to(ip.end(data.len())).rest(at);
@@ -85,7 +85,7 @@ fn payload<'a>(data: &'a [u8], ip: &Ip) -> Option<(u8, &'a [u8])> {
 pub(super) struct Udp {
     src_port: u16,
     dst_port: u16,
-    /// Header and payload, as the datagram states it.
+    /// The length of header and payload, from the datagram's header.
     length: u16,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Icmp {
 }
 
 impl Icmp {
-    /// A message, of which these types are echoes.
+    /// Reads a message; `echoes` are the types with an identifier and sequence number.
     fn of(data: &[u8], echoes: [u8; 2]) -> Result<Self, Truncated> {
         let [kind, code, _, _, a, b, c, d] = data.array_at(0)?;
         let echo = echoes.contains(&kind);
@@ -124,12 +124,12 @@ pub(super) struct Tcp<'a> {
     urgent: u16,
     #[serde(skip_serializing_if = "Options::is_empty")]
     options: Options<'a>,
-    /// Captured bytes of payload.
+    /// The captured bytes of payload.
     payload_len: usize,
 }
 
 impl<'a> Tcp<'a> {
-    /// A segment, and its payload.
+    /// Reads a segment; returns it with its payload.
     fn of(data: &'a [u8]) -> Result<(Self, &'a [u8]), Truncated> {
         const HEADER: usize = 20;
         let header = usize::from(data.u8_at(12)? >> 4) * 4;
@@ -150,7 +150,7 @@ impl<'a> Tcp<'a> {
     }
 }
 
-/// The flags that are set, by name.
+/// The names of the set flags.
 struct Flags(u8);
 
 impl Serialize for Flags {
@@ -184,8 +184,8 @@ enum TcpOption {
 }
 
 impl TcpOption {
-    /// An option of a kind that is shown, by what stands behind kind and length (RFC 9293, section 3.1;
-    /// RFC 7323; RFC 2018).
+    /// Reads an option of a known kind from its value behind kind and length (RFC 9293, section
+    /// 3.1; RFC 7323; RFC 2018).
     fn of(kind: u8, value: &[u8]) -> Option<Self> {
         let block = |at| {
             let (left, right) = (value.u32_at(at).ok()?, value.u32_at(at + 4).ok()?);
@@ -208,7 +208,7 @@ impl Serialize for Options<'_> {
         const NO_OPERATION: u8 = 1;
         let mut list = serializer.serialize_seq(None)?;
         let mut rest = self.0;
-        // What follows a damaged option, or one that is not known, is not read.
+        // Reading stops at an option that is damaged or unknown.
         while let Some((&kind, behind)) = rest.split_first() {
             rest = match (kind, behind.first()) {
                 (NO_OPERATION, _) => behind,

@@ -8,7 +8,7 @@ use crate::line::put;
 const HEADER: usize = 14;
 const TAG: usize = 4;
 pub(super) use ringtap_packet::ether_type::MAX_LENGTH;
-/// Tags followed in one frame.
+/// The most tags read of one frame.
 const MAX_TAGS: usize = 8;
 
 /// Prints a frame that had `length` bytes on the wire.
@@ -63,14 +63,14 @@ pub(super) fn print(
     }
     let (payload, length) = (data.rest(at), length.saturating_sub(at));
     if kind <= MAX_LENGTH {
-        // Padding is no part of what the length counts.
+        // The length does not count padding.
         let stated = usize::from(kind);
         let shorter = stated < length;
         let length = if shorter { stated } else { length };
         let payload = payload.up_to(length);
         return llc::print(cx, payload, length, Some(data), header);
     }
-    // What is too long for a length field has this type in its place.
+    // Jumbo frames are too long for a length field and have this type instead.
     if kind == JUMBO {
         return llc::print(cx, payload, length, Some(data), header);
     }
@@ -80,7 +80,7 @@ pub(super) fn print(
     Ok(())
 }
 
-/// `source > destination`.
+/// Prints `source > destination`.
 pub(super) fn addresses(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     cx.line.link_address(data.part(6, 6)?);
     cx.line.str(" > ");

@@ -21,7 +21,7 @@ const OUI_BRIDGED: u32 = 0x80c2;
 /// Bytes between the protocol number and a bridged frame.
 const PAD: usize = 2;
 const OUI_APPLETALK: u32 = 0x08_0007;
-/// The bit of an unnumbered control field that asks for an answer, or is one.
+/// The bit of an unnumbered control field that marks a poll or its answer.
 const POLL: u16 = 0x10;
 const XID: u16 = 0xaf;
 /// The format of exchanged identifications that IEEE 802.2 defines.
@@ -88,7 +88,7 @@ struct Control {
 }
 
 impl Control {
-    /// The header at the beginning of `data`; None where it was not captured whole.
+    /// Reads the header at the start of `data`; `None` if it was not captured completely.
     fn of(data: &[u8]) -> Option<Self> {
         let first = data.u8_at(2).ok()?;
         let unnumbered = first & 3 == 3;
@@ -105,7 +105,7 @@ impl Control {
         })
     }
 
-    /// The header as `-e` shows it.
+    /// Prints the header as `-e` shows it.
     fn print(self, cx: &mut Context<'_>) {
         let Self {
             dsap,
@@ -131,7 +131,7 @@ impl Control {
     }
 }
 
-/// Addresses and access points; the name alone where both points are the same.
+/// Prints addresses and access points; only the name if both points are equal.
 fn access_points(
     cx: &mut Context<'_>,
     frame: Option<&[u8]>,
@@ -230,7 +230,7 @@ fn unnumbered_name(control: u16) -> Option<&'static str> {
     })
 }
 
-/// What stations exchange of themselves: the classes and the window of IEEE 802.2, or nothing.
+/// Prints an exchange of identifications: the classes and the window of IEEE 802.2, or nothing.
 fn identification(cx: &mut Context<'_>, data: &[u8], length: usize) {
     if length <= 3 {
         return;
@@ -246,7 +246,7 @@ fn identification(cx: &mut Context<'_>, data: &[u8], length: usize) {
     }
 }
 
-/// Writes the note that a header was not captured whole.
+/// Writes the note that a header was not captured completely.
 fn cut_short(cx: &mut Context<'_>) {
     cx.line.str(" ");
     cx.line.truncated("llc");
@@ -278,7 +278,7 @@ fn oui_name(oui: u32) -> &'static str {
     }
 }
 
-/// The SNAP header (RFC 1042): an organisation and its protocol number.
+/// Prints the SNAP header (RFC 1042): an organisation and its protocol number.
 pub(super) fn snap(
     cx: &mut Context<'_>,
     data: &[u8],

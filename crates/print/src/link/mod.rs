@@ -25,7 +25,7 @@ pub(crate) use ringtap_packet::ether_type::{
     PPPOE_DISCOVERY, PPPOE_SESSION, QINQ, QINQ_9100, QINQ_9200, REVERSE_ARP, VLAN,
 };
 
-/// The Ethernet type that Cisco's routers write for packets of OSI, behind one byte of padding.
+/// The Ethernet type that Cisco's routers write for OSI packets, behind one byte of padding.
 pub(crate) const OSI: u16 = 0xfefe;
 /// A bundle of Frame Relay links (FRF.16).
 const BUNDLE: LinkType = LinkType(182);
@@ -37,8 +37,8 @@ const PTP: u16 = 0x88f7;
 const CFM: u16 = 0x8902;
 const CFM_OLD: u16 = 0xabcd;
 
-/// Prints a packet from its link layer up, and the note where bytes are missing. Gives the length
-/// of the link-layer header in bytes.
+/// Prints a packet from its link layer up, with a note if bytes are missing. Returns the length of
+/// the link-layer header in bytes.
 pub(crate) fn print(
     cx: &mut Context<'_>,
     packet: &Packet<'_>,
@@ -97,8 +97,8 @@ fn dispatch(
     }
 }
 
-/// BSD loopback: a protocol family of the capturing host, in its byte order (network order for
-/// LOOP). The numbers for IPv6 differ between systems.
+/// Prints BSD loopback: a protocol family of the capturing host, in its byte order (network order
+/// for LOOP). The numbers for IPv6 differ between systems.
 fn null(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -147,7 +147,7 @@ fn null(
     .map(|_| ())
 }
 
-/// Prints what an EtherType announces; false where it announces nothing known.
+/// Prints the protocol of an EtherType; returns false for an unknown one.
 pub(crate) fn network(
     cx: &mut Context<'_>,
     ether_type: u16,
@@ -182,7 +182,7 @@ pub(crate) fn network(
     Ok(true)
 }
 
-/// An Ethernet frame inside a tunnel.
+/// Prints an Ethernet frame inside a tunnel.
 pub(crate) fn nested_ethernet(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -191,7 +191,7 @@ pub(crate) fn nested_ethernet(
     ethernet::print(cx, data, length, &mut 0)
 }
 
-/// Logical link control between two addresses, the target before the source.
+/// Prints logical link control between two addresses, the destination before the source.
 pub(crate) fn link_control(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -202,7 +202,7 @@ pub(crate) fn link_control(
     llc::print(cx, data, length, Some(addresses), header)
 }
 
-/// A PPP frame inside a tunnel.
+/// Prints a PPP frame inside a tunnel.
 pub(crate) fn nested_ppp(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -211,17 +211,17 @@ pub(crate) fn nested_ppp(
     ppp::print(cx, data, length, &mut 0)
 }
 
-/// What Q.933 says of a link, inside a frame.
+/// Prints the Q.933 status of a link, inside a frame.
 pub(crate) fn q933(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     q933::print(cx, data, length)
 }
 
-/// The name of an EtherType, `Unknown` where there is none.
+/// Returns the name of an EtherType, `Unknown` if there is none.
 pub(crate) fn ether_type_name(ether_type: u16) -> &'static str {
     ether_type_known(ether_type).unwrap_or("Unknown")
 }
 
-/// The name of an EtherType.
+/// Returns the name of a known EtherType.
 pub(crate) fn ether_type_known(ether_type: u16) -> Option<&'static str> {
     Some(match ether_type {
         IPV4 => "IPv4",

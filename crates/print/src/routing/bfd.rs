@@ -46,7 +46,7 @@ const FLAGS_V0: [(u32, &str); 8] = [
     (0x01, "Reserved"),
 ];
 
-/// Prints a message of `length` bytes to a port of BFD; false where the port is none.
+/// Prints a message of `length` bytes to a port of BFD; returns false for another port.
 pub(super) fn print(
     cx: &mut Context<'_>,
     port: u16,
@@ -57,7 +57,7 @@ pub(super) fn print(
         CONTROL_PORT => "Control",
         MULTIHOP_PORT => "Multihop",
         LAG_PORT => "Lag",
-        // What an echo carries is its sender's affair.
+        // The sender defines the content of an echo.
         ECHO_PORT => {
             put!(cx.line, "BFD, Echo, length: {length}");
             return Ok(true);
@@ -67,7 +67,7 @@ pub(super) fn print(
     cx.enter("bfd");
     data.part(0, CONTROL)?;
     let (version, second) = (data.u8_at(0)? >> 5, data.u8_at(1)?);
-    // The other ports are younger than version 0.
+    // The other ports were assigned after version 0.
     let name = if version == 1 { name } else { "Control" };
     let details = cx.verbose() && version <= 1;
     put!(cx.line, "BFDv{version}, ");
@@ -97,7 +97,7 @@ pub(super) fn print(
     Ok(true)
 }
 
-/// Prints why the session changed last, and its numbers. Times are in microseconds.
+/// Prints why the session changed last, and its fields. Times are in microseconds.
 fn session(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     let diagnostic = data.u8_at(0)? & 0x1f;
     let name = DIAGNOSTICS.get(usize::from(diagnostic));

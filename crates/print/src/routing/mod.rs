@@ -1,6 +1,8 @@
-//! What routers say to each other: routing protocols, their labels, liveness and redundancy, multicast groups.
+//! Protocols between routers: routing protocols, their labels, liveness and redundancy, multicast
+//! groups.
 //!
-//! Each protocol has a file of its own. The tables here say which one a protocol number or a port announces.
+//! Each protocol has a file of its own. The tables here map protocol numbers and ports to
+//! protocols.
 
 mod bfd;
 pub(crate) mod clnp;
@@ -40,7 +42,7 @@ const LSP_PING: u16 = 3503;
 /// RFC 7510.
 const MPLS: u16 = 6635;
 
-/// Prints what a protocol number of IP announces; false where it is none of these protocols.
+/// Prints the protocol of an IP protocol number; returns false if it is none of these.
 pub(crate) fn over_ip(
     cx: &mut Context<'_>,
     net: &Network,
@@ -61,7 +63,7 @@ pub(crate) fn over_ip(
     Ok(true)
 }
 
-/// Prints what the ports of a datagram announce; false where they announce none of these protocols.
+/// Prints the protocol of a datagram's ports; returns false if it is none of these.
 pub(crate) fn over_udp(
     cx: &mut Context<'_>,
     (source, destination): (u16, u16),
@@ -89,7 +91,7 @@ pub(crate) fn over_udp(
     Ok(true)
 }
 
-/// Prints what the ports of a segment announce; false where they announce none of these protocols.
+/// Prints the protocol of a segment's ports; returns false if it is none of these.
 pub(crate) fn over_tcp(
     cx: &mut Context<'_>,
     (source, destination): (u16, u16),
@@ -107,7 +109,7 @@ pub(crate) fn over_tcp(
     Ok(true)
 }
 
-/// The name for `value`, or `unknown (VALUE)` in the form given by `unknown`.
+/// Returns the name for `value`, or `unknown (VALUE)` in the form given by `unknown`.
 fn named(
     cx: &mut Context<'_>,
     names: &[(u8, &'static str)],
@@ -120,7 +122,7 @@ fn named(
     }
 }
 
-/// A duration of some seconds: `68y5w3h14m8s`, units that are 0 left out.
+/// Prints a duration given in seconds: `68y5w3h14m8s`, without units that are 0.
 fn duration(cx: &mut Context<'_>, seconds: u32) {
     const UNITS: [(u32, &str); 5] = [
         (365 * 24 * 3600, "y"),

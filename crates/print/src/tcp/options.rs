@@ -29,8 +29,8 @@ const EXPERIMENT_2: u8 = 254;
 /// Experiment identifier of Fast Open (RFC 7413 section 4.1.1).
 const FAST_OPEN_EXPERIMENT: u16 = 0xf989;
 
-/// Prints `, options […]` of the header in `data`. False: an option was damaged, the line ends
-/// with a note.
+/// Prints `, options […]` of the header in `data`. Returns false if an option is damaged; the line
+/// then ends with a note.
 pub(super) fn print(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -64,7 +64,7 @@ pub(super) fn print(
             return Ok(bad(cx));
         }
         name(cx, kind);
-        // What was captured of a long option is shown before the note.
+        // The captured part of a long option is printed before the note.
         let body = data.rest(at + 2).up_to(stated - 2);
         let whole = body.len() == stated - 2;
         let valid = match kind {
@@ -113,7 +113,7 @@ fn name(cx: &mut Context<'_>, kind: u8) {
     cx.line.str(name);
 }
 
-/// Prints the body of an option; false where its length is wrong.
+/// Prints the body of an option; returns false if its length is invalid.
 fn option(
     cx: &mut Context<'_>,
     kind: u8,
@@ -148,7 +148,7 @@ fn option(
             );
             cx.line.hex(body.rest(2));
         }
-        // Not captured whole, as the caller will note.
+        // Captured only in part: the caller adds the note.
         (MPTCP, _) => {}
         (FAST_OPEN, length) => {
             cx.line.str(" ");
@@ -169,7 +169,7 @@ fn option(
     Ok(true)
 }
 
-/// RFC 5482 section 2: the highest bit says that the value is in minutes.
+/// RFC 5482 section 2: the highest bit means that the value is in minutes.
 fn user_timeout(cx: &mut Context<'_>, value: u16) {
     let timeout = u32::from(value & 0x7fff);
     let unit = if value & 0x8000 != 0 { 60 } else { 1 };
@@ -186,7 +186,7 @@ fn sack(cx: &mut Context<'_>, body: &[u8], ack_origin: u32) -> Result<(), Trunca
     Ok(())
 }
 
-/// RFC 7413: a cookie of 4 to 16 bytes, or none to ask for one.
+/// RFC 7413: a cookie of 4 to 16 bytes, or none to request one.
 fn fast_open_cookie(cx: &mut Context<'_>, cookie: &[u8], length: usize) -> bool {
     if length == 0 {
         cx.line.str(" cookiereq");

@@ -12,18 +12,18 @@ const CHALLENGE: u8 = 16;
 
 const MAX_NETWORK: usize = 32;
 const MAX_RATES: usize = 16;
-/// Bytes of a challenge with the element's header.
+/// The most bytes of a challenge with the element's header.
 const MAX_CHALLENGE: usize = 253;
-/// A rate that a station must have.
+/// The bit of a rate that a station must support.
 const BASIC: u8 = 0x80;
 
-/// What a line shows of the elements; of each kind the first counts.
+/// The elements that a line shows; the first of each kind counts.
 #[derive(Default)]
 pub(super) struct Elements<'a> {
     network: Option<&'a [u8]>,
     rates: Option<&'a [u8]>,
     channel: Option<u8>,
-    /// An element is longer than it may be, or is not there whole.
+    /// Whether an element is too long or incomplete.
     pub(super) damaged: bool,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Elements<'a> {
         found
     }
 
-    /// ` (name)`.
+    /// Prints ` (name)`.
     pub(super) fn print_network(&self, cx: &mut Context<'_>) {
         if let Some(name) = self.network {
             cx.line.str(" (");
@@ -67,7 +67,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// ` [1.0* 2.0 Mbit]`.
+    /// Prints ` [1.0* 2.0 Mbit]`.
     pub(super) fn print_rates(&self, cx: &mut Context<'_>) {
         let Some(rates) = self.rates else {
             return;
@@ -80,7 +80,7 @@ impl<'a> Elements<'a> {
         cx.line.str("Mbit]");
     }
 
-    /// ` CH: 6, PRIVACY`.
+    /// Prints ` CH: 6, PRIVACY`.
     pub(super) fn print_channel(&self, cx: &mut Context<'_>, private: bool) {
         if let Some(channel) = self.channel {
             put!(cx.line, " CH: {channel}");

@@ -7,12 +7,12 @@ use crate::context::Context;
 use crate::line::put;
 use crate::link;
 
-/// What stands around a frame besides its own fields, by what the radio's header says.
+/// Additions to a frame beside its own fields, according to the radio header.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Trailer {
-    /// The checksum follows the body.
+    /// Whether the checksum follows the body.
     pub(super) checksum: bool,
-    /// The header is padded to a multiple of four bytes.
+    /// Whether the header is padded to a multiple of four bytes.
     pub(super) padded: bool,
 }
 
@@ -25,7 +25,7 @@ const TO_SYSTEM: u8 = 0x01;
 const FROM_SYSTEM: u8 = 0x02;
 const PROTECTED: u8 = 0x40;
 
-/// Where the addresses begin.
+/// The offset of the addresses.
 const FIRST: usize = 4;
 const SECOND: usize = 10;
 const THIRD: usize = 16;
@@ -88,7 +88,7 @@ fn address(cx: &mut Context<'_>, name: &str, data: &[u8], at: usize) -> Result<(
     Ok(())
 }
 
-/// The vector that an encrypted body begins with.
+/// Prints the vector at the start of an encrypted body.
 fn vector(cx: &mut Context<'_>, body: &[u8]) -> Result<(), Truncated> {
     let vector = body.u32_at(0)?.swap_bytes();
     put!(
@@ -152,16 +152,16 @@ fn management(
     if damaged { Err(Truncated) } else { Ok(()) }
 }
 
-/// The bit of the capabilities (IEEE 802.11-2020 section 9.4.1.4) for encryption.
+/// The capability bit (IEEE 802.11-2020 section 9.4.1.4) for encryption.
 const PRIVACY: u16 = 0x0010;
-/// The bit for an access point.
+/// The capability bit for an access point.
 const INFRASTRUCTURE: u16 = 0x0001;
 
 fn little(data: &[u8], at: usize) -> Result<u16, Truncated> {
     data.u16_at(at).map(u16::swap_bytes)
 }
 
-/// A beacon, or the answer to a probe: time, interval and capabilities stand before the elements.
+/// Prints a beacon or a probe response: time, interval and capabilities come before the elements.
 fn beacon(cx: &mut Context<'_>, body: &[u8], is_beacon: bool) -> Result<bool, Truncated> {
     const FIXED: usize = 12;
     data_needed(body, FIXED)?;
@@ -205,7 +205,7 @@ fn reassociation_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Trun
 
 fn association_response(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
     const FIXED: usize = 6;
-    /// The two highest bits are set in a valid identifier.
+    /// The bits of an identifier; the two highest bits are set in a valid one.
     const IDENTIFIER: u16 = 0x3fff;
     data_needed(body, FIXED)?;
     let private = little(body, 0)? & PRIVACY != 0;
@@ -230,7 +230,7 @@ fn authentication(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> 
         2 => "EAP",
         _ => "Reserved",
     };
-    // The station that asks has no status yet; its steps are the even ones here.
+    // The requesting station has no status yet; its steps are the even ones here.
     let status = if step % 2 == 1 {
         codes::status(little(body, 4)?)
     } else {
@@ -339,7 +339,8 @@ fn print_data(
 ) -> Result<(), Truncated> {
     /// The subtypes without a body.
     const EMPTY: u8 = 4;
-    // Which address is which depends on the way through the distribution system (section 9.3.2.1.2).
+    // The path through the distribution system decides the meaning of the addresses (section
+    // 9.3.2.1.2).
     let (names, target, source): (&[(&str, usize)], _, _) =
         match (flags & TO_SYSTEM != 0, flags & FROM_SYSTEM != 0) {
             (false, false) => (

@@ -1,4 +1,4 @@
-//! Wireless networks: frames of IEEE 802.11, with what the adapter says of the radio before them.
+//! Wireless networks: frames of IEEE 802.11, with the adapter's radio header before them.
 
 mod codes;
 mod elements;
@@ -10,7 +10,7 @@ use crate::context::Context;
 use frame::Trailer;
 pub(crate) use radiotap::print as radiotap;
 
-/// Prints a frame without a header of the radio.
+/// Prints a frame without a radio header.
 pub(crate) fn frame(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -20,8 +20,8 @@ pub(crate) fn frame(
     frame::print(cx, data, length, Trailer::default(), header)
 }
 
-/// Prints a frame behind a header of Prism or AVS, which is skipped: its first word tells them apart,
-/// the second of AVS is its length.
+/// Prints a frame behind a header of Prism or AVS, which is skipped. Its first word identifies it;
+/// the second word of an AVS header is its length.
 pub(crate) fn prism(
     cx: &mut Context<'_>,
     data: &[u8],

@@ -1,22 +1,23 @@
-//! The radiotap header: what an adapter says of a received or sent frame, field by field.
+//! The radiotap header: an adapter's data about a received or sent frame, field by field.
 //!
-//! The header and its fields are defined at <https://www.radiotap.org>; a field is aligned to its size, counted from
-//! the header's beginning. The rates of an index are those of IEEE 802.11-2020 section 19.5.
+//! The header and its fields are defined at <https://www.radiotap.org>; a field is aligned to its
+//! size, counted from the start of the header. The rates of an index are those of IEEE 802.11-2020
+//! section 19.5.
 
 use super::frame::{self, Trailer};
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
-/// Version, padding, length and one word of presence.
+/// The size of version, padding, length and one word of presence.
 const MIN_HEADER: usize = 8;
-/// Words of presence that are read.
+/// The most words of presence that are read.
 const MAX_WORDS: usize = 16;
 
 const NEXT_RADIOTAP: u32 = 1 << 29;
 const NEXT_VENDOR: u32 = 1 << 30;
 const MORE: u32 = 1 << 31;
-/// The bit of the field that an index of a high-throughput rate is in.
+/// The bit of the field with the index of a high-throughput rate.
 const MCS: u32 = 1 << 19;
 const EXTENDED_CHANNEL: u32 = 1 << 18;
 
@@ -67,7 +68,7 @@ pub(crate) fn print(
     result
 }
 
-/// The header's bytes, the next field's place, and the flags that were read.
+/// The header's bytes, the offset of the next field, and the flags that were read.
 struct Fields<'a> {
     data: &'a [u8],
     at: usize,
@@ -104,7 +105,7 @@ impl Fields<'_> {
     }
 }
 
-/// Whose fields a word of presence names.
+/// The owner of the fields in a word of presence.
 #[derive(Clone, Copy)]
 enum Owner {
     Radiotap,
@@ -137,7 +138,7 @@ fn print_all(cx: &mut Context<'_>, fields: &mut Fields<'_>, words: usize) -> Res
     Ok(())
 }
 
-/// Prints the field of a bit; false for an unknown one, behind which no field can be found.
+/// Prints the field of a bit; returns false for an unknown one, behind which no field can be found.
 fn field(
     cx: &mut Context<'_>,
     fields: &mut Fields<'_>,
@@ -166,7 +167,7 @@ fn field(
         },
         3 => {
             let (frequency, kind) = (fields.u16()?, fields.u16()?);
-            // The longer form of the same field says more.
+            // The longer form of the same field has more detail.
             if present & EXTENDED_CHANNEL == 0 {
                 put!(cx.line, "{frequency} MHz");
                 channel(cx, u32::from(kind), present);
@@ -202,7 +203,7 @@ fn field(
     Ok(true)
 }
 
-/// Prints how strong a signal is, or how good.
+/// Prints the strength or quality of a signal.
 fn level(cx: &mut Context<'_>, fields: &mut Fields<'_>, bit: u32) -> Result<(), Truncated> {
     match bit {
         5 => put!(cx.line, "{}dBm signal ", fields.i8()?),
@@ -226,12 +227,12 @@ fn level(cx: &mut Context<'_>, fields: &mut Fields<'_>, bit: u32) -> Result<(), 
     Ok(())
 }
 
-/// A number of halves.
+/// Prints a number given in halves.
 pub(super) fn half(cx: &mut Context<'_>, halves: u8) {
     put!(cx.line, "{}.{}", halves / 2, halves % 2 * 5);
 }
 
-/// The kind of a channel: modulation and band together name the amendment of the standard.
+/// Prints the kind of a channel: modulation and band together name the amendment of the standard.
 fn channel(cx: &mut Context<'_>, kind: u32, present: u32) {
     let is = |bits| kind & bits == bits;
     if present & MCS != 0 {
@@ -274,17 +275,18 @@ fn modulation(cx: &mut Context<'_>, kind: u32) {
     }
 }
 
-/// Data bits per subcarrier and symbol, in halves, of one stream; further streams have as many each.
+/// Data bits per subcarrier and symbol, in halves, of one stream; further streams have as many
+/// each.
 const EQUAL: [u16; 8] = [1, 2, 3, 4, 6, 8, 9, 10];
 /// The same for the indices from 33 on, whose streams differ.
 const UNEQUAL: [u16; 44] = [
     6, 8, 10, 9, 12, 15, 8, 10, 10, 12, 14, 14, 16, 12, 15, 15, 18, 21, 21, 24, 10, 12, 14, 12, 14,
     16, 18, 16, 18, 20, 20, 22, 15, 18, 21, 18, 21, 24, 27, 24, 27, 30, 30, 33,
 ];
-/// An index with a rate of its own, of 40 MHz only: half a bit on 48 subcarriers.
+/// An index with a rate of its own, for 40 MHz only: half a bit on 48 subcarriers.
 const DUPLICATE: u8 = 32;
 
-/// The rate of an index in tenths of Mb/s.
+/// Returns the rate of an index in tenths of Mb/s.
 fn rate(index: u8, wide: bool, short: bool) -> Option<u32> {
     let (halves, subcarriers) = match index {
         DUPLICATE if wide => (1, 48),
@@ -343,7 +345,7 @@ fn guard(short: bool) -> &'static str {
     if short { "short GI " } else { "long GI " }
 }
 
-/// The code that corrects errors.
+/// Returns the name of the error-correcting code.
 fn correction(parity: bool) -> &'static str {
     if parity { "LDPC FEC " } else { "BCC FEC " }
 }

@@ -1,11 +1,11 @@
-//! Lines compared with those of an installed tcpdump, over every file of the corpus.
+//! Compares lines with those of an installed tcpdump, over every file of the corpus.
 //!
 //! Both print the same packets: tcpdump rewrites a file as plain pcap, which is read here. A line
-//! is compared if a row of `protocols` recognises it. For each protocol the share of equal lines must
-//! reach the bound in the table of `docs/reference/output.md`. The bytes that tcpdump prints unasked
-//! under what it does not decode are not compared.
+//! is compared if a row of `protocols` recognises it. For each protocol the share of equal lines
+//! must reach the bound in the table of `docs/reference/output.md`. The hex dump that tcpdump
+//! always prints below undecoded data is not compared.
 //!
-//! Beside it: printing allocates nothing once the buffers have their size.
+//! Another test checks that printing allocates nothing once the buffers have their size.
 
 mod protocols;
 
@@ -81,8 +81,8 @@ fn compare(arguments: &[&str]) {
     assert!(low.is_empty(), "below the bound: {low:?}");
 }
 
-/// The per cent of each protocol's lines that must be equal, as the page has it; None for a protocol that was not in
-/// the corpus when the page was written.
+/// Returns the percentage of each protocol's lines that must be equal, from the page; `None` for a
+/// protocol that was not in the corpus when the page was written.
 fn bounds() -> BTreeMap<String, Option<u32>> {
     const TITLE: &str = "| protocol | equal lines |";
     let page = repository().join("docs/reference/output.md");
@@ -106,8 +106,8 @@ fn bounds() -> BTreeMap<String, Option<u32>> {
     bounds
 }
 
-/// Differing lines, printed for whoever works on a protocol: `RINGTAP_PRINT_DIFFERENCES` has its name, or is `none` for
-/// the lines that no row recognises.
+/// Differing lines, printed for work on a protocol: `RINGTAP_PRINT_DIFFERENCES` has its name, or is
+/// `none` for the lines that no row recognises.
 struct ShownDifferences {
     protocol: Option<String>,
     left: u32,
@@ -142,7 +142,7 @@ fn tcpdump(arguments: &[&str], file: &Path) -> Vec<u8> {
         .stdout
 }
 
-/// The output for each packet; `-#` marks where one begins.
+/// Returns tcpdump's output for each packet; `-#` marks where one begins.
 fn their_lines(file: &Path, arguments: &[&str]) -> Vec<String> {
     let output = tcpdump(&[&["-t", "-#"], arguments].concat(), file);
     let mut lines: Vec<String> = Vec::new();
@@ -172,8 +172,8 @@ fn u32_at(data: &[u8], at: usize) -> Option<u32> {
         .map(u32::from_le_bytes)
 }
 
-/// What the printer gives for each packet; None where the file cannot be read or its link type has
-/// no decoder here.
+/// Returns the printer's output for each packet; `None` if the file cannot be read or its link type
+/// has no decoder here.
 fn our_lines(file: &Path, arguments: &[&str]) -> Option<Vec<String>> {
     const FILE_HEADER: usize = 24;
     const RECORD_HEADER: usize = 16;
@@ -252,8 +252,8 @@ fn agree(protocol: &Protocol, ours: &str, theirs: &str) -> bool {
         }
 }
 
-/// Compares what follows the first line. tcpdump prints bytes that it does not decode, asked or not:
-/// the rows of the packet's dump are the last ones.
+/// Compares the lines after the first. tcpdump prints undecoded bytes even without `-x`: the rows
+/// of the packet's dump are the last ones.
 fn rest_agrees(ours: &str, theirs: &str) -> bool {
     let is_text = |line: &&str| !line.trim_start().starts_with("0x");
     ours == theirs
@@ -264,13 +264,13 @@ fn rest_agrees(ours: &str, theirs: &str) -> bool {
                 .eq(theirs.lines().filter(is_text))
 }
 
-/// The line, and what follows it.
+/// Splits text into the first line and the rest.
 fn split(text: &str) -> (&str, &str) {
     text.split_once('\n').unwrap_or((text, ""))
 }
 
-/// Every access point, control field and kind of frame of IEEE 802.2, and IGMP in short: no line
-/// differs. The bytes that tcpdump prints unasked under what it does not decode are left out here.
+/// Checks every access point, control field and kind of frame of IEEE 802.2, and IGMP in short: no
+/// line differs. The hex dump below undecoded data is left out here.
 fn link_control_and_groups() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("frames.pcap");
@@ -287,11 +287,11 @@ fn link_control_and_groups() {
 
 fn frames() -> Vec<Vec<u8>> {
     const BYTES: [u8; 10] = [0x81, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-    // SNAP with types of Ethernet: none has a decoder there.
+    // SNAP with types of Ethernet: tcpdump has no decoder for them.
     const ORGANISATIONS: [u32; 7] = [0, 0xf8, 0x08_0007, 0x00_120f, 0x00_1b21, 0x0f_ac, 0x12_3456];
     const CONTROLS: [u8; 10] = [0x03, 0x0f, 0x43, 0x53, 0x63, 0x7f, 0x87, 0xaf, 0xe3, 0xff];
     let mut bodies: Vec<Vec<u8>> = Vec::new();
-    // What stands for IP, spanning trees, SNAP, IPX and OSI has lines of its own.
+    // The access points of IP, spanning trees, SNAP, IPX and OSI have lines of their own.
     for sap in (0..=0xfe_u8).step_by(2) {
         bodies.push(vec![sap, sap ^ 0x10, 0xaf, 0x81, 1, 0]);
         bodies.push(vec![sap, sap | 1, 0x7f]);
@@ -311,7 +311,7 @@ fn frames() -> Vec<Vec<u8>> {
     for body in &bodies {
         let length = u16::try_from(body.len()).expect("a short frame");
         frames.push(frame(&[&length.to_be_bytes()[..], body].concat()));
-        // The type that stands in the place of lengths that are too long for one.
+        // The type that replaces lengths that do not fit.
         frames.push(frame(&[&[0x88, 0x70], &body[..]].concat()));
     }
     let kinds = [0x11, 0x12, 0x16, 0x17, 0x22, 0x99].map(|kind| (kind, 0));
@@ -331,12 +331,12 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// A frame of what follows the addresses.
+/// Returns a frame with this content behind the addresses.
 fn frame(rest: &[u8]) -> Vec<u8> {
     [&[1, 0, 0x5e, 0, 0, 1, 2, 0, 0, 0, 0, 1], rest].concat()
 }
 
-/// The packets of the printer's own cases.
+/// Returns the packets of the printer's own cases.
 fn case_packets() -> Vec<Vec<u8>> {
     let folder = repository().join("crates/print/testdata");
     let mut packets = Vec::new();

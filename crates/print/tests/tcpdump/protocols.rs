@@ -1,13 +1,14 @@
-//! The protocols whose lines are compared, as data: how a line of tcpdump is recognised, and how much of it must be
-//! equal. The first row that recognises a line counts it; the bounds are in `docs/reference/output.md`.
+//! The protocols whose lines are compared: how a line of tcpdump is recognised, and how much of it
+//! must be equal. The first row that recognises a line counts it; the bounds are in
+//! `docs/reference/output.md`.
 
 /// A protocol in the table of equal lines.
 pub(crate) struct Protocol {
     /// The name as in the table of `docs/reference/output.md`.
     pub(crate) name: &'static str,
-    /// The line is this protocol's if one of them is found.
+    /// The line belongs to this protocol if one of these is found.
     pub(crate) marks: &'static [Mark],
-    /// What is compared.
+    /// The part of the line that is compared.
     pub(crate) comparison: Comparison,
 }
 
@@ -18,16 +19,16 @@ impl Protocol {
     }
 }
 
-/// What a line of tcpdump is recognised by.
+/// A text that identifies a line of tcpdump.
 #[derive(Clone, Copy)]
 pub(crate) enum Mark {
     /// The line begins with it.
     Line(&'static str),
-    /// What follows the addresses of an IP packet begins with it.
+    /// The text behind the addresses of an IP packet begins with it.
     Payload(&'static str),
-    /// The line has it somewhere.
+    /// The line contains it.
     Holds(&'static str),
-    /// One of the two ports has this number, as it stands at the end of an address.
+    /// One of the two ports has this number at the end of an address.
     Port(&'static str),
 }
 
@@ -36,9 +37,10 @@ pub(crate) enum Mark {
 pub(crate) enum Comparison {
     /// The whole line.
     Whole,
-    /// The line up to `length N`: what tcpdump prints of an application by its port is not compared.
+    /// The line up to `length N`: the application's part, which tcpdump prints by port, is not
+    /// compared.
     BeforeApplication,
-    /// Nothing: another protocol within one that is compared, which has no decoder here.
+    /// Nothing: a protocol inside a compared one that has no decoder here.
     Nothing,
 }
 
@@ -107,7 +109,7 @@ const ROUTING: &[Protocol] = &[
     ),
 ];
 
-/// What hosts and switches say on a link, and applications.
+/// Protocols of hosts and switches on a link, and applications.
 const ACCESS_AND_APPLICATIONS: &[Protocol] = &[
     row(
         "802.11",
@@ -179,7 +181,7 @@ const ACCESS_AND_APPLICATIONS: &[Protocol] = &[
     row("Kerberos", &[Port("88")], Whole),
 ];
 
-/// What is left: lines of the network and transport layers.
+/// All other lines: the network and transport layers.
 const NETWORK: &[Protocol] = &[
     row("ARP", &[Line("ARP"), Line(" [|arp]")], Whole),
     row(
@@ -202,14 +204,14 @@ const NETWORK: &[Protocol] = &[
     row("UDP", &[Payload("UDP")], BeforeApplication),
 ];
 
-/// Every row, in the order in which they are tried.
+/// Returns every row, in the order of testing.
 pub(crate) fn all() -> impl Iterator<Item = &'static Protocol> {
     [ROUTING, ACCESS_AND_APPLICATIONS, NETWORK]
         .into_iter()
         .flatten()
 }
 
-/// The row of a line of tcpdump; None where no row recognises it.
+/// Returns the row of a line of tcpdump; `None` if no row recognises it.
 pub(crate) fn of(line: &str) -> Option<&'static Protocol> {
     let packet = ip_packet(line);
     all().find(|protocol| {
@@ -222,7 +224,7 @@ pub(crate) fn of(line: &str) -> Option<&'static Protocol> {
     })
 }
 
-/// The line of an IP packet in its parts.
+/// The parts of an IP packet's line.
 #[derive(Clone, Copy)]
 struct IpPacket<'l> {
     source: &'l str,

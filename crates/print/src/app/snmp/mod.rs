@@ -10,7 +10,7 @@ use ber::{Element, Encoded, Halt, PDUS, Value, step};
 const VERSION_1: i64 = 0;
 const VERSION_2: i64 = 1;
 const VERSION_3: i64 = 3;
-/// The community that everybody has is not shown.
+/// The default community, which is not printed.
 const USUAL_COMMUNITY: &[u8] = b"public";
 /// The user-based security model (RFC 3414).
 const USER_BASED: i64 = 3;
@@ -70,7 +70,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     }
 }
 
-/// Writes that an element is not what it should be, and the element.
+/// Writes a note about an unexpected element, and the element.
 fn unexpected<T>(cx: &mut Context<'_>, note: &str, element: &Element<'_>) -> Result<T, Halt> {
     put!(cx.line, "[{note}]");
     ber::print(cx, element);
@@ -143,7 +143,7 @@ fn version_3(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
         put!(cx.line, "[msgFlags size {}]", flags.len());
         return Ok(());
     };
-    // What is encrypted is authenticated as well.
+    // Encryption requires authentication.
     if flags > 7 || flags & (AUTHENTICATED | ENCRYPTED) == ENCRYPTED {
         put!(cx.line, "[msgFlags=0x{flags:02X}]");
         return Ok(());
@@ -168,7 +168,7 @@ fn version_3(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
         data: parameters,
         length: parameters.len(),
     };
-    // What is wrong with the user leaves the request readable.
+    // An error in the user's parameters does not make the request unreadable.
     if user(cx, parameters) == Err(Halt::Missing) {
         return Err(Halt::Missing);
     }
@@ -192,7 +192,7 @@ fn user(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
     Ok(())
 }
 
-/// The context of a request, and the request; what is encrypted appears as bytes.
+/// Prints the context of a request, and the request; encrypted data are printed as bytes.
 fn scoped(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
     let mut inner = sequence(cx, &mut from, "!scoped PDU")?;
     let (engine, _) = octets(cx, &mut inner, "contextEngineID!=STR")?;
@@ -231,14 +231,14 @@ fn pdu(cx: &mut Context<'_>, mut from: Encoded<'_>, version: i64) -> Result<(), 
     }
 }
 
-/// The name of an error.
+/// Prints the name of an error.
 fn print_error(cx: &mut Context<'_>, error: i64) {
     let name = usize::try_from(error)
         .ok()
         .and_then(|error| ERRORS.get(error));
     match name {
         Some(name) => cx.line.str(name),
-        // Shown without a sign, as it is by others.
+        // Printed as an unsigned number, as in tcpdump.
         None => put!(cx.line, "err={}", error & i64::from(u32::MAX)),
     }
 }
@@ -310,7 +310,7 @@ fn trap(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
     bindings(cx, TRAP, from)
 }
 
-/// Names, and their values where there are some.
+/// Prints names, with their values if there are any.
 fn bindings(cx: &mut Context<'_>, kind: u8, mut from: Encoded<'_>) -> Result<(), Halt> {
     let mut list = sequence(cx, &mut from, "!SEQ of varbind")?;
     if from.length > 0 {
