@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The folder of capture files: `RINGTAP_CORPUS`, else `../shared/corpus` beside the repository, else
-/// the one that `cargo xtask corpus` makes ([`fetched`]); `None` where it does not exist, which is
-/// [`Need::Corpus`](crate::Need::Corpus) unmet.
+/// Returns the folder of capture files: `RINGTAP_CORPUS`, otherwise `../shared/corpus` beside the
+/// repository, otherwise the one that `cargo xtask corpus` creates ([`fetched`]). `None` if it does
+/// not exist; [`Need::Corpus`](crate::Need::Corpus) is then unmet.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("RINGTAP_CORPUS") {
@@ -19,8 +19,8 @@ pub fn folder() -> Option<PathBuf> {
     places.find(|folder| folder.is_dir())
 }
 
-/// Where `cargo xtask corpus` puts the corpus: `ringtap/corpus` in the user's cache, whether it is there
-/// or not; `None` for a user without a home.
+/// Returns the folder in which `cargo xtask corpus` stores the corpus: `ringtap/corpus` in the
+/// user's cache, which may not exist. `None` for a user without a home.
 #[must_use]
 pub fn fetched() -> Option<PathBuf> {
     let named = |variable| std::env::var_os(variable).map(PathBuf::from);
@@ -29,18 +29,18 @@ pub fn fetched() -> Option<PathBuf> {
     Some(cache?.join("ringtap/corpus"))
 }
 
-/// The path of a file of the corpus by its name there, such as `ndpi/netflix.pcap`: tests that are made
-/// for one file need [`Need::CorpusFile`](crate::Need::CorpusFile).
+/// Returns the path of a file of the corpus by its name there, such as `ndpi/netflix.pcap`. Tests
+/// made for one file need [`Need::CorpusFile`](crate::Need::CorpusFile).
 #[must_use]
 pub fn file(name: &str) -> Option<PathBuf> {
     let path = folder()?.join(name);
     path.is_file().then_some(path)
 }
 
-/// Every capture file of the corpus, in the order of the paths; empty without a corpus.
+/// Returns every capture file of the corpus, sorted by path; empty without a corpus.
 ///
 /// # Panics
-/// When a folder of the corpus cannot be read.
+/// Panics if a folder of the corpus cannot be read.
 #[must_use]
 pub fn files() -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -51,7 +51,7 @@ pub fn files() -> Vec<PathBuf> {
     found
 }
 
-/// The path of a corpus file as tests name it: relative to the corpus.
+/// Returns the path of a corpus file as tests name it: relative to the corpus.
 #[must_use]
 pub fn name(file: &Path) -> String {
     let folder = folder().unwrap_or_default();

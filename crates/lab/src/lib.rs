@@ -1,11 +1,11 @@
-//! What measurements and tests are made in: network namespaces joined by wires, traffic, programs
-//! watched while they run.
+//! The environment of measurements and tests: network namespaces joined by wires, traffic, and
+//! programs that are watched while they run.
 //!
-//! What it is: the ground that `ringtap bench` and the tests' own kit share. Everything that it makes
-//! in the kernel goes when the value goes, also when the process is killed. What it is not: it
-//! measures nothing and judges nothing. Where a broken machine can only end what is going on,
-//! functions say so under `# Panics`; what depends on the machine's owner, such as rights and
-//! installed programs, is asked for before ([`Need`]).
+//! `ringtap bench` and the tests' own kit share this crate. Everything that it creates in the
+//! kernel is removed with the value, even if the process is killed. It measures and judges nothing.
+//! If the machine is broken, functions panic and say so under `# Panics`. Requirements that the
+//! machine's owner decides, such as privileges and installed programs, are checked first
+//! ([`Need`]).
 #![forbid(unsafe_code)]
 
 pub mod corpus;
@@ -21,7 +21,8 @@ pub use need::Need;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The root of the repository that this crate was built from; it may be gone where the program runs.
+/// Returns the root of the repository that this crate was built from; it may not exist where the
+/// program runs.
 #[must_use]
 pub fn repository() -> PathBuf {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -32,21 +33,22 @@ pub fn repository() -> PathBuf {
         .to_path_buf()
 }
 
-/// How many times slower than a processor this machine is, as whoever runs the tests says in
-/// `RINGTAP_TEST_SLOWNESS` (an emulated machine: 10); 1 if nobody says.
+/// Returns how many times slower than usual this machine is, from `RINGTAP_TEST_SLOWNESS` (10 for
+/// an emulated machine); 1 if it is not set.
 #[must_use]
 fn slowness() -> u32 {
     let told = std::env::var("RINGTAP_TEST_SLOWNESS").unwrap_or_default();
     told.parse().unwrap_or(1).max(1)
 }
 
-/// How long a test waits for something on this machine that takes up to `time` where nothing is slow.
+/// Returns how long a test waits on this machine for something that takes at most `time` on a fast
+/// one.
 #[must_use]
 pub fn patience(time: Duration) -> Duration {
     time * slowness()
 }
 
-/// How often a test repeats something, on this machine: `times` where nothing is slow.
+/// Returns how often a test repeats something on this machine: `times` on a fast one.
 #[must_use]
 pub fn repetitions(times: u32) -> u32 {
     (times / slowness()).max(1)

@@ -1,4 +1,4 @@
-//! What a test needs of the machine, and how it is found out.
+//! The requirements of tests, and the checks whether the machine meets them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,32 +7,33 @@ use std::sync::OnceLock;
 
 use ringtap_sys::bpf::{Feature, Features, Kernel};
 
-/// Something that a test needs and that a machine may lack.
+/// A requirement of a test that a machine may not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Need {
     /// The effective capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN: namespaces, devices, captures.
     Root,
-    /// To run without CAP_NET_ADMIN and CAP_NET_RAW, as an ordinary user.
+    /// An ordinary user, without CAP_NET_ADMIN and CAP_NET_RAW.
     NotRoot,
-    /// A kernel that answers who asks it about network interfaces. [`Need::Root`] and what needs it
-    /// include this, and so does [`Need::LibpcapDev`].
+    /// A kernel that answers questions about network interfaces. [`Need::Root`] and the needs that
+    /// require it include this, and so does [`Need::LibpcapDev`].
     Interfaces,
-    /// That a user namespace can be made.
+    /// Permission to create a user namespace.
     UserNamespace,
-    /// A kernel with VLAN sub-interfaces (`CONFIG_VLAN_8021Q`), and root to ask it.
+    /// A kernel with VLAN sub-interfaces (`CONFIG_VLAN_8021Q`), and root to check it.
     Vlan,
-    /// A kernel with virtual interfaces of this kind that need no parameters (`bond`, `team`, `bridge`),
-    /// and root to ask it.
+    /// A kernel with virtual interfaces of this kind that need no parameters (`bond`, `team`,
+    /// `bridge`), and root to check it.
     Kind(&'static str),
-    /// A kernel in which `ip link add link veth0 name probe0 type …` succeeds with these words at its
-    /// end, and root to ask it.
+    /// A kernel in which `ip link add link veth0 name probe0 type …` succeeds with these words at
+    /// its end, and root to check it.
     Device(&'static str),
-    /// The initial PID namespace, in which the kernel's threads have numbers: no container's.
+    /// The initial PID namespace, in which the kernel's threads have numbers; containers have
+    /// another.
     InitialPids,
-    /// That control groups can be made that limit memory.
+    /// Permission to create control groups that limit memory.
     MemoryGroup,
-    /// A kernel with loop devices: files that are mounted.
+    /// A kernel with loop devices, to mount files.
     LoopDevices,
     /// A file system in memory (tmpfs) at `/dev/shm`.
     SharedMemory,
@@ -48,9 +49,9 @@ pub enum Need {
     LibpcapDev,
     /// A kernel of this version (major, minor) or later.
     Kernel(u32, u32),
-    /// A kernel with tcx chains (Linux 6.6), found out by asking it.
+    /// A kernel with tcx (Linux 6.6), checked by using it.
     Tcx,
-    /// So many processors that this process may use.
+    /// This many processors that the process may use.
     Processors(usize),
 }
 
@@ -60,8 +61,8 @@ const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
 
 impl Need {
-    /// Whether it is a network, a device or a kernel's limit of the test's own, which takes rights and
-    /// time: tests with such a need are live.
+    /// Whether it is a network, a device or a kernel limit of the test's own, which takes
+    /// privileges and time: tests with such a need are live.
     #[must_use]
     pub fn is_live(self) -> bool {
         matches!(
@@ -76,7 +77,8 @@ impl Need {
         )
     }
 
-    /// Nothing where the machine has it, else the reason for skipping, as in `needs tcpdump`.
+    /// Returns `None` if the machine meets the need, otherwise the reason for skipping, such as
+    /// `needs tcpdump`.
     #[must_use]
     pub fn unmet(&self) -> Option<String> {
         if self.asks_about_interfaces() && crate::netns::is_locked_up() {
@@ -89,7 +91,8 @@ impl Need {
         matches!(
             self,
             Self::Root | Self::Interfaces | Self::UserNamespace | Self::Vlan | Self::Kind(_) | Self::Device(_)
-                // Names of hosts are looked up, for which the C library asks for addresses.
+                // Host names are looked up, for which the C library queries the interfaces'
+                // addresses.
                 | Self::LibpcapDev
         )
     }
@@ -150,8 +153,8 @@ impl fmt::Display for Need {
     }
 }
 
-/// The path of an installed program; an ordinary user's search path often lacks `sbin`, where
-/// tcpdump and its kind may live, so these folders are searched as well.
+/// Returns the path of an installed program. An ordinary user's search path often lacks the `sbin`
+/// folders, where tcpdump and similar programs may be, so they are searched as well.
 #[must_use]
 pub fn find_tool(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -162,7 +165,7 @@ pub fn find_tool(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The running kernel's version: major and minor; (0, 0) where it cannot be read.
+/// Returns the running kernel's version: major and minor; (0, 0) if it cannot be read.
 #[must_use]
 pub fn kernel_version() -> (u32, u32) {
     ringtap_sys::kernel::version()
@@ -182,8 +185,8 @@ fn has_capability(bit: u32) -> bool {
     mask.unwrap_or_default() & (1 << bit) != 0
 }
 
-/// Asked of the system by making one: the switches that forbid it (`max_user_namespaces`,
-/// Debian's `unprivileged_userns_clone`, AppArmor's, a container's seccomp) are too many to read.
+/// Checked by creating one: the settings that forbid it (`max_user_namespaces`, Debian's
+/// `unprivileged_userns_clone`, AppArmor's, a container's seccomp) are too many to read.
 fn can_make_user_namespace() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {

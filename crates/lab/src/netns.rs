@@ -1,8 +1,8 @@
-//! Guards for live tests: network namespaces and veth pairs that go when they are dropped, also
-//! when the test panics or its process is killed.
+//! Network namespaces and veth pairs for live tests. They are removed when dropped, even if the
+//! test panics or its process is killed.
 //!
-//! A namespace here has its loopback interface up and IPv6 off, so that nothing is on its wires
-//! but what the test sends.
+//! A namespace here has its loopback interface up and IPv6 off, so that only the test's packets are
+//! on its wires.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,15 +18,16 @@ pub use ringtap_sys::netlink::{LinkOptions, Veth};
 use ringtap_sys::netns;
 
 const READY_LIMIT: Duration = Duration::from_secs(10);
-/// What the kernel may take to say whether loopback has a carrier, for which it takes the lock of all
-/// network configuration.
+/// The time in which the kernel must report the carrier of loopback, for which it takes the lock of
+/// all network configuration.
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
 const PREFIX_V4: u8 = 24;
 const PREFIX_V6: u8 = 64;
 
-/// Whether the kernel's lock of network configuration is held for good, as after a fault within the kernel:
-/// whoever asks about an interface, or makes a namespace, then waits for ever and cannot be killed. Found
-/// out once, by a question whose asker can be. Where a kernel answers that one without the lock, this is false.
+/// Whether the kernel's lock of network configuration is held forever, as after a fault within the
+/// kernel. A process that queries an interface or creates a namespace then blocks forever and
+/// cannot be killed. It is checked once, with a query in a child process that can be killed. On a
+/// kernel that answers this query without the lock, the result is false.
 #[must_use]
 pub fn is_locked_up() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
@@ -43,7 +44,7 @@ pub fn is_locked_up() -> bool {
         let limit = Instant::now() + crate::patience(LOCK_LIMIT);
         while let Ok(None) = asker.try_wait() {
             if Instant::now() > limit {
-                // One that has ended meanwhile is none that waits.
+                // A child that has ended meanwhile is not killed.
                 let _ = asker.kill();
                 let _ = asker.wait();
                 return true;
@@ -54,13 +55,13 @@ pub fn is_locked_up() -> bool {
     })
 }
 
-/// Why there is no wire.
+/// The reason why a wire could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
-    /// A namespace could not be made or set up.
+    /// A namespace could not be created or set up.
     #[error(transparent)]
     Namespace(#[from] ringtap_sys::Error),
-    /// An interface could not be made or set up.
+    /// An interface could not be created or set up.
     #[error("{device}: {source}")]
     Interface {
         /// The interface.
@@ -68,7 +69,7 @@ pub enum WireError {
         /// The reason.
         r#source: netlink::Error,
     },
-    /// An end that never came up.
+    /// An end never got a carrier.
     #[error("{0} got no carrier")]
     NoCarrier(String),
 }
@@ -82,24 +83,24 @@ impl WireError {
 
 type Wired<T> = Result<T, WireError>;
 
-/// A network namespace of the test's own: everything of [`netns::Namespace`], made quiet.
+/// A network namespace for a test: a quiet [`netns::Namespace`].
 #[derive(Clone, Debug)]
 pub struct Namespace(netns::Namespace);
 
 impl Namespace {
-    /// A namespace with loopback up and IPv6 off. Needs [`crate::Need::Root`].
+    /// Creates a namespace with loopback up and IPv6 off. Needs [`crate::Need::Root`].
     ///
     /// # Panics
-    /// The system forbids it.
+    /// Panics if the system forbids it.
     #[must_use]
     pub fn new() -> Self {
         Self::try_new(false).expect("a network namespace can be made")
     }
 
-    /// The same with IPv6 left on: interfaces announce themselves on their wires.
+    /// Creates a namespace with IPv6 on: interfaces announce themselves on their wires.
     ///
     /// # Panics
-    /// The system forbids it.
+    /// Panics if the system forbids it.
     #[must_use]
     pub fn with_ipv6() -> Self {
         Self::try_new(true).expect("a network namespace can be made")
@@ -120,15 +121,15 @@ impl Namespace {
     /// Runs a closure inside and waits for it; a panic in it fails the test.
     ///
     /// # Panics
-    /// The namespace cannot be entered, or the closure panics.
+    /// Panics if the namespace cannot be entered or the closure panics.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.0.run(work).expect("an own namespace can be entered")
     }
 
-    /// A client of rtnetlink for this namespace.
+    /// Returns a client of rtnetlink for this namespace.
     ///
     /// # Panics
-    /// The namespace cannot be entered.
+    /// Panics if the namespace cannot be entered.
     #[must_use]
     pub fn netlink(&self) -> Netlink {
         self.0
@@ -136,9 +137,9 @@ impl Namespace {
             .expect("an own namespace can be configured")
     }
 
-    /// A command that will run inside, to be completed by the caller.
+    /// Returns a command that will run inside, to be completed by the caller.
     ///
-    /// The program is looked for in the `sbin` folders as well.
+    /// The program is also searched in the `sbin` folders.
     #[must_use]
     pub fn command(&self, program: &str) -> Command {
         let path = crate::need::find_tool(program).unwrap_or_else(|| PathBuf::from(program));
@@ -147,10 +148,10 @@ impl Namespace {
         command
     }
 
-    /// Runs a program inside to its end and returns what it wrote.
+    /// Runs a program inside to its end and returns its output.
     ///
     /// # Panics
-    /// The program cannot be started or fails; the message holds what it wrote.
+    /// Panics if the program cannot be started or fails; the message contains its output.
     pub fn output(&self, program: &str, arguments: &[&str]) -> Output {
         let output = self.command(program).args(arguments).output();
         let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
@@ -179,27 +180,28 @@ impl Deref for Namespace {
     }
 }
 
-/// How the pair is made.
+/// Options of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct VethOptions {
     /// Addresses in 10.99.0.0/24 on both sides.
     pub ipv4: bool,
-    /// IPv6 on, addresses in fd99::/64. The kernel then sends multicast listener reports of its
-    /// own accord.
+    /// IPv6 on, addresses in fd99::/64. The kernel then sends multicast listener reports on its
+    /// own.
     pub ipv6: bool,
-    /// Each side knows the other's MAC address for good, so that there is no ARP on the wire.
+    /// Each side has a permanent entry for the other's MAC address, so that there is no ARP on the
+    /// wire.
     pub static_neighbours: bool,
-    /// Receive and transmit queues of each end.
+    /// The number of receive and transmit queues of each end.
     pub queues: Option<u32>,
-    /// Largest payload of a frame, in bytes.
+    /// The largest payload of a frame, in bytes.
     pub mtu: Option<u32>,
-    /// Processors, a bit for each, to which what the right end receives is handed on (RPS; the
-    /// variable `net/core/rps_default_mask` of its namespace, Linux 6.4).
+    /// Processors, a bit for each, that handle packets received at the right end (RPS; the variable
+    /// `net/core/rps_default_mask` of its namespace, Linux 6.4).
     pub receive_mask: Option<u64>,
 }
 
 impl Default for VethOptions {
-    /// IPv4 only, static neighbours, one queue, 1500 bytes.
+    /// Returns IPv4 only, static neighbours, one queue, 1500 bytes.
     fn default() -> Self {
         Self {
             ipv4: true,
@@ -215,15 +217,15 @@ impl Default for VethOptions {
 /// One end of a [`VethPair`]: a namespace with one Ethernet interface in it.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// Where the interface lives.
+    /// The namespace of the interface.
     pub namespace: Namespace,
     /// The interface's name.
     pub device: String,
     /// Its MAC address.
     pub mac: [u8; 6],
-    /// Its IPv4 address, where the pair has such.
+    /// Its IPv4 address, if the pair has IPv4.
     pub ipv4: Ipv4Addr,
-    /// Its IPv6 address, where the pair has such.
+    /// Its IPv6 address, if the pair has IPv6.
     pub ipv6: Ipv6Addr,
 }
 
@@ -241,16 +243,16 @@ impl Side {
     /// Runs a closure in the side's namespace.
     ///
     /// # Panics
-    /// As [`Namespace::run`].
+    /// The same as for [`Namespace::run`].
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.namespace.run(work)
     }
 
-    /// Has this end of a veth pair poll, by receive offload: else it loses frames without a socket
-    /// buffer that are redirected into it.
+    /// Makes this end of a veth pair poll, by enabling receive offload. Otherwise it loses frames
+    /// without a socket buffer that are redirected into it.
     ///
     /// # Errors
-    /// The system forbids it.
+    /// Returns an error if the system forbids it.
     pub fn take_frames(&self) -> Wired<()> {
         let name = Name::new(self.device.as_bytes());
         let switched = (*self.namespace).run(|| {
@@ -307,7 +309,7 @@ impl Side {
         configure().map_err(WireError::of(&self.device))
     }
 
-    /// Waits until nothing is lost any more on its way to or from this end.
+    /// Waits until no packet is lost any more on its way to or from this end.
     fn wait_until_ready(&self, options: &VethOptions) -> Wired<()> {
         let mut netlink = self.netlink()?;
         let failed = || WireError::of(&self.device);
@@ -324,7 +326,7 @@ impl Side {
         }
     }
 
-    /// No router solicitations and no link-local address that would be announced.
+    /// Prevents router solicitations and a link-local address, which would be announced.
     fn silence_ipv6(&self) -> Wired<()> {
         let device = &self.device;
         let variables = [
@@ -350,32 +352,32 @@ pub struct VethPair {
 }
 
 impl VethPair {
-    /// A pair with the default options, both ends up and with carrier.
+    /// Creates a pair with the default options, both ends up and with carrier.
     ///
     /// # Panics
-    /// The system forbids it.
+    /// Panics if the system forbids it.
     #[must_use]
     pub fn new() -> Self {
         Self::with(&VethOptions::default())
     }
 
-    /// A pair with chosen options.
+    /// Creates a pair with these options.
     ///
     /// # Panics
-    /// The system forbids it.
+    /// Panics if the system forbids it.
     #[must_use]
     pub fn with(options: &VethOptions) -> Self {
         Self::try_with(options).unwrap_or_else(|error| panic!("a wire: {error}"))
     }
 
-    /// The same where it may be forbidden.
+    /// Creates a pair with these options.
     ///
     /// # Errors
-    /// The system forbids it.
+    /// Returns an error if the system forbids it.
     pub fn try_with(options: &VethOptions) -> Wired<Self> {
         let (left, right) = (Side::new(1, options)?, Side::new(2, options)?);
         if let Some(mask) = options.receive_mask {
-            // Of devices that are made from now on.
+            // The mask applies to devices that are created later.
             right
                 .namespace
                 .set_sysctl("net/core/rps_default_mask", &format!("{mask:x}"))?;
@@ -403,7 +405,7 @@ impl Default for VethPair {
     }
 }
 
-/// Asked of the kernel by making one, because it may also load what it lacks.
+/// Checked by creating one, because the kernel may also load a module for it.
 pub(crate) fn kernel_has_vlans() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
@@ -414,15 +416,15 @@ pub(crate) fn kernel_has_vlans() -> bool {
     })
 }
 
-/// Asked of the kernel in the same way.
+/// Checked in the same way.
 pub(crate) fn kernel_has(kind: &str) -> bool {
     let mut netlink = Namespace::new().netlink();
     let made = netlink.create(kind, "probe0", &LinkOptions::default());
     made.is_ok()
 }
 
-/// Asked by `ip`, whose words say all that some kinds need; the answers are kept, since a suite asks for
-/// each of its tests.
+/// Checked with `ip`, whose syntax covers kinds that need parameters. The answers are cached,
+/// because a suite asks for each of its tests.
 pub(crate) fn kernel_makes(words: &'static str) -> bool {
     static ANSWERS: Mutex<BTreeMap<&str, bool>> = Mutex::new(BTreeMap::new());
     let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,18 +1,19 @@
-//! pcap files of this machine's byte order: written from frames, and read as what came out of a
-//! program under test. Deliberately plain, and without a line in common with `ringtap-savefile`.
+//! pcap files of this machine's byte order: written from frames, and read to check a program's
+//! output. It is simple on purpose, and shares no code with `ringtap-savefile`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// The snapshot length that written files state, in bytes.
+/// The snaplen in the header of written files, in bytes.
 const SNAPLEN: u32 = 262_144;
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
-/// The header of a pcap file, version 2.4, microseconds (draft-ietf-opsawg-pcap, section 4).
+/// Returns the header of a pcap file, version 2.4, microseconds (draft-ietf-opsawg-pcap, section
+/// 4).
 #[must_use]
 pub fn header(link_type: u32) -> [u8; FILE_HEADER] {
     let mut header = [0; FILE_HEADER];
@@ -24,10 +25,10 @@ pub fn header(link_type: u32) -> [u8; FILE_HEADER] {
     header
 }
 
-/// Writes Ethernet frames into a file, a microsecond apart.
+/// Writes Ethernet frames to a file, a microsecond apart.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn write<F: AsRef<[u8]>>(path: &Path, frames: impl IntoIterator<Item = F>) -> io::Result<()> {
     let mut writer = BufWriter::new(File::create(path)?);
     writer.write_all(&header(1))?;
@@ -47,14 +48,14 @@ pub fn write<F: AsRef<[u8]>>(path: &Path, frames: impl IntoIterator<Item = F>) -
     writer.flush()
 }
 
-/// A pcap file in memory, its header read.
+/// A pcap file in memory, with its header parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Pcap<'a> {
-    /// Whether timestamps count nanoseconds, else microseconds.
+    /// Whether time stamps have nanoseconds; otherwise microseconds.
     pub nanoseconds: bool,
     /// LINKTYPE value.
     pub link_type: u32,
-    /// Snapshot length in bytes.
+    /// The snaplen in bytes.
     pub snaplen: u32,
     records: &'a [u8],
 }
@@ -73,10 +74,10 @@ pub struct Record<'a> {
 }
 
 impl<'a> Pcap<'a> {
-    /// Reads the header.
+    /// Parses the header.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns a description of an invalid header.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let (header, records) = bytes
             .split_at_checked(FILE_HEADER)
@@ -95,7 +96,7 @@ impl<'a> Pcap<'a> {
         })
     }
 
-    /// The records, an error in the place of one that is not whole.
+    /// Returns the records, with an error in place of an incomplete one.
     pub fn records(&self) -> impl Iterator<Item = Result<Record<'a>, String>> + use<'a> {
         let Self {
             nanoseconds,

@@ -1,4 +1,4 @@
-//! Programs under test: started, watched through `/proc`, interrupted, waited for with a limit.
+//! Programs under test: started, watched through `/proc`, interrupted, and waited for with a limit.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -10,15 +10,16 @@ use ringtap_sys::bpf::TcxSide;
 
 use crate::netns::Side;
 
-/// How often `/proc` is looked at while waiting.
+/// How often `/proc` is read while waiting.
 const INTERVAL: Duration = Duration::from_millis(2);
-/// How often, and how many times in a row, a program is found asleep that is taken to wait for packets.
+/// How often, and how many times in a row, a program must be found asleep to count as waiting for
+/// packets.
 const REST: Duration = Duration::from_millis(20);
 const RESTS: u32 = 6;
-/// Bytes that are read of an output at once.
+/// The number of bytes read of an output at once.
 const PIECE: usize = 1 << 16;
 
-/// A running program whose outputs are collected while it runs, killed when dropped.
+/// A running program whose output is collected while it runs; it is killed when dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -26,7 +27,7 @@ pub struct Running {
     stderr: Option<Collector>,
 }
 
-/// What a program writes, as it comes.
+/// Collects the output of a program while it runs.
 #[derive(Debug)]
 struct Collector {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -34,16 +35,17 @@ struct Collector {
 }
 
 impl Running {
-    /// Starts a program; its standard output and error are collected unless the command sends them
-    /// elsewhere by itself.
+    /// Starts a program. Its standard output and error are collected unless the command redirects
+    /// them.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Returns an error if it cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         Ok(Self::watch(command.spawn()?))
     }
 
-    /// Takes over a program that was started elsewhere, with the outputs that are still its own.
+    /// Takes over a program that was started elsewhere, with those of its outputs that are still
+    /// open.
     #[must_use]
     pub fn watch(mut child: Child) -> Self {
         let stdout = child.stdout.take().map(collect);
@@ -55,10 +57,10 @@ impl Running {
         }
     }
 
-    /// Starts a program with no standard input and both outputs collected.
+    /// Starts a program without standard input, with both outputs collected.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Returns an error if it cannot be started.
     pub fn start_piped(command: &mut Command) -> io::Result<Self> {
         Self::start(
             command
@@ -68,7 +70,7 @@ impl Running {
         )
     }
 
-    /// The process id.
+    /// Returns the process id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -80,12 +82,12 @@ impl Running {
         self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Sends a signal by name, such as `INT`, as `kill -INT` does.
+    /// Sends a signal by name, such as `INT`, like `kill -INT`.
     ///
     /// # Errors
-    /// When it cannot be sent.
+    /// Returns an error if it cannot be sent.
     pub fn signal(&self, name: &str) -> io::Result<()> {
-        // The shell's own kill: the program of that name is not on every system.
+        // The shell's own kill: not every system has a program of that name.
         let script = format!("kill -{name} {}", self.child.id());
         let status = Command::new("sh").args(["-c", &script]).status()?;
         if status.success() {
@@ -95,10 +97,10 @@ impl Running {
         }
     }
 
-    /// Waits for the end.
+    /// Waits for the program's end.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] when it runs longer than `limit`; it is then killed.
+    /// Returns [`io::ErrorKind::TimedOut`] if it runs longer than `limit`; it is then killed.
     pub fn wait(mut self, limit: Duration) -> io::Result<Output> {
         let deadline = Instant::now() + crate::patience(limit);
         let status = loop {
@@ -116,7 +118,7 @@ impl Running {
         self.output(status)
     }
 
-    /// Ends it and all that it has started, which would hold its outputs open.
+    /// Kills it and all programs that it has started, which would hold its outputs open.
     fn end(&mut self) {
         let others = descendants(self.child.id());
         let _ = self.child.kill();
@@ -132,12 +134,12 @@ impl Running {
         })
     }
 
-    /// Waits until the program captures on the device of `side`: an AF_PACKET socket is bound to
-    /// it and runs (`/proc/net/packet`), or the program holds one of its own at the interface's tcx
+    /// Waits until the program captures on the device of `side`. Either an AF_PACKET socket is
+    /// bound to it and runs (`/proc/net/packet`), or the program is attached to the interface's tcx
     /// or XDP hook and has its signal handlers.
     ///
     /// # Errors
-    /// When the program ends before, or does not capture within `limit`.
+    /// Returns an error if the program ends first, or does not capture within `limit`.
     pub fn wait_until_capturing(&mut self, side: &Side, limit: Duration) -> io::Result<()> {
         let index = side
             .namespace
@@ -147,10 +149,11 @@ impl Running {
         self.wait_for_socket(side, index, limit)
     }
 
-    /// The same for a program that captures on all interfaces of the side's namespace at once.
+    /// Waits like [`wait_until_capturing`](Self::wait_until_capturing) for a capture on all
+    /// interfaces of the side's namespace.
     ///
     /// # Errors
-    /// As [`wait_until_capturing`](Self::wait_until_capturing).
+    /// The same as for [`wait_until_capturing`](Self::wait_until_capturing).
     pub fn wait_until_capturing_any(&mut self, side: &Side, limit: Duration) -> io::Result<()> {
         self.wait_for_socket(side, 0, limit)
     }
@@ -159,7 +162,7 @@ impl Running {
         let deadline = Instant::now() + crate::patience(limit);
         loop {
             let id = ringtap_of(self.child.id());
-            // An ended process has no files; that it has ended is told below.
+            // A process that has ended has no files; its end is reported below.
             let is_open = || catches_interrupts(id).unwrap_or(false);
             let has_socket = has_packet_socket(side, index)? && (!is_ringtap(id) || is_open());
             let has_program =
@@ -184,11 +187,12 @@ impl Running {
     /// Waits until the program has written a text to standard error, which is collected.
     ///
     /// # Errors
-    /// When the program ends before, or does not write it within `limit`.
+    /// Returns an error if the program ends first, or does not write it within `limit`.
     pub fn wait_until_told(&mut self, text: &str, limit: Duration) -> io::Result<()> {
         let deadline = Instant::now() + crate::patience(limit);
         loop {
-            // Looked at before the text: what it wrote before its end is there.
+            // This is checked before the text, so that the text includes everything written before
+            // the end.
             let has_ended = self.has_ended();
             let told = self.stderr.as_ref().map_or_else(String::new, |collector| {
                 String::from_utf8_lossy(&held(&collector.bytes)).into_owned()
@@ -208,12 +212,13 @@ impl Running {
         }
     }
 
-    /// Waits until the program rests: none of its threads, and of those of the programs that it has
-    /// started, is on a processor or waits for one, at several looks in a row. What it does at its start,
-    /// such as setting a filter, is then done, however slow the machine is. One that ends does no more.
+    /// Waits until the program is idle: at several looks in a row, none of its threads or its
+    /// children's threads is on a processor or waits for one. Its work at the start, such as
+    /// setting a filter, is then done, however slow the machine is. A program that has ended counts
+    /// as idle.
     ///
     /// # Errors
-    /// When it does not rest within `limit`.
+    /// Returns an error if it is not idle within `limit`.
     pub fn wait_until_resting(&mut self, limit: Duration) -> io::Result<()> {
         let deadline = Instant::now() + crate::patience(limit);
         let mut looks = 0;
@@ -227,14 +232,14 @@ impl Running {
         Ok(())
     }
 
-    /// The most memory that the process has had resident, in bytes (`VmHWM`), while it runs.
+    /// Returns the peak resident memory of the running process, in bytes (`VmHWM`).
     #[must_use]
     pub fn peak_memory(&self) -> Option<u64> {
         peak_memory(self.child.id())
     }
 }
 
-/// The most memory that a process has had resident, in bytes (`VmHWM`, proc(5)), while it runs.
+/// Returns the peak resident memory of a running process, in bytes (`VmHWM`, proc(5)).
 #[must_use]
 pub fn peak_memory(id: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
@@ -283,13 +288,14 @@ fn held(bytes: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
     bytes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether all threads of a process, and of its children, sleep. What has gone does nothing.
+/// Whether all threads of a process, and of its children, sleep. A process that has ended counts as
+/// asleep.
 fn rests(id: u32) -> bool {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{id}/task")) else {
         return true;
     };
     tasks.flatten().all(|task| {
-        // The state is the first field behind the name, which stands in parentheses.
+        // The state is the first field behind the name, which is in parentheses.
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
         let state = stat
             .rsplit_once(") ")
@@ -309,13 +315,14 @@ fn catches_interrupts(id: u32) -> io::Result<bool> {
     Ok(caught.is_some_and(|mask| mask & INTERRUPT != 0))
 }
 
-/// Whether it is the program `ringtap`, whose packet socket rejects everything from when it is bound
-/// until all that belongs to the capture is in place.
+/// Whether the process is `ringtap`. Its packet socket rejects everything from its binding until
+/// the whole capture is set up.
 fn is_ringtap(id: u32) -> bool {
     std::fs::read(format!("/proc/{id}/comm")).is_ok_and(|name| name == b"ringtap\n")
 }
 
-/// The program `ringtap` that a shell or another program has started, or the process itself.
+/// Returns the `ringtap` process that a shell or another program has started, or the process
+/// itself.
 fn ringtap_of(id: u32) -> u32 {
     if is_ringtap(id) {
         return id;
@@ -324,8 +331,8 @@ fn ringtap_of(id: u32) -> u32 {
     others.find(|&id| is_ringtap(id)).unwrap_or(id)
 }
 
-/// Whether the process holds a program on the interface, at tcx or XDP, as a tap or an AF_XDP socket
-/// does: `/proc/PID/fdinfo` tells the interface of such a link (Linux ≥ 5.9).
+/// Whether the process is attached to the interface, at tcx or XDP, like a tap or an AF_XDP socket:
+/// `/proc/PID/fdinfo` names the interface of such a link (Linux ≥ 5.9).
 fn holds_program(id: u32, index: u32) -> io::Result<bool> {
     let wanted = index.to_string();
     for entry in std::fs::read_dir(format!("/proc/{id}/fdinfo"))? {
@@ -346,7 +353,8 @@ fn holds_program(id: u32, index: u32) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether a filter of the process is at clsact, where taps are before Linux 6.6; it names its owner.
+/// Whether a filter of the process is at clsact, where taps are before Linux 6.6; its name contains
+/// the process id.
 fn has_filter(side: &Side, id: u32, index: u32) -> bool {
     let name = format!("ringtap:{id}:");
     let mut netlink = side.namespace.netlink();
@@ -356,7 +364,7 @@ fn has_filter(side: &Side, id: u32, index: u32) -> bool {
     })
 }
 
-/// Whether `/proc/net/packet` of the side's namespace lists a running socket on the interface; the
+/// Whether `/proc/net/packet` of the side's namespace lists a running socket on the interface. The
 /// columns are address, references, type, protocol, interface index, running, …
 fn has_packet_socket(side: &Side, index: u32) -> io::Result<bool> {
     let table = side.run(|| std::fs::read_to_string("/proc/thread-self/net/packet"))?;
@@ -367,7 +375,7 @@ fn has_packet_socket(side: &Side, index: u32) -> io::Result<bool> {
     }))
 }
 
-/// The processes that a process has started, and those that they have started, as far as their parents live.
+/// Returns the descendants of a process, as far as their parents are alive.
 #[must_use]
 pub fn descendants(of: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -392,7 +400,7 @@ pub fn descendants(of: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Ends processes for good. One that has ended meanwhile needs no signal.
+/// Kills processes. One that has ended meanwhile needs no signal.
 pub fn kill(processes: &[u32]) {
     let ids: Vec<String> = processes.iter().map(u32::to_string).collect();
     if !ids.is_empty() {

@@ -1,9 +1,9 @@
-//! One synthetic frame: headers with right checksums, a sequence number, a payload.
+//! One synthetic frame: headers with correct checksums, a sequence number, a payload.
 
 use ringtap_packet::checksum::{self, Sum};
 use ringtap_packet::protocol;
 
-/// What a frame carries.
+/// The application of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// TCP from or to port 443.
@@ -17,7 +17,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Of 100 frames about 40 are HTTPS, 25 HTTP, 10 voice and 25 media.
+    /// Chooses the application: about 40 of 100 frames are HTTPS, 25 HTTP, 10 voice and 25 media.
     pub(super) fn choose(percent: u16) -> Self {
         match percent {
             0..40 => Self::Https,
@@ -56,15 +56,15 @@ impl Kind {
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 const TRANSPORT: usize = ETHERNET + IPV4;
-/// Bytes of the sequence number.
+/// The size of the sequence number in bytes.
 const SEQUENCE: usize = 8;
-/// Source ports of the clients start here.
+/// The first source port of the clients.
 const CLIENT_PORT: u16 = 49_152;
 
-/// A buffer in which frame after frame is made.
+/// A buffer in which frames are made one after the other.
 pub(super) struct Builder {
     frame: Vec<u8>,
-    /// Payload bytes that show a shifted copy: their period is no multiple of a word.
+    /// Payload bytes that reveal a shifted copy: their period is no multiple of a word.
     pattern: Vec<u8>,
 }
 
@@ -79,7 +79,7 @@ impl Builder {
         }
     }
 
-    /// The frame of `size` bytes (64 at least) for one of 4,096 flows; odd packets of a flow go
+    /// Makes a frame of `size` bytes (64 at least) for one of 4,096 flows. Odd packets of a flow go
     /// from the client to the server, even ones come back.
     pub(super) fn build(&mut self, kind: Kind, size: u16, flow: u16, sequence: u64) -> &[u8] {
         let size = usize::from(size);
@@ -148,7 +148,7 @@ impl Builder {
             let [_, _, _, _, number @ ..] = sequence.to_be_bytes();
             segment[4..8].copy_from_slice(&number);
             segment[8..12].copy_from_slice(&number);
-            // A header of 20 bytes, the flags PSH and ACK, a window of 4096, nothing urgent.
+            // A header of 20 bytes, the flags PSH and ACK, a window of 4096, no urgent data.
             segment[12..16].copy_from_slice(&[0x50, 0x18, 0x10, 0]);
             segment[18..20].fill(0);
             16
@@ -164,8 +164,8 @@ impl Builder {
     }
 }
 
-/// The sequence number of a synthetic frame; `None` for other traffic and for one cut off by a
-/// snapshot length.
+/// Returns the sequence number of a synthetic frame; `None` for other traffic and for a frame cut
+/// by the snaplen.
 #[must_use]
 pub fn sequence(frame: &[u8]) -> Option<u64> {
     let is_ours = frame.get(12..ETHERNET)? == [8, 0] && frame.get(6) == Some(&0x02);
@@ -183,7 +183,7 @@ pub fn sequence(frame: &[u8]) -> Option<u64> {
     })
 }
 
-/// The low 16 bits of a length that is known to fit.
+/// Returns the low 16 bits of a length that is known to fit.
 fn be16(value: usize) -> [u8; 2] {
     let [low, high, ..] = value.to_le_bytes();
     [high, low]

@@ -1,8 +1,8 @@
-//! Frames made in the kernel: an XDP program run on live frames, one system call for as many as
-//! wanted (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18;
+//! Frames made in the kernel: an XDP program is run on live frames, with one system call for any
+//! number of them (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18;
 //! Documentation/bpf/bpf_prog_run.rst).
 //!
-//! It makes 3 to 7 million frames a second on one processor, which no sender through sockets does.
+//! It makes 3 to 7 million frames a second on one processor, more than any sender through sockets.
 
 use std::fs;
 use std::io;
@@ -17,19 +17,19 @@ use ringtap_sys::bpf::{
 
 use crate::netns::{Namespace, Side};
 
-/// Where the frames go.
+/// The destination of the frames.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// Out of an end of a veth pair, into its other end: where that has an XDP program, frames meet
-    /// it as frames of a driver, without a socket buffer. Else the other end must have GRO on
-    /// (`ethtool -K DEV gro on`), or all are lost.
+    /// Out of one end of a veth pair into the other. If the other end has an XDP program, frames
+    /// reach it like a driver's frames, without a socket buffer. Otherwise it must have GRO on
+    /// (`ethtool -K DEV gro on`), or all frames are lost.
     OutOf(&'a Side),
-    /// Into the stack, as if the end had received them; its XDP program does not see them, tcx does.
+    /// Into the stack, as if the end had received them. tcx sees them, its XDP program does not.
     /// None is lost on the way.
     ReceivedOn(&'a Side),
 }
 
-/// A frame ready to be multiplied.
+/// A frame ready to be sent many times.
 #[derive(Debug)]
 pub struct LiveFrames<'a> {
     frame: Vec<u8>,
@@ -39,25 +39,25 @@ pub struct LiveFrames<'a> {
     batch: u32,
     /// Lives as long as the program.
     _counter: Map,
-    /// Where the program is attached though no packet comes by, so that the kernel's dispatcher of XDP
-    /// programs has it already: else it is rewritten in each call, with two waits for an RCU grace
-    /// period. Ends before its namespace.
+    /// Attaches the program at a place without packets, so that the kernel's dispatcher of XDP
+    /// programs already contains it. Otherwise each call rewrites the dispatcher, with two waits
+    /// for an RCU grace period. It is dropped before its namespace.
     _anchor: Option<Link>,
     _beside: Namespace,
 }
 
-/// What sending took.
+/// The time that sending took.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// From the begin to the end.
+    /// The elapsed time.
     pub elapsed: Duration,
-    /// On the processor.
+    /// The time on the processor.
     pub processor: Duration,
 }
 
-/// Frames that the kernel hands on at once, if not told otherwise.
+/// The default number of frames that the kernel sends at once.
 const BATCH: u32 = 64;
-/// `struct xdp_md`: six words, of which `data_end` is the second and `ingress_ifindex` the fourth.
+/// `struct xdp_md`: six words; `data_end` is the second and `ingress_ifindex` the fourth.
 const CONTEXT_WORDS: usize = 6;
 /// The index of `lo` in every namespace.
 const LOOPBACK: u32 = 1;
@@ -66,24 +66,25 @@ const XDP_PASS: i32 = 2;
 const NO_FLAGS: i32 = 0;
 
 impl<'a> LiveFrames<'a> {
-    /// Frames that are all alike. Needs [`crate::Need::Root`] and Linux 5.18.
+    /// Prepares identical frames. Needs [`crate::Need::Root`] and Linux 5.18.
     ///
     /// # Errors
-    /// The kernel takes no such program.
+    /// Returns an error if the kernel rejects the program.
     ///
     /// # Panics
-    /// The device is missing.
+    /// Panics if the device does not exist.
     pub fn new(frame: &[u8], target: Target<'a>) -> bpf::Result<Self> {
         Self::made(frame, target, None)
     }
 
-    /// The same with a running number, from 0 on, in network order in the four bytes at `offset`.
+    /// Prepares frames with a running number, from 0 on, in network order in the four bytes at
+    /// `offset`.
     ///
     /// # Errors
-    /// As [`LiveFrames::new`].
+    /// The same as for [`LiveFrames::new`].
     ///
     /// # Panics
-    /// The four bytes are not in the frame, or the device is missing.
+    /// Panics if the four bytes are not in the frame or the device does not exist.
     pub fn numbered(frame: &[u8], target: Target<'a>, offset: u16) -> bpf::Result<Self> {
         assert!(usize::from(offset) + 4 <= frame.len(), "outside the frame");
         Self::made(frame, target, Some(offset))
@@ -130,7 +131,7 @@ impl<'a> LiveFrames<'a> {
         let kind = ProgramKind::Xdp { frags: false };
         let program = Program::load(&kernel, "live_frames", kind, &code)?;
         let beside = Namespace::new();
-        // Without it calls are slow, not wrong.
+        // Without it calls are slow, but correct.
         let anchor = beside.run(|| Link::xdp(&program, &kernel, LOOPBACK, XdpMode::Generic));
         Ok(Self {
             frame: frame.to_vec(),
@@ -144,26 +145,29 @@ impl<'a> LiveFrames<'a> {
         })
     }
 
-    /// Has the kernel hand on so many frames at once (1 to 256; 64 if not told).
+    /// Makes the kernel send this many frames at once (1 to 256; default 64).
     #[must_use]
     pub fn with_batch(mut self, frames: u32) -> Self {
         self.batch = frames;
         self
     }
 
-    /// Sends so many from the calling thread's processor, and says how long it took. What a full
-    /// queue of the other end loses is not told.
+    /// Sends `count` frames from the calling thread's processor, and returns the time that it took.
+    /// Frames that a full queue of the other end drops are not reported.
     ///
     /// # Errors
-    /// The kernel refuses: the frame is longer than a page less 576 bytes, or the device is gone.
+    /// Returns an error if the kernel rejects it: the frame is longer than a page less 576 bytes,
+    /// or the device is gone.
     pub fn send(&self, count: u32) -> io::Result<Duration> {
         self.send_measured(count).map(|cost| cost.elapsed)
     }
 
-    /// [`LiveFrames::send`] with the processor time that it took, what the other end's receiving
-    /// cost on the same processor included. On a busy machine that is the better measure.
+    /// Sends like [`LiveFrames::send`], and also returns the processor time. It includes the cost
+    /// of receiving at the other end on the same processor. On a busy machine that is the better
+    /// measure.
     ///
     /// # Errors
+    /// The same as for [`LiveFrames::send`].
     /// As [`LiveFrames::send`].
     pub fn send_measured(&self, count: u32) -> io::Result<Cost> {
         let (Target::OutOf(side) | Target::ReceivedOn(side)) = self.target;
@@ -183,7 +187,7 @@ impl<'a> LiveFrames<'a> {
             let outcome = self.program.run(&run);
             outcome.map_err(io::Error::other)?;
             let elapsed = begun.elapsed();
-            // The kernel brings a thread's time up to date when it takes the processor from it.
+            // The kernel updates a thread's time when it takes the processor from it.
             std::thread::sleep(Duration::from_millis(1));
             let processor = thread_time("/proc/thread-self")? + receiving.time_since()?;
             Ok(Cost { elapsed, processor })
@@ -192,11 +196,11 @@ impl<'a> LiveFrames<'a> {
 }
 
 impl LiveFrames<'_> {
-    /// Sends so many in bursts, each when its time has come, so that on average so many leave a second
-    /// and never more; says how long it took. A sender that is late is not made up for by gaps.
+    /// Sends `count` frames in bursts on a schedule of `per_second` frames, and returns the time that
+    /// it took. A sender that is late sends without pauses until it is on schedule again.
     ///
     /// # Errors
-    /// As [`LiveFrames::send`].
+    /// The same as for [`LiveFrames::send`].
     pub fn send_paced(&self, count: u32, per_second: u32, burst: u32) -> io::Result<Duration> {
         let (Target::OutOf(side) | Target::ReceivedOn(side)) = self.target;
         let burst = burst.max(1);
@@ -224,15 +228,15 @@ impl LiveFrames<'_> {
     }
 }
 
-/// The kernel's thread that receives for a processor where the sender leaves it no time to, which it
-/// otherwise does in the sender's.
+/// The kernel's thread that receives on a processor if the sender leaves no time for it; otherwise
+/// the kernel receives in the sender's thread.
 struct Softirqs {
     folder: Option<PathBuf>,
     before: Duration,
 }
 
 impl Softirqs {
-    /// The one of the calling thread's processor; none where a container hides it.
+    /// Finds the thread of the calling thread's processor, which a container may hide.
     fn here() -> io::Result<Self> {
         let name = format!("ksoftirqd/{}", processor()?);
         let is_it = |folder: &PathBuf| {
@@ -257,8 +261,8 @@ impl Softirqs {
     }
 }
 
-/// The processor that the calling thread runs on: the 39th field of `stat` (proc(5)), of which the
-/// second, in brackets, may hold anything.
+/// Returns the processor that the calling thread runs on: the 39th field of `stat` (proc(5)). The
+/// second field, in brackets, may contain any text.
 fn processor() -> io::Result<u32> {
     let text = fs::read_to_string("/proc/thread-self/stat")?;
     let behind = text.rsplit_once(')').map(|(_, behind)| behind);
@@ -267,7 +271,7 @@ fn processor() -> io::Result<u32> {
     number.ok_or_else(|| io::Error::other("no processor in stat"))
 }
 
-/// The time that a thread spent on a processor since it began: the first field of `schedstat`, in
+/// Returns the time that a thread has spent on a processor: the first field of `schedstat`, in
 /// nanoseconds (Documentation/scheduler/sched-stats.rst).
 fn thread_time(folder: impl AsRef<Path>) -> io::Result<Duration> {
     let text = fs::read_to_string(folder.as_ref().join("schedstat"))?;
@@ -276,7 +280,7 @@ fn thread_time(folder: impl AsRef<Path>) -> io::Result<Duration> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Puts the next number into the packet, which has room for it.
+/// Writes the next number into the packet, which has room for it.
 fn write_number(offset: u16, counter: &Map, asm: &mut Assembler) {
     let behind = asm.label();
     let at = i16::try_from(offset).expect("frames are short");

@@ -1,10 +1,10 @@
-//! Traffic for tests and benchmarks: made up from a seed, or sent from a capture file.
+//! Traffic for tests and benchmarks: generated from a seed, or sent from a capture file.
 //!
-//! What it is: Ethernet frames of IPv4 with TCP and UDP, each with a sequence number at the start
-//! of its payload, so that a receiver can tell exactly what arrived ([`Traffic`], [`sequence`]);
-//! `tcpreplay` driven inside a namespace ([`Replay`]), and frames made in the kernel, millions a second
-//! ([`LiveFrames`]), with the limit of what can be received of them ([`XdpDrop`]). It writes its files with code of its
-//! own, so that a fault of ringtap's writers cannot hide itself.
+//! [`Traffic`] makes Ethernet frames of IPv4 with TCP and UDP. Each has a sequence number at the
+//! start of its payload, so that a receiver can tell exactly which frames arrived ([`sequence`]).
+//! [`Replay`] runs `tcpreplay` inside a namespace. [`LiveFrames`] makes millions of frames a second
+//! in the kernel, and [`XdpDrop`] is the limit for receiving them. Files are written without
+//! ringtap's own writers, whose bugs would otherwise go unnoticed.
 
 mod frame;
 mod live_frames;
@@ -27,30 +27,29 @@ use frame::{Builder, Kind};
 /// Sizes of frames, in bytes from the Ethernet header to the last payload byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All of one size, from 64 to 65,535 bytes.
+    /// All frames have one size, from 64 to 65,535 bytes.
     Fixed(u16),
     /// The "Internet mix": of 12 frames, 7 have 64 bytes, 4 have 576 and 1 has 1500.
     Imix,
-    /// Evenly from the first to the second size, both included.
+    /// Evenly distributed from the first to the second size, both included.
     Between(u16, u16),
 }
 
 /// Synthetic traffic; the same value always gives the same frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
-    /// How many packets.
+    /// The number of packets.
     pub packets: u64,
     /// Their sizes.
     pub sizes: Sizes,
-    /// What the pseudo-random choices start from.
+    /// The seed of the pseudo-random choices.
     pub seed: u64,
-    /// Nanoseconds between the timestamps of two packets; the first is at
-    /// 2023-11-14T22:13:20Z.
+    /// Nanoseconds between the time stamps of two packets; the first is at 2023-11-14T22:13:20Z.
     pub interval: u64,
 }
 
 impl Default for Traffic {
-    /// 1,000 packets of the Internet mix, 5 µs apart.
+    /// Returns 1,000 packets of the Internet mix, 5 µs apart.
     fn default() -> Self {
         Self {
             packets: 1_000,
@@ -61,7 +60,7 @@ impl Default for Traffic {
     }
 }
 
-/// What a capture file of [`Traffic`] holds.
+/// The totals of a capture file of [`Traffic`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Packets.
@@ -82,7 +81,7 @@ impl Traffic {
     /// Writes a capture file: pcap, microseconds, this machine's byte order, Ethernet.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn write_file(&self, file: &Path) -> io::Result<Totals> {
         let mut writer = BufWriter::with_capacity(1 << 20, File::create(file)?);
         let totals = self.write(&mut writer)?;
@@ -93,7 +92,7 @@ impl Traffic {
     /// Writes the same to a stream, such as the pipe to a child.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn write<W: Write>(&self, mut writer: W) -> io::Result<Totals> {
         writer.write_all(&crate::pcap::header(1))?;
         let mut totals = Totals::default();
@@ -112,7 +111,7 @@ impl Traffic {
         result.map(|()| totals)
     }
 
-    /// The frames with their sequence numbers, in order; memory for all of them is held.
+    /// Returns the frames with their sequence numbers, in order; all of them are held in memory.
     #[must_use]
     pub fn frames(&self) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
@@ -123,7 +122,7 @@ impl Traffic {
         frames
     }
 
-    /// Hands each frame to `sink` until it returns false.
+    /// Passes each frame to `sink` until it returns false.
     fn each(&self, mut sink: impl FnMut(u64, Kind, &[u8]) -> bool) {
         let mut random = Random(self.seed);
         let mut builder = Builder::new();
@@ -175,7 +174,7 @@ impl Random {
         value ^ (value >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// Returns a number below `limit`, which is not 0.
     fn below(&mut self, limit: u16) -> u16 {
         let wide = (self.next() >> 48) * u64::from(limit);
         let [low, high, ..] = (wide >> 16).to_le_bytes();

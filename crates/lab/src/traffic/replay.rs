@@ -1,5 +1,5 @@
-//! A capture file sent into an interface, by `tcpreplay`. (It takes devices named `tap…` for
-//! something else and fails on them.)
+//! Sends a capture file into an interface, with `tcpreplay`. (It fails on devices named `tap…`,
+//! which it treats differently.)
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::netns::Side;
 use crate::process::Running;
 
-/// What the slowest sending may take.
+/// The longest time for sending.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How fast packets are sent.
+/// The rate at which packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// Packets a second.
@@ -19,7 +19,7 @@ pub enum Rate {
     Top,
 }
 
-/// A capture file to be sent. Needs [`Need::Tool("tcpreplay")`](crate::Need::Tool).
+/// A capture file to send. Needs [`Need::Tool("tcpreplay")`](crate::Need::Tool).
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The file; its packets are read into memory first, so that disks do not disturb the rate.
@@ -30,12 +30,12 @@ pub struct Replay {
     pub times: u32,
 }
 
-/// A running sender, which ends at the latest when this is dropped.
+/// A running sender, which is stopped when this is dropped.
 #[derive(Debug)]
 pub struct Sent(Running);
 
 impl Replay {
-    /// A file sent once.
+    /// Returns a replay that sends a file once.
     #[must_use]
     pub fn new(file: impl Into<PathBuf>, rate: Rate) -> Self {
         Self {
@@ -45,10 +45,10 @@ impl Replay {
         }
     }
 
-    /// Begins to send out of one end of a pair.
+    /// Starts sending out of one end of a pair.
     ///
     /// # Panics
-    /// When the sender cannot be started.
+    /// Panics if the sender cannot be started.
     #[must_use = "the sending is to be waited for"]
     pub fn start(&self, side: &Side) -> Sent {
         let program = crate::need::find_tool("tcpreplay").expect("tcpreplay is installed");
@@ -67,20 +67,20 @@ impl Replay {
         Sent(Running::start_piped(&mut command).expect("tcpreplay starts"))
     }
 
-    /// Sends everything and waits for it; the number of packets that were sent.
+    /// Sends everything and waits for it; returns the number of packets sent.
     ///
     /// # Panics
-    /// When the sender fails.
+    /// Panics if the sender fails.
     pub fn run(&self, side: &Side) -> u64 {
         self.start(side).wait()
     }
 }
 
 impl Sent {
-    /// Waits for the end; the number of packets that were sent.
+    /// Waits for the end; returns the number of packets sent.
     ///
     /// # Panics
-    /// When the sender failed, or failed to send a packet.
+    /// Panics if the sender failed, or failed to send a packet.
     pub fn wait(self) -> u64 {
         let output = self.0.wait(LIMIT).expect("tcpreplay ends");
         let report = String::from_utf8_lossy(&output.stdout);

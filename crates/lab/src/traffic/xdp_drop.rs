@@ -1,5 +1,4 @@
-//! The limit: an XDP program that drops every packet and does nothing else. What a capture at XDP is
-//! measured against.
+//! The limit for captures at XDP: a program that drops every packet and does nothing else.
 
 use ringtap_filter::ebpf::{Assembler, Helper, Reg};
 use ringtap_sys::bpf::{self, Kernel, Link, Program, ProgramKind, XdpMode};
@@ -8,7 +7,7 @@ use crate::netns::Side;
 
 const XDP_DROP: i32 = 1;
 
-/// Drops all that an end of a pair receives, in its driver, until dropped itself.
+/// Drops all packets that an end of a pair receives, in its driver, until it is dropped itself.
 #[derive(Debug)]
 #[must_use = "packets are dropped as long as it lives"]
 pub struct XdpDrop {
@@ -16,24 +15,25 @@ pub struct XdpDrop {
 }
 
 impl XdpDrop {
-    /// Needs [`crate::Need::Root`] and Linux 5.9.
+    /// Attaches the program. Needs [`crate::Need::Root`] and Linux 5.9.
     ///
     /// # Errors
-    /// The kernel refuses, or another XDP program is attached.
+    /// Returns an error if the kernel rejects the program or another XDP program is attached.
     ///
     /// # Panics
-    /// The device is missing.
+    /// Panics if the device does not exist.
     pub fn on(side: &Side) -> bpf::Result<Self> {
         Self::after(side, None)
     }
 
-    /// The same after a call of a helper that takes no arguments, such as one that reads a clock.
+    /// Attaches a program that first calls a helper without arguments, such as one that reads a
+    /// clock.
     ///
     /// # Errors
-    /// As [`XdpDrop::on`]; the kernel has no such helper.
+    /// Returns an error as [`XdpDrop::on`] does, or if the kernel has no such helper.
     ///
     /// # Panics
-    /// As [`XdpDrop::on`].
+    /// The same as for [`XdpDrop::on`].
     pub fn after(side: &Side, helper: Option<Helper>) -> bpf::Result<Self> {
         let kernel = Kernel::running();
         let mut asm = Assembler::new();

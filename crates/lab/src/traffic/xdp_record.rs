@@ -1,5 +1,5 @@
-//! A receiver that costs next to nothing: an XDP program that counts packets, writes down when the
-//! first of them came, and drops them.
+//! A receiver with minimal cost: an XDP program that counts packets, records the arrival times of
+//! the first ones, and drops them.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -11,7 +11,7 @@ use crate::netns::Side;
 const XDP_DROP: i32 = 1;
 const COUNT_BYTES: usize = 8;
 
-/// Counts all that an end of a pair receives, until dropped.
+/// Counts all packets that an end of a pair receives, until dropped.
 #[derive(Debug)]
 #[must_use = "packets are counted as long as it lives"]
 pub struct XdpRecord {
@@ -22,14 +22,14 @@ pub struct XdpRecord {
 }
 
 impl XdpRecord {
-    /// Needs [`crate::Need::Root`] and Linux 5.12. Times are kept of so many packets; of none, for 0,
-    /// it does not even read the clock.
+    /// Attaches the program. Needs [`crate::Need::Root`] and Linux 5.12. It records the times of
+    /// `capacity` packets; with 0 it does not even read the clock.
     ///
     /// # Errors
-    /// The kernel refuses, or another XDP program is attached.
+    /// Returns an error if the kernel rejects the program or another XDP program is attached.
     ///
     /// # Panics
-    /// The device is missing.
+    /// Panics if the device does not exist.
     pub fn on(side: &Side, capacity: u32) -> bpf::Result<Self> {
         let kernel = Kernel::running();
         let array = |name, value_size| {
@@ -55,20 +55,20 @@ impl XdpRecord {
         })
     }
 
-    /// Packets so far.
+    /// Returns the number of packets so far.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// Returns an error if the kernel's map cannot be read.
     pub fn count(&self) -> bpf::Result<u64> {
         let mut count = [0; COUNT_BYTES];
         self.count.lookup(0, &mut count)?;
         Ok(u64::from_ne_bytes(count))
     }
 
-    /// When packets came, by the monotonic clock, in nanoseconds.
+    /// Returns the arrival times of packets on the monotonic clock, in nanoseconds.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// Returns an error if the kernel's map cannot be read.
     pub fn stamps(&self) -> bpf::Result<Vec<u64>> {
         let mut bytes = vec![0; self.stamps.value_size()];
         self.stamps.lookup(0, &mut bytes)?;
