@@ -1,11 +1,11 @@
-//! Foreign programs, run with an eye on what they do that is not defined: libpcap's programs with
-//! `mpls`, `pppoes` or `geneve` in them load words of scratch memory that they have not stored on
-//! some paths, and its `bpf_filter` then hands out what happens to be on the stack.
+//! Runs foreign programs and detects undefined behaviour. libpcap's programs with `mpls`, `pppoes`
+//! or `geneve` load words of scratch memory that they have not stored on some paths; its
+//! `bpf_filter` then returns whatever is on the stack.
 
 use ringtap_filter::Insn;
 use ringtap_filter::program::opcode as op;
 
-/// Steps before a program counts as one that does not end.
+/// The number of steps after which a program counts as endless.
 const STEPS: usize = 100_000;
 
 /// Whether the verdict on a packet depends on memory that the program has not written.
@@ -14,20 +14,21 @@ pub fn is_undefined(program: &[Insn], data: &[u8], len: u32) -> bool {
     run(program, data, len).is_none()
 }
 
-/// The verdict on a packet of which the kernel knows nothing: all its metadata is 0, as with
-/// [`Ancillary::default`](ringtap_filter::Ancillary). None where it is not defined.
+/// Returns the verdict on a packet whose metadata is all 0, as with
+/// [`Ancillary::default`](ringtap_filter::Ancillary); `None` if it is undefined.
 #[must_use]
 pub fn run(program: &[Insn], data: &[u8], len: u32) -> Option<u32> {
     Machine::new(data, len).run(program)
 }
 
-/// As [`run`], on the packet with zeros behind its end, as many as there are offsets.
+/// Like [`run`], on the packet with zeros appended for every possible offset.
 #[must_use]
 pub fn run_padded(program: &[Insn], data: &[u8], len: u32) -> Option<u32> {
     run_without_ends(program, data, len, None)
 }
 
-/// As [`run_padded`]; a division by zero gives `quotient`, where there is one, and the program goes on.
+/// Like [`run_padded`]; a division by zero returns `quotient`, if there is one, and the program
+/// continues.
 #[must_use]
 pub fn run_without_ends(
     program: &[Insn],
@@ -41,8 +42,8 @@ pub fn run_without_ends(
     machine.run(program)
 }
 
-/// Whether a packet comes to a test for any of all 32 bits that libpcap's optimiser took to be always
-/// true, with the number zero.
+/// Whether a packet has the number zero at a test for any of all 32 bits, which libpcap's optimiser
+/// takes to be always true.
 #[must_use]
 pub fn loses_zero(program: &[Insn], data: &[u8], len: u32) -> bool {
     let mut machine = Machine::new(data, len);
@@ -50,8 +51,8 @@ pub fn loses_zero(program: &[Insn], data: &[u8], len: u32) -> bool {
     machine.lost_zero
 }
 
-/// As [`run`], with indices that wrap around at 32 bits: the verdict where the packet comes to a load
-/// with such an index. None where it does not, or where the verdict is not defined.
+/// Like [`run`], with indices that wrap around at 32 bits. Returns the verdict if the packet
+/// reaches a load with such an index; `None` if it does not, or if the verdict is undefined.
 #[must_use]
 pub fn run_wrapping(program: &[Insn], data: &[u8], len: u32) -> Option<u32> {
     let mut machine = Machine::new(data, len);
@@ -60,10 +61,10 @@ pub fn run_wrapping(program: &[Insn], data: &[u8], len: u32) -> Option<u32> {
     verdict.filter(|_| machine.wrapped)
 }
 
-/// Scratch memory, as far as it is written.
+/// Scratch memory; `None` for words that have not been written.
 pub type Words = [Option<u32>; 16];
 
-/// What is in memory when a program comes to its end.
+/// Returns the scratch memory at the end of a program.
 #[must_use]
 pub fn words(program: &[Insn], data: &[u8], len: u32) -> Words {
     let mut machine = Machine::new(data, len);
@@ -71,8 +72,8 @@ pub fn words(program: &[Insn], data: &[u8], len: u32) -> Words {
     machine.slots
 }
 
-/// As [`run`], with words that keep what they have from the beginning, whatever is stored to them; and
-/// where there is no metadata, it is beyond the packet, as it is for libpcap's `bpf_filter`.
+/// Like [`run`], but the words in `kept` never change, whatever is stored to them. Without
+/// metadata, loads of it are beyond the packet, as in libpcap's `bpf_filter`.
 #[must_use]
 pub fn run_keeping(
     program: &[Insn],
@@ -92,19 +93,19 @@ struct Machine<'a> {
     data: &'a [u8],
     has_metadata: bool,
     is_padded: bool,
-    /// What a division by zero gives; nothing: the packet is rejected.
+    /// The result of a division by zero; `None` rejects the packet.
     quotient: Option<u32>,
     len: u32,
     a: u32,
     x: u32,
     slots: Words,
-    /// Whether the sum of X and an offset wraps around; else it is beyond every packet.
+    /// Whether the sum of X and an offset wraps around; otherwise it is beyond every packet.
     wraps: bool,
     /// Whether a load had a sum that wraps around.
     wrapped: bool,
-    /// Whether zero came to a test that should have told it from other numbers.
+    /// Whether zero reached a test that should have distinguished it from other numbers.
     lost_zero: bool,
-    /// What stores don't change.
+    /// Words that stores do not change.
     kept: Words,
 }
 
@@ -161,8 +162,8 @@ impl<'a> Machine<'a> {
                     op::ABS | op::IND if k >= op::SKF_AD_OFF && !self.has_metadata => None,
                     op::ABS if k >= op::SKF_AD_OFF => Some(0),
                     op::ABS => self.bytes(k, code),
-                    // Metadata of the kernel, asked for at a place that is counted from the end of a
-                    // header of variable length: no kernel answers that.
+                    // Metadata of the kernel at an offset from the end of a header of variable
+                    // length: no kernel supports that.
                     op::IND if k >= op::SKF_AD_OFF => return Step::Undefined,
                     op::MSH => self.bytes(k, op::B).map(|byte| (byte & 0xf) * 4),
                     _ => self.index(k).and_then(|at| self.bytes(at, code)),
@@ -209,7 +210,7 @@ impl<'a> Machine<'a> {
         i64::from(if holds { jt } else { jf })
     }
 
-    /// The place that a load with X is made from.
+    /// Returns the offset of a load with X.
     fn index(&mut self, offset: u32) -> Option<u32> {
         let (at, wrapped) = self.x.overflowing_add(offset);
         self.wrapped |= wrapped;
@@ -234,7 +235,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Arithmetic; nothing for a division by zero.
+/// Does arithmetic; `None` for a division by zero.
 pub(crate) fn apply(operation: u16, a: u32, operand: u32) -> Option<u32> {
     Some(match operation {
         op::ADD => a.wrapping_add(operand),

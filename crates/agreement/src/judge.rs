@@ -1,25 +1,26 @@
 //! The comparison with the installed libpcap, expression by expression, on one link type.
 //!
-//! Unoptimised, the two agree exactly: on what is refused, and on what programs return. Optimised,
-//! libpcap is not always of one mind with itself, so there the rule is:
-//! - What our program returns for a packet is what one of libpcap's two programs returns. Where a
-//!   packet ends before a byte that only one of the programs loads, or has a zero by which only one
-//!   divides, because the other knows that it decides nothing, that program may reject it.
-//! - libpcap keeps the length of a header of variable length in a word of scratch memory, and gives
-//!   the same word to arithmetic that stands before the first test behind the header. Such an
-//!   expression is compared behind a test that is always true and makes it keep the word.
-//! - libpcap's optimiser takes `& 0xffffffff != 0` to be always true. What comes of a packet whose number
-//!   is zero, is not compared.
-//! - A negative index that libpcap's optimiser adds to the header's place, so that there is a byte
-//!   before the header, is left as it is where X is needed behind the load; it then wraps around, and is
-//!   beyond the packet, as in the unoptimised program. A program of ours that finds the byte must return what
-//!   libpcap's program returns on a machine whose indices wrap around.
-//! - Where libpcap's program loads scratch memory that it has not stored, its verdict is not
-//!   defined, and nothing is compared.
-//! - Arithmetic that no machine takes is refused where it only shows when constants are folded; not by
-//!   libpcap, where the test was dropped before.
-//! - An expression that no packet can match is refused by those that see it; the program of the one
-//!   that does not see it rejects every packet.
+//! Without optimisation, the two agree exactly: on rejected expressions, and on the values that
+//! programs return. With it, libpcap's two programs do not always agree with each other. The rules
+//! are then:
+//! - ringtap's program returns for a packet what one of libpcap's two programs returns. A packet
+//!   may end before a byte that only one program loads, or have a zero that only one divides by,
+//!   because the other knows that the test decides nothing. That program may then reject it.
+//! - libpcap keeps the length of a header of variable length in a word of scratch memory, and uses
+//!   the same word for arithmetic before the first test behind the header. Such an expression is
+//!   compared behind a test that is always true and makes libpcap keep the word.
+//! - libpcap's optimiser takes `& 0xffffffff != 0` to be always true. Packets whose number is zero
+//!   are not compared.
+//! - libpcap's optimiser adds a negative index to the header's offset, which may give a byte before
+//!   the header. It does not if X is needed behind the load; the index then wraps around and is
+//!   beyond the packet, as in the unoptimised program. If ringtap's program finds the byte, it must
+//!   return what libpcap's program returns on a machine whose indices wrap around.
+//! - If libpcap's program loads scratch memory that it has not stored, its verdict is undefined,
+//!   and nothing is compared.
+//! - Invalid arithmetic that only shows after constant folding is rejected, but not by libpcap if
+//!   it dropped the test before.
+//! - A compiler that notices that no packet can match reports an error; the program of one that
+//!   does not notice rejects every packet.
 
 use std::fmt;
 
@@ -34,7 +35,7 @@ use crate::Random;
 use crate::foreign;
 use crate::packets::{Packet, guided};
 
-/// Link types whose headers vary in length, by DLT.
+/// DLT values of link types whose headers vary in length.
 const WLAN: u32 = 105;
 const PFLOG: u32 = 117;
 const PRISM: u32 = 119;
@@ -42,13 +43,13 @@ const RADIOTAP: u32 = 127;
 const AVS: u32 = 163;
 const PPI: u32 = 192;
 
-/// How libpcap 1.10 refuses prefixes (and masks) that do not stand behind `net`.
+/// libpcap 1.10's error for prefixes (and masks) that do not follow `net`.
 const PREFIX_WITHOUT_NET: &str = "Mask syntax for networks only";
 
 /// The netmask that expressions are compiled with.
 const NETMASK: u32 = 0xffff_ff00;
 
-/// Two compilers, side by side.
+/// Two compilers that are compared.
 pub struct Judge {
     dlt: u32,
     /// The version of libpcap: major and minor.
@@ -60,19 +61,19 @@ pub struct Judge {
     names: Tables,
 }
 
-/// What an expression came to.
+/// The result for an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Both refuse.
+    /// Both reject it.
     RefusedAlike,
-    /// Both compile, and agree.
+    /// Both compile it, and agree.
     Alike(Alike),
-    /// libpcap overwrites the length of a header. Its program for the same expression in which it
-    /// does not agrees.
+    /// libpcap overwrites the length of a header. Its program for an equivalent expression that
+    /// avoids this agrees.
     Overwritten,
-    /// A difference that libpcap 1.11 removes: the installed one is older.
+    /// A difference that libpcap 1.11 removes; the installed one is older.
     Newer,
-    /// A difference that libpcap 1.11 brought: the installed one is newer, ringtap stays with 1.10.
+    /// A difference that libpcap 1.11 introduced; the installed one is newer, ringtap follows 1.10.
     Older(&'static str),
     /// They disagree.
     Different(String),
@@ -81,32 +82,33 @@ pub enum Finding {
 /// Two sets of programs that agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alike {
-    /// Ours, unoptimised and optimised; nothing optimised where no packet can match.
+    /// Ours, unoptimised and optimised; `None` if no packet can match.
     pub ours: (Program, Option<Program>),
-    /// Instructions of libpcap's programs, likewise.
+    /// The number of instructions of libpcap's programs, likewise.
     pub theirs: (usize, Option<usize>),
-    /// What made for leniency, if anything.
+    /// The differences that were tolerated.
     pub leniency: Leniency,
-    /// Packets compared.
+    /// The number of packets compared.
     pub packets: usize,
 }
 
-/// Where the optimisers differ and may.
+/// The ways in which the optimisers may differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leniency {
     /// libpcap's two programs differ on some packet.
     pub two_minds: bool,
     /// Only one program loads a byte that decides nothing.
     pub dead_load: bool,
-    /// Only one of the compilers sees that no packet matches.
+    /// Only one of the compilers notices that no packet matches.
     pub contradiction: bool,
-    /// Ours refuses arithmetic, once optimised, in a test that libpcap's optimiser drops unseen.
+    /// With optimisation, ringtap rejects arithmetic in a test that libpcap's optimiser drops
+    /// before.
     pub dropped_arithmetic: bool,
-    /// What libpcap's program returns depends, on some packet, on memory that it has not written.
+    /// The result of libpcap's program depends, on some packet, on memory that it has not written.
     pub undefined: bool,
-    /// libpcap's optimiser took a test of some packet's number for one that zero passes, too.
+    /// libpcap's optimiser let zero pass a test that it takes to be always true.
     pub lost_zero: bool,
-    /// libpcap's optimiser left an index to wrap around.
+    /// libpcap's optimiser left an index that wraps around.
     pub wrapped: bool,
 }
 
@@ -114,10 +116,10 @@ type Theirs = Result<Vec<libpcap::Insn>, OracleError>;
 type Ours = Result<Program, CompileError>;
 
 impl Judge {
-    /// For a link type; `walks` is the number of packets made for each program.
+    /// Makes a judge for a link type; `walks` is the number of packets made for each program.
     ///
     /// # Panics
-    /// When the helpers cannot be started.
+    /// Panics if the helpers cannot be started.
     #[must_use]
     pub fn new(dlt: u32, packets: Vec<Packet>, walks: usize) -> Self {
         let mut fixed = Oracle::start().expect("the helper starts");
@@ -132,7 +134,7 @@ impl Judge {
         }
     }
 
-    /// The packets of the link type.
+    /// Returns the packets of the link type.
     #[must_use]
     pub fn packets(&self) -> &[Packet] {
         &self.fixed.1
@@ -144,7 +146,7 @@ impl Judge {
         versions::is_newer(self.version)
     }
 
-    /// Compares what becomes of an expression; packets are made with `random`.
+    /// Compares the programs of an expression; packets are made with `random`.
     pub fn judge(&mut self, expression: &str, snaplen: u32, random: &mut Random) -> Finding {
         let how = |optimize| Compile {
             dlt: self.dlt,
@@ -171,7 +173,7 @@ impl Judge {
         }
     }
 
-    /// The difference as one between versions of libpcap, if it is one.
+    /// Returns the finding if the difference is one between versions of libpcap.
     fn intended(&self, expression: &str, difference: &Difference) -> Option<Finding> {
         if !self.is_newer() && versions::brought(expression, self.dlt) {
             return Some(Finding::Newer);
@@ -183,11 +185,12 @@ impl Judge {
         versions::kept(self.version, expression, self.dlt, refusal).map(Finding::Older)
     }
 
-    /// Whether a difference comes from an overwritten length: whether there is none to libpcap's
-    /// program for the expression behind a test that is always true and asks for the lengths, on
-    /// packets that are long enough for that test. The words of the lengths then belong to them
-    /// alone; they have there what libpcap computes for the test by itself, because with `pppoes`
-    /// in the expression it computes some of them wrongly, or not at all. With metadata and without.
+    /// Whether a difference comes from an overwritten length. It compiles the expression behind a
+    /// test that is always true and reads the lengths, on packets that are long enough for that
+    /// test. The words of the lengths then belong to them alone. They are preset to the values that
+    /// libpcap computes for the test by itself, because with `pppoes` in the expression it computes
+    /// some of them wrongly, or not at all. If libpcap's program then agrees, the length was
+    /// overwritten. It is tried with metadata and without.
     fn is_overwritten(&mut self, expression: &str, random: &mut Random) -> bool {
         let lengths = match self.dlt {
             WLAN | PRISM | RADIOTAP | AVS | PPI => "ether src 1:1:1:1:1:1 or ip proto 1",
@@ -256,7 +259,7 @@ impl Judge {
         };
         let theirs = match theirs {
             Ok(program) => Some(program),
-            // Bad arithmetic that only shows when constants are folded.
+            // Invalid arithmetic that only shows after constant folding.
             Err(OracleError::Refused(_)) if ours.is_err() => None,
             Err(OracleError::Refused(why)) if why.contains("rejects all") => None,
             Err(other) => return Err(Difference::Accepted(other.to_string())),
@@ -295,15 +298,15 @@ impl Judge {
         }))
     }
 
-    /// Runs all programs on all packets; their number.
+    /// Runs all programs on all packets; returns the number of packets.
     fn run(&mut self, programs: &mut Programs, random: &mut Random) -> Result<usize, Difference> {
         let (oracle, walks) = &mut self.guided;
         let mut made = guided::packets(&insns(&programs.their_plain), *walks, random);
         let ours = programs.ours.as_ref().unwrap_or(&programs.our_plain);
         made.extend(guided::packets(ours.insns(), *walks, random));
-        // Ours may have none where a contradiction was seen that libpcap does not see.
+        // Ours may have none if only ringtap noticed a contradiction.
         if ours.has_loop() || programs.their_plain.iter().any(goes_back) {
-            // Where its loop for protochain comes back to itself, libpcap would never return.
+            // If its loop for protochain returns to the same header, libpcap never ends.
             let theirs = insns(&programs.their_plain);
             made.extend_from_slice(&self.fixed.1);
             made.retain(|(data, len)| foreign::run(&theirs, data, *len).is_some());
@@ -337,7 +340,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// On the packets that the oracle holds.
+    /// Compares the programs on the packets that the oracle holds.
     fn compare(&mut self, oracle: &mut Oracle, packets: &[Packet]) -> Result<(), Difference> {
         let none = vec![0; packets.len()];
         let mut run = |program: &Vec<libpcap::Insn>| oracle.verdicts(program).expect("verdicts");
@@ -394,8 +397,8 @@ impl Programs {
         Ok(())
     }
 
-    /// Whether one of libpcap's programs has no defined verdict on the packet, as it is or were it
-    /// not cut.
+    /// Whether one of libpcap's programs has an undefined verdict on the packet, as it is or
+    /// without being cut.
     fn is_undefined(&self, (data, len): &Packet) -> bool {
         let programs = std::iter::once(&self.their_plain).chain(&self.theirs);
         programs.map(|program| insns(program)).any(|program| {
@@ -404,9 +407,10 @@ impl Programs {
         })
     }
 
-    /// Whether the programs return the same were the packet not cut, or whatever a division by zero
-    /// gives, or libpcap's program is one jump over constants. libpcap 1.11 makes tests in another order
-    /// than 1.10 and leaves some out, so that its programs find the end of a packet elsewhere.
+    /// Whether the programs return the same for the uncut packet, or for any quotient of a division
+    /// by zero, or libpcap's program is one jump over constants. libpcap 1.11 makes tests in
+    /// another order than 1.10 and leaves some out, so its programs reach the end of a packet
+    /// elsewhere.
     fn agree_beyond_end(&self, (data, len): &Packet) -> bool {
         const FOLDED: usize = 4;
         let theirs = insns(&self.their_plain);
@@ -420,9 +424,9 @@ impl Programs {
         })
     }
 
-    /// Whether our optimised program finds a byte before a header, for which libpcap's has an index
-    /// that wraps around: it returns what libpcap's would return if such indices were added up, in
-    /// both of its programs.
+    /// Whether our optimised program finds a byte before a header for which libpcap's index wraps
+    /// around. It then returns what both of libpcap's programs would return with indices that wrap
+    /// around.
     fn finds_before_header(&self, (data, len): &Packet) -> bool {
         let ours = self.ours.as_ref().map(|ours| ours.run(data, *len));
         let both = std::iter::once(&self.their_plain).chain(&self.theirs);
@@ -430,12 +434,12 @@ impl Programs {
             .all(|verdict| verdict.is_some() && verdict == ours)
     }
 
-    /// Whether a difference comes from a load behind the end of a cut packet, or of metadata that
-    /// only the kernel has, or from a division by zero, that one of the programs does not make,
-    /// because its optimiser found that it decides nothing: with bytes and metadata there, and
-    /// whatever the quotient is, they return the same. Either of libpcap's
-    /// programs may be the one that loads: where an offset wraps around, only the optimised one
-    /// finds the byte, in a longer packet.
+    /// Whether a difference comes from a load or a division that only one of the programs makes,
+    /// because the other's optimiser found that it decides nothing. The load is behind the end of a
+    /// cut packet, or of metadata that only the kernel has; the division is by zero. With those
+    /// bytes and metadata, and with any quotient, the programs return the same. Either of libpcap's
+    /// programs may be the one that loads: if an offset wraps around, only the optimised one finds
+    /// the byte, in a longer packet.
     fn is_dead_load(&self, (data, len): &Packet) -> bool {
         let mut padded = data.clone();
         padded.resize(data.len() + 70_000, 0);
@@ -494,7 +498,7 @@ impl Difference {
     }
 }
 
-/// Bytes as tools take them.
+/// Bytes in hexadecimal, as tools take them.
 struct Hex<'a>(&'a [u8]);
 
 impl fmt::Display for Hex<'_> {
@@ -503,10 +507,10 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Whether a difference on the expression says nothing: where a tunnel is asked for on a way on which
-/// none was found, libpcap's program loads a place that it has not stored, and after arithmetic, a
-/// walk over headers or a link-layer header of variable length that word holds what was left there;
-/// and in addresses of ARCNET libpcap reads the dollar sign as a digit.
+/// Whether a difference on the expression is meaningless. If a tunnel is tested on a path on which
+/// none was found, libpcap's program loads a word that it has not stored. After arithmetic, a walk
+/// over headers or a link-layer header of variable length, that word holds old data. In addresses
+/// of ARCNET, libpcap reads the dollar sign as a digit.
 #[must_use]
 pub fn is_murky(expression: &str, dlt: u32) -> bool {
     /// IEEE802_11, PRISM_HEADER, IEEE802_11_RADIO, IEEE802_11_RADIO_AVS, PPI.
@@ -518,10 +522,11 @@ pub fn is_murky(expression: &str, dlt: u32) -> bool {
     tunnel || expression.contains('$')
 }
 
-/// How our side compiles: for a live capture, as libpcap does with a handle that is not a file's.
+/// Returns how ringtap compiles: for a live capture, like libpcap with a handle that is not a
+/// file's.
 ///
 /// # Panics
-/// The DLT value is one that no file can hold.
+/// Panics if no file can hold the DLT value.
 #[must_use]
 pub fn options(dlt: u32, snaplen: u32, optimize: bool) -> CompileOptions {
     let mut options = CompileOptions::new(LinkType::from_dlt(dlt).expect("a link type"));
@@ -532,13 +537,13 @@ pub fn options(dlt: u32, snaplen: u32, optimize: bool) -> CompileOptions {
     options
 }
 
-/// Names as this system's files have them, which is where libpcap looks them up.
+/// Returns the names in this system's files, where libpcap looks them up.
 #[must_use]
 pub fn system_names() -> Tables {
     Tables::of_files(|name| std::fs::read_to_string(format!("/etc/{name}")).unwrap_or_default())
 }
 
-/// libpcap's instructions as ours.
+/// Converts libpcap's instructions to ringtap's.
 #[must_use]
 pub fn insns(program: &[libpcap::Insn]) -> Vec<Insn> {
     program

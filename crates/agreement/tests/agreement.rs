@@ -1,9 +1,9 @@
-//! Agreement with the installed libpcap, and of all engines with the plain interpreter: the corpus of
-//! expressions (`testdata/filter/agreement/`) is accepted and refused alike, and on the same packets
-//! the programs return the same lengths.
+//! Compares ringtap with the installed libpcap, and all engines with the plain interpreter. The
+//! expressions of the corpus (`testdata/filter/agreement/`) must be accepted and rejected alike,
+//! and on the same packets the programs must return the same lengths.
 //!
-//! A run looks at all expressions on a few hundred packets, and at a sample of them in native code
-//! and in the kernel. `cargo xtask agree --full` (`RINGTAP_AGREEMENT=full`) leaves nothing out.
+//! A run tests all expressions on a few hundred packets, and a sample of them in native code and in
+//! the kernel. `cargo xtask agree --full` (`RINGTAP_AGREEMENT=full`) tests all of them everywhere.
 
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock};
@@ -16,10 +16,10 @@ use ringtap_filter::{Insn, Program, compile};
 use ringtap_testkit::expressions::{self, Case, Expected, LinkTypes};
 use ringtap_testkit::{Need, suite, test, versions};
 
-/// What the programs of the corpus return for an accepted packet, in turns: what tcpdump asks for,
+/// The return values of the corpus' programs for an accepted packet, in turn: tcpdump's default,
 /// and lengths at which the kernel cuts packets.
 const SNAPLENS: [u32; 3] = [262_144, 96, 1_500];
-/// Packets that a program rejects or accepts are made by so many walks through it.
+/// The number of walks through a program, which make packets that it rejects or accepts.
 const WALKS: usize = 6;
 
 fn main() -> ExitCode {
@@ -71,12 +71,12 @@ fn main() -> ExitCode {
     suite(tests)
 }
 
-/// Whether everything is to be run.
+/// Whether this is a full run.
 fn is_full() -> bool {
     std::env::var("RINGTAP_AGREEMENT").is_ok_and(|value| value == "full")
 }
 
-/// The packets of a link type: made up, and real ones where the corpus has some.
+/// Returns the packets of a link type: generated ones, and real ones if the corpus has some.
 fn packets_of(dlt: u32) -> Vec<Packet> {
     const MADE: usize = 150;
     const REAL: usize = 150;
@@ -90,7 +90,7 @@ fn packets_of(dlt: u32) -> Vec<Packet> {
     [spread(made, MADE), spread(real, REAL)].concat()
 }
 
-/// All expressions of a link type.
+/// Compares all expressions of a link type.
 fn agree(dlt: u32, cases: &[Case]) {
     let mut judge = Judge::new(dlt, packets_of(dlt), WALKS);
     let mut tally = Tally::default();
@@ -123,7 +123,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Where libpcap is newer, differences that are known of 1.10 may be mended.
+    /// A newer libpcap may have fixed known differences from 1.10.
     fn count(&mut self, case: &Case, finding: Finding, is_newer: bool) {
         let is_known = matches!(case.expected, Expected::Known(_));
         let mut fail = |what: &str| {
@@ -131,7 +131,7 @@ impl Tally {
             self.failures.push(line);
         };
         match finding {
-            // An older libpcap has it otherwise, and a newer one as ringtap.
+            // An older libpcap differs here, a newer one agrees with ringtap.
             Finding::Newer if case.expected == Expected::Newer => self.newer += 1,
             _ if case.expected == Expected::Newer && !is_newer => {
                 fail("said to be newer, and is not");
@@ -197,14 +197,14 @@ impl Tally {
     }
 }
 
-/// Programs of the corpus, in one engine: each in a full run, else a sample.
+/// Checks programs of the corpus in one engine: each in a full run, otherwise a sample.
 fn engine_agrees(engine: Engine, corpus: &std::collections::BTreeMap<u32, Vec<Case>>) {
     const SAMPLE: usize = 40;
     let step = if is_full() { 1 } else { SAMPLE };
     let names = judge::system_names();
     let (mut programs, mut verdicts, mut not_taken) = (0, 0, 0);
     let mut failures = Vec::new();
-    // Most programs are those of several expressions or link types.
+    // Most programs belong to several expressions or link types.
     let mut seen = std::collections::HashSet::new();
     let pairs = corpus
         .iter()
@@ -243,7 +243,7 @@ fn engine_agrees(engine: Engine, corpus: &std::collections::BTreeMap<u32, Vec<Ca
     );
 }
 
-/// Random expressions, the same in every run, on one link type after the other.
+/// Tests random expressions, the same in every run, on one link type after the other.
 fn random_expressions() {
     const LINK_TYPES: u64 = 51;
     let count = if is_full() { 100_000 } else { 3_000 };
@@ -295,8 +295,8 @@ fn link_types() {
     }
 }
 
-/// The same program printed in all three forms. The programs are libpcap's, so that forms which
-/// our compiler does not generate are covered too.
+/// Compares the same program printed in all three forms. The programs are libpcap's, so that
+/// instructions that our compiler does not generate are covered, too.
 fn listings() {
     type Form = fn(&Program) -> String;
     let forms: [(&str, Form); 3] = [
@@ -331,7 +331,7 @@ fn listings() {
     }
 }
 
-/// A program from the numbers that `tcpdump -ddd` prints.
+/// Parses a program from the numbers that `tcpdump -ddd` prints.
 fn parse_decimal(text: &str) -> Program {
     let insns = text.lines().skip(1).map(|line| {
         let mut numbers = line.split(' ').map(|n| n.parse::<i64>().expect("a number"));

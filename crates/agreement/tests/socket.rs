@@ -1,5 +1,5 @@
-//! Live equals file: a program on the delivered packet and its lowered form on the packet as the
-//! socket's filter sees it decide alike.
+//! Checks that live equals file: a program on the delivered packet and its lowered form on the
+//! packet as the socket's filter sees it must decide alike.
 
 use ringtap_agreement::packets::made as packets;
 use ringtap_filter::program::Ancillary;
@@ -93,7 +93,7 @@ fn ethernet_with_and_without_stripped_tag() {
     assert!(tagged > 10_000, "only {tagged} packets had a tag");
 }
 
-/// What the kernel makes of a frame with a tag: the tag in the metadata, the rest in the packet.
+/// Returns a frame as the kernel stores it: a tag in the metadata, the rest in the packet.
 fn stripped(frame: &[u8]) -> (Vec<u8>, Ancillary) {
     let tpid = u16::from_be_bytes([frame[12], frame[13]]);
     if !matches!(tpid, 0x8100 | 0x88a8) {
@@ -111,7 +111,7 @@ fn stripped(frame: &[u8]) -> (Vec<u8>, Ancillary) {
     )
 }
 
-/// Packets that are there in full.
+/// Returns packets that were captured completely.
 fn whole(dlt: u32) -> impl Iterator<Item = (Vec<u8>, u32)> {
     packets::generated(dlt)
         .into_iter()
@@ -212,8 +212,8 @@ fn cooked_with_and_without_stripped_tag() {
     }
 }
 
-/// The payload as the socket sees it, the header in the metadata; with a tag, it is put between in
-/// the delivered packet.
+/// Compares a cooked capture: the payload as the socket sees it, with the header in the metadata. A
+/// tag is inserted between them in the delivered packet.
 fn check_cooked(
     program: &Program,
     lowered: &Program,
@@ -223,7 +223,7 @@ fn check_cooked(
     tag: Option<u16>,
 ) {
     const TPID: u16 = 0x8100;
-    // Where the protocol, the hardware type and the packet type are.
+    // The offsets of the protocol, the hardware type and the packet type.
     let (header_len, protocol_at, hatype_at, pkttype_at) = match version {
         Header::CookedV1 => (16, 14, 2, 1),
         _ => (20, 0, 8, 10),
@@ -284,7 +284,7 @@ fn direction_is_asked_first() {
     }
 }
 
-/// The bytes kept make up what the snaplen asks for once header and tag are put back.
+/// The bytes kept are enough for the snaplen once header and tag are inserted again.
 #[test]
 fn snaplen_counts_delivered_bytes() {
     let tag = Ancillary {
@@ -365,7 +365,7 @@ fn long_programs_keep_their_meaning() {
     }
 }
 
-/// Programs that start with arithmetic on the initial zero keep seeing it.
+/// Programs that start with arithmetic on the initial zero must still see it.
 #[test]
 fn registers_start_at_zero() {
     let program = Program::new(vec![
@@ -390,7 +390,7 @@ fn registers_start_at_zero() {
     assert_eq!(lowered.run_with(&[0; 20], 20, &sent), 9);
 }
 
-/// In a file, a shift by X of 32 or more gives 0; the kernel counts the low bits of X alone.
+/// In a file, a shift by X of 32 or more gives 0; the kernel uses the low bits of X.
 #[test]
 fn far_shifts_give_nothing() {
     for expression in [

@@ -1,4 +1,4 @@
-//! The kernel as a machine that runs lowered programs.
+//! The kernel as an engine for lowered programs.
 
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{Exits, Hook, lower, standalone};
@@ -6,39 +6,40 @@ use ringtap_filter::ebpf::{Assembler, Helper, Reg, statement};
 use ringtap_filter::program::plain;
 use ringtap_sys::bpf::{self, Error, Kernel, ProgramKind, ProgramRun};
 
-/// The Ethernet header, which the kernel takes from a socket filter's packet in a test run.
+/// The size of the Ethernet header, which the kernel removes from a socket filter's packet in a
+/// test run.
 const ETHERNET_BYTES: usize = 14;
-/// Lines of a program that a failure shows.
+/// The number of a program's lines in a failure's message.
 const SHOWN_LINES: usize = 40;
-/// Size of `struct __sk_buff`.
+/// The size of `struct __sk_buff`.
 const SK_BUFF_BYTES: usize = 192;
 
-/// A classic program, and what the kernel made of it.
+/// A classic program and its loaded form.
 pub struct Loaded {
     classic: Program,
     hook: Hook,
     kernel: bpf::Program,
 }
 
-/// A tag that the kernel keeps beside the packet: type and control information.
+/// A tag that the kernel stores separately: type and control information.
 pub type Tag = (u16, u16);
 
 impl Loaded {
-    /// Lowers and loads.
+    /// Lowers and loads a program.
     ///
     /// # Panics
-    /// When the hook does not know what the program asks for, or the kernel refuses it.
+    /// Panics if the hook does not have data that the program loads, or if the kernel rejects it.
     #[must_use]
     pub fn new(program: &Program, hook: Hook) -> Self {
         let asm = standalone(program, hook).expect("the hook knows everything");
         Self::assembled(program, hook, asm)
     }
 
-    /// As [`Loaded::new`], for packets with a tag beside them: test runs have no way to say so, and
-    /// therefore the program itself gives the packet its tag first.
+    /// Like [`Loaded::new`], for packets with a separate tag. Test runs cannot set one, so the
+    /// program itself first gives the packet its tag.
     ///
     /// # Panics
-    /// As [`Loaded::new`].
+    /// The same as for [`Loaded::new`].
     #[must_use]
     pub fn tagged(program: &Program, hook: Hook, (kind, tci): Tag) -> Self {
         let mut asm = Assembler::new();
@@ -58,22 +59,22 @@ impl Loaded {
         Self::assembled(program, hook, asm)
     }
 
-    /// Loads code that was made of the program.
+    /// Loads code that was made from the program.
     ///
     /// # Panics
-    /// When the kernel refuses it.
+    /// Panics if the kernel rejects it.
     #[must_use]
     pub fn assembled(program: &Program, hook: Hook, asm: Assembler) -> Self {
         Self::try_assembled(program, hook, asm).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`Loaded::assembled`].
+    /// Like [`Loaded::assembled`].
     ///
     /// # Errors
-    /// Why the kernel refuses it, with the instruction and the classic program.
+    /// Returns the reason why the kernel rejects it, with the instruction and the classic program.
     ///
     /// # Panics
-    /// When a label is not placed.
+    /// Panics if a label is not placed.
     pub fn try_assembled(
         program: &Program,
         hook: Hook,
@@ -105,10 +106,10 @@ impl Loaded {
         })
     }
 
-    /// Instructions that the verifier walked.
+    /// Returns the number of instructions that the verifier processed.
     ///
     /// # Panics
-    /// When the kernel does not tell.
+    /// Panics if the kernel does not report it.
     #[must_use]
     pub fn verified_instructions(&self) -> u32 {
         self.kernel
@@ -120,15 +121,16 @@ impl Loaded {
     /// Returns the plain interpreter's verdict on a packet.
     ///
     /// # Panics
-    /// On a packet of 4 GiB.
+    /// Panics on a packet of 4 GiB.
     #[must_use]
     pub fn expected(&self, packet: &[u8]) -> u32 {
         let len = u32::try_from(packet.len()).expect("short");
         plain::run(&self.classic, packet, len, None)
     }
 
-    /// Whether a test run takes the packet. XDP and, with a header put before it, a socket filter
-    /// take all; sched_cls wants a byte behind the Ethernet header, and whole IP headers.
+    /// Whether a test run accepts the packet. XDP and, with a header before the packet, a socket
+    /// filter accept all; sched_cls needs a byte behind the Ethernet header, and complete IP
+    /// headers.
     pub fn takes(&self, packet: &[u8]) -> bool {
         let least = match self.half_at_12(packet) {
             0x0800 => ETHERNET_BYTES + 20,
@@ -138,20 +140,20 @@ impl Loaded {
         packet.len() >= least || !matches!(self.hook, Hook::Tcx(_))
     }
 
-    /// What the kernel says of a packet.
+    /// Returns the kernel's verdict on a packet.
     ///
     /// # Panics
-    /// When the test run fails.
+    /// Panics if the test run fails.
     #[must_use]
     pub fn run(&self, packet: &[u8]) -> u32 {
         self.try_run(packet)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// As [`Loaded::run`].
+    /// Like [`Loaded::run`].
     ///
     /// # Errors
-    /// When the test run fails.
+    /// Returns an error if the test run fails.
     pub fn try_run(&self, packet: &[u8]) -> Result<u32, String> {
         let framed;
         let data = if self.hook == Hook::SocketFilter {
@@ -166,10 +168,10 @@ impl Loaded {
         })
     }
 
-    /// What the kernel says of a packet with a mark.
+    /// Returns the kernel's verdict on a packet with a mark.
     ///
     /// # Panics
-    /// When the test run fails.
+    /// Panics if the test run fails.
     #[must_use]
     pub fn run_marked(&self, packet: &[u8], mark: u32) -> u32 {
         let mut context = [0_u8; SK_BUFF_BYTES];
@@ -182,7 +184,7 @@ impl Loaded {
         self.outcome(&run).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Bytes 12 and 13 of a packet.
+    /// Returns bytes 12 and 13 of a packet.
     pub fn half_at_12(&self, packet: &[u8]) -> u32 {
         u32::from(u16::from_be_bytes([packet[12], packet[13]]))
     }
@@ -195,7 +197,7 @@ impl Loaded {
     }
 }
 
-/// The packet as it was before the kernel took the tag.
+/// Returns the packet as it was before the kernel removed the tag.
 pub fn with_tag(packet: &[u8], (kind, tci): Tag) -> Vec<u8> {
     let (before, behind) = packet.split_at(12);
     [before, &kind.to_be_bytes(), &tci.to_be_bytes(), behind].concat()

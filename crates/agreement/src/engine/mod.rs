@@ -1,7 +1,7 @@
-//! The engines that run programs, each held against the plain interpreter
+//! The engines that run programs, each compared with the plain interpreter
 //! ([`ringtap_filter::program::plain`]).
 //!
-//! One table, [`ENGINES`]; an engine is a file and a line in it.
+//! They are listed in one table, [`ENGINES`]; a new engine needs a file and a line in it.
 
 mod interpreter;
 pub mod kernel;
@@ -16,27 +16,28 @@ use ringtap_filter::ebpf::lower::{Hook, Vlan};
 
 use crate::packets::Packet;
 
-/// What runs programs.
+/// An engine that runs programs.
 #[derive(Clone, Copy)]
 pub struct Engine {
     /// Its name.
     pub name: &'static str,
     /// Whether it is part of the kernel, and needs privileges.
     pub is_kernel: bool,
-    /// Compares it with the plain interpreter: how many verdicts were compared, or what went wrong.
+    /// Compares it with the plain interpreter. Returns how many verdicts were compared, or the
+    /// difference.
     pub check: fn(&Program, &[Packet]) -> Result<Checked, String>,
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
-    /// So many verdicts are the plain interpreter's.
+    /// This many verdicts equal the plain interpreter's.
     Compared(usize),
-    /// The engine does not take such programs, and says so.
+    /// The engine rejects such programs.
     NotTaken,
 }
 
-/// All of them.
+/// All engines.
 pub const ENGINES: &[Engine] = &[
     Engine {
         name: "interpreter",
@@ -86,7 +87,7 @@ pub const ENGINES: &[Engine] = &[
     },
 ];
 
-/// Whether a program asks for what is not in the packet, and engines know otherwise than the plain interpreter.
+/// Whether a program loads metadata, which engines have and the plain interpreter has not.
 fn asks_for_metadata(program: &Program) -> bool {
     use ringtap_filter::program::opcode as op;
     program.insns().iter().any(|insn| {

@@ -1,6 +1,6 @@
 //! The kernel's own classic BPF: `SO_ATTACH_FILTER` on one of a pair of connected sockets. A
-//! datagram that the filter rejects does not arrive; of others, as many bytes as it accepts. What is
-//! attached is what a capture attaches: the program lowered for packets whose tag is taken out.
+//! datagram that the filter rejects does not arrive; others arrive with as many bytes as it
+//! accepts. The attached program is that of a capture: lowered for packets whose tag was removed.
 
 use std::io::ErrorKind;
 use std::os::fd::AsFd;

@@ -1,5 +1,5 @@
-//! The program as lowered for a socket, in the plain interpreter, on the frame as a socket's filter sees
-//! it: an outer VLAN tag is taken out of the bytes and stands in the metadata.
+//! The program lowered for a socket, in the plain interpreter, on the frame as a socket's filter
+//! sees it: an outer VLAN tag is in the metadata instead of the bytes.
 
 use ringtap_filter::program::{Ancillary, plain};
 use ringtap_filter::socket::{Direction, Header, SocketView, lower};
@@ -8,7 +8,7 @@ use ringtap_filter::{Program, socket::NotLowerable};
 use super::{Checked, asks_for_metadata};
 use crate::packets::{Packet, is_whole};
 
-/// What a capture on an Ethernet device without a snapshot length of its own asks for.
+/// The view of a capture on an Ethernet device without a snaplen.
 pub(super) const VIEW: SocketView = SocketView {
     header: Header::Own,
     vlan: true,
@@ -45,7 +45,7 @@ pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, St
     Ok(Checked::Compared(compared))
 }
 
-/// The frame as a socket's filter sees it.
+/// Returns the frame as a socket's filter sees it.
 fn stripped(frame: &[u8], len: u32) -> (Vec<u8>, u32, Ancillary) {
     let half = |at: usize| {
         frame

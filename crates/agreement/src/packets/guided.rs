@@ -1,6 +1,6 @@
-//! Packets made to the measure of a program: a walk along one path of it, on which every byte that
-//! decides is given the value that the path wants. So every test of a filter is passed and failed,
-//! whatever the link type, and every load is the first behind a packet's end on some packet.
+//! Packets made for a program: a walk along one path sets every deciding byte to the value that the
+//! path needs. So every test of a filter passes and fails on some packet, whatever the link type,
+//! and every load is the first one behind the end of some packet.
 
 use ringtap_filter::Insn;
 use ringtap_filter::program::opcode as op;
@@ -11,11 +11,12 @@ use crate::foreign::apply;
 
 /// The longest packet, in bytes.
 const LONGEST: usize = 2_048;
-/// Steps of a walk: foreign programs may loop.
+/// The number of steps of a walk: foreign programs may loop.
 const STEPS: usize = 3_000;
 const SLOTS: usize = 16;
 
-/// `count` walks: the packets, and each of them cut at one of the places that its walk loaded from.
+/// Makes `count` walks: returns the packets, and each of them cut at one of the offsets that its
+/// walk loaded from.
 #[must_use]
 pub fn packets(program: &[Insn], count: usize, random: &mut Random) -> Vec<Packet> {
     let mut packets = Vec::with_capacity(2 * count);
@@ -34,12 +35,12 @@ pub fn packets(program: &[Insn], count: usize, random: &mut Random) -> Vec<Packe
     packets
 }
 
-/// What is known of a register: its value, and from where it comes.
+/// The value of a register, and its origin.
 #[derive(Clone, Default)]
 struct Value {
     number: u32,
     origin: Origin,
-    /// What was done to the loaded number since.
+    /// The operations on the loaded number since.
     changes: Vec<(u16, u32)>,
 }
 
@@ -62,7 +63,7 @@ impl Value {
         }
     }
 
-    /// The value after arithmetic with a constant.
+    /// Applies an operation with a constant.
     fn change(&mut self, operation: u16, k: u32) {
         let Some(number) = apply(operation, self.number, k) else {
             *self = Self::constant(0);
@@ -72,7 +73,8 @@ impl Value {
         self.changes.push((operation, k));
     }
 
-    /// What the load must have given for the value to be `wanted`, as far as that can be.
+    /// Returns the number that the load must give for the value to become `wanted`, as far as
+    /// possible.
     fn wanted_of_load(&self, wanted: u32, random: &mut Random) -> u32 {
         let noise = random.below(u32::MAX);
         self.changes
@@ -94,14 +96,14 @@ impl Value {
     }
 }
 
-/// From which instructions a packet can still be accepted.
+/// Returns the instructions from which a packet can still be accepted.
 fn accepting(program: &[Insn]) -> Vec<bool> {
     let mut accepts = vec![false; program.len()];
     for (at, insn) in program.iter().enumerate().rev() {
         let at_target = |skip: usize| accepts.get(at + 1 + skip).copied().unwrap_or(false);
         accepts[at] = match (insn.code & 7, insn.code & 0xf0) {
             (op::RET, _) => insn.code & 0x18 == op::A || insn.k > 0,
-            // Back to the begin of a loop, from where there is some way out.
+            // A jump to the start of a loop, which has some way out.
             (op::JMP, op::JA) => insn.k.cast_signed() < 0 || at_target(insn.k as usize),
             (op::JMP, _) => at_target(insn.jt.into()) || at_target(insn.jf.into()),
             _ => at_target(0),
@@ -111,18 +113,18 @@ fn accepting(program: &[Insn]) -> Vec<bool> {
 }
 
 struct Walk<'a> {
-    /// Where the packet can still be accepted.
+    /// The instructions from which the packet can still be accepted.
     accepts: &'a [bool],
-    /// Whether the walk is to end there.
+    /// Whether the walk should end there.
     wants_acceptance: bool,
     data: Vec<u8>,
     len: Option<u32>,
     a: Value,
     x: Value,
     slots: [Value; SLOTS],
-    /// Of 8 tests for equality, how many are to hold.
+    /// How many of 8 tests for equality should hold.
     equal_of_8: u32,
-    /// Offsets at and behind which loads ended.
+    /// The offsets at and behind which loads ended.
     ends: Vec<usize>,
 }
 
@@ -158,7 +160,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// How many instructions to skip; nothing at the end.
+    /// Returns how many instructions to skip; `None` at the end.
     fn step(&mut self, insn: Insn, at: usize, random: &mut Random) -> Option<i32> {
         let Insn { code, k, .. } = insn;
         match code & 7 {
@@ -270,7 +272,7 @@ impl<'a> Walk<'a> {
         i32::from(if holds { jt } else { jf })
     }
 
-    /// Changes the packet so that the value becomes `wanted`, where the packet decides it.
+    /// Changes the packet so that the value becomes `wanted`, if the packet determines it.
     fn set(&mut self, value: &Value, wanted: u32, random: &mut Random) {
         let wanted = value.wanted_of_load(wanted, random);
         match value.origin {
@@ -282,7 +284,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The value as it is now.
+    /// Returns the present value.
     fn reload(&self, value: &Value) -> u32 {
         let loaded = match value.origin {
             Origin::Constant => return value.number,
@@ -297,7 +299,7 @@ impl<'a> Walk<'a> {
             })
     }
 
-    /// The packet: as long as the walk wanted it to be, where that can be.
+    /// Returns the packet, with the length that the walk needs if that is possible.
     fn finish(mut self, random: &mut Random) -> (Vec<u8>, u32, Vec<usize>) {
         if random.below(4) == 0 {
             self.data.extend([0x5a; 70]);
@@ -316,7 +318,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A number of 1, 2 or 4 bytes in network byte order.
+/// Returns a number of 1, 2 or 4 bytes in network byte order.
 fn number(bytes: &[u8]) -> u32 {
     bytes
         .iter()
@@ -330,7 +332,7 @@ mod tests {
     use super::packets;
     use crate::Random;
 
-    /// Of a filter with many conditions, packets that are accepted and such that are not.
+    /// Makes packets for a filter with many conditions: some are accepted and some are not.
     #[test]
     fn walks_lead_to_both_ends() {
         let expression = "ip and tcp port 80 and src net 10 and tcp[tcpflags] & tcp-syn != 0";

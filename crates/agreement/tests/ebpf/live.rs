@@ -1,4 +1,4 @@
-//! What test runs cannot show: packets whose bytes are not all in the linear part.
+//! Tests that test runs cannot do: packets whose bytes are not all in the linear part.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -15,8 +15,8 @@ const MARKER: u32 = 0x5249_4e47;
 /// Ethernet, IPv4 and TCP headers, the last with the time stamps that Linux sends by default.
 const HEADERS: u32 = 14 + 20 + 32;
 
-/// A TCP segment's payload lies in page fragments when it is sent: its linear part ends with the
-/// headers. The program accepts segments that begin with the marker and end with it.
+/// The payload of a sent TCP segment is in page fragments: its linear part ends with the headers.
+/// The program accepts segments that begin and end with the marker.
 pub(crate) fn beyond_linear_part() {
     let pair = VethPair::new();
     let payload = 1_000_u32;
@@ -86,8 +86,7 @@ fn count(map: &Map) -> u64 {
     u64::from_ne_bytes(value)
 }
 
-/// Counts accepted packets; apart from that, those of them that reach into the linear part by more
-/// than the headers.
+/// Counts accepted packets; separately, those whose linear part is longer than the headers.
 fn counting(classic: &Program, found: &Map, direct: &Map) -> bpf::Program {
     use ringtap_filter::ebpf::{Cond, Width};
 

@@ -1,4 +1,4 @@
-//! Packets, from the inside out.
+//! Builds packets from the inside out.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -31,11 +31,11 @@ pub(crate) fn tagged(tag: u16, kind: u16, payload: &[u8]) -> Vec<u8> {
     ethernet(0x8100, &joined(&[&be16(tag), &be16(kind), payload]))
 }
 
-/// What an IPv4 packet has besides the usual.
+/// The optional parts of an IPv4 packet.
 pub(crate) struct Ip4 {
     pub(crate) src: Ipv4Addr,
     pub(crate) dst: Ipv4Addr,
-    /// Words of options.
+    /// The number of words of options.
     pub(crate) options: u8,
     /// In units of 8 bytes.
     pub(crate) fragment_offset: u16,
@@ -110,7 +110,7 @@ pub(crate) fn geneve(network: u32, kind: u16, options: u8, payload: &[u8]) -> Ve
     joined(&[&head, &be16(kind), &network, &options, payload])
 }
 
-/// GRE with the optional fields.
+/// Builds GRE with the optional fields.
 pub(crate) fn gre(
     checksum: bool,
     key: Option<u32>,
@@ -131,7 +131,8 @@ pub(crate) fn gre(
     packet
 }
 
-/// GTP-U with extension headers of so many words each; `options` are there with them, or on request.
+/// Builds GTP-U with extension headers of so many words each; `options` adds the optional fields,
+/// which extension headers imply.
 pub(crate) fn gtpu(tunnel: u32, options: bool, extensions: &[u8], payload: &[u8]) -> Vec<u8> {
     let flags = 0x30 | u8::from(options) << 1 | u8::from(!extensions.is_empty()) << 2;
     let mut rest = Vec::new();
@@ -161,7 +162,7 @@ pub(crate) fn pppoe(session: u16, protocol: u16, payload: &[u8]) -> Vec<u8> {
     ethernet(0x8864, &joined(&[&head, payload]))
 }
 
-/// An extension header of IPv6 without its first byte, the next one's number.
+/// Returns an extension header of IPv6 without its first byte, the next one's number.
 pub(crate) fn long_header(units: u8) -> Vec<u8> {
     let mut header = vec![0; 8 * (usize::from(units) + 1) - 1];
     header[0] = units;

@@ -1,20 +1,20 @@
-//! What runs programs.
+//! The engines that run programs.
 
 use ringtap_filter::ebpf::lower::{Hook, standalone};
 use ringtap_filter::{CompileOptions, LinkType, Program, Tables, compile};
 use ringtap_jit::Native;
 use ringtap_sys::bpf::{self, Kernel, ProgramKind, ProgramRun};
 
-/// Which machines judge.
+/// The engines to use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Machines {
     /// The interpreter, with and without the optimiser, and native code.
     Here,
-    /// XDP, which needs rights.
+    /// XDP, which needs privileges.
     Kernel,
 }
 
-/// The shortest packet that a test run takes.
+/// The shortest packet that a test run accepts.
 const SHORTEST: usize = 14;
 
 pub(crate) fn options() -> CompileOptions {
@@ -40,7 +40,7 @@ fn program(expression: &str, optimize: bool) -> Program {
 }
 
 impl Machines {
-    /// The expression takes just the packets of which it is said so.
+    /// Checks that the expression accepts exactly the packets marked true.
     pub(crate) fn check(self, expression: &str, packets: &[(&[u8], bool)]) {
         let optimised = program(expression, true);
         match self {
@@ -84,7 +84,7 @@ impl Machines {
         }
     }
 
-    /// As [`check`](Self::check), by lists.
+    /// Like [`check`](Self::check), with lists.
     pub(crate) fn takes(self, expression: &str, taken: &[Vec<u8>], left: &[Vec<u8>]) {
         let packets: Vec<(&[u8], bool)> = taken
             .iter()

@@ -1,6 +1,6 @@
-//! The extensions of the filter language, on packets built for them: the same verdict from the
-//! interpreter (optimised and not), from native code, and from the kernel at XDP, and that verdict is
-//! the one that follows from how the packet was built.
+//! Tests the extensions of the filter language on packets built for them. The interpreter
+//! (optimised and not), native code and the kernel at XDP must return the same verdict, and it must
+//! be the one that follows from how the packet was built.
 
 mod build;
 mod chains;
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 /// The verdicts of one group of extensions.
 type Verdicts = fn(Machines);
 
-/// Every expression of the corpus: the same program, or the same error, as without extensions.
+/// Every expression of the corpus gives the same program, or the same error, as without extensions.
 fn unchanged() {
     let mut compared = 0;
     let mut accepted = 0;
@@ -62,7 +62,7 @@ fn unchanged() {
                 assert_eq!(without, with, "{}: {}", case.place, case.expression);
                 accepted += 1;
             }
-            // What is wrong may be found elsewhere by a parser that knows more.
+            // A parser with extensions may find an error at another place.
             (Err(_), Err(_)) => {}
             (without, with) => {
                 panic!("{}: {}: {without:?}, {with:?}", case.place, case.expression)

@@ -1,4 +1,4 @@
-//! Random conditions of extensions in each other: all machines agree.
+//! Random nested conditions of extensions: all engines must agree.
 
 use ringtap_filter::program::plain;
 use ringtap_filter::{ErrorKind, compile};
@@ -7,8 +7,8 @@ use ringtap_jit::Native;
 use crate::machines::{names, options};
 use crate::table;
 
-/// Bytes added to each packet, so that no load lies beyond its end: loads that decide nothing are
-/// left out by the optimiser, and only short packets tell.
+/// Bytes added to each packet, so that no load is beyond its end. The optimiser leaves out loads
+/// that decide nothing, which makes a difference on short packets only.
 const PADDING: usize = 300;
 
 struct Choices(u64);
