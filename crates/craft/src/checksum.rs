@@ -1,4 +1,5 @@
-//! The checksums of a frame, the Internet's and SCTP's: adjusted where a field changed, or computed anew.
+//! The checksums of a frame (the Internet's and SCTP's): adjusted if a field changed, or computed
+//! again.
 
 use std::ops::Range;
 
@@ -10,9 +11,9 @@ use crate::layers::{Ip, Network};
 
 const SCTP_CHECKSUM_LEN: usize = 4;
 
-/// Computes the IPv4 header's checksum and the one of TCP, UDP, ICMP, ICMPv6 or SCTP. False where the
-/// latter is not known: the packet is a fragment or was not captured whole, says that it is longer than
-/// it is, or does not tell its last destination.
+/// Computes the IPv4 header's checksum and the one of TCP, UDP, ICMP, ICMPv6 or SCTP. Returns false
+/// if the latter cannot be computed: the packet is a fragment, was not captured completely, states
+/// a length beyond its end, or has an unknown last destination.
 pub(crate) fn fix(frame: &mut [u8], network: Option<&Network>) -> bool {
     let Some(Network::Ip(ip)) = network else {
         return true;
@@ -36,7 +37,7 @@ pub(crate) fn fix(frame: &mut [u8], network: Option<&Network>) -> bool {
         return false;
     }
     let is_udp = ip.protocol == protocol::UDP;
-    // A datagram of IPv4 may have none (RFC 768).
+    // A datagram of IPv4 may have no checksum (RFC 768).
     if is_udp && !ip.is_v6 && be16(frame, at) == Some(0) {
         return true;
     }
@@ -55,15 +56,16 @@ pub(crate) fn fix(frame: &mut [u8], network: Option<&Network>) -> bool {
     true
 }
 
-/// Bytes of the checksum of SCTP, which is summed as if it were zero (RFC 9260, section 6.8).
+/// Sets the checksum of SCTP, which is computed with zero in its place (RFC 9260, section 6.8).
 fn fix_sctp(frame: &mut [u8], ip: &Ip, at: usize) {
     frame[at..at + SCTP_CHECKSUM_LEN].fill(0);
     let sum = crc32c::of(frame[ip.payload.clone()].iter().copied());
     frame[at..at + SCTP_CHECKSUM_LEN].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Changes the checksum of SCTP as bytes at `place` are about to: a right one stays right, a wrong one
-/// as wrong as it was. A fragment does not tell how many bytes are summed, so its stays.
+/// Adjusts the checksum of SCTP before bytes at `place` change: a correct one stays correct, a
+/// wrong one stays equally wrong. A fragment's checksum is not adjusted, because the total length
+/// is unknown.
 pub(crate) fn adjust_sctp(frame: &mut [u8], ip: &Ip, place: Range<usize>, new: &[u8]) {
     let (Some(at), false, true) = (ip.sctp_checksum(), ip.is_fragment, ip.is_whole) else {
         return;
@@ -91,7 +93,7 @@ fn transport_sum(
     sum.with(&frame[payload])
 }
 
-/// The IPv4 header's end, which `layers` has found inside the frame.
+/// Returns the end of the IPv4 header, which `layers` has found inside the frame.
 fn header_end(frame: &[u8], ip: &Ip) -> usize {
     ip.at + usize::from(frame[ip.at] & 15) * 4
 }

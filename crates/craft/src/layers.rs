@@ -1,4 +1,4 @@
-//! Where the headers of an Ethernet frame lie: offsets that are inside it, for changing it in place.
+//! The offsets of an Ethernet frame's headers, all inside the frame, for changing it in place.
 
 use std::ops::Range;
 
@@ -28,18 +28,18 @@ pub(crate) struct Ip {
     pub(crate) protocol: u8,
     /// The payload as far as it was captured.
     pub(crate) payload: Range<usize>,
-    /// Whether that is all of it.
+    /// Whether the payload is complete.
     pub(crate) is_whole: bool,
     /// Whether the payload is part of a larger one.
     pub(crate) is_fragment: bool,
-    /// Whether it begins with the transport's header.
+    /// Whether the payload begins with the transport header.
     pub(crate) is_first: bool,
-    /// The last stop of the packet's route, whose address the transport's checksum covers.
+    /// The last stop of the packet's route, whose address is covered by the transport's checksum.
     pub(crate) last_stop: Stop,
 }
 
 impl Ip {
-    /// None where the header was not captured whole.
+    /// Returns `None` if the header was not captured completely.
     fn new(frame: &[u8], found: &ip::Ip) -> Option<Self> {
         let end = found.end(frame.len());
         let captured = end.min(frame.len());
@@ -57,20 +57,20 @@ impl Ip {
         })
     }
 
-    /// Bytes of the source and of the destination address.
+    /// Returns the bytes of the source and of the destination address.
     pub(crate) fn addresses(&self) -> [Range<usize>; 2] {
         let (first, len) = if self.is_v6 { (8, 16) } else { (12, 4) };
         let source = self.at + first;
         [source..source + len, source + len..source + 2 * len]
     }
 
-    /// Where the header's own checksum is.
+    /// Returns the offset of the header's own checksum.
     pub(crate) fn header_checksum(&self) -> Option<usize> {
         (!self.is_v6).then_some(self.at + 10)
     }
 
-    /// Where the transport's checksum is, if it was captured, and the transport has one that this
-    /// program knows.
+    /// Returns the offset of the transport's checksum, if it was captured and the transport is
+    /// known.
     pub(crate) fn transport_checksum(&self) -> Option<usize> {
         let offset = match self.protocol {
             protocol::TCP => 16,
@@ -83,7 +83,7 @@ impl Ip {
         (self.is_first && at + 2 <= self.payload.end).then_some(at)
     }
 
-    /// Where the checksum of SCTP is, of four bytes.
+    /// Returns the offset of the checksum of SCTP, which has four bytes.
     pub(crate) fn sctp_checksum(&self) -> Option<usize> {
         let at = self.payload.start + 8;
         let is_there =
@@ -96,8 +96,8 @@ impl Ip {
         self.protocol != protocol::ICMP
     }
 
-    /// Bytes of the addresses that the transport's checksum covers, if one does; nothing where one is not
-    /// known.
+    /// Returns the bytes of the addresses that the transport's checksum covers, if it covers any;
+    /// the outer `None` if an address is unknown.
     pub(crate) fn covered_addresses(&self) -> Option<Option<[Range<usize>; 2]>> {
         if !self.has_pseudo_header() {
             return Some(None);
@@ -110,21 +110,22 @@ impl Ip {
         }
     }
 
-    /// The payload as far as the transport's checksum covers it: what follows a datagram of UDP inside
-    /// the packet (RFC 9868) is none of it. Nothing where the datagram says that it is longer.
+    /// Returns the part of the payload that the transport's checksum covers. It does not cover data
+    /// behind a UDP datagram inside the packet (RFC 9868). Returns `None` if the datagram's length
+    /// exceeds the packet.
     pub(crate) fn covered_payload(&self, frame: &[u8]) -> Option<Range<usize>> {
         let Range { start, end } = self.payload.clone();
         if self.protocol != protocol::UDP {
             return Some(start..end);
         }
         match usize::from(bytes::be16(frame, start + 4)?) {
-            // What the adapter was to segment, and jumbograms (RFC 2675).
+            // Packets to be segmented by the adapter, and jumbograms (RFC 2675).
             0 => Some(start..end),
             len => (len >= UDP_HEADER && start + len <= end).then_some(start..start + len),
         }
     }
 
-    /// Bytes of the source and of the destination port.
+    /// Returns the bytes of the source and of the destination port.
     pub(crate) fn ports(&self) -> Option<[Range<usize>; 2]> {
         let has = matches!(
             self.protocol,
@@ -135,8 +136,8 @@ impl Ip {
     }
 }
 
-/// Finds the network layer, behind tags and nothing else: what is behind labels or in a PPPoE session
-/// stays as it is.
+/// Finds the network layer, behind VLAN tags only: packets behind labels or in a PPPoE session are
+/// not changed.
 pub(crate) fn find(frame: &[u8]) -> Option<Network> {
     let headers = Headers::of(LinkType::ETHERNET, frame, frame.len());
     let at = ETHERNET_HEADER + TAG_LEN * headers.link.tag_count();

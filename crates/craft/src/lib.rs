@@ -9,9 +9,10 @@ mod rewrite;
 pub use build::{BuildError, Built};
 pub use rewrite::{Mac, Rule, RuleError, apply};
 
-/// Computes the checksums of IPv4, TCP, UDP, ICMP, ICMPv6 and SCTP in an Ethernet frame anew. False
-/// where the transport's cannot be: the packet is a fragment or was not captured whole, it says that it
-/// is longer than it is, or it goes on by a routing header of a type other than 0, 2 and 4.
+/// Computes the checksums of IPv4, TCP, UDP, ICMP, ICMPv6 and SCTP in an Ethernet frame again.
+/// Returns false if the transport's cannot be computed: the packet is a fragment, was not captured
+/// completely, states a length beyond its end, or has a routing header of a type other than 0, 2
+/// and 4.
 pub fn fix_checksums(frame: &mut [u8]) -> bool {
     let network = layers::find(frame);
     checksum::fix(frame, network.as_ref())

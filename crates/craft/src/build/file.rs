@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Layer>>, BuildError> {
         path: path.to_owned(),
         source,
     };
-    // Of a pipe or a device, the length is not known before.
+    // The length of a pipe or a device is not known in advance.
     let file = File::open(path).map_err(failed)?;
     let mut text = String::new();
     let read = file.take(LARGEST + 1).read_to_string(&mut text);
@@ -43,7 +43,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Layer>>, BuildError> {
     parse(&text, path)
 }
 
-/// The layers of a file's text; its name is for messages.
+/// Parses the layers of a file's text; `path` is for messages.
 pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<Vec<Layer>>, BuildError> {
     let document: Document = toml::from_str(text).map_err(|source| BuildError::File {
         path: path.to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<Vec<Layer>>, BuildErr
     packets.collect()
 }
 
-/// A layer of a table: its `type`, and fields as in the text form; or `payload` alone.
+/// Parses a layer's table: its `type`, and fields as in the text form; or `payload` alone.
 fn layer(table: Table) -> Result<Layer, BuildError> {
     let mut layer = Layer::default();
     for (key, value) in table {

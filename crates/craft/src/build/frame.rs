@@ -1,4 +1,5 @@
-//! Layers to bytes, from the innermost out: each knows what it carries, and what carries it.
+//! Builds layers into bytes, from the innermost out: each depends on its payload and on the layer
+//! around it.
 
 mod link;
 mod network;
@@ -10,12 +11,12 @@ use ringtap_packet::{ether_type, protocol};
 use super::field::Fields;
 use super::{BuildError, Layer};
 
-/// The layers, as the text form names them.
+/// The names of the layers in the text form.
 pub(super) const NAMES: [&str; 21] = [
     "eth", "vlan", "qinq", "mpls", "arp", "ipv4", "ipv6", "hop", "route", "dst", "frag", "tcp",
     "udp", "icmp", "icmpv6", "sctp", "vxlan", "gre", "hex", "zeros", "fill",
 ];
-/// Layers and bytes of a packet at most.
+/// The most layers and bytes of a packet.
 const MOST_LAYERS: usize = 64;
 pub(super) const MOST_BYTES: usize = 65_535;
 
@@ -27,7 +28,7 @@ enum Addresses {
 }
 
 impl Addresses {
-    /// The sum over the pseudo header and a message with its header.
+    /// Returns the sum over the pseudo header and a message with its header.
     fn sum(&self, protocol: u8, message: &[u8]) -> Sum {
         let (source, destination) = match self {
             Self::V4(source, destination) => (&source[..], &destination[..]),
@@ -37,13 +38,13 @@ impl Addresses {
     }
 }
 
-/// What a layer is built with.
+/// The context in which a layer is built.
 struct LayerContext<'a> {
     layer: &'a Layer,
-    /// Inside the packet: the layers before and behind this one.
+    /// The layers before and behind this one, inside the packet.
     before: &'a [Layer],
     behind: &'a [Layer],
-    /// The bytes behind.
+    /// The bytes behind this layer.
     payload: Vec<u8>,
 }
 
@@ -58,7 +59,8 @@ pub(super) fn build(layers: &[Layer]) -> Result<Vec<u8>, BuildError> {
             what: "it has more than 64 layers",
         });
     }
-    // In the order in which they are read: what is behind an unknown layer would be blamed for it.
+    // Names are checked in reading order: otherwise an unknown layer would give an error for the
+    // layer before it.
     let known = |layer: &Layer| layer.data.is_some() || NAMES.contains(&layer.name.as_str());
     if let Some(at) = layers.iter().position(|layer| !known(layer)) {
         return Err(unknown(&layers[at], format!("layer {}", at + 1)));
@@ -89,7 +91,7 @@ pub(super) fn unknown(layer: &Layer, place: String) -> BuildError {
 }
 
 impl LayerContext<'_> {
-    /// The layer with all that is behind it.
+    /// Builds the layer with everything behind it.
     fn build(self) -> Result<Vec<u8>, BuildError> {
         if let Some(data) = &self.layer.data {
             return Ok(join(data, &self.payload));
@@ -121,7 +123,7 @@ impl LayerContext<'_> {
         Ok(built)
     }
 
-    /// So many bytes of one value.
+    /// Returns so many bytes of one value.
     fn repeated(&self, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
         let most = u32::try_from(MOST_BYTES).unwrap_or(u32::MAX);
         let count = fields.number("", most)?.unwrap_or(0);
@@ -134,12 +136,12 @@ impl LayerContext<'_> {
         Ok(join(&bytes, &self.payload))
     }
 
-    /// The name of the layer behind; empty for bytes and where there is none.
+    /// Returns the name of the layer behind this one; empty for bytes and if there is none.
     fn next(&self) -> &str {
         self.behind.first().map_or("", |layer| layer.name.as_str())
     }
 
-    /// The Ethernet type of what is behind (IEEE 802 numbers).
+    /// Returns the Ethernet type of the layer behind this one (IEEE 802 numbers).
     fn ethertype(&self) -> u16 {
         match self.next() {
             "vlan" => ether_type::VLAN,
@@ -153,7 +155,7 @@ impl LayerContext<'_> {
         }
     }
 
-    /// The IP protocol number of what is behind (IANA).
+    /// Returns the IP protocol number of the layer behind this one (IANA).
     fn protocol(&self) -> u8 {
         match self.next() {
             "hop" => protocol::HOP_BY_HOP,
@@ -175,8 +177,8 @@ impl LayerContext<'_> {
         }
     }
 
-    /// The addresses that a checksum of this layer covers: those of the IP header that it is in, with
-    /// the last stop of the route that goes with that.
+    /// Returns the addresses that a checksum of this layer covers: those of the IP header around
+    /// it, with the last stop of its route as destination.
     fn addresses(&self) -> Result<Addresses, BuildError> {
         let mut last_stop = None;
         for layer in self.before.iter().rev() {
@@ -199,7 +201,7 @@ impl LayerContext<'_> {
         }
     }
 
-    /// A length field, which counts the payload and so many bytes of headers.
+    /// Returns a length field, which counts the payload and `headers` bytes of headers.
     fn length(&self, headers: usize) -> Result<u16, BuildError> {
         let len = self.payload.len() + headers;
         u16::try_from(len).map_err(|_| BuildError::TooLong {

@@ -1,7 +1,8 @@
-//! Packets built from a description: `eth/ipv4(dst=10.0.0.2)/udp(dport=53)/"payload"`, or a TOML file.
+//! Builds packets from a description: `eth/ipv4(dst=10.0.0.2)/udp(dport=53)/"payload"`, or a TOML
+//! file.
 //!
-//! Data in: layers with their fields as text ([`spec`], [`file`]). Data out: frames, with lengths, types
-//! and checksums filled in where the description leaves them open ([`frame`]).
+//! Input: layers with their fields as text ([`spec`], [`file`]). Output: frames; lengths, types and
+//! checksums that the description omits are filled in ([`frame`]).
 
 mod field;
 mod file;
@@ -11,120 +12,122 @@ mod spec;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Bytes of all packets of a file at most.
+/// The most bytes of all packets of a file.
 const MOST_BYTES: usize = 256 << 20;
 
-/// A layer as described.
+/// A layer of a description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layer {
     pub(super) name: String,
     pub(super) fields: Vec<(String, String)>,
-    /// Bytes as they are.
+    /// Literal bytes.
     pub(super) data: Option<Vec<u8>>,
 }
 
-/// Packets as described, built. The text is that of one packet, or names a TOML file of packets.
+/// Packets built from a description. The text describes one packet, or names a TOML file of
+/// packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built(
-    /// From the first byte on of their first layer.
+    /// The packets, from the first byte of their first layer.
     pub Vec<Vec<u8>>,
 );
 
-/// A description that cannot be built.
+/// An error in a description.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Its name.
+        /// The file's name.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         r#source: std::io::Error,
     },
-    /// A file is no TOML, or has other tables than it should.
+    /// A file is not valid TOML or has unexpected tables.
     #[error("{}: {source}", path.display())]
     File {
-        /// Its name.
+        /// The file's name.
         path: PathBuf,
-        /// Where and why.
+        /// The place and the reason.
         r#source: Box<toml::de::Error>,
     },
-    /// One of a file's packets.
+    /// An error in one of a file's packets.
     #[error("packet {number}: {error}")]
     Packet {
-        /// From 0.
+        /// The packet's number, from 0.
         number: usize,
-        /// What is wrong with it.
+        /// The error.
         error: Box<BuildError>,
     },
-    /// The text breaks off or goes on with something else.
+    /// The text ends too early or continues with something else.
     #[error("at character {at}: expected {expected}")]
     Syntax {
-        /// From 1.
+        /// The character, from 1.
         at: usize,
-        /// What would be right.
+        /// The expected text.
         expected: &'static str,
     },
-    /// Nothing is described.
+    /// The description has no layers.
     #[error("a description without layers")]
     Empty,
-    /// There is no such layer.
+    /// An unknown layer.
     #[error("{place}: there is no layer {name:?}; {}", instead_of(name))]
     Layer {
-        /// Where: its character in a text, or its number in a file.
+        /// The place: its character in a text, or its number in a file.
         place: String,
-        /// As given.
+        /// The given name.
         name: String,
     },
     /// The layer has no such field.
     #[error("{layer} has no field {field:?}; it has {}", if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
     Field {
-        /// Its name.
+        /// The layer's name.
         layer: String,
-        /// As given.
+        /// The given field.
         field: String,
-        /// Those that it has.
+        /// The fields that the layer has.
         known: Vec<&'static str>,
     },
-    /// The field has no such value.
+    /// An invalid value of a field.
     #[error("{layer}: {field} is {value:?}, expected {expected}")]
     Value {
-        /// Its name.
+        /// The layer's name.
         layer: String,
-        /// As given.
+        /// The field.
         field: String,
-        /// As given.
+        /// The given value.
         value: String,
-        /// What would be right.
+        /// The expected value.
         expected: &'static str,
     },
-    /// The layer cannot stand there.
+    /// The layer is not allowed at this place.
     #[error("{layer}: {what}")]
     Place {
-        /// Its name.
+        /// The layer's name.
         layer: String,
-        /// Why not.
+        /// The reason.
         what: &'static str,
     },
-    /// A short text may stand for long packets, and a file for many of them.
+    /// The packets are too large: a short text may stand for long packets, and a file for many of
+    /// them.
     #[error("packet {number}: with those before it more than {MOST_BYTES} bytes")]
     TooMuch {
-        /// From 0.
+        /// The packet's number, from 0.
         number: usize,
     },
-    /// The packet is longer than its lengths can say.
+    /// The packet is too long for its length fields.
     #[error("{layer} with what is behind it has {len} bytes, more than {most}")]
     TooLong {
-        /// Its name.
+        /// The layer's name.
         layer: String,
-        /// So many bytes.
+        /// The length in bytes.
         len: usize,
-        /// The most that it may have.
+        /// The greatest valid length.
         most: usize,
     },
 }
 
-/// What to write in the place of a layer that there is not.
+/// Returns the layer that an unknown name probably means.
 fn instead_of(name: &str) -> String {
     let meant = match name.to_ascii_lowercase().as_str() {
         "ip" | "inet" => "ipv4 or ipv6",
@@ -142,10 +145,10 @@ fn instead_of(name: &str) -> String {
 }
 
 impl Built {
-    /// Builds the packets of a TOML file's text; its name is for messages.
+    /// Builds the packets of a TOML file's text; `name` is for messages.
     ///
     /// # Errors
-    /// It is no TOML; one of its packets cannot be built.
+    /// Returns an error if it is not valid TOML or one of its packets cannot be built.
     pub fn from_toml(text: &str, name: &Path) -> Result<Self, BuildError> {
         Self::of(&file::parse(text, name)?)
     }
@@ -170,7 +173,7 @@ impl Built {
 impl FromStr for Built {
     type Err = BuildError;
 
-    /// A name that ends in `.toml` is that of a file.
+    /// Parses a description; a name that ends in `.toml` is a file's.
     fn from_str(text: &str) -> Result<Self, BuildError> {
         if text.ends_with(".toml") {
             return Self::of(&file::read(Path::new(text))?);

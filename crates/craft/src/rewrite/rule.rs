@@ -1,16 +1,16 @@
-//! Rules as the command line gives them: `FIELD[.src|.dst]=[OLD->]NEW`.
+//! Rules from the command line: `FIELD[.src|.dst]=[OLD->]NEW`.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// What a packet's fields become.
+/// A rule that changes a packet's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub(super) side: Side,
     pub(super) change: Change,
 }
 
-/// Which of two fields.
+/// The source field, the destination field, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Source,
@@ -19,7 +19,7 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// Whether the first (source) or second (destination) of two is meant.
+    /// Whether the rule applies to the first (source) or second (destination) of two fields.
     pub(super) fn includes(self, index: usize) -> bool {
         match self {
             Self::Source => index == 0,
@@ -29,43 +29,43 @@ impl Side {
     }
 }
 
-/// A field's old value, where only that one is to change, and its new one.
+/// A field's new value, and the old one if only that one should change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Mac(Option<[u8; 6]>, [u8; 6]),
     Ip(Option<Net>, Net),
     Port(Option<u16>, u16),
-    /// Identifiers; a new one of none takes the outermost tag away.
+    /// Identifiers; a new one of `None` removes the outermost tag.
     Vlan(Option<u16>, Option<u16>),
 }
 
-/// Addresses that begin alike.
+/// Addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Net {
     pub(super) address: IpAddr,
     pub(super) prefix: u8,
 }
 
-/// A rule that cannot be.
+/// An invalid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// It has not the form of a rule.
+    /// It does not have the form of a rule.
     #[error("expected FIELD=NEW or FIELD=OLD->NEW, such as ip.dst=10.0.0.0/8->192.168.0.0/8")]
     Form,
-    /// There is no such field.
+    /// An unknown field.
     #[error(
         "there is no field {0:?}; there are eth, ip, port (each also with .src and .dst) and vlan"
     )]
     Field(String),
-    /// A value that the field cannot have.
+    /// An invalid value for the field.
     #[error("{value:?} is no {what}")]
     Value {
-        /// As given.
+        /// The given value.
         value: String,
-        /// What it should be.
+        /// The expected kind of value.
         what: &'static str,
     },
-    /// Networks that do not fit together.
+    /// Networks that cannot be mapped to each other.
     #[error("old and new addresses must be of one family and have prefixes of one length")]
     Nets,
 }
@@ -85,7 +85,7 @@ impl FromStr for Rule {
             Some((old, new)) => (Some(old), new),
             None => (None, values),
         };
-        // Without a side, an old value says which of both is meant.
+        // Without a side, the old value selects the field.
         if side == Side::Both && old.is_none() && field != "vlan" {
             return Err(RuleError::Form);
         }
@@ -111,7 +111,7 @@ fn wrong(value: &str, what: &'static str) -> RuleError {
     RuleError::Value { value, what }
 }
 
-/// Six bytes in hexadecimal, with colons or hyphens between them.
+/// Parses six bytes in hexadecimal, with colons or hyphens between them.
 pub(super) fn mac(text: &str) -> Result<[u8; 6], RuleError> {
     let bad = || wrong(text, "MAC address");
     let mut mac = [0; 6];
@@ -130,10 +130,10 @@ pub(super) fn mac(text: &str) -> Result<[u8; 6], RuleError> {
     Ok(mac)
 }
 
-/// A MAC address of the command line.
+/// A MAC address from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac(
-    /// Its bytes, the first on the wire first.
+    /// Its bytes, in the order on the wire.
     pub [u8; 6],
 );
 
@@ -180,15 +180,15 @@ fn vlan(text: &str) -> Result<u16, RuleError> {
 }
 
 impl Net {
-    /// Whether an address, 4 or 16 bytes, begins as these do.
+    /// Whether an address, 4 or 16 bytes, has this prefix.
     pub(super) fn contains(&self, address: &[u8]) -> bool {
         self.with_octets(|own| {
             own.len() == address.len() && joined(own, self.prefix, address)[..own.len()] == *address
         })
     }
 
-    /// An address that begins as these do and ends as the given one; nothing for one of the other
-    /// family. The bytes beyond its length are zero.
+    /// Returns an address with this prefix and the rest of the given one; `None` for one of the
+    /// other family. The bytes beyond its length are zero.
     pub(super) fn mapped(&self, address: &[u8]) -> Option<[u8; 16]> {
         self.with_octets(|own| {
             (own.len() == address.len()).then(|| joined(own, self.prefix, address))
@@ -203,7 +203,7 @@ impl Net {
     }
 }
 
-/// The first bits of one, the others of the other.
+/// Joins the first bits of one address with the others of another.
 fn joined(first: &[u8], prefix: u8, last: &[u8]) -> [u8; 16] {
     let mut joined = [0; 16];
     let pairs = first.iter().zip(last);

@@ -1,5 +1,5 @@
-//! Rules on packets that a library has built: what it would have built with the new values is what
-//! must come out.
+//! Tests rules on packets that a library has built: the result must equal a packet that it builds
+//! with the new values.
 
 use etherparse::PacketBuilder;
 
@@ -126,7 +126,7 @@ fn checksums_are_computed_as_the_library_does() {
         }
         assert!(checksum::fix(&mut frame, network.as_ref()));
         assert_eq!(frame, right);
-        // Cut short, the transport's cannot be known.
+        // The transport's checksum of a cut packet cannot be computed.
         let mut cut = right[..right.len() - 1].to_vec();
         let network = layers::find(&cut);
         assert!(!checksum::fix(&mut cut, network.as_ref()));
@@ -149,7 +149,7 @@ fn tags_are_set_added_and_removed() {
     assert_eq!(rewritten(&["vlan=6->7"], tagged(5)), tagged(5));
     assert_eq!(rewritten(&["vlan=6->7"], plain.clone()), plain);
     assert_eq!(rewritten(&["vlan=none"], tagged(5)), plain);
-    // Behind a tag, addresses are found too.
+    // Addresses are also found behind a tag.
     let changed = rewritten(&["ip.dst=9.9.9.9", "vlan=none"], tagged(5));
     assert_eq!(changed, udp4([1; 4], [9; 4], (3, 4)));
 }
@@ -226,7 +226,7 @@ fn wrong_rules_are_refused() {
 }
 
 proptest::proptest! {
-    /// Frames of any bytes, behind an Ethernet type that leads further.
+    /// Frames of arbitrary bytes, behind an Ethernet type that leads further.
     #[test]
     fn any_frame_is_survived(
         kind in proptest::sample::select(vec![0x0800_u16, 0x86dd, 0x0806, 0x8100, 0x88a8]),
@@ -246,7 +246,8 @@ proptest::proptest! {
     }
 }
 
-/// The built ones have right checksums; rules keep them so, and computing finds them again.
+/// Built packets have correct checksums; rules keep them correct, and computing them again gives
+/// the same.
 #[test]
 fn sctp_keeps_its_checksum() {
     let built = |ports: &str| {
@@ -263,7 +264,7 @@ fn sctp_keeps_its_checksum() {
     frame[42..46].fill(9);
     assert!(crate::fix_checksums(&mut frame));
     assert_eq!(frame[42..46], new[42..46]);
-    // Not all of it is there: what was wrong cannot be mended.
+    // An incomplete packet cannot be corrected.
     frame.truncate(frame.len() - 1);
     assert!(!crate::fix_checksums(&mut frame));
 }
@@ -307,14 +308,14 @@ fn prescribed_routes_are_summed_to_their_end() {
     ] {
         let right = built(&format!("eth/{route}/tcp/\"odd\""));
         let plain = built(&format!("eth/{direct}/tcp/\"odd\""));
-        // All of TCP is as it would be without the detour.
+        // TCP is the same as without the detour.
         let transport = &plain[plain.len() - 23..];
         assert_eq!(&right[transport_at..], transport, "{route}");
         let mut frame = right.clone();
         frame[transport_at + 16..transport_at + 18].fill(7);
         assert!(crate::fix_checksums(&mut frame));
         assert_eq!(frame, right, "{route}");
-        // Another first stop changes nothing of it, another source does.
+        // Another first stop does not change the checksum, another source does.
         let to = if route.starts_with("ipv6") {
             "::5"
         } else {
@@ -328,15 +329,15 @@ fn prescribed_routes_are_summed_to_their_end() {
             assert_eq!(changed, adjusted, "{route} {rule}");
         }
     }
-    // What cannot be known stays, and is said.
+    // A checksum that cannot be computed stays, and is reported.
     let unknown = built("eth/ipv6/route(type=3,left=1,data=00000000)/udp");
     let mut frame = unknown.clone();
     assert!(!crate::fix_checksums(&mut frame));
     assert_eq!(frame, unknown);
 }
 
-/// What follows a datagram inside its packet, as options of UDP do (RFC 9868), is not summed; neither
-/// is what follows the packet.
+/// Data behind a datagram inside its packet, such as UDP options (RFC 9868), are not summed;
+/// neither are data behind the packet.
 #[test]
 fn only_the_datagram_is_summed() {
     for (ip, len_at, udp) in [("ipv4", 16, 34), ("ipv6", 18, 54)] {
@@ -351,7 +352,7 @@ fn only_the_datagram_is_summed() {
         frame[udp + 6..udp + 8].fill(1);
         assert!(crate::fix_checksums(&mut frame));
         assert_eq!(frame, right, "{ip}");
-        // It says that it is longer than its packet.
+        // It states a length beyond its packet.
         frame[udp + 5] += 7;
         let wrong = frame.clone();
         assert!(!crate::fix_checksums(&mut frame));

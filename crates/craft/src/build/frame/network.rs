@@ -33,7 +33,7 @@ pub(super) fn addresses_v6(
     Ok(Addresses::V6(source, last_stop.unwrap_or(destination)))
 }
 
-/// The last stop that a routing header tells.
+/// Returns the last stop in a routing header.
 pub(super) fn last_stop_v6(fields: &mut Fields<'_>) -> Result<Option<[u8; 16]>, BuildError> {
     let data = route_data(fields)?;
     let (kind, left, rest) = (data[0], data[1], &data[2..]);
@@ -71,7 +71,8 @@ pub(super) fn ipv4(
     Ok(join(&header, &place.payload))
 }
 
-/// The length of a header of 20 bytes and options, in words of 4 bytes, where its 4 bits hold that.
+/// Returns the length of a header of 20 bytes and options, in words of 4 bytes, if it fits into 4
+/// bits.
 pub(super) fn header_words(options: usize) -> Option<u8> {
     let words = u8::try_from(5 + options / 4).ok();
     words.filter(|&words| words <= 15)
@@ -112,7 +113,7 @@ pub(super) fn options(
     extension(place, fields, &options)
 }
 
-/// A routing header; its data begins behind the segments left (RFC 8200, section 4.4).
+/// Builds a routing header; its data begins behind the segments left (RFC 8200, section 4.4).
 pub(super) fn routing(
     place: &LayerContext<'_>,
     fields: &mut Fields<'_>,
@@ -121,7 +122,7 @@ pub(super) fn routing(
     extension(place, fields, &data)
 }
 
-/// Type, segments left and what follows, padded.
+/// Returns type, segments left and the data behind them, padded.
 fn route_data(fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let mut data = vec![fields.u8("type", 0)?, fields.u8("left", 0)?];
     data.extend(fields.hex("data")?);

@@ -59,7 +59,7 @@ pub(super) fn udp(
     Ok(datagram)
 }
 
-/// Echo requests, unless told otherwise (RFC 792, RFC 4443).
+/// Builds echo requests by default (RFC 792, RFC 4443).
 pub(super) fn icmp(
     place: &LayerContext<'_>,
     fields: &mut Fields<'_>,
@@ -86,7 +86,7 @@ pub(super) fn icmp(
     Ok(message)
 }
 
-/// The common header (RFC 9260, section 3.1); chunks are the bytes behind.
+/// Builds the common header (RFC 9260, section 3.1); chunks are the bytes behind.
 pub(super) fn sctp(
     place: &LayerContext<'_>,
     fields: &mut Fields<'_>,
