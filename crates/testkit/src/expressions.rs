@@ -1,12 +1,15 @@
 //! The corpus of filter expressions: `testdata/filter/agreement/*.txt`, each expression with the
-//! link types that it is tried on.
+//! link types that it is tested on.
 //!
-//! What a file holds: lines that begin with `#` are comments; a line that begins with `@` names the
-//! link types of the expressions below it, as libpcap's names (`EN10MB`) or as sets (`%ethernet`),
-//! and may end in ` : refused` where none of the expressions may be accepted on any of them, in
-//! ` : known` with a reason where ringtap differs on purpose, or in ` : newer` where ringtap and libpcap
-//! 1.11 agree and 1.10 has it not or otherwise; every other line is an expression,
-//! spaces included. `link-types.txt` defines names and sets.
+//! Lines that begin with `#` are comments. A line that begins with `@` lists the link types of the
+//! expressions below it, by libpcap's names (`EN10MB`) or as sets (`%ethernet`). It may end in one
+//! of these:
+//!
+//! - ` : refused`: none of the expressions may be accepted on any of these link types.
+//! - ` : known` and a reason: ringtap differs on purpose.
+//! - ` : newer`: ringtap agrees with libpcap 1.11; 1.10 has no such primitive, or another meaning.
+//!
+//! Every other line is an expression, spaces included. `link-types.txt` defines names and sets.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -17,24 +20,24 @@ use std::sync::Arc;
 pub struct Case {
     /// The expression.
     pub expression: String,
-    /// DLT values of the link types that it is tried on.
+    /// DLT values of the link types that it is tested on.
     pub dlts: Arc<[u32]>,
-    /// What the corpus says of it.
+    /// The result that the corpus expects.
     pub expected: Expected,
     /// `file:line`, for messages.
     pub place: String,
 }
 
-/// What the corpus says of an expression.
+/// The expected result of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// What libpcap makes of it.
+    /// The same as libpcap's.
     Agreement,
-    /// A refusal, on each of the link types.
+    /// An error, on each of the link types.
     Refused,
-    /// Something else than what libpcap makes of it, for this reason.
+    /// Another result than libpcap's, for this reason.
     Known(Arc<str>),
-    /// What libpcap 1.11 makes of it, and no earlier version.
+    /// The same as libpcap 1.11's, which differs from earlier versions.
     Newer,
 }
 
@@ -46,11 +49,11 @@ pub struct LinkTypes {
 }
 
 impl LinkTypes {
-    /// As `link-types.txt` has them: lines of `NAME VALUE`, and of `%SET = NAMES`, in which sets of
-    /// lines above may occur.
+    /// Reads `link-types.txt`: lines of `NAME VALUE`, and of `%SET = NAMES`, in which sets of lines
+    /// above may occur.
     ///
     /// # Panics
-    /// When the file cannot be read, or a line names what is not defined.
+    /// Panics if the file cannot be read or a line uses an undefined name.
     #[must_use]
     pub fn load() -> Self {
         let path = folder().join("link-types.txt");
@@ -68,10 +71,10 @@ impl LinkTypes {
         types
     }
 
-    /// The DLT values of names and sets, in their order, each once.
+    /// Returns the DLT values of names and sets, in their order, each once.
     ///
     /// # Panics
-    /// On a name that is not defined.
+    /// Panics if a name is undefined.
     #[must_use]
     pub fn resolve(&self, names: &str) -> Vec<u32> {
         let mut values = Vec::new();
@@ -87,7 +90,7 @@ impl LinkTypes {
         values
     }
 
-    /// libpcap's names and values, in the order of the values.
+    /// Returns libpcap's names and values, in the order of the values.
     #[must_use]
     pub fn all(&self) -> Vec<(&str, u32)> {
         let mut all: Vec<_> = self
@@ -100,10 +103,10 @@ impl LinkTypes {
     }
 }
 
-/// Every case of the corpus, in the order of files and lines.
+/// Returns every case of the corpus, in the order of files and lines.
 ///
 /// # Panics
-/// When a file cannot be read or has an expression before any link type.
+/// Panics if a file cannot be read or has an expression before any link type.
 #[must_use]
 pub fn cases() -> Vec<Case> {
     let types = LinkTypes::load();
@@ -124,11 +127,11 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// The cases of each link type, every expression once. Where a line says what to expect of an
-/// expression and another does not, the first counts.
+/// Returns the cases of each link type, every expression once. If lines expect different results
+/// for an expression, one with an expected difference or error counts.
 ///
 /// # Panics
-/// As [`cases`].
+/// The same as for [`cases`].
 #[must_use]
 pub fn by_link_type() -> BTreeMap<u32, Vec<Case>> {
     let mut index = HashMap::new();

@@ -1,6 +1,7 @@
-//! Tests that never end: a suite says which one hangs and what it waits for, and ends it.
+//! Watches for tests that never end: the suite reports which one hangs and what it waits for, and
+//! ends it.
 //!
-//! Without this, a test that hangs takes all later ones of a run with it, and nobody learns its name.
+//! Without this, a test that hangs blocks all later ones of a run, and its name is never reported.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,20 +13,21 @@ use std::time::{Duration, Instant};
 use ringtap_lab::patience;
 use ringtap_lab::process::{descendants, kill};
 
-/// How often the tests that run are looked at.
+/// How often the running tests are checked.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A test that took this long is named with its time.
+/// The time after which a finished test is listed with its duration.
 const LONG: Duration = Duration::from_secs(10);
-/// A test that has run this long is reported, once, with what it waits for.
+/// The time after which a running test is reported, once, with what it waits for.
 const REPORT: Duration = Duration::from_secs(120);
-/// A test that has run this long loses the programs that it has started, which ends most waits.
+/// The time after which the programs that a running test has started are killed, which ends most
+/// waits.
 const KILL: Duration = Duration::from_secs(300);
-/// One that hangs this much longer ends the whole suite.
+/// The further time after which the whole suite is ended.
 const EXIT: Duration = Duration::from_secs(60);
-/// The status with which libtest reports failed tests.
+/// The exit status with which libtest reports failed tests.
 const FAILED: i32 = 101;
 
-/// The tests of a suite that run now.
+/// The running tests of a suite.
 #[derive(Clone, Default)]
 pub(crate) struct Watch {
     suite: Arc<str>,
@@ -40,7 +42,7 @@ struct Running {
 }
 
 impl Watch {
-    /// Starts the thread that looks.
+    /// Starts the thread that watches.
     pub(crate) fn start(suite: &str) -> Self {
         let watch = Self {
             suite: suite.into(),
@@ -121,7 +123,7 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// What this process's threads and its descendants do, a line each, and the machine's load.
+/// Describes the threads of this process and its descendants, a line each, and the machine's load.
 fn state() -> String {
     let mut text = String::new();
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -140,7 +142,8 @@ fn state() -> String {
     text
 }
 
-/// A thread's name, state, processor time in ticks, system call, and where it waits in the kernel.
+/// Returns a thread's name, state, processor time in ticks, system call, and where it waits in the
+/// kernel.
 fn task_state(task: &Path) -> String {
     let read = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
     let stat = read("stat");

@@ -1,10 +1,10 @@
-//! What ringtap's tests stand on: suites whose skips are counted, oracles, and the namespaces, the
-//! corpus and the traffic of [`ringtap_lab`].
+//! The kit of ringtap's tests: suites that count their skips, oracles, and the namespaces, corpus
+//! and traffic of [`ringtap_lab`].
 //!
-//! What it is: a development dependency. A test target with `harness = false` lists its tests with
-//! what each one needs ([`Need`]); a test whose needs this machine does not meet is reported as
-//! ignored with the reason, it never returns silently. What it is not: nothing that ships depends
-//! on it, so its functions panic on a broken environment where that makes a test clearer.
+//! It is a development dependency. A test target with `harness = false` lists its tests with their
+//! needs ([`Need`]). A test whose needs this machine does not meet is reported as ignored with the
+//! reason; it never returns silently. No shipped code depends on the kit, so its functions panic on
+//! a broken environment if that makes a test clearer.
 #![forbid(unsafe_code)]
 
 pub mod datagrams;

@@ -1,10 +1,9 @@
-//! The oracle: what the installed libpcap makes of expressions, packets and files.
+//! The oracle: the installed libpcap's results for expressions, packets and files.
 //!
-//! What it is: a small C program of ours (`c/oracle.c`), compiled against libpcap at first use and
-//! spoken to over pipes, so that a crash of the library ends a child and not the test. Expressions
-//! compile as for a file ([`pcap_open_dead`][dead]), without the rewriting that libpcap does for
-//! live captures. What it is not: a binding; nothing that ships uses it. Tests that use it state
-//! [`Need::LibpcapDev`](crate::Need::LibpcapDev).
+//! It is a small C program (`c/oracle.c`), compiled against libpcap at first use and controlled
+//! over pipes, so that a crash of the library ends a child and not the test. Expressions compile as
+//! for a file ([`pcap_open_dead`][dead]), without libpcap's rewriting for live captures. No shipped
+//! code uses it. Tests that use it require [`Need::LibpcapDev`](crate::Need::LibpcapDev).
 //!
 //! [dead]: https://www.tcpdump.org/manpages/pcap_open_dead.3pcap.html
 
@@ -20,14 +19,14 @@ use crate::versions::Version;
 /// compiler: `RINGTAP_LIBPCAP="-I/opt/pcap/include /opt/pcap/lib/libpcap.a"`.
 pub const LIBRARY: &str = "RINGTAP_LIBPCAP";
 
-/// A classic-BPF instruction, as the kernel's `sock_filter`.
+/// A classic-BPF instruction, like the kernel's `sock_filter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Insn {
     /// Operation.
     pub code: u16,
-    /// Jump where the condition holds.
+    /// Instructions to skip if the condition holds.
     pub jt: u8,
-    /// Jump where it does not.
+    /// Instructions to skip if it does not.
     pub jf: u8,
     /// Operand.
     pub k: u32,
@@ -38,7 +37,7 @@ pub struct Insn {
 pub struct Packet {
     /// Seconds since the epoch.
     pub secs: i64,
-    /// Nanoseconds beyond these seconds; a second or more where a damaged file says so.
+    /// Nanoseconds beyond these seconds; a second or more if a damaged file says so.
     pub nanos: u32,
     /// Length on the wire in bytes.
     pub len: u32,
@@ -51,21 +50,21 @@ pub struct Packet {
 pub struct Capture {
     /// Link type as libpcap's DLT value, which is the file's LINKTYPE for most types.
     pub dlt: u32,
-    /// Snapshot length in bytes.
+    /// The snaplen in bytes.
     pub snaplen: u32,
     /// The packets before the end or the damage.
     pub packets: Vec<Packet>,
-    /// Why reading ended, where it did not end well.
+    /// The reason why reading failed, if it did.
     pub damage: Option<String>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
     /// The helper could not be built.
     #[error("cannot build the libpcap oracle: {0}")]
     Build(String),
-    /// libpcap refuses: a syntax error, a file that it cannot open, an invalid program.
+    /// libpcap reports an error: a syntax error, a file that it cannot open, an invalid program.
     #[error("libpcap: {0}")]
     Refused(String),
     /// The helper ended, most likely by a crash of libpcap.
@@ -73,15 +72,15 @@ pub enum OracleError {
     Lost(#[from] io::Error),
 }
 
-/// What the oracle's methods return.
+/// The result type of the oracle's methods.
 pub type Result<T> = std::result::Result<T, OracleError>;
 
-/// How an expression is compiled.
+/// Options for compiling an expression.
 #[derive(Clone, Copy, Debug)]
 pub struct Compile {
     /// Link type as a DLT value.
     pub dlt: u32,
-    /// Bytes that an accepting program returns.
+    /// The number of bytes that an accepting program returns.
     pub snaplen: u32,
     /// IPv4 netmask in host byte order (`0xffff_ff00` for /24), for `ip broadcast`.
     pub netmask: Option<u32>,
@@ -90,7 +89,7 @@ pub struct Compile {
 }
 
 impl Default for Compile {
-    /// Ethernet, 262,144 bytes, no netmask, optimised: as `tcpdump -d` does.
+    /// Returns Ethernet, 262,144 bytes, no netmask, optimised: the options of `tcpdump -d`.
     fn default() -> Self {
         Self {
             dlt: 1,
@@ -101,7 +100,7 @@ impl Default for Compile {
     }
 }
 
-/// A running helper. Not shared between threads: a test that wants speed starts its own.
+/// A running helper. It is not shared between threads: a test that needs speed starts its own.
 #[derive(Debug)]
 pub struct Oracle {
     child: Child,
@@ -113,7 +112,7 @@ impl Oracle {
     /// Starts a helper, building it before the first time.
     ///
     /// # Errors
-    /// When it cannot be built or started.
+    /// Returns an error if it cannot be built or started.
     pub fn start() -> Result<Self> {
         let program = built()?;
         let mut child = Command::new(program)
@@ -130,10 +129,10 @@ impl Oracle {
         })
     }
 
-    /// The program that libpcap compiles an expression to.
+    /// Returns libpcap's program for an expression.
     ///
     /// # Errors
-    /// [`OracleError::Refused`] with libpcap's message where the expression is not accepted.
+    /// Returns [`OracleError::Refused`] with libpcap's message if the expression is rejected.
     pub fn compile(&mut self, expression: &str, how: Compile) -> Result<Vec<Insn>> {
         self.ask(b'C')?;
         let netmask = how.netmask.unwrap_or(u32::MAX);
@@ -145,11 +144,11 @@ impl Oracle {
         (0..self.get_u32()?).map(|_| self.get_insn()).collect()
     }
 
-    /// Gives the helper the packets that [`verdicts`](Self::verdicts) judges: length on the wire
+    /// Sends the helper the packets that [`verdicts`](Self::verdicts) judges: length on the wire
     /// and captured bytes of each.
     ///
     /// # Errors
-    /// When the helper was lost.
+    /// Returns an error if the helper has ended.
     pub fn set_packets<'a, I>(&mut self, packets: I) -> Result<()>
     where
         I: IntoIterator<Item = (u32, &'a [u8])>,
@@ -165,11 +164,11 @@ impl Oracle {
         self.answered()
     }
 
-    /// What `bpf_filter` returns for each of the packets set before: the bytes accepted, 0 for
+    /// Returns the result of `bpf_filter` for each of these packets: the bytes accepted, 0 for
     /// rejected.
     ///
     /// # Errors
-    /// [`OracleError::Refused`] where `bpf_validate` does not accept the program.
+    /// Returns [`OracleError::Refused`] if `bpf_validate` rejects the program.
     pub fn verdicts(&mut self, program: &[Insn]) -> Result<Vec<u32>> {
         self.ask(b'F')?;
         self.put_len(program.len())?;
@@ -182,10 +181,10 @@ impl Oracle {
         (0..self.get_u32()?).map(|_| self.get_u32()).collect()
     }
 
-    /// [`verdicts`](Self::verdicts) for one packet, which replaces the packets set before.
+    /// Returns the result for one packet, which replaces the packets set before.
     ///
     /// # Errors
-    /// As [`verdicts`](Self::verdicts).
+    /// The same as for [`verdicts`](Self::verdicts).
     pub fn filter(&mut self, program: &[Insn], data: &[u8], len: u32) -> Result<u32> {
         self.set_packets([(len, data)])?;
         let verdicts = self.verdicts(program)?;
@@ -195,11 +194,11 @@ impl Oracle {
             .ok_or_else(|| io::Error::other("no verdict").into())
     }
 
-    /// What libpcap reads from a capture file, with nanosecond timestamps.
+    /// Returns a capture file as libpcap reads it, with nanosecond time stamps.
     ///
     /// # Errors
-    /// [`OracleError::Refused`] where the file is not opened at all; damage after the header is
-    /// in [`Capture::damage`].
+    /// Returns [`OracleError::Refused`] if the file cannot be opened; damage after the header is in
+    /// [`Capture::damage`].
     pub fn read(&mut self, file: &Path) -> Result<Capture> {
         self.ask(b'R')?;
         self.put_bytes(file.as_os_str().as_bytes())?;
@@ -224,10 +223,10 @@ impl Oracle {
         })
     }
 
-    /// The name and the description of a DLT value, such as `EN10MB` and `Ethernet`.
+    /// Returns the name and the description of a DLT value, such as `EN10MB` and `Ethernet`.
     ///
     /// # Errors
-    /// [`OracleError::Refused`] where libpcap knows no such link type.
+    /// Returns [`OracleError::Refused`] if libpcap does not know the link type.
     pub fn link_type(&mut self, dlt: u32) -> Result<(String, String)> {
         self.ask(b'N')?;
         self.put_u32(dlt)?;
@@ -256,7 +255,7 @@ impl Oracle {
         Ok(self.requests.write_all(&[request])?)
     }
 
-    /// Sends the request off and reads whether it was answered or refused.
+    /// Sends the request and reads whether it was answered or rejected.
     fn answered(&mut self) -> Result<()> {
         self.requests.flush()?;
         match self.get_u32()? {
@@ -312,7 +311,7 @@ impl Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // It holds no state worth an orderly end; without the wait it would stay as a zombie.
+        // It has no state that needs an orderly end; without the wait it would stay as a zombie.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -325,41 +324,41 @@ fn shared() -> MutexGuard<'static, Oracle> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// [`Oracle::compile`] by a helper that the tests of a program share.
+/// Compiles like [`Oracle::compile`], with a helper that the tests of a program share.
 ///
 /// # Errors
-/// As [`Oracle::compile`].
+/// The same as for [`Oracle::compile`].
 ///
 /// # Panics
-/// When the helper cannot be started.
+/// Panics if the helper cannot be started.
 pub fn compile(expression: &str, how: Compile) -> Result<Vec<Insn>> {
     shared().compile(expression, how)
 }
 
-/// [`Oracle::filter`] by a helper that the tests of a program share.
+/// Filters like [`Oracle::filter`], with a helper that the tests of a program share.
 ///
 /// # Errors
-/// As [`Oracle::filter`].
+/// The same as for [`Oracle::filter`].
 ///
 /// # Panics
-/// When the helper cannot be started.
+/// Panics if the helper cannot be started.
 pub fn filter(program: &[Insn], data: &[u8], len: u32) -> Result<u32> {
     shared().filter(program, data, len)
 }
 
-/// [`Oracle::read`] by a helper that the tests of a program share.
+/// Reads like [`Oracle::read`], with a helper that the tests of a program share.
 ///
 /// # Errors
-/// As [`Oracle::read`].
+/// The same as for [`Oracle::read`].
 ///
 /// # Panics
-/// When the helper cannot be started.
+/// Panics if the helper cannot be started.
 pub fn read(file: &Path) -> Result<Capture> {
     shared().read(file)
 }
 
-/// The helper's path, built beside the running program and named after its source and its library,
-/// so that a changed one is compiled anew and an unchanged one is not.
+/// Returns the helper's path. It is built beside the running program and named after its source and
+/// its library, so that only a changed one is compiled again.
 fn built() -> Result<PathBuf> {
     const SOURCE: &str = include_str!("../c/oracle.c");
     let library = std::env::var(LIBRARY).unwrap_or_else(|_| "-lpcap".to_owned());
@@ -370,7 +369,7 @@ fn built() -> Result<PathBuf> {
     if helper.is_file() {
         return Ok(helper);
     }
-    // Two programs may build at once: each builds its own and renames it into place.
+    // Two programs may build at once: each builds its own and renames it.
     let build = tempfile::tempdir_in(folder)?;
     let source = build.path().join("oracle.c");
     let output = build.path().join("oracle");

@@ -1,4 +1,4 @@
-//! A test target's list of tests, run in parallel under the command line of libtest.
+//! A test target's list of tests, run in parallel with the command line of libtest.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -9,12 +9,12 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::Need;
 use crate::hang::Watch;
 
-/// What a test body may return: nothing, or a result whose error fails the test.
+/// The result of a test body: `()`, or a `Result` whose error fails the test.
 pub trait Outcome {
-    /// The failure's message, if it failed.
+    /// Returns the result of the test.
     ///
     /// # Errors
-    /// The message.
+    /// Returns the failure's message.
     fn into_result(self) -> Result<(), String>;
 }
 
@@ -30,13 +30,13 @@ impl<E: Display> Outcome for Result<(), E> {
     }
 }
 
-/// The environment variable of `cargo xtask test --quick`: live tests, and those that run alone, are
-/// skipped by name.
+/// The environment variable of `cargo xtask test --quick`: live tests, and those that run alone,
+/// are skipped by name.
 pub const QUICK: &str = "RINGTAP_QUICK";
 
 type Body = Box<dyn FnOnce() -> Result<(), String> + Send>;
 
-/// One named test with its needs.
+/// A named test with its needs.
 pub struct Test {
     name: String,
     needs: Vec<Need>,
@@ -44,8 +44,8 @@ pub struct Test {
     body: Body,
 }
 
-/// A test that fails when `body` panics or returns an error, and that is skipped with its reason
-/// where one of `needs` is not met.
+/// Returns a test that fails if `body` panics or returns an error. It is skipped, with the reason,
+/// if one of `needs` is not met.
 pub fn test<R: Outcome>(
     name: impl Into<String>,
     needs: &[Need],
@@ -60,8 +60,8 @@ pub fn test<R: Outcome>(
 }
 
 impl Test {
-    /// Runs while no other test of the suite does: for live tests that count losses, which a
-    /// neighbour on the same processor would disturb.
+    /// Makes the test run while no other test of the suite does: for live tests that count losses,
+    /// which another test on the same processor would disturb.
     #[must_use]
     pub fn serial(mut self) -> Self {
         self.serial = true;
@@ -81,8 +81,8 @@ impl Test {
 }
 
 /// Runs the tests that the command line selects (the command line of `cargo test`: filters,
-/// `--exact`, `--skip`, `--ignored`, `--list`, `--test-threads`, …) and says which are skipped, one
-/// line each on standard error: `skipped: <suite>::<test>: needs …`.
+/// `--exact`, `--skip`, `--ignored`, `--list`, `--test-threads`, …). Skipped tests are reported on
+/// standard error, one line each: `skipped: <suite>::<test>: needs …`.
 #[must_use]
 pub fn suite(tests: Vec<Test>) -> ExitCode {
     let arguments = Arguments::from_args();
@@ -98,10 +98,10 @@ pub fn suite(tests: Vec<Test>) -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// What the tests of a suite share.
+/// The state that the tests of a suite share.
 #[derive(Clone)]
 struct Shared {
-    /// Held for writing by a test that runs alone.
+    /// A test that runs alone locks it for writing.
     turns: Arc<RwLock<()>>,
     watch: Watch,
 }
@@ -120,7 +120,7 @@ fn into_trial(test: Test, suite: &str, arguments: &Arguments, shared: &Shared) -
         name, serial, body, ..
     } = test;
     Trial::test(name.clone(), move || {
-        // Reached for an ignored test only by `--ignored` or `--include-ignored`.
+        // An ignored test gets here only with `--ignored` or `--include-ignored`.
         if let Some(reason) = unmet {
             return Err(Failed::from(reason));
         }
@@ -136,7 +136,7 @@ fn into_trial(test: Test, suite: &str, arguments: &Arguments, shared: &Shared) -
     .with_ignored_flag(ignored)
 }
 
-/// Whether the filters of the command line let a test through, by libtest's rules.
+/// Whether the filters of the command line select a test, by libtest's rules.
 fn is_selected(name: &str, arguments: &Arguments) -> bool {
     let matches = |filter: &String| {
         if arguments.exact {
@@ -148,7 +148,8 @@ fn is_selected(name: &str, arguments: &Arguments) -> bool {
     arguments.filter.as_ref().is_none_or(matches) && !arguments.skip.iter().any(matches)
 }
 
-/// `crate::target`, from what cargo tells a test and from the program's name, which ends in a hash.
+/// Returns `crate::target`, from cargo's environment variables and the program's name, which ends
+/// in a hash.
 fn suite_name() -> String {
     let program = std::env::current_exe().unwrap_or_default();
     let stem = program.file_stem().unwrap_or_default().to_string_lossy();

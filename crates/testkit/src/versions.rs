@@ -13,16 +13,16 @@ const CHANGED: Version = (1, 11, 0);
 /// The version that parses ranges of ports by new rules.
 const PORT_RANGES: Version = (1, 10, 5);
 
-/// IPv4 over whatever has an address family or a system code, which 1.11 tests otherwise: NULL, ARCNET,
-/// ENC, PFLOG, ARCNET_LINUX.
+/// Link types with an address family or a system code, for which 1.11 tests IPv4 differently: NULL,
+/// ARCNET, ENC, PFLOG, ARCNET_LINUX.
 const OTHER_FAMILIES: [u32; 5] = [0, 7, 109, 117, 129];
 /// MTP2_WITH_PHDR, MTP2, ERF.
 const SIGNALLING: [u32; 3] = [139, 140, 197];
 const SLIP: u32 = 8;
 const SUNATM: u32 = 123;
 const PPI: u32 = 192;
-/// Link types whose language is that of 1.11 throughout: BACNET_MS_TP, on which 1.10 takes every protocol
-/// to be there; DSA_TAG_BRCM and DSA_TAG_DSA, on which it knows none.
+/// Link types on which ringtap follows 1.11 entirely: BACNET_MS_TP, on which tests of any protocol
+/// match in 1.10; DSA_TAG_BRCM and DSA_TAG_DSA, on which 1.10 knows no protocol.
 const NEWER: [u32; 3] = [165, 281, 284];
 
 /// Parts of the messages with which later versions reject what 1.10.3 accepts, the reason, and the first
@@ -74,11 +74,11 @@ pub fn is_newer(version: Version) -> bool {
     version >= CHANGED
 }
 
-/// Whether ringtap follows 1.11 with this expression, where 1.10 refuses it or means another thing.
+/// Whether ringtap follows 1.11 with this expression, which 1.10 rejects or gives another meaning.
 #[must_use]
 pub fn brought(expression: &str, dlt: u32) -> bool {
-    /// Abbreviations of types of IS-IS packets: 1.11 ignores the reserved bits of the type's byte, and
-    /// finds it on Cisco HDLC.
+    /// Abbreviations of types of IS-IS packets: 1.11 ignores the reserved bits of the type's byte,
+    /// and also supports them on Cisco HDLC.
     const ISIS: [&str; 7] = ["l1", "l2", "iih", "lsp", "snp", "csnp", "psnp"];
     const FRAMES: [&str; 4] = ["type", "subtype", "dir", "direction"];
     let words: Vec<&str> = words(expression).collect();
@@ -88,7 +88,7 @@ pub fn brought(expression: &str, dlt: u32) -> bool {
     isis || frames || NEWER.contains(&dlt) || is_unknown(dlt)
 }
 
-/// Whether a link type has its name as of 1.11 (some of them as of a late 1.10).
+/// Whether a link type has had its name since 1.11 (some since a late 1.10).
 #[must_use]
 pub fn is_name_newer(dlt: u32) -> bool {
     /// USER0 to USER15.
@@ -97,7 +97,7 @@ pub fn is_name_newer(dlt: u32) -> bool {
     is_unknown(dlt) || PRIVATE.contains(&dlt) || dlt == I2C_LINUX
 }
 
-/// Whether 1.10 does not know a link type, and 1.11 does.
+/// Whether 1.11 knows a link type that 1.10 does not.
 fn is_unknown(dlt: u32) -> bool {
     const REDBACK_SMARTEDGE: u32 = 32;
     matches!(dlt, 2..=5 | REDBACK_SMARTEDGE | 290..=304)
