@@ -1,12 +1,12 @@
-//! The fence around system calls: seccomp.
+//! Restricts system calls with seccomp.
 //!
-//! Two filters, of whose answers the kernel takes the stricter. One names what a run needs and answers
-//! all else with `ENOSYS`: the C library of tomorrow may try a call that is not known here, and has a way
-//! without it, as for older kernels. The other ends the process at calls for which there is no honest
-//! reason.
+//! There are two filters; the kernel uses the stricter answer. One allows the calls that a run
+//! needs and answers all others with `ENOSYS`: a future C library may try an unknown call, and
+//! works without it, as on older kernels. The other ends the process at calls that only an attacker
+//! makes.
 //!
-//! `clone3` is left out on purpose: its flags lie in memory that a filter can't read. The C library then
-//! takes `clone`, which is allowed for threads only.
+//! `clone3` is excluded on purpose: its flags are in memory that a filter cannot read. The C
+//! library then uses `clone`, which is allowed for threads only.
 
 use std::collections::BTreeMap;
 
@@ -36,9 +36,9 @@ pub(super) fn restrict(needs: &Needs) -> Result<usize, Obstacle> {
     Ok(count)
 }
 
-/// What every run needs.
+/// The calls that every run needs.
 const BASE: &[c_long] = &[
-    // Descriptors that are open.
+    // Open descriptors.
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,
@@ -79,7 +79,7 @@ const BASE: &[c_long] = &[
     libc::SYS_timerfd_settime,
     libc::SYS_timerfd_gettime,
     libc::SYS_restart_syscall,
-    // Time and chance.
+    // Time and random numbers.
     libc::SYS_clock_gettime,
     libc::SYS_clock_getres,
     libc::SYS_clock_nanosleep,
@@ -99,7 +99,7 @@ const BASE: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_membarrier,
     libc::SYS_memfd_create,
-    // Threads and their places.
+    // Threads and their processors.
     libc::SYS_futex,
     libc::SYS_set_robust_list,
     libc::SYS_rseq,
@@ -123,7 +123,7 @@ const BASE: &[c_long] = &[
     libc::SYS_rt_sigtimedwait,
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
-    // What the process is.
+    // The process's own identity.
     libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_getuid,
@@ -138,7 +138,7 @@ const BASE: &[c_long] = &[
     libc::SYS_uname,
     libc::SYS_sysinfo,
     libc::SYS_getcwd,
-    // Files: Landlock says which.
+    // Files; Landlock restricts which ones.
     libc::SYS_openat,
     libc::SYS_newfstatat,
     libc::SYS_statx,
@@ -146,7 +146,7 @@ const BASE: &[c_long] = &[
     libc::SYS_readlinkat,
     libc::SYS_faccessat,
     libc::SYS_getdents64,
-    // Messages on sockets that are open: the helper process is at the end of one.
+    // Messages on open sockets: one leads to the helper process.
     libc::SYS_sendmsg,
     libc::SYS_recvmsg,
     libc::SYS_sendto,
@@ -157,11 +157,11 @@ const BASE: &[c_long] = &[
     libc::SYS_getsockopt,
     libc::SYS_getsockname,
     libc::SYS_getpeername,
-    // Its last process, if a child was started before.
+    // The last child process, if one was started before.
     libc::SYS_wait4,
 ];
 
-/// The names that only this processor has.
+/// Calls that only this processor architecture has.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[c_long] = &[
     libc::SYS_open,
@@ -179,25 +179,25 @@ const OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD: &[c_long] = &[];
 
-/// The same numbers on all processors.
+/// Calls with the same number on all architectures.
 const NEW: &[c_long] = &[
     439, // faccessat2
     449, // futex_waitv
     451, // cachestat
 ];
 
-/// For files that are made and removed.
+/// Calls that create and remove files.
 const WRITING: &[c_long] = &[
     libc::SYS_unlinkat,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_unlink,
 ];
 
-/// For those who speak with others. Without them a packet socket stays at the interface that it was opened
-/// on, with its filter, and sockets of the host's services are out of reach.
+/// Calls to communicate with other hosts. Without them a packet socket keeps the interface and the
+/// filter that it was opened with, and the sockets of the host's services cannot be reached.
 const NETWORK: &[c_long] = &[libc::SYS_connect, libc::SYS_bind, libc::SYS_setsockopt];
 
-/// What only an intruder calls.
+/// Calls that only an attacker makes.
 const FATAL: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -229,7 +229,7 @@ const FATAL: &[c_long] = &[
     libc::SYS_capset,
 ];
 
-/// Commands of bpf(2) that work with what was loaded before.
+/// Commands of bpf(2) that use objects loaded before.
 const BPF_COMMANDS: &[u64] = &[
     1,  // BPF_MAP_LOOKUP_ELEM
     2,  // BPF_MAP_UPDATE_ELEM
@@ -264,7 +264,7 @@ fn allowed(needs: &Needs) -> Result<Rules, Obstacle> {
     let own = u64::from(std::process::id());
     rules.insert(libc::SYS_kill, one_of(0, &[own])?);
     rules.insert(libc::SYS_tgkill, one_of(0, &[own])?);
-    // Of itself: limits are read.
+    // Limits of the process itself may be read, not set.
     let reading = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;
     rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![reading])?]);
     let names = [
@@ -280,14 +280,14 @@ fn allowed(needs: &Needs) -> Result<Rules, Obstacle> {
     rules.insert(libc::SYS_socketpair, families(&[libc::AF_UNIX])?);
     let mut sockets = Vec::new();
     if needs.devices {
-        // Interfaces are asked by netlink, and by ioctl(2) on a socket of any kind. Not by one of the
-        // Internet: what may be sent by such, Landlock knows of TCP only, and not of all of that.
+        // Interfaces are queried with netlink, and with ioctl(2) on a socket of any kind. Internet
+        // sockets are excluded: Landlock restricts only TCP on them, and only in part.
         sockets.extend([libc::AF_NETLINK, libc::AF_UNIX]);
         if !needs.network {
             rules.insert(libc::SYS_setsockopt, socket_options()?);
         }
         rules.insert(libc::SYS_bpf, one_of(0, BPF_COMMANDS)?);
-        // Captures that take packets away before others connect to those.
+        // A capture accepts connections from other captures that steal its packets.
         rules.insert(libc::SYS_accept4, Vec::new());
     }
     if needs.network {
@@ -304,7 +304,8 @@ fn allowed(needs: &Needs) -> Result<Rules, Obstacle> {
     Ok(rules)
 }
 
-/// Requests of ioctl(2): those of terminals and streams, and those that ask interfaces.
+/// Returns the allowed requests of ioctl(2): those of terminals and streams, and queries of
+/// interfaces.
 fn requests(needs: &Needs) -> Vec<u64> {
     let mut all = vec![
         libc::TCGETS,
@@ -329,7 +330,8 @@ fn requests(needs: &Needs) -> Vec<u64> {
     all.into_iter().collect()
 }
 
-/// What is set on sockets once they are open: how netlink answers, and the end of a ring for sending.
+/// Returns the options that are set on open sockets: netlink's answers, and the removal of a
+/// transmit ring.
 fn socket_options() -> Result<Vec<SeccompRule>, Obstacle> {
     let is = |argument, value: libc::c_int| {
         let value = u64::from(value.unsigned_abs());
@@ -348,8 +350,8 @@ fn families(list: &[libc::c_int]) -> Result<Vec<SeccompRule>, Obstacle> {
     one_of(0, &list)
 }
 
-/// Allows a call whose argument is one of those values (its lower half, which is what the kernel looks
-/// at for numbers of this kind).
+/// Allows a call if an argument has one of these values (compared in its lower half, which is what
+/// the kernel uses for such numbers).
 fn one_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, Obstacle> {
     let rules = values.iter().map(|&value| {
         let length = SeccompCmpArgLen::Dword;
@@ -384,7 +386,7 @@ mod tests {
         for call in [libc::SYS_connect, libc::SYS_bind] {
             assert!(!rules.contains_key(&call), "call {call}");
         }
-        // Of some kinds, and not of all.
+        // Only some kinds are allowed.
         for call in [libc::SYS_socket, libc::SYS_setsockopt] {
             assert!(!rules[&call].is_empty(), "call {call}");
         }
@@ -409,7 +411,7 @@ mod tests {
             let filter =
                 SeccompFilter::new(rules, SeccompAction::Errno(1), SeccompAction::Allow, arch);
             let program: Result<BpfProgram, _> = filter.expect("a filter").try_into();
-            // The kernel takes so many instructions at most.
+            // The kernel accepts at most this many instructions.
             assert!(program.expect("a program").len() < 4096);
         }
     }

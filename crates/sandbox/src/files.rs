@@ -1,4 +1,4 @@
-//! The fence around files: Landlock.
+//! Restricts files with Landlock.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use landlock::{
 
 use super::{Fence, Needs, Obstacle};
 
-/// The newest interface whose rights are known here; older kernels take what they know of them.
+/// The newest version of Landlock whose rights are used; older kernels apply those that they know.
 const NEWEST: ABI = ABI::V6;
 
 pub(super) fn restrict(needs: &Needs) -> Result<Fence, Obstacle> {
@@ -27,7 +27,7 @@ pub(super) fn restrict(needs: &Needs) -> Result<Fence, Obstacle> {
     if !needs.network {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
-    // What is not there needs no rule; neither does a pipe by its name in procfs.
+    // A missing file needs no rule; neither does a pipe named in procfs.
     let there = |paths: &[PathBuf]| -> Vec<PathBuf> {
         let found = paths.iter().filter_map(|path| path.canonicalize().ok());
         found.collect()

@@ -1,15 +1,16 @@
-//! What a process may still do once its files, sockets and programs are open.
+//! Restricts a process that reads data from the network, after it has opened its files, sockets and
+//! programs.
 //!
-//! What it is: two fences around a process that reads what strangers send, by the crates `landlock` and
-//! `seccompiler`. Landlock ([`files`]) leaves it those files that it names, and TCP only where it asks
-//! for that. A filter of system calls ([`calls`]) leaves it those that the run needs; other calls are
-//! answered with `ENOSYS`, as by a kernel that lacks them, and those that only an intruder makes, such as
-//! `execve`, end the process (`SIGSYS`).
+//! The crate uses Landlock and seccomp, through the crates `landlock` and `seccompiler`. Landlock
+//! ([`files`]) allows only the named files, and TCP only on request. A filter of system calls
+//! ([`calls`]) allows only the calls that the run needs. Other calls fail with `ENOSYS`, as on a
+//! kernel without them; calls that only an attacker makes, such as `execve`, end the process
+//! (`SIGSYS`).
 //!
-//! What it is not: a substitute for giving up capabilities and root's identity, which comes first
-//! (`ringtap_sys::privileges`). Both fences hold for the calling thread and for threads that it starts
-//! later, and can't be taken down. A kernel that lacks one of them gets the other: [`Report`] says what
-//! stands.
+//! The sandbox does not replace dropping capabilities and root's identity, which must be done first
+//! (`ringtap_sys::privileges`). Both restrictions apply to the calling thread and to threads that
+//! it starts later, and cannot be removed. If the kernel lacks one of them, the other still
+//! applies; [`Report`] lists the ones in force.
 //!
 //! Source: landlock(7), seccomp(2).
 #![forbid(unsafe_code)]
@@ -20,22 +21,22 @@ mod files;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What a run needs beyond memory, threads, time and the files that are open.
+/// The resources that a run needs beyond memory, threads, time and open files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Files, and folders with all that is beneath them, that are opened for reading.
+    /// Files to open for reading, and folders with everything beneath them.
     pub read: Vec<PathBuf>,
-    /// Folders beneath which files are made, overwritten and removed.
+    /// Folders beneath which files are created, overwritten and removed.
     pub write: Vec<PathBuf>,
-    /// Packets come from the kernel, or go there: packet sockets, rings, maps and links of programs,
-    /// netlink.
+    /// Whether packets are received or sent through the kernel: packet sockets, rings, maps and
+    /// links of programs, netlink.
     pub devices: bool,
-    /// Names are looked up, or records sent to collectors: sockets of the Internet and of the host.
+    /// Whether names are looked up or records are sent to collectors: Internet and local sockets.
     pub network: bool,
 }
 
 impl Needs {
-    /// What a run needs that takes packets from devices, or gives them some.
+    /// Returns the needs of a run that receives packets from interfaces or sends them.
     #[must_use]
     pub fn of_devices() -> Self {
         Self {
@@ -45,41 +46,41 @@ impl Needs {
     }
 }
 
-/// Why a fence does not stand.
+/// The reason why a restriction is not in force.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// The kernel has no Landlock, or it is not switched on.
+    /// The kernel has no Landlock, or it is disabled.
     #[error("the kernel does without Landlock")]
     NoLandlock,
-    /// The rules were refused.
+    /// The kernel rejected the rules.
     #[error(transparent)]
     Rules(#[from] landlock::RulesetError),
-    /// The filter could not be made.
+    /// The filter could not be created.
     #[error(transparent)]
     Filter(#[from] seccompiler::BackendError),
-    /// The filter was refused.
+    /// The kernel rejected the filter.
     #[error(transparent)]
     Call(#[from] seccompiler::Error),
 }
 
-/// What stands.
+/// The restrictions in force.
 #[derive(Debug)]
 pub struct Report {
-    /// The version of Landlock's interface whose rules hold, and whether all that was asked for does.
+    /// The restriction of files, or the reason why there is none.
     pub files: Result<Fence, Obstacle>,
-    /// How many system calls are allowed.
+    /// The number of allowed system calls.
     pub calls: Result<usize, Obstacle>,
 }
 
-/// How much of the fence around files stands.
+/// The restriction of files by Landlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fence {
-    /// The version of the interface.
+    /// The version of Landlock's interface.
     pub version: i32,
-    /// The files and folders that are left.
+    /// The number of files and folders that are still allowed.
     pub rules: usize,
-    /// Whether TCP is fenced off, too.
+    /// Whether TCP is restricted, too.
     pub without_tcp: bool,
 }
 
@@ -104,10 +105,10 @@ impl fmt::Display for Report {
     }
 }
 
-/// Puts up the fences, for good. What cannot stand is in the report, and is no error: a run is not
-/// refused for the kernel's age.
+/// Restricts the process permanently. A restriction that the kernel does not support is listed in
+/// the report and is no error, so that ringtap runs on old kernels.
 ///
-/// To be called when privileges were given up and before threads are started.
+/// Call it after dropping privileges and before starting threads.
 #[must_use]
 pub fn confine(needs: &Needs) -> Report {
     Report {

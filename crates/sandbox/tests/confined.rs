@@ -1,5 +1,5 @@
-//! The sandbox from within: each time a process of its own that confines itself, and then tries what an
-//! intruder would.
+//! Tests the sandbox from within: each process confines itself, and then tries what an attacker
+//! would.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use ringtap_testkit::{suite, test};
 
 const SCENARIO: &str = "RINGTAP_SANDBOX_SCENARIO";
 const FOLDER: &str = "RINGTAP_SANDBOX_FOLDER";
-/// What a process gets that has made a call which is fatal.
+/// The signal that ends a process at a fatal call.
 const SIGSYS: i32 = 31;
 const ENOSYS: i32 = 38;
 
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     suite(scenarios.chain([killed]).collect())
 }
 
-/// A scenario that ends its process.
+/// The scenario that ends its process.
 const FATAL: &str = "execve";
 
 fn run(name: &str) -> Output {
@@ -80,8 +80,8 @@ fn folder(name: &str) -> PathBuf {
     PathBuf::from(std::env::var_os(FOLDER).expect("a folder")).join(name)
 }
 
-/// Confines the process, with files in two folders; the report, whose fences stand where the kernel has
-/// them.
+/// Confines the process, with files in two folders. Returns the report; restrictions that the
+/// kernel supports must be in force.
 fn confined(network: bool, devices: bool) -> Report {
     let report = confine(&Needs {
         read: vec![folder("in"), "/proc/self".into()],
@@ -93,7 +93,7 @@ fn confined(network: bool, devices: bool) -> Report {
     report
 }
 
-/// Whether files are fenced off: not before Linux 5.13, or where Landlock is switched off.
+/// Whether files are restricted: not before Linux 5.13, or if Landlock is disabled.
 fn fences_files(report: &Report) -> bool {
     report.files.is_ok()
 }
@@ -116,9 +116,9 @@ fn files() {
         assert!(denied(File::create(folder("in/file"))));
         assert!(denied(fs::remove_file(folder("secret"))));
     }
-    // What is open stays open.
+    // Open files stay open.
     assert_eq!(open.metadata().expect("an open file").len(), 11);
-    // There is no call for these in any case.
+    // The calls for these are never allowed.
     assert!(fs::rename(folder("out"), folder("other")).is_err());
     assert!(std::os::unix::fs::symlink("/", folder("out/link")).is_err());
     assert!(fs::create_dir(folder("out/inner")).is_err());
@@ -158,7 +158,7 @@ fn network() {
 
 fn processes() {
     confined(true, true);
-    // The C library starts a process by a call that is there for threads only.
+    // The C library starts a process with a call that is allowed for threads only.
     let error = Command::new("/bin/true").spawn().expect_err("no process");
     assert!(
         matches!(error.raw_os_error(), Some(ENOSYS)),
