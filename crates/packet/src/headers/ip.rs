@@ -1,4 +1,4 @@
-//! The header of IP, version 4 or 6, and of IPv6 the chain of extension headers.
+//! The IP header, version 4 or 6, and the chain of IPv6 extension headers.
 
 use std::ops::Range;
 
@@ -9,13 +9,14 @@ use crate::protocol::{
     SHIM6,
 };
 
-/// Extension headers that are walked over at most.
+/// The most extension headers that are skipped.
 const EXTENSIONS: usize = 16;
 
-/// A header of IP: what it says, and where what follows it is, in bytes from the start of the packet.
+/// The fields of an IP header, and the offset of the data behind it, in bytes from the start of the
+/// packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ip {
-    /// Where it begins.
+    /// Its offset.
     pub at: usize,
     /// Whether it is version 6.
     pub six: bool,
@@ -25,20 +26,20 @@ pub struct Ip {
     pub ttl: u8,
     /// The protocol behind the header and the extension headers.
     pub protocol: u8,
-    /// The packet's length as its header states it.
+    /// The packet's length in bytes, from its header.
     pub bytes: u32,
-    /// Where the transport's header begins; none where the packet has none or it was not captured.
+    /// The offset of the transport header; `None` if the packet has none or it was not captured.
     pub transport: Option<usize>,
-    /// Bytes of headers of IP.
+    /// The total length of the IP headers in bytes.
     pub headers: u32,
-    /// Which part of a datagram the packet is.
+    /// The part of a datagram that the packet carries.
     pub part: Part,
-    /// Where the last routing header of IPv6 begins.
+    /// The offset of the last IPv6 routing header.
     pub routing: Option<usize>,
 }
 
 impl Ip {
-    /// The bytes of the source and of the destination address, which were captured.
+    /// Returns the bytes of the source and of the destination address, which were captured.
     #[inline]
     #[must_use]
     pub fn addresses(&self) -> [Range<usize>; 2] {
@@ -47,9 +48,9 @@ impl Ip {
         [source..source + len, source + len..source + 2 * len]
     }
 
-    /// Where the packet ends, as its header states it, which may lie behind what was captured. An IPv6
-    /// header that states no length (an adapter was to segment the packet) reaches to the end of all
-    /// `captured` bytes.
+    /// Returns the end of the packet according to its header, which may be behind the captured
+    /// bytes. An IPv6 packet whose header has no length (the adapter will segment it) extends to
+    /// the end of all `captured` bytes.
     #[must_use]
     pub fn end(&self, captured: usize) -> usize {
         if self.six && self.bytes == 40 {
@@ -59,8 +60,8 @@ impl Ip {
         }
     }
 
-    /// The last stop of a route that the packet prescribes itself; checksums cover its address in the
-    /// place of the destination (RFC 8200, section 8.1).
+    /// Returns the last stop of the packet's source route; checksums cover its address in place of
+    /// the destination (RFC 8200, section 8.1).
     #[must_use]
     pub fn last_stop(&self, data: &[u8]) -> Stop {
         let (stop, from) = if !self.six {
@@ -82,7 +83,7 @@ impl Ip {
     }
 }
 
-/// The last stop by the routing header at `at`; its offset counts from there.
+/// Returns the last stop in the routing header at `at`, as an offset from there.
 fn routing_header(data: &[u8], at: usize) -> Option<Stop> {
     let [_, words, kind, left] = chunk(data, at)?;
     let body = data.get(at + 4..at + 8 + 8 * usize::from(words))?;
@@ -92,23 +93,23 @@ fn routing_header(data: &[u8], at: usize) -> Option<Stop> {
     })
 }
 
-/// Which part of a datagram a packet is.
+/// The part of a datagram that a packet carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
     #[default]
     Whole,
-    /// The first fragment, which has the transport's header.
+    /// The first fragment, which has the transport header.
     First(u32),
     /// Another fragment.
     Later(u32),
 }
 
-/// Reads the header of IP at `at` to where it is needed; none where it was not captured or contradicts
-/// itself. `wire` is the number of bytes of the packet on the wire.
+/// Parses the IP header at `at` into `ip`; returns `None` if it was not captured or is
+/// inconsistent. `wire` is the number of bytes of the packet on the wire.
 ///
-/// Nothing is handed back by value: that would be read in other pieces than it was just written in,
-/// which stalls a processor for longer than all the rest takes.
+/// The result is not returned by value: it would be read in other pieces than it was just written
+/// in, which stalls the processor for longer than the rest takes.
 #[inline]
 pub fn parse(data: &[u8], at: usize, wire: usize, ip: &mut Ip) -> Option<()> {
     match byte(data, at)? >> 4 {
@@ -125,7 +126,7 @@ fn parse4(data: &[u8], at: usize, wire: usize, ip: &mut Ip) -> Option<()> {
     let header: &[u8; 20] = data.get(at..)?.first_chunk()?;
     let header_len = usize::from(header[0] & 0x0f) * 4;
     let stated = u16::from_be_bytes([header[2], header[3]]);
-    // Segmentation by the adapter leaves the field zero where it is too small for the length.
+    // With segmentation by the adapter, the field is zero if the length does not fit.
     let bytes = match stated {
         0 => u32::try_from(wire.saturating_sub(at)).unwrap_or(u32::MAX),
         _ => u32::from(stated),
@@ -173,14 +174,14 @@ fn parse6(data: &[u8], at: usize, wire: usize, ip: &mut Ip) -> Option<()> {
     if let (0, Some(payload)) = (stated, jumbo) {
         ip.bytes = payload.saturating_add(40);
     } else if stated == 0 && wire.saturating_sub(at) > 40 + usize::from(u16::MAX) {
-        // Packets that the system hands to its adapter to be cut, larger than the field can tell.
+        // Packets for segmentation by the adapter, larger than the field can hold.
         ip.bytes = u32::try_from(wire - at).unwrap_or(u32::MAX);
     }
     Some(())
 }
 
-/// Finds the protocol and the transport's header behind the extension headers; gives the length of
-/// the payload that a jumbo payload option states (RFC 2675).
+/// Finds the protocol and the transport header behind the extension headers. Returns the length of
+/// the payload from a jumbo payload option (RFC 2675).
 fn walk_extensions(data: &[u8], at: usize, ip: &mut Ip) -> Option<u32> {
     let mut jumbo = None;
     let mut next = at + 40;
@@ -224,7 +225,7 @@ fn walk_extensions(data: &[u8], at: usize, ip: &mut Ip) -> Option<u32> {
     jumbo
 }
 
-/// The jumbo payload option of a hop-by-hop header, which is its first option where it is used.
+/// Returns the jumbo payload option of a hop-by-hop header, where it is always the first option.
 fn jumbo_payload(data: &[u8], at: usize) -> Option<u32> {
     match chunk(data, at + 2)? {
         [0xc2, 4] => be32(data, at + 4),

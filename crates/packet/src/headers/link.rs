@@ -1,45 +1,45 @@
-//! From the first byte of a packet to its network layer: link layers, tags, labels.
+//! The link layer: from the first byte of a packet over tags and labels to its network layer.
 
 use crate::LinkType;
 use crate::bytes::{be16, be32, byte, chunk, le16, le32};
 use crate::ether_type::{self, ppp};
 
-/// Headers that are walked over at most, of tags, labels and encapsulations together.
+/// The most headers that are skipped: tags, labels and encapsulations together.
 const STEPS: u32 = 32;
 
-/// VLAN tags whose places are kept; more are walked over.
+/// The number of VLAN tags whose offsets are kept; more are skipped.
 const TAGS: usize = 4;
 
-/// The offsets of the headers in front of the network layer, in bytes from the start of the packet.
+/// The offsets of the headers before the network layer, in bytes from the start of the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// The outermost Ethernet frame, whose first 12 bytes are the addresses of destination and source.
+    /// The outermost Ethernet frame; its first 12 bytes are the destination and source addresses.
     pub ethernet: Option<usize>,
     /// The topmost MPLS label.
     pub mpls: Option<usize>,
-    /// The number of the interface, of 4 bytes, where the header names one ([`LinkType::LINUX_SLL2`]).
+    /// The interface number of 4 bytes, if the header has one ([`LinkType::LINUX_SLL2`]).
     pub interface: Option<usize>,
-    /// The Ethernet type of the network layer, where a header names one; without one it is IP, whose
-    /// version is in its first byte.
+    /// The Ethernet type of the network layer, if a header has one. Without it the packet is IP,
+    /// with the version in its first byte.
     pub ether_type: Option<u16>,
     tags: [usize; TAGS],
     tag_count: usize,
     steps: u32,
 }
 
-/// Returns the offset of the header of IP, if there is IP and some of it was captured.
+/// Returns the offset of the IP header, if there is one and some of it was captured.
 #[inline]
 pub fn find_ip(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
     let at = find_network(link_type, data, link)?;
     link.is_ip().then_some(at)
 }
 
-/// Returns the offset of the network layer, whatever its protocol is, and fills in `link`.
+/// Returns the offset of the network layer of any protocol, and fills in `link`.
 #[inline]
 pub fn find_network(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
     match link_type {
         LinkType::ETHERNET => {
-            // What most packets are, in few steps.
+            // The fast path for most packets.
             match be16(data, 12)? {
                 kind @ (ether_type::IPV4 | ether_type::IPV6 | ether_type::ARP) => {
                     link.ethernet = Some(0);
@@ -59,7 +59,7 @@ pub fn find_network(link_type: LinkType, data: &[u8], link: &mut Link) -> Option
     }
 }
 
-/// The link layers that are seldom.
+/// Handles rare link layers.
 #[inline(never)]
 fn others(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
     match link_type {
@@ -89,7 +89,7 @@ fn others(link_type: LinkType, data: &[u8], link: &mut Link) -> Option<usize> {
 }
 
 impl Link {
-    /// Counts a step; none where there were too many.
+    /// Counts a step; returns `None` after too many.
     fn step(&mut self) -> Option<()> {
         self.steps += 1;
         (self.steps <= STEPS).then_some(())
@@ -102,20 +102,21 @@ impl Link {
         self.tag_count += 1;
     }
 
-    /// The offsets of the VLAN tags, the outermost first and 4 at most: priority and identifier, then the
-    /// type of what follows, of 2 bytes each.
+    /// Returns the offsets of the VLAN tags, the outermost first and 4 at most. A tag has priority
+    /// and identifier, then the type of the payload, 2 bytes each.
     #[must_use]
     pub fn tags(&self) -> &[usize] {
         &self.tags[..self.tag_count.min(TAGS)]
     }
 
-    /// The number of VLAN tags.
+    /// Returns the number of VLAN tags.
     #[must_use]
     pub fn tag_count(&self) -> usize {
         self.tag_count
     }
 
-    /// Returns true if the network layer is IP of either version, as far as the headers in front tell.
+    /// Returns true if the network layer is IP of either version, as far as the headers before it
+    /// show.
     #[inline]
     #[must_use]
     pub fn is_ip(&self) -> bool {
@@ -125,7 +126,7 @@ impl Link {
         )
     }
 
-    /// Moves all places, where the bytes that were walked over are not the packet's first ones.
+    /// Moves all offsets if the parsed bytes are not the packet's first ones.
     fn shift(&mut self, by: usize) {
         let places = [&mut self.ethernet, &mut self.mpls, &mut self.interface];
         let places = places.into_iter().flatten();
@@ -135,7 +136,7 @@ impl Link {
     }
 }
 
-/// A frame of Ethernet from `at` on.
+/// Parses an Ethernet frame at `at`.
 #[inline(never)]
 pub(super) fn ethernet(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     link.step()?;
@@ -144,7 +145,7 @@ pub(super) fn ethernet(data: &[u8], at: usize, link: &mut Link) -> Option<usize>
     ethertype(data, kind, at + 14, link)
 }
 
-/// What an Ethernet type says of the bytes from `at` on.
+/// Parses the data at `at` according to an Ethernet type.
 pub(super) fn ethertype(
     data: &[u8],
     mut kind: u16,
@@ -165,13 +166,13 @@ pub(super) fn ethertype(
             // 802.1ah: 4 bytes of service instance, then the customer's frame.
             ether_type::BACKBONE => return ethernet(data, at + 4, link),
             ether_type::BRIDGED => return ethernet(data, at, link),
-            // MACsec (IEEE 802.1AE) that protects without hiding.
+            // MACsec (IEEE 802.1AE) without encryption.
             ether_type::MACSEC => {
                 let next = at + macsec(byte(data, at)?)?;
                 kind = be16(data, next)?;
                 at = next + 2;
             }
-            // Network service header (RFC 8300): its length in words, and what follows.
+            // Network service header (RFC 8300): its length in words, and the next protocol.
             ether_type::NETWORK_SERVICE => return service(data, at, link),
             // A time stamp of Arista's, of 8 or 6 bytes behind its kind and version.
             ether_type::ARISTA_TIMESTAMP => {
@@ -192,7 +193,8 @@ pub(super) fn ethertype(
     }
 }
 
-/// The bytes of a security tag that begins with `control`; none where what follows is encrypted.
+/// Returns the length of a security tag that begins with `control`; `None` if the payload is
+/// encrypted.
 fn macsec(control: u8) -> Option<usize> {
     const ENCRYPTED: u8 = 0x0c;
     const CHANNEL: u8 = 0x20;
@@ -214,7 +216,8 @@ fn service(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     }
 }
 
-/// Labels until the last one; what follows is told by its first bits, since labels don't tell.
+/// Parses labels until the last one. Labels do not name the payload's protocol; its first bits
+/// identify it.
 fn mpls(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> {
     const BOTTOM: u32 = 1 << 8;
     loop {
@@ -234,7 +237,8 @@ fn mpls(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> {
     }
 }
 
-/// PPP (RFC 1661, RFC 1662): address and control may be left out, and the protocol's first byte.
+/// Parses PPP (RFC 1661, RFC 1662): address and control, and the protocol's first byte, may be
+/// missing.
 fn point_to_point(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> {
     link.step()?;
     match chunk(data, at)? {
@@ -258,8 +262,8 @@ fn point_to_point(data: &[u8], mut at: usize, link: &mut Link) -> Option<usize> 
     }
 }
 
-/// LLC (IEEE 802.2) and what it tells: SNAP, IP itself, or the network layer protocol identifiers
-/// of RFC 2427.
+/// Parses LLC (IEEE 802.2) and its payload: SNAP, IP itself, or the network layer protocol
+/// identifiers of RFC 2427.
 fn llc(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     link.step()?;
     match chunk(data, at)? {
@@ -270,7 +274,7 @@ fn llc(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     }
 }
 
-/// The 5 bytes of SNAP, and what they tell.
+/// Parses the 5 bytes of SNAP and its payload.
 fn snap(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     const BRIDGED: [u8; 3] = [0x00, 0x80, 0xc2];
     let organisation: [u8; 3] = chunk(data, at)?;
@@ -287,7 +291,7 @@ fn nlpid(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     match byte(data, at)? {
         0xcc | 0x8e => Some(at + 1),
         0x80 => snap(data, at + 1, link),
-        // Padding to an even place.
+        // Padding to an even offset.
         0x00 if byte(data, at + 1)? == 0x80 => snap(data, at + 2, link),
         0xcf => point_to_point(data, at + 1, link),
         _ => None,
@@ -306,7 +310,8 @@ fn cooked(data: &[u8], protocol: u16, at: usize, link: &mut Link) -> Option<usiz
     }
 }
 
-/// The protocol family of a system of BSD, of either byte order, since files do not tell which.
+/// Parses the protocol family of a BSD system, in either byte order, because files do not record
+/// which.
 fn null(data: &[u8]) -> Option<usize> {
     const IPV4: u32 = ether_type::IPV4 as u32;
     const IPV6: u32 = ether_type::IPV6 as u32;
@@ -314,7 +319,7 @@ fn null(data: &[u8]) -> Option<usize> {
     (is_ip(be32(data, 0)?) || is_ip(le32(data, 0)?)).then_some(4)
 }
 
-/// Frame Relay (RFC 2427): 2 to 4 bytes of address, the last of which is odd.
+/// Parses Frame Relay (RFC 2427): 2 to 4 bytes of address, the last of which is odd.
 fn frame_relay(data: &[u8], link: &mut Link) -> Option<usize> {
     const UNNUMBERED: u8 = 3;
     let mut at = 0;
@@ -325,7 +330,7 @@ fn frame_relay(data: &[u8], link: &mut Link) -> Option<usize> {
         }
     }
     if byte(data, at + 1)? != UNNUMBERED {
-        // Cisco's own: an Ethernet type behind the address.
+        // Cisco's own format: an Ethernet type behind the address.
         return ethertype(data, be16(data, at + 1)?, at + 3, link);
     }
     nlpid(data, at + 2, link)
@@ -341,7 +346,8 @@ fn token_ring(data: &[u8], link: &mut Link) -> Option<usize> {
     llc(data, 14 + routing, link)
 }
 
-/// 802.11: data frames that are not encrypted. `padded` tells that the header fills words.
+/// Parses 802.11: data frames that are not encrypted. `padded` means that the header is padded to
+/// words.
 fn wlan(data: &[u8], at: usize, padded: bool, link: &mut Link) -> Option<usize> {
     const HIGH_THROUGHPUT: u8 = 0x80;
     const PROTECTED: u8 = 0x40;
@@ -367,12 +373,12 @@ fn wlan(data: &[u8], at: usize, padded: bool, link: &mut Link) -> Option<usize> 
     if padded {
         header = header.next_multiple_of(4);
     }
-    // The first of several frames in one has a header of Ethernet's form.
+    // The first frame of an aggregate has a header of Ethernet's form.
     let inside = if aggregated { 14 } else { 0 };
     llc(data, at + header + inside, link)
 }
 
-/// radiotap: of its fields, the flags tell whether the header of 802.11 is padded.
+/// Parses radiotap: its flags field records whether the 802.11 header is padded.
 fn radiotap(data: &[u8], link: &mut Link) -> Option<usize> {
     const MORE: u32 = 1 << 31;
     const PADDED: u8 = 0x20;
@@ -413,7 +419,7 @@ fn pktap(data: &[u8], link: &mut Link) -> Option<usize> {
     wrapped(data, le32(data, 0)? as usize, le32(data, 8)?, link)
 }
 
-/// A header of `length` bytes, and behind it a packet of the link type that it names.
+/// Parses a header of `length` bytes, and behind it a packet of the link type that it names.
 fn wrapped(data: &[u8], length: usize, dlt: u32, link: &mut Link) -> Option<usize> {
     link.step()?;
     let link_type = LinkType::from_dlt(dlt)?;
@@ -422,10 +428,11 @@ fn wrapped(data: &[u8], length: usize, dlt: u32, link: &mut Link) -> Option<usiz
     Some(length + found)
 }
 
-/// ARCNET behind its addresses: RFC 1201 with 3 bytes between type and packet, RFC 1051 without.
+/// Parses ARCNET behind its addresses: RFC 1201 with 3 bytes between type and packet, RFC 1051
+/// without.
 fn arcnet(data: &[u8], at: usize) -> Option<usize> {
     match byte(data, at)? {
-        // In a frame of more than 256 bytes, which is told by a length of 3 bytes.
+        // A frame of more than 256 bytes has 4 bytes more, marked by 0xff (RFC 1201).
         212 if byte(data, at + 1)? == 0xff => Some(at + 8),
         212 => Some(at + 4),
         240 => Some(at + 1),
@@ -433,8 +440,8 @@ fn arcnet(data: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Attributes of netlink, of which number 9 is the packet; in the byte order of the host that
-/// captured, told by the smaller of the two readings of a length.
+/// Parses netlink attributes; number 9 is the packet. They are in the byte order of the capturing
+/// host, which is the one that gives the smaller length.
 fn nflog(data: &[u8]) -> Option<usize> {
     const PAYLOAD: u16 = 9;
     let mut at = 4;

@@ -1,26 +1,26 @@
-//! Routes that a packet prescribes itself: where the address of its last stop is.
+//! Source routes: the offset of the address of a packet's last stop.
 //!
-//! Data in: a routing header of IPv6, or the options of IPv4. Data out: an offset in it.
+//! Input: a routing header of IPv6, or the options of IPv4. Output: an offset in it.
 
-/// Bytes of an address.
+/// The size of an address in bytes.
 const V4: usize = 4;
 const V6: usize = 16;
-/// What a routing header has in front of addresses, behind type and segments left.
+/// The size of the field in front of the addresses, behind type and segments left.
 const RESERVED: usize = 4;
 
-/// Where the address of the last stop is.
+/// The place of the last stop's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// In the packet's header: there are no stops, or none is left.
     Reached,
     /// At this offset.
     At(usize),
-    /// The packet names it in a way that is not known here.
+    /// The packet has a type of route that is not supported.
     Unknown,
 }
 
-/// Returns the last stop by a routing header of this type, with so many segments left, and `data` behind
-/// these (RFC 8200, section 4.4).
+/// Returns the last stop in a routing header of this type, with `left` segments left and `data`
+/// behind these fields (RFC 8200, section 4.4).
 #[must_use]
 pub fn last_stop(kind: u8, left: u8, data: &[u8]) -> Stop {
     if left == 0 {
@@ -28,16 +28,17 @@ pub fn last_stop(kind: u8, left: u8, data: &[u8]) -> Stop {
     }
     let addresses = data.len().saturating_sub(RESERVED) / V6;
     let at = match kind {
-        // Of the source route (RFC 2460) and of mobile IPv6 (RFC 6275, section 6.4).
+        // The source route (RFC 2460) and mobile IPv6 (RFC 6275, section 6.4).
         0 | 2 if addresses > 0 => RESERVED + (addresses - 1) * V6,
-        // Of segment routing, from the last segment to the first (RFC 8754, section 2).
+        // Segment routing, from the last segment to the first (RFC 8754, section 2).
         4 if addresses > 0 => RESERVED,
         _ => return Stop::Unknown,
     };
     Stop::At(at)
 }
 
-/// Returns the last stop by the options of IPv4 (RFC 791, section 3.1: loose and strict source route).
+/// Returns the last stop in the options of IPv4 (RFC 791, section 3.1: loose and strict source
+/// route).
 #[must_use]
 pub fn last_stop_v4(options: &[u8]) -> Stop {
     let mut at = 0;
@@ -51,7 +52,7 @@ pub fn last_stop_v4(options: &[u8]) -> Stop {
             },
         };
         if matches!(kind, 131 | 137) {
-            // The pointer counts from 1 and is behind the route where that is used up.
+            // The pointer counts from 1, and points behind a route that is used up.
             let pointer = options
                 .get(at + 2)
                 .map_or(0, |&pointer| usize::from(pointer));
@@ -79,7 +80,7 @@ mod tests {
         assert_eq!(last_stop(0, 3, &data), Stop::At(36));
         assert_eq!(last_stop(2, 1, &data[..20]), Stop::At(4));
         assert_eq!(last_stop(4, 2, &data), Stop::At(4));
-        // RPL compresses addresses (RFC 6554); nothing is known of others.
+        // RPL compresses addresses (RFC 6554); other types are unknown.
         assert_eq!(last_stop(3, 1, &data), Stop::Unknown);
         assert_eq!(last_stop(0, 1, &data[..12]), Stop::Unknown);
     }

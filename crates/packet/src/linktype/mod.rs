@@ -1,7 +1,7 @@
 //! Link-layer header types: the LINKTYPE_ values of capture files and the DLT_ values of the API.
 //!
-//! Files hold LINKTYPE_ values, which mean the same everywhere; libpcap's API speaks of DLT_
-//! values, which for a few old types differ from system to system. The table gives the names of
+//! Files contain LINKTYPE_ values, which mean the same everywhere. libpcap's API uses DLT_ values,
+//! which for a few old types differ between systems. The table has the names of
 //! <https://www.tcpdump.org/linktypes.html> and of draft-ietf-opsawg-pcaplinktype; the mapping is
 //! that of libpcap on Linux.
 
@@ -10,7 +10,7 @@ mod table;
 use std::ffi::CStr;
 use std::fmt;
 
-/// The default bound of a packet's captured bytes: libpcap's MAXIMUM_SNAPLEN.
+/// The default snaplen in bytes: libpcap's MAXIMUM_SNAPLEN.
 pub const MAX_SNAPLEN: u32 = 262_144;
 
 const MIB: u32 = 1024 * 1024;
@@ -138,28 +138,29 @@ impl LinkType {
     /// Ethernet with the tag of a Marvell switch.
     pub const DSA_TAG_DSA: Self = Self(284);
 
-    /// The type's name, as libpcap gives it: the DLT_ name without its prefix.
+    /// Returns the type's name in libpcap: the DLT_ name without its prefix.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         self.entry().map(Entry::name)
     }
 
-    /// What the header is, in a few words.
+    /// Returns a short description of the header.
     #[must_use]
     pub fn description(self) -> Option<&'static str> {
         self.entry()
             .and_then(|entry| entry.description.to_str().ok())
     }
 
-    /// Name and description as functions of libpcap 1.11 return them; nothing for types that they do not
-    /// know.
+    /// Returns name and description as functions of libpcap 1.11 return them; `None` for types that
+    /// it does not know.
     #[must_use]
     pub fn of_libpcap(self) -> Option<(&'static CStr, &'static CStr)> {
         let entry = self.entry().filter(|entry| entry.is_in_libpcap)?;
         Some((entry.name, entry.description))
     }
 
-    /// The type of that name, in any case and with or without a `DLT_` or `LINKTYPE_` prefix.
+    /// Returns the type of that name, in any case and with or without a `DLT_` or `LINKTYPE_`
+    /// prefix.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let bare = ["DLT_", "LINKTYPE_"]
@@ -174,12 +175,12 @@ impl LinkType {
             .map(|(_, value)| Self(value))
     }
 
-    /// The types that have a name, in the order of their values.
+    /// Returns the types that have a name, in the order of their values.
     pub fn known() -> impl Iterator<Item = Self> {
         table::ENTRIES.iter().map(|entry| Self(entry.value))
     }
 
-    /// The DLT_ value that libpcap's API uses for it on Linux.
+    /// Returns the DLT_ value that libpcap's API uses for it on Linux.
     #[must_use]
     pub fn to_dlt(self) -> u32 {
         DIFFERENT_DLT
@@ -188,7 +189,7 @@ impl LinkType {
             .map_or(u32::from(self.0), |(_, dlt)| *dlt)
     }
 
-    /// The type for a DLT_ value of Linux; none where it exceeds what a file can hold.
+    /// Returns the type for a DLT_ value of Linux; `None` if it exceeds what a file can hold.
     #[must_use]
     pub fn from_dlt(dlt: u32) -> Option<Self> {
         DIFFERENT_DLT
@@ -198,8 +199,8 @@ impl LinkType {
             .or_else(|| u16::try_from(dlt).ok().map(Self))
     }
 
-    /// The type that a file's field means: libpcap reads the DLT_ values that differ (a file
-    /// written with 12 means raw IP) as if they were the LINKTYPE_ value.
+    /// Returns the type that a file's field means. libpcap reads DLT_ values as the LINKTYPE_ value
+    /// where they differ: a file written with 12 means raw IP.
     #[must_use]
     pub fn canonical(self) -> Self {
         DIFFERENT_DLT
@@ -208,8 +209,8 @@ impl LinkType {
             .map_or(self, |(link_type, _)| *link_type)
     }
 
-    /// The most bytes that a packet of this type may hold (libpcap 1.10): 262144 but for types
-    /// whose messages are larger.
+    /// Returns the greatest length of a packet of this type in bytes (libpcap 1.10): 262144, except
+    /// for types whose messages are larger.
     #[must_use]
     pub fn max_snaplen(self) -> u32 {
         match self {
@@ -233,7 +234,7 @@ fn strip_prefix_ignoring_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str
         .then(|| &text[prefix.len()..])
 }
 
-/// The name, or `LINKTYPE_n` where it has none.
+/// Prints the name, or `LINKTYPE_n` if it has none.
 impl fmt::Display for LinkType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
