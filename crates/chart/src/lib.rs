@@ -1,8 +1,8 @@
-//! The sheet that charts are drawn on: a title, a legend, room for the chart itself, a caption; as SVG
-//! that readers without pictures understand too.
+//! The sheet for charts: a title, a legend, room for the chart itself, and a caption, as SVG that
+//! is accessible to screen readers.
 //!
-//! What it is: what the drawings of `ringtap bench` and `ringtap profile` have in common. What it is
-//! not: a chart; axes and series are drawn by whoever calls, with plotters, into the room.
+//! It is the common part of the drawings of `ringtap bench` and `ringtap profile`. The crate draws
+//! no axes or series: the caller draws them into the room with plotters.
 #![forbid(unsafe_code)]
 
 use std::fmt::{self, Display};
@@ -10,56 +10,56 @@ use std::fmt::{self, Display};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-/// Width of every sheet, in pixels.
+/// The width of every sheet, in pixels.
 pub const WIDTH: u32 = 1160;
-/// The font of everything.
+/// The font of all text.
 pub const FONT: &str = "sans-serif";
-/// Height of a line of text, in pixels.
+/// The height of a line of text, in pixels.
 pub const LINE: u32 = 18;
-/// What is drawn on.
+/// The area to draw on.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Size of the legend's and the caption's text, in pixels.
+/// The size of the legend's and the caption's text, in pixels.
 const SMALL: i32 = 14;
 const TITLE: i32 = 18;
-/// Left edge of all text.
+/// The left edge of all text, in pixels.
 const LEFT: i32 = 16;
-/// Width of a letter of small text, about.
+/// The approximate width of a letter of small text, in pixels.
 const LETTER: i32 = 8;
-/// Width of a mark with the room around it and behind its name.
+/// The width of a mark with the space around it and behind its name, in pixels.
 const MARK: i32 = 38;
-/// Characters of a caption's line.
+/// The number of characters in a line of the caption.
 const COLUMNS: usize = 180;
 
-/// A drawing that failed, by the drawing library's words.
+/// An error of the drawing library.
 #[derive(Debug, thiserror::Error)]
 #[error("the drawing: {0}")]
 pub struct Error(String);
 
 impl Error {
-    /// The error of a plotters call.
+    /// Converts the error of a plotters call.
     #[must_use]
     pub fn new(error: impl Display) -> Self {
         Self(error.to_string())
     }
 }
 
-/// What stands around a chart.
+/// The parts around a chart.
 #[derive(Clone, Copy, Debug)]
 pub struct Sheet<'a> {
-    /// What is seen.
+    /// The title.
     pub title: &'a str,
-    /// Colours with what they stand for.
+    /// Colours with their meanings.
     pub legend: &'a [(&'a str, RGBColor)],
-    /// What the reader should know; broken into lines here.
+    /// The caption, which is broken into lines here.
     pub caption: &'a str,
 }
 
 impl Sheet<'_> {
-    /// Draws the sheet with so much room for the body, which is drawn by the closure.
+    /// Draws the sheet. The closure draws the body into the room of the given height.
     ///
     /// # Errors
-    /// The drawing library's.
+    /// Returns the error of the drawing library.
     pub fn draw(
         &self,
         height: u32,
@@ -88,7 +88,7 @@ impl Sheet<'_> {
         Ok(described(&text, self.title, self.caption))
     }
 
-    /// The legend by rows, each entry with where it begins.
+    /// Returns the legend by rows, each entry with its offset.
     fn rows(&self) -> Vec<Vec<(i32, &str, RGBColor)>> {
         let width = i32::try_from(WIDTH).unwrap_or(i32::MAX) - LEFT;
         let mut rows: Vec<Vec<(i32, &str, RGBColor)>> = Vec::new();
@@ -114,7 +114,7 @@ fn draw_legend(area: &Area<'_>, rows: &[Vec<(i32, &str, RGBColor)>]) -> Result<(
             let mark = [(x, y), (x + 12, y + 12)];
             area.draw(&Rectangle::new(mark, colour.filled()))
                 .map_err(Error::new)?;
-            // Pale ones have an edge.
+            // Pale colours get an edge.
             area.draw(&Rectangle::new(mark, BLACK.mix(0.3)))
                 .map_err(Error::new)?;
             write_text(area, name, (x + 17, y - 1), SMALL)?;
@@ -123,16 +123,16 @@ fn draw_legend(area: &Area<'_>, rows: &[Vec<(i32, &str, RGBColor)>]) -> Result<(
     Ok(())
 }
 
-/// Writes a line of black text, its upper left corner there, in pixels.
+/// Writes a line of black text; `at` is its upper left corner, in pixels.
 ///
 /// # Errors
-/// The drawing library's.
+/// Returns the error of the drawing library.
 pub fn write_text(area: &Area<'_>, text: &str, at: (i32, i32), pixels: i32) -> Result<(), Error> {
     let style = (FONT, pixels).into_font().color(&BLACK);
     area.draw_text(text, &style, at).map_err(Error::new)
 }
 
-/// A number as an axis shows it: without digits that say nothing, thousands apart.
+/// Returns a number as text for an axis, without trailing zeros, with separators of thousands.
 #[must_use]
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
@@ -163,7 +163,7 @@ fn with_commas(whole: &str) -> String {
     text.chars().rev().collect()
 }
 
-/// Lines of fewer than so many characters, broken at spaces.
+/// Breaks text at spaces into lines of fewer than `columns` characters.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -179,7 +179,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The drawing with a title and a description for readers that see no pictures.
+/// Adds a title and a description for screen readers to the drawing.
 fn described(svg: &str, title: &str, caption: &str) -> String {
     let (title, caption) = (escaped(title), escaped(caption));
     let head_ends = |at: usize| Some(at + svg[at..].find('>')? + 1);
@@ -192,7 +192,7 @@ fn described(svg: &str, title: &str, caption: &str) -> String {
     }
 }
 
-/// Text for XML and HTML.
+/// Escapes text for XML and HTML.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     Escaped(text).to_string()
@@ -251,7 +251,7 @@ mod tests {
         };
         assert_eq!(tag("title"), Some("one & two"));
         assert!(tag("desc").is_some_and(|text| text.ends_with("is long")));
-        // Nothing stands beyond the right edge.
+        // No entry exceeds the right edge.
         let right = sheet.rows().into_iter().flatten();
         let letters = |name: &str| i32::try_from(name.len()).expect("few");
         let right = right.map(|(x, name, _)| x + LETTER * letters(name));
