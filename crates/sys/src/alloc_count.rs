@@ -1,28 +1,29 @@
-//! A global allocator that counts, for tests that show a loop to be free of allocations.
+//! A global allocator that counts, for tests that prove a loop free of allocations.
 //!
-//! What it is: the system's allocator behind counters, one set per thread (the code under test,
-//! undisturbed by its neighbours) and one for the process. What it is not: part of a build that
-//! ships; it exists under the feature `testing`.
+//! It wraps the system's allocator with counters: one set per thread, so that other threads do not
+//! disturb a test, and one for the process. It exists only with the feature `testing`, which no
+//! shipped build enables.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The allocator; a test target installs it by `#[global_allocator] static A: Counting = Counting;`
+/// The counting allocator; a test target installs it by `#[global_allocator] static A: Counting =
+/// Counting;`
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting;
 
-/// What was asked of the allocator.
+/// The calls that allocated, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Calls that allocated or changed the size of an allocation.
     pub allocations: u64,
-    /// The bytes that these calls asked for, a change of size by its new size.
+    /// The bytes that these calls asked for; a change of size counts with its new size.
     pub bytes: u64,
 }
 
 thread_local! {
-    // `const` and without a destructor: such a thread local is usable in an allocator, since it
+    // `const` and without a destructor: such a thread local is usable in an allocator, because it
     // neither allocates at first use nor dies before the thread's last deallocation.
     static THREAD: Cell<Counts> = const { Cell::new(Counts { allocations: 0, bytes: 0 }) };
 }
@@ -30,8 +31,8 @@ thread_local! {
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Runs `body` and tells what this thread allocated in it; nothing where [`Counting`] is not the
-/// program's allocator.
+/// Runs `body` and returns its result with the allocations of this thread in it. The counts are
+/// zero if [`Counting`] is not the program's allocator.
 pub fn count<R>(body: impl FnOnce() -> R) -> (R, Counts) {
     let before = THREAD.get();
     let result = body();
@@ -43,7 +44,7 @@ pub fn count<R>(body: impl FnOnce() -> R) -> (R, Counts) {
     (result, counts)
 }
 
-/// What all threads allocated since the program began.
+/// Returns the allocations of all threads since the program began.
 #[must_use]
 pub fn total() -> Counts {
     Counts {
@@ -63,12 +64,12 @@ fn record(bytes: usize) {
     });
 }
 
-// SAFETY: every method hands its arguments unchanged to `System`, which fulfils the contract, and
-// returns its answer unchanged; `record` neither allocates nor unwinds.
+// SAFETY: every method passes its arguments unchanged to `System`, which fulfils the contract, and
+// returns its result unchanged; `record` neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         record(layout.size());
-        // SAFETY: the caller's promise (a layout of non-zero size) is what `System` asks.
+        // SAFETY: the caller promises a layout of non-zero size, as `System` requires.
         unsafe { System.alloc(layout) }
     }
 

@@ -1,15 +1,15 @@
-//! The processor's own clock, and what a thread has used of the system.
+//! The processor's time counter, and the resources that a thread has used.
 //!
-//! What it is: one instruction that reads a counter of constant rate, and that rate. What it is not: a
-//! count of the cycles that the core really made; modern counters tick at one rate whatever the core's
-//! frequency is.
+//! The counter ticks at a constant rate and is read by one instruction. It does not count the
+//! cycles of the core: modern counters have one rate at every core frequency.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
-/// Reads the counter. On processors that are not known here: nanoseconds.
+/// Reads the counter. On architectures without a known counter, returns nanoseconds of the
+/// monotonic clock.
 #[must_use]
 #[inline]
 pub fn ticks() -> u64 {
@@ -45,18 +45,19 @@ fn monotonic() -> u64 {
         + u64::try_from(time.tv_nsec).unwrap_or_default()
 }
 
-/// How fast the counter of [`ticks`] runs.
+/// The rate of the counter that [`ticks`] reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// Ticks per nanosecond.
     pub per_nanosecond: f64,
     /// Whether the counter keeps its rate in all states of the processor (`constant_tsc` and
-    /// `nonstop_tsc` of /proc/cpuinfo); nothing where that is not known.
+    /// `nonstop_tsc` of /proc/cpuinfo); `None` if unknown.
     pub is_constant: Option<bool>,
 }
 
 impl Rate {
-    /// Measures it against the monotonic clock, for as long as `time`; 20 ms are good for 1 in 10,000.
+    /// Measures the rate against the monotonic clock during `time`; 20 ms give an accuracy of about
+    /// 1 in 10,000.
     #[must_use]
     pub fn measure(time: Duration) -> Self {
         let (begin, first) = (Instant::now(), ticks());
@@ -81,32 +82,33 @@ fn constant() -> Option<bool> {
     Some(has("constant_tsc") && has("nonstop_tsc"))
 }
 
-/// What a thread, or the children that have ended, have used (`getrusage(2)`).
+/// The resources used by a thread, or by child processes that have ended (`getrusage(2)`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time on a processor in user space.
     pub user: Duration,
     /// Time on a processor in the kernel.
     pub system: Duration,
-    /// How often it gave up the processor by itself, to wait: each is followed by a wake-up.
+    /// Voluntary context switches, made to wait; each is followed by a wake-up.
     pub waits: u64,
-    /// How often the processor was taken from it.
+    /// Involuntary context switches.
     pub preemptions: u64,
 }
 
 impl Usage {
-    /// Of the calling thread.
+    /// Returns the usage of the calling thread.
     ///
     /// # Errors
-    /// The kernel refuses, which it does not.
+    /// `getrusage` fails, which the kernel's code rules out.
     pub fn of_this_thread() -> Result<Self> {
         Self::of(libc::RUSAGE_THREAD)
     }
 
-    /// Of the children of this process that have ended and were waited for, and of theirs.
+    /// Returns the usage of this process's children that have ended and were waited for, and of
+    /// their descendants.
     ///
     /// # Errors
-    /// The kernel refuses, which it does not.
+    /// `getrusage` fails, which the kernel's code rules out.
     pub fn of_children() -> Result<Self> {
         Self::of(libc::RUSAGE_CHILDREN)
     }
@@ -131,7 +133,7 @@ impl Usage {
         })
     }
 
-    /// What was used since an earlier reading.
+    /// Returns the usage since an earlier reading.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -143,18 +145,18 @@ impl Usage {
     }
 }
 
-/// The kernel's number of the calling thread.
+/// Returns the kernel's ID of the calling thread.
 #[must_use]
 pub fn thread_id() -> u32 {
     // SAFETY: the call takes nothing and touches no memory of ours.
     unsafe { libc::gettid() }.unsigned_abs()
 }
 
-/// Processor time of a thread of this process until now, in user and kernel mode, by the scheduler's
-/// clock: its clock as `pthread_getcpuclockid(3)` makes it (linux/posix-timers.h).
+/// Returns the processor time that a thread of this process has used, in user and kernel mode. The
+/// clock is built as `pthread_getcpuclockid(3)` does it (linux/posix-timers.h).
 ///
 /// # Errors
-/// There is no such thread any more.
+/// The thread has ended.
 pub fn thread_time(thread: u32) -> Result<Duration> {
     /// `CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`.
     const OF_A_THREAD: i32 = 4 | 2;
@@ -172,7 +174,7 @@ pub fn thread_time(thread: u32) -> Result<Duration> {
     Ok(Duration::new(seconds, nanos))
 }
 
-/// Clock ticks a second, the unit of `/proc/stat` (`sysconf(_SC_CLK_TCK)`).
+/// Returns the clock ticks per second, the unit of `/proc/stat` (`sysconf(_SC_CLK_TCK)`).
 #[must_use]
 pub fn clock_ticks() -> u64 {
     // SAFETY: `sysconf` takes any name and touches no memory of ours.
@@ -204,7 +206,7 @@ mod tests {
         let after = thread_time(thread_id()).expect("the own thread");
         assert!(after > before, "{before:?} {after:?}");
         let other = std::thread::spawn(thread_id).join().expect("joined");
-        // The kernel lets go of a thread a little after it has said that it ended.
+        // The kernel removes a thread a little after it has reported its end.
         while thread_time(other).is_ok() {
             assert!(begun.elapsed() < Duration::from_secs(60), "it has ended");
             std::thread::sleep(Duration::from_millis(1));

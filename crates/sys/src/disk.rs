@@ -1,7 +1,6 @@
-//! Files on a disk: writes past the page cache, and room reserved ahead.
+//! Files on a disk: writes that bypass the page cache, and space reserved in advance.
 //!
-//! What it is: what the standard library's files lack. What it is not: it writes nothing; the file's
-//! owner does.
+//! These functions add what the standard library's files lack. They write no data.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -9,20 +8,20 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use crate::{Error, Result};
 
-/// Bytes to whose multiples memory, offset and length of a write past the page cache are aligned:
-/// more than any block device asks for that Linux can have a file system on.
+/// The alignment of memory, offset and length for writes that bypass the page cache, in bytes. No
+/// block device that can hold a Linux file system asks for more.
 pub const ALIGNMENT: usize = 4096;
 
-/// Has files opened for writes past the page cache (`O_DIRECT`, open(2)); file systems that do not
-/// know it refuse the opening with `EINVAL`.
+/// Makes `options` open files for writes that bypass the page cache (`O_DIRECT`, open(2)). On file
+/// systems that do not support this, opening fails with `EINVAL`.
 pub fn direct(options: &mut std::fs::OpenOptions) -> &mut std::fs::OpenOptions {
     options.custom_flags(libc::O_DIRECT)
 }
 
-/// Switches writes past the page cache on or off (`F_SETFL`, fcntl(2)).
+/// Switches writes that bypass the page cache on or off (`F_SETFL`, fcntl(2)).
 ///
 /// # Errors
-/// `EINVAL` where the file system does not know them.
+/// `EINVAL` if the file system does not support them.
 pub fn set_direct(file: &File, on: bool) -> Result<()> {
     let fd = file.as_raw_fd();
     // SAFETY: takes no pointer.
@@ -42,8 +41,8 @@ pub fn set_direct(file: &File, on: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file lies in memory and nowhere else (`tmpfs`, `ramfs`; fstatfs(2)). Where that can't be
-/// told, it does not.
+/// Returns whether a file is kept in memory only (`tmpfs`, `ramfs`; fstatfs(2)). If the file system
+/// cannot be found out, returns false.
 #[must_use]
 pub fn is_in_memory(file: &File) -> bool {
     /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of `linux/magic.h`.
@@ -52,15 +51,15 @@ pub fn is_in_memory(file: &File) -> bool {
     let mut system: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: `system` is writable for its own size, and outlives the call.
     let result = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) };
-    // The type has other widths and signs on other machines; the numbers have 32 bits.
+    // The type's width and sign differ between architectures; the numbers have 32 bits.
     result == 0 && u64::try_from(system.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind))
 }
 
-/// Reserves room for so many bytes from there on, without a change of the file's size
-/// (`FALLOC_FL_KEEP_SIZE`, fallocate(2)); what is not used, truncating the file gives back.
+/// Reserves disk space for `bytes` bytes at `offset` without changing the file's size
+/// (`FALLOC_FL_KEEP_SIZE`, fallocate(2)). Truncating the file frees unused space.
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the file system can't, `ENOSPC` where there is no such room.
+/// `EOPNOTSUPP` if the file system does not support it, `ENOSPC` if there is not enough space.
 pub fn reserve(file: &File, offset: u64, bytes: u64) -> Result<()> {
     let too_far = || Error::new("fallocate", "", std::io::ErrorKind::InvalidInput.into());
     let offset = libc::off_t::try_from(offset).map_err(|_| too_far())?;
@@ -84,7 +83,7 @@ mod tests {
         // SAFETY: a name that ends in a zero byte; no other pointer.
         let fd = unsafe { libc::memfd_create(c"ringtap-kind".as_ptr(), libc::MFD_CLOEXEC) };
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: just made, and nobody else's.
+        // SAFETY: the call has just made this descriptor, so nothing else owns it.
         let file = unsafe { File::from_raw_fd(fd) };
         assert!(is_in_memory(&file));
         assert!(!is_in_memory(
@@ -96,7 +95,7 @@ mod tests {
     fn reserved_room_is_no_size_and_is_given_back() {
         let path = std::env::temp_dir().join(format!("ringtap-reserve-{}", std::process::id()));
         let file = File::create(&path).expect("a temporary file");
-        // A file system without it says so, and that is no failure.
+        // A file system without support reports an error; this is no failure.
         if reserve(&file, 0, 1 << 20).is_ok() {
             let before = file.metadata().expect("metadata");
             assert_eq!(before.len(), 0);

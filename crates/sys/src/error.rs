@@ -1,4 +1,4 @@
-//! The one error of this crate: which call failed, on what, and why.
+//! The only error type of this crate: the call that failed, its argument, and the reason.
 
 use std::io;
 
@@ -8,20 +8,20 @@ use std::io;
 pub struct Error {
     /// The call as the manual names it, such as `setsockopt(PACKET_RX_RING)`.
     pub call: &'static str,
-    /// What it was called on: an interface, a path, a size. Empty where the call says it all.
+    /// The interface, path or size that the call was made for. Empty if the call's name is enough.
     pub context: String,
-    /// The operating system's answer.
+    /// The error of the operating system.
     pub r#source: io::Error,
 }
 
 impl Error {
-    /// An error from `errno`, to be taken directly after the failed call.
+    /// Returns an error with the current `errno`; call it directly after the failed call.
     #[must_use]
     pub fn last(call: &'static str, context: impl Into<String>) -> Self {
         Self::new(call, context, io::Error::last_os_error())
     }
 
-    /// An error whose reason is known.
+    /// Returns an error with a known source.
     #[must_use]
     pub fn new(call: &'static str, context: impl Into<String>, source: io::Error) -> Self {
         Self {
@@ -31,12 +31,12 @@ impl Error {
         }
     }
 
-    /// The error number, where the operating system gave one.
+    /// Returns the error number, if the operating system gave one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         self.source.raw_os_error()
     }
 }
 
-/// What a call of this crate returns.
+/// The result of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

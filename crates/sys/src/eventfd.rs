@@ -1,4 +1,4 @@
-//! A wake-up that another thread or a signal handler gives to a thread that waits.
+//! A wake-up for a waiting thread, given by another thread or a signal handler.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{Error, Result};
 
-/// A latched wake-up: given before the wait begins, it is still there when it does.
+/// A latched wake-up: if it is given before the wait begins, it ends that wait at once.
 ///
-/// Two parts: a flag, which a reader that never sleeps tests without a system call, and an
-/// eventfd, which ends a `poll`. The flag is stored before the eventfd is written, and the reader
-/// empties the eventfd before it tests the flag; so a flag that the reader misses has its write
-/// still to come, and ends the next `poll`.
+/// It has two parts: a flag, which a polling reader tests without a system call, and an eventfd,
+/// which ends a `poll`. The writer sets the flag before it writes to the eventfd. The reader
+/// empties the eventfd before it tests the flag. So if the reader misses the flag, the write to the
+/// eventfd is still to come and ends the next `poll`.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<Inner>);
 
@@ -22,11 +22,11 @@ struct Inner {
 }
 
 impl Waker {
-    /// A wake-up that nobody has given yet.
+    /// Creates a wake-up that is not pending.
     ///
     /// # Errors
     ///
-    /// `eventfd` fails where the process or the system has no file descriptor left.
+    /// `eventfd` fails if the process or the system has no file descriptor left.
     pub fn new() -> Result<Self> {
         // SAFETY: takes no pointer; the result is checked before use.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -41,8 +41,8 @@ impl Waker {
         })))
     }
 
-    /// Ends the reader's wait, the present one or the next. Waking twice before the reader looks is
-    /// waking once.
+    /// Ends the reader's wait, the present one or the next. Two calls before the reader looks count
+    /// as one.
     ///
     /// May be called in a signal handler: it makes one `write`, takes no lock, does not allocate and
     /// leaves `errno` as it was.
@@ -58,14 +58,14 @@ impl Waker {
         unsafe { *libc::__errno_location() = errno };
     }
 
-    /// Whether a wake-up is pending; a load, no system call.
+    /// Returns whether a wake-up is pending, without a system call.
     #[inline]
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.0.pending.load(Ordering::Relaxed)
     }
 
-    /// Takes the pending wake-up: true where there was one.
+    /// Takes the pending wake-up and returns whether there was one.
     pub fn take(&self) -> bool {
         let mut count = [0_u8; 8];
         // SAFETY: `count` is writable for its 8 bytes; the descriptor does not block, and finding

@@ -1,12 +1,12 @@
-//! A process of the program's own that keeps rights which the program gives up, and a channel to it.
+//! A helper process that keeps rights which the program gives up, and a channel to it.
 //!
-//! What it is: fork(2) while there is one thread, and messages with descriptors (`SCM_RIGHTS`) between
-//! the two processes. What it is not: it knows nothing of what is asked for; who serves decides what may
-//! be.
+//! The program forks (fork(2)) while it has one thread. The two processes exchange messages with
+//! file descriptors (`SCM_RIGHTS`). This module does not know what the messages ask for: the
+//! caller's `serve` function decides which requests are allowed.
 //!
-//! The helper lives until the other end of its channel is closed, which the kernel does for a process
-//! that ends in whichever way. It is in a process group of its own, so that a terminal's signals are
-//! for the program, which says when the end has come.
+//! The helper lives until the other end of its channel is closed, which the kernel does however the
+//! program ends. It has a process group of its own, so a terminal's signals reach only the program,
+//! which then ends the helper.
 //!
 //! Source: unix(7), cmsg(3), fork(2).
 
@@ -18,14 +18,14 @@ use std::ptr;
 
 use crate::{Error, Result, privileges};
 
-/// Room for the control message with one descriptor, aligned as its header.
+/// Space for the control message with one descriptor, aligned as its header.
 #[repr(C)]
 union Control {
     _header: libc::cmsghdr,
     bytes: [u8; 64],
 }
 
-/// One end of a channel whose messages arrive whole or not at all.
+/// One end of a channel; each message arrives whole or not at all.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 
@@ -33,7 +33,7 @@ pub struct Channel(OwnedFd);
 pub type Received = (usize, Option<OwnedFd>);
 
 impl Channel {
-    /// Two ends.
+    /// Creates a connected pair of channels.
     fn pair() -> Result<(Self, Self)> {
         let mut ends: [RawFd; 2] = [-1; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -41,12 +41,12 @@ impl Channel {
         if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
             return Err(Error::last("socketpair", ""));
         }
-        // SAFETY: the kernel has just made these descriptors, and nobody else owns them.
+        // SAFETY: the kernel has just made these descriptors, so nothing else owns them.
         let [one, other] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         Ok((Self(one), Self(other)))
     }
 
-    /// Sends a message, with a copy of a descriptor.
+    /// Sends a message, with a copy of a descriptor if one is given.
     ///
     /// # Errors
     /// The other end is closed (`EPIPE`).
@@ -62,8 +62,8 @@ impl Channel {
             header.msg_control = (&raw mut control).cast();
             // SAFETY: the macros compute lengths only.
             header.msg_controllen = unsafe { libc::CMSG_SPACE(size) } as _;
-            // SAFETY: the header has room for one control message, aligned as it must be, so that
-            // the first one is within it, and a descriptor's number behind its header.
+            // SAFETY: the header has room for one control message, aligned as required, so the
+            // first one lies within it, and the descriptor's number behind its header.
             unsafe {
                 let first = libc::CMSG_FIRSTHDR(&raw const header);
                 (*first).cmsg_level = libc::SOL_SOCKET;
@@ -86,7 +86,7 @@ impl Channel {
         }
     }
 
-    /// Waits for a message; `None` once the other end is closed.
+    /// Waits for a message; returns `None` when the other end is closed.
     ///
     /// # Errors
     /// The message is longer than `buffer` (`EMSGSIZE`), or the kernel has no memory.
@@ -133,15 +133,16 @@ fn header(part: &mut libc::iovec) -> libc::msghdr {
     header
 }
 
-/// The bytes of a control message with one descriptor, without padding, in which a second would fit: the
-/// kernel closes those for which there is no room (`scm_detach_fds` of `net/core/scm.c`).
+/// Returns the bytes of a control message with one descriptor, without padding, because a second
+/// one would fit there. The kernel closes descriptors that have no room (`scm_detach_fds` of
+/// `net/core/scm.c`).
 fn room_for_one() -> u32 {
     let size = u32::try_from(size_of::<RawFd>()).unwrap_or(0);
     // SAFETY: the macro computes a length only.
     unsafe { libc::CMSG_LEN(size) }
 }
 
-/// The descriptor that a received message came with; there is room for one.
+/// Returns the descriptor of a received message; there is room for one.
 fn descriptor_of(header: &libc::msghdr) -> Option<OwnedFd> {
     // SAFETY: the kernel has filled in the header's control messages, within their memory.
     unsafe {
@@ -153,30 +154,32 @@ fn descriptor_of(header: &libc::msghdr) -> Option<OwnedFd> {
             return None;
         }
         let fd: RawFd = ptr::read_unaligned(libc::CMSG_DATA(first).cast());
-        // The kernel has just made it for this process, and nobody else owns it.
+        // The kernel has just made it for this process, so nothing else owns it.
         Some(OwnedFd::from_raw_fd(fd))
     }
 }
 
-/// The helper process, as the program sees it. Dropped, its end has come, and is waited for.
+/// The helper process, as seen from the program. Dropping it closes the channel and waits until the
+/// process ends.
 #[derive(Debug)]
 pub struct Helper {
-    // Closed before the process is waited for.
+    // Dropped first, which closes it and so ends the process.
     channel: Channel,
     process: Process,
 }
 
-/// A child that is waited for when this is dropped.
+/// A child process, waited for on drop.
 #[derive(Debug)]
 struct Process(libc::pid_t);
 
 impl Helper {
-    /// Starts a process that serves the other end of a channel until that is closed, and then ends. It
-    /// has everything that the caller has by now: rights, descriptors, memory. `name` is what ps(1) calls it,
-    /// 15 bytes at most.
+    /// Starts a process that runs `serve` with the other end of a channel, and then ends. It has a
+    /// copy of everything that the caller has: rights, descriptors, memory. `name` is its name in
+    /// ps(1), at most 15 bytes.
     ///
     /// # Errors
-    /// The process has threads, which would not be in the copy; or the system refuses another process.
+    /// The process has several threads, which fork(2) would not copy; or the system cannot create a
+    /// process.
     pub fn start(name: &str, serve: impl FnOnce(&Channel)) -> Result<Self> {
         let threads = privileges::threads_left()?;
         if threads != 1 {
@@ -184,7 +187,7 @@ impl Helper {
             return Err(Error::new("fork", name, io::Error::other(reason)));
         }
         let (ours, theirs) = Channel::pair()?;
-        // SAFETY: there is one thread, so that no lock is held by another and the copy is whole.
+        // SAFETY: there is one thread, so no other thread holds a lock and the copy is complete.
         let process = unsafe { libc::fork() };
         if process < 0 {
             return Err(Error::last("fork", name));
@@ -198,17 +201,17 @@ impl Helper {
         drop(ours);
         set_apart(name);
         let served = catch_unwind(AssertUnwindSafe(|| serve(&theirs)));
-        // SAFETY: the call ends the copy without what the program does at its end.
+        // SAFETY: the call ends the copy at once, without the program's exit handlers.
         unsafe { libc::_exit(if served.is_ok() { 0 } else { 101 }) }
     }
 
-    /// The way to it.
+    /// Returns the channel to the helper.
     #[must_use]
     pub fn channel(&self) -> &Channel {
         &self.channel
     }
 
-    /// Its number.
+    /// Returns the helper's process ID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.0.cast_unsigned()
@@ -217,12 +220,12 @@ impl Helper {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // SAFETY: the call takes numbers, and the null pointer for a status that nobody wants.
+        // SAFETY: the call takes numbers, and a null pointer because the status is not needed.
         unsafe { libc::waitpid(self.0, ptr::null_mut(), 0) };
     }
 }
 
-/// Gives the calling process a group and a name. Where that fails it serves all the same.
+/// Gives the calling process a group and a name. It works without them too, so errors are ignored.
 fn set_apart(name: &str) {
     let mut bytes = [0_u8; 16];
     for (to, from) in bytes.iter_mut().zip(name.bytes().take(15)) {
@@ -243,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// Descriptors that nobody takes would fill the table of a helper.
+    /// Descriptors that are received but not taken would fill the helper's table.
     #[test]
     fn of_several_descriptors_one_is_taken() {
         let (one, other) = Channel::pair().expect("a pair");
@@ -276,7 +279,7 @@ mod tests {
             let taken = other.receive(&mut [0; 8]).expect("received");
             assert!(taken.is_some_and(|(_, fd)| fd.is_some()));
         }
-        // Other tests of this process open and close files at the same time, few of them.
+        // Other tests of this process open and close a few files at the same time.
         let now = std::fs::read_dir("/proc/self/fd").expect("/proc").count();
         assert!(now < places + 64, "{places} became {now}");
     }
@@ -309,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_process_with_threads_has_no_copy() {
-        // Tests are threads of the process that runs them.
+        // Tests run in threads of one process.
         let thread = std::thread::spawn(|| Helper::start("test", |_| ()));
         assert!(thread.join().expect("no panic").is_err());
     }

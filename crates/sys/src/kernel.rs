@@ -1,14 +1,14 @@
-//! Which kernel runs.
+//! The version of the running kernel.
 //!
-//! What it is: the version's first two numbers, for the few things that cannot be tried out. What it is
-//! not: a way to find out what the kernel can do; where that can be asked, it is asked.
+//! Use it only for the few features that cannot be probed. Everything else is found out by asking
+//! the kernel.
 //!
 //! Source: uname(2).
 
 use std::ffi::CStr;
 
-/// Major and minor number of the running kernel's version; zeros, as of a very old one, where it cannot
-/// be read.
+/// Returns the major and minor version of the running kernel, or zeros if it cannot be read, so
+/// that it counts as very old.
 #[must_use]
 pub fn version() -> (u32, u32) {
     // SAFETY: the structure holds arrays of characters only, for which zero is valid.
@@ -22,7 +22,7 @@ pub fn version() -> (u32, u32) {
     parse(&release.to_string_lossy())
 }
 
-/// C's characters are signed on some machines.
+/// C's `char` is signed on some architectures.
 const fn byte_of(character: libc::c_char) -> u8 {
     character.to_ne_bytes()[0]
 }

@@ -1,8 +1,9 @@
-//! The only door to Linux: sockets, mapped rings, netlink, namespaces, privileges, owned fds.
+//! System calls made safe: sockets, mapped rings, netlink, namespaces, privileges, owned fds. This
+//! crate is ringtap's only interface to Linux.
 //!
-//! What it is: system calls made safe. Every fd is owned, every mapping has one owner, every error
-//! carries the call's name and the error number. What it is not: it knows no filter expression and
-//! no file format; filters come in as raw classic-BPF instructions.
+//! Every fd and every mapping has one owner. Every error holds the name of the call and the error
+//! number. The crate knows no filter expressions and no file formats; it takes filters as raw
+//! classic-BPF instructions.
 
 #[cfg(feature = "testing")]
 pub mod alloc_count;

@@ -1,4 +1,4 @@
-//! Sockets between processes of the host (unix(7)): the parts that the standard library lacks.
+//! Unix-domain sockets (unix(7)): functions that the standard library lacks.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -6,21 +6,21 @@ use std::os::unix::net::UnixStream;
 
 use crate::{Error, Result};
 
-/// The process at the other end of a socket, as it was when it connected or began to listen.
+/// The process at the other end of a socket, as recorded when it connected or began to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its number in the caller's PID namespace; `None` if it has no number there.
+    /// The process ID in the caller's PID namespace; `None` if it has none there.
     pub process: Option<u32>,
-    /// Its effective user ID.
+    /// The effective user ID.
     pub user: u32,
 }
 
-/// Connects to the stream socket with that abstract name in the thread's network namespace, without
-/// waiting. The stream does not block. Returns `None` if nobody listens there, or if those who listen
-/// are not accepting anybody now.
+/// Connects to a stream socket by its abstract name, in the network namespace of the thread. The
+/// call does not wait, and the stream does not block. Returns `None` if no process listens there,
+/// if its queue of connections is full, or if access is denied.
 ///
 /// # Errors
-/// There is no memory or descriptor for a socket, or a name of more than 107 bytes is invalid.
+/// There is no memory or descriptor for a socket, or the name has more than 107 bytes.
 pub fn connect_abstract(name: &[u8]) -> Result<Option<UnixStream>> {
     let failed = |source| {
         let name = String::from_utf8_lossy(name);
@@ -42,12 +42,12 @@ pub fn connect_abstract(name: &[u8]) -> Result<Option<UnixStream>> {
     if fd < 0 {
         return Err(Error::last("socket(AF_UNIX)", ""));
     }
-    // SAFETY: the descriptor was just made, and nobody else owns it.
+    // SAFETY: the descriptor was just made, so nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
     let length = libc::socklen_t::try_from(length).unwrap_or_default();
-    // SAFETY: the address outlives the call, is only read, and has at least `length` bytes: the name
-    // was found to be shorter than its array.
+    // SAFETY: the address outlives the call, is only read, and has at least `length` bytes: the
+    // name was checked to be shorter than its array.
     let done = unsafe { libc::connect(fd, (&raw const address).cast(), length) };
     if done == 0 {
         return Ok(Some(UnixStream::from(socket)));
@@ -61,7 +61,8 @@ pub fn connect_abstract(name: &[u8]) -> Result<Option<UnixStream>> {
     }
 }
 
-/// Returns the process at the other end (`SO_PEERCRED`): the kernel noted it, so that it can't lie.
+/// Returns the process at the other end (`SO_PEERCRED`). The kernel recorded it, so the process
+/// cannot forge it.
 ///
 /// # Errors
 /// The socket is not connected.

@@ -1,10 +1,9 @@
-//! A file's bytes, mapped for reading while nobody can change them.
+//! A file's bytes, mapped for reading while no process can change them.
 //!
-//! What it is: a mapping that its owner may look at as at any other bytes. What makes them so is a read
-//! lease: the kernel grants it for a file that nobody has open for writing, and lets whoever opens the
-//! file for writing, or cuts it, wait until the lease is given back. What it is not: a way to read any
-//! file; the lease is for files of the process's own user (or with `CAP_LEASE`), in file systems that know
-//! leases.
+//! A read lease protects the mapping, so its bytes can be used like any others. The kernel grants a
+//! lease if no process has the file open for writing. A process that opens the file for writing, or
+//! truncates it, then waits until the lease is given back. Leases exist only for files of the
+//! process's own user (or with `CAP_LEASE`), and only on file systems that support them.
 //!
 //! Source: mmap(2), fcntl(2) "Leases", cachestat(2).
 
@@ -14,18 +13,18 @@ use std::ptr::NonNull;
 
 use crate::{Error, Result};
 
-/// Bytes between two questions: whether they are in memory, and whether somebody waits for the file.
+/// Bytes between two checks: whether they are in memory, and whether a process waits for the file.
 const STEP: usize = 1 << 20;
-/// Bytes after which the mapping lets go of what was passed.
+/// Passed bytes after which their pages are unmapped.
 const LET_GO: usize = 4 << 20;
 const PAGE: usize = 4096;
 /// `F_SETSIG` of fcntl(2), from `asm-generic/fcntl.h`.
 const F_SETSIG: libc::c_int = 10;
 
-/// `cachestat`, the same number on all machines but Alpha.
+/// `cachestat`, the same number on all architectures but Alpha.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// `struct cachestat` of `linux/mman.h`: pages.
+/// `struct cachestat` of `linux/mman.h`; the unit is pages.
 #[repr(C)]
 #[derive(Default)]
 struct CacheStat {
@@ -36,27 +35,27 @@ struct CacheStat {
     recently_evicted: u64,
 }
 
-/// The bytes of a file.
+/// The bytes of a file, mapped for reading.
 #[derive(Debug)]
 pub struct FileMap {
     start: NonNull<u8>,
     len: usize,
-    /// Up to where bytes are in memory.
+    /// The end of the bytes that are known to be in memory.
     present: usize,
-    /// Where what was not let go of begins.
+    /// The beginning of the bytes whose pages are still mapped.
     held: usize,
     /// Holds the lease.
     file: File,
 }
 
-// SAFETY: the mapping is the process's, not the thread's, and nobody writes to it.
+// SAFETY: the mapping belongs to the process, not to a thread, and nothing writes to it.
 unsafe impl Send for FileMap {}
 
 impl FileMap {
     /// Maps a whole regular file that is open for reading only.
     ///
     /// # Errors
-    /// A file that is empty (`EINVAL`), or of which no lease is to be had (`EAGAIN`, `EACCES`, `EINVAL`).
+    /// The file is empty (`EINVAL`), or the kernel grants no lease (`EAGAIN`, `EACCES`, `EINVAL`).
     pub fn new(file: File) -> Result<Self> {
         take_lease(&file)?;
         let len = file.metadata().map_or(0, |metadata| metadata.len());
@@ -87,32 +86,32 @@ impl FileMap {
         })
     }
 
-    /// Whether nobody waits to change the file; who does waits until this is dropped, for 45 s at most
-    /// (`/proc/sys/fs/lease-break-time`).
+    /// Returns whether no process waits to change the file. Such a process waits until this is
+    /// dropped, but at most 45 s (`/proc/sys/fs/lease-break-time`).
     #[must_use]
     pub fn is_undisturbed(&self) -> bool {
         // SAFETY: the call takes integers.
         unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_GETLEASE) == libc::F_RDLCK }
     }
 
-    /// All bytes of the file.
+    /// Returns all bytes of the file.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping is so long and lives as long as `self`. While the lease is held nobody can
-        // write to the file or cut it; its pages come back when they are looked at after they were let go.
-        // The kernel ends a lease on its own 45 s after somebody has asked for the file: `reach` finds out
-        // before each step, and only a process that stands still for so long in between looks at a file
-        // that others may have changed.
+        // SAFETY: the mapping has this length and lives as long as `self`. While the lease is held,
+        // no process can write to the file or truncate it. Unmapped pages come back when they are
+        // read. The kernel ends a lease by itself 45 s after another process has asked for the
+        // file. `reach` checks this before each step, so the file can only change under a process
+        // that stands still for that long between two steps.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// Makes the bytes up to `end` ready to be looked at: those which are not in memory are read.
+    /// Makes the bytes up to `end` ready for access: bytes that are not in memory are read.
     ///
     /// # Errors
-    /// Somebody who waits to change the file (`EAGAIN`), bytes that cannot be read (`EFAULT`,
-    /// `EHWPOISON`), bytes that are not in memory before Linux 5.14 (`EINVAL`): the file is then to be read
-    /// by read(2), which may say why.
+    /// A process waits to change the file (`EAGAIN`); bytes cannot be read (`EFAULT`, `EHWPOISON`);
+    /// or bytes are not in memory and the kernel is older than Linux 5.14 (`EINVAL`). Use read(2)
+    /// then, which may give the reason.
     pub fn reach(&mut self, end: usize) -> Result<()> {
         let end = end.min(self.len);
         while self.present < end {
@@ -128,9 +127,9 @@ impl FileMap {
         }
         let length = STEP.min(self.len - self.present);
         if !self.is_cached(length) {
-            // SAFETY: from a page's first byte on, within the mapping (whose last page may be a part). The
-            // pages are mapped as if each were read, which changes no byte, and fails where a look at them
-            // would end the process by a signal.
+            // SAFETY: the range begins at a page and lies within the mapping, whose last page may
+            // be partial. The pages are mapped as if each were read. This changes no byte, and
+            // fails where an access would raise a signal.
             let result = unsafe {
                 let from = self.start.as_ptr().add(self.present);
                 libc::madvise(from.cast(), length, libc::MADV_POPULATE_READ)
@@ -143,13 +142,13 @@ impl FileMap {
         Ok(())
     }
 
-    /// Whether the next `length` bytes are in memory, by a call that counts them by the kernel's units,
-    /// as large as these are: [`libc::MADV_POPULATE_READ`] goes page by page. Not before Linux 6.5.
+    /// Returns whether the next `length` bytes are in memory. The call (Linux 6.5) counts whole
+    /// folios; [`libc::MADV_POPULATE_READ`] goes page by page.
     fn is_cached(&self, length: usize) -> bool {
         let range = [self.present as u64, length as u64];
         let mut found = CacheStat::default();
-        // SAFETY: the call reads two numbers from `range` and writes the numbers of `found`, which are laid
-        // out as the kernel's structures; both outlive it.
+        // SAFETY: the call reads two numbers from `range` and writes the numbers of `found`. Both
+        // are laid out as the kernel's structures and outlive the call.
         let result = unsafe {
             libc::syscall(
                 SYS_CACHESTAT,
@@ -162,14 +161,14 @@ impl FileMap {
         result == 0 && found.cache >= length.div_ceil(PAGE) as u64
     }
 
-    /// Says that what lies before `end` is not looked at again soon: its pages need not stay mapped.
+    /// Declares the bytes before `end` as read: their pages need not stay mapped.
     pub fn pass(&mut self, end: usize) {
         let end = end.min(self.len) / PAGE * PAGE;
         if end.saturating_sub(self.held) < LET_GO {
             return;
         }
-        // SAFETY: whole pages within the mapping. This advice to a mapping of a file changes no byte: the
-        // kernel maps a page again when it is looked at.
+        // SAFETY: whole pages within the mapping. This advice to a file mapping changes no byte:
+        // the kernel maps a page again on its next access.
         unsafe {
             let from = self.start.as_ptr().add(self.held);
             libc::madvise(from.cast(), end - self.held, libc::MADV_DONTNEED);
@@ -177,7 +176,7 @@ impl FileMap {
         self.held = end;
     }
 
-    /// The file, as it was given.
+    /// Returns the file that was mapped.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
@@ -186,22 +185,22 @@ impl FileMap {
 
 impl Drop for FileMap {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nobody can look at it any more.
+        // SAFETY: this value owns the mapping, and no borrow of it is left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
         give_back(&self.file);
     }
 }
 
-/// Takes a lease for reading on a file, unless the descriptor has one: a helper process may have taken it
-/// where this process has no right to ([`crate::helper`]). It ends when all copies of the descriptor are
-/// closed, at the latest.
+/// Takes a read lease on a file, unless the descriptor has one already: a helper process with more
+/// rights may have taken it ([`crate::helper`]). The lease ends at the latest when all copies of
+/// the descriptor are closed.
 ///
 /// # Errors
 /// As [`FileMap::new`].
 pub fn take_lease(file: &File) -> Result<()> {
     let fd = file.as_raw_fd();
-    // Whoever waits for the lease makes the kernel send a signal, which would end the process unless
-    // it is one that nobody has to do with.
+    // If another process waits for the lease, the kernel sends this process a signal, which would
+    // end it. SIGURG is ignored by default.
     // SAFETY: the call takes integers.
     if unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) } < 0 {
         return Err(Error::last("fcntl(F_SETSIG)", ""));
@@ -218,7 +217,7 @@ pub fn take_lease(file: &File) -> Result<()> {
     Ok(())
 }
 
-/// Gives a lease back that [`take_lease`] has taken, so that nobody waits for the file any more.
+/// Gives back a lease of [`take_lease`], so that other processes no longer wait for the file.
 pub fn give_back(file: &File) {
     // SAFETY: the call takes integers.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };

@@ -1,7 +1,6 @@
-//! Advice to the kernel about memory, and how much of it is free.
+//! Advice to the kernel about memory, and the amount of free memory.
 //!
-//! What it is: hints that change how fast memory is, and a number. What it is not: it neither
-//! maps nor unmaps, and no hint can change what is in memory.
+//! Advice can make memory faster. It maps and unmaps nothing, and changes no contents.
 //!
 //! Source: madvise(2), sysinfo(2).
 
@@ -9,15 +8,15 @@ use std::ops::Range;
 
 use crate::{Error, Result};
 
-/// Bytes of a page as the processor maps it at least, on every machine that Linux runs on.
+/// The smallest page size of every architecture that Linux supports, in bytes.
 const PAGE: usize = 4096;
 
-/// Says that the memory at these addresses had better lie in large pages (2 MiB on x86-64), which
-/// spares page faults, and searches of the page tables where access jumps about. Pages that are
-/// there already stay as they are; the parts of a page at either end are left out.
+/// Advises the kernel to use huge pages (2 MiB on x86-64) for these addresses. This saves page
+/// faults, and page-table walks where access is random. Pages that are already mapped stay as they
+/// are; partial pages at either end are left out.
 ///
 /// # Errors
-/// A kernel without transparent huge pages (`EINVAL`); addresses where no memory is (`ENOMEM`).
+/// `EINVAL` if the kernel has no transparent huge pages, `ENOMEM` if some addresses are not mapped.
 pub fn prefer_large_pages(addresses: Range<usize>) -> Result<()> {
     let start = addresses.start.next_multiple_of(PAGE);
     let length = addresses.end.saturating_sub(start) / PAGE * PAGE;
@@ -25,8 +24,8 @@ pub fn prefer_large_pages(addresses: Range<usize>) -> Result<()> {
         return Ok(());
     }
     let start = std::ptr::without_provenance_mut::<libc::c_void>(start);
-    // SAFETY: this advice changes no content and no access right, whatever is at these addresses, be
-    // it nothing (madvise(2), "MADV_HUGEPAGE"); the kernel checks them.
+    // SAFETY: this advice changes no content and no access right, whatever is mapped at these
+    // addresses, or nothing (madvise(2), "MADV_HUGEPAGE"); the kernel checks them.
     let result = unsafe { libc::madvise(start, length, libc::MADV_HUGEPAGE) };
     if result == 0 {
         Ok(())
@@ -35,8 +34,8 @@ pub fn prefer_large_pages(addresses: Range<usize>) -> Result<()> {
     }
 }
 
-/// Bytes of memory that hold nothing at all; what the system keeps of files, and could give up, comes on
-/// top. One system call, which counts nothing: much less than a look into `/proc/meminfo`.
+/// Returns the bytes of memory that are not used at all, without the page cache, which could be
+/// freed. This is one cheap system call; reading `/proc/meminfo` costs much more.
 #[must_use]
 pub fn free() -> Option<u64> {
     // SAFETY: the structure holds integers only, for which zero is valid.
@@ -65,7 +64,7 @@ mod tests {
         let memory = vec![7_u8; 8 << 20];
         let range = memory.as_ptr_range();
         let advised = prefer_large_pages(range.start.addr()..range.end.addr());
-        // Without large pages in the kernel, there is nothing to advise.
+        // A kernel without huge pages rejects the advice.
         if let Err(error) = advised {
             assert_eq!(error.errno(), Some(libc::EINVAL), "{error}");
         }

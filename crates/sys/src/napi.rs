@@ -1,10 +1,12 @@
-//! Threads of the kernel that receive in the place of interrupts (threaded NAPI, Linux 5.12), with
-//! processors and a priority of their own.
+//! Kernel threads that receive packets instead of interrupts (threaded NAPI, Linux 5.12), with
+//! processors and a priority.
 //!
-//! What it is: the setting of an interface with an owner, who puts it back. What it is not: nobody puts
-//! it back for a process that is killed. Queues that a driver makes anew get threads without a place.
+//! [`ReceiveThreads`] changes the setting of an interface and restores it when dropped. If the
+//! process is killed, the setting stays. If the driver creates its queues anew, their threads get
+//! no processors and no priority.
 //!
-//! Source: Documentation/networking/napi.rst; netdev(7) of generic netlink tells the threads (Linux 6.8).
+//! Source: Documentation/networking/napi.rst; netdev(7) of generic netlink lists the threads (Linux
+//! 6.8).
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -14,28 +16,28 @@ use crate::Error;
 use crate::netlink::{self, Link, Netlink};
 use crate::sched::Placement;
 
-/// Where the interfaces of the network namespace are that the file system was mounted in.
+/// The interfaces of the network namespace in which this file system was mounted.
 const INTERFACES: &str = "/sys/class/net";
-/// What such threads are called.
+/// The beginning of such a thread's name.
 const NAME: &str = "napi/";
 
-/// Why an interface does not receive by threads.
+/// The reason why an interface cannot receive by threads.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReceiveThreadsError {
-    /// Its driver does without NAPI, as it is set up now.
+    /// The driver does not use NAPI in its present configuration.
     #[error("{device}: there are no queues that the kernel polls (NAPI), and none for a thread")]
     NoQueues {
         /// The interface.
         device: String,
     },
-    /// `/sys` was mounted elsewhere.
+    /// `/sys` was mounted in another network namespace.
     #[error("{device}: /sys shows the interfaces of another network namespace")]
     OtherNamespace {
         /// The interface.
         device: String,
     },
-    /// The kernel does not tell which threads they are, or tells numbers of another PID namespace.
+    /// The kernel does not report the threads, or reports their IDs in another PID namespace.
     #[error(
         "{device}: the kernel does not tell the threads (Linux 6.8, in the initial PID namespace)"
     )]
@@ -43,34 +45,34 @@ pub enum ReceiveThreadsError {
         /// The interface.
         device: String,
     },
-    /// rtnetlink or the family `netdev`.
+    /// An error of rtnetlink or of the family `netdev`.
     #[error(transparent)]
     Netlink(#[from] netlink::Error),
-    /// The file system, or sched(7).
+    /// An error of the file system or of the scheduler (sched(7)).
     #[error(transparent)]
     Call(#[from] Error),
 }
 
 type Result<T> = std::result::Result<T, ReceiveThreadsError>;
 
-/// An interface's packets are received by threads until this is dropped.
+/// Makes kernel threads receive an interface's packets, until this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the threads"]
 pub struct ReceiveThreads {
-    /// Open for writing, so that no right to files is needed at the end.
+    /// Open for writing, so that restoring the setting needs no right to files.
     setting: File,
     before: String,
-    /// The threads, and how each ran before.
+    /// The threads, with their placement before the change.
     threads: Vec<(u32, Placement)>,
 }
 
 impl ReceiveThreads {
-    /// Has an interface of the calling thread's network namespace receive by threads on those
-    /// processors, with the real-time priority (SCHED_FIFO, 1 to 99) where one is given. Needs
-    /// `CAP_NET_ADMIN` and `CAP_SYS_NICE`, and both at the end.
+    /// Makes an interface of the calling thread's network namespace receive by threads on the
+    /// processors `cpus`. With `priority`, they get real-time priority (SCHED_FIFO, 1 to 99). Needs
+    /// `CAP_NET_ADMIN` and `CAP_SYS_NICE`, also when dropped.
     ///
     /// # Errors
-    /// See [`ReceiveThreadsError`]; nothing stays changed.
+    /// See [`ReceiveThreadsError`]; all changes are undone.
     pub fn start(device: &str, cpus: &[usize], priority: Option<u8>) -> Result<Self> {
         let link = Netlink::open()?.link(device)?;
         let folder = Path::new(INTERFACES).join(link.name.to_string());
@@ -88,7 +90,7 @@ impl ReceiveThreads {
             threads: Vec::new(),
         };
         if let Err(source) = started.setting.write_all_at(b"1", 0) {
-            // Nothing to put back.
+            // Nothing to restore.
             started.before.clear();
             if source.raw_os_error() == Some(libc::EOPNOTSUPP) {
                 return Err(ReceiveThreadsError::NoQueues {
@@ -112,7 +114,7 @@ impl ReceiveThreads {
         Ok(started)
     }
 
-    /// How many threads there are.
+    /// Returns the number of threads.
     #[must_use]
     pub fn count(&self) -> usize {
         self.threads.len()
@@ -121,7 +123,7 @@ impl ReceiveThreads {
 
 impl Drop for ReceiveThreads {
     fn drop(&mut self) {
-        // Nobody is left who could be told of a failure; threads and interface may have gone.
+        // `drop` cannot report a failure; threads and interface may be gone.
         for (thread, before) in self.threads.drain(..) {
             if is_receiving(thread) {
                 let _ = before.give(thread);
@@ -133,7 +135,8 @@ impl Drop for ReceiveThreads {
     }
 }
 
-/// Whether the folder is that of the interface, and not of one that has its name elsewhere.
+/// Returns whether the folder describes this interface, not one of the same name in another
+/// namespace.
 fn shows(folder: &Path, link: &Link) -> bool {
     let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
     let address: Vec<String> = link
@@ -144,7 +147,7 @@ fn shows(folder: &Path, link: &Link) -> bool {
     read("ifindex").trim() == link.index.to_string() && read("address").trim() == address.join(":")
 }
 
-/// Whether the number is that of such a thread here: it may count in another PID namespace.
+/// Returns whether the ID is that of a receiving thread: it may belong to another PID namespace.
 fn is_receiving(thread: u32) -> bool {
     let name = fs::read_to_string(format!("/proc/{thread}/comm"));
     name.is_ok_and(|name| name.starts_with(NAME))

@@ -1,9 +1,8 @@
-//! Network namespaces without a name: an fd holds them, and nothing is left when it goes.
+//! Network namespaces without a name: they exist as long as a file descriptor holds them.
 //!
-//! What it is: namespaces made, entered by threads and by child processes. What it is not: it
-//! mounts nothing and writes no file, so that even a killed process leaves nothing behind: the
-//! kernel removes a namespace, with the virtual interfaces in it, when the last fd, socket and
-//! process is gone.
+//! Threads and child processes can enter them. This module mounts nothing and writes no file, so
+//! even a killed process leaves nothing behind: the kernel removes a namespace, with its virtual
+//! interfaces, when its last fd, socket and process is gone.
 //!
 //! Source: `network_namespaces(7)`, `user_namespaces(7)`, unshare(2), setns(2).
 
@@ -30,20 +29,20 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Makes a namespace with nothing in it but a loopback interface that is down. The calling
-    /// thread stays where it is. Needs `CAP_SYS_ADMIN`.
+    /// Creates a namespace that holds only a loopback interface, which is down. The calling thread
+    /// does not enter it. Needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
     /// The system forbids it, or /proc is not mounted.
     pub fn new() -> Result<Self> {
-        // A thread of its own goes there and ends; its fd keeps what it made.
+        // A separate thread enters the namespace and ends; the fd keeps the namespace.
         on_thread(|| {
             unshare(libc::CLONE_NEWNET, "CLONE_NEWNET")?;
             Self::open(Path::new(OWN_NAMESPACE))
         })?
     }
 
-    /// The namespace of the calling thread.
+    /// Returns the namespace of the calling thread.
     ///
     /// # Errors
     /// /proc is not mounted.
@@ -51,10 +50,10 @@ impl Namespace {
         Self::open(Path::new(OWN_NAMESPACE))
     }
 
-    /// The namespace behind a path: `/proc/PID/ns/net`, or a name under `/run/netns`.
+    /// Opens the namespace behind a path: `/proc/PID/ns/net`, or a name under `/run/netns`.
     ///
     /// # Errors
-    /// The path cannot be opened. That it is a namespace shows when it is entered.
+    /// The path cannot be opened. Whether it is a namespace shows only when it is entered.
     pub fn open(path: &Path) -> Result<Self> {
         let file =
             File::open(path).map_err(|e| Error::new("open", path.display().to_string(), e))?;
@@ -63,7 +62,7 @@ impl Namespace {
         })
     }
 
-    /// The inode number that identifies the namespace on this system.
+    /// Returns the inode number that identifies the namespace on this system.
     ///
     /// # Errors
     /// The fd cannot be examined.
@@ -75,8 +74,8 @@ impl Namespace {
             .map_err(|e| Error::new("fstat", "network namespace", e))
     }
 
-    /// A path to the namespace for other programs (`nsenter --net=PATH`), good as long as this
-    /// process holds the namespace.
+    /// Returns a path to the namespace for other programs (`nsenter --net=PATH`), valid as long as
+    /// this process holds the namespace.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!(
@@ -86,18 +85,18 @@ impl Namespace {
         ))
     }
 
-    /// Runs a closure on a thread of its own inside the namespace and waits for it. A panic goes
-    /// on in the calling thread. Sockets that the closure opens stay in the namespace, also when
-    /// they are handed out. Needs `CAP_SYS_ADMIN`.
+    /// Runs a closure on a new thread inside the namespace and waits for it. A panic continues in
+    /// the calling thread. Sockets that the closure opens stay in the namespace, even if it returns
+    /// them. Needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// The thread cannot be made, or the namespace not be entered.
+    /// The thread cannot be created, or the namespace cannot be entered.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         on_thread(|| self.enter().map(|()| work()))?
     }
 
-    /// Runs a closure inside the namespace: at once where the calling thread is in it, else as
-    /// [`Namespace::run`] does, which needs `CAP_SYS_ADMIN`.
+    /// Runs a closure inside the namespace. If the calling thread is in it already, runs it
+    /// directly; otherwise as [`Namespace::run`], which needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
     /// As [`Namespace::run`].
@@ -109,15 +108,15 @@ impl Namespace {
         self.run(work)
     }
 
-    /// Moves the calling thread, and only it, into the namespace. Needs `CAP_SYS_ADMIN`.
+    /// Moves only the calling thread into the namespace. Needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// The system forbids it, or what was opened is no network namespace.
+    /// The system forbids it, or the opened file is not a network namespace.
     pub fn enter(&self) -> Result<()> {
         setns(self.fd.as_fd()).map_err(|e| Error::new("setns", "CLONE_NEWNET", e))
     }
 
-    /// Has the children of `command` start inside the namespace.
+    /// Makes the children of `command` start inside the namespace.
     pub fn command<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         let fd = Arc::clone(&self.fd);
         // SAFETY: between fork and exec the closure makes one system call on an fd that it owns a
@@ -125,10 +124,10 @@ impl Namespace {
         unsafe { command.pre_exec(move || setns(fd.as_fd())) }
     }
 
-    /// A client of rtnetlink that speaks for this namespace from any thread.
+    /// Opens an rtnetlink client that works in this namespace from any thread.
     ///
     /// # Errors
-    /// The namespace cannot be entered, or the socket not be made.
+    /// The namespace cannot be entered, or the socket cannot be created.
     pub fn netlink(&self) -> netlink::Result<Netlink> {
         self.run(Netlink::open)?
     }
@@ -145,8 +144,7 @@ impl Namespace {
     }
 
     /// Turns IPv6 off for the interfaces of the namespace, present and future, so that it sends no
-    /// neighbour, router or multicast messages of its own accord. A kernel without IPv6 counts as
-    /// success.
+    /// neighbour, router or multicast messages by itself. A kernel without IPv6 counts as success.
     ///
     /// # Errors
     /// The variables cannot be written.
@@ -167,19 +165,19 @@ impl AsFd for Namespace {
     }
 }
 
-/// Has the children of `command` start inside `namespace`.
+/// Makes the children of `command` start inside `namespace`.
 pub fn command_in<'c>(namespace: &Namespace, command: &'c mut Command) -> &'c mut Command {
     namespace.command(command)
 }
 
-/// Why a process could not become root of a user namespace of its own.
+/// The reason why a process could not become root of a new user namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum UserNamespaceError {
-    /// Only a process of one thread may (`user_namespaces(7)`): call it first of all.
+    /// Only a process with one thread may do it (`user_namespaces(7)`): call it before all else.
     #[error("a user namespace must be made before threads start: there are {0}")]
     Threads(usize),
-    /// The system forbids it: by `user.max_user_namespaces`, `kernel.unprivileged_userns_clone`,
-    /// AppArmor, a container's seccomp filter.
+    /// The system forbids it: `user.max_user_namespaces`, `kernel.unprivileged_userns_clone`,
+    /// AppArmor or a container's seccomp filter.
     #[error("the system forbids user namespaces to this user: {0}")]
     Forbidden(Error),
     /// Something else failed.
@@ -187,12 +185,12 @@ pub enum UserNamespaceError {
     Call(#[from] Error),
 }
 
-/// Moves the process into a user namespace and a network namespace of its own, where it is root
-/// and has every capability over that network, and only over it. For running without root.
+/// Moves the process into a new user namespace and a new network namespace. It is root there, with
+/// every capability over that network only. This allows running without root.
 ///
 /// # Errors
-/// See [`UserNamespaceError`]. The process is unchanged except where the identity could not be
-/// mapped; it should then end.
+/// See [`UserNamespaceError`]. The process is unchanged, unless the identity could not be mapped;
+/// it should then end.
 pub fn enter_user_namespace() -> std::result::Result<(), UserNamespaceError> {
     let tasks = "/proc/self/task";
     let threads = fs::read_dir(tasks)
@@ -219,7 +217,7 @@ pub fn enter_user_namespace() -> std::result::Result<(), UserNamespaceError> {
     Ok(())
 }
 
-/// Tells a prohibition from a fault.
+/// Distinguishes a prohibition from other errors.
 fn refused(error: Error) -> UserNamespaceError {
     match error.errno() {
         Some(libc::EPERM | libc::EACCES | libc::ENOSPC | libc::EUSERS | libc::ENOSYS) => {
@@ -230,7 +228,7 @@ fn refused(error: Error) -> UserNamespaceError {
 }
 
 fn unshare(flags: libc::c_int, names: &'static str) -> Result<()> {
-    // SAFETY: the call takes a number and changes only which namespaces the thread is in.
+    // SAFETY: the call takes a number and changes only the namespaces of the thread.
     match unsafe { libc::unshare(flags) } {
         0 => Ok(()),
         _ => Err(Error::last("unshare", names)),
@@ -245,7 +243,7 @@ fn setns(fd: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Runs work on a thread of its own; a panic there goes on here.
+/// Runs work on a new thread and waits for it; a panic continues in the caller.
 fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
     thread::scope(|scope| {
         let thread = thread::Builder::new()

@@ -1,14 +1,18 @@
-//! Output files, opened so that nobody else decides what is overwritten and who reads it.
+//! Opens output files safely: no other user can choose which file is overwritten, or who can read
+//! it.
 //!
-//! What it is: [`open`], which creates a file with exactly the permissions that were asked for, or
-//! opens the one that is there, without a change of it. In sticky directories that others can write
-//! to, such as `/tmp`, it follows no symbolic link and takes no file of somebody else, whether or not
-//! `fs.protected_symlinks` and its relatives (proc(5)) are set. What it is not: it writes nothing.
+//! [`open`] creates a file with exactly the permissions that were asked for, or opens an existing
+//! file without changing it. This module writes no data.
 //!
-//! Links elsewhere are followed one by one, so that each of their directories is looked at, and a
-//! link that leads from a safe directory into a sticky one gains nothing. On the way to the file's
-//! directory, links in sticky directories are followed if they are the user's own or the directory
-//! owner's.
+//! Some directories are sticky and writable for others, such as `/tmp`. There, [`open`] follows no
+//! symbolic link and rejects files of other users, except those of the directory's owner, and files
+//! with several hard links. This does not depend on `fs.protected_symlinks` and its relatives
+//! (proc(5)).
+//!
+//! In other directories symbolic links are followed one by one, and each directory on the way is
+//! checked. So a link from a safe directory into a sticky one is no way around the rule. On the way
+//! to the file's directory, links in sticky directories are followed if they belong to the user or
+//! to the owner of the directory.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
@@ -19,12 +23,12 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
-/// Links that are followed at most, as the kernel has it (path_resolution(7)).
+/// The most symbolic links that are followed, as in the kernel (path_resolution(7)).
 const LINKS: u32 = 40;
-/// Attempts where files come and go between two calls.
+/// The number of attempts if files come and go between two calls.
 const ATTEMPTS: u32 = 16;
 
-/// Who may read and write a file that is made. One that is there keeps what it has.
+/// The users who may read and write a file that is created. An existing file keeps its permissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// The owner only: mode 0600.
@@ -32,7 +36,7 @@ pub enum Access {
     Owner,
     /// The owner, and a group may read: mode 0640.
     Group(Group),
-    /// Whoever the umask leaves of mode 0666.
+    /// Mode 0666 without the bits of the umask.
     Umask,
 }
 
@@ -42,18 +46,18 @@ pub struct Group {
     gid: u32,
 }
 
-/// A group that the system does not have.
+/// The error for a group that the system does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no group {0:?}")]
 pub struct NoSuchGroup(String);
 
-/// Why a file is not taken that could be opened; the inner error of what [`open`] returns.
+/// The reason why a file that exists is rejected; the inner error of what [`open`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A link in a sticky directory, which anybody may have put there.
+    /// A symbolic link in a sticky directory, where any user can create one.
     #[error("is a symbolic link in a directory that others can write to, and is not followed")]
     Link,
-    /// A link of somebody else in a sticky directory, on the way to the file.
+    /// A symbolic link of another user in a sticky directory, on the way to the file.
     #[error(
         "its folder is reached by a symbolic link of another user (uid {owner}) in a directory that others \
          can write to"
@@ -62,27 +66,27 @@ pub enum Refusal {
         /// The user who owns the link.
         owner: u32,
     },
-    /// A file of somebody else in a sticky directory.
+    /// A file of another user in a sticky directory.
     #[error("belongs to another user (uid {owner}) in a directory that others can write to")]
     Foreign {
         /// The user who owns it.
         owner: u32,
     },
-    /// A file in a sticky directory that has another name elsewhere.
+    /// A file in a sticky directory with more than one hard link.
     #[error("has another name (a hard link), and is in a directory that others can write to")]
     Linked,
 }
 
-/// An output that is open, and not changed yet.
+/// An open output that has not been changed yet.
 #[derive(Debug)]
 pub struct UnwrittenFile {
     /// The file.
     pub file: File,
-    /// Where it was made; nothing where it was there before.
+    /// The new file's entry; `None` if the file existed before.
     pub made: Option<Entry>,
 }
 
-/// A name in a directory.
+/// The entry of a file in a directory.
 #[derive(Debug)]
 pub struct Entry {
     directory: File,
@@ -90,7 +94,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Removes the name, and so the file that has no other.
+    /// Removes the entry, and with it the file if it has no other name.
     ///
     /// # Errors
     /// As unlinkat(2).
@@ -102,29 +106,29 @@ impl Entry {
 }
 
 impl Group {
-    /// Looks a group up by name (`getgrnam_r(3)`), or takes its number.
+    /// Looks up a group by its name (`getgrnam_r(3)`), or else takes the text as a number.
     ///
     /// # Errors
-    /// There is no such group.
+    /// [`NoSuchGroup`] if the text is neither.
     pub fn by_name(name: &str) -> Result<Self, NoSuchGroup> {
         let missing = || NoSuchGroup(name.to_owned());
         let c_name = CString::new(name).map_err(|_| missing())?;
         let number = || name.parse().ok();
         let gid = group_number(&c_name).or_else(number);
-        // The last number stands for no group (chown(2)).
+        // The largest number stands for "no group" (chown(2)).
         gid.filter(|gid| *gid != u32::MAX)
             .map(|gid| Self { gid })
             .ok_or_else(missing)
     }
 
-    /// Its number.
+    /// Returns the group's number.
     #[must_use]
     pub fn gid(self) -> u32 {
         self.gid
     }
 }
 
-/// Largest buffer offered for one entry of the group database, in bytes.
+/// The largest buffer for one entry of the group database, in bytes.
 const GROUP_MAX: usize = 1 << 20;
 
 fn group_number(name: &CStr) -> Option<u32> {
@@ -152,12 +156,12 @@ fn group_number(name: &CStr) -> Option<u32> {
     }
 }
 
-/// Opens an output for writing, and for reading as well where that is asked for. A file that is made
-/// has the permissions of `access`, one that was there is as it was, with all it holds.
+/// Opens an output for writing, and also for reading if `readable` is set. A new file gets the
+/// permissions of `access`; an existing file keeps its permissions and its contents.
 ///
 /// # Errors
-/// As open(2), with [`NO_READER`] for a FIFO that nobody reads yet; a [`Refusal`]; the group cannot be given,
-/// and then no file is made.
+/// As open(2), with [`NO_READER`] for a FIFO without a reader; a [`Refusal`] as the inner error; or
+/// the file cannot be given to the group, and then no file is left behind.
 pub fn open(path: &Path, access: Access, readable: bool) -> io::Result<UnwrittenFile> {
     let mut place = DirectoryEntry::of(None, path.as_os_str())?;
     for _ in 0..LINKS {
@@ -169,27 +173,27 @@ pub fn open(path: &Path, access: Access, readable: bool) -> io::Result<Unwritten
     Err(io::Error::from_raw_os_error(libc::ELOOP))
 }
 
-/// A name in a directory, which may be that of a file.
+/// A name in a directory; the file need not exist.
 struct DirectoryEntry {
     directory: File,
     metadata: Metadata,
     name: CString,
 }
 
-/// The flag with which opening a symbolic link fails (`O_NOFOLLOW`).
+/// The flag that makes opening a symbolic link fail (`O_NOFOLLOW`).
 pub const NO_FOLLOW: i32 = libc::O_NOFOLLOW;
 
-/// The error number of a FIFO that is opened for writing while nobody reads it (`ENXIO`).
+/// The error number for opening a FIFO for writing that has no reader (`ENXIO`).
 pub const NO_READER: i32 = libc::ENXIO;
 
 enum Found {
     File(UnwrittenFile),
-    /// A link to follow.
+    /// A symbolic link to follow.
     Link(OsString),
 }
 
 impl DirectoryEntry {
-    /// Finds the directory of a path that begins at `base`, or where the process is.
+    /// Finds the directory of a path that begins at `base`, or at the working directory.
     fn of(base: Option<&File>, path: &OsStr) -> io::Result<Self> {
         let bytes = path.as_bytes();
         let (directory, name) = match bytes.iter().rposition(|byte| *byte == b'/') {
@@ -224,7 +228,7 @@ impl DirectoryEntry {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
-            // The links of procfs lead to what has no name, such as pipes.
+            // The links of procfs lead to files without a name, such as pipes.
             let follow = if self.is_in_proc() {
                 0
             } else {
@@ -233,7 +237,7 @@ impl DirectoryEntry {
             if self.is_shared() {
                 self.look()?;
             }
-            // A FIFO without a reader is refused instead of waited for.
+            // A FIFO without a reader is rejected; the call does not wait for one.
             match self.open_with(flags | follow | libc::O_NONBLOCK, 0) {
                 Ok(file) => {
                     crate::poll::make_blocking(&file)?;
@@ -260,18 +264,18 @@ impl DirectoryEntry {
         open_at(self.directory.as_raw_fd(), &self.name, flags, mode)
     }
 
-    /// A file that was just made, with its group.
+    /// Gives a new file its group and returns it.
     fn made(&self, file: File, access: Access) -> io::Result<UnwrittenFile> {
         let entry = Entry {
             directory: self.directory.try_clone()?,
             name: self.name.clone(),
         };
         if let Access::Group(group) = access {
-            // The group reads only what is its own.
+            // The mode comes after the group, so that only this group can read the file.
             let given = fchown(&file, None, Some(group.gid))
                 .and_then(|()| file.set_permissions(Permissions::from_mode(0o640)));
             if let Err(error) = given {
-                // It stays where the directory can't be written to any more: empty.
+                // If the directory is no longer writable, an empty file is left behind.
                 let _ = entry.remove();
                 let text = format!("it cannot be given to the group {}: {error}", group.gid);
                 return Err(io::Error::new(error.kind(), text));
@@ -283,23 +287,23 @@ impl DirectoryEntry {
         })
     }
 
-    /// Looks at a file of a shared directory before it is opened: a FIFO that somebody else has put there
-    /// would have us wait for its reader.
+    /// Checks a file of a shared directory before it is opened: opening a FIFO of another user
+    /// would wait for its reader.
     fn look(&self) -> io::Result<()> {
         match self.open_with(libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0) {
             Ok(file) => self.check(&file.metadata()?),
-            // Opening it says what is wrong.
+            // Opening it reports the error.
             Err(_) => Ok(()),
         }
     }
 
-    /// A file that was there, if it may be taken.
+    /// Returns an existing file if it passes [`Self::check`].
     fn found(&self, file: File) -> io::Result<UnwrittenFile> {
         self.check(&file.metadata()?)?;
         Ok(UnwrittenFile { file, made: None })
     }
 
-    /// Whether a file that was there may be taken.
+    /// Checks whether an existing file may be used.
     fn check(&self, metadata: &Metadata) -> io::Result<()> {
         let kind = metadata.file_type();
         if self.is_shared() && (kind.is_file() || kind.is_fifo()) {
@@ -327,11 +331,11 @@ impl DirectoryEntry {
     }
 }
 
-/// How directories are opened on the way to a file.
+/// The flags for opening directories on the way to a file.
 const ON_THE_WAY: libc::c_int = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
 
-/// Opens the directory at a path that begins at `base`, or where the process is. Symbolic links are
-/// followed here and not by the kernel, whose `fs.protected_symlinks` may be off.
+/// Opens the directory at a path that begins at `base`, or at the working directory. This function
+/// follows symbolic links itself, because the kernel's `fs.protected_symlinks` may be off.
 fn walk(base: Option<&File>, path: &[u8]) -> io::Result<File> {
     let mut current = match base {
         Some(base) => base.try_clone()?,
@@ -345,7 +349,7 @@ fn walk(base: Option<&File>, path: &[u8]) -> io::Result<File> {
         match opened {
             Ok(directory) => current = directory,
             Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
-                // The links of procfs lead to what has no name.
+                // The links of procfs lead to directories without a name.
                 if is_in_proc(&current) {
                     current = open_at(current.as_raw_fd(), &name, ON_THE_WAY, 0)?;
                     continue;
@@ -363,8 +367,8 @@ fn walk(base: Option<&File>, path: &[u8]) -> io::Result<File> {
     Ok(current)
 }
 
-/// Adds the names of a path to those that are still to be looked up, the first one last. A path from the
-/// root begins there.
+/// Adds the parts of a path to the names that are still to be looked up, the first one last. An
+/// absolute path restarts at the root.
 fn push(names: &mut Vec<CString>, current: &mut File, path: &[u8]) -> io::Result<()> {
     if path.first() == Some(&b'/') {
         *current = open_at(libc::AT_FDCWD, c"/", ON_THE_WAY, 0)?;
@@ -376,7 +380,7 @@ fn push(names: &mut Vec<CString>, current: &mut File, path: &[u8]) -> io::Result
     Ok(())
 }
 
-/// What a link in a directory leads to, if it may be followed on the way to a file.
+/// Returns the target of a symbolic link if it may be followed on the way to a file.
 fn followed(directory: &File, name: &CStr) -> io::Result<OsString> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let link = open_at(directory.as_raw_fd(), name, flags, 0)?;
@@ -388,17 +392,17 @@ fn followed(directory: &File, name: &CStr) -> io::Result<OsString> {
     if is_shared(&shared) && owner != own_user() && owner != shared.uid() {
         return Err(refused(Refusal::ForeignLink { owner }));
     }
-    // Of the link that was looked at, and not of one that has taken its place.
+    // The target of the link that was checked, even if another link has replaced it.
     target_of(&link, c"")
 }
 
-/// Whether a directory is sticky, and others than its owner can write to it.
+/// Returns whether a directory is sticky and writable for others than its owner.
 fn is_shared(directory: &Metadata) -> bool {
     let mode = directory.mode();
     mode & libc::S_ISVTX != 0 && mode & (libc::S_IWGRP | libc::S_IWOTH) != 0
 }
 
-/// Whether a directory is the kernel's own, of processes and their descriptors.
+/// Returns whether a directory belongs to procfs.
 fn is_in_proc(directory: &File) -> bool {
     /// `PROC_SUPER_MAGIC` of `linux/magic.h`.
     const PROC: u64 = 0x9fa0;
@@ -409,7 +413,8 @@ fn is_in_proc(directory: &File) -> bool {
     result == 0 && u64::try_from(system.f_type) == Ok(PROC)
 }
 
-/// The text of a link in a directory, or without a name that of the link itself.
+/// Returns the target of a symbolic link in a directory; with an empty name, `directory` is the
+/// link.
 fn target_of(directory: &File, name: &CStr) -> io::Result<OsString> {
     let mut target = vec![0_u8; libc::PATH_MAX.unsigned_abs() as usize];
     // SAFETY: the name is terminated, the buffer is writable for its length; both outlive the call.
@@ -426,7 +431,7 @@ fn target_of(directory: &File, name: &CStr) -> io::Result<OsString> {
     Ok(OsString::from_vec(target))
 }
 
-/// The user who opens files.
+/// Returns the user who opens files.
 fn own_user() -> u32 {
     // SAFETY: the call takes nothing and cannot fail.
     unsafe { libc::geteuid() }
@@ -439,7 +444,7 @@ fn mode(access: Access) -> libc::mode_t {
     }
 }
 
-/// Whether somebody was faster: what was there is gone, or is another thing now.
+/// Returns whether the entry was removed or replaced since it was looked up.
 fn has_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL))
 }
@@ -458,7 +463,7 @@ fn open_at(
         // SAFETY: the path is terminated and outlives the call; the mode is an integer.
         let opened = unsafe { libc::openat(directory, path.as_ptr(), flags, mode) };
         match checked(opened) {
-            // SAFETY: the call returned this fd just now, so that nobody else owns it.
+            // SAFETY: the call has just returned this fd, so nothing else owns it.
             Ok(fd) => return Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) })),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

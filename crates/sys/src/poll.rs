@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// A descriptor and what is awaited of it.
+/// A file descriptor and the event to wait for.
 #[derive(Clone, Copy, Debug)]
 pub struct Interest<'a> {
     fd: BorrowedFd<'a>,
@@ -17,7 +17,7 @@ pub struct Interest<'a> {
 }
 
 impl<'a> Interest<'a> {
-    /// Something to read.
+    /// Waits until the descriptor is readable.
     #[must_use]
     pub const fn read(fd: BorrowedFd<'a>) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl<'a> Interest<'a> {
         }
     }
 
-    /// Room to write.
+    /// Waits until the descriptor is writable.
     #[must_use]
     pub const fn write(fd: BorrowedFd<'a>) -> Self {
         Self {
@@ -36,24 +36,24 @@ impl<'a> Interest<'a> {
     }
 }
 
-/// What became of a descriptor.
+/// The state of a descriptor after waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// There is something to read.
+    /// Data can be read.
     pub readable: bool,
-    /// There is room to write.
+    /// Data can be written.
     pub writable: bool,
-    /// An error is pending, or the other side is gone.
+    /// An error is pending, or the other side has closed.
     pub failed: bool,
 }
 
-/// The flag of open(2) for a FIFO whose writer is not waited for.
+/// The flag that opens a FIFO without waiting for the other side (`O_NONBLOCK`, fifo(7)).
 pub const NON_BLOCKING: libc::c_int = libc::O_NONBLOCK;
 
-/// Has reads and writes wait again for a file that was opened with [`NON_BLOCKING`] (`F_SETFL`, fcntl(2)).
+/// Makes a file that was opened with [`NON_BLOCKING`] block again (`F_SETFL`, fcntl(2)).
 ///
 /// # Errors
-/// The call is filtered.
+/// A seccomp filter rejects the call.
 pub fn make_blocking(file: &File) -> std::io::Result<()> {
     let fd = file.as_raw_fd();
     // SAFETY: the calls take numbers only.
@@ -65,8 +65,8 @@ pub fn make_blocking(file: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Opens a FIFO for reading without waiting for its writer (`O_NONBLOCK`, fifo(7)): [`wait`] does, and
-/// reads give `EAGAIN` where there is nothing.
+/// Opens a FIFO for reading without waiting for a writer (`O_NONBLOCK`, fifo(7)). To wait, call
+/// [`wait`]; a read of an empty FIFO fails with `EAGAIN`.
 ///
 /// # Errors
 /// As open(2).
@@ -75,12 +75,12 @@ pub fn open_fifo(path: &Path) -> std::io::Result<File> {
     options.read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// Waits until one of the descriptors is ready, `timeout` has passed (none waits for ever) or a
-/// signal came; in the last two cases nothing is ready.
+/// Waits until a descriptor is ready, the timeout has passed (`None` waits without limit), or a
+/// signal arrives. In the last two cases no descriptor is ready.
 ///
 /// # Errors
 ///
-/// `ppoll` fails where the kernel has no memory for it.
+/// `ppoll` fails if the kernel has no memory for it.
 pub fn wait<const N: usize>(
     interests: [Interest<'_>; N],
     timeout: Option<Duration>,
@@ -112,15 +112,15 @@ pub fn wait<const N: usize>(
     }))
 }
 
-/// Descriptors whose number is known only at run time, to be read from.
+/// A set of descriptors to read from, whose number is known only at run time.
 #[derive(Debug, Default)]
 pub struct ReadSet {
     fds: Vec<libc::pollfd>,
 }
 
 impl ReadSet {
-    /// Waits until there is something to read from one of the descriptors, or as [`wait`] says.
-    /// Allocates only where there are more descriptors than at any time before.
+    /// Waits until one of the descriptors is readable, the timeout has passed, or a signal arrives.
+    /// Allocates only if there are more descriptors than in any call before.
     ///
     /// # Errors
     ///
@@ -133,8 +133,8 @@ impl ReadSet {
         self.wait_by_number(fds.map(|fd| fd.as_raw_fd()), timeout)
     }
 
-    /// The same with descriptors by their numbers, as event loops have them. A number that is no
-    /// descriptor counts as something to read.
+    /// Waits for descriptors by their numbers, as event loops have them. A number that is not an
+    /// open descriptor counts as readable.
     ///
     /// # Errors
     ///
@@ -166,25 +166,25 @@ impl ReadSet {
     }
 }
 
-/// Several descriptors as one, which poll(2) finds readable when any of them is (epoll(7)).
+/// Several descriptors as one: poll(2) finds it readable when any of them is (epoll(7)).
 #[derive(Debug)]
 pub struct PollGroup {
     fd: OwnedFd,
 }
 
 impl PollGroup {
-    /// A group of descriptors. They may be closed before it is; then they are in it no more.
+    /// Creates a group of descriptors. A descriptor that is closed leaves the group.
     ///
     /// # Errors
     ///
-    /// No descriptor is left, or one of them cannot be polled.
+    /// The process has no descriptor left, or one of the descriptors cannot be polled.
     pub fn new<'a>(fds: impl IntoIterator<Item = BorrowedFd<'a>>) -> Result<Self> {
         // SAFETY: no pointers are passed.
         let made = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if made < 0 {
             return Err(Error::last("epoll_create1", ""));
         }
-        // SAFETY: the call returned this fd just now, so that nobody else owns it.
+        // SAFETY: the call has just returned this fd, so nothing else owns it.
         let group = unsafe { OwnedFd::from_raw_fd(made) };
         for fd in fds {
             let mut event = libc::epoll_event {

@@ -1,9 +1,8 @@
-//! The adapter's stamps of received packets, switched on for as long as somebody wants them.
+//! Time stamps of received packets by the adapter, switched on while a value of this module lives.
 //!
-//! What it is: `SIOCSHWTSTAMP` with an owner. What was set before is put back when the last thing to be
-//! done is to drop it. What it is not: stamps of sent packets are left as they are, so that a daemon
-//! that keeps the adapter's clock (`ptp4l`) goes on undisturbed; and nobody puts anything back for a
-//! process that is killed.
+//! This is `SIOCSHWTSTAMP` with an owner: dropping the last [`ReceiveStamps`] restores the earlier
+//! setting. Stamps of sent packets are not changed, so a daemon that sets the adapter's clock
+//! (`ptp4l`) is not disturbed. If the process is killed, the setting is not restored.
 //!
 //! Source: Documentation/networking/timestamping.rst, section 3.
 
@@ -14,13 +13,13 @@ use crate::{Error, Result};
 
 /// `HWTSTAMP_FILTER_ALL`.
 const ALL: libc::c_int = 1;
-/// The requests, with the names that errors have.
+/// The requests, with their names for error messages.
 const SET: Request = (libc::SIOCSHWTSTAMP, "ioctl(SIOCSHWTSTAMP)");
 const GET: Request = (libc::SIOCGHWTSTAMP, "ioctl(SIOCGHWTSTAMP)");
 
 type Request = (libc::c_ulong, &'static str);
 
-/// What an adapter stamps: `struct hwtstamp_config`.
+/// The packets that an adapter stamps: `struct hwtstamp_config`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Stamped {
     flags: libc::c_int,
@@ -28,7 +27,7 @@ struct Stamped {
     received: libc::c_int,
 }
 
-/// The adapter stamps every packet that it receives until this is dropped.
+/// Makes the adapter stamp every packet that it receives, until this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the stamps"]
 pub struct ReceiveStamps {
@@ -38,13 +37,13 @@ pub struct ReceiveStamps {
     change: Option<Change>,
 }
 
-/// Who is asked to stamp packets.
+/// The device that stamps packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamper {
     /// The adapter.
     #[default]
     Adapter,
-    /// Nobody, which succeeds on every device: for tests, with packets that have stamps already.
+    /// No device: succeeds on every interface. For tests with packets that are stamped already.
     StandIn,
 }
 
@@ -52,7 +51,7 @@ impl Stamper {
     /// As [`ReceiveStamps::start`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`ReceiveStamps::start`].
     pub fn start(self, device: &str, index: u32) -> Result<ReceiveStamps> {
         match self {
             Self::Adapter => ReceiveStamps::start(device, index),
@@ -61,7 +60,7 @@ impl Stamper {
     }
 }
 
-/// What was changed.
+/// A change of the adapter's setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     before: Stamped,
@@ -69,18 +68,20 @@ struct Change {
 }
 
 impl Change {
-    /// What to set at the end: nothing where somebody else has set something meanwhile.
+    /// Returns the setting to restore, or `None` if another process has changed it since.
     fn undone(&self, now: Stamped) -> Option<Stamped> {
         (now == self.set).then_some(self.before)
     }
 }
 
 impl ReceiveStamps {
-    /// Has the adapter stamp every packet that it receives. `device` is one of the calling thread's
-    /// network namespace, `index` its number there. Needs `CAP_NET_ADMIN`, unless it does so already.
+    /// Makes the adapter stamp every packet that it receives. `device` is an interface of the
+    /// calling thread's network namespace, `index` its number there. Needs `CAP_NET_ADMIN`, unless
+    /// the adapter stamps all packets already.
     ///
     /// # Errors
-    /// EOPNOTSUPP, EINVAL or ERANGE where it cannot, or not every packet; EPERM.
+    /// `EOPNOTSUPP`, `EINVAL` or `ERANGE` if the adapter cannot stamp packets, or not all of them;
+    /// `EPERM` if the privilege is missing.
     pub fn start(device: &str, index: u32) -> Result<Self> {
         let mut stamps = Self::unchanged(device, index)?;
         let before = stamps.ask(GET, Stamped::default());
@@ -92,7 +93,7 @@ impl ReceiveStamps {
             ..before.as_ref().copied().unwrap_or_default()
         };
         let set = stamps.ask(SET, wanted)?;
-        // A driver that does not tell what was set before is left as it is.
+        // If the driver does not report the earlier setting, it is not restored.
         stamps.change = before.ok().map(|before| Change { before, set });
         if set.received != ALL {
             let source = io::Error::from_raw_os_error(libc::ERANGE);
@@ -118,7 +119,7 @@ impl ReceiveStamps {
         })
     }
 
-    /// Whether something must be put back at the end, for which `CAP_NET_ADMIN` is needed.
+    /// Returns whether the setting must be restored at the end, which needs `CAP_NET_ADMIN`.
     #[must_use]
     pub fn must_undo(&self) -> bool {
         self.change.is_some()
@@ -150,7 +151,7 @@ impl ReceiveStamps {
         })
     }
 
-    /// What the device is called now; it may have got another name.
+    /// Returns the device's present name, which may have changed.
     fn name_now(&self) -> Option<String> {
         let mut argument = interface_request();
         argument.ifr_ifru.ifru_ifindex = self.index.cast_signed();
@@ -179,7 +180,7 @@ impl Drop for ReceiveStamps {
         self.device = name;
         let now = self.ask(GET, Stamped::default());
         if let Some(before) = now.ok().and_then(|now| change.undone(now)) {
-            // Nobody is left who could be told of a failure.
+            // `drop` cannot report a failure.
             let _ = self.ask(SET, before);
         }
     }

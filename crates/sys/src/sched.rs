@@ -1,7 +1,6 @@
 //! Where and how urgently a thread runs: processors and real-time priority.
 //!
-//! What it is: placement of the calling thread. What it is not: it changes no other thread; a
-//! thread started afterwards inherits the processors, and not the priority.
+//! A thread that is started afterwards inherits the processors, but not the priority.
 //!
 //! Source: sched(7), cpuset(7) for the form of processor lists.
 
@@ -12,32 +11,32 @@ use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// More processors than this (numbers 0 to 8191) no Linux kernel supports (`CONFIG_NR_CPUS` on
-/// x86-64), so that a list cannot claim more memory than it deserves.
+/// The largest number of processors that any Linux kernel supports (`CONFIG_NR_CPUS` on x86-64);
+/// their numbers are 0 to 8191. It bounds the memory that a list can ask for.
 pub const CPUS_MAX: usize = 8192;
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const MASK_BITS: usize = libc::c_ulong::BITS as usize;
 const MASK_WORDS: usize = CPUS_MAX / MASK_BITS;
 
-/// Processors by number, each once, ascending; parsed from the kernel's form `0-3,5`.
+/// A list of processor numbers, each once, ascending; parsed from the kernel's form `0-3,5`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct CpuList(Vec<usize>);
 
-/// Why a list of processors cannot be read.
+/// An invalid list of processors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("processor list, character {position}: {reason}")]
 pub struct CpuListError {
-    /// Where it is, counted in bytes from 0.
+    /// The position of the error, in bytes from 0.
     pub position: usize,
-    /// What is wrong there.
+    /// The reason.
     pub reason: CpuListReason,
 }
 
-/// What is wrong in a list of processors.
+/// The reason why a list of processors is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CpuListReason {
-    /// Something else stands where a number must be.
+    /// A number is missing.
     #[error("a processor number is expected")]
     NotANumber,
     /// The number is too large.
@@ -49,7 +48,7 @@ pub enum CpuListReason {
 }
 
 impl CpuList {
-    /// The numbers, ascending.
+    /// Returns the numbers, ascending.
     #[must_use]
     pub fn as_slice(&self) -> &[usize] {
         &self.0
@@ -111,11 +110,11 @@ fn parse_number(text: &str, position: usize) -> std::result::Result<usize, CpuLi
     number.ok_or(wrong(CpuListReason::TooLarge))
 }
 
-/// The processors that are running (`/sys/devices/system/cpu/online`); where that cannot be read,
-/// those that the calling thread may use.
+/// Returns the processors that are online (`/sys/devices/system/cpu/online`). If that file cannot
+/// be read, returns those that the calling thread may use.
 ///
 /// # Errors
-/// Neither can be found out.
+/// Neither can be read.
 pub fn online_cpus() -> Result<CpuList> {
     match fs::read_to_string(ONLINE)
         .ok()
@@ -126,15 +125,15 @@ pub fn online_cpus() -> Result<CpuList> {
     }
 }
 
-/// The processors that the calling thread may use (`sched_getaffinity(2)`).
+/// Returns the processors that the calling thread may use (`sched_getaffinity(2)`).
 ///
 /// # Errors
-/// The kernel knows more than [`CPUS_MAX`] processors.
+/// The kernel supports more than [`CPUS_MAX`] processors.
 pub fn affinity() -> Result<CpuList> {
     affinity_of(0)
 }
 
-/// The processors of a thread, the calling one for 0.
+/// Returns the processors that a thread may use; 0 is the calling thread.
 fn affinity_of(thread: u32) -> Result<CpuList> {
     let thread = thread.cast_signed();
     let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];
@@ -151,8 +150,7 @@ fn affinity_of(thread: u32) -> Result<CpuList> {
 /// Binds the calling thread to processors.
 ///
 /// # Errors
-/// None of them is online and allowed (`EINVAL`), or a number is not below [`CPUS_MAX`]
-/// (likewise).
+/// `EINVAL` if none of them is online and allowed, or if a number is [`CPUS_MAX`] or more.
 pub fn set_affinity(cpus: &[usize]) -> Result<()> {
     set_affinity_of(0, cpus)
 }
@@ -187,11 +185,11 @@ const fn mask_bytes() -> usize {
 }
 
 /// Gives the calling thread the real-time policy `SCHED_FIFO` with a priority of 1 to 99. Threads
-/// and processes that it starts return to the ordinary policy. Needs `CAP_SYS_NICE` or a limit
+/// and processes that it starts get the ordinary policy. Needs `CAP_SYS_NICE` or a limit
 /// `RLIMIT_RTPRIO`.
 ///
 /// # Errors
-/// The priority is out of range (`EINVAL`), or the privilege is missing (`EPERM`).
+/// `EINVAL` if the priority is out of range, `EPERM` if the privilege is missing.
 pub fn set_fifo(priority: u8) -> Result<()> {
     let param = libc::sched_param {
         sched_priority: priority.into(),
@@ -207,7 +205,7 @@ pub fn set_fifo(priority: u8) -> Result<()> {
     }
 }
 
-/// Where a thread runs, and with what policy and priority (sched(7)).
+/// The processors, policy and priority of a thread (sched(7)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     cpus: CpuList,
@@ -216,10 +214,10 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// That of a thread, the calling one for 0.
+    /// Reads the placement of a thread; 0 is the calling thread.
     ///
     /// # Errors
-    /// There is no such thread (`ESRCH`).
+    /// `ESRCH` if there is no such thread.
     pub fn of(thread: u32) -> Result<Self> {
         let cpus = affinity_of(thread)?;
         let mut param = libc::sched_param { sched_priority: 0 };
@@ -241,7 +239,8 @@ impl Placement {
         })
     }
 
-    /// The same on other processors, and with the policy `SCHED_FIFO` where a priority is given.
+    /// Returns this placement with other processors, and with the policy `SCHED_FIFO` if a priority
+    /// is given.
     #[must_use]
     pub fn moved(&self, cpus: &[usize], priority: Option<u8>) -> Self {
         Self {
@@ -251,11 +250,11 @@ impl Placement {
         }
     }
 
-    /// Gives it to a thread. Needs `CAP_SYS_NICE` for one that is not ours.
+    /// Applies this placement to a thread. A thread of another user needs `CAP_SYS_NICE`.
     ///
     /// # Errors
-    /// None of the processors is online (`EINVAL`), the privilege is missing (`EPERM`), the thread is
-    /// gone (`ESRCH`).
+    /// `EINVAL` if none of the processors is online, `EPERM` if the privilege is missing, `ESRCH`
+    /// if the thread has ended.
     pub fn give(&self, thread: u32) -> Result<()> {
         set_affinity_of(thread, &self.cpus.0)?;
         let param = libc::sched_param {
@@ -275,10 +274,11 @@ impl Placement {
     }
 }
 
-/// Gives a process of ours the least share of the processors (`setpriority(2)`, 19).
+/// Gives a process of this user the smallest share of the processors (`setpriority(2)`, nice value
+/// 19).
 ///
 /// # Errors
-/// There is no such process any more (`ESRCH`), or it is not ours.
+/// `ESRCH` if the process has ended; `EPERM` if it belongs to another user.
 pub fn least_share(process: u32) -> Result<()> {
     // SAFETY: takes no pointer.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, process, 19) } {
@@ -287,11 +287,11 @@ pub fn least_share(process: u32) -> Result<()> {
     }
 }
 
-/// Makes the calling thread give way to others of the ordinary policy: its weight is that of the
-/// nice value (nice(2)), 0 to 19. Linux keeps it for each thread.
+/// Sets the calling thread's nice value (nice(2)), 0 to 19: the higher, the more it gives way to
+/// other threads of the ordinary policy. Linux keeps the value per thread.
 ///
 /// # Errors
-/// Less than it is now needs `CAP_SYS_NICE` (`EACCES`).
+/// `EACCES` if the value is lower than the present one and `CAP_SYS_NICE` is missing.
 pub fn set_nice(value: u8) -> Result<()> {
     // SAFETY: takes no pointer; process 0 is the calling thread.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value.into()) } {
@@ -300,20 +300,20 @@ pub fn set_nice(value: u8) -> Result<()> {
     }
 }
 
-/// The calling thread's sleeps end as early as the kernel can, until this is dropped
-/// (`PR_SET_TIMERSLACK`, prctl(2)); otherwise it may add 50 µs.
+/// Makes the calling thread's sleeps end as precisely as the kernel can, until this is dropped
+/// (`PR_SET_TIMERSLACK`, prctl(2)). By default the kernel may add 50 µs.
 #[derive(Debug)]
 pub struct TimerSlack {
     before: libc::c_ulong,
-    /// It belongs to the thread that made it.
+    /// The setting belongs to the thread that made it, so the value must not be sent to another.
     thread: std::marker::PhantomData<*const ()>,
 }
 
 impl TimerSlack {
-    /// Sets the least there is: a nanosecond.
+    /// Sets the smallest slack, one nanosecond.
     ///
     /// # Errors
-    /// The kernel refuses, which it does not.
+    /// `prctl` fails, which the kernel's code rules out.
     pub fn least() -> Result<Self> {
         // SAFETY: takes no pointer.
         let before = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
@@ -333,13 +333,13 @@ impl TimerSlack {
 
 impl Drop for TimerSlack {
     fn drop(&mut self) {
-        // SAFETY: takes no pointer. It is the thread that made the value: it can't be sent.
+        // SAFETY: takes no pointer. This is the thread that made the value: its type is not `Send`.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, self.before) };
     }
 }
 
-/// The NUMA node of a processor (`/sys/devices/system/cpu/cpuN/nodeM`); nothing where the system has
-/// no nodes.
+/// Returns the NUMA node of a processor (`/sys/devices/system/cpu/cpuN/nodeM`), or `None` if the
+/// system has no nodes.
 #[must_use]
 pub fn numa_node(cpu: usize) -> Option<u32> {
     let folder = fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).ok()?;
@@ -349,12 +349,12 @@ pub fn numa_node(cpu: usize) -> Option<u32> {
     })
 }
 
-/// Waits until every processor has left what it was doing in the kernel when the call was made: an
-/// RCU grace period (`membarrier(2)`, `MEMBARRIER_CMD_GLOBAL`; Linux 4.3). BPF programs that ran then
-/// run no more.
+/// Waits for an RCU grace period, until every processor has left the kernel code that it was
+/// running when the call began (`membarrier(2)`, `MEMBARRIER_CMD_GLOBAL`; Linux 4.3). BPF programs
+/// that were running then have ended.
 ///
 /// # Errors
-/// EINVAL on kernels that run processors without a tick (`nohz_full`).
+/// `EINVAL` on kernels that run processors without a tick (`nohz_full`).
 pub fn wait_for_all_cpus() -> Result<()> {
     const GLOBAL: libc::c_long = 1;
     // SAFETY: the call takes numbers only and touches no memory of ours.

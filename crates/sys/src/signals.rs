@@ -1,13 +1,14 @@
-//! Threads that take no signals, and signals that a process was started without.
+//! Blocks signals in new threads, and finds signals that the process ignores.
 
-/// Runs `start` while the calling thread takes no signals: a thread that it starts takes none for ever,
-/// so that the handlers of the process run in its other threads.
+/// Runs `start` while all signals are blocked in the calling thread. Threads that `start` creates
+/// keep them blocked, so signal handlers run in the other threads of the process.
 pub fn blocked<T>(start: impl FnOnce() -> T) -> T {
     let _restored = Restored::block();
     start()
 }
 
-/// Whether the process ignores a signal, as `nohup` has SIGHUP ignored by what it starts.
+/// Returns whether the process ignores a signal; `nohup`, for example, starts programs with SIGHUP
+/// ignored.
 pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: all-zero bytes are a valid action, which the call overwrites.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -16,7 +17,7 @@ pub fn is_ignored(signal: i32) -> bool {
     result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// The thread's signal mask as it was.
+/// Restores the thread's earlier signal mask when dropped.
 struct Restored(libc::sigset_t);
 
 impl Restored {
@@ -47,7 +48,7 @@ impl Drop for Restored {
 mod tests {
     use super::*;
 
-    /// Whether the calling thread takes SIGUSR1.
+    /// Returns whether SIGUSR1 is unblocked in the calling thread.
     fn takes_signals() -> bool {
         // SAFETY: all-zero bytes are a valid set, which the call overwrites.
         let mut now: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -60,7 +61,7 @@ mod tests {
 
     #[test]
     fn what_is_ignored_is_told() {
-        // Rust's runtime ignores the one, and nobody can ignore the other.
+        // Rust's runtime ignores SIGPIPE; no process can ignore SIGKILL.
         assert!(is_ignored(libc::SIGPIPE));
         assert!(!is_ignored(libc::SIGKILL));
         assert!(!is_ignored(-1));

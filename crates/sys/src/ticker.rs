@@ -1,21 +1,22 @@
-//! A timer that does not drift: the n-th tick comes n intervals after the start, however late the
-//! ones before were noticed (timerfd_create(2)).
+//! A timer that does not drift (timerfd_create(2)): the n-th tick comes n intervals after the
+//! start, even if earlier ticks were noticed late.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// Ticks, to be waited for with [`crate::poll`].
+/// A timer whose ticks are waited for with [`crate::poll`].
 #[derive(Debug)]
 pub struct Ticker(OwnedFd);
 
 impl Ticker {
-    /// Ticks at once every `interval` from now on, by the monotonic clock.
+    /// Creates a timer that ticks every `interval` of the monotonic clock; the first tick comes
+    /// after one interval.
     ///
     /// # Errors
-    /// The process has no file descriptor left, or the interval is zero or beyond what the kernel
-    /// counts (`EINVAL`).
+    /// The process has no file descriptor left; or the interval is zero or too long for the kernel
+    /// (`EINVAL`).
     pub fn every(interval: Duration) -> Result<Self> {
         let invalid = || {
             let source = std::io::Error::from_raw_os_error(libc::EINVAL);
@@ -34,7 +35,7 @@ impl Ticker {
         if fd < 0 {
             return Err(Error::last("timerfd_create", ""));
         }
-        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let setting = libc::itimerspec {
             it_interval: period,
@@ -53,7 +54,7 @@ impl Ticker {
         Ok(Self(fd))
     }
 
-    /// How many ticks there were since the last call; 0 where there was none.
+    /// Returns the number of ticks since the last call, 0 if there was none.
     #[must_use]
     pub fn take(&self) -> u64 {
         let mut count = [0_u8; 8];

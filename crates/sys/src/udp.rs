@@ -1,18 +1,18 @@
-//! What UDP sockets of the standard library lack.
+//! UDP socket options that the standard library does not offer.
 
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
 use crate::{Error, Result};
 
-/// Asks for memory for datagrams that wait to be received, in bytes.
+/// Sets the size of a socket's receive buffer, in bytes.
 ///
-/// With CAP_NET_ADMIN the system's limit (`net.core.rmem_max`) does not hold; without, the size is cut
-/// to it.
+/// With CAP_NET_ADMIN the size may exceed the system's limit (`net.core.rmem_max`); without, it is
+/// reduced to that limit.
 ///
 /// # Errors
 ///
-/// `setsockopt` fails only for a descriptor that is no socket.
+/// `setsockopt` fails only if the descriptor is not a socket.
 pub fn set_receive_buffer(socket: &UdpSocket, bytes: usize) -> Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     if set(socket, libc::SO_RCVBUFFORCE, bytes) || set(socket, libc::SO_RCVBUF, bytes) {

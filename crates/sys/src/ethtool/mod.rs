@@ -1,11 +1,12 @@
-//! What an adapter's driver tells of itself: driver, queues, rings, offloads, counters, clocks.
+//! Reads an adapter's properties from its driver: driver, queues, rings, offloads, counters,
+//! clocks.
 //!
-//! What it is: the `SIOCETHTOOL` requests that any user may make, and the one change that made
-//! interfaces of namespaces of our own need. What a driver does not support is `None` or an empty list,
-//! not an error.
+//! These are the `SIOCETHTOOL` requests that any user may make. The only change is
+//! [`Ethtool::set_receive_offload`], needed for interfaces in namespaces of ringtap's own. If a
+//! driver does not support a request, the result is `None` or an empty list, not an error.
 //!
-//! Data in: an interface name (not an alternative name: the request holds 15 bytes). Data out:
-//! plain structures.
+//! Data in: an interface name (not an alternative name, because the request holds 15 bytes). Data
+//! out: plain structures.
 //!
 //! Source: `include/uapi/linux/ethtool.h`; ethtool(8) for the terms.
 
@@ -31,25 +32,25 @@ const ETHTOOL_GET_TS_INFO: u32 = 0x41;
 const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
 const STRINGS_STATISTICS: u32 = 1;
 const STRINGS_FEATURES: u32 = 4;
-/// Length of one string of a set, in bytes (`ETH_GSTRING_LEN`).
+/// The length of one string of a set, in bytes (`ETH_GSTRING_LEN`).
 const STRING_LEN: usize = 32;
-/// Cleared before each request, in bytes: more than any structure of fixed length has.
+/// Bytes that are cleared before each request: more than any structure of fixed length has.
 const CLEARED: usize = 4096;
 
-/// Which driver runs an interface.
+/// The driver of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver {
     /// Its name.
     pub name: Name,
-    /// Its version; that of the kernel for most.
+    /// Its version; most drivers report the kernel's.
     pub version: Name,
     /// The version of the adapter's firmware.
     pub firmware: Name,
-    /// Where the adapter is on its bus, such as `0000:00:03.0`.
+    /// The adapter's place on its bus, such as `0000:00:03.0`.
     pub bus: Name,
 }
 
-/// How many queues of each kind are in use, and how many there can be.
+/// The queues of each kind that are in use, and their maximum numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Channels {
     /// Queues that only receive.
@@ -83,7 +84,7 @@ pub struct Rings {
     pub max_tx: u32,
 }
 
-/// How fast the link is.
+/// The speed and duplex mode of the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkMode {
     /// Speed in Mbit/s, where it is known.
@@ -95,7 +96,7 @@ pub struct LinkMode {
 /// One offload or other feature of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// The kernel's name for it, such as `rx-gro`.
+    /// The kernel's name for the feature, such as `rx-gro`.
     pub name: Name,
     /// Whether it is on.
     pub active: bool,
@@ -105,29 +106,29 @@ pub struct Feature {
     pub changeable: bool,
 }
 
-/// What the interface can timestamp, and with which clock.
+/// The interface's time-stamping abilities, and its clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamping {
     /// `SOF_TIMESTAMPING_…` (`include/uapi/linux/net_tstamp.h`).
     pub capabilities: u32,
-    /// Number of the adapter's clock (`/dev/ptpN`).
+    /// The number of the adapter's clock (`/dev/ptpN`).
     pub clock: Option<u32>,
-    /// Bit set by `HWTSTAMP_TX_…`: what is stamped when sent.
+    /// The kinds of sent packets that can be stamped, a bit for each `HWTSTAMP_TX_…`.
     pub tx_types: u32,
-    /// Bit set by `HWTSTAMP_FILTER_…`: what is stamped when received.
+    /// The kinds of received packets that can be stamped, a bit for each `HWTSTAMP_FILTER_…`.
     pub rx_filters: u32,
 }
 
 impl Timestamping {
-    /// Whether the adapter can stamp received packets in hardware
+    /// Returns whether the adapter can stamp received packets in hardware
     /// (`SOF_TIMESTAMPING_RX_HARDWARE`).
     #[must_use]
     pub fn can_stamp_received(self) -> bool {
         self.capabilities & 1 << 2 != 0
     }
 
-    /// Whether the adapter can stamp every received packet, not only those of a time protocol
-    /// (`HWTSTAMP_FILTER_ALL`).
+    /// Returns whether the adapter can stamp every received packet, not only those of a time
+    /// protocol (`HWTSTAMP_FILTER_ALL`).
     #[must_use]
     pub fn can_stamp_all(self) -> bool {
         self.can_stamp_received() && self.rx_filters & 1 << 1 != 0
@@ -137,14 +138,14 @@ impl Timestamping {
 /// One of the adapter's own counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistic {
-    /// The driver's name for it.
+    /// The driver's name for the counter.
     pub name: Name,
-    /// Its value; the unit is the driver's secret.
+    /// Its value; only the driver knows the unit.
     pub value: u64,
 }
 
-/// A client of `SIOCETHTOOL` for one network namespace: that of the thread which opened it,
-/// wherever it is used afterwards.
+/// A client of `SIOCETHTOOL` for one network namespace: that of the thread that opened it, even if
+/// it is used in another.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
@@ -155,7 +156,7 @@ impl Ethtool {
     /// Opens a client for the network namespace of the calling thread. Needs no privilege.
     ///
     /// # Errors
-    /// The socket or its memory cannot be had.
+    /// The socket or its memory cannot be created.
     pub fn open() -> Result<Self> {
         let scratch = Scratch::new()?;
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
@@ -164,15 +165,15 @@ impl Ethtool {
         if fd < 0 {
             return Err(Error::last("socket(AF_UNIX)", "for SIOCETHTOOL"));
         }
-        // SAFETY: the call returned this fd just now, so that nobody else owns it.
+        // SAFETY: the call has just returned this fd, so nothing else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { socket, scratch })
     }
 
-    /// The driver (`ETHTOOL_GDRVINFO`).
+    /// Returns the driver (`ETHTOOL_GDRVINFO`).
     ///
     /// # Errors
-    /// No such interface, or the driver fails.
+    /// There is no such interface, or the driver fails.
     pub fn driver(&mut self, interface: &Name) -> Result<Option<Driver>> {
         let call = "SIOCETHTOOL(ETHTOOL_GDRVINFO)";
         let answer = self.request(call, interface, &[ETHTOOL_GDRVINFO])?;
@@ -184,7 +185,7 @@ impl Ethtool {
         }))
     }
 
-    /// Whether there is a link (`ETHTOOL_GLINK`); nothing where the driver does not know of links.
+    /// Returns whether the link is up (`ETHTOOL_GLINK`); `None` if the driver does not report it.
     ///
     /// # Errors
     /// As [`driver`](Self::driver).
@@ -194,18 +195,19 @@ impl Ethtool {
         Ok(answer.map(|bytes| number(bytes, 4) != 0))
     }
 
-    /// Switches generic receive offload on or off (`ETHTOOL_SGRO`); whether the driver takes that. An
-    /// end of a veth pair needs it on to take frames without a socket buffer. Needs `CAP_NET_ADMIN`.
+    /// Switches generic receive offload on or off (`ETHTOOL_SGRO`). Returns whether the driver
+    /// supports that. One end of a veth pair needs it on to take frames without a socket buffer.
+    /// Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// As [`driver`](Self::driver); EPERM without the right.
+    /// As [`driver`](Self::driver); `EPERM` if the privilege is missing.
     pub fn set_receive_offload(&mut self, interface: &Name, on: bool) -> Result<bool> {
         let call = "SIOCETHTOOL(ETHTOOL_SGRO)";
         let answer = self.request(call, interface, &[ETHTOOL_SGRO, on.into()])?;
         Ok(answer.is_some())
     }
 
-    /// The queues (`ETHTOOL_GCHANNELS`).
+    /// Returns the queues (`ETHTOOL_GCHANNELS`).
     ///
     /// # Errors
     /// As [`driver`](Self::driver).
@@ -224,7 +226,7 @@ impl Ethtool {
         }))
     }
 
-    /// The descriptor rings (`ETHTOOL_GRINGPARAM`).
+    /// Returns the descriptor rings (`ETHTOOL_GRINGPARAM`).
     ///
     /// # Errors
     /// As [`driver`](Self::driver).
@@ -239,13 +241,13 @@ impl Ethtool {
         }))
     }
 
-    /// Speed and duplex (`ETHTOOL_GLINKSETTINGS`).
+    /// Returns speed and duplex mode (`ETHTOOL_GLINKSETTINGS`).
     ///
     /// # Errors
     /// As [`driver`](Self::driver).
     pub fn link_mode(&mut self, interface: &Name) -> Result<Option<LinkMode>> {
         let call = "SIOCETHTOOL(ETHTOOL_GLINKSETTINGS)";
-        // The length of the mode masks is negotiated: the first answer names it, negated.
+        // The length of the mode masks is negotiated: the first reply holds it, negated.
         let Some(bytes) = self.request(call, interface, &[ETHTOOL_GLINKSETTINGS])? else {
             return Ok(None);
         };
@@ -267,7 +269,7 @@ impl Ethtool {
         }))
     }
 
-    /// Offloads and other features (`ETHTOOL_GFEATURES`), in the kernel's order.
+    /// Returns the offloads and other features (`ETHTOOL_GFEATURES`), in the kernel's order.
     ///
     /// # Errors
     /// As [`driver`](Self::driver).
@@ -294,10 +296,10 @@ impl Ethtool {
             .collect())
     }
 
-    /// The adapter's own counters (`ETHTOOL_GSTATS`), in the driver's order.
+    /// Returns the adapter's own counters (`ETHTOOL_GSTATS`), in the driver's order.
     ///
     /// # Errors
-    /// As [`driver`](Self::driver); `EFAULT` where there are more than a hundred thousand.
+    /// As [`driver`](Self::driver); `EFAULT` if there are more than about a hundred thousand.
     pub fn statistics(&mut self, interface: &Name) -> Result<Vec<Statistic>> {
         let names = self.strings(interface, STRINGS_STATISTICS)?;
         if names.is_empty() {
@@ -309,7 +311,7 @@ impl Ethtool {
         let Some(bytes) = answer else {
             return Ok(Vec::new());
         };
-        // The driver may have gained or lost counters since it named them.
+        // The number of counters may have changed since the driver named them.
         let present = number(bytes, 4) as usize;
         let values = bytes[8..].chunks_exact(8).take(present);
         let values = values.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
@@ -320,7 +322,7 @@ impl Ethtool {
             .collect())
     }
 
-    /// What can be timestamped (`ETHTOOL_GET_TS_INFO`).
+    /// Returns the time-stamping abilities (`ETHTOOL_GET_TS_INFO`).
     ///
     /// # Errors
     /// As [`driver`](Self::driver).
@@ -329,20 +331,20 @@ impl Ethtool {
         let answer = self.request(call, interface, &[ETHTOOL_GET_TS_INFO])?;
         Ok(answer.map(|bytes| Timestamping {
             capabilities: number(bytes, 4),
-            // -1 stands for none.
+            // -1 means that there is no clock.
             clock: Some(number(bytes, 8)).filter(|clock| clock.cast_signed() >= 0),
             tx_types: number(bytes, 12),
             rx_filters: number(bytes, 28),
         }))
     }
 
-    /// A set of strings (`ETHTOOL_GSSET_INFO`, `ETHTOOL_GSTRINGS`).
+    /// Returns a set of strings (`ETHTOOL_GSSET_INFO`, `ETHTOOL_GSTRINGS`).
     fn strings(&mut self, interface: &Name, set: u32) -> Result<Vec<Name>> {
         let call = "SIOCETHTOOL(ETHTOOL_GSSET_INFO)";
         let mask = 1_u64 << set;
         let (low, high) = halves(mask);
         let answer = self.request(call, interface, &[ETHTOOL_GSSET_INFO, 0, low, high])?;
-        // The mask comes back without the sets that the driver lacks.
+        // The kernel clears the bits of sets that the driver lacks.
         let count = answer.filter(|bytes| halves(mask) == (number(bytes, 8), number(bytes, 12)));
         let count = count.map_or(0, |bytes| number(bytes, 16));
         if count == 0 {
@@ -358,7 +360,7 @@ impl Ethtool {
         Ok(strings.map(|bytes| string(bytes, 0)).collect())
     }
 
-    /// Makes a request of 32-bit words; `None` where the driver does not support it.
+    /// Makes a request of 32-bit words; returns `None` if the driver does not support it.
     fn request(
         &mut self,
         call: &'static str,
@@ -379,8 +381,8 @@ impl Ethtool {
         }
         header.ifr_ifru.ifru_data = data;
         // SAFETY: the request points to a live ifreq with a terminated name, whose data points to
-        // the scratch memory; the kernel writes answers there only, and what is longer than that
-        // memory meets its guard.
+        // the scratch memory. The kernel writes its reply there only; a longer reply hits the guard
+        // page.
         let result = unsafe {
             libc::ioctl(
                 self.socket.as_raw_fd(),
@@ -399,7 +401,7 @@ impl Ethtool {
     }
 }
 
-/// Where `struct ethtool_link_settings` has the length of its masks, in bytes from its beginning.
+/// The offset of the masks' length in `struct ethtool_link_settings`, in bytes.
 const MASK_WORDS_AT: usize = 15;
 
 fn number(bytes: &[u8], at: usize) -> u32 {
@@ -407,7 +409,7 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(word.unwrap_or_default())
 }
 
-/// A string of at most 32 bytes, ended by a zero byte if shorter.
+/// Reads a string of at most 32 bytes; a shorter one ends with a zero byte.
 fn string(bytes: &[u8], at: usize) -> Name {
     let field = bytes.get(at..at + STRING_LEN).unwrap_or_default();
     let end = field
@@ -417,7 +419,7 @@ fn string(bytes: &[u8], at: usize) -> Name {
     Name::new(field[..end].trim_ascii())
 }
 
-/// A 64-bit word of the machine's byte order as two 32-bit words in memory.
+/// Splits a 64-bit word of the machine's byte order into two 32-bit words in memory.
 fn halves(word: u64) -> (u32, u32) {
     let bytes = word.to_ne_bytes();
     (number(&bytes, 0), number(&bytes, 4))

@@ -1,16 +1,16 @@
-//! The memory that ethtool answers are written to, bounded by a page that cannot be written.
+//! The memory for ethtool replies, followed by a guard page without access.
 //!
 //! For statistics and strings the kernel writes as many entries as the driver has at that moment,
-//! whatever the caller made room for; a driver that gains queues between the question "how many"
-//! and the answer would overrun a buffer of the exact size. Here the overrun meets a page without
-//! access: the call fails with `EFAULT`, and no memory is harmed.
+//! whatever the buffer's size. If a driver gains queues between the request for the count and the
+//! reply, a buffer of the exact size would overflow. Here the overflow hits a page without access:
+//! the call fails with `EFAULT`, and no memory is damaged.
 
 use std::io;
 use std::ptr::NonNull;
 
 use crate::{Error, Result};
 
-/// Room for one answer, in bytes: over a hundred thousand counters, thirty thousand names.
+/// The size of one reply, in bytes: over a hundred thousand counters, or thirty thousand names.
 const ROOM: usize = 1 << 20;
 /// At least a page on every architecture.
 const GUARD: usize = 64 << 10;
@@ -26,7 +26,7 @@ unsafe impl Send for Scratch {}
 
 impl Scratch {
     pub(super) fn new() -> Result<Self> {
-        // Without access first: what is opened afterwards is the room, the rest is the guard.
+        // Map everything without access first, then open the room; the rest is the guard.
         // SAFETY: a new private mapping at an address of the kernel's choice touches no memory
         // that exists.
         let start = unsafe {
@@ -61,8 +61,7 @@ impl Scratch {
         }
     }
 
-    /// Puts a request at the beginning, zeros behind it up to `clear` bytes, and returns where it
-    /// is.
+    /// Writes a request to the beginning, then zeros up to `clear` bytes, and returns its address.
     pub(super) fn fill(&mut self, request: &[u8], clear: usize) -> *mut libc::c_char {
         let room = self.bytes_mut();
         let used = request.len().max(clear).min(room.len());
@@ -85,8 +84,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // SAFETY: the range is the mapping made in `new`; its owner goes, so that nobody uses it
-        // any more.
+        // SAFETY: the range is the mapping made in `new`; its owner is being dropped, so nothing
+        // uses it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), ROOM + GUARD) };
     }
 }

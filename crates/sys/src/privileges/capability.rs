@@ -10,17 +10,17 @@ pub struct Capability(pub(super) u8);
 impl Capability {
     /// Change the owners of files.
     pub const CHOWN: Self = Self(0);
-    /// Pass over file permissions.
+    /// Bypass file permissions.
     pub const DAC_OVERRIDE: Self = Self(1);
-    /// Pass over permissions to read files and to search folders.
+    /// Bypass permissions to read files and to search folders.
     pub const DAC_READ_SEARCH: Self = Self(2);
-    /// Pass over what only a file's owner may do.
+    /// Bypass checks for the owner of a file.
     pub const FOWNER: Self = Self(3);
     /// Change group identities.
     pub const SETGID: Self = Self(6);
     /// Change user identities.
     pub const SETUID: Self = Self(7);
-    /// Take capabilities out of the bounding set.
+    /// Remove capabilities from the bounding set.
     pub const SETPCAP: Self = Self(8);
     /// Configure interfaces, promiscuous mode, XDP and tcx programs.
     pub const NET_ADMIN: Self = Self(12);
@@ -39,7 +39,8 @@ impl Capability {
     /// Load BPF programs (Linux ≥ 5.8).
     pub const BPF: Self = Self(39);
 
-    /// The name as the manual has it, such as `CAP_NET_RAW`; `CAP_41` for one that this list lacks.
+    /// Returns the name as in the manual, such as `CAP_NET_RAW`; `CAP_41` for a number without a
+    /// name here.
     #[must_use]
     pub fn name(self) -> String {
         let known = match self {
@@ -75,23 +76,23 @@ impl fmt::Display for Capability {
 pub struct CapabilitySet(pub(super) u64);
 
 impl CapabilitySet {
-    /// The set of none.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// Whether the set holds a capability.
+    /// Returns whether the set holds a capability.
     #[must_use]
     pub fn contains(self, capability: Capability) -> bool {
         self.0 >> capability.0 & 1 != 0
     }
 
-    /// The capabilities of the set.
+    /// Returns the capabilities of the set.
     pub fn iter(self) -> impl Iterator<Item = Capability> {
         (0..64)
             .map(Capability)
             .filter(move |&one| self.contains(one))
     }
 
-    /// Whether the set holds none.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -113,7 +114,7 @@ impl BitOr for CapabilitySet {
     }
 }
 
-/// The names with commas between; `none` for the empty set.
+/// Writes the names with commas between them; `none` for the empty set.
 impl fmt::Display for CapabilitySet {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {

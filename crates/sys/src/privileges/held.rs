@@ -1,4 +1,4 @@
-//! What a process holds, as the kernel reports it: for those who ask, and for tests.
+//! The privileges of a process, as the kernel reports them: for display and for tests.
 //!
 //! Source: proc_pid_status(5).
 
@@ -7,29 +7,29 @@ use std::io;
 
 use super::CapabilitySet;
 
-/// Identities and capabilities of a thread.
+/// The identities and capabilities of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Real, effective, saved and file-system user number.
+    /// Real, effective, saved and file-system user ID.
     pub users: [u32; 4],
-    /// The same of groups.
+    /// Real, effective, saved and file-system group ID.
     pub groups: [u32; 4],
-    /// Groups besides.
+    /// Supplementary groups.
     pub other_groups: Vec<u32>,
-    /// What the thread may make effective.
+    /// Capabilities that the thread may make effective.
     pub permitted: CapabilitySet,
-    /// What the kernel's checks look at.
+    /// Capabilities that the kernel checks.
     pub effective: CapabilitySet,
-    /// What a program that is started can gain at most.
+    /// The most that a started program can gain.
     pub bounding: CapabilitySet,
-    /// Whether started programs gain nothing (`PR_SET_NO_NEW_PRIVS`).
+    /// Whether started programs gain no privileges (`PR_SET_NO_NEW_PRIVS`).
     pub no_new_privileges: bool,
-    /// Whether a filter decides on system calls (seccomp(2)).
+    /// Whether a seccomp filter checks system calls (seccomp(2)).
     pub filters_calls: bool,
 }
 
 impl Held {
-    /// The calling thread's.
+    /// Reads the privileges of the calling thread.
     ///
     /// # Errors
     /// `/proc` is not mounted.
@@ -37,7 +37,7 @@ impl Held {
         Self::read("/proc/thread-self/status")
     }
 
-    /// Those of all threads of the process.
+    /// Reads the privileges of all threads of the process.
     ///
     /// # Errors
     /// `/proc` is not mounted.
@@ -75,7 +75,7 @@ impl Held {
             effective: set("CapEff")?,
             bounding: set("CapBnd")?,
             no_new_privileges: number("NoNewPrivs")? == 1,
-            // Kernels without the feature have no such line.
+            // Kernels without seccomp do not have this line.
             filters_calls: number("Seccomp").is_some_and(|mode| mode == 2),
         })
     }
@@ -93,7 +93,7 @@ mod tests {
             (held.effective, held.permitted),
             (told.effective, told.permitted)
         );
-        // Tests are threads.
+        // Tests run in threads.
         let all = Held::by_all_threads().expect("/proc is mounted");
         assert!(all.contains(&held), "{all:?}");
     }

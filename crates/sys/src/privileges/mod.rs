@@ -1,12 +1,12 @@
-//! Privileges given up for good: capabilities, identity, the right to regain either.
+//! Drops privileges for good: capabilities, identity, and the means to regain them.
 //!
-//! What it is: what a capture calls after its sockets are open. What it is not: it opens and keeps
-//! nothing; whatever needs a right later must name the capability to keep.
+//! A capture calls this after it has opened its sockets. This module opens nothing: if a later step
+//! needs a right, the caller must name the capability to keep.
 //!
-//! Capabilities belong to threads, and a new thread inherits those of its maker. Therefore
-//! [`relinquish`] refuses a process that has threads already, instead of leaving some of them
-//! privileged: drop first, start threads then. Where no thread holds anything that could be given up,
-//! there may be threads: an emulator's, a sanitizer's.
+//! Capabilities belong to threads, and a new thread inherits those of its creator. Therefore
+//! [`relinquish`] fails if the process has other threads, which would stay privileged: drop
+//! privileges first, then start threads. If no thread holds a privilege, other threads are allowed,
+//! such as those of an emulator or a sanitizer.
 //!
 //! Source: capabilities(7), credentials(7), prctl(2), `Documentation/userspace-api/no_new_privs`.
 
@@ -25,18 +25,19 @@ pub use user::{
     Obstacle, UNPRIVILEGED, User, effective_user, is_elevated, is_root, is_set_user_id, obstacle,
 };
 
-/// What a thread may do: its effective, permitted and inheritable sets.
+/// The effective, permitted and inheritable capabilities of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What the kernel's checks look at.
+    /// Capabilities that the kernel checks.
     pub effective: CapabilitySet,
-    /// What the thread may make effective.
+    /// Capabilities that the thread may make effective.
     pub permitted: CapabilitySet,
-    /// What may pass through the start of a program.
+    /// Capabilities that a started program can inherit.
     pub inheritable: CapabilitySet,
 }
 
-/// Why privileges could not be given up. The process must then end: it may hold part of them.
+/// The reason why privileges could not be dropped. The process must then end: it may hold some of
+/// them.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
     /// A system call failed.
@@ -51,18 +52,18 @@ pub enum PrivilegeError {
     /// Other threads would keep their privileges.
     #[error("privileges must be dropped before threads start: there are {0}")]
     Threads(usize),
-    /// The kernel reported success, and yet the thread can still do it.
+    /// The kernel reported success, but the thread still has a privilege.
     #[error("privileges were not dropped for good: {0}")]
     Retained(Retained),
 }
 
-/// What was kept against expectation.
+/// The privilege that was not dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Retained {
-    /// User or group identities other than those wanted.
+    /// User or group identities other than the user's.
     #[error("the identities are not those of the user")]
     Identity,
-    /// The former identity can be taken again.
+    /// The former identity can be regained.
     #[error("root can be regained")]
     Root,
     /// Capabilities beyond those to keep.
@@ -70,8 +71,8 @@ pub enum Retained {
     Capabilities,
 }
 
-/// Whether the calling thread has a capability in effect. Meant for messages: what decides is the
-/// answer of the call that needs it.
+/// Returns whether the calling thread has a capability in effect. Use it for messages only: the
+/// call that needs the capability decides.
 #[must_use]
 pub fn has_capability(capability: Capability) -> bool {
     capabilities().is_ok_and(|sets| sets.effective.contains(capability))
@@ -93,15 +94,15 @@ struct CapData {
     inheritable: u32,
 }
 
-/// How long the kernel may take to unlist a thread that has ended, on a busy machine.
+/// The longest time that a busy kernel may list a thread that has ended.
 const JOINED_IS_GONE: Duration = Duration::from_millis(500);
 
 const CAP_VERSION_3: u32 = 0x2008_0522;
 
-/// The capabilities of the calling thread (`capget(2)`).
+/// Returns the capabilities of the calling thread (`capget(2)`).
 ///
 /// # Errors
-/// The call is filtered.
+/// A seccomp filter rejects the call.
 pub fn capabilities() -> crate::Result<Capabilities> {
     let mut header = CapHeader {
         version: CAP_VERSION_3,
@@ -148,15 +149,15 @@ fn low_half(bits: u64) -> u32 {
     u32::try_from(bits & u64::from(u32::MAX)).expect("masked to 32 bits")
 }
 
-/// Gives up all capabilities but those in `keep`, and, where a user is named, root's identity as
-/// `tcpdump -Z` does: groups, group and user of that account, in all three forms of each.
+/// Drops all capabilities except those in `keep`. If a user is given, also takes on that account's
+/// groups, group and user, each as real, effective and saved ID, as `tcpdump -Z` does.
 ///
-/// Whatever is kept stays permitted and effective. The bounding and ambient sets are cleared of the
-/// rest, and `PR_SET_NO_NEW_PRIVS` keeps programs that are started from gaining any (set-user-ID
-/// programs lose their effect). A process without `CAP_SETPCAP` cannot clear the bounding set;
+/// Kept capabilities stay permitted and effective. All others leave the bounding and ambient sets.
+/// `PR_SET_NO_NEW_PRIVS` prevents started programs from gaining any, so set-user-ID programs lose
+/// their effect. A process without `CAP_SETPCAP` cannot clear the bounding set;
 /// `PR_SET_NO_NEW_PRIVS` makes it ineffective.
 ///
-/// Call it before threads start, for a privilege belongs to a thread.
+/// Call it before threads start, because privileges belong to threads.
 ///
 /// # Errors
 /// See [`PrivilegeError`]; the process must then end.
@@ -166,7 +167,7 @@ pub fn relinquish(user: Option<&User>, keep: &[Capability]) -> Result<(), Privil
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1, "prctl(PR_SET_NO_NEW_PRIVS)")?;
     clear_bounding_set(keep)?;
     if let Some(user) = user {
-        // Without this the kernel clears the permitted set when root's identity goes.
+        // Otherwise the kernel clears the permitted set when the process stops being root.
         prctl(libc::PR_SET_KEEPCAPS, 1, "prctl(PR_SET_KEEPCAPS)")?;
         change_identity(user)?;
         prctl(libc::PR_SET_KEEPCAPS, 0, "prctl(PR_SET_KEEPCAPS)")?;
@@ -187,26 +188,26 @@ pub fn relinquish(user: Option<&User>, keep: &[Capability]) -> Result<(), Privil
     verify(user, keep)
 }
 
-/// Becomes a user for good, as `tcpdump -Z` does, without any capability left where the user is
-/// not root.
+/// Becomes another user for good, as `tcpdump -Z` does. No capability is left unless the user is
+/// root.
 ///
 /// # Errors
-/// There is no such user, or see [`relinquish`].
+/// There is no such user, or as [`relinquish`].
 pub fn become_user(name: &str) -> Result<User, PrivilegeError> {
     let user = User::by_name(name)?;
     relinquish(Some(&user), &[])?;
     Ok(user)
 }
 
-/// Threads that the process has.
+/// Returns the number of threads of the process.
 fn threads() -> crate::Result<usize> {
     let tasks = "/proc/self/task";
     let entries = fs::read_dir(tasks).map_err(|e| Error::new("opendir", tasks, e))?;
     Ok(entries.count())
 }
 
-/// The number of threads, when those that were joined are gone: the kernel lists one for a moment more,
-/// after whoever joins it goes on.
+/// Returns the number of threads without those that were joined: the kernel still lists a thread
+/// for a moment after it was joined.
 pub(crate) fn threads_left() -> crate::Result<usize> {
     let begun = Instant::now();
     loop {
@@ -252,9 +253,9 @@ fn clear_bounding_set(keep: CapabilitySet) -> crate::Result<()> {
         }
         let call = "prctl(PR_CAPBSET_DROP)";
         match prctl(libc::PR_CAPBSET_DROP, number.into(), call) {
-            // Beyond the last capability of this kernel.
+            // This kernel's last capability has been passed.
             Err(error) if error.errno() == Some(libc::EINVAL) => break,
-            // Without CAP_SETPCAP: PR_SET_NO_NEW_PRIVS does the work, see relinquish.
+            // CAP_SETPCAP is missing: PR_SET_NO_NEW_PRIVS has the same effect, see relinquish.
             Err(error) if error.errno() == Some(libc::EPERM) => break,
             result => result?,
         }
@@ -286,7 +287,7 @@ fn initgroups(c_name: &CStr, user: &User) -> crate::Result<()> {
     }
 }
 
-/// Trusts no return value: looks at what the thread is now, and tries to go back.
+/// Checks the thread's present privileges, and tries to regain root. Return values are not enough.
 fn verify(user: Option<&User>, keep: CapabilitySet) -> Result<(), PrivilegeError> {
     let held = capabilities()?;
     let any = held.effective | held.permitted | held.inheritable;
@@ -307,7 +308,7 @@ fn verify(user: Option<&User>, keep: CapabilitySet) -> Result<(), PrivilegeError
     Ok(())
 }
 
-/// Real, effective and saved user and group numbers.
+/// Returns real, effective and saved user IDs and group IDs.
 fn identities() -> crate::Result<([u32; 3], [u32; 3])> {
     let (mut u, mut g) = ([0; 3], [0; 3]);
     let [real, effective, saved] = &mut u;
@@ -337,7 +338,7 @@ mod tests {
 
     #[test]
     fn threads_make_it_refuse() {
-        // On a thread of its own, for the main thread may run the tests.
+        // On a new thread, because the main thread may run the tests.
         let held = Held::by_all_threads().expect("/proc is mounted");
         let thread = std::thread::spawn(|| relinquish(None, &[]));
         let result = thread.join().expect("no panic");

@@ -1,4 +1,4 @@
-//! Users of the system: whom a process becomes, and what keeps it from that.
+//! Users of the system: accounts that a process can become, and obstacles to that.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -12,20 +12,20 @@ use crate::Error;
 pub struct User {
     /// Login name.
     pub name: String,
-    /// User number.
+    /// User ID.
     pub uid: u32,
-    /// Number of the primary group.
+    /// ID of the primary group.
     pub gid: u32,
 }
 
-/// Largest buffer offered for one entry of the user database, in bytes.
+/// The largest buffer for one entry of the user database, in bytes.
 const PASSWD_MAX: usize = 1 << 20;
 
-/// The accounts that a process of root becomes where nobody names another, the first that exists.
+/// The accounts that a root process becomes by default: the first that exists.
 pub const UNPRIVILEGED: [&str; 2] = ["ringtap", "nobody"];
 
 impl User {
-    /// Looks a user up by name (`getpwnam_r(3)`, so that LDAP and the like are asked as well).
+    /// Looks up a user by name (`getpwnam_r(3)`, which also asks LDAP and the like).
     ///
     /// # Errors
     /// There is no such user, or the database cannot be read.
@@ -50,7 +50,7 @@ impl User {
         found?.ok_or_else(missing)
     }
 
-    /// Looks a user up by number (`getpwuid_r(3)`).
+    /// Looks up a user by number (`getpwuid_r(3)`).
     ///
     /// # Errors
     /// There is no such user, or the database cannot be read.
@@ -64,8 +64,9 @@ impl User {
         found?.ok_or(PrivilegeError::NoSuchUser { name })
     }
 
-    /// The account that a process becomes that runs with the identity of root: the first of
-    /// [`UNPRIVILEGED`] that exists; `None` if the process does not run as root, or none of them exists.
+    /// Returns the account that a process running as root should become: the first of
+    /// [`UNPRIVILEGED`] that exists. Returns `None` if the process does not run as root, or if no
+    /// such account exists.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -90,23 +91,23 @@ pub fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Whether the process runs with the effective identity of root.
+/// Returns whether the effective user of the process is root.
 #[must_use]
 pub fn is_root() -> bool {
     // SAFETY: the call takes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Whether the process has the identity of its program's file instead of its starter's (the set-user-ID and
-/// set-group-ID bits).
+/// Returns whether the process has the identity of its program's file instead of its starter's (the
+/// set-user-ID and set-group-ID bits).
 #[must_use]
 pub fn is_set_user_id() -> bool {
     // SAFETY: the calls take nothing and cannot fail.
     unsafe { libc::geteuid() != libc::getuid() || libc::getegid() != libc::getgid() }
 }
 
-/// Whether the process has rights that its starter lacks, by its program's file: an identity or capabilities
-/// (`AT_SECURE` of getauxval(3)).
+/// Returns whether the program's file gave the process rights that its starter lacks: an identity
+/// or capabilities (`AT_SECURE` of getauxval(3)).
 #[must_use]
 pub fn is_elevated() -> bool {
     // SAFETY: the call takes a number and cannot fail.
@@ -115,7 +116,7 @@ pub fn is_elevated() -> bool {
 
 type Entry = libc::passwd;
 
-/// Asks the database with a buffer that grows until the answer has room in it.
+/// Queries the user database with a buffer that grows until the entry fits.
 fn look_up(
     call: &'static str,
     name: &str,
@@ -128,11 +129,11 @@ fn look_up(
         let mut found = std::ptr::null_mut();
         match ask(&mut entry, &mut buffer, &mut found) {
             libc::ERANGE if buffer.len() < PASSWD_MAX => buffer.resize(buffer.len() * 2, 0),
-            // What the manual lists for "not found" besides success.
+            // Results that the manual lists for "not found" besides success.
             0 | libc::ENOENT | libc::ESRCH if found.is_null() => return Ok(None),
             0 => {
-                // SAFETY: the call has succeeded and found an entry: its name is a terminated string in
-                // the buffer.
+                // SAFETY: the call has succeeded and found an entry, whose name is a terminated
+                // string in the buffer.
                 let name = unsafe { CStr::from_ptr(entry.pw_name) };
                 return Ok(Some(User {
                     name: name.to_string_lossy().into_owned(),
@@ -148,14 +149,14 @@ fn look_up(
     }
 }
 
-/// What keeps a process from becoming a user.
+/// The reason why a process cannot become a user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// A container without the right.
+    /// The process lacks the capability, as in some containers.
     #[error("the process lacks {0}")]
     Capability(Capability),
-    /// The user namespace maps other numbers only.
+    /// The user namespace does not map this ID.
     #[error("the user namespace has no user {name} ({id})")]
     NotMapped {
         /// The user.
@@ -163,12 +164,12 @@ pub enum Obstacle {
         /// The number of the user or the group.
         id: u32,
     },
-    /// Groups are fixed in this user namespace.
+    /// This user namespace forbids changes of groups.
     #[error("the user namespace does not allow groups to change")]
     Groups,
 }
 
-/// What keeps the process from becoming the user, as far as that is known before it is tried.
+/// Returns the reason why the process cannot become the user, if it can be known in advance.
 #[must_use]
 pub fn obstacle(user: &User) -> Option<Obstacle> {
     for capability in [Capability::SETUID, Capability::SETGID] {
@@ -189,7 +190,8 @@ pub fn obstacle(user: &User) -> Option<Obstacle> {
         .then_some(Obstacle::Groups)
 }
 
-/// Whether a map of user_namespaces(7) has a number: lines of first, first outside, count.
+/// Returns whether a map of user_namespaces(7) holds an ID. A line holds: first, first outside,
+/// count.
 fn is_mapped(map: &str, id: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace().map(str::parse::<u64>);

@@ -1,4 +1,5 @@
-//! What a system without `/etc/services` and `/etc/protocols` (Debian without netbase) still knows.
+//! Built-in names for systems without `/etc/services` and `/etc/protocols` (Debian without
+//! netbase).
 //!
 //! Source: IANA's registries of service names and of protocol numbers; names as Linux systems
 //! spell them.

@@ -1,10 +1,9 @@
-//! The system's names for a filter: hosts, networks, services, protocols, Ethernet addresses.
+//! Resolves the names of a filter: hosts, networks, services, protocols, Ethernet addresses.
 //!
-//! What it is: names in, numbers out. What it is not: it knows no filter expression, and a number
-//! in place of a name is the caller's business. Hosts are asked of the C library (DNS, `/etc/hosts`
-//! and what else nsswitch.conf(5) names); the rest is read from the files of hosts(5)'s family,
-//! each time anew, and where a minimal system lacks `services` or `protocols`, a built-in table
-//! answers.
+//! Takes names and returns numbers; it does not parse filter expressions, and the caller handles
+//! numbers that stand for names. The C library resolves hosts (DNS, `/etc/hosts` and other sources
+//! of nsswitch.conf(5)). The other names come from files such as services(5), read anew each time.
+//! If a minimal system lacks `services` or `protocols`, a built-in table is used.
 //!
 //! Source: services(5), protocols(5), networks(5), ethers(5), getaddrinfo(3).
 
@@ -19,10 +18,10 @@ use ringtap_packet::names;
 
 use crate::{Error, Result};
 
-/// Largest database that is read, in bytes; what lies behind is ignored.
+/// The largest database that is read, in bytes; the rest is ignored.
 const DATABASE_MAX: u64 = 16 << 20;
 
-/// The system's names, as its files in a folder (`/etc`) and its C library give them.
+/// The system's names, from the files of a folder (`/etc`) and from the C library.
 #[derive(Clone, Debug)]
 pub struct SystemNames {
     folder: PathBuf,
@@ -33,7 +32,7 @@ pub struct SystemNames {
 pub struct Service {
     /// The port.
     pub port: u16,
-    /// The transport protocol's name in small letters: `tcp`, `udp`, `sctp`, `dccp`.
+    /// The transport protocol's name in lower case: `tcp`, `udp`, `sctp`, `dccp`.
     pub protocol: String,
 }
 
@@ -44,13 +43,13 @@ impl Default for SystemNames {
 }
 
 impl SystemNames {
-    /// The names of this system.
+    /// Uses the names of this system.
     #[must_use]
     pub fn new() -> Self {
         Self::in_folder(Path::new("/etc"))
     }
 
-    /// The names by the files of another folder than `/etc`; hosts are the system's all the same.
+    /// Uses the files of another folder than `/etc`; hosts are still resolved by the C library.
     #[must_use]
     pub fn in_folder(folder: &Path) -> Self {
         Self {
@@ -58,10 +57,10 @@ impl SystemNames {
         }
     }
 
-    /// All addresses of a host, IPv4 and IPv6, in the order of the C library, each once.
+    /// Returns all addresses of a host, IPv4 and IPv6, in the order of the C library, each once.
     ///
     /// # Errors
-    /// The name is unknown, or nobody answers: the C library's reason is in the error.
+    /// The name is unknown, or no server answers; the error holds the C library's reason.
     pub fn host(&self, name: &str) -> Result<Vec<IpAddr>> {
         let found = (name, 0)
             .to_socket_addrs()
@@ -75,9 +74,9 @@ impl SystemNames {
         Ok(addresses)
     }
 
-    /// The number of a network, as networks(5) and getnetbyname(3) have it: `127.0.0.0` is
-    /// 0x7f00_0000, and a shorter form is aligned right (`127` is 0x7f). `None` where the name is
-    /// unknown.
+    /// Returns the number of a network, as networks(5) and getnetbyname(3) do: `127.0.0.0` is
+    /// 0x7f00_0000, and a shorter form is aligned right (`127` is 0x7f). Returns `None` if the name
+    /// is unknown.
     ///
     /// # Errors
     /// The file exists and cannot be read.
@@ -90,8 +89,8 @@ impl SystemNames {
             .find_map(|line| names::network_number(line.second()?)))
     }
 
-    /// The ports of a service, by its name or an alias, one for each transport protocol; empty
-    /// where the name is unknown.
+    /// Returns the ports of a service, by its name or an alias, one for each transport protocol;
+    /// empty if the name is unknown.
     ///
     /// # Errors
     /// The file exists and cannot be read.
@@ -107,7 +106,7 @@ impl SystemNames {
                 port,
                 protocol: protocol.to_ascii_lowercase(),
             };
-            // As getservbyname(3): the first line of a name and a protocol decides.
+            // As getservbyname(3): the first line for a name and a protocol wins.
             if services
                 .iter()
                 .all(|known| known.protocol != service.protocol)
@@ -118,7 +117,7 @@ impl SystemNames {
         Ok(services)
     }
 
-    /// The number of a protocol above IP, by its name or an alias; `None` where it is unknown.
+    /// Returns the number of a protocol above IP, by its name or an alias; `None` if it is unknown.
     ///
     /// # Errors
     /// The file exists and cannot be read.
@@ -130,7 +129,7 @@ impl SystemNames {
             .find_map(|line| names::number(line.second()?)))
     }
 
-    /// The Ethernet address of a host by ethers(5); `None` where it is unknown.
+    /// Returns the Ethernet address of a host by ethers(5); `None` if it is unknown.
     ///
     /// # Errors
     /// The file exists and cannot be read.
@@ -143,7 +142,7 @@ impl SystemNames {
             .find_map(|line| names::ethernet_address(line.first()?)))
     }
 
-    /// A database's text; `None` where the system has none.
+    /// Returns a database's text; `None` if the system has none.
     fn read(&self, file: &str) -> Result<Option<Vec<u8>>> {
         let path = self.folder.join(file);
         let mut text = Vec::new();
@@ -157,7 +156,7 @@ impl SystemNames {
     }
 }
 
-/// Whether a line is about that name, or has it as an alias.
+/// Returns whether a line defines the name or has it as an alias.
 fn is_called(line: names::Line<'_>, name: &str) -> bool {
     line.names().any(|one| one == name.as_bytes())
 }
@@ -167,7 +166,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// A folder of databases that goes with the test.
+    /// A folder of databases, removed after the test.
     struct Folder(PathBuf);
 
     impl Folder {
