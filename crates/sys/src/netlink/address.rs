@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::message::{Attribute, Attributes, Request, read_u16, read_u32};
 use super::{Netlink, Result};
 
-// Numbers that the libc crate lacks (include/uapi/linux/{if_addr,rtnetlink}.h).
+// Constants that the libc crate lacks (include/uapi/linux/{if_addr,rtnetlink}.h).
 const IFA_FLAGS: u16 = 8;
 const RTA_VIA: u16 = 18;
 /// Length of `struct ifaddrmsg`, in bytes.
@@ -28,14 +28,15 @@ pub struct Address {
     pub broadcast: Option<IpAddr>,
     /// The other end of a point-to-point link.
     pub peer: Option<IpAddr>,
-    /// How far the address is valid (`RT_SCOPE_…`): 0 everywhere, 253 on the link, 254 in the host.
+    /// The range in which the address is valid (`RT_SCOPE_…`): 0 everywhere, 253 on the link, 254
+    /// in the host.
     pub scope: u8,
     /// Its flags (`IFA_F_…`), such as tentative or temporary.
     pub flags: u32,
 }
 
 impl Address {
-    /// The netmask that belongs to the prefix.
+    /// Returns the netmask for the prefix.
     #[must_use]
     pub fn netmask(&self) -> IpAddr {
         let prefix = u32::from(self.prefix);
@@ -52,31 +53,31 @@ impl Address {
     }
 }
 
-/// A route to everywhere.
+/// A default route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultRoute {
-    /// Index of the interface that it leaves by.
+    /// Index of the interface that packets leave by.
     pub index: u32,
     /// Whether it is for IPv6 (else IPv4).
     pub is_ipv6: bool,
-    /// The next router; `None` where the link itself reaches everywhere.
+    /// The next router; `None` if the link reaches all destinations directly.
     pub gateway: Option<IpAddr>,
-    /// Its priority: the least wins.
+    /// Its priority: the smallest wins.
     pub metric: u32,
     /// The routing table that holds it; 254 is the main one.
     pub table: u32,
 }
 
-/// A route to everywhere or to a large part of it: what a host's connections hang on.
+/// A default route, or a route to a large part of the addresses. A host's connections depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WideRoute {
-    /// Index of the interface that it leaves by; `None` where the kernel names a next-hop object
+    /// Index of the interface that packets leave by; `None` if the kernel names a next-hop object
     /// instead (`net.ipv4.nexthop_compat_mode` = 0).
     pub index: Option<u32>,
     /// Whether it is for IPv6 (else IPv4).
     pub is_ipv6: bool,
-    /// Length of the prefix, in bits: 0 for a default route, up to [`WIDE_IPV4`] or [`WIDE_IPV6`]
-    /// for the halves that VPNs cut it into, and for all of IPv6's global addresses.
+    /// Length of the prefix, in bits, up to [`WIDE_IPV4`] or [`WIDE_IPV6`]: 0 for a default route,
+    /// more for the halves that VPNs split it into and for all global IPv6 addresses.
     pub prefix: u8,
     /// The routing table that holds it; 254 is the main one.
     pub table: u32,
@@ -88,7 +89,7 @@ pub const WIDE_IPV4: u8 = 1;
 pub const WIDE_IPV6: u8 = 3;
 
 impl Netlink {
-    /// All addresses of the namespace's interfaces. Needs no privilege.
+    /// Returns all addresses of the namespace's interfaces. Needs no privilege.
     ///
     /// # Errors
     /// As [`links`](Self::links).
@@ -106,14 +107,15 @@ impl Netlink {
         Ok(addresses)
     }
 
-    /// The default routes of the namespace, IPv4 and IPv6, of all tables. Needs no privilege.
+    /// Returns the default routes of the namespace, IPv4 and IPv6, of all tables. Needs no
+    /// privilege.
     ///
     /// # Errors
     /// As [`links`](Self::links).
     pub fn default_routes(&mut self) -> Result<Vec<DefaultRoute>> {
         let get = (libc::RTM_GETROUTE, "RTM_GETROUTE");
         let make = || Request::new(get, libc::NLM_F_DUMP, &[0; ROUTE_BODY_LEN], "");
-        // A router may have a million routes: what is not wanted is not even kept.
+        // A router may have a million routes: keep only the default ones.
         let records = self.socket.dump(make, is_default)?;
         let mut routes = Vec::new();
         for record in records
@@ -127,8 +129,8 @@ impl Netlink {
 }
 
 impl Netlink {
-    /// The routes of the namespace that reach everywhere or nearly so, IPv4 and IPv6, of all tables,
-    /// those of policy routing included. Needs no privilege.
+    /// Returns the default routes and other wide routes of the namespace, IPv4 and IPv6. Covers all
+    /// tables, also those of policy routing. Needs no privilege.
     ///
     /// # Errors
     /// As [`links`](Self::links).
@@ -153,11 +155,11 @@ impl Netlink {
         Ok(wide)
     }
 
-    /// Whether packets for an address are received by the namespace itself: what its routing
-    /// tables decide, not what its interfaces are said to have.
+    /// Returns whether the namespace itself receives packets for an address. The routing tables
+    /// decide this, not the interfaces' addresses.
     ///
     /// # Errors
-    /// The kernel refuses the question.
+    /// The kernel rejects the request.
     pub fn is_local(&mut self, address: IpAddr) -> Result<bool> {
         let mut body = [0; ROUTE_BODY_LEN];
         let (family, octets) = match address {
@@ -187,12 +189,12 @@ fn is_no_route(errno: Option<i32>) -> bool {
     )
 }
 
-/// A unicast route (`RTN_UNICAST`) with a prefix of no bits.
+/// Returns whether a message holds a unicast route (`RTN_UNICAST`) with an empty prefix.
 fn is_default(payload: &[u8]) -> bool {
     payload.get(1) == Some(&0) && payload.get(7) == Some(&libc::RTN_UNICAST)
 }
 
-/// A unicast route with a prefix so short that much of the world is behind it.
+/// Returns whether a message holds a unicast route with a prefix short enough for a [`WideRoute`].
 fn is_wide(payload: &[u8]) -> bool {
     let is_ipv6 = payload.first().map(|&family| i32::from(family)) == Some(libc::AF_INET6);
     let longest = if is_ipv6 { WIDE_IPV6 } else { WIDE_IPV4 };
@@ -214,7 +216,7 @@ fn parse_address(payload: &[u8]) -> Result<Option<Address>> {
         }
         Ok(())
     })?;
-    // Without a local address the other one is the interface's own (IPv6), else the peer's.
+    // Without a local address, the other one is the interface's own (IPv6), otherwise the peer's.
     let Some(address) = local.or(remote) else {
         return Ok(None);
     };
@@ -268,7 +270,7 @@ fn read_gateway(attribute: &Attribute<'_>, route: &mut DefaultRoute) -> Result<(
     Ok(())
 }
 
-/// A route over several interfaces: `struct rtnexthop` (length, flags, weight, index), each
+/// Parses a route over several interfaces: `struct rtnexthop` (length, flags, weight, index), each
 /// followed by attributes.
 fn parse_hops(
     hops: &Attribute<'_>,

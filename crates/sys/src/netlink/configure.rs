@@ -1,4 +1,4 @@
-//! Interfaces made, changed and removed.
+//! Creates, changes and removes interfaces.
 //!
 //! Every call needs `CAP_NET_ADMIN` over the network namespace that the socket belongs to.
 
@@ -13,7 +13,8 @@ use super::name::{ALTNAME_MAX, NAME_MAX, Name, check};
 use super::socket::Socket;
 use super::{OperationalState, Result};
 
-// Numbers that the libc crate lacks (include/uapi/linux/rtnetlink.h, veth.h, if_link.h, if_addr.h).
+// Constants that the libc crate lacks (include/uapi/linux/rtnetlink.h, veth.h, if_link.h,
+// if_addr.h).
 const RTM_NEWLINKPROP: u16 = 108;
 const RTM_DELLINKPROP: u16 = 109;
 const VETH_INFO_PEER: u16 = 1;
@@ -26,16 +27,16 @@ const IFA_FLAGS: u16 = 8;
 
 const CREATE: i32 = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 
-/// What an interface is given at its creation.
+/// The properties of a new interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkOptions {
-    /// MAC address; random where not given.
+    /// MAC address; random by default.
     pub mac: Option<[u8; 6]>,
-    /// Largest payload of a frame, in bytes; the kind's default where not given.
+    /// Largest payload of a frame, in bytes; by default that of the kind.
     pub mtu: Option<u32>,
-    /// How many receive queues; the kind's default where not given.
+    /// Number of receive queues; by default that of the kind.
     pub rx_queues: Option<u32>,
-    /// How many transmit queues; the kind's default where not given.
+    /// Number of transmit queues; by default that of the kind.
     pub tx_queues: Option<u32>,
 }
 
@@ -57,23 +58,23 @@ impl LinkOptions {
     }
 }
 
-/// A pair of virtual Ethernet interfaces to be made: what is sent into one comes out of the other.
+/// A pair of virtual Ethernet interfaces to create: frames sent to one are received from the other.
 #[derive(Clone, Debug)]
 pub struct Veth<'a> {
-    /// Name of the end in the namespace of the socket.
+    /// Name of the first end, in the namespace of the socket.
     pub name: &'a [u8],
-    /// What that end is given.
+    /// Properties of the first end.
     pub options: LinkOptions,
     /// Name of the other end.
     pub peer_name: &'a [u8],
-    /// What the other end is given.
+    /// Properties of the other end.
     pub peer_options: LinkOptions,
-    /// The namespace of the other end; the socket's own where not given.
+    /// The namespace of the other end; by default the socket's.
     pub peer_namespace: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> Veth<'a> {
-    /// A pair in one namespace, with the kernel's choice of everything else.
+    /// Returns a pair in one namespace with the kernel's defaults.
     #[must_use]
     pub fn new(name: &'a str, peer_name: &'a str) -> Self {
         Self {
@@ -86,8 +87,8 @@ impl<'a> Veth<'a> {
     }
 }
 
-/// A client of rtnetlink for one network namespace: that of the thread which opened it, wherever
-/// it is used afterwards.
+/// An rtnetlink client for one network namespace: that of the thread that opened it, whichever
+/// thread uses it.
 #[derive(Debug)]
 pub struct Netlink {
     pub(super) socket: Socket,
@@ -97,17 +98,17 @@ impl Netlink {
     /// Opens a client for the network namespace of the calling thread. Needs no privilege.
     ///
     /// # Errors
-    /// The socket cannot be made.
+    /// The socket cannot be created.
     pub fn open() -> Result<Self> {
         Ok(Self {
             socket: Socket::open()?,
         })
     }
 
-    /// Makes a veth pair (rtnetlink `RTM_NEWLINK`, kind `veth`), both ends down.
+    /// Creates a veth pair (rtnetlink `RTM_NEWLINK`, kind `veth`), both ends down.
     ///
     /// # Errors
-    /// A name is impossible or taken, or the kernel refuses.
+    /// A name is invalid or in use, or the kernel rejects the request.
     pub fn create_veth(&mut self, veth: &Veth<'_>) -> Result<()> {
         let name = check(veth.name, NAME_MAX)?;
         let peer_name = check(veth.peer_name, NAME_MAX)?;
@@ -128,12 +129,12 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Makes a VLAN sub-interface (kind `vlan`, IEEE 802.1Q, or 802.1ad where `service`) of
-    /// `parent` with the VLAN identifier `id`.
+    /// Creates a VLAN sub-interface of `parent` with the VLAN identifier `id` (kind `vlan`). The
+    /// tag is IEEE 802.1Q, or 802.1ad if `service` is set.
     ///
     /// # Errors
-    /// The parent does not exist, a name is impossible or taken, the kernel refuses or was built
-    /// without VLANs (`EOPNOTSUPP`).
+    /// The parent does not exist, a name is invalid or in use, or the kernel rejects the request;
+    /// `EOPNOTSUPP` if it was built without VLANs.
     pub fn create_vlan(
         &mut self,
         parent: impl AsRef<[u8]>,
@@ -160,7 +161,7 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Makes a further interface with its own MAC address on `parent` (kind `macvlan`, bridge
+    /// Creates another interface with its own MAC address on `parent` (kind `macvlan`, bridge
     /// mode).
     ///
     /// # Errors
@@ -184,11 +185,12 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Makes an interface of a kind that needs no parameters, such as `dummy` (swallows what is
-    /// sent) or `bridge`.
+    /// Creates an interface of a kind without parameters, such as `bridge` or `dummy`, which drops
+    /// all packets sent to it.
     ///
     /// # Errors
-    /// The name is impossible or taken, or the kernel refuses or lacks the kind (`EOPNOTSUPP`).
+    /// The name is invalid or in use, or the kernel rejects the request; `EOPNOTSUPP` if it lacks
+    /// the kind.
     pub fn create(
         &mut self,
         kind: &str,
@@ -204,12 +206,12 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Makes a bond (kind `bond`) of a mode: 0 `balance-rr`, 1 `active-backup` and so on
-    /// (Documentation/networking/bonding.rst). An interface becomes its member by
+    /// Creates a bond (kind `bond`) with a mode: 0 is `balance-rr`, 1 `active-backup` and so on
+    /// (Documentation/networking/bonding.rst). To add an interface, call
     /// [`set_master`](Self::set_master) while it is down.
     ///
     /// # Errors
-    /// As [`create`](Self::create), and where there is no such mode.
+    /// As [`create`](Self::create), or there is no such mode.
     pub fn create_bond(&mut self, name: impl AsRef<[u8]>, mode: u8) -> Result<()> {
         let name = check(name.as_ref(), NAME_MAX)?;
         let mut request = new_link(name, &LinkOptions::default());
@@ -222,10 +224,10 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Removes an interface; of a veth pair both ends go.
+    /// Removes an interface; for a veth pair, both ends.
     ///
     /// # Errors
-    /// No such interface, or the kernel refuses.
+    /// There is no such interface, or the kernel rejects the request.
     pub fn delete(&mut self, name: impl AsRef<[u8]>) -> Result<()> {
         let index = self.index(name.as_ref())?;
         let request = Request::new(
@@ -241,15 +243,16 @@ impl Netlink {
     /// [`wait_until_up`](Self::wait_until_up).
     ///
     /// # Errors
-    /// No such interface, or the kernel refuses.
+    /// There is no such interface, or the kernel rejects the request.
     pub fn set_up(&mut self, name: impl AsRef<[u8]>, up: bool) -> Result<()> {
         self.set_flag(name.as_ref(), libc::IFF_UP.cast_unsigned(), up)
     }
 
-    /// Has the interface hand up every frame, whoever it is addressed to, until taken back.
+    /// Switches promiscuous mode on or off: while it is on, the interface receives every frame,
+    /// whatever its destination.
     ///
     /// # Errors
-    /// No such interface, or the kernel refuses.
+    /// There is no such interface, or the kernel rejects the request.
     pub fn set_promiscuous(&mut self, name: impl AsRef<[u8]>, on: bool) -> Result<()> {
         self.set_flag(name.as_ref(), libc::IFF_PROMISC.cast_unsigned(), on)
     }
@@ -266,18 +269,18 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Waits until the interface can carry frames: its operational state is up, which loopback's is
-    /// as soon as it is set up; false when `limit` has passed. Kinds whose drivers do not tell
-    /// their state (`dummy`, `tun`) wait in vain.
+    /// Waits until the interface can carry frames: until its operational state is up, or for
+    /// loopback, until it is set up. Returns false after `limit`. For kinds whose drivers do not
+    /// report their state (`dummy`, `tun`), it always waits for `limit`.
     ///
     /// # Errors
-    /// No such interface, or the kernel refuses.
+    /// There is no such interface, or the kernel rejects the request.
     pub fn wait_until_up(&mut self, name: impl AsRef<[u8]>, limit: Duration) -> Result<bool> {
         let deadline = Instant::now() + limit;
         loop {
             let link = self.link(name.as_ref())?;
-            // The flag IFF_RUNNING would be too early: it is also set as long as the kernel has
-            // not yet looked at the carrier, while the transmit queue still drops everything.
+            // The flag IFF_RUNNING would be too early: it is also set before the kernel has checked
+            // the carrier, while the transmit queue still drops all packets.
             let is_loopback = link.flags & libc::IFF_LOOPBACK.cast_unsigned() != 0
                 && link.flags & libc::IFF_UP.cast_unsigned() != 0;
             if link.state == OperationalState::Up || is_loopback {
@@ -293,7 +296,7 @@ impl Netlink {
     /// Sets the largest payload of a frame, in bytes.
     ///
     /// # Errors
-    /// No such interface, or the value is outside what it can do.
+    /// There is no such interface, or the interface does not support the value.
     pub fn set_mtu(&mut self, name: impl AsRef<[u8]>, mtu: u32) -> Result<()> {
         self.modify(name.as_ref(), |request| request.number(libc::IFLA_MTU, mtu))
     }
@@ -301,17 +304,17 @@ impl Netlink {
     /// Sets the MAC address.
     ///
     /// # Errors
-    /// No such interface, or the kernel refuses.
+    /// There is no such interface, or the kernel rejects the request.
     pub fn set_mac(&mut self, name: impl AsRef<[u8]>, mac: [u8; 6]) -> Result<()> {
         self.modify(name.as_ref(), |request| {
             request.attribute(libc::IFLA_ADDRESS, &mac);
         })
     }
 
-    /// Makes an interface a port of a bridge or bond, or free again.
+    /// Makes an interface a port of a bridge or bond, or with `None` releases it.
     ///
     /// # Errors
-    /// No such interface, or the master does not take it.
+    /// There is no such interface, or the master rejects it.
     pub fn set_master(&mut self, name: impl AsRef<[u8]>, master: Option<&[u8]>) -> Result<()> {
         let master = master.map_or(Ok(0), |master| self.index(master))?;
         self.modify(name.as_ref(), |request| {
@@ -322,7 +325,7 @@ impl Netlink {
     /// Renames an interface.
     ///
     /// # Errors
-    /// No such interface, the new name is impossible or taken.
+    /// There is no such interface, or the new name is invalid or in use.
     pub fn rename(&mut self, name: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> Result<()> {
         let to = check(to.as_ref(), NAME_MAX)?;
         self.modify(name.as_ref(), |request| {
@@ -333,7 +336,8 @@ impl Netlink {
     /// Moves an interface to another network namespace.
     ///
     /// # Errors
-    /// No such interface, the name is taken there, or the interface cannot be moved (loopback).
+    /// There is no such interface, the name is in use there, or the interface cannot be moved
+    /// (loopback).
     pub fn move_to(&mut self, name: impl AsRef<[u8]>, namespace: BorrowedFd<'_>) -> Result<()> {
         let fd = namespace.as_raw_fd().to_ne_bytes();
         self.modify(name.as_ref(), |request| {
@@ -341,11 +345,11 @@ impl Netlink {
         })
     }
 
-    /// Gives an interface a further name (`RTM_NEWLINKPROP`, Linux ≥ 5.5), up to
+    /// Adds an alternative name to an interface (`RTM_NEWLINKPROP`, Linux ≥ 5.5), up to
     /// [`ALTNAME_MAX`] bytes.
     ///
     /// # Errors
-    /// No such interface, the name is impossible or taken.
+    /// There is no such interface, or the name is invalid or in use.
     pub fn add_altname(&mut self, name: impl AsRef<[u8]>, altname: impl AsRef<[u8]>) -> Result<()> {
         let kind = (RTM_NEWLINKPROP, "RTM_NEWLINKPROP");
         self.altname(
@@ -356,10 +360,10 @@ impl Netlink {
         )
     }
 
-    /// Takes a further name away (`RTM_DELLINKPROP`, Linux ≥ 5.5).
+    /// Removes an alternative name (`RTM_DELLINKPROP`, Linux ≥ 5.5).
     ///
     /// # Errors
-    /// No such interface or name.
+    /// There is no such interface or name.
     pub fn remove_altname(
         &mut self,
         name: impl AsRef<[u8]>,
@@ -386,11 +390,13 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Gives an interface an address. An IPv6 address skips the search for duplicates, and yet the
-    /// kernel takes a moment to receive on it: see [`wait_until_local`](Self::wait_until_local).
+    /// Adds an address to an interface. An IPv6 address skips duplicate address detection. Even so,
+    /// the kernel receives on it only a moment later: see
+    /// [`wait_until_local`](Self::wait_until_local).
     ///
     /// # Errors
-    /// No such interface, the prefix is longer than the address, or the kernel refuses.
+    /// There is no such interface, the prefix is longer than the address, or the kernel rejects the
+    /// request.
     pub fn add_address(
         &mut self,
         name: impl AsRef<[u8]>,
@@ -415,11 +421,11 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Waits until the namespace receives packets for one of its addresses; false when `limit` has
-    /// passed.
+    /// Waits until the namespace receives packets for one of its addresses. Returns false after
+    /// `limit`.
     ///
     /// # Errors
-    /// The kernel refuses the question.
+    /// The kernel rejects the request.
     pub fn wait_until_local(&mut self, address: IpAddr, limit: Duration) -> Result<bool> {
         let deadline = Instant::now() + limit;
         while !self.is_local(address)? {
@@ -431,11 +437,11 @@ impl Netlink {
         Ok(true)
     }
 
-    /// Tells the interface the MAC address behind an IP address for good, so that nobody asks for
-    /// it on the wire.
+    /// Adds a permanent neighbour entry, the MAC address for an IP address, so that no ARP or
+    /// neighbour request is sent for it.
     ///
     /// # Errors
-    /// No such interface, or the kernel refuses.
+    /// There is no such interface, or the kernel rejects the request.
     pub fn add_neighbour(
         &mut self,
         name: impl AsRef<[u8]>,
@@ -456,10 +462,11 @@ impl Netlink {
         self.change(request)
     }
 
-    /// Adds a default route through a gateway that is reached by the interface.
+    /// Adds a default route through a gateway on the interface's network.
     ///
     /// # Errors
-    /// No such interface, the gateway is out of reach, or the kernel refuses.
+    /// There is no such interface, the gateway cannot be reached, or the kernel rejects the
+    /// request.
     pub fn add_default_route(&mut self, name: impl AsRef<[u8]>, gateway: IpAddr) -> Result<()> {
         let index = self.index(name.as_ref())?;
         // struct rtmsg: family, destination and source prefix, TOS, table, protocol, scope, type,
@@ -480,10 +487,10 @@ impl Netlink {
         self.change(request)
     }
 
-    /// The index of the interface with this name or alternative name.
+    /// Returns the index of the interface with this name or alternative name.
     ///
     /// # Errors
-    /// No such interface, or the kernel refuses.
+    /// There is no such interface, or the kernel rejects the request.
     pub fn index(&mut self, name: impl AsRef<[u8]>) -> Result<u32> {
         self.link(name).map(|link| link.index)
     }
@@ -538,7 +545,7 @@ fn address_body(address: IpAddr, prefix: u8, index: u32) -> [u8; 8] {
 }
 
 fn family(address: IpAddr) -> u8 {
-    // AF_INET and AF_INET6, which netlink holds in a byte.
+    // AF_INET and AF_INET6, as the byte that netlink uses.
     if address.is_ipv4() { 2 } else { 10 }
 }
 

@@ -5,22 +5,22 @@ use super::message::{Attribute, read_u64};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident),+ $(,)?) => {
-        /// What an interface has sent, received and lost since it was made, in 64 bits.
+        /// The 64-bit counters of an interface since it was created: sent, received and lost
+        /// packets.
         ///
-        /// Source: `struct rtnl_link_stats64`, `include/uapi/linux/if_link.h`; drivers differ in
-        /// which of the errors they fill in.
+        /// Source: `struct rtnl_link_stats64`, `include/uapi/linux/if_link.h`. Drivers differ in
+        /// the errors that they count.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $field: u64,)+
-            /// Received frames for other hosts, dropped by the IP layer (promiscuous mode); packets.
+            /// Packets for other hosts, received in promiscuous mode and dropped by the IP layer.
             /// `None` before Linux 5.19.
             pub rx_otherhost_dropped: Option<u64>,
         }
 
-        /// Name and value of each counter, in the order of the kernel's structure.
         impl Counters {
-            /// The counters with their names as the kernel's structure has them; one that this
-            /// kernel lacks is absent.
+            /// Returns the counters with their names in the kernel's structure, without those that
+            /// this kernel lacks.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 let present = [$((stringify!($field), self.$field)),+];
                 let last = self.rx_otherhost_dropped.map(|n| ("rx_otherhost_dropped", n));
@@ -46,11 +46,11 @@ counters! {
     rx_bytes,
     /// Bytes sent.
     tx_bytes,
-    /// Damaged packets received, all kinds together.
+    /// Damaged packets received, total.
     rx_errors,
-    /// Packets that could not be sent, all kinds together.
+    /// Packets that could not be sent, total.
     tx_errors,
-    /// Packets received and dropped for want of memory or of somebody who wants them.
+    /// Packets received and dropped because memory or a receiver was missing.
     rx_dropped,
     /// Packets dropped instead of sent.
     tx_dropped,
@@ -58,21 +58,21 @@ counters! {
     multicast,
     /// Collisions while sending.
     collisions,
-    /// Received packets of an impossible length.
+    /// Received packets with an invalid length.
     rx_length_errors,
     /// Overruns of the adapter's receive ring.
     rx_over_errors,
-    /// Received packets with a wrong check sequence.
+    /// Received packets with a wrong checksum (CRC).
     rx_crc_errors,
-    /// Received packets that do not end at a byte.
+    /// Received packets whose length is not a whole number of bytes.
     rx_frame_errors,
     /// Overruns of the adapter's receive memory.
     rx_fifo_errors,
-    /// Packets that the adapter missed, because the host had given it no buffer.
+    /// Packets that the adapter dropped because the host had provided no buffer.
     rx_missed_errors,
-    /// Sending given up.
+    /// Packets whose sending was aborted.
     tx_aborted_errors,
-    /// Sending without carrier.
+    /// Packets not sent because there was no carrier.
     tx_carrier_errors,
     /// Underruns of the adapter's send memory.
     tx_fifo_errors,
@@ -84,7 +84,7 @@ counters! {
     rx_compressed,
     /// Compressed packets sent.
     tx_compressed,
-    /// Packets received on an inactive port, for which nobody was responsible.
+    /// Packets received on an inactive port and dropped because nothing handles them.
     rx_nohandler,
 }
 

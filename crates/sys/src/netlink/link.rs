@@ -5,7 +5,7 @@ use super::message::{Attribute, Attributes, Request, read_u16, read_u32};
 use super::name::{ALTNAME_MAX, NAME_MAX, Name, check};
 use super::{Counters, Error, Netlink, Result};
 
-// Numbers that the libc crate lacks (include/uapi/linux/if_link.h).
+// Constants that the libc crate lacks (include/uapi/linux/if_link.h).
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
@@ -20,7 +20,7 @@ const IFLA_TSO_MAX_SIZE: u16 = 59;
 /// Length of `struct ifinfomsg`, in bytes.
 const BODY_LEN: usize = 16;
 
-/// One interface.
+/// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Its number in its network namespace.
@@ -29,7 +29,7 @@ pub struct Link {
     pub name: Name,
     /// Its alternative names (Linux ≥ 5.5).
     pub altnames: Vec<Name>,
-    /// The text that the administrator gave it (ifAlias).
+    /// The administrator's description (ifAlias).
     pub alias: Option<Name>,
     /// The type of its link layer (`ARPHRD_…`, `include/uapi/linux/if_arp.h`).
     pub hardware_type: u16,
@@ -37,30 +37,29 @@ pub struct Link {
     pub flags: u32,
     /// The kind of a virtual interface, such as `veth`, `vlan`, `bond`, `bridge`.
     pub kind: Option<Name>,
-    /// Its link-layer address; empty where the link has none.
+    /// Its link-layer address; empty if the link has none.
     pub address: Vec<u8>,
-    /// The link-layer address that it was made with.
+    /// Its permanent link-layer address.
     pub permanent_address: Option<Vec<u8>>,
     /// Its link-layer broadcast address.
     pub broadcast: Vec<u8>,
     /// Largest payload of a frame, in bytes.
     pub mtu: u32,
-    /// Smallest MTU that it takes, in bytes.
+    /// Smallest valid MTU, in bytes.
     pub min_mtu: Option<u32>,
-    /// Largest MTU that it takes, in bytes; `None` where it is unbounded.
+    /// Largest valid MTU, in bytes; `None` if there is no limit.
     pub max_mtu: Option<u32>,
     /// Its operational state.
     pub state: OperationalState,
     /// Whether it has carrier.
     pub carrier: Option<bool>,
-    /// Index of the bond or bridge that it is a port of.
+    /// Index of the bond or bridge whose port it is.
     pub master: Option<u32>,
-    /// Index of the interface that it runs on (VLAN, macvlan) or is joined to (veth).
+    /// Index of the interface below it (VLAN, macvlan) or of its peer (veth).
     pub parent: Option<u32>,
-    /// Identifier of the namespace that the parent lives in, where it is another one
-    /// (`ip netns list-id`).
+    /// Identifier of the parent's namespace, if that is another one (`ip netns list-id`).
     pub parent_namespace: Option<i32>,
-    /// How many parties want it promiscuous.
+    /// Number of requests for promiscuous mode in effect.
     pub promiscuity: u32,
     /// Receive queues.
     pub rx_queues: Option<u32>,
@@ -72,19 +71,19 @@ pub struct Link {
     pub scheduler: Option<Name>,
     /// Largest packet that the stack hands over for segmentation, in bytes.
     pub gso_max_size: Option<u32>,
-    /// Largest packet that received segments are merged to, in bytes (Linux ≥ 5.19).
+    /// Largest packet that received segments are merged into, in bytes (Linux ≥ 5.19).
     pub gro_max_size: Option<u32>,
     /// Largest packet that the adapter segments, in bytes (Linux ≥ 5.18).
     pub tso_max_size: Option<u32>,
     /// The VLAN of a VLAN sub-interface.
     pub vlan: Option<Vlan>,
-    /// XDP programs attached.
+    /// The attached XDP programs.
     pub xdp: Vec<XdpProgram>,
-    /// The bus and the address on it of the device beneath (Linux ≥ 5.14).
+    /// The bus of the underlying device (Linux ≥ 5.14).
     pub bus: Option<Name>,
-    /// See [`bus`](Self::bus).
+    /// The device's address on [`bus`](Self::bus).
     pub bus_address: Option<Name>,
-    /// What was sent, received, lost.
+    /// Packets sent, received and lost.
     pub counters: Counters,
 }
 
@@ -100,18 +99,18 @@ pub struct Vlan {
 /// An XDP program on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpProgram {
-    /// Where it runs.
+    /// The place where it runs.
     pub mode: XdpMode,
-    /// Its number (`bpftool prog show id`).
+    /// Its ID (`bpftool prog show id`).
     pub id: u32,
 }
 
-/// Where an XDP program runs.
+/// The place where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
     /// In the driver.
     Native,
-    /// In the stack, behind the driver.
+    /// In the stack, after the driver.
     Generic,
     /// On the adapter.
     Offloaded,
@@ -120,14 +119,14 @@ pub enum XdpMode {
 /// Operational state (RFC 2863, `ifOperStatus`; `include/uapi/linux/if.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OperationalState {
-    /// The driver does not tell, as loopback's.
+    /// The driver does not report a state, like loopback's.
     #[default]
     Unknown,
-    /// Parts are missing.
+    /// Hardware is missing.
     NotPresent,
     /// It cannot carry frames.
     Down,
-    /// The interface beneath is down.
+    /// The underlying interface is down.
     LowerLayerDown,
     /// In a test mode.
     Testing,
@@ -150,7 +149,7 @@ impl OperationalState {
         }
     }
 
-    /// The state in one word, as the SNMP interface table spells it.
+    /// Returns the state as one word, as in the SNMP interface table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -166,10 +165,10 @@ impl OperationalState {
 }
 
 impl Netlink {
-    /// The interface with this name or alternative name. Needs no privilege.
+    /// Returns the interface with this name or alternative name. Needs no privilege.
     ///
     /// # Errors
-    /// No such interface, or the answer is malformed.
+    /// There is no such interface, or the reply is malformed.
     pub fn link(&mut self, name: impl AsRef<[u8]>) -> Result<Link> {
         let name = check(name.as_ref(), ALTNAME_MAX)?;
         let kind = if name.len() > NAME_MAX {
@@ -187,10 +186,10 @@ impl Netlink {
         self.one(request, name)
     }
 
-    /// The interface with this number. Needs no privilege.
+    /// Returns the interface with this index. Needs no privilege.
     ///
     /// # Errors
-    /// No such interface, or the answer is malformed.
+    /// There is no such interface, or the reply is malformed.
     pub fn link_at(&mut self, index: u32) -> Result<Link> {
         let name = index.to_string();
         let request = Request::new(
@@ -219,11 +218,10 @@ impl Netlink {
         Link::parse(&link.ok_or_else(missing)?.payload)
     }
 
-    /// All interfaces of the namespace, by index. Needs no privilege.
+    /// Returns all interfaces of the namespace, by index. Needs no privilege.
     ///
     /// # Errors
-    /// A call fails, the answer is malformed, or interfaces come and go faster than they can be
-    /// listed.
+    /// A call fails, the reply is malformed, or interfaces change faster than they can be listed.
     pub fn links(&mut self) -> Result<Vec<Link>> {
         let get = (libc::RTM_GETLINK, "RTM_GETLINK");
         let make = || Request::new(get, libc::NLM_F_DUMP, &link_body(0, 0, 0), "");
@@ -243,7 +241,7 @@ impl Netlink {
 impl Link {
     fn parse(payload: &[u8]) -> Result<Self> {
         let attributes = Attributes::after(payload, BODY_LEN, "interface")?;
-        // `after` has found the body complete.
+        // `after` has checked that the body is complete.
         let mut link = Self {
             hardware_type: read_u16(payload, 2).unwrap_or_default(),
             index: read_u32(payload, 4).unwrap_or_default(),
@@ -259,7 +257,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Names, addresses, relations; false where the attribute is none of these.
+    /// Reads names, addresses and relations; returns false for other attributes.
     fn read_identity(&mut self, attribute: &Attribute<'_>) -> Result<bool> {
         match attribute.kind {
             libc::IFLA_IFNAME => self.name = Name::new(attribute.string()),
@@ -271,7 +269,7 @@ impl Link {
             libc::IFLA_PERM_ADDRESS => self.permanent_address = Some(attribute.value.to_vec()),
             libc::IFLA_MASTER => self.master = Some(attribute.u32("IFLA_MASTER")?),
             libc::IFLA_LINK => {
-                // Its own index, or 0, stands for none.
+                // Its own index, or 0, means none.
                 let parent = attribute.u32("IFLA_LINK")?;
                 self.parent = Some(parent).filter(|parent| *parent != 0);
             }
@@ -333,7 +331,7 @@ impl Link {
             Ok(())
         })?;
         match data {
-            // What the data holds depends on the kind.
+            // The meaning of the data depends on the kind.
             Some(data)
                 if self
                     .kind
@@ -390,7 +388,7 @@ impl Link {
             });
             Ok(())
         })?;
-        // Kernels before 4.19 name the one program without its mode's own attribute.
+        // Kernels before 4.19 report the one program without a separate attribute for its mode.
         let mode = match attached {
             1 => Some(XdpMode::Native),
             2 => Some(XdpMode::Generic),
@@ -471,7 +469,7 @@ mod tests {
         assert_eq!(Link::parse(&whole).expect("well-formed").mtu, 1500);
         for len in 0..whole.len() {
             let cut = Link::parse(&whole[..len]);
-            // Cut before the attribute the message is complete.
+            // Cut before the attribute, the message is complete.
             assert_eq!(cut.is_ok(), len == BODY_LEN, "{len}: {cut:?}");
         }
         let short = message(&[attribute(4, &[1, 2])]);

@@ -1,8 +1,8 @@
-//! The form of netlink messages: requests built, answers taken apart.
+//! The format of netlink messages: builds requests and parses replies.
 //!
-//! Names are kept as bytes, because an interface may carry any byte but `/`, `:` and white space:
-//! one that is not UTF-8 must not make the whole list unreadable. Each attribute is read when it
-//! is asked for, so that one of an unknown form does no harm to the rest.
+//! Names are kept as bytes, because an interface name may hold any byte but `/`, `:` and white
+//! space: a name that is not UTF-8 must not make the whole list unreadable. Each attribute is
+//! parsed on demand, so one with an unknown form does not affect the rest.
 //!
 //! Source: `include/uapi/linux/netlink.h`; netlink(7), rtnetlink(7).
 
@@ -20,19 +20,19 @@ const fn align(len: usize) -> usize {
     len.next_multiple_of(ALIGN)
 }
 
-/// A request under construction: header, the fixed body of its type, attributes.
+/// A request under construction: header, body, attributes.
 #[derive(Debug)]
 pub(super) struct Request {
     bytes: Vec<u8>,
-    /// The message type as the manual names it, for errors.
+    /// The message type as the manual names it, for error messages.
     pub(super) call: &'static str,
-    /// What is asked for, for errors.
+    /// The object of the request, for error messages.
     pub(super) context: String,
 }
 
 impl Request {
-    /// A request of a type (`RTM_…`) with flags (`NLM_F_…`, `NLM_F_REQUEST` included) and the body
-    /// that the type prescribes.
+    /// Begins a request with a type (`RTM_…`), flags (`NLM_F_…`; `NLM_F_REQUEST` is added) and the
+    /// body that the type requires.
     pub(super) fn new(
         (kind, call): (u16, &'static str),
         flags: i32,
@@ -74,7 +74,7 @@ impl Request {
         self.attribute(kind, &value.to_ne_bytes());
     }
 
-    /// Appends a string, which the kernel wants terminated by a zero byte.
+    /// Appends a string; the kernel requires a terminating zero byte.
     pub(super) fn string(&mut self, kind: u16, value: &[u8]) {
         let mut terminated = Vec::with_capacity(value.len() + 1);
         terminated.extend_from_slice(value);
@@ -82,7 +82,7 @@ impl Request {
         self.attribute(kind, &terminated);
     }
 
-    /// Appends an attribute that holds what `fill` appends.
+    /// Appends an attribute that contains whatever `fill` appends.
     pub(super) fn nested(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
         let start = self.bytes.len();
         self.attribute(kind | NESTED, &[]);
@@ -92,7 +92,7 @@ impl Request {
         self.bytes[start..start + 2].copy_from_slice(&len.to_ne_bytes());
     }
 
-    /// The complete message with its sequence number.
+    /// Completes the message with its sequence number and returns it.
     pub(super) fn finish(&mut self, sequence: u32) -> &[u8] {
         let len = u32::try_from(self.bytes.len()).expect("requests are small");
         self.bytes[..4].copy_from_slice(&len.to_ne_bytes());
@@ -101,7 +101,7 @@ impl Request {
     }
 }
 
-/// One message of an answer.
+/// One message of a reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
     pub(super) kind: u16,
@@ -158,7 +158,7 @@ impl<'a> Iterator for Messages<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attributes<'a> {
     bytes: &'a [u8],
-    /// Where the bytes lie in the message, in bytes.
+    /// The offset of the bytes in the message.
     offset: usize,
 }
 
@@ -167,12 +167,12 @@ pub(super) struct Attributes<'a> {
 pub(super) struct Attribute<'a> {
     pub(super) kind: u16,
     pub(super) value: &'a [u8],
-    /// Where the value lies in the message, in bytes.
+    /// The offset of the value in the message, in bytes.
     offset: usize,
 }
 
 impl<'a> Attributes<'a> {
-    /// The attributes behind the fixed body of `body` bytes.
+    /// Returns the attributes after the fixed body of `body` bytes.
     pub(super) fn after(payload: &'a [u8], body: usize, what: &'static str) -> Result<Self, Error> {
         let bytes = payload.get(align(body)..).ok_or(Error::Malformed {
             what,
@@ -220,7 +220,7 @@ impl<'a> Attributes<'a> {
 }
 
 impl<'a> Attribute<'a> {
-    /// The attributes within.
+    /// Returns the attributes inside this one.
     pub(super) fn nested(&self) -> Attributes<'a> {
         Attributes {
             bytes: self.value,
@@ -247,7 +247,7 @@ impl<'a> Attribute<'a> {
         self.u32(what).map(u32::cast_signed)
     }
 
-    /// A string without its terminating zero byte.
+    /// Returns the value as a string without its terminating zero byte.
     pub(super) fn string(&self) -> &'a [u8] {
         let end = self
             .value
@@ -257,7 +257,7 @@ impl<'a> Attribute<'a> {
         &self.value[..end]
     }
 
-    /// An IPv4 or IPv6 address, by its length.
+    /// Returns the value as an IPv4 or IPv6 address, according to its length.
     pub(super) fn address(&self, what: &'static str) -> Result<std::net::IpAddr, Error> {
         if let Ok(v4) = <[u8; 4]>::try_from(self.value) {
             return Ok(v4.into());
@@ -266,7 +266,7 @@ impl<'a> Attribute<'a> {
         Ok(v6.into())
     }
 
-    /// What follows the first `len` bytes of the value.
+    /// Returns the value without its first `len` bytes.
     pub(super) fn behind(&self, len: usize, what: &'static str) -> Result<Self, Error> {
         let value = self
             .value

@@ -1,10 +1,12 @@
-//! Interfaces, addresses, routes and BPF filters by rtnetlink: listed, made, changed, removed.
+//! An rtnetlink client for interfaces, addresses, routes and BPF filters: lists, creates, changes,
+//! removes.
 //!
-//! What it is: a synchronous client of `NETLINK_ROUTE`, one request at a time, and a watch that says
-//! when interfaces change. What it is not: it keeps no state; two calls may see two states of the system.
+//! The client of `NETLINK_ROUTE` is synchronous, with one request at a time. [`LinkWatch`] reports
+//! when interfaces change. No state is kept between calls, so two calls may see two states of the
+//! system.
 //!
-//! Data in: names, indices, addresses. Data out: [`Link`]s and errors that carry the request's
-//! name, the error number and the kernel's own explanation.
+//! Data in: names, indices, addresses. Data out: [`Link`]s, and errors with the request's name, the
+//! error number and the kernel's own explanation.
 //!
 //! Source: rtnetlink(7), `include/uapi/linux/{rtnetlink,if_link,if_addr,neighbour}.h`.
 
@@ -28,22 +30,22 @@ pub use netdev::XdpFeatures;
 pub use traffic_control::BpfFilter;
 pub use watch::LinkWatch;
 
-/// Why a netlink request failed.
+/// The reason why a netlink request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel refused the request, or a socket call failed.
+    /// The kernel rejected the request, or a socket call failed.
     #[error(transparent)]
     Call(#[from] crate::Error),
-    /// The answer does not have the form that the interface prescribes.
+    /// The reply does not have the prescribed format.
     #[error("malformed netlink answer: {what} at byte {offset}: {found} of {expected} bytes")]
     Malformed {
-        /// The part that was being read.
+        /// The part that was parsed.
         what: &'static str,
-        /// Where it lies in the message, in bytes.
+        /// Its offset in the message, in bytes.
         offset: usize,
-        /// Its length by the interface, in bytes.
+        /// Its prescribed length, in bytes.
         expected: usize,
-        /// Its length as found, in bytes.
+        /// Its actual length, in bytes.
         found: usize,
     },
     /// The tables changed during each attempt to read them.
@@ -51,18 +53,18 @@ pub enum Error {
     Interrupted {
         /// The request.
         call: &'static str,
-        /// How many attempts were made.
+        /// The number of attempts.
         attempts: usize,
     },
-    /// A name that no interface can have.
+    /// A name that is invalid for interfaces.
     #[error("interface name {name:?}: must have 1 to {limit} bytes, none of them zero")]
     Name {
         /// The name.
         name: Name,
-        /// Most bytes that it may have.
+        /// The most bytes that it may have.
         limit: usize,
     },
-    /// No such interface.
+    /// There is no such interface.
     #[error("no interface {name:?}")]
     NoLink {
         /// The name that was looked for.
@@ -71,7 +73,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error number, where the operating system gave one.
+    /// Returns the error number, if the operating system gave one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
@@ -82,5 +84,5 @@ impl Error {
     }
 }
 
-/// What a netlink request returns.
+/// The result of a netlink request.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! Interface names: bytes that may hold nearly anything, shown so that no terminal is harmed.
+//! Interface names: they may hold nearly any byte, and are escaped for terminals.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -9,26 +9,26 @@ pub const NAME_MAX: usize = 15;
 /// Longest alternative name, in bytes (`ALTIFNAMSIZ` less the terminating zero; Linux ≥ 5.5).
 pub const ALTNAME_MAX: usize = 127;
 
-/// The name of an interface as the kernel keeps it: bytes, not necessarily UTF-8.
+/// The name of an interface as the kernel stores it: bytes, not necessarily UTF-8.
 ///
 /// Displaying it escapes control characters and bytes that are not UTF-8 as `\xNN`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Name(Box<[u8]>);
 
 impl Name {
-    /// A name from the kernel's bytes.
+    /// Creates a name from the kernel's bytes.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The name as a string where it is UTF-8.
+    /// Returns the name as a string if it is UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
@@ -53,8 +53,8 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Text that is safe on a terminal: control characters, invisible direction marks and bytes that
-/// are not UTF-8 appear as `\xNN` of their bytes, everything else as it is.
+/// Escapes text for a terminal: control characters, invisible direction marks and bytes that are
+/// not UTF-8 become `\xNN`.
 #[must_use]
 pub fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
@@ -72,7 +72,7 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// Control characters steer a terminal; direction marks and separators reorder what is read.
+/// Control characters steer a terminal; direction marks and separators reorder the text.
 fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -85,7 +85,7 @@ fn escape_bytes(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// Refuses what the kernel would cut short: names that are empty, too long or hold a zero byte.
+/// Rejects names that the kernel would cut short: empty, too long, or with a zero byte.
 pub(super) fn check(name: &[u8], limit: usize) -> Result<&[u8], Error> {
     if name.is_empty() || name.len() > limit || name.contains(&0) {
         return Err(Error::Name {

@@ -1,4 +1,5 @@
-//! What drivers offer to XDP programs, asked of the generic netlink family `netdev` (Linux 6.3).
+//! The features that drivers offer to XDP programs, from the generic netlink family `netdev` (Linux
+//! 6.3).
 //!
 //! Source: Documentation/netlink/specs/netdev.yaml, genetlink(7).
 
@@ -6,7 +7,7 @@ use super::message::{Attributes, Request};
 use super::socket::Socket;
 use super::{Netlink, Result};
 
-/// The controller of generic netlink and its request for a family's number.
+/// The controller of generic netlink, and its request for a family's ID.
 const CONTROLLER: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -14,7 +15,7 @@ const FAMILY_NAME: u16 = 2;
 /// `NETDEV_CMD_DEV_GET` and its attributes.
 const GET_DEVICE: u8 = 1;
 const IFINDEX: u16 = 1;
-/// `NETDEV_CMD_NAPI_GET` (6.8) and its attributes; the first is the interface, too.
+/// `NETDEV_CMD_NAPI_GET` (6.8) and its attributes; the first one is [`IFINDEX`], too.
 const GET_NAPI: u8 = 11;
 const THREAD: u16 = 4;
 const XDP_FEATURES: u16 = 3;
@@ -28,29 +29,30 @@ const ZERO_COPY: u64 = 1 << 3;
 /// `struct genlmsghdr`: command, version, reserved.
 const BODY_LEN: usize = 4;
 
-/// What a driver offers to XDP programs beside running them (6.3).
+/// The features that a driver offers to XDP programs besides running them (6.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpFeatures {
-    /// Frames that a program elsewhere redirects to it are sent.
+    /// The driver sends frames that a program on another interface redirects to it.
     pub takes_redirected: bool,
-    /// Packets and AF_XDP sockets share memory, without a copy.
+    /// The adapter and AF_XDP sockets share memory, without copies.
     pub zero_copy: bool,
 }
 
 impl Netlink {
-    /// Whether the driver tells XDP programs the VLAN tag that it took out of a packet; false also
-    /// where the kernel does not say. Needs no privilege. Speaks for the network namespace of the
-    /// calling thread.
+    /// Returns whether XDP programs can read the VLAN tag that the driver removed from a packet.
+    /// Returns false if the kernel does not report it. Needs no privilege. Applies to the network
+    /// namespace of the calling thread.
     ///
     /// # Errors
-    /// The socket cannot be made, or the answer is malformed.
+    /// The socket cannot be created, or the reply is malformed.
     pub fn xdp_knows_vlan_tags(index: u32) -> Result<bool> {
         let bits = device_bits(index, RX_METADATA)?;
         Ok(bits.is_some_and(|bits| bits & RX_VLAN_TAG != 0))
     }
 
-    /// Whether the driver tells XDP programs when the adapter received a packet; false also where the
-    /// kernel does not say. Needs no privilege. Speaks for the network namespace of the calling thread.
+    /// Returns whether XDP programs can read the time when the adapter received a packet. Returns
+    /// false if the kernel does not report it. Needs no privilege. Applies to the network namespace
+    /// of the calling thread.
     ///
     /// # Errors
     /// As [`Netlink::xdp_knows_vlan_tags`].
@@ -59,8 +61,9 @@ impl Netlink {
         Ok(bits.is_some_and(|bits| bits & RX_TIMESTAMP != 0))
     }
 
-    /// What the driver offers to XDP programs as it is set up now; `None` where the kernel does not
-    /// say. Needs no privilege. Speaks for the network namespace of the calling thread.
+    /// Returns the features that the driver offers to XDP programs in its present configuration;
+    /// `None` if the kernel does not report them. Needs no privilege. Applies to the network
+    /// namespace of the calling thread.
     ///
     /// # Errors
     /// As [`Netlink::xdp_knows_vlan_tags`].
@@ -74,9 +77,10 @@ impl Netlink {
 }
 
 impl Netlink {
-    /// The threads that receive an interface's packets in the place of interrupts, by their numbers in
-    /// the initial PID namespace; none where interrupts do, or the kernel does not tell (6.8). Needs no
-    /// privilege. Speaks for the network namespace of the calling thread.
+    /// Returns the threads that receive an interface's packets instead of interrupts, by their IDs
+    /// in the initial PID namespace. Returns none if interrupts are used, or if the kernel does not
+    /// report the threads (before 6.8). Needs no privilege. Applies to the network namespace of the
+    /// calling thread.
     ///
     /// # Errors
     /// As [`Netlink::xdp_knows_vlan_tags`].
@@ -109,7 +113,7 @@ impl Netlink {
     }
 }
 
-/// An attribute of 64 bits of a device; `None` where the kernel has none.
+/// Returns a 64-bit attribute of a device; `None` if the kernel has none.
 fn device_bits(index: u32, kind: u16) -> Result<Option<u64>> {
     let mut socket = Socket::open_for(libc::NETLINK_GENERIC)?;
     let Some(family) = family(&mut socket)? else {
@@ -133,7 +137,7 @@ fn device_bits(index: u32, kind: u16) -> Result<Option<u64>> {
     Ok(bits.map(u64::from_ne_bytes))
 }
 
-/// The number of the family; `None` before Linux 6.3.
+/// Returns the ID of the family; `None` before Linux 6.3.
 fn family(socket: &mut Socket) -> Result<Option<u16>> {
     let mut request = request((CONTROLLER, "CTRL_CMD_GETFAMILY"), GET_FAMILY);
     request.string(FAMILY_NAME, b"netdev");

@@ -1,4 +1,4 @@
-//! A synchronous netlink socket: one request, its whole answer.
+//! A synchronous netlink socket: one request, then its whole reply.
 
 use std::io;
 use std::mem::{size_of_val, zeroed};
@@ -7,22 +7,22 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use super::Error;
 use super::message::{Attributes, HEADER_LEN, Message, Messages, Request, read_u32};
 
-/// How often a dump is begun anew when the kernel says that the tables changed meanwhile.
+/// The number of attempts at a dump if the tables change meanwhile.
 const DUMP_ATTEMPTS: usize = 16;
 const NLMSGERR_ATTR_MSG: u16 = 1;
-/// Largest datagram taken, in bytes: far above what the kernel sends (32 KiB, more only for a
-/// device with hundreds of virtual functions).
+/// The largest datagram accepted, in bytes: far above the kernel's 32 KiB, which only a device with
+/// hundreds of virtual functions exceeds.
 const DATAGRAM_MAX: usize = 16 << 20;
 
-/// A message of a dump, owned.
+/// An owned message of a dump.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) kind: u16,
     pub(super) payload: Vec<u8>,
 }
 
-/// A socket for one protocol of netlink, bound to the network namespace of the thread that opened it: it
-/// goes on to speak for that namespace from whichever thread it is used.
+/// A socket for one netlink protocol, bound to the network namespace of the thread that opened it.
+/// It keeps that namespace whichever thread uses it.
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
@@ -35,7 +35,7 @@ impl Socket {
         Self::open_for(libc::NETLINK_ROUTE)
     }
 
-    /// A socket for another protocol of netlink.
+    /// Opens a socket for a netlink protocol.
     pub(super) fn open_for(protocol: i32) -> Result<Self, Error> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers are passed.
@@ -43,14 +43,14 @@ impl Socket {
         if fd < 0 {
             return Err(crate::Error::last("socket(AF_NETLINK)", "").into());
         }
-        // SAFETY: the call returned this fd just now, so that nobody else owns it.
+        // SAFETY: the call has just returned this fd, so nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let socket = Self {
             fd,
             sequence: 0,
             buffer: Vec::new(),
         };
-        // Explanations in errors, the request not echoed: both since Linux 4.12, and dispensable.
+        // Explanations in errors, and no echo of the request: both optional, since Linux 4.12.
         socket.try_option(libc::NETLINK_EXT_ACK);
         socket.try_option(libc::NETLINK_CAP_ACK);
         Ok(socket)
@@ -59,7 +59,7 @@ impl Socket {
     fn try_option(&self, option: libc::c_int) {
         let on: libc::c_int = 1;
         // SAFETY: the pointer and the length describe `on`, which outlives the call. A failure
-        // leaves the socket as it was.
+        // leaves the socket unchanged.
         unsafe {
             libc::setsockopt(
                 self.fd.as_raw_fd(),
@@ -71,8 +71,7 @@ impl Socket {
         }
     }
 
-    /// Sends a request and waits for the kernel's word on it; what it answers before that word is
-    /// returned.
+    /// Sends a request, waits for the kernel's acknowledgement, and returns the messages before it.
     pub(super) fn execute(&mut self, mut request: Request) -> Result<Vec<Record>, Error> {
         let sequence = self.send(&mut request)?;
         let mut records = Vec::new();
@@ -95,8 +94,8 @@ impl Socket {
         }
     }
 
-    /// Sends a dump request and collects what it brings and `keep` wants, by payload; begun anew when the tables changed
-    /// meanwhile.
+    /// Sends a dump request and returns the records whose payload `keep` accepts. Starts again if
+    /// the tables changed meanwhile.
     pub(super) fn dump(
         &mut self,
         make: impl Fn() -> Request,
@@ -116,7 +115,7 @@ impl Socket {
         })
     }
 
-    /// The records of one dump; `None` when it was interrupted.
+    /// Returns the records of one dump; `None` if it was interrupted.
     fn collect(
         &mut self,
         sequence: u32,
@@ -183,7 +182,7 @@ impl Socket {
         }
     }
 
-    /// One `recvfrom`: the datagram's length in bytes and the port that it came from.
+    /// Calls `recvfrom` once; returns the datagram's length in bytes and the sender's port.
     fn receive_into(&mut self, flags: i32, request: &Request) -> Result<(usize, u32), Error> {
         loop {
             // SAFETY: sockaddr_nl holds integers only, for which zero is valid.
@@ -218,7 +217,8 @@ fn socklen<T>(value: &T) -> libc::socklen_t {
     libc::socklen_t::try_from(size_of_val(value)).expect("socket structures are small")
 }
 
-/// What an `NLMSG_ERROR` or `NLMSG_DONE` says: success, or the error with the kernel's explanation.
+/// Returns the result in an `NLMSG_ERROR` or `NLMSG_DONE`: success, or the error with the kernel's
+/// explanation.
 fn verdict(message: &Message<'_>, request: &Request) -> Result<(), Error> {
     let Some(code) = read_u32(message.payload, 0) else {
         return Err(Error::Malformed {

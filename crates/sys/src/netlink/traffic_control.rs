@@ -1,8 +1,7 @@
 //! BPF filters at the qdisc `clsact`: the hook of kernels without tcx (before 6.6).
 //!
-//! What it is: the qdisc made and removed, programs put in front of a device's other filters and
-//! taken away again. What it is not: bound to a process. What is added here stays until somebody
-//! removes it, and the caller must see to that.
+//! Creates and removes the qdisc, and adds programs before a device's other filters. Filters are
+//! not bound to a process: they stay until they are removed, which the caller must ensure.
 //!
 //! Source: `include/uapi/linux/{rtnetlink,pkt_sched,pkt_cls}.h`, tc-bpf(8).
 
@@ -12,7 +11,7 @@ use super::message::{Attribute, Attributes, Request, read_u32};
 use super::{Netlink, Result};
 use crate::bpf::TcxSide;
 
-// Numbers that the libc crate lacks or has for some targets only.
+// Constants that the libc crate lacks, or has for some targets only.
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
 const RTM_GETQDISC: u16 = 38;
@@ -25,9 +24,9 @@ const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
 const TCA_BPF_ID: u16 = 11;
-/// The program's result is the verdict, without an action behind it (direct action).
+/// The program's result is the verdict, without an action after it (direct action).
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
-/// `TC_H_CLSACT`, where the qdisc stands; its two hooks by their minor numbers.
+/// `TC_H_CLSACT`, the place of the qdisc; then its two hooks, by their minor numbers.
 const PLACE: u32 = 0xffff_fff1;
 const HANDLE: u32 = 0xffff_0000;
 const INGRESS: u32 = 0xffff_fff2;
@@ -42,24 +41,25 @@ const BODY_LEN: usize = 20;
 pub struct BpfFilter {
     /// Index of the device.
     pub index: u32,
-    /// Which packets it sees.
+    /// The direction of the packets that it sees.
     pub side: TcxSide,
     /// Filters of a smaller number run first.
     pub priority: u16,
-    /// Its number among those of its priority.
+    /// Its number among the filters of the same priority.
     pub handle: u32,
-    /// The name that it was given.
+    /// Its name.
     pub name: String,
-    /// The number of its program (`bpftool prog show id`).
+    /// The ID of its program (`bpftool prog show id`).
     pub program_id: Option<u32>,
 }
 
 impl Netlink {
-    /// Gives the device the qdisc `clsact` unless it has it: whether it was made now.
+    /// Adds the qdisc `clsact` to the device, unless it has it. Returns whether it was added. Needs
+    /// `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// The kernel was built without it, or the device has the qdisc `ingress`, which stands in the
-    /// same place. Needs `CAP_NET_ADMIN`.
+    /// The kernel was built without it, or the device has the qdisc `ingress`, which occupies the
+    /// same place.
     pub fn add_clsact(&mut self, index: u32) -> Result<bool> {
         if self.has_clsact(index)? {
             return Ok(false);
@@ -70,16 +70,16 @@ impl Netlink {
         Ok(true)
     }
 
-    /// Takes the qdisc `clsact` away, with all filters on it.
+    /// Removes the qdisc `clsact`, with all filters on it. Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// The device does not have it. Needs `CAP_NET_ADMIN`.
+    /// The device does not have it.
     pub fn remove_clsact(&mut self, index: u32) -> Result<()> {
         let request = clsact((RTM_DELQDISC, "RTM_DELQDISC"), libc::NLM_F_ACK, index);
         self.socket.execute(request).map(drop)
     }
 
-    /// Whether the device has the qdisc `clsact`.
+    /// Returns whether the device has the qdisc `clsact`.
     ///
     /// # Errors
     /// The qdiscs cannot be read.
@@ -97,13 +97,12 @@ impl Netlink {
         Ok(false)
     }
 
-    /// Puts a sched_cls program in front of all filters on that side of the device, unless one of
-    /// them has the first priority there is. The qdisc must be there
-    /// ([`add_clsact`](Self::add_clsact)).
+    /// Adds a sched_cls program that runs before all filters on that side of the device, unless one
+    /// of them has the highest priority. The qdisc must exist ([`add_clsact`](Self::add_clsact)).
+    /// Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// The kernel refuses: the qdisc is missing, or the kernel was built without BPF filters.
-    /// Needs `CAP_NET_ADMIN`.
+    /// The qdisc is missing, or the kernel was built without BPF filters.
     pub fn add_bpf_filter(
         &mut self,
         index: u32,
@@ -112,7 +111,7 @@ impl Netlink {
         program: BorrowedFd<'_>,
     ) -> Result<BpfFilter> {
         let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL | libc::NLM_F_ECHO;
-        // Without a priority, the kernel chooses one, and the echo tells which.
+        // With priority 0 the kernel chooses one, and the echo reports it.
         let ahead = self.least_priority(index, side)?;
         let priority = ahead.map_or(0, |least| least.saturating_sub(1));
         let info = u32::from(priority) << 16 | u32::from(ALL_PROTOCOLS.to_be());
@@ -131,7 +130,7 @@ impl Netlink {
         Err(crate::Error::new(call, context, missing).into())
     }
 
-    /// The priority of the filter that runs first, of whatever kind.
+    /// Returns the priority of the filter that runs first, of any kind.
     fn least_priority(&mut self, index: u32, side: TcxSide) -> Result<Option<u16>> {
         let get = (RTM_GETTFILTER, "RTM_GETTFILTER");
         let make = || Request::new(get, libc::NLM_F_DUMP, &body(index, 0, parent(side), 0), "");
@@ -139,10 +138,10 @@ impl Netlink {
         Ok(records.iter().map(|record| priority(&record.payload)).min())
     }
 
-    /// Gives a filter another program, without a packet in between that meets none.
+    /// Replaces a filter's program; no packet in between misses both. Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// The filter is gone, or the kernel refuses. Needs `CAP_NET_ADMIN`.
+    /// The filter does not exist, or the kernel rejects the request.
     pub fn replace_bpf_filter(
         &mut self,
         filter: &BpfFilter,
@@ -154,17 +153,17 @@ impl Netlink {
         self.socket.execute(request).map(drop)
     }
 
-    /// Takes a filter away.
+    /// Removes a filter. Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// It is gone already (`ENOENT`), as is the device (`ENODEV`). Needs `CAP_NET_ADMIN`.
+    /// The filter (`ENOENT`) or the device (`ENODEV`) does not exist.
     pub fn remove_bpf_filter(&mut self, filter: &BpfFilter) -> Result<()> {
         let kind = (RTM_DELTFILTER, "RTM_DELTFILTER");
         let request = bpf_request(kind, libc::NLM_F_ACK, &filter.body(), filter.index);
         self.socket.execute(request).map(drop)
     }
 
-    /// Whether the qdisc has filters of any kind, on either side.
+    /// Returns whether the qdisc has filters of any kind, on either side.
     ///
     /// # Errors
     /// The filters cannot be read.
@@ -179,8 +178,8 @@ impl Netlink {
         Ok(false)
     }
 
-    /// The BPF filters on one side of a device in the order in which they run; none without the
-    /// qdisc.
+    /// Returns the BPF filters on one side of a device in the order in which they run; none without
+    /// the qdisc.
     ///
     /// # Errors
     /// The filters cannot be read.
@@ -267,7 +266,7 @@ fn kind_of(payload: &[u8]) -> Result<Vec<u8>> {
     Ok(kind)
 }
 
-/// A BPF filter; nothing for filters of other kinds, and for the records that stand for all filters
+/// Parses a BPF filter; returns `None` for other kinds, and for records that stand for all filters
 /// of a priority.
 fn parse(payload: &[u8], side: TcxSide) -> Result<Option<BpfFilter>> {
     let attributes = Attributes::after(payload, BODY_LEN, "tcmsg")?;

@@ -1,4 +1,4 @@
-//! Told when interfaces come, go or change.
+//! Notices when interfaces are added, removed or changed.
 
 use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -6,21 +6,21 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use super::Result;
 use crate::Error;
 
-/// Enough of a message to see that there is one.
+/// Enough bytes of a message to notice it.
 const HEAD: usize = 64;
 
-/// A descriptor that becomes readable when an interface of the network namespace comes, goes or
-/// changes (`RTNLGRP_LINK`); which one, a list tells. Needs no privilege.
+/// A descriptor that becomes readable when an interface of the network namespace is added, removed
+/// or changed (`RTNLGRP_LINK`). To find which one, list the interfaces. Needs no privilege.
 #[derive(Debug)]
 pub struct LinkWatch {
     fd: OwnedFd,
 }
 
 impl LinkWatch {
-    /// Begins to watch, in the network namespace of the calling thread.
+    /// Starts watching the network namespace of the calling thread.
     ///
     /// # Errors
-    /// The kernel gives no socket.
+    /// The socket cannot be created.
     pub fn open() -> Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: no pointers are passed.
@@ -28,12 +28,12 @@ impl LinkWatch {
         if fd < 0 {
             return Err(Error::last("socket(AF_NETLINK)", "").into());
         }
-        // SAFETY: the call returned this fd just now, so that nobody else owns it.
+        // SAFETY: the call has just returned this fd, so nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         // SAFETY: sockaddr_nl holds integers only, for which zero is valid.
         let mut address: libc::sockaddr_nl = unsafe { zeroed() };
         address.nl_family = libc::sa_family_t::try_from(libc::AF_NETLINK).unwrap_or_default();
-        // Groups are bits here. A socket without an address of its own is sent no broadcasts.
+        // Groups are bits here. Only a bound socket receives broadcasts.
         address.nl_groups = 1 << (libc::RTNLGRP_LINK - 1);
         let length = libc::socklen_t::try_from(size_of_val(&address)).unwrap_or_default();
         // SAFETY: pointer and length describe `address`, which outlives the call.
@@ -44,7 +44,7 @@ impl LinkWatch {
         Ok(Self { fd })
     }
 
-    /// Whether anything has changed since the last call. Never waits.
+    /// Returns whether anything has changed since the last call. Never waits.
     #[must_use]
     pub fn take(&self) -> bool {
         let mut changed = false;

@@ -1,4 +1,4 @@
-//! The kernel's interface of `perf_event_open(2)` as far as it is used here
+//! The part of `perf_event_open(2)`'s kernel interface that is used here
 //! (include/uapi/linux/perf_event.h).
 
 pub(super) const TYPE_HARDWARE: u32 = 0;
@@ -24,7 +24,7 @@ pub(super) const ENABLE: libc::c_ulong = 0x2400;
 pub(super) const DISABLE: libc::c_ulong = 0x2401;
 pub(super) const OPEN_CLOEXEC: libc::c_ulong = 1 << 3;
 
-/// Addresses in a call chain from here on are no addresses, but say whose the next ones are.
+/// Values in a call chain from here on are not addresses but mark the context of those that follow.
 pub(super) const CONTEXT_MAX: u64 = 4095_u64.wrapping_neg();
 pub(super) const CONTEXT_KERNEL: u64 = 128_u64.wrapping_neg();
 #[cfg(test)]
@@ -37,8 +37,8 @@ pub(super) const DATA_TAIL: usize = 1032;
 /// Bytes of a record's header: type, misc, size.
 pub(super) const HEADER: usize = 8;
 
-/// `struct perf_event_attr` up to its fifth version. Linux takes it from 4.8 on, which has `stack_depth`
-/// (`sample_max_stack`).
+/// `struct perf_event_attr` up to its fifth version, with `sample_max_stack`: accepted since Linux
+/// 4.8.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct Attribute {
@@ -65,7 +65,7 @@ pub(super) struct Attribute {
 
 const _: () = assert!(size_of::<Attribute>() == 112);
 
-/// Bit fields begin at the other end on big-endian machines.
+/// Bit fields begin at the other end on big-endian architectures.
 const fn flag(number: u32) -> u64 {
     if cfg!(target_endian = "little") {
         1 << number

@@ -1,7 +1,7 @@
-//! Sampling: where each processor is, thousands of times a second.
+//! Sampling: records where each processor is, thousands of times per second.
 //!
-//! What it is: `perf_event_open(2)` for whole processors, kernel and user, with the kernel's call
-//! chain; samples out, one after the other. What it is not: it knows no symbols, and adds nothing up.
+//! It uses `perf_event_open(2)` for whole processors, kernel and user, with the kernel's call
+//! chain, and returns samples one by one. It neither resolves symbols nor adds up samples.
 //!
 //! Rights: `CAP_PERFMON` (Linux 5.8) or `CAP_SYS_ADMIN`, or a system whose
 //! `/proc/sys/kernel/perf_event_paranoid` is at most 0.
@@ -16,23 +16,23 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use crate::{Error, Result};
 use ring::Ring;
 
-/// Frames of a call chain that are kept at most.
+/// The most frames of a call chain that are kept.
 pub const DEPTH_MAX: u16 = 48;
-/// Pages of each processor's ring, a power of two: enough for half a second at 4,000 samples a second, for
-/// whoever drains it may have to wait for a processor.
+/// Pages of each processor's ring, a power of two: enough for half a second at 4,000 samples per
+/// second, because the reader may have to wait for a processor.
 const PAGES: usize = 256;
 
-/// What makes a processor take a sample.
+/// The event that makes a processor take a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// So many cycles of the processor have passed, counted by its own counter. Its interrupt comes
-    /// also where ordinary interrupts are off.
+    /// A number of processor cycles, from the hardware counter. Its interrupt comes even where
+    /// ordinary interrupts are off.
     Cycles {
         /// Cycles between two samples.
         period: u64,
     },
-    /// So many nanoseconds have passed, by a timer of the kernel (event `cpu-clock`). Where interrupts
-    /// are off it comes late: the sample then shows where they were let in again.
+    /// A number of nanoseconds, from a kernel timer (event `cpu-clock`). Where interrupts are off
+    /// it comes late: the sample then shows the place where they were enabled again.
     Clock {
         /// Nanoseconds between two samples.
         period: u64,
@@ -53,7 +53,7 @@ impl Trigger {
         }
     }
 
-    /// What lies between two samples, in its own unit.
+    /// Returns the distance of two samples, in the trigger's unit.
     #[must_use]
     pub const fn period(self) -> u64 {
         match self {
@@ -62,17 +62,16 @@ impl Trigger {
     }
 }
 
-/// A moment of a processor.
+/// The state of a processor at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     /// The processor.
     pub cpu: u32,
-    /// Process and thread that ran; 0 for an idle processor. They are numbers of the caller's
-    /// namespace.
+    /// The running process; 0 for an idle processor. The ID is that of the caller's PID namespace.
     pub process: u32,
-    /// As above.
+    /// The running thread; 0 for an idle processor.
     pub thread: u32,
-    /// Where it was, in the kernel or in the process.
+    /// The address of the instruction, in the kernel or in the process.
     pub address: u64,
     /// Whether that is in the kernel.
     pub in_kernel: bool,
@@ -82,8 +81,8 @@ pub struct Sample<'a> {
 }
 
 impl Sample<'_> {
-    /// Addresses of the kernel, from the innermost on; first where it was, then where each caller will
-    /// go on. Empty where the processor was not in the kernel.
+    /// Returns the kernel's addresses from the innermost on: first that of the sample, then the
+    /// return address in each caller. Empty if the processor was not in the kernel.
     pub fn kernel_chain(&self) -> impl Iterator<Item = u64> {
         let words = self.chain.chunks_exact(8).map(word);
         words
@@ -97,14 +96,14 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_ne_bytes)
 }
 
-/// What became of samples.
+/// Counts of samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
-    /// Samples handed out.
+    /// Samples delivered.
     pub samples: u64,
-    /// Samples lost for want of room.
+    /// Samples lost because a ring was full.
     pub lost: u64,
-    /// How often the kernel paused a processor's samples because they were too many.
+    /// How often the kernel paused a processor's samples because there were too many.
     pub throttled: u64,
 }
 
@@ -123,11 +122,12 @@ struct Event {
 }
 
 impl Sampler {
-    /// Makes ready to sample processors; [`Sampler::start`] begins.
+    /// Opens events for processors; [`Sampler::start`] starts them.
     ///
     /// # Errors
-    /// EACCES and EPERM without the right ([`paranoid`]), ENOENT and EOPNOTSUPP where the processor has
-    /// no counter of cycles, as in most virtual machines, ENODEV for a processor that is not online.
+    /// `EACCES` or `EPERM` without the privilege ([`paranoid`]); `ENOENT` or `EOPNOTSUPP` if the
+    /// processor has no cycle counter, as in most virtual machines; `ENODEV` for a processor that
+    /// is not online.
     pub fn open(trigger: Trigger, cpus: &[usize]) -> Result<Self> {
         let events: Result<Vec<_>> = cpus.iter().map(|&cpu| Event::open(trigger, cpu)).collect();
         Ok(Self {
@@ -137,24 +137,24 @@ impl Sampler {
         })
     }
 
-    /// What makes a sample.
+    /// Returns the event that makes a sample.
     #[must_use]
     pub const fn trigger(&self) -> Trigger {
         self.trigger
     }
 
-    /// Begins.
+    /// Starts sampling.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel rejects the request.
     pub fn start(&self) -> Result<()> {
         self.all("ioctl(PERF_EVENT_IOC_ENABLE)", abi::ENABLE)
     }
 
-    /// Ends; what is in the rings can still be drained.
+    /// Stops sampling; samples in the rings can still be read.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel rejects the request.
     pub fn stop(&self) -> Result<()> {
         self.all("ioctl(PERF_EVENT_IOC_DISABLE)", abi::DISABLE)
     }
@@ -170,7 +170,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Hands out the samples that are there.
+    /// Passes the available samples to `each`.
     pub fn drain(&mut self, mut each: impl FnMut(&Sample<'_>)) -> Drained {
         let mut drained = Drained::default();
         for event in &mut self.events {
@@ -223,15 +223,14 @@ impl Event {
         let Some(fd) = i32::try_from(fd).ok().filter(|&fd| fd >= 0) else {
             return Err(Error::last(call, context));
         };
-        // SAFETY: the kernel answers with a new fd that is ours alone.
+        // SAFETY: the kernel returns a new fd, so nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let ring = Ring::map(&fd, PAGES)?;
         Ok(Self { fd, ring })
     }
 }
 
-/// Takes a record's body apart, in the order of the sample type: address, process and thread, CPU,
-/// chain.
+/// Parses a record's body in the order of the sample type: address, process and thread, CPU, chain.
 fn sample(body: &[u8]) -> Option<Sample<'_>> {
     let half = |at: usize| {
         let bytes = body.get(at..at + 4)?;
@@ -245,22 +244,22 @@ fn sample(body: &[u8]) -> Option<Sample<'_>> {
         process: half(8)?,
         thread: half(12)?,
         address: word(body.get(..8)?),
-        // Callers of the user's side are left out, so that a chain of it is empty.
+        // User-space callers are excluded, so a chain from user space is empty.
         in_kernel: first == Some(abi::CONTEXT_KERNEL),
         chain,
     })
 }
 
-/// How far the system restricts sampling (`/proc/sys/kernel/perf_event_paranoid`): above 1, nobody
-/// without `CAP_PERFMON` sees the kernel; above 0, nobody sees whole processors. Nothing where the
-/// kernel has no performance events.
+/// Returns how far the system restricts sampling (`/proc/sys/kernel/perf_event_paranoid`). Above 1,
+/// only users with `CAP_PERFMON` see the kernel; above 0, only they see whole processors. Returns
+/// `None` if the kernel has no performance events.
 #[must_use]
 pub fn paranoid() -> Option<i32> {
     let text = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
     text.trim().parse().ok()
 }
 
-/// Whether an error says that the right is missing.
+/// Returns whether an error means that the privilege is missing.
 #[must_use]
 pub fn is_refusal(error: &Error) -> bool {
     matches!(error.errno(), Some(libc::EACCES | libc::EPERM))
@@ -294,7 +293,7 @@ mod tests {
         assert!(found.in_kernel);
         let frames: Vec<u64> = found.kernel_chain().collect();
         assert_eq!(frames, [kernel, kernel + 5]);
-        // A chain that claims more than there is.
+        // A chain longer than the record.
         let head = [kernel, pair(7, 8), pair(3, 0), u64::MAX];
         assert!(sample(&words(&head)).is_none());
         let user = words(&[0x4000, pair(7, 8), pair(3, 0), 0]);

@@ -1,8 +1,9 @@
 //! The memory that the kernel writes samples to.
 //!
-//! One page of control, then a ring of a power of two of bytes. The kernel writes records and then
-//! `data_head`; the reader loads that with acquire, copies, and stores `data_tail` with release, after
-//! which the kernel may write there again (perf_event_open(2), "MMAP layout").
+//! It consists of a control page and a ring of 2^n bytes. The kernel writes records and then
+//! `data_head`. The reader loads `data_head` with acquire, copies the records, and stores
+//! `data_tail` with release; after that the kernel may overwrite them (perf_event_open(2), "MMAP
+//! layout").
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,11 +23,11 @@ pub(super) struct Ring {
     size: usize,
 }
 
-// SAFETY: the mapping is plain memory that any thread may use; nothing in it belongs to a thread.
+// SAFETY: the mapping is plain memory that is not bound to a thread.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps an event's memory: `pages`, a power of two, or fewer where so many are not allowed.
+    /// Maps an event's memory: `pages`, a power of two, or fewer if that many are not allowed.
     pub(super) fn map(fd: &OwnedFd, mut pages: usize) -> Result<Self> {
         let page = page_size();
         loop {
@@ -60,7 +61,7 @@ impl Ring {
         }
     }
 
-    /// Takes the next record: its type, and its body into `body`.
+    /// Takes the next record: returns its type, and puts its body into `body`.
     pub(super) fn take(&mut self, body: &mut Vec<u8>) -> Option<u32> {
         let tail = self.word(abi::DATA_TAIL).load(Ordering::Relaxed);
         let head = self.word(abi::DATA_HEAD).load(Ordering::Acquire);
@@ -74,7 +75,7 @@ impl Ring {
         let size = usize::from(u16::from_ne_bytes(body.get(6..8)?.try_into().ok()?));
         body.clear();
         if size < abi::HEADER || size > available {
-            // Not what the kernel writes: what is there is given up.
+            // The kernel never writes such a record: drop all available bytes.
             self.word(abi::DATA_TAIL).store(head, Ordering::Release);
             return None;
         }
@@ -84,9 +85,9 @@ impl Ring {
         Some(kind)
     }
 
-    /// Appends `len` bytes from a position on; records go around the end.
+    /// Appends `len` bytes from a position on; records wrap around the end.
     fn copy(&self, position: u64, len: usize, to: &mut Vec<u8>) {
-        // The low bits are the place in the ring, which is smaller than the address space.
+        // The low bits are the offset in the ring, which is smaller than the address space.
         let mask = self.size as u64 - 1;
         let at = usize::try_from(position & mask).unwrap_or_default();
         let first = len.min(self.size - at);
@@ -100,7 +101,7 @@ impl Ring {
         }
     }
 
-    /// A word of the control page.
+    /// Returns a word of the control page.
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset + 8 <= self.page);
         // SAFETY: both offsets in use are aligned and inside the first page, mapped and writable for

@@ -1,4 +1,4 @@
-//! The wall clock as programs can tell it: the kernel's clock that they may read, and what to add.
+//! The wall clock for programs: a kernel clock that they may read, and the offset to add.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use crate::eventfd::Waker;
 use crate::{Error, Result};
 
 const NANOS: i64 = 1_000_000_000;
-/// How often the distance of two clocks is measured; the measurement with the least time between
+/// How often the distance of two clocks is measured. The measurement with the shortest time between
 /// its two readings counts.
 const MEASUREMENTS: usize = 16;
 
-/// The wall clock that captures keep to: the system's, or one that stands in for it, for tests of what
-/// happens when it is set, which would disturb everybody on the machine.
+/// The wall clock that captures use: the system's, or a stand-in for tests that set the clock,
+/// which would disturb the whole machine.
 #[derive(Clone, Debug, Default)]
 pub struct WallClock(Option<Arc<StandIn>>);
 
 #[derive(Debug)]
 struct StandIn {
-    /// Nanoseconds that it is ahead of the system's.
+    /// Nanoseconds that it is ahead of the system's clock.
     ahead: AtomicI64,
     set: Waker,
 }
 
 impl WallClock {
-    /// One that shows the system's time until it is set.
+    /// Creates a stand-in that shows the system's time until it is set.
     ///
     /// # Errors
-    /// No file descriptor is left.
+    /// The process has no file descriptor left.
     pub fn stand_in() -> Result<Self> {
         Ok(Self(Some(Arc::new(StandIn {
             ahead: AtomicI64::new(0),
@@ -36,7 +36,8 @@ impl WallClock {
         }))))
     }
 
-    /// Sets a stand-in so far ahead of the system's clock, as `clock_settime(2)` sets that.
+    /// Sets a stand-in that far ahead of the system's clock, as `clock_settime(2)` sets the
+    /// system's.
     pub fn set_ahead(&self, nanos: i64) {
         if let Some(stand_in) = &self.0 {
             stand_in.ahead.store(nanos, Ordering::Release);
@@ -44,8 +45,8 @@ impl WallClock {
         }
     }
 
-    /// What to add to international atomic time (`CLOCK_TAI`) for this clock, in nanoseconds modulo
-    /// 2^64: whole seconds.
+    /// Returns the offset from international atomic time (`CLOCK_TAI`) to this clock: whole
+    /// seconds, in nanoseconds modulo 2^64.
     #[must_use]
     pub fn from_tai(&self) -> u64 {
         let distance = distance(libc::CLOCK_TAI) + self.ahead();
@@ -59,7 +60,8 @@ impl WallClock {
     }
 }
 
-/// Tells when the wall clock was set, and how far it is from the clocks that programs can read.
+/// Notices when the wall clock is set, and measures its distance from the clocks that programs can
+/// read.
 #[derive(Debug)]
 pub struct Clock {
     timer: OwnedFd,
@@ -67,10 +69,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Begins to watch the wall clock (`timerfd_create(2)`, `TFD_TIMER_CANCEL_ON_SET`).
+    /// Starts watching the wall clock (`timerfd_create(2)`, `TFD_TIMER_CANCEL_ON_SET`).
     ///
     /// # Errors
-    /// No file descriptor is left.
+    /// The process has no file descriptor left.
     pub fn watch(wall: &WallClock) -> Result<Self> {
         let wall = wall.clone();
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
@@ -79,14 +81,14 @@ impl Clock {
         if fd < 0 {
             return Err(Error::last("timerfd_create", ""));
         }
-        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
         let timer = unsafe { OwnedFd::from_raw_fd(fd) };
         let clock = Self { timer, wall };
         clock.arm()?;
         Ok(clock)
     }
 
-    /// A timer that never ends but when the clock is set.
+    /// Starts a timer that never expires; setting the clock cancels it.
     fn arm(&self) -> Result<()> {
         let never = libc::itimerspec {
             it_interval: libc::timespec {
@@ -114,10 +116,10 @@ impl Clock {
         Ok(())
     }
 
-    /// Takes note that the clock was set; true where it was.
+    /// Returns whether the clock was set since the last call.
     ///
     /// # Errors
-    /// The timer cannot be set again.
+    /// The timer cannot be started again.
     pub fn take_change(&self) -> Result<bool> {
         if let Some(stand_in) = &self.wall.0 {
             return Ok(stand_in.set.take());
@@ -138,14 +140,14 @@ impl Clock {
         Ok(changed)
     }
 
-    /// What to add to international atomic time (`CLOCK_TAI`) for the wall clock, in nanoseconds
-    /// modulo 2^64: whole seconds.
+    /// Returns the offset from international atomic time (`CLOCK_TAI`) to the wall clock: whole
+    /// seconds, in nanoseconds modulo 2^64.
     #[must_use]
     pub fn from_tai(&self) -> u64 {
         self.wall.from_tai()
     }
 
-    /// What to add to the monotonic clock for the wall clock, in nanoseconds modulo 2^64.
+    /// Returns the offset from the monotonic clock to the wall clock, in nanoseconds modulo 2^64.
     #[must_use]
     pub fn from_monotonic(&self) -> u64 {
         let distance = distance(libc::CLOCK_MONOTONIC) + self.wall.ahead();
@@ -162,7 +164,7 @@ impl AsFd for Clock {
     }
 }
 
-/// Nanoseconds from a clock to the wall clock.
+/// Returns the nanoseconds from a clock to the wall clock.
 fn distance(clock: libc::clockid_t) -> i64 {
     let measure = || {
         let before = nanos(clock);
@@ -181,7 +183,7 @@ fn nanos(clock: libc::clockid_t) -> i64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is writable; the clocks asked for always exist.
+    // SAFETY: `time` is writable; these clocks always exist.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec * NANOS + time.tv_nsec
 }

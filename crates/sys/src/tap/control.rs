@@ -1,4 +1,4 @@
-//! The page by which a reader and its programs on all CPUs speak to one another.
+//! The page that a reader shares with its programs on all CPUs.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -13,7 +13,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Makes the page; nobody waits.
+    /// Creates the page, with no reader waiting.
     ///
     /// # Errors
     /// As [`Map::create`] and [`Mapping::new`].
@@ -33,22 +33,22 @@ impl Control {
         Ok(Self { map, mapping })
     }
 
-    /// The map, for programs.
+    /// Returns the map, for programs.
     #[must_use]
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// Sets what programs add to the kernel's clock, in nanoseconds modulo 2^64.
+    /// Sets the offset that programs add to the kernel's clock, in nanoseconds modulo 2^64.
     pub fn set_clock_offset(&self, nanos: u64) {
         let word = self.mapping.word_u64(layout::CLOCK_OFFSET);
         word.store(nanos, Ordering::Relaxed);
     }
 
-    /// Whether a program for received packets was run since this was asked last.
+    /// Returns whether a program for received packets has run since the last call.
     #[must_use]
     pub fn take_received(&self) -> bool {
-        // Whatever a program writes is 32 bits wide, of a word that nobody else uses.
+        // Programs write 32 bits of this word, and nothing else uses the rest.
         let word = self.mapping.word_u64(layout::RECEIVED);
         let received = word.load(Ordering::Relaxed) != 0;
         if received {
@@ -57,10 +57,10 @@ impl Control {
         received
     }
 
-    /// Asks to be rung once `wanted` bytes are there, `available` telling how many are there now.
-    /// False where that is the case already, so that there is nothing to wait for.
+    /// Requests a wake-up when `wanted` bytes are available; `available` returns how many are
+    /// available now. Returns false if there are enough already, so that the reader need not wait.
     ///
-    /// The argument is in the documentation of the module `tap`.
+    /// The documentation of the module `tap` explains why no wake-up is lost.
     pub fn arm(&self, wanted: u64, available: impl FnOnce() -> u64) -> bool {
         let gathered = self.mapping.word_u64(layout::GATHERED);
         let word = self.mapping.word_u64(layout::WANTED);
@@ -78,7 +78,7 @@ impl Control {
         true
     }
 
-    /// Asks not to be rung any more.
+    /// Cancels the request.
     pub fn disarm(&self) {
         let waiting = self.mapping.word_u64(layout::WAITING);
         waiting.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The doorbell: a BPF ring buffer of which only the wake-up is used.
+//! The doorbell: a BPF ring buffer that is used only for its wake-up.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::Error;
 use crate::bpf::{Kernel, Map, MapKind, MapSpec, page_size};
 
-/// In the header of a record: it is still being written (`BPF_RINGBUF_BUSY_BIT`).
+/// In the header of a record: the record is still being written (`BPF_RINGBUF_BUSY_BIT`).
 const BUSY: u32 = 1 << 31;
-/// In the header of a record: it was given up (`BPF_RINGBUF_DISCARD_BIT`).
+/// In the header of a record: the record was discarded (`BPF_RINGBUF_DISCARD_BIT`).
 const DISCARDED: u32 = 1 << 30;
 /// Bytes of a record's header (`BPF_RINGBUF_HDR_SZ`).
 const HEADER: u64 = 8;
 
-/// A descriptor that becomes readable when a program puts something into the ring buffer (5.8).
+/// A descriptor that becomes readable when a program writes to the ring buffer (5.8).
 ///
-/// The layout is that of `BPF_MAP_TYPE_RINGBUF` (Documentation/bpf/ringbuf.rst): a page with the
-/// consumer's position, which may be written, a page with the producer's, and the data twice over.
+/// The layout is that of `BPF_MAP_TYPE_RINGBUF` (Documentation/bpf/ringbuf.rst): a writable page
+/// with the consumer's position, a page with the producer's, and the data, mapped twice.
 #[derive(Debug)]
 pub struct Doorbell {
     map: Map,
@@ -27,10 +27,10 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Makes a doorbell.
+    /// Creates a doorbell.
     ///
     /// # Errors
-    /// As [`Map::create`]; what `mmap` says.
+    /// As [`Map::create`], and the errors of mmap(2).
     pub fn create(kernel: &Kernel) -> crate::bpf::Result<Self> {
         let page = page_size();
         let spec = MapSpec::new(
@@ -54,7 +54,7 @@ impl Doorbell {
         })
     }
 
-    /// The map, for programs.
+    /// Returns the map, for programs.
     #[must_use]
     pub fn map(&self) -> &Map {
         &self.map
@@ -63,8 +63,8 @@ impl Doorbell {
     /// Makes the descriptor unreadable until the next ring.
     pub fn silence(&self) {
         let page = page_size();
-        // SAFETY: the word is at the start of a mapped page that only we write; the kernel loads it
-        // whole.
+        // SAFETY: the word is at the start of a mapped page that only this process writes; the
+        // kernel loads it whole.
         let consumer = unsafe { AtomicU64::from_ptr(self.consumer.start.as_ptr().cast()) };
         // SAFETY: the word is at the start of a mapped page; it is loaded only.
         let producer = unsafe { AtomicU64::from_ptr(self.producer.start.as_ptr().cast()) };
@@ -129,7 +129,8 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: start and length are of a mapping of ours, which nothing can use any more.
+        // SAFETY: start and length are those of the mapping made in `map`, which nothing can use
+        // any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

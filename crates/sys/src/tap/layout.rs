@@ -1,34 +1,34 @@
-//! Where things are in the memory that programs and the application share, in bytes.
+//! The offsets, in bytes, in the memory that programs and the application share.
 
 use crate::bpf::page_size;
 
-/// Number of the last record published; 0 while there is none.
+/// Number of the last record published; 0 before the first.
 pub const PUBLISHED: usize = 0;
-/// 1 while a program works on the ring; where stamps are by poll, the poll's number, 2 or more, from its
-/// first record to its end.
+/// 1 while a program works on the ring. Where all packets of a poll share a stamp: the poll's
+/// number, 2 or more, from its first record to its end.
 pub const BUSY: usize = 64;
 /// Packets for which the ring had no room.
 pub const FULL: usize = 128;
-/// Packets left out by sampling.
+/// Packets excluded by sampling.
 pub const SAMPLED: usize = 136;
 /// Packets whose bytes could not be read.
 pub const UNREADABLE: usize = 144;
-/// Packets that came while another was being written on the same CPU.
+/// Packets that arrived while another was being written on the same CPU.
 pub const CONTENDED: usize = 152;
-/// Packets of which less was kept than snaplen and length allow.
+/// Packets stored with fewer bytes than snaplen and length allow.
 pub const CLAMPED: usize = 160;
-/// Packets stamped by the host, for which the adapter had no stamp.
+/// Packets stamped by the host because the adapter had no stamp.
 pub const BY_HOST: usize = 168;
-/// For each of the last [`SLOT_COUNT`] records: its end, and captured bytes up to there.
+/// For each of the last [`SLOT_COUNT`] records: its end, and the captured bytes up to there.
 pub const SLOTS: usize = 1024;
 /// Number of slots.
 pub const SLOT_COUNT: usize = 64;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 16;
 /// For each chunk of the data: the first position in it at which a record ended, that record's
-/// number, and captured bytes up to there.
+/// number, and the captured bytes up to there.
 pub const MARKS: usize = 4096;
-/// The most marks that there can be.
+/// The largest number of marks.
 pub const MARKS_MAX: usize = 256;
 /// Bytes of a mark.
 pub const MARK_BYTES: usize = 32;
@@ -39,21 +39,21 @@ const PRODUCER: usize = MARKS + MARKS_MAX * MARK_BYTES;
 pub const WAITING: usize = 0;
 /// In [`super::Control`]: bytes of records since the reader began to wait.
 pub const GATHERED: usize = 64;
-/// In [`super::Control`]: bytes of records at which to ring.
+/// In [`super::Control`]: bytes of records at which the doorbell is rung.
 pub const WANTED: usize = 128;
 /// In [`super::Control`]: nanoseconds to add to the kernel's clock, modulo 2^64.
 pub const CLOCK_OFFSET: usize = 192;
-/// In [`super::Control`]: not 0 once a packet was received since the reader has set it back. It shares a
-/// cache line with what is read for each packet anyway.
+/// In [`super::Control`]: not 0 if a packet was received since the reader reset it. It shares a
+/// cache line with words that are read for each packet anyway.
 pub const RECEIVED: usize = 200;
 
-/// The least and the largest ring, in bytes. The verifier bounds offsets by 2^29.
+/// The smallest and the largest ring, in bytes. The verifier bounds offsets by 2^29.
 const SIZE_MIN: u64 = 1 << 16;
 const SIZE_MAX: u64 = 1 << 28;
 /// Bounds of a chunk, in bytes.
 const CHUNK_MIN: u64 = 1 << 16;
 const CHUNK_MAX: u64 = 1 << 20;
-/// Chunks of a ring between those bounds.
+/// Chunks of a ring, unless a chunk's bounds require another number.
 const CHUNKS: u64 = 16;
 
 /// The sizes of a ring.
@@ -66,8 +66,9 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// A ring of the largest power of two within `wanted` bytes, for records of at most
-    /// `largest_record` bytes; at least 64 KiB and one such record, at most 256 MiB.
+    /// Returns the sizes of a ring of the largest power of two within `wanted` bytes, for records
+    /// of at most `largest_record` bytes. It has at least 64 KiB and room for one such record, and
+    /// at most 256 MiB.
     #[must_use]
     pub fn new(wanted: u64, largest_record: u32) -> Self {
         let record = u64::from(largest_record);
@@ -83,43 +84,43 @@ impl Geometry {
         }
     }
 
-    /// Bytes of data; a power of two.
+    /// Returns the bytes of data; a power of two.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Bytes behind the data.
+    /// Returns the bytes behind the data.
     #[must_use]
     pub fn slack(&self) -> u64 {
         self.slack
     }
 
-    /// Bytes of a chunk, as a power of two's exponent.
+    /// Returns the size of a chunk, as an exponent of two.
     #[must_use]
     pub fn chunk_shift(&self) -> u32 {
         self.chunk.ilog2()
     }
 
-    /// Number of marks, one for each chunk; a power of two.
+    /// Returns the number of marks, one for each chunk; a power of two.
     #[must_use]
     pub fn marks(&self) -> u64 {
         self.size / self.chunk
     }
 
-    /// Where the consumer's page begins; the tail is its first word.
+    /// Returns the offset of the consumer's page; the tail is its first word.
     #[must_use]
     pub fn tail(&self) -> usize {
         PRODUCER.next_multiple_of(self.page)
     }
 
-    /// Where the data begins.
+    /// Returns the offset of the data.
     #[must_use]
     pub fn data(&self) -> usize {
         self.tail() + self.page
     }
 
-    /// Bytes of the map's value.
+    /// Returns the size of the map's value, in bytes.
     #[must_use]
     pub fn value_size(&self) -> u32 {
         let end = self.data() as u64 + self.size + self.slack;

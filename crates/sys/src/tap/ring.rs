@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use super::layout::{self, Geometry, MARK_BYTES, MARKS, SLOT_BYTES, SLOT_COUNT, SLOTS};
 use crate::bpf::{Kernel, Map, MapKind, MapSpec, Mapping, Result};
 
-/// A record's end, with what was put into the ring up to there.
+/// The end of a record, with the totals of the ring up to there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// Bytes of records.
@@ -17,30 +17,30 @@ pub struct Position {
     pub captured: u64,
 }
 
-/// What the programs counted on one CPU, in packets.
+/// The counters of the programs on one CPU, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Put into the ring.
+    /// Stored in the ring.
     pub stored: u64,
-    /// Lost for want of room.
+    /// Lost because the ring was full.
     pub full: u64,
-    /// Left out by sampling.
+    /// Excluded by sampling.
     pub sampled: u64,
     /// Lost because their bytes could not be read.
     pub unreadable: u64,
-    /// Lost because they came while another was being written on the same CPU.
+    /// Lost because they arrived while another was being written on the same CPU.
     pub contended: u64,
-    /// Stored with less bytes than snaplen and length allow.
+    /// Stored with fewer bytes than snaplen and length allow.
     pub clamped: u64,
-    /// Stamped by the host, where the adapter's stamps are wanted and it had none.
+    /// Stamped by the host because the adapter had no stamp.
     pub by_host: u64,
 }
 
-/// One CPU's ring. Packets that were not read go with it.
+/// One CPU's ring. Dropping it drops the packets that were not read.
 #[derive(Debug)]
 pub struct Ring {
     map: Arc<Map>,
-    /// Which of the map's values it is.
+    /// The index of the ring among the map's values.
     index: u32,
     mapping: Mapping,
     geometry: Geometry,
@@ -48,11 +48,12 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Makes rings, the values of one map (array maps that can be mapped: 5.5), on a NUMA node where one is
-    /// given.
+    /// Creates rings, the values of one map (array maps that can be mapped: 5.5), on a NUMA node if
+    /// one is given.
     ///
     /// # Errors
-    /// ENOMEM where the control group's or the system's memory does not suffice; what `mmap` says.
+    /// `ENOMEM` if the control group's or the system's memory does not suffice; the errors of
+    /// mmap(2).
     pub fn create(
         kernel: &Kernel,
         geometry: Geometry,
@@ -84,35 +85,35 @@ impl Ring {
         (0..count).map(ring).collect()
     }
 
-    /// The map that it is a value of, for programs that keep the producer's side.
+    /// Returns the map that holds the ring, for programs that keep the producer's side.
     #[must_use]
     pub fn map(&self) -> &Arc<Map> {
         &self.map
     }
 
-    /// The ring's sizes.
+    /// Returns the ring's sizes.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// How far the ring was read.
+    /// Returns the position up to which the ring was read.
     #[must_use]
     pub fn tail(&self) -> Position {
         self.tail
     }
 
-    /// How far the ring was written.
+    /// Returns the position up to which the ring was written.
     #[must_use]
     #[inline]
     pub fn head(&self) -> Position {
         head(&self.mapping, self.tail)
     }
 
-    /// A look at the ring for another thread than the one that reads it.
+    /// Returns a view of the ring for a thread that does not read its packets.
     ///
     /// # Errors
-    /// What `mmap` says.
+    /// The errors of mmap(2).
     pub fn watch(&self) -> Result<RingWatch> {
         Ok(RingWatch {
             mapping: Mapping::of_value(&self.map, self.index, 0..0)?,
@@ -120,29 +121,29 @@ impl Ring {
         })
     }
 
-    /// Whether there is something to read; one load.
+    /// Returns whether the ring holds no unread record; one load.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.mapping.load_u64(layout::PUBLISHED) == self.tail.packets
     }
 
-    /// 1 while a program works on a record that [`Ring::head`] does not show yet, another number
-    /// during a poll whose records have one stamp, else 0.
+    /// Returns 1 while a program works on a record that [`Ring::head`] does not show yet, another
+    /// number during a poll whose records have one stamp, and otherwise 0.
     #[must_use]
     #[inline]
     pub fn busy(&self) -> u64 {
         self.mapping.load_u64(layout::BUSY)
     }
 
-    /// What the programs counted.
+    /// Returns the counters of the programs.
     #[must_use]
     pub fn counters(&self) -> Counters {
         counters(&self.mapping)
     }
 
-    /// The records from the tail on that lie in one piece: up to `limit` (a value that
-    /// [`Ring::head`] gave), or to a mark before it, which is within a chunk. Nothing where there are
+    /// Takes the next records that lie in one piece, from the tail up to `limit` (a value of
+    /// [`Ring::head`]) or to a mark before it, at most a chunk away. Returns `None` if there are
     /// none.
     pub fn take(&mut self, limit: Position) -> Option<Taken<'_>> {
         let stretch = self.stretch(limit)?;
@@ -152,8 +153,8 @@ impl Ring {
         })
     }
 
-    /// What [`Ring::take`] would take; its bytes are [`Ring::bytes`], its room is given back by
-    /// [`Ring::release`].
+    /// Returns the records that [`Ring::take`] would take. [`Ring::bytes`] reads them,
+    /// [`Ring::release`] frees their room.
     #[must_use]
     pub fn stretch(&self, limit: Position) -> Option<Stretch> {
         let end = self.boundary(limit);
@@ -171,24 +172,25 @@ impl Ring {
         })
     }
 
-    /// The records of a stretch; nothing once any of them was released.
+    /// Returns the records of a stretch; empty as soon as any of them was released.
     #[must_use]
     #[inline]
     pub fn bytes(&self, stretch: &Stretch) -> &[u8] {
         if stretch.tail != self.tail {
             return &[];
         }
-        // SAFETY: the range is between tail and head, as `Ring::stretch` checked, where programs that
-        // keep the protocol do not write until the tail moves; it moves by `&mut self` only, which
-        // the slice, borrowing `self`, excludes. A stretch of another ring with this tail is caught
-        // by `Mapping::bytes` where it leaves the mapping; in it, see the module's documentation.
+        // SAFETY: the range is between tail and head, as `Ring::stretch` checked. Programs that
+        // keep the protocol do not write there until the tail moves. It moves by `&mut self` only,
+        // which the slice excludes because it borrows `self`. If a stretch of another ring has this
+        // tail, `Mapping::bytes` catches it where it leaves the mapping; inside, see the module's
+        // documentation.
         unsafe {
             self.mapping
                 .bytes(stretch.start..stretch.start + stretch.len)
         }
     }
 
-    /// Gives room back up to `to`, the end of a record between tail and head.
+    /// Frees the room up to `to`, the end of a record between tail and head.
     pub fn release(&mut self, to: Position) {
         if to.bytes < self.tail.bytes || to.bytes - self.tail.bytes > self.geometry.size() {
             return;
@@ -198,7 +200,7 @@ impl Ring {
         tail.store(to.bytes, Ordering::Release);
     }
 
-    /// The first mark between tail and `limit`, else `limit`.
+    /// Returns the first mark between tail and `limit`, otherwise `limit`.
     fn boundary(&self, limit: Position) -> Position {
         let shift = self.geometry.chunk_shift();
         let chunks = (self.tail.bytes >> shift) + 1..=limit.bytes >> shift;
@@ -218,39 +220,39 @@ impl Ring {
     }
 }
 
-/// A ring that another thread reads: how far it was written, and how much waits in it.
+/// A view of a ring that another thread reads: the position written, and the bytes that wait.
 #[derive(Debug)]
 pub struct RingWatch {
     mapping: Mapping,
-    /// Where the consumer's page begins.
+    /// The offset of the consumer's page.
     tail: usize,
 }
 
 impl RingWatch {
-    /// How far the ring was written.
+    /// Returns the position up to which the ring was written.
     #[must_use]
     #[inline]
     pub fn head(&self) -> Position {
         head(&self.mapping, Position::default())
     }
 
-    /// Bytes of records that wait to be read.
+    /// Returns the bytes of records that wait to be read.
     #[must_use]
     #[inline]
     pub fn waiting(&self) -> u64 {
-        // First, so that it is not ahead of the head.
+        // The tail is loaded first, so that it is not ahead of the head.
         let tail = self.mapping.load_u64(self.tail);
         self.head().bytes.saturating_sub(tail)
     }
 
-    /// What the programs counted.
+    /// Returns the counters of the programs.
     #[must_use]
     pub fn counters(&self) -> Counters {
         counters(&self.mapping)
     }
 }
 
-/// How far a ring was written that was read up to `tail` or further.
+/// Returns the position up to which a ring was written; it was read at least up to `tail`.
 #[inline]
 fn head(mapping: &Mapping, tail: Position) -> Position {
     loop {
@@ -287,7 +289,7 @@ fn counters(mapping: &Mapping) -> Counters {
     }
 }
 
-/// Records in one piece, by their place.
+/// The place of records that lie in one piece.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch {
     tail: Position,
@@ -297,20 +299,20 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// The position of the first record.
+    /// Returns the position of the first record.
     #[must_use]
     pub fn start(&self) -> Position {
         self.tail
     }
 
-    /// The end of the last record.
+    /// Returns the end of the last record.
     #[must_use]
     pub fn end(&self) -> Position {
         self.end
     }
 }
 
-/// Records in one piece. Dropping it gives their room back.
+/// Records in one piece. Dropping it frees their room.
 #[derive(Debug)]
 pub struct Taken<'a> {
     ring: &'a mut Ring,
@@ -318,26 +320,26 @@ pub struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// The records.
+    /// Returns the records.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         self.ring.bytes(&self.stretch)
     }
 
-    /// The position of the first record.
+    /// Returns the position of the first record.
     #[must_use]
     pub fn start(&self) -> Position {
         self.stretch.tail
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.stretch.end.packets - self.stretch.tail.packets
     }
 
-    /// Captured bytes of the packets.
+    /// Returns the captured bytes of the packets.
     #[must_use]
     pub fn captured(&self) -> u64 {
         self.stretch.end.captured - self.stretch.tail.captured

@@ -1,29 +1,32 @@
 //! AF_XDP: packets of one queue, in memory that the application shares with the driver.
 //!
-//! What it is: a receiver for one queue, with its memory (UMEM) and rings, and the packets in it as
-//! borrowed slices; and a [`Sender`]. What it is not: it chooses no queue and loads no program;
-//! packets come once an XDP program on the device redirects them to the socket through an
+//! A [`Receiver`] has the memory (UMEM) and the rings of one queue, and yields packets as borrowed
+//! slices; a [`Sender`] sends. This module neither chooses a queue nor loads a program. Packets
+//! arrive when an XDP program on the device redirects them to the socket through an
 //! [`XskMap`](crate::bpf::MapKind::XskMap).
 //!
 //! # Memory and ordering
-//! The UMEM is cut into frames of one size. Each frame is at any moment in one place: with the kernel
-//! (its address is in the fill ring, or the kernel has taken it from there), in the receive ring,
-//! or with the application as part of a [`Batch`]. The application reads frames of a batch only, and
-//! the batch gives them back to the fill ring when it is dropped; the borrow makes sure that no slice
-//! outlives it. Where the sockets of several queues share the memory, each has a stretch of frames that
-//! stay with it: what its receive ring brought goes back to its own fill ring, so that queues cannot
-//! take frames from one another, and nothing is shared between the threads that read them.
+//! The UMEM is divided into frames of one size. Each frame is in one place at a time:
 //!
-//! Rings have one producer and one consumer, and two counters that only grow (modulo 2³²). Each side
-//! writes its own counter with release order after it has written, or finished reading, the entries;
-//! and reads the other's with acquire order before it touches them. So entries and frames are never
-//! read before they are complete, and never overwritten while they are read. The kernel keeps to the
-//! same (`net/xdp/xsk_queue.h`; Documentation/networking/af_xdp.rst).
+//! - with the kernel: its address is in the fill ring, or the kernel has taken it from there;
+//! - in the receive ring;
+//! - with the application, as part of a [`Batch`].
 //!
-//! The kernel is trusted to keep to it; still, every descriptor is checked against the UMEM before
+//! The application reads only frames of a batch. Dropping the batch returns them to the fill ring;
+//! the borrow ensures that no slice outlives it. If the sockets of several queues share the memory,
+//! each has its own range of frames: those from its receive ring return to its own fill ring. So
+//! queues cannot take frames from one another, and the threads that read them share no data.
+//!
+//! A ring has one producer and one consumer, and two counters that only grow (modulo 2³²). Each
+//! side stores its own counter with release order, after it has written or read the entries. It
+//! loads the other side's counter with acquire order before it touches them. So entries and frames
+//! are never read before they are complete, and never overwritten while they are read. The kernel
+//! keeps the same rules (`net/xdp/xsk_queue.h`; Documentation/networking/af_xdp.rst).
+//!
+//! The kernel is trusted to keep them; still, every descriptor is checked against the UMEM before
 //! it becomes a slice.
 //!
-//! Needs Linux 5.4, `CAP_NET_RAW` to open, and before 5.11 room under `RLIMIT_MEMLOCK` for the UMEM.
+//! Needs Linux 5.4, `CAP_NET_RAW` to open, and before 5.11 enough `RLIMIT_MEMLOCK` for the UMEM.
 
 mod receiver;
 mod ring;

@@ -16,56 +16,59 @@ const HEADROOM: u32 = 256;
 /// Socket options of Linux 5.11, which the C library's headers lack.
 const SO_PREFER_BUSY_POLL: libc::c_int = 69;
 const SO_BUSY_POLL_BUDGET: libc::c_int = 70;
-/// How many packets before it is looked at a packet is fetched: enough for memory to answer, few enough for
-/// the fetches that a processor has under way at once.
+/// How many packets ahead a packet is prefetched: enough for memory to answer, few enough for the
+/// fetches that a processor can have in flight.
 const AHEAD: u32 = 4;
-/// Packets that the driver is polled for at once.
+/// The most packets that one poll of the driver handles.
 const BUSY_POLL_BUDGET: libc::c_int = 64;
 
-/// What a socket lost, in packets (`struct xdp_statistics`, 5.9 for all).
+/// The packets that a socket lost (`struct xdp_statistics`, 5.9 for all).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// For other reasons than the following; the packet was too long for a frame.
+    /// Lost for other reasons; the packet was too long for a frame.
     pub dropped: u64,
     /// The receive ring was full.
     pub ring_full: u64,
     /// There was no free frame.
     pub no_frame: u64,
-    /// Addresses in the fill ring that the kernel refused.
+    /// Addresses in the fill ring that the kernel rejected.
     pub invalid: u64,
 }
 
-/// A socket with its memory and rings. Dropped, it is gone from every map that redirects to it.
+/// A socket with its memory and rings. Dropping it removes it from every map that redirects to it.
 #[derive(Debug)]
 pub struct Receiver {
-    // Dropped in this order: the socket before the memory that the kernel writes to for it.
+    // Dropped in this order: the socket before the memory that the kernel writes for it.
     socket: OwnedFd,
     fill: Ring<u64>,
     receive: Ring<Descriptor>,
     umem: Arc<Umem>,
-    /// Frames that are its own: they go round between its rings, and never to another socket's.
+    /// Number of its own frames: they stay in its rings and never reach another socket.
     frames: u32,
     zero_copy: bool,
 }
 
 impl Receiver {
-    /// Opens a socket and binds it to the queue, with all frames ready to be filled. Needs
+    /// Opens a socket and binds it to the queue, with all frames in the fill ring. Needs
     /// `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// EINVAL for frames that are no power of two or have another size, and for a queue that the
-    /// device does not have; EBUSY where another socket has the queue, after two seconds, as the
-    /// kernel takes its time to give a queue free; EOPNOTSUPP without zero-copy in the driver; ENOBUFS where memory may not be locked.
+    /// - `EINVAL` if the number of frames is not a power of two, their size is not supported, or
+    ///   the device does not have the queue;
+    /// - `EBUSY` if another socket has the queue. It is tried for two seconds, because the kernel
+    ///   frees a queue late;
+    /// - `EOPNOTSUPP` if the driver does not support zero-copy;
+    /// - `ENOBUFS` if the memory may not be locked.
     pub fn open(options: &QueueOptions) -> Result<Self> {
         Self::with(options, Arc::new(options.memory(1)?), None, 0)
     }
 
-    /// The same for several queues, of one device or of more, with one memory, which is registered once.
-    /// Each queue has as many frames of it as the first option says, and a fill ring of its own
-    /// (`XDP_SHARED_UMEM`; Linux 5.10). Size of frames and binding are those of the first, too.
+    /// Opens sockets for several queues, of one or more devices, with one memory that is registered
+    /// once. Each queue has as many frames as the first option says, and its own fill ring
+    /// (`XDP_SHARED_UMEM`; Linux 5.10). The frame size and the binding are also those of the first.
     ///
-    /// Devices may have fewer queues than they tell: from the first on that is not there, what
-    /// follows is left out.
+    /// A device may have fewer queues than it reports: if a queue does not exist, it and all later
+    /// ones are left out.
     ///
     /// # Errors
     /// As [`Receiver::open`].
@@ -91,7 +94,8 @@ impl Receiver {
         Ok(receivers)
     }
 
-    /// With a share of memory, which is registered already where there is a `first` one with it.
+    /// Opens a socket with a share of the memory. If there is a `first` socket, it has registered
+    /// the memory.
     fn with(
         options: &QueueOptions,
         umem: Arc<Umem>,
@@ -123,39 +127,39 @@ impl Receiver {
         })
     }
 
-    /// Whether the adapter writes packets into the memory itself.
+    /// Returns whether the adapter writes packets directly into the memory.
     #[must_use]
     pub fn is_zero_copy(&self) -> bool {
         self.zero_copy
     }
 
-    /// The longest packet that a frame holds, in bytes.
+    /// Returns the longest packet that a frame holds, in bytes.
     #[must_use]
     pub fn longest_packet(&self) -> u32 {
         self.umem.frame_size() - HEADROOM
     }
 
-    /// How many packets it holds at most.
+    /// Returns the most packets that it holds.
     #[must_use]
     pub fn frames(&self) -> u32 {
         self.frames
     }
 
-    /// Bytes of memory for its packets.
+    /// Returns the bytes of memory for its packets.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.frames as usize * self.umem.frame_size() as usize
     }
 
-    /// How many packets have come and were not taken. No system call.
+    /// Returns the number of packets that wait to be taken. No system call.
     #[inline]
     #[must_use]
     pub fn available(&self) -> u32 {
         self.receive.available()
     }
 
-    /// The packets that have come, `most` of them at most; empty where none has. No system call,
-    /// unless the driver asks for one.
+    /// Takes the packets that have arrived, at most `most`; empty if there are none. Makes no
+    /// system call, unless the driver asks for one.
     pub fn batch(&mut self, most: u32) -> Batch<'_> {
         if self.fill.needs_wakeup() {
             self.wake_kernel();
@@ -167,15 +171,15 @@ impl Receiver {
         }
     }
 
-    /// What was lost since the opening.
+    /// Returns the losses since the socket was opened.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel rejects the request.
     pub fn statistics(&self) -> Result<Statistics> {
         // SAFETY: the structure holds integers only, for which zero is valid.
         let mut found: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         let call = "getsockopt(XDP_STATISTICS)";
-        // Older kernels fill the first fields only, and the others stay zero.
+        // Older kernels fill only the first fields; the others stay zero.
         get(&self.socket, libc::XDP_STATISTICS, &mut found, call)?;
         Ok(Statistics {
             dropped: found.rx_dropped,
@@ -185,8 +189,8 @@ impl Receiver {
         })
     }
 
-    /// Has the kernel poll the driver when it is asked to by [`Receiver::poll_driver`], for so long at
-    /// most, and keep interrupts off meanwhile where it can. Needs `CAP_NET_ADMIN`.
+    /// Makes the kernel poll the driver in [`Receiver::poll_driver`], for at most `duration`, and
+    /// keep interrupts off meanwhile if it can. Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
     /// ENOPROTOOPT before Linux 5.11.
@@ -206,15 +210,15 @@ impl Receiver {
         Ok(())
     }
 
-    /// Has the driver looked after the queue now, on the calling thread's processor; see
+    /// Makes the driver process the queue now, on the calling thread's processor; see
     /// [`Receiver::set_busy_poll`].
     pub fn poll_driver(&self) {
         self.wake_kernel();
     }
 
-    /// Has the kernel take frames from the fill ring again.
+    /// Makes the kernel take frames from the fill ring again.
     fn wake_kernel(&self) {
-        // SAFETY: no buffer is passed. It fails only for reasons that a later call meets again.
+        // SAFETY: no buffer is passed. An error can be ignored: a later call meets it again.
         unsafe {
             libc::recvfrom(
                 self.socket.as_raw_fd(),
@@ -229,13 +233,14 @@ impl Receiver {
 }
 
 impl AsFd for Receiver {
-    /// For maps that redirect to the socket, and for waiting until there is something to read.
+    /// Returns the descriptor, for maps that redirect to the socket and for waiting until it is
+    /// readable.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// Packets, borrowed in place. Dropped, their frames go back to be filled.
+/// Packets, borrowed in place. Dropping it returns their frames to the fill ring.
 #[derive(Debug)]
 pub struct Batch<'a> {
     receiver: &'a mut Receiver,
@@ -245,32 +250,32 @@ pub struct Batch<'a> {
 /// A packet of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its bytes, all of them.
+    /// All bytes of the packet.
     pub data: &'a [u8],
-    /// What lies in front of it in the frame. Its end is what an XDP program has put there
-    /// (`bpf_xdp_adjust_meta`); the rest is of no use.
+    /// The bytes before the packet in its frame. An XDP program may have stored metadata at their
+    /// end (`bpf_xdp_adjust_meta`); the rest is unused.
     pub headroom: &'a [u8],
 }
 
 impl Batch<'_> {
-    /// How many packets.
+    /// Returns the number of packets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether there are none.
+    /// Returns whether the batch is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The packets in the order in which they came.
+    /// Returns the packets in the order of arrival.
     pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> + Clone {
         (0..self.count).map(|at| self.packet(at))
     }
 
-    /// The packet of this number; an empty one beyond the last.
+    /// Returns the packet with this number; an empty one after the last.
     #[inline]
     #[must_use]
     pub fn packet(&self, at: u32) -> Packet<'_> {
@@ -285,10 +290,10 @@ impl Batch<'_> {
         let Descriptor { address, len, .. } = receive.entry(at);
         let begin = umem.frame_of(address);
         let before = u32::try_from(address - begin).unwrap_or_default();
-        // SAFETY: the kernel has put the frame into the receive ring, and it goes back to the fill
-        // ring only when the batch, from which the slice borrows, is dropped.
+        // SAFETY: the kernel has put the frame into the receive ring. It returns to the fill ring
+        // only when the batch, from which the slice borrows, is dropped.
         let bytes = unsafe { umem.bytes(begin, before.saturating_add(len)) };
-        // The kernel writes no other descriptors than those of whole packets in a frame.
+        // The kernel writes only descriptors of whole packets in a frame.
         let bytes = bytes.unwrap_or_default();
         let (headroom, data) = bytes.split_at_checked(before as usize).unwrap_or_default();
         Packet { data, headroom }
@@ -304,7 +309,7 @@ impl Drop for Batch<'_> {
             ..
         } = &mut *self.receiver;
         for at in 0..self.count {
-            // There are as many frames as entries in the ring: it has room for each.
+            // There are as many frames as entries in the ring, so there is room.
             fill.write(at, umem.frame_of(receive.entry(at).address));
         }
         fill.publish(self.count);

@@ -10,10 +10,10 @@ use crate::{Error, Result};
 /// `XDP_RING_NEED_WAKEUP`: the kernel waits for a system call.
 const NEED_WAKEUP: u32 = 1;
 
-/// A type that rings hold.
+/// A type of ring entries.
 ///
 /// # Safety
-/// Every bit pattern is a value of it, and the kernel lays it out in the same way.
+/// Every bit pattern is a valid value, and the layout is the kernel's.
 pub(super) unsafe trait Entry: Copy {}
 
 // SAFETY: the fill ring holds addresses of 64 bits.
@@ -25,7 +25,7 @@ unsafe impl Entry for u64 {}
 pub(super) struct Descriptor {
     /// The packet's first byte in the UMEM.
     pub(super) address: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub(super) len: u32,
     pub(super) options: u32,
 }
@@ -34,17 +34,18 @@ const _: () = assert!(size_of::<Descriptor>() == size_of::<libc::xdp_desc>());
 // SAFETY: integers only, in the order and with the size of the kernel's structure.
 unsafe impl Entry for Descriptor {}
 
-/// Where the parts of a ring lie (`struct xdp_ring_offset`), in bytes from its mapping's begin.
+/// The offsets of the parts of a ring (`struct xdp_ring_offset`), in bytes from the start of its
+/// mapping.
 pub(super) type Offsets = libc::xdp_ring_offset;
 
-/// A ring of entries, mapped.
+/// A mapped ring of entries.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     start: NonNull<u8>,
     len: usize,
     offsets: Offsets,
     size: u32,
-    /// Our own counter; the kernel only reads it.
+    /// This side's counter; the kernel only reads it.
     own: u32,
     entries: PhantomData<T>,
 }
@@ -53,7 +54,7 @@ pub(super) struct Ring<T> {
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Entry> Ring<T> {
-    /// Maps a ring of `size` entries (a power of two) of a socket.
+    /// Maps a socket's ring of `size` entries (a power of two).
     pub(super) fn map(
         socket: BorrowedFd<'_>,
         page_offset: libc::off_t,
@@ -62,7 +63,7 @@ impl<T: Entry> Ring<T> {
     ) -> Result<Self> {
         let entries = usize::try_from(offsets.desc).unwrap_or(usize::MAX);
         let len = entries.saturating_add(size as usize * size_of::<T>());
-        // SAFETY: no address is asked for, so that nothing that exists is replaced.
+        // SAFETY: no address is requested, so no existing mapping is replaced.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -87,14 +88,15 @@ impl<T: Entry> Ring<T> {
         })
     }
 
-    /// As the consumer: how many entries the kernel has written that were not released yet.
+    /// As the consumer: returns the number of entries that the kernel has written and that are not
+    /// released.
     pub(super) fn available(&self) -> u32 {
         let produced = self.counter(self.offsets.producer).load(Ordering::Acquire);
         produced.wrapping_sub(self.own)
     }
 
-    /// As the consumer: the entry `ahead` of the first that was not released; less than
-    /// [`Ring::available`].
+    /// As the consumer: returns the entry `ahead` places after the first that is not released.
+    /// `ahead` must be less than [`Ring::available`].
     pub(super) fn entry(&self, ahead: u32) -> T {
         let slot = self.slot(self.own.wrapping_add(ahead));
         // SAFETY: inside the array (`slot`), aligned by the kernel's layout, written by the kernel
@@ -102,15 +104,15 @@ impl<T: Entry> Ring<T> {
         unsafe { slot.read() }
     }
 
-    /// As the consumer: gives the first `count` entries back to the kernel.
+    /// As the consumer: returns the first `count` entries to the kernel.
     pub(super) fn release(&mut self, count: u32) {
         self.own = self.own.wrapping_add(count);
         let consumer = self.counter(self.offsets.consumer);
         consumer.store(self.own, Ordering::Release);
     }
 
-    /// As the producer: writes an entry `ahead` of the last published. The ring must have room,
-    /// which those have that never hold more entries than there are frames.
+    /// As the producer: writes an entry `ahead` places after the last published one. The ring must
+    /// have room, which is certain if it has as many entries as there are frames.
     pub(super) fn write(&mut self, ahead: u32, entry: T) {
         let slot = self.slot(self.own.wrapping_add(ahead));
         // SAFETY: inside the array (`slot`), aligned by the kernel's layout; the kernel does not
@@ -118,14 +120,14 @@ impl<T: Entry> Ring<T> {
         unsafe { slot.write(entry) };
     }
 
-    /// As the producer: hands `count` entries to the kernel.
+    /// As the producer: passes `count` entries to the kernel.
     pub(super) fn publish(&mut self, count: u32) {
         self.own = self.own.wrapping_add(count);
         let producer = self.counter(self.offsets.producer);
         producer.store(self.own, Ordering::Release);
     }
 
-    /// Whether the kernel waits for a system call before it goes on.
+    /// Returns whether the kernel waits for a system call.
     pub(super) fn needs_wakeup(&self) -> bool {
         self.counter(self.offsets.flags).load(Ordering::Relaxed) & NEED_WAKEUP != 0
     }
@@ -138,12 +140,12 @@ impl<T: Entry> Ring<T> {
         unsafe { AtomicU32::from_ptr(self.start.add(offset).as_ptr().cast()) }
     }
 
-    /// The place of the entry with this number.
+    /// Returns the address of the entry with this number.
     fn slot(&self, number: u32) -> NonNull<T> {
         let index = (number & (self.size - 1)) as usize;
         let offset = usize::try_from(self.offsets.desc).unwrap_or(usize::MAX);
-        // SAFETY: the mapping holds `size` entries behind `desc` (`map` computed its length so), and
-        // the index is less than `size`.
+        // SAFETY: the mapping holds `size` entries behind `desc` (`map` computed its length from
+        // that), and the index is less than `size`.
         unsafe { self.start.add(offset).cast::<T>().add(index) }
     }
 }

@@ -11,18 +11,18 @@ use crate::{Error, Result};
 
 /// A socket with its memory and rings, for sending only.
 ///
-/// Each frame is either free, being written, or with the kernel: in the transmit ring or beyond,
-/// until it comes back through the completion ring.
+/// Each frame is either free, being written, or with the kernel: in the transmit ring or sent,
+/// until it returns through the completion ring.
 #[derive(Debug)]
 pub struct Sender {
-    // Dropped in this order: the socket before the memory that the kernel reads from for it.
+    // Dropped in this order: the socket before the memory that the kernel reads for it.
     socket: OwnedFd,
     transmit: Ring<Descriptor>,
     complete: Ring<u64>,
     umem: Arc<Umem>,
     /// Addresses of frames that are free.
     free: Vec<u64>,
-    /// Descriptors written that the kernel does not see yet.
+    /// Written descriptors that the kernel does not see yet.
     unpublished: u32,
     zero_copy: bool,
 }
@@ -57,13 +57,13 @@ impl Sender {
         })
     }
 
-    /// Whether the adapter reads packets from the memory itself.
+    /// Returns whether the adapter reads packets directly from the memory.
     #[must_use]
     pub fn is_zero_copy(&self) -> bool {
         self.zero_copy
     }
 
-    /// Takes back frames that the kernel is done with; returns how many are free.
+    /// Takes back frames that the kernel has finished with; returns the number of free frames.
     pub fn reclaim(&mut self) -> usize {
         let done = self.complete.available();
         for at in 0..done {
@@ -74,15 +74,16 @@ impl Sender {
         self.free.len()
     }
 
-    /// Frames that are with the kernel.
+    /// Returns the number of frames that are with the kernel.
     #[must_use]
     pub fn pending(&self) -> u64 {
         u64::from(self.umem.frames()) - self.free.len() as u64
     }
 
-    /// Has a packet written into a free frame; `write` returns its length. False where none is free.
+    /// Lets `write` write a packet into a free frame and return its length. Returns false if no
+    /// frame is free.
     ///
-    /// [`Sender::submit`] then hands it to the kernel.
+    /// [`Sender::submit`] then passes it to the kernel.
     pub fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         let Some(address) = self.free.pop() else {
             return false;
@@ -96,16 +97,17 @@ impl Sender {
             len: u32::try_from(len).unwrap_or_default(),
             options: 0,
         };
-        // There are as many frames as entries in the ring: it has room.
+        // There are as many frames as entries in the ring, so there is room.
         self.transmit.write(self.unpublished, descriptor);
         self.unpublished += 1;
         true
     }
 
-    /// Hands what was pushed to the kernel, and wakes it where it waits for that.
+    /// Passes the pushed packets to the kernel, and wakes it if it waits for that. If the kernel is
+    /// busy, a later call continues.
     ///
     /// # Errors
-    /// ENETDOWN where the interface is down, ENXIO where it is gone. That the kernel is busy is none.
+    /// `ENETDOWN` if the interface is down, `ENXIO` if it does not exist any more.
     pub fn submit(&mut self) -> Result<()> {
         self.transmit.publish(self.unpublished);
         self.unpublished = 0;
@@ -128,7 +130,8 @@ impl Sender {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // More is to be done, the driver's queue is full, or memory was short: a later call.
+            // There is more to do, the driver's queue is full, or memory is short: a later call
+            // continues.
             Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => Ok(()),
             _ => Err(Error::new("sendto(AF_XDP)", "", error)),
         }

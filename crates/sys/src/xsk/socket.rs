@@ -1,4 +1,4 @@
-//! What is alike of sockets that receive and that send: memory, options, binding.
+//! The common part of sockets that receive and that send: memory, options, binding.
 
 use std::mem::size_of_val;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -8,38 +8,38 @@ use std::time::{Duration, Instant};
 use super::umem::Umem;
 use crate::{Error, Result};
 
-/// How long a queue may stay taken after its last socket was closed: the kernel gives it free later,
-/// by a worker, which a loaded machine keeps waiting.
+/// How long a queue may stay in use after its last socket was closed: a kernel worker frees it
+/// later, and on a busy machine the worker may have to wait.
 const RELEASE: Duration = Duration::from_secs(2);
-/// How often a queue that is taken is asked for.
+/// The interval between two attempts to bind to a queue that is in use.
 const AGAIN: Duration = Duration::from_millis(2);
 
-/// How to receive or send by one queue.
+/// The options for receiving or sending by one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
     /// Index of the device, in the calling thread's network namespace.
     pub ifindex: u32,
     /// The queue.
     pub queue: u32,
-    /// Frames of memory, a power of two; each holds one packet.
+    /// Number of frames, a power of two; each holds one packet.
     pub frames: u32,
-    /// Bytes of a frame: 2048 or 4096. A packet that is received may be 256 bytes shorter than that
-    /// at most.
+    /// Bytes of a frame: 2048 or 4096. A received packet must be at least 256 bytes shorter.
     pub frame_size: u32,
-    /// How packets come into the memory, or leave it. Without a copy, the host receives nothing by a
-    /// queue as long as a socket lives that sends by it: its frames would have to come from there.
+    /// How packets enter or leave the memory. In zero-copy mode, the host receives nothing by a
+    /// queue while a socket sends by it: the frames would have to come from that socket.
     pub binding: Binding,
 }
 
-/// How packets come into the memory, or leave it.
+/// How packets enter or leave the memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Binding {
-    /// The adapter accesses it itself, where its driver can; else they are copied.
+    /// The adapter accesses the memory directly if its driver supports it; otherwise packets are
+    /// copied.
     #[default]
     Automatic,
-    /// They are copied.
+    /// Packets are copied.
     Copy,
-    /// The adapter accesses it itself, or there are none.
+    /// The adapter accesses the memory directly; if it cannot, opening fails.
     ZeroCopy,
 }
 
@@ -54,19 +54,20 @@ impl Binding {
     }
 }
 
-/// A socket with its memory registered and its rings sized, before it is bound.
+/// A socket that is not bound yet, with its memory registered and its ring sizes set.
 pub(super) struct Opened {
     // Dropped in this order: the socket before the memory that the kernel accesses for it.
     pub(super) socket: OwnedFd,
     pub(super) umem: Arc<Umem>,
     pub(super) offsets: libc::xdp_mmap_offsets,
-    /// The bound socket that the memory was registered for, where it is another.
+    /// The bound socket that the memory was registered for, if it is another one.
     registered_by: Option<RawFd>,
 }
 
 impl Opened {
-    /// With a ring of descriptors of this kind: its option and what the call is named. The memory is
-    /// registered for it, unless a bound socket has it already, which must live until this one is bound.
+    /// Opens a socket. `descriptors` names its ring of descriptors: the option, and the call for
+    /// error messages. The memory is registered for this socket, unless `registered_by` has it;
+    /// that socket must then live until this one is bound.
     pub(super) fn new(
         options: &QueueOptions,
         umem: Arc<Umem>,
@@ -78,12 +79,12 @@ impl Opened {
         if fd < 0 {
             return Err(Error::last("socket(AF_XDP)", options.context()));
         }
-        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         if registered_by.is_none() {
             register(&socket, &umem)?;
         }
-        // The kernel asks for the first two also where packets go one way only.
+        // The kernel requires the first two even if packets go only one way.
         for (option, call) in [
             (libc::XDP_UMEM_FILL_RING, "setsockopt(XDP_UMEM_FILL_RING)"),
             (
@@ -103,7 +104,8 @@ impl Opened {
         })
     }
 
-    /// Ties it to the queue; tells whether the adapter accesses the memory itself.
+    /// Binds the socket to the queue; also returns whether the adapter accesses the memory
+    /// directly.
     pub(super) fn bind(self, options: &QueueOptions) -> Result<(OwnedFd, Arc<Umem>, bool)> {
         let begin = Instant::now();
         while let Err(source) = bind(&self.socket, options, self.registered_by) {
@@ -119,7 +121,7 @@ impl Opened {
 }
 
 impl QueueOptions {
-    /// Memory for so many sockets with these options.
+    /// Allocates memory for `sockets` sockets with these options.
     pub(super) fn memory(&self, sockets: u32) -> Result<Umem> {
         let frames = self.frames.checked_mul(sockets);
         let frames = frames
@@ -168,7 +170,7 @@ fn is_zero_copy(socket: &OwnedFd) -> bool {
     told.is_ok() && flags & ZERO_COPY != 0
 }
 
-/// A socket that shares memory is bound as the one is that it was registered for.
+/// Binds a socket. If it shares memory, it is bound through the socket that registered the memory.
 fn bind(
     socket: &OwnedFd,
     options: &QueueOptions,
@@ -226,8 +228,8 @@ pub(super) fn set_at<T>(
     Ok(())
 }
 
-/// Reads an option into `value`, of which the kernel may fill the first bytes only. All types that
-/// are passed here consist of integers.
+/// Reads an option into `value`; the kernel may fill only its first bytes. All types that are
+/// passed here consist of integers.
 pub(super) fn get<T: Copy>(
     socket: &OwnedFd,
     option: libc::c_int,

@@ -1,27 +1,28 @@
-//! The memory that packets are received into, or sent from.
+//! The memory that packets are received into or sent from.
 
 use std::io;
 use std::ptr::NonNull;
 
 use crate::{Error, Result};
 
-/// Bytes of a line of the processor's cache; only speed depends on it.
+/// Bytes of a cache line of the processor; this affects only the speed.
 const CACHE_LINE: u64 = 64;
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn prefetch(at: NonNull<u8>) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: it reads nothing that the program could see, wherever the pointer points; every x86-64 has it.
+    // SAFETY: it reads nothing that the program could see, wherever the pointer points; every
+    // x86-64 processor has the instruction.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(at.as_ptr().cast_const().cast()) };
 }
 
-/// The language has no such instruction for other processors.
+/// Rust has no such instruction for other processors.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn prefetch(_: NonNull<u8>) {}
 
-/// Anonymous memory in frames of one size, which several sockets may share: each has frames of its own.
+/// Anonymous memory in frames of one size. Several sockets may share it, each with its own frames.
 #[derive(Debug)]
 pub(super) struct Umem {
     start: NonNull<u8>,
@@ -29,16 +30,16 @@ pub(super) struct Umem {
     frames: u32,
 }
 
-// SAFETY: plain memory; who accesses it promises to be alone with the frame, or with others that read.
+// SAFETY: plain memory; callers promise to access a frame alone, or together with readers only.
 unsafe impl Send for Umem {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Umem {}
 
 impl Umem {
-    /// Zeroed memory.
+    /// Allocates zeroed memory.
     pub(super) fn new(frames: u32, frame_size: u32) -> Result<Self> {
         let len = frames as usize * frame_size as usize;
-        // SAFETY: no address is asked for, so that nothing that exists is replaced.
+        // SAFETY: no address is requested, so no existing mapping is replaced.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -79,20 +80,22 @@ impl Umem {
         self.frames
     }
 
-    /// The address within the memory of the frame that a byte lies in.
+    /// Returns the address, within the memory, of the frame that a byte lies in.
     #[inline]
     pub(super) fn frame_of(&self, at: u64) -> u64 {
-        // Sizes are powers of two; a division takes as long as all else that is done for a packet.
+        // Sizes are powers of two, so a mask suffices. A division would cost as much as all other
+        // work for a packet.
         at & !(u64::from(self.frame_size) - 1)
     }
 
-    /// Has the processor fetch what lies in front of a packet, and its begin: a driver on another processor
-    /// has just written them, and frames lie too far apart for it to guess which comes next.
+    /// Prefetches the start of a packet and the bytes before it. A driver on another processor has
+    /// just written them, and the processor cannot guess the next frame, because frames lie far
+    /// apart.
     #[inline]
     pub(super) fn prefetch(&self, packet: u64, len: u32) {
         let first = packet.saturating_sub(CACHE_LINE);
-        // What does not fit into the first line, another at most: longer packets are read in sequence, which
-        // the processor sees.
+        // Two lines, or three for a packet longer than a line. The processor itself prefetches the
+        // rest of longer packets, which is read in sequence.
         let lines = if len > 64 { 3 } else { 2 };
         for line in 0..lines {
             let at = first.wrapping_add(line * CACHE_LINE);
@@ -104,7 +107,7 @@ impl Umem {
         }
     }
 
-    /// The frame that begins at an address, to be written where nobody else touches it.
+    /// Returns the frame that begins at an address; it may be written if nothing else accesses it.
     ///
     /// # Panics
     /// No frame begins there.
@@ -112,11 +115,11 @@ impl Umem {
         let size = self.frame_size as usize;
         let offset = usize::try_from(at).unwrap_or(usize::MAX);
         assert!(offset.is_multiple_of(size) && offset < self.len());
-        // SAFETY: in bounds as just checked, for memory is a whole number of frames.
+        // SAFETY: in bounds as just checked, because the memory is a whole number of frames.
         NonNull::slice_from_raw_parts(unsafe { self.start.add(offset) }, size)
     }
 
-    /// Bytes of one frame; nothing where they do not all lie in it.
+    /// Returns bytes of one frame; `None` if they do not all lie in it.
     ///
     /// # Safety
     /// The kernel has handed the frame over, and it is not given back while the slice lives.
@@ -129,7 +132,7 @@ impl Umem {
         }
         let at = usize::try_from(at).ok()?;
         // SAFETY: in bounds as just checked; mapped and initialised for as long as `self` lives;
-        // that nobody writes is the caller's promise.
+        // the caller promises that nothing writes to the frame.
         Some(unsafe { std::slice::from_raw_parts(self.start.add(at).as_ptr(), len as usize) })
     }
 }
@@ -137,7 +140,7 @@ impl Umem {
 impl Drop for Umem {
     fn drop(&mut self) {
         // SAFETY: address and length are those of the mapping made in `new`; every borrow of it has
-        // ended. Pages that the kernel still holds for the socket it keeps for itself.
+        // ended. The kernel itself keeps the pages that it still uses for the socket.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len()) };
     }
 }
