@@ -1,4 +1,4 @@
-//! A ring's socket, apart from its packets.
+//! A ring's socket, without its packets.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,8 @@ use super::Statistics;
 use super::socket::Socket;
 use crate::{Error, Result};
 
-/// What can be asked of a [`super::Ring`] while a block of it is borrowed, and by other threads.
+/// The socket of a [`super::Ring`]: usable while a block of the ring is borrowed, and by other
+/// threads.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     socket: Arc<Socket>,
@@ -19,7 +20,8 @@ impl Endpoint {
         Self { socket, statistics }
     }
 
-    /// The counters, as [`super::Ring::statistics`]; blocks that were cut short, as of its last call.
+    /// Returns the counters, as [`super::Ring::statistics`]. The number of damaged blocks is that
+    /// of the last call there.
     ///
     /// # Errors
     ///
@@ -36,13 +38,14 @@ impl Endpoint {
         Ok(*sum)
     }
 
-    /// Sends a frame, from its link-layer header on, by the interface that the ring is bound to. The
-    /// ring itself does not capture it.
+    /// Sends a frame, from its link-layer header on, by the interface that the ring is bound to.
+    /// The ring itself does not capture it.
     ///
     /// # Errors
     ///
-    /// `send` fails for a frame longer than the MTU (EMSGSIZE), on an interface that is down
-    /// (ENETDOWN), where the queue is full (ENOBUFS), and on a ring of all interfaces (ENXIO).
+    /// `send` fails if the frame is longer than the MTU (`EMSGSIZE`), the interface is down
+    /// (`ENETDOWN`), the queue is full (`ENOBUFS`), or the ring captures from all interfaces
+    /// (`ENXIO`).
     pub fn send(&self, frame: &[u8]) -> Result<usize> {
         // SAFETY: the frame is readable for its length, and outlives the call.
         let sent = unsafe {

@@ -1,4 +1,4 @@
-//! The frames of one block: found, completed and handed out in place.
+//! The frames of one block: found, completed and delivered in place.
 
 use std::cell::Cell;
 use std::mem::offset_of;
@@ -15,24 +15,23 @@ use super::layout::{
 
 use super::slots::{self, Taken};
 
-/// Ethertype of IEEE 802.1Q, where the kernel does not say which one it was.
-/// The Ethernet addresses, after which a VLAN tag stands.
+/// Length of the Ethernet addresses; a VLAN tag follows them.
 const MAC_ADDRESSES: u32 = 12;
 const VLAN_TAG: u32 = 4;
 /// Length of a LINKTYPE_LINUX_SLL2 header.
 const SLL2: u32 = 20;
-/// Length of a LINKTYPE_LINUX_SLL header, whose form LINKTYPE_NETLINK has, too.
+/// Length of a LINKTYPE_LINUX_SLL header; that of LINKTYPE_NETLINK has the same format.
 const SLL: u32 = 16;
 
-/// What the packets of a ring begin with.
+/// The header that the packets of a ring begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkLayer {
-    /// An Ethernet header: a VLAN tag that was taken out is put back.
+    /// An Ethernet header; a VLAN tag that the kernel removed is put back.
     Ethernet,
-    /// The interface's own link-layer header, whatever it is.
+    /// The interface's own link-layer header, of any kind.
     Native,
-    /// Linux cooked v2 (LINKTYPE_LINUX_SLL2), built here; a VLAN tag that was taken out is put back
-    /// as the payload's first four bytes, as it would stand if it had never been taken out.
+    /// Linux cooked v2 (LINKTYPE_LINUX_SLL2), built here. A VLAN tag that the kernel removed
+    /// becomes the payload's first four bytes, as if it had never been removed.
     CookedV2,
     /// Linux cooked v1 (LINKTYPE_LINUX_SLL), built here; VLAN tags as in v2.
     CookedV1,
@@ -41,37 +40,38 @@ pub enum LinkLayer {
 }
 
 impl LinkLayer {
-    /// Whether the socket is to be `SOCK_DGRAM`: the kernel strips the interface's own header.
+    /// Returns whether the socket must be `SOCK_DGRAM`, so that the kernel strips the interface's
+    /// header.
     #[must_use]
     pub const fn is_cooked(self) -> bool {
         matches!(self, Self::CookedV1 | Self::CookedV2 | Self::Netlink)
     }
 }
 
-/// How packets are handed out.
+/// The form in which packets are delivered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) link: LinkLayer,
     pub(super) snaplen: u32,
 }
 
-/// Where the reader is. It outlives the block, so that a block that was forgotten instead of
-/// dropped is found again as it was left.
+/// The position of the reader. It outlives the block: if a block is forgotten instead of dropped,
+/// it is found again unchanged.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// The block to be read next.
+    /// The next block to read.
     pub(super) block: u32,
-    /// Frames of that block that were visited already: they are complete.
+    /// Number of frames of that block that were visited already and are complete.
     visited: Cell<u32>,
-    /// Frames of that block that are not to be found again ([`RingBlock::keep_from`]).
+    /// Number of frames of that block that must not be delivered again ([`RingBlock::keep_from`]).
     pub(super) passed: u32,
-    /// Blocks that held a header which cannot be.
+    /// Number of blocks with an invalid header.
     pub(super) damaged: Cell<u64>,
     /// Whether the present block is among them.
     block_damaged: Cell<bool>,
-    /// The slot of that block to be read next, in a ring of slots.
+    /// The next slot of that block to read, in a ring of slots.
     pub(super) slot: u32,
-    /// How many slots from there on were converted already.
+    /// Number of slots from there on that were converted already.
     pub(super) converted: u32,
 }
 
@@ -82,51 +82,52 @@ pub struct Frame<'a> {
     pub secs: u32,
     /// Nanoseconds of the second.
     pub nanos: u32,
-    /// Length on the wire in bytes, with what was put back or built.
+    /// Length on the wire in bytes, with the header or tag that was added here.
     pub len: u32,
     /// The captured bytes.
     pub data: &'a [u8],
     /// `PACKET_HOST`, `PACKET_OUTGOING` … of packet(7).
     pub packet_type: u8,
-    /// The interface that it came by.
+    /// The interface that received or sent it.
     pub ifindex: u32,
     status: u32,
 }
 
 impl Frame<'_> {
-    /// Whether packets were lost before this one, since the statistics were last read.
+    /// Returns whether packets were lost before this one, since the statistics were last read.
     #[must_use]
     pub const fn is_after_loss(&self) -> bool {
         self.status & STATUS_LOSING != 0
     }
 
-    /// Whether the NIC has yet to compute the checksum: the one in the packet is not its own.
+    /// Returns whether the checksum in the packet is incomplete, because the adapter has yet to
+    /// compute it.
     #[must_use]
     pub const fn is_checksum_partial(&self) -> bool {
         self.status & STATUS_CHECKSUM_NOT_READY != 0
     }
 
-    /// Whether the time is the NIC's clock's, not the host's.
+    /// Returns whether the adapter's clock stamped the packet, not the host's.
     #[must_use]
     pub const fn has_hardware_time(&self) -> bool {
         self.status & STATUS_TIME_HARDWARE != 0
     }
 }
 
-/// A block of packets. Dropping it gives the memory back to the kernel.
+/// A block of packets. Dropping it returns the memory to the kernel.
 #[derive(Debug)]
 pub struct RingBlock<'a> {
-    /// First byte of the block; see [`RingBlock::new`] for what holds of it.
+    /// First byte of the block; see [`RingBlock::new`] for its guarantees.
     base: NonNull<u8>,
     size: u32,
     blocks: u32,
     shape: Shape,
     cursor: &'a mut Cursor,
-    /// Its slots, where the ring has such: the block's other slots are not part of it.
+    /// The slots, if the ring has slots: the block's other slots do not belong to it.
     taken: Option<Taken>,
 }
 
-/// Whether the block at `base` belongs to this process.
+/// Returns whether the block at `base` belongs to this process.
 ///
 /// # Safety
 ///
@@ -137,7 +138,7 @@ pub(super) unsafe fn is_ready(base: NonNull<u8>) -> bool {
     unsafe { status(base) }.load(Ordering::Acquire) & STATUS_USER != 0
 }
 
-/// The status word of the block at `base`.
+/// Returns the status word of the block at `base`.
 ///
 /// # Safety
 ///
@@ -150,13 +151,13 @@ unsafe fn status<'a>(base: NonNull<u8>) -> &'a AtomicU32 {
 }
 
 impl<'a> RingBlock<'a> {
-    /// The block at `base`.
+    /// Returns the block at `base`.
     ///
     /// # Safety
     ///
     /// `base` is the start of `size` bytes, at least [`BLOCK_HEADER_LEN`], aligned to 8 and
-    /// readable and writable for `'a`. [`is_ready`] was true of it, so that nobody else touches
-    /// them until the status is given back, and `cursor` is the one that belongs to the ring.
+    /// readable and writable for `'a`. [`is_ready`] returned true for it, so nothing else accesses
+    /// them until the status is given back. `cursor` belongs to the same ring.
     pub(super) unsafe fn new(
         base: NonNull<u8>,
         size: u32,
@@ -174,11 +175,11 @@ impl<'a> RingBlock<'a> {
         }
     }
 
-    /// The same of slots, which have been converted.
+    /// Returns a block of slots that have been converted.
     ///
     /// # Safety
     ///
-    /// As [`RingBlock::new`], of the bytes of those slots.
+    /// As [`RingBlock::new`], for the bytes of those slots.
     pub(super) unsafe fn of_slots(
         base: NonNull<u8>,
         (size, blocks): (u32, u32),
@@ -196,13 +197,14 @@ impl<'a> RingBlock<'a> {
         }
     }
 
-    /// The number of packets that the kernel put into the block, without those that were passed before.
+    /// Returns the number of packets in the block, without those that [`RingBlock::keep_from`]
+    /// passed.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.end().saturating_sub(self.cursor.passed)
     }
 
-    /// The number of the frame behind the last.
+    /// Returns the number of the last frame, plus one.
     fn end(&self) -> u32 {
         match &self.taken {
             Some(taken) => taken.count,
@@ -211,21 +213,21 @@ impl<'a> RingBlock<'a> {
         }
     }
 
-    /// Leaves the block, and what it holds from the frame of that number on, to be taken again: the
-    /// number is that of [`Frames::position`].
+    /// Leaves the block so that [`super::Ring::take`] returns it again, with its frames from that
+    /// number on. The number is that of [`Frames::position`].
     pub fn keep_from(self, frame: u32) {
         self.cursor.passed = frame;
         std::mem::forget(self);
     }
 
-    /// Whether the block holds no packet.
+    /// Returns whether the block holds no packet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The packets, in the order of arrival. What a packet lacks (VLAN tag, cooked header) is put
-    /// in when an iterator first comes by it.
+    /// Returns the packets in the order of arrival. A missing VLAN tag or cooked header is added on
+    /// a packet's first visit.
     #[inline]
     #[must_use]
     pub fn frames(&self) -> Frames<'_> {
@@ -250,7 +252,7 @@ impl<'a> RingBlock<'a> {
         self.base.as_ptr().cast_const().cast()
     }
 
-    /// Gives those slots back, and goes on behind them.
+    /// Returns those slots to the kernel and goes on after them.
     fn give_slots_back(&mut self, taken: Taken) {
         let Taken {
             slots,
@@ -318,15 +320,15 @@ impl<'a> Iterator for Frames<'a> {
             return None;
         };
         if self.index >= self.block.cursor.visited.get() {
-            // SAFETY: `check` found the frame to be possible, and it was not visited before.
+            // SAFETY: `check` found the frame to be valid, and it was not visited before.
             unsafe { complete(start, self.block.shape) };
             self.block.cursor.visited.set(self.index + 1);
         }
         self.index += 1;
-        // `check` found the sum to be within the block, and beyond this frame, for all but the last.
+        // `check` found the sum to be within the block, and after this frame, for all but the last.
         self.offset = self.offset.wrapping_add(next);
         // SAFETY: `check` found both structures to be in bounds and aligned. No reference to them
-        // exists, and what is read is read by value.
+        // exists, and they are read by value.
         let (header, address) = unsafe {
             let address = start.add(LINK_ADDRESS_OFFSET as usize);
             (
@@ -336,10 +338,10 @@ impl<'a> Iterator for Frames<'a> {
         };
         // SAFETY: `check` found the captured bytes to be within the frame, and `complete` moved
         // their start down by no more than the headroom that it found there. They are initialised
-        // (the kernel allocates the ring zeroed). Nobody writes them while the block is borrowed:
-        // the kernel does not, since the block is ours, and `complete` writes to a frame on its
-        // first visit only, before its bytes are handed out, and within its own bounds, which no
-        // other frame's overlap.
+        // (the kernel allocates the ring zeroed). Nothing writes to them while the block is
+        // borrowed: not the kernel, because the block is ours; and `complete` writes to a frame
+        // only on its first visit, before its bytes are delivered, and within its own bounds, which
+        // no other frame overlaps.
         let data = unsafe {
             let data = start.as_ptr().add(usize::from(header.mac)).cast_const();
             std::slice::from_raw_parts(data, header.caplen as usize)
@@ -362,14 +364,14 @@ impl<'a> Iterator for Frames<'a> {
 }
 
 impl Frames<'_> {
-    /// The number of the next frame, counted from the block's first one.
+    /// Returns the number of the next frame, counted from the block's first.
     #[inline]
     #[must_use]
     pub fn position(&self) -> u32 {
         self.index
     }
 
-    /// Goes on behind so many frames.
+    /// Skips frames up to number `frames`.
     #[cold]
     fn pass(&mut self, frames: u32) {
         while self.index < frames.min(self.packets) {
@@ -383,18 +385,18 @@ impl Frames<'_> {
         }
     }
 
-    /// Whether every frame was handed out.
+    /// Returns whether every frame was delivered.
     #[inline]
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.index >= self.packets
     }
 
-    /// The frame at the offset, where everything that its header states is within the block and
-    /// before the next frame; and how far the next one is.
+    /// Returns the frame at the offset, and the distance to the next one, if everything that its
+    /// header states is within the block and before the next frame.
     ///
-    /// The kernel wrote the numbers and the process can't be reached by anyone else through them,
-    /// but a wrong one would be undefined behaviour here; a comparison costs nothing.
+    /// The kernel wrote the numbers, and no other process can change them. But a wrong one would be
+    /// undefined behaviour here, and the comparisons cost nothing.
     #[inline]
     fn check(&self, last: bool) -> Option<(NonNull<u8>, u32)> {
         let size = self.block.size;
@@ -412,7 +414,7 @@ impl Frames<'_> {
             let start = self.block.base.add(self.offset as usize);
             (start, start.cast::<FrameHeader>().read())
         };
-        // The last frame's link to its successor means nothing.
+        // The last frame's offset to the next one has no meaning.
         let end = if last { room } else { header.next };
         let mac = u32::from(header.mac);
         let bounded = FRAME_HEADER_LEN <= mac && mac <= end && end <= room;
@@ -421,13 +423,13 @@ impl Frames<'_> {
     }
 }
 
-/// Puts in what the frame at `start` lacks. One that lacks nothing is not written to: its memory stays
-/// shared with the processor that the kernel writes from.
+/// Adds what the frame at `start` lacks. A frame that is complete is not written to: its cache
+/// lines stay shared with the processor that the kernel writes from.
 ///
 /// # Safety
 ///
-/// The frame was found to be possible, lies in a block that this process owns, and is visited for the
-/// first time: nobody has a reference to it.
+/// The frame was found to be valid, lies in a block that this process owns, and is visited for the
+/// first time: no reference to it exists.
 #[inline]
 unsafe fn complete(start: NonNull<u8>, shape: Shape) {
     // SAFETY: by the caller's promise the header is in bounds and aligned.
@@ -450,7 +452,7 @@ unsafe fn complete(start: NonNull<u8>, shape: Shape) {
     }
 }
 
-/// A frame whose numbers were found to be possible, to be completed.
+/// A frame to complete, whose header was found to be valid.
 struct Checked {
     /// First byte of the frame.
     start: NonNull<u8>,
@@ -459,7 +461,7 @@ struct Checked {
 }
 
 impl Checked {
-    /// Puts in what the frame lacks, and writes its header back, so that the next visit finds it
+    /// Adds what the frame lacks, and writes its header back, so that the next visit finds it
     /// complete.
     #[inline(never)]
     fn complete(mut self, shape: Shape) {
@@ -482,7 +484,7 @@ impl Checked {
         unsafe { self.start.cast::<FrameHeader>().write(self.header) };
     }
 
-    /// The tag that the kernel took out: ethertype and control information.
+    /// Returns the tag that the kernel removed: ethertype and control information.
     fn vlan_tag(&self) -> [u8; VLAN_TAG as usize] {
         let valid = self.header.status & STATUS_VLAN_TPID_VALID != 0;
         let tpid = if valid {
@@ -499,7 +501,7 @@ impl Checked {
     fn restore_vlan_tag(&mut self) {
         let tag = self.vlan_tag();
         if self.header.caplen < MAC_ADDRESSES {
-            // The tag stands behind what was captured.
+            // The tag lies after the captured bytes.
             self.header.len = self.header.len.saturating_add(VLAN_TAG);
         } else if let Some(data) = self.grow_down(VLAN_TAG) {
             // SAFETY: `grow_down` gave VLAN_TAG bytes of headroom, after which at least the
@@ -512,8 +514,8 @@ impl Checked {
         }
     }
 
-    /// Puts the VLAN tag before the payload, where there is one, and returns the protocol of what
-    /// begins there.
+    /// Puts the VLAN tag before the payload, if there is one, and returns the protocol of the
+    /// result.
     fn restore_cooked_tag(&mut self) -> [u8; 2] {
         let mut protocol = self.address.protocol.to_ne_bytes();
         if self.header.status & STATUS_VLAN_VALID != 0 {
@@ -563,7 +565,7 @@ impl Checked {
         }
     }
 
-    /// The sender's address; what lies behind it is an older packet's and becomes zero.
+    /// Returns the sender's address; bytes after it belong to an older packet and become zero.
     fn hardware_address(&self) -> [u8; 8] {
         let mut address = self.address.address;
         if let Some(rest) = address.get_mut(usize::from(self.address.address_len)..) {
@@ -572,8 +574,9 @@ impl Checked {
         address
     }
 
-    /// Extends the captured bytes by `bytes` of the headroom, and returns their new start; nothing
-    /// where the headroom is too small, which the reserve that the socket asks for rules out.
+    /// Extends the captured bytes down by `bytes` of the headroom, and returns their new start.
+    /// Returns `None` if the headroom is too small; the reserve that the socket requests rules that
+    /// out.
     fn grow_down(&mut self, bytes: u32) -> Option<NonNull<u8>> {
         let mac = u32::from(self.header.mac);
         let start = mac

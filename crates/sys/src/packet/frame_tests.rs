@@ -1,4 +1,4 @@
-//! Blocks made by hand, well-formed and hostile.
+//! Blocks built by hand, valid and hostile.
 
 use super::super::geometry::Geometry;
 use super::*;
@@ -6,7 +6,7 @@ use super::*;
 const BLOCK: usize = 4096;
 const MAC: u16 = 100;
 
-/// A block as the kernel would leave it.
+/// A block as the kernel would write it.
 struct Fake {
     memory: Box<[u64; BLOCK / 8]>,
     cursor: Cursor,
@@ -42,7 +42,7 @@ impl Fake {
         self.put(offset, &value.to_ne_bytes());
     }
 
-    /// Adds a frame; `tag` is what the kernel took out.
+    /// Adds a frame; `tag` is the tag that the kernel removed.
     fn push(&mut self, data: &[u8], tag: Option<(u16, u16)>) -> usize {
         let start = self.used;
         let caplen = u32::try_from(data.len()).unwrap();
@@ -92,7 +92,7 @@ impl Fake {
         }
     }
 
-    /// All frames' lengths and bytes.
+    /// Returns all frames' lengths and bytes.
     fn read(&mut self, link: LinkLayer, snaplen: u32) -> Vec<(u32, Vec<u8>)> {
         let block = self.block(link, snaplen);
         let first: Vec<_> = block.frames().map(|f| (f.len, f.data.to_vec())).collect();
@@ -232,7 +232,7 @@ fn a_kept_block_goes_on_where_it_was_left() {
 #[test]
 fn impossible_headers_end_the_block_and_are_counted() {
     let good = ethernet(1, 30);
-    // Offset within the second frame's header, and what is written there.
+    // Offsets in the second frame's header, and the bytes written there.
     let attacks: &[(usize, &[u8])] = &[
         (12, &u32::MAX.to_ne_bytes()),
         (12, &4096_u32.to_ne_bytes()),
@@ -309,7 +309,7 @@ fn a_frame_without_headroom_stays_as_it_is() {
     assert_eq!(frames[0].1.len(), 44);
 }
 
-/// Random bytes over the headers: whatever they say, iteration ends and stays within the block.
+/// Random bytes over the headers: for any values, iteration ends and stays within the block.
 #[test]
 fn random_headers_never_leave_the_block() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

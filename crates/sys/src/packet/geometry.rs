@@ -1,25 +1,26 @@
-//! How large a ring is: computed and checked before any system call is made.
+//! The size of a ring, computed and checked before any system call.
 
 use super::layout::{BLOCK_HEADER_LEN, FRAME_ALIGNMENT, FRAME_HEADER_LEN, MAC_ROOM};
 
-/// The smallest block: below, the work per block outweighs what a reader gains.
+/// The smallest block: with smaller ones, the work per block outweighs the reader's gain.
 const MIN_BLOCK: u32 = 32 * 1024;
-/// Beyond this size a block saves its reader no more: at moderate rates each costs a wake-up, whose price
-/// is that of some hundred packets.
+/// Larger blocks gain nothing: at moderate rates each costs a wake-up, which costs as much as some
+/// hundred packets.
 const ENOUGH_BLOCK: u64 = 512 * 1024;
-/// Blocks that a ring has if it can: the read time-out hands over whole blocks, full or not, and a
-/// reader that is away for some time-outs should still find room. libpcap's rings have as many.
+/// Blocks that a ring has if possible. The read time-out delivers whole blocks, full or not, and a
+/// reader that is away for several time-outs should still find room. libpcap's rings have as many.
 const GOOD_BLOCKS: u64 = 8;
 /// The kernel takes the block's size as a signed 32-bit number.
 const MAX_BLOCK: u32 = 1 << 30;
-/// Fewer blocks would leave the kernel none to write into while one is read.
+/// With fewer blocks, the kernel could not write while one is read.
 const MIN_BLOCKS: u32 = 2;
-/// `kcalloc` of the kernel's block table is bounded; 2^19 entries of 8 bytes are 4 MiB.
+/// The kernel's block table (`kcalloc`) is bounded; 2^19 entries of 8 bytes are 4 MiB.
 const MAX_BLOCKS: u32 = 1 << 19;
-/// A link-layer header that leaves the kernel's room for it (802.11 with radiotap, for instance).
+/// A link-layer header that is longer than the kernel's room for it (802.11 with radiotap, for
+/// instance).
 const MAX_MAC: u32 = 256;
 
-/// What a ring is asked to be.
+/// The requested size of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeometryRequest {
     /// Bytes of all blocks together.
@@ -35,47 +36,47 @@ pub struct GeometryRequest {
 pub struct Geometry {
     block_size: u32,
     blocks: u32,
-    /// The most that a packet takes, with its headers and the headroom.
+    /// The most bytes that a packet takes, with its headers and the headroom.
     frame_size: u32,
 }
 
-/// Why no ring can be had with these numbers.
+/// The reason why a ring of this size is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
-    /// A packet of the snaplen does not fit the largest block that the kernel takes.
+    /// A packet of the snaplen does not fit into the largest block that the kernel supports.
     #[error("snaplen {snaplen} needs a block of more than {MAX_BLOCK} bytes")]
     Snaplen {
-        /// Bytes asked for.
+        /// The requested snaplen, in bytes.
         snaplen: u32,
     },
     /// The buffer holds fewer than two blocks.
     #[error("a buffer of {buffer} bytes is too small: two packets of the snaplen need {least}")]
     BufferTooSmall {
-        /// Bytes asked for.
+        /// The requested buffer, in bytes.
         buffer: u64,
-        /// The least that would do, in bytes.
+        /// The smallest valid buffer, in bytes.
         least: u64,
     },
     /// The buffer has more blocks than the kernel can count.
     #[error("a buffer of {buffer} bytes is too large: at most {most} can be had")]
     BufferTooLarge {
-        /// Bytes asked for.
+        /// The requested buffer, in bytes.
         buffer: u64,
-        /// The most that would do, in bytes.
+        /// The largest valid buffer, in bytes.
         most: u64,
     },
 }
 
 impl Geometry {
-    /// The ring for `request` on a machine with pages of `page` bytes (a power of two).
+    /// Computes the ring for `request` on a machine with pages of `page` bytes (a power of two).
     ///
-    /// Blocks are powers of two, so that the kernel can take them as one piece of memory, and hold
-    /// at least one packet of the snaplen. Small packets come in blocks of up to 512 KiB, which their
-    /// reader asks for less often, as long as the ring still has 8 of them.
+    /// Block sizes are powers of two, so that the kernel can allocate each block in one piece. A
+    /// block holds at least one packet of the snaplen. For small packets, blocks grow up to 512 KiB
+    /// as long as the ring has 8 of them, which reduces the reader's work per packet.
     ///
     /// # Errors
     ///
-    /// [`GeometryError`] names the number that cannot be met and its bound.
+    /// [`GeometryError`] names the invalid number and its bound.
     pub fn new(request: &GeometryRequest, page: u32) -> Result<Self, GeometryError> {
         let too_long = GeometryError::Snaplen {
             snaplen: request.snaplen,
@@ -115,30 +116,30 @@ impl Geometry {
         }
     }
 
-    /// Bytes of one block.
+    /// Returns the bytes of one block.
     #[must_use]
     pub const fn block_size(self) -> u32 {
         self.block_size
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     #[must_use]
     pub const fn blocks(self) -> u32 {
         self.blocks
     }
 
-    /// The most that a packet takes, in bytes, with its headers and the headroom.
+    /// Returns the most bytes that a packet takes, with its headers and the headroom.
     pub(super) const fn frame_size(self) -> u32 {
         self.frame_size
     }
 
-    /// Bytes of the whole ring.
+    /// Returns the bytes of the whole ring.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         self.block_size as u64 * self.blocks as u64
     }
 
-    /// The ring of half as many blocks; nothing where it is as small as can be.
+    /// Returns the ring with half as many blocks, or `None` if it has the fewest already.
     #[must_use]
     pub const fn halved(self) -> Option<Self> {
         let blocks = self.blocks / 2;
@@ -149,7 +150,7 @@ impl Geometry {
         }
     }
 
-    /// A geometry that is not checked, for blocks made by a test.
+    /// Returns an unchecked geometry, for blocks built by a test.
     #[cfg(test)]
     pub(super) const fn unchecked(block_size: u32, blocks: u32) -> Self {
         Self {
@@ -160,7 +161,8 @@ impl Geometry {
     }
 }
 
-/// The most that one packet takes in a block: headers, headroom, link-layer header, data, padding.
+/// Returns the most bytes that a packet takes in a block: headers, headroom, link-layer header,
+/// data, padding.
 fn frame_size(request: &GeometryRequest) -> u32 {
     let before = FRAME_HEADER_LEN + MAC_ROOM + MAC_ROOM + MAX_MAC;
     before

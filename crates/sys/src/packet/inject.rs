@@ -1,5 +1,5 @@
-//! Frames sent as they are, one system call each: what live tests and measurements of delay feed an
-//! interface with. What it is not: a way to send many ([`super::send`]).
+//! Sends frames as they are, one system call each: for live tests and measurements of delay. To
+//! send many frames, use [`super::send`].
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -15,8 +15,8 @@ pub struct Injector {
 }
 
 impl Injector {
-    /// Needs CAP_NET_RAW. The frames leave by the interface with this index in the calling
-    /// thread's network namespace.
+    /// Opens a socket that sends by the interface with this index, in the calling thread's network
+    /// namespace. Needs CAP_NET_RAW.
     ///
     /// # Errors
     ///
@@ -29,12 +29,12 @@ impl Injector {
         })
     }
 
-    /// Sends one frame, from its link-layer header on. An 802.1Q tag is sent within the frame.
+    /// Sends one frame, from its link-layer header on. An 802.1Q tag is sent as part of the frame.
     ///
     /// # Errors
     ///
-    /// `sendto` fails for a frame longer than the MTU (EMSGSIZE), on an interface that is down
-    /// (ENETDOWN), and where the queue is full (ENOBUFS).
+    /// `sendto` fails if the frame is longer than the MTU (`EMSGSIZE`), the interface is down
+    /// (`ENETDOWN`), or the queue is full (`ENOBUFS`).
     pub fn send(&self, frame: &[u8]) -> Result<()> {
         // SAFETY: `frame` is readable for its length, the address for its own size; both outlive
         // the call.
@@ -59,8 +59,8 @@ impl Injector {
 ///
 /// # Errors
 ///
-/// `setsockopt` fails where the kernel refuses the program (EINVAL), and where it is longer than
-/// 4096 instructions or than the socket's option memory (ENOMEM).
+/// `setsockopt` fails if the kernel rejects the program (`EINVAL`), or if it is longer than 4096
+/// instructions or than the socket's option memory (`ENOMEM`).
 pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> Result<()> {
     const CALL: &str = "setsockopt(SO_ATTACH_FILTER)";
     let Ok(len) = libc::c_ushort::try_from(program.len()) else {

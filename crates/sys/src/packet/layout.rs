@@ -1,5 +1,5 @@
-//! The bytes that the kernel and this process agree on: structures and constants of
-//! `linux/if_packet.h` and `linux/if_arp.h`, checked against their sizes at compile time.
+//! Structures and constants shared with the kernel, from `linux/if_packet.h` and `linux/if_arp.h`.
+//! Their sizes are checked at compile time.
 
 use std::mem::{offset_of, size_of};
 
@@ -36,13 +36,13 @@ pub(super) const STATUS_KERNEL: u32 = 0;
 pub(super) const STATUS_USER: u32 = 1;
 /// Packets were lost before this frame, since the statistics were last read.
 pub(super) const STATUS_LOSING: u32 = 1 << 2;
-/// An outgoing packet whose checksum the NIC has yet to compute.
+/// An outgoing packet whose checksum the adapter has yet to compute.
 pub(super) const STATUS_CHECKSUM_NOT_READY: u32 = 1 << 3;
-/// `vlan_tci` holds a tag that was taken out of the frame.
+/// `vlan_tci` holds a tag that the kernel removed from the frame.
 pub(super) const STATUS_VLAN_VALID: u32 = 1 << 4;
 /// `vlan_tpid` holds that tag's ethertype (Linux 3.14).
 pub(super) const STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
-/// The time is the NIC's own.
+/// The adapter's clock stamped the packet.
 pub(super) const STATUS_TIME_HARDWARE: u32 = 1 << 31;
 
 /// `struct tpacket_block_desc` with `struct tpacket_hdr_v1` as its header.
@@ -77,7 +77,7 @@ pub(super) struct FrameHeader {
     pub(super) vlan_tpid: u16,
 }
 
-/// `struct tpacket2_hdr`, without its padding. The status is read as an atomic, elsewhere.
+/// `struct tpacket2_hdr`, without its padding. The status is read as an atomic elsewhere.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct SlotHeader {
@@ -124,7 +124,7 @@ pub(super) struct RingRequest {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(super) struct RingStatistics {
-    /// Packets that passed the filter, the dropped ones among them.
+    /// Packets that passed the filter, including the dropped ones.
     pub(super) packets: u32,
     pub(super) drops: u32,
     pub(super) freezes: u32,
@@ -139,7 +139,7 @@ pub(super) struct Membership {
     pub(super) address: [u8; 8],
 }
 
-/// The size of a structure that is handed to the kernel, in the width that its calls take.
+/// Returns the size of a structure for the kernel, in the width that its calls take.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "asserted not to exceed a few bytes"
@@ -149,13 +149,13 @@ pub(super) const fn len_of<T>() -> u32 {
     size_of::<T>() as u32
 }
 
-/// From a frame's start to its link address: `TPACKET_ALIGN(sizeof(struct tpacket3_hdr))`.
+/// Offset of the link address in a frame: `TPACKET_ALIGN(sizeof(struct tpacket3_hdr))`.
 pub(super) const LINK_ADDRESS_OFFSET: u32 = 48;
-/// From a slot's start to its link address: `TPACKET_ALIGN(sizeof(struct tpacket2_hdr))`.
+/// Offset of the link address in a slot: `TPACKET_ALIGN(sizeof(struct tpacket2_hdr))`.
 pub(super) const SLOT_ADDRESS_OFFSET: u32 = 32;
-/// What the kernel writes before a frame's data and headroom: `TPACKET3_HDRLEN`.
+/// Bytes that the kernel writes before a frame's data and headroom: `TPACKET3_HDRLEN`.
 pub(super) const FRAME_HEADER_LEN: u32 = LINK_ADDRESS_OFFSET + len_of::<LinkAddress>();
-/// What the kernel writes at a block's start; frames follow.
+/// Bytes that the kernel writes at a block's start; frames follow.
 pub(super) const BLOCK_HEADER_LEN: u32 = len_of::<BlockHeader>();
 /// Frames begin at multiples of this.
 pub(super) const FRAME_ALIGNMENT: u32 = 8;

@@ -1,44 +1,44 @@
-//! The `AF_PACKET` receive ring, version 3 (packet(7); `linux/if_packet.h`; Linux 3.2, all that is
-//! used here from 4.14), and senders of frames: [`Sender`] and, from a ring of its own, [`RingSender`].
+//! The `AF_PACKET` receive ring, version 3, and two ways to send frames: [`Sender`] and
+//! [`RingSender`], which has its own ring (packet(7); `linux/if_packet.h`; Linux 3.2, all that is
+//! used here from 4.14).
 //!
-//! What it is: the one module that owns the ring's layout and its memory orderings. What it is
-//! not: it knows no filter expression (instructions come in ready) and waits for nothing
-//! ([`crate::poll`] does).
+//! This module alone owns the ring's layout and its memory orderings. It takes compiled filters
+//! (instructions), and it never waits: [`crate::poll`] does.
 //!
-//! Data in: packets, which the kernel puts into blocks of a ring that is mapped here. Data out: a
-//! [`RingBlock`] with its [`Frame`]s, borrowed in place. Its drop gives the block back.
+//! Data in: packets, which the kernel puts into blocks of a mapped ring. Data out: a [`RingBlock`]
+//! with its [`Frame`]s, borrowed in place. Dropping it returns the block to the kernel.
 //!
-//! # Who may touch what
+//! # Access rules
 //!
-//! Each block has a status word. While it is `TP_STATUS_KERNEL` the kernel alone touches the block;
-//! while it has `TP_STATUS_USER` this process alone does. Each side changes the word only to give
-//! the block away:
+//! Each block has a status word. While it is `TP_STATUS_KERNEL`, only the kernel accesses the
+//! block; while it has `TP_STATUS_USER`, only this process does. Each side changes the word only to
+//! give the block away:
 //!
-//! - The kernel writes the packets, issues a barrier, and stores `USER`. Here the word is loaded
-//!   with acquire ordering, so that every later read of the block sees what was written before it.
-//! - When a block is dropped, `KERNEL` is stored with release ordering, so that every read and
-//!   write of the block happens before it; the kernel loads the word and issues a barrier before it
-//!   writes packets again.
+//! - The kernel writes the packets, issues a barrier, and stores `USER`. This process loads the
+//!   word with acquire ordering, so that every later read of the block sees the kernel's writes.
+//! - When a block is dropped, this process stores `KERNEL` with release ordering, so that every
+//!   read and write of the block happens before. The kernel loads the word and issues a barrier
+//!   before it writes packets again.
 //!
 //! Kernel and process take the blocks in the same order, and wait at a block that is not theirs.
-//! The status word is accessed as an atomic only. Everything else in the block is plain memory, for
-//! at no time have two sides access to it. Frames are written to (a VLAN tag put back, a cooked
-//! header built) on the first visit only, before a reference to their bytes exists, and within their
-//! own bounds. [`RingBlock`] borrows the ring mutably, so there is one at a time, and it is neither
-//! `Send` nor `Sync`.
+//! The status word is accessed only as an atomic. The rest of the block is plain memory, because
+//! the two sides never have access at the same time. A frame is written to (to put a VLAN tag back,
+//! or to build a cooked header) only on its first visit, before a reference to its bytes exists,
+//! and within its own bounds. [`RingBlock`] borrows the ring mutably, so there is one at a time,
+//! and it is neither `Send` nor `Sync`.
 //!
 //! # Delivery
 //!
-//! The kernel hands over a block when the next packet does not fit into it, or when its timer finds
-//! packets in a block that is older than the time-out: a packet waits for the time-out at most,
-//! plus the timer's lateness. From Linux 6.18 the timer is a high-resolution one; before, it counts
-//! jiffies (a time-out of 1 ms means up to two jiffies, 8 ms at 250 Hz). Nothing short of the time-out
-//! makes the kernel hand over a block with room left; the time-out's least value is 1 ms.
+//! The kernel delivers a block when the next packet does not fit into it, or when its timer finds
+//! packets in a block older than the time-out. So a packet waits for at most the time-out, plus the
+//! timer's lateness. From Linux 6.18 on, the timer is a high-resolution one. Before, it counts
+//! jiffies: a time-out of 1 ms means up to two jiffies, 8 ms at 250 Hz. Before the time-out, the
+//! kernel never delivers a block that has room left. The smallest time-out is 1 ms.
 //!
-//! Who wants packets as they come has a ring of another version (TPACKET_V2): each packet has a slot of
-//! its own, which has a status word of its own, and wakes the reader. What was said of blocks holds of
-//! slots; a [`RingBlock`] is then a run of slots that are ready. A slot holds the largest packet, so
-//! that such a ring has room for fewer.
+//! To receive each packet at once, there is a ring of another version (TPACKET_V2). There each
+//! packet has a slot with its own status word, and wakes the reader. The rules for blocks apply to
+//! slots; a [`RingBlock`] is then a run of slots that are ready. Each slot is as large as the
+//! largest packet, so such a ring holds fewer packets.
 
 mod endpoint;
 mod frame;
@@ -66,15 +66,15 @@ pub use send::{BATCH, Refused, Sender, SenderOptions};
 pub use stamps::{SendStamp, SendStamps};
 pub use transmit::RingSender;
 
-/// A classic-BPF instruction as the kernel takes it (`struct sock_filter`).
+/// A classic-BPF instruction in the kernel's format (`struct sock_filter`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// Operation.
     pub code: u16,
-    /// Instructions to skip where the comparison holds.
+    /// Instructions to skip if the comparison is true.
     pub jt: u8,
-    /// Instructions to skip where it does not.
+    /// Instructions to skip if it is false.
     pub jf: u8,
     /// Operand.
     pub k: u32,
@@ -82,20 +82,20 @@ pub struct Instruction {
 
 const _: () = assert!(size_of::<Instruction>() == size_of::<libc::sock_filter>());
 
-/// Whose clock stamps the packets.
+/// The clock that stamps the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimestampSource {
     /// The host's wall clock, when the kernel receives the packet from the driver.
     #[default]
     Host,
-    /// The NIC's own clock, where it has one; it need not agree with the host's.
+    /// The adapter's clock, if it has one; it may differ from the host's.
     Adapter,
 }
 
-/// How a fanout group divides packets between its sockets (packet(7), `PACKET_FANOUT`).
+/// The way in which a fanout group distributes packets to its sockets (packet(7), `PACKET_FANOUT`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FanoutMode {
-    /// By a hash of the flow: a flow stays with one socket, both directions of it too.
+    /// By a hash of the flow: all packets of a flow, in both directions, go to one socket.
     #[default]
     Hash,
     /// In turn.
@@ -106,7 +106,7 @@ pub enum FanoutMode {
     Rollover,
     /// At random.
     Random,
-    /// By the NIC's receive queue.
+    /// By the adapter's receive queue.
     Queue,
 }
 
@@ -126,13 +126,13 @@ impl FanoutMode {
 /// Membership of a fanout group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fanout {
-    /// How packets are divided; the same for all members.
+    /// The way in which packets are distributed; the same for all members.
     pub mode: FanoutMode,
-    /// The group's number; none makes a new group, whose number [`Ring::fanout_group`] tells.
+    /// The group's number; `None` makes a new group, whose number [`Ring::fanout_group`] returns.
     pub group: Option<u16>,
-    /// Reassemble IP fragments before dividing, so that they stay with their flow.
+    /// Reassemble IP fragments before distributing, so that they stay with their flow.
     pub defragment: bool,
-    /// Give a packet to another member where the chosen one has no room.
+    /// Give a packet to another member if the chosen one has no room.
     pub rollover: bool,
 }
 
@@ -147,27 +147,28 @@ impl Fanout {
     }
 }
 
-/// What a ring is opened with.
+/// The options for opening a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RingOptions<'a> {
-    /// The interface's name, for the messages and the NIC's clock.
+    /// The interface's name, for messages and the adapter's clock.
     pub device: &'a str,
     /// The interface; 0 for all.
     pub ifindex: u32,
-    /// What packets begin with.
+    /// The header that packets begin with.
     pub link: LinkLayer,
-    /// The most that is handed out of a packet, in bytes. The filter's result bounds what the
+    /// The most bytes of a packet that are delivered. The filter's result limits the bytes that the
     /// kernel copies.
     pub snaplen: u32,
-    /// When the kernel hands over a block that is not full, in milliseconds; at least 1.
+    /// The time after which the kernel delivers a block that is not full, in milliseconds; at least
+    /// 1.
     pub retire_timeout_ms: u16,
-    /// Hand over each packet by itself, at once (TPACKET_V2): the time-out means nothing then.
+    /// Deliver each packet at once, by itself (TPACKET_V2): the time-out is then ignored.
     pub immediate: bool,
-    /// Receive what is addressed to others; ignored for all interfaces.
+    /// Also receive packets for other hosts; ignored for all interfaces.
     pub promiscuous: bool,
-    /// Leave out what the host sends, where the kernel can (Linux 4.20).
+    /// Exclude packets that the host sends, if the kernel supports it (Linux 4.20).
     pub ignore_outgoing: bool,
-    /// Whose clock stamps the packets.
+    /// The clock that stamps the packets.
     pub timestamp: TimestampSource,
     /// `SO_BUSY_POLL`: how long the kernel polls the driver before a wait sleeps.
     pub busy_poll: Option<Duration>,
@@ -178,17 +179,17 @@ pub struct RingOptions<'a> {
 /// Counters of a ring since it was bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Packets that passed the filter, the dropped ones among them.
+    /// Packets that passed the filter, including the dropped ones.
     pub received: u64,
     /// Packets for which the ring had no room.
     pub dropped: u64,
     /// How often the ring became full.
     pub freezes: u64,
-    /// Blocks cut short because a header in them cannot be; a fault of the kernel's.
+    /// Blocks cut short because of an invalid header in them: a kernel bug.
     pub damaged_blocks: u64,
 }
 
-/// The size of a memory page in bytes.
+/// Returns the size of a memory page in bytes.
 #[must_use]
 pub fn page_size() -> u32 {
     // SAFETY: takes no pointer.

@@ -1,13 +1,13 @@
-//! Promiscuous mode without a capture of one's own.
+//! Promiscuous mode without a capture.
 
 use super::socket::Socket;
 use crate::Result;
 
-/// Keeps an interface promiscuous until it is dropped, or its process ends, by whatever death
+/// Keeps an interface promiscuous until it is dropped or the process ends, even by a signal
 /// (`PACKET_MR_PROMISC` of packet(7)). It receives nothing.
 #[derive(Debug)]
 pub struct Promiscuous {
-    /// Its membership ends with it.
+    /// Closing it ends the membership.
     _socket: Socket,
 }
 
@@ -16,7 +16,7 @@ impl Promiscuous {
     ///
     /// # Errors
     ///
-    /// EPERM without the capability, ENODEV without the interface.
+    /// `EPERM` without the capability, `ENODEV` if there is no such interface.
     pub fn join(device: &str, ifindex: u32) -> Result<Self> {
         let socket = Socket::open(false, device)?;
         socket.join_promiscuous(ifindex)?;

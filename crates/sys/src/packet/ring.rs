@@ -1,4 +1,5 @@
-//! The ring: opened in the order that lets no unfiltered packet in, mapped, read block by block.
+//! The receive ring: opened in an order that lets no unfiltered packet in, mapped, read block by
+//! block.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -14,8 +15,9 @@ use super::{Instruction, LinkLayer, RingOptions, Statistics};
 use crate::receive_stamps::ReceiveStamps;
 use crate::{Error, Result};
 
-/// Bytes that the kernel keeps free before each packet. With the room that it leaves anyway there
-/// is enough for a VLAN tag before any link-layer header, and for a cooked header with a tag.
+/// Bytes that the kernel keeps free before each packet. Together with the room that it always
+/// leaves, they suffice for a VLAN tag before any link-layer header, and for a cooked header with a
+/// tag.
 const RESERVE: u32 = 4;
 
 /// `BPF_RET | BPF_K`.
@@ -31,43 +33,43 @@ const REJECT_ALL: [Instruction; 1] = [Instruction {
 /// A TPACKET_V3 receive ring with its socket.
 #[derive(Debug)]
 pub struct Ring {
-    // The mapping is declared first, so that it goes before the socket.
+    // The mapping is declared first, so that it is dropped before the socket.
     map: Map,
     socket: Arc<Socket>,
     shape: Shape,
     geometry: Geometry,
     requested: Geometry,
-    /// Where each packet has a slot of its own.
+    /// Set if each packet has its own slot.
     slots: Option<Slots>,
     cursor: Cursor,
-    /// Sums of what the kernel counts from one call to the next.
+    /// Sums of the kernel's counters, which each call resets.
     statistics: Arc<Mutex<Statistics>>,
     fanout_group: Option<u16>,
     ignores_outgoing: bool,
     bound: bool,
     ifindex: u32,
-    /// What has the adapter stamp packets, where its stamps are wanted.
+    /// Makes the adapter stamp packets, if its stamps are requested.
     receive_stamps: Option<ReceiveStamps>,
 }
 
 impl Ring {
     /// Bytes of headroom that the ring needs, for [`super::GeometryRequest`].
     pub const HEADROOM: u32 = RESERVE;
-    /// The same for a ring that hands over each packet by itself.
+    /// The same for a ring that delivers each packet at once.
     pub const IMMEDIATE_HEADROOM: u32 = RESERVE + slots::RESERVE;
 
-    /// Makes the socket with all its options, the ring, and a filter that rejects everything, so
-    /// that no packet gets in before the caller's filter is there.
+    /// Opens the socket with all its options, allocates the ring, and attaches a filter that
+    /// rejects everything, so that no packet gets in before the caller's filter.
     ///
-    /// Where the kernel has no memory for a ring of this size, it is halved until there is;
-    /// [`Ring::geometry`] tells what came of it.
+    /// If the kernel has no memory for a ring of this size, the size is halved until it has;
+    /// [`Ring::geometry`] returns the result.
     ///
-    /// Needs CAP_NET_RAW; promiscuous mode no more than that; the adapter's clock and busy polling
+    /// Needs CAP_NET_RAW, also for promiscuous mode. The adapter's clock and busy polling need
     /// CAP_NET_ADMIN.
     ///
     /// # Errors
     ///
-    /// The call that failed, on the device's name.
+    /// The error names the call that failed and the device.
     pub fn open(options: &RingOptions<'_>, geometry: Geometry) -> Result<Self> {
         let socket = Socket::open(options.link.is_cooked(), options.device)?;
         let slots = options.immediate.then(|| Slots::new(geometry));
@@ -110,13 +112,13 @@ impl Ring {
         })
     }
 
-    /// Begins to receive: binds, joins promiscuous mode and the fanout group. Everything is still
-    /// rejected, until [`Ring::set_filter`]: a capture of several rings attaches the filters when all
-    /// have joined, for until then the packets of the missing ones go to the others.
+    /// Starts receiving: binds, joins promiscuous mode and the fanout group. All packets are
+    /// rejected until [`Ring::set_filter`]. A capture with several rings attaches the filters after
+    /// all have joined, because until then the packets of missing members go to the others.
     ///
     /// # Errors
     ///
-    /// The call that failed; ENETDOWN where the interface is down.
+    /// The error names the call that failed; `ENETDOWN` if the interface is down.
     pub fn bind(&mut self, options: &RingOptions<'_>) -> Result<()> {
         self.socket.bind(options.ifindex)?;
         self.bound = true;
@@ -133,7 +135,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Changes how much of a packet is handed out, from the next visited packet on.
+    /// Changes the most bytes that are delivered of a packet, from the next visited packet on.
     pub fn set_snaplen(&mut self, bytes: u32) {
         self.shape.snaplen = bytes;
     }
@@ -142,13 +144,13 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// `SO_ATTACH_FILTER` fails where the program is too long (4096 instructions) or too large for
+    /// `SO_ATTACH_FILTER` fails if the program is longer than 4096 instructions or larger than
     /// `net.core.optmem_max`.
     pub fn set_filter(&self, filter: &[Instruction]) -> Result<()> {
         self.socket.attach_filter(filter)
     }
 
-    /// Whether a block is ready to be read; a load, no system call.
+    /// Returns whether a block is ready to be read; a load, no system call.
     #[inline]
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -163,15 +165,15 @@ impl Ring {
         }
     }
 
-    /// The next block, where the kernel has handed one over.
+    /// Returns the next block, if the kernel has delivered one.
     #[inline]
     pub fn take(&mut self) -> Option<RingBlock<'_>> {
         let base = self.block_address(self.cursor.block);
         let (size, blocks) = (self.geometry.block_size(), self.geometry.blocks());
         if let Some(slots) = self.slots {
             let (first, converted) = (self.cursor.slot, self.cursor.converted);
-            // SAFETY: the block is one of the mapping's, which has these slots, and the cursor is this
-            // ring's. No block is borrowed from the ring, so that nobody has a reference to its bytes.
+            // SAFETY: the block is one of the mapping's, which has these slots, and the cursor is
+            // this ring's. No block is borrowed from the ring, so no reference to its bytes exists.
             let taken = unsafe { Taken::take(base, slots, first, converted) }?;
             self.cursor.converted = taken.count;
             let cursor = &mut self.cursor;
@@ -189,15 +191,15 @@ impl Ring {
         Some(unsafe { RingBlock::new(base, size, blocks, self.shape, &mut self.cursor) })
     }
 
-    /// Whether the next block was taken before, and kept ([`RingBlock::keep_from`]).
+    /// Returns whether the next block was taken before and left with [`RingBlock::keep_from`].
     #[inline]
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.cursor.passed > 0
     }
 
-    /// How many blocks may hold packets that the kernel has put in by now: those that are ready,
-    /// and the one that it fills. More where packets have slots, which make blocks of any length.
+    /// Returns an upper bound of the blocks that hold packets by now: those that are ready, and the
+    /// one that the kernel fills. The bound is higher with slots, which make blocks of any length.
     #[must_use]
     pub fn blocks_begun(&self) -> u32 {
         let blocks = self.geometry.blocks();
@@ -216,10 +218,10 @@ impl Ring {
         count
     }
 
-    /// The counters since the ring was bound.
+    /// Returns the counters since the ring was bound.
     ///
-    /// The kernel counts in 32 bits from one call to the next: calling this before 2^32 packets
-    /// have come keeps the sums right.
+    /// The kernel counts in 32 bits between two calls: call this before 2^32 more packets have
+    /// arrived, or the sums are wrong.
     ///
     /// # Errors
     ///
@@ -235,14 +237,15 @@ impl Ring {
         Ok(sum)
     }
 
-    /// The ring's socket, for what can be asked of it apart from packets.
+    /// Returns the ring's socket, for use without its packets.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
         Endpoint::new(Arc::clone(&self.socket), Arc::clone(&self.statistics))
     }
 
-    /// Changes what is made of cooked packets, from the next visited packet on: [`LinkLayer::CookedV1`]
-    /// or [`LinkLayer::CookedV2`]. False, and nothing changes, where that is another matter.
+    /// Changes the header of cooked packets, from the next visited packet on, to
+    /// [`LinkLayer::CookedV1`] or [`LinkLayer::CookedV2`]. Returns false and changes nothing if the
+    /// ring or `link` has another header.
     pub fn set_cooked(&mut self, link: LinkLayer) -> bool {
         let cooked = [LinkLayer::CookedV1, LinkLayer::CookedV2];
         let can = cooked.contains(&link) && cooked.contains(&self.shape.link);
@@ -252,8 +255,8 @@ impl Ring {
         can
     }
 
-    /// The error that is pending on the socket, as an errno, which the call clears: ENETDOWN where
-    /// the interface went down.
+    /// Returns the pending error of the socket as an errno, and clears it: `ENETDOWN` if the
+    /// interface went down.
     ///
     /// # Errors
     ///
@@ -262,8 +265,8 @@ impl Ring {
         self.socket.take_error()
     }
 
-    /// Whether the interface that the ring captures from is gone (deleted, or moved to another
-    /// namespace).
+    /// Returns whether the interface that the ring captures from is gone: deleted, or moved to
+    /// another namespace.
     ///
     /// # Errors
     ///
@@ -273,44 +276,45 @@ impl Ring {
         Ok(self.bound && bound != Some(self.ifindex))
     }
 
-    /// The ring as it is.
+    /// Returns the ring's size.
     #[must_use]
     pub const fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The ring as it was asked for.
+    /// Returns the size that was requested.
     #[must_use]
     pub const fn requested_geometry(&self) -> Geometry {
         self.requested
     }
 
-    /// The fanout group that the socket is a member of.
+    /// Returns the fanout group of the socket.
     #[must_use]
     pub const fn fanout_group(&self) -> Option<u16> {
         self.fanout_group
     }
 
-    /// Whether the adapter's stamps must be switched off at the end, for which CAP_NET_ADMIN is needed.
+    /// Returns whether dropping the ring must switch the adapter's stamps off, which needs
+    /// CAP_NET_ADMIN.
     #[must_use]
     pub fn must_undo(&self) -> bool {
         let stamps = self.receive_stamps.as_ref();
         stamps.is_some_and(ReceiveStamps::must_undo)
     }
 
-    /// Whether the kernel itself leaves out what the host sends.
+    /// Returns whether the kernel itself excludes packets that the host sends.
     #[must_use]
     pub const fn ignores_outgoing(&self) -> bool {
         self.ignores_outgoing
     }
 
-    /// The device's name as given at opening.
+    /// Returns the device's name as given to [`Ring::open`].
     #[must_use]
     pub fn device(&self) -> &str {
         self.socket.device()
     }
 
-    /// The index of the interface, 0 for all of them.
+    /// Returns the index of the interface, 0 for all.
     #[must_use]
     pub fn ifindex(&self) -> u32 {
         self.ifindex
@@ -330,7 +334,7 @@ impl AsFd for Ring {
     }
 }
 
-/// Asks for the ring, and for half as much as long as there is no memory for it.
+/// Allocates the ring, and half of it again as long as there is no memory for it.
 fn shrink_until_it_fits<T>(
     mut geometry: Geometry,
     mut allocate: impl FnMut(Geometry) -> Result<T>,
@@ -359,7 +363,7 @@ fn allocate(
     slots: Option<Slots>,
     retire_timeout: u32,
 ) -> Result<Map> {
-    // TPACKET_V3 packs frames of any length; the kernel wants the fields to agree.
+    // TPACKET_V3 packs frames of any length; the kernel requires consistent fields.
     let (frame_size, per_block) = slots.map_or((geometry.block_size(), 1), |slots| {
         (slots.size, slots.per_block)
     });
@@ -373,7 +377,8 @@ fn allocate(
         features: 0,
     })?;
     Map::new(socket, geometry.bytes(), "mmap(PACKET_RX_RING)").inspect_err(|_| {
-        // So that the next attempt may set up a smaller one; its failure would show there.
+        // So that the next attempt can set up a smaller ring; it would report an error of this
+        // call.
         let _ = socket.set_ring(&RingRequest::default());
     })
 }
@@ -385,11 +390,11 @@ pub(super) struct Map {
     len: usize,
 }
 
-// SAFETY: the mapping is the owner's alone, and not bound to the thread that made it.
+// SAFETY: this owner alone has the mapping, which is not bound to the thread that made it.
 unsafe impl Send for Map {}
 
 impl Map {
-    /// Maps so many bytes, those of the ring that the socket has.
+    /// Maps `bytes` bytes, the size of the socket's ring.
     pub(super) fn new(socket: &Socket, bytes: u64, call: &'static str) -> Result<Self> {
         let context = || format!("{} ({bytes} bytes)", socket.device());
         let Ok(len) = usize::try_from(bytes) else {
@@ -415,7 +420,7 @@ impl Map {
         }
     }
 
-    /// Where it begins.
+    /// Returns the address of the first byte.
     pub(super) const fn address(&self) -> NonNull<u8> {
         self.address
     }
@@ -423,8 +428,8 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: address and length are those of the mapping; every block borrowed from the ring
-        // is gone by now. It fails for wrong arguments only.
+        // SAFETY: address and length are those of the mapping; no block is borrowed from the ring
+        // any more. The call fails only for invalid arguments.
         unsafe { libc::munmap(self.address.as_ptr().cast(), self.len) };
     }
 }

@@ -1,10 +1,10 @@
-//! Many UDP datagrams as one: the kernel or the adapter cuts them (`PACKET_VNET_HDR`, packet(7);
-//! `linux/virtio_net.h`; Linux 6.2 for UDP).
+//! Sends many UDP datagrams as one; the kernel or the adapter splits them (`PACKET_VNET_HDR`,
+//! packet(7); `linux/virtio_net.h`; Linux 6.2 for UDP).
 //!
-//! What it is: a packet socket that takes a head and the payloads of several datagrams that share it,
-//! and crosses the kernel's way to the driver once for all of them. The kernel fills in what differs:
-//! lengths, the IPv4 identification, which counts up, and checksums, where the adapter does not
-//! compute those. What it is not: past the queueing discipline, where nothing is cut.
+//! The packet socket takes one head and the payloads of several datagrams that share it, so the way
+//! through the kernel to the driver is passed once for all of them. The kernel fills in the
+//! differences: lengths, the IPv4 identification, which counts up, and checksums unless the adapter
+//! computes them. The queueing discipline cannot be bypassed, because packets are not split there.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -21,7 +21,7 @@ pub const MOST_SEGMENTS: usize = 64;
 const NEEDS_CHECKSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_UDP_L4`.
 const UDP_SEGMENTS: u8 = 5;
-/// Where a UDP header has its checksum (RFC 768).
+/// Offset of the checksum in a UDP header (RFC 768).
 const UDP_CHECKSUM: u16 = 6;
 
 /// `struct virtio_net_hdr`, in the machine's order.
@@ -37,28 +37,30 @@ struct Header {
 
 const _: () = assert!(size_of::<Header>() == 10);
 
-/// Datagrams that differ in their payloads only.
+/// Datagrams that differ only in their payloads.
 #[derive(Clone, Copy, Debug)]
 pub struct Segments<'a> {
-    /// The headers, from the link layer's on. Lengths are those of one datagram with all payloads in
-    /// it; the checksum of UDP is the sum of the pseudo header with that length, not inverted.
+    /// The headers, from the link-layer header on. Lengths are those of one datagram with all
+    /// payloads in it; the UDP checksum is the sum of the pseudo header with that length, not
+    /// inverted.
     pub head: &'a [u8],
-    /// Where in it UDP begins.
+    /// Offset of the UDP header in the head.
     pub udp: u16,
-    /// The payloads one after the other, 65,507 bytes at most with the head that IP counts.
+    /// The payloads one after the other, at most 65,507 bytes with the head that IP counts.
     pub payloads: &'a [u8],
-    /// Bytes of each; the last may have fewer.
+    /// Bytes of each payload; the last may have fewer.
     pub each: u16,
 }
 
-/// A socket that sends such by one interface.
+/// A socket that sends [`Segments`] by one interface.
 #[derive(Debug)]
 pub struct SegmentSender {
     socket: Socket,
 }
 
 impl SegmentSender {
-    /// Needs `CAP_NET_RAW`. Goes through the queueing discipline, whatever the options say.
+    /// Opens a socket. Needs `CAP_NET_RAW`. It never bypasses the queueing discipline, whatever the
+    /// options say.
     ///
     /// # Errors
     /// As [`Sender::open`](super::Sender::open).
@@ -72,24 +74,24 @@ impl SegmentSender {
         Ok(Self { socket })
     }
 
-    /// Hands over all of them, without waiting.
+    /// Sends all datagrams, without waiting.
     ///
     /// # Errors
-    /// [`Refused::QueueFull`] says that the last of them was dropped on its way to the driver; the
-    /// others may have been, or not. With any other error none was sent; it is
-    /// [`Refused::Invalid`] where the kernel cannot cut UDP.
+    /// [`Refused::QueueFull`]: the last datagram was dropped on its way to the driver; the others
+    /// may have been dropped or sent. With any other error none was sent; [`Refused::Invalid`] if
+    /// the kernel cannot split UDP.
     pub fn send(&self, segments: &Segments<'_>) -> std::result::Result<(), Refused> {
         let header = Header {
             flags: NEEDS_CHECKSUM,
             gso_type: UDP_SEGMENTS,
-            // A head that long has been refused as too long before it comes to that.
+            // A longer head was rejected before.
             head_len: u16::try_from(segments.head.len()).map_err(|_| Refused::Invalid)?,
             segment_len: segments.each,
             checksum_start: segments.udp,
             checksum_offset: UDP_CHECKSUM,
         };
         let part = |start: *const u8, len| libc::iovec {
-            // The kernel only reads from there.
+            // The kernel only reads this memory.
             iov_base: start.cast_mut().cast(),
             iov_len: len,
         };

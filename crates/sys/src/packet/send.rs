@@ -1,8 +1,8 @@
-//! Sending frames as they are: one, or a batch by one system call (packet(7), sendmmsg(2)).
+//! Sends frames as they are: one, or a batch by one system call (packet(7), sendmmsg(2)).
 //!
-//! What it is: a packet socket for one interface that never waits by itself and receives nothing.
-//! Every frame is either handed to the driver or refused with a reason. What it is not: it keeps no
-//! time and tries nothing again.
+//! The packet socket belongs to one interface, never waits by itself and receives nothing. Every
+//! frame is either passed to the driver or rejected with a reason. This module keeps no time and
+//! retries nothing.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -13,34 +13,35 @@ use crate::{Error, Result};
 /// The most frames that one system call takes.
 pub const BATCH: usize = 256;
 
-/// What a sender is opened with.
+/// The options for opening a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderOptions<'a> {
     /// The interface's name, for messages.
     pub device: &'a str,
     /// Its index in the calling thread's network namespace.
     pub ifindex: u32,
-    /// Past the queueing discipline, straight to the driver (`PACKET_QDISC_BYPASS`, Linux 3.14):
-    /// faster; what the driver has no room for is refused at once.
+    /// Bypass the queueing discipline (`PACKET_QDISC_BYPASS`, Linux 3.14): faster, but frames are
+    /// rejected at once if the driver has no room.
     pub qdisc_bypass: bool,
-    /// Frames waiting at the driver may take this much memory, in bytes; the kernel counts its own
-    /// overhead too. Beyond the system's limit (`net.core.wmem_max`) only with `CAP_NET_ADMIN`.
+    /// The most memory for frames that wait at the driver, in bytes; the kernel also counts its own
+    /// overhead. More than the system's limit (`net.core.wmem_max`) needs `CAP_NET_ADMIN`.
     pub buffer: Option<u32>,
 }
 
-/// Why a frame was not taken.
+/// The reason why a frame was rejected.
 #[derive(Debug)]
 pub enum Refused {
-    /// The socket's memory is used up (EAGAIN): [`Sender`] polls writable when there is room.
+    /// The socket's memory is full (`EAGAIN`): [`Sender`] polls writable when there is room.
     NoRoom,
-    /// The driver's queue is full, or the link has no carrier (ENOBUFS). The device counts the frame
-    /// among those that it dropped on sending.
+    /// The driver's queue is full, or the link has no carrier (`ENOBUFS`). The device counts the
+    /// frame as dropped.
     QueueFull,
-    /// The frame is longer than the interface takes (EMSGSIZE).
+    /// The frame is longer than the interface allows (`EMSGSIZE`).
     TooLong,
-    /// The frame is shorter than a link-layer header, or cannot be otherwise (EINVAL).
+    /// The frame is shorter than a link-layer header, or invalid in another way (`EINVAL`).
     Invalid,
-    /// Sending is not possible: the interface is down (ENETDOWN), gone (ENXIO, ENODEV), …
+    /// Sending is not possible: the interface is down (`ENETDOWN`) or does not exist any more
+    /// (`ENXIO`, `ENODEV`), for example.
     Failed(Error),
 }
 
@@ -51,23 +52,23 @@ pub struct Sender {
     headers: Headers,
 }
 
-/// The descriptions of a batch for the kernel; their pointers mean something during a call only.
+/// The descriptions of a batch for the kernel; their pointers are valid only during a call.
 #[derive(Debug)]
 struct Headers {
     vectors: Box<[libc::iovec]>,
     messages: Box<[libc::mmsghdr]>,
 }
 
-// SAFETY: the pointers are written anew before each call that reads them, by the thread that calls;
-// between calls nobody follows them.
+// SAFETY: the pointers are written anew before each call that reads them, by the calling thread;
+// between calls nothing follows them.
 unsafe impl Send for Headers {}
 
 impl Sender {
-    /// Needs `CAP_NET_RAW`.
+    /// Opens a socket. Needs `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// `socket` fails without the privilege (EPERM); `bind` where there is no such interface
-    /// (ENODEV) or it is down (ENETDOWN).
+    /// `socket` fails without the privilege (`EPERM`); `bind` fails if the interface does not exist
+    /// (`ENODEV`) or is down (`ENETDOWN`).
     pub fn open(options: &SenderOptions<'_>) -> Result<Self> {
         let socket = Socket::open(false, options.device)?;
         if options.qdisc_bypass {
@@ -83,10 +84,10 @@ impl Sender {
         })
     }
 
-    /// Hands over one frame, from its link-layer header on.
+    /// Sends one frame, from its link-layer header on.
     ///
     /// # Errors
-    /// The frame was not sent, and why.
+    /// The reason why the frame was not sent.
     pub fn send(&self, frame: &[u8]) -> std::result::Result<(), Refused> {
         // SAFETY: `frame` is readable for its length and outlives the call.
         let sent = unsafe {
@@ -103,11 +104,11 @@ impl Sender {
         Ok(())
     }
 
-    /// Hands over as many of the frames as are taken, from the first on, [`BATCH`] at most; returns
-    /// their number, at least 1 unless there are no frames.
+    /// Sends frames from the first on, at most [`BATCH`], until one is rejected. Returns the number
+    /// sent, at least 1 unless `frames` is empty.
     ///
     /// # Errors
-    /// The first frame was not sent, and why.
+    /// The reason why the first frame was not sent.
     pub fn send_batch(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused> {
         let count = self.headers.describe(frames);
         if count == 0 {
@@ -159,7 +160,7 @@ impl Headers {
         let mut count = 0;
         let places = self.vectors.iter_mut().zip(&mut *self.messages);
         for (frame, (vector, message)) in frames.iter().zip(places) {
-            // The kernel only reads from there.
+            // The kernel only reads this memory.
             vector.iov_base = frame.as_ptr().cast_mut().cast();
             vector.iov_len = frame.len();
             message.msg_hdr.msg_iov = vector;
@@ -195,7 +196,7 @@ impl Socket {
         }
     }
 
-    /// Why the call that has just failed did not send.
+    /// Returns the reason why the last call did not send.
     pub(super) fn refusal(&self, call: &'static str) -> Refused {
         match std::io::Error::last_os_error().raw_os_error() {
             Some(libc::EAGAIN | libc::EINTR) => Refused::NoRoom,
@@ -206,7 +207,7 @@ impl Socket {
         }
     }
 
-    /// Ties the socket to an interface without receiving from it: protocol 0 is none.
+    /// Binds the socket to an interface without receiving from it: protocol 0 matches nothing.
     pub(super) fn bind_for_sending(&self, ifindex: u32) -> Result<()> {
         let mut address = link_address(ifindex);
         address.sll_protocol = 0;

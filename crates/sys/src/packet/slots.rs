@@ -1,7 +1,7 @@
-//! The ring of slots, one packet each (TPACKET_V2): the kernel hands over each packet by itself, at once.
+//! The ring of slots, one packet each (TPACKET_V2): the kernel delivers each packet at once.
 //!
-//! For captures that want packets as they come. What is found in a slot is given the form that the
-//! frames of a block have, beside the kernel's own, so that both are read by the same code.
+//! A packet in a slot is converted to the format of a block's frames. The converted header is
+//! stored beside the kernel's own, so the same code reads both kinds of ring.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,20 +12,21 @@ use super::layout::{
     STATUS_KERNEL, STATUS_USER, SlotHeader,
 };
 
-/// Bytes of headroom that the kernel leaves in addition, for the frame's own form.
+/// Additional bytes of headroom for the converted frame header.
 pub(super) const RESERVE: u32 = FRAME_OFFSET + 16;
-/// From a slot's start to its frame's: past the kernel's header and address, and where a block's first
+/// Offset of the frame in a slot: after the kernel's header and address, where a block's first
 /// frame could be.
 pub(super) const FRAME_OFFSET: u32 = 64;
 /// Slots begin at multiples of this (`TPACKET_ALIGNMENT`).
 const ALIGNMENT: u32 = 16;
-/// Slots that are read in one go, so that the first is given back while the kernel fills others.
+/// The most slots that are read at once, so that the kernel gets the first back while it fills
+/// others.
 const MOST: u32 = 64;
 
 /// The slots of each block of the ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slots {
-    /// Bytes of one.
+    /// Bytes of a slot.
     pub(super) size: u32,
     pub(super) per_block: u32,
 }
@@ -39,10 +40,10 @@ pub(super) struct Taken {
 }
 
 impl Slots {
-    /// As many as fit into a block; each holds a packet with its headers, and with the headroom that was
-    /// asked for.
+    /// Fits as many slots as possible into a block. Each holds a packet with its headers and the
+    /// requested headroom.
     pub(super) fn new(geometry: Geometry) -> Self {
-        // A block is a power of two and larger than a packet, so that there is one in any case.
+        // A block is a power of two and larger than a packet, so there is at least one slot.
         let size = geometry.frame_size().next_multiple_of(ALIGNMENT);
         Self {
             size,
@@ -50,25 +51,25 @@ impl Slots {
         }
     }
 
-    /// Where a slot is, in bytes from its block's start.
+    /// Returns the offset of a slot in its block, in bytes.
     pub(super) const fn offset(self, slot: u32) -> u32 {
         slot * self.size
     }
 }
 
-/// The status word of a slot.
+/// Returns the status word of a slot.
 ///
 /// # Safety
 ///
 /// `slot` is the start of a slot of a mapped ring, aligned to 16 bytes; the reference must not outlive
 /// the mapping.
 unsafe fn status<'a>(slot: NonNull<u8>) -> &'a AtomicU32 {
-    // SAFETY: the word is the slot's first, in bounds and aligned. It is accessed as an atomic only,
-    // here and in the kernel: the frame's own form stands behind it.
+    // SAFETY: the word is the slot's first, in bounds and aligned. It is accessed as an atomic
+    // only, here and in the kernel: the converted header lies after it.
     unsafe { AtomicU32::from_ptr(slot.as_ptr().cast()) }
 }
 
-/// Whether the slot belongs to this process.
+/// Returns whether the slot belongs to this process.
 ///
 /// # Safety
 ///
@@ -79,22 +80,22 @@ pub(super) unsafe fn is_ready(slot: NonNull<u8>) -> bool {
     unsafe { status(slot) }.load(Ordering::Acquire) & STATUS_USER != 0
 }
 
-/// Gives the slot back to the kernel.
+/// Returns the slot to the kernel.
 ///
 /// # Safety
 ///
-/// As [`status`]; the slot belongs to this process, and nobody has a reference to its bytes.
+/// As [`status`]; the slot belongs to this process, and no reference to its bytes exists.
 pub(super) unsafe fn give_back(slot: NonNull<u8>) {
     // SAFETY: by the caller's promise. The release keeps every access to the bytes before it.
     unsafe { status(slot) }.store(STATUS_KERNEL, Ordering::Release);
 }
 
-/// Writes the frame's own form, behind the kernel's.
+/// Writes the converted frame header after the kernel's header.
 ///
 /// # Safety
 ///
 /// `slot` is the start of a slot of a mapped ring, `size` bytes, aligned to 16; it belongs to this
-/// process, and nobody has a reference to its bytes.
+/// process, and no reference to its bytes exists.
 pub(super) unsafe fn convert(slot: NonNull<u8>, size: u32) {
     debug_assert!(size >= FRAME_OFFSET + FRAME_HEADER_LEN);
     // SAFETY: by the caller's promise both structures are in bounds and aligned.
@@ -106,7 +107,7 @@ pub(super) unsafe fn convert(slot: NonNull<u8>, size: u32) {
         )
     };
     let offset = |from_slot: u16| {
-        // What cannot be is left for the frame's reader to find.
+        // An invalid value becomes 0, which the frame's reader rejects.
         u32::from(from_slot)
             .checked_sub(FRAME_OFFSET)
             .and_then(|offset| u16::try_from(offset).ok())
@@ -126,8 +127,8 @@ pub(super) unsafe fn convert(slot: NonNull<u8>, size: u32) {
         vlan_tci: header.vlan_tci.into(),
         vlan_tpid: header.vlan_tpid,
     };
-    // SAFETY: the slot is larger than the frame's offset and headers; both places are aligned. They lie
-    // in the headroom that the kernel left for it, so that no captured byte is overwritten.
+    // SAFETY: the slot is larger than the frame's offset and headers; both places are aligned. They
+    // lie in the headroom that the kernel left for them, so no captured byte is overwritten.
     unsafe {
         let start = slot.add(FRAME_OFFSET as usize);
         start.cast().write(frame);
@@ -139,13 +140,13 @@ pub(super) unsafe fn convert(slot: NonNull<u8>, size: u32) {
 }
 
 impl Taken {
-    /// Makes what is ready of a block's slots, from `first` on, ready to be read. Those before
-    /// `converted` are so already.
+    /// Converts the slots of a block that are ready, from `first` on. Those before `converted` have
+    /// been converted already.
     ///
     /// # Safety
     ///
-    /// `base` is the start of a block of a mapped ring of such slots, aligned to a page; nobody has a
-    /// reference to the bytes of those that belong to this process.
+    /// `base` is the start of a block of a mapped ring of such slots, aligned to a page; no
+    /// reference exists to the bytes of those that belong to this process.
     pub(super) unsafe fn take(
         base: NonNull<u8>,
         slots: Slots,
@@ -172,7 +173,7 @@ impl Taken {
         })
     }
 
-    /// Where the first frame is, in bytes from the block's start.
+    /// Returns the offset of the first frame in the block, in bytes.
     pub(super) const fn first_frame(&self) -> u32 {
         self.slots.offset(self.first) + FRAME_OFFSET
     }

@@ -1,4 +1,4 @@
-//! The packet socket: its options, each with the name it has in packet(7) and socket(7).
+//! The packet socket and its options, each with its name in packet(7) and socket(7).
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::layout::{
 use super::{Fanout, Instruction, TimestampSource};
 use crate::{Error, Result};
 
-/// `PACKET_FANOUT_FLAG_UNIQUEID` (Linux 4.12): the kernel chooses a group number that is free.
+/// `PACKET_FANOUT_FLAG_UNIQUEID` (Linux 4.12): the kernel chooses an unused group number.
 const FANOUT_UNIQUE_ID: u16 = 0x2000;
 /// `SO_PREFER_BUSY_POLL` (Linux 5.11), which the C library's headers lack.
 const SO_PREFER_BUSY_POLL: libc::c_int = 69;
@@ -19,12 +19,13 @@ const SO_PREFER_BUSY_POLL: libc::c_int = 69;
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
-    /// What errors are told to concern.
+    /// The device's name, for error messages.
     device: String,
 }
 
 impl Socket {
-    /// Protocol 0 keeps the socket from receiving before its filter and ring are in place.
+    /// Opens a socket with protocol 0, which receives nothing before its filter and ring are in
+    /// place.
     pub(super) fn open(cooked: bool, device: &str) -> Result<Self> {
         let kind = if cooked {
             libc::SOCK_DGRAM
@@ -36,7 +37,7 @@ impl Socket {
         if fd < 0 {
             return Err(Error::last("socket(AF_PACKET)", device));
         }
-        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self {
             fd,
@@ -44,7 +45,7 @@ impl Socket {
         })
     }
 
-    /// `version` is one of the constants `TPACKET_…`.
+    /// Sets the ring's version, one of the constants `TPACKET_…`.
     pub(super) fn set_version(&self, version: libc::c_int) -> Result<()> {
         self.set_packet(option::VERSION, &version, "setsockopt(PACKET_VERSION)")
     }
@@ -61,7 +62,8 @@ impl Socket {
         self.set_packet(option::TIMESTAMP, &flags, "setsockopt(PACKET_TIMESTAMP)")
     }
 
-    /// Linux 4.20; false where the kernel does not know it.
+    /// Excludes packets that the host sends (Linux 4.20); returns false if the kernel does not
+    /// support it.
     pub(super) fn ignore_outgoing(&self) -> Result<bool> {
         let result = self.set_packet(
             option::IGNORE_OUTGOING,
@@ -94,7 +96,8 @@ impl Socket {
         }
     }
 
-    /// Promiscuous until the descriptor is closed, by whatever death.
+    /// Makes the interface promiscuous until the descriptor is closed, also when the process is
+    /// killed.
     pub(super) fn join_promiscuous(&self, ifindex: u32) -> Result<()> {
         let membership = Membership {
             ifindex: ifindex.cast_signed(),
@@ -125,7 +128,7 @@ impl Socket {
         self.set_packet(option::RX_RING, request, "setsockopt(PACKET_RX_RING)")
     }
 
-    /// Begins to receive from the interface; all for 0.
+    /// Starts receiving from the interface; 0 means all.
     pub(super) fn bind(&self, ifindex: u32) -> Result<()> {
         let address = link_address(ifindex);
         let len = len_of::<libc::sockaddr_ll>();
@@ -137,7 +140,7 @@ impl Socket {
         Ok(())
     }
 
-    /// The interface that the socket is bound to; nothing once the interface is gone.
+    /// Returns the interface that the socket is bound to; `None` after the interface was removed.
     pub(super) fn bound_ifindex(&self) -> Result<Option<u32>> {
         // SAFETY: all-zero bytes are a valid `sockaddr_ll`.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -174,7 +177,7 @@ impl Socket {
         Ok(u16::from_le_bytes([low, high]))
     }
 
-    /// The counters since the last call, which the kernel sets back to zero.
+    /// Returns the counters since the last call, and resets them.
     pub(super) fn take_statistics(&self) -> Result<RingStatistics> {
         let mut statistics = RingStatistics::default();
         let call = "getsockopt(PACKET_STATISTICS)";
@@ -182,7 +185,7 @@ impl Socket {
         Ok(statistics)
     }
 
-    /// The error that is pending (`SO_ERROR`), which the call clears.
+    /// Returns the pending error (`SO_ERROR`) and clears it.
     pub(super) fn take_error(&self) -> Result<Option<i32>> {
         let mut error: libc::c_int = 0;
         self.get(
@@ -216,7 +219,8 @@ impl Socket {
     ) -> Result<()> {
         let len = len_of::<T>();
         // SAFETY: `value` is readable for its own size and outlives the call. The callers pass the
-        // type that the option takes; what it points to, for SO_ATTACH_FILTER, lives as long.
+        // type that the option takes; memory that it points to, for SO_ATTACH_FILTER, lives as
+        // long.
         let result = unsafe {
             libc::setsockopt(
                 self.fd.as_raw_fd(),
@@ -233,8 +237,8 @@ impl Socket {
         }
     }
 
-    /// `T` is one of the plain structures and integers of this module, for which any bytes are
-    /// valid.
+    /// Reads an option. `T` is one of the plain structures and integers of this module, for which
+    /// any bytes are valid.
     fn get<T: Copy>(
         &self,
         level: libc::c_int,
@@ -262,7 +266,7 @@ impl AsFd for Socket {
     }
 }
 
-/// The address of everything that an interface receives; of all interfaces for 0.
+/// Returns the address of all packets that an interface receives; 0 means all interfaces.
 pub(super) fn link_address(ifindex: u32) -> libc::sockaddr_ll {
     libc::sockaddr_ll {
         sll_family: AF_PACKET,

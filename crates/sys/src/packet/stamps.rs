@@ -1,5 +1,6 @@
-//! When sent frames left: stamps that the kernel or the adapter takes, read from the socket's error
-//! queue (Documentation/networking/timestamping.rst, sections 1.3.2 to 2.1).
+//! The times when sent frames left. The kernel or the adapter takes these stamps, and they are read
+//! from the socket's error queue (Documentation/networking/timestamping.rst, sections 1.3.2 to
+//! 2.1).
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -8,22 +9,22 @@ use super::send::Sender;
 use super::socket::Socket;
 use crate::{Error, Result};
 
-/// Who stamps sent frames.
+/// The clock that stamps sent frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendStamps {
-    /// The driver, by the host's wall clock, just before it hands a frame to the adapter.
+    /// The host's wall clock, read by the driver just before it passes a frame to the adapter.
     Software,
-    /// The adapter, by its own clock, when the frame leaves.
+    /// The adapter's clock, read when the frame leaves.
     Adapter,
 }
 
-/// A frame's stamp.
+/// The time stamp of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendStamp {
-    /// The frame's number: of those that the socket has taken since stamps were asked for, from 0,
-    /// modulo 2^32.
+    /// The frame's number, modulo 2^32: frames sent by the socket are counted from 0 since
+    /// [`Sender::stamp`].
     pub number: u32,
-    /// Nanoseconds since the epoch of the clock that stamps.
+    /// Nanoseconds since the epoch of the clock.
     pub nanos: u64,
 }
 
@@ -39,12 +40,12 @@ mod flag {
 
 /// `PACKET_TX_TIMESTAMP` (linux/if_packet.h): the message of `struct sock_extended_err`.
 const TX_TIMESTAMP: libc::c_int = 16;
-/// Room for the control messages of one stamp: `struct scm_timestamping` has 48 bytes, the error
+/// The size of the control messages of one stamp: `struct scm_timestamping` has 48 bytes, the error
 /// with its address some 40.
 const CONTROL: usize = 256;
-/// Where the software's and the adapter's time are in `struct scm_timestamping`.
+/// Offsets of the software's and the adapter's time in `struct scm_timestamping`.
 const TIMES: [usize; 2] = [0, 32];
-/// `ee_data` of `struct sock_extended_err`.
+/// Offset of `ee_data` in `struct sock_extended_err`.
 const NUMBER_AT: usize = 12;
 
 /// Memory for control messages, aligned as they are.
@@ -52,11 +53,11 @@ const NUMBER_AT: usize = 12;
 struct Control([u8; CONTROL]);
 
 impl Sender {
-    /// Has frames stamped from now on. An adapter must have been told to (`SIOCSHWTSTAMP`, as
-    /// `ptp4l` or `hwstamp_ctl` do).
+    /// Makes the kernel stamp frames from now on. For the adapter's clock, the adapter must be
+    /// configured first (`SIOCSHWTSTAMP`, as `ptp4l` or `hwstamp_ctl` do).
     ///
     /// # Errors
-    /// The kernel does not know it (before 4.0).
+    /// The kernel does not support it (before 4.0).
     pub fn stamp(&mut self, stamps: SendStamps) -> Result<()> {
         let which = match stamps {
             SendStamps::Software => flag::TX_SOFTWARE | flag::SOFTWARE,
@@ -68,10 +69,10 @@ impl Sender {
             .set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, call)
     }
 
-    /// A stamp that has come, without waiting; nothing where there is none yet.
+    /// Returns a stamp that has arrived, or `None`; does not wait.
     ///
     /// # Errors
-    /// The socket fails.
+    /// Reading from the socket fails.
     pub fn take_stamp(&mut self) -> Result<Option<SendStamp>> {
         take(self.socket())
     }
@@ -98,7 +99,8 @@ fn take(socket: &Socket) -> Result<Option<SendStamp>> {
     Ok(parse(&control.0[..len]))
 }
 
-/// The stamp in control messages: each has a length, a level and a type, then data, padded to 8 bytes.
+/// Parses the stamp in control messages. Each message has a length, a level and a type, then data,
+/// padded to 8 bytes.
 fn parse(mut control: &[u8]) -> Option<SendStamp> {
     let header = len_of::<libc::cmsghdr>() as usize;
     let (mut number, mut nanos) = (None, None);

@@ -1,21 +1,21 @@
-//! Frames sent from a ring that is shared with the kernel (`PACKET_TX_RING`, version 2; packet(7),
+//! Sends frames from a ring that is shared with the kernel (`PACKET_TX_RING`, version 2; packet(7),
 //! Documentation/networking/packet_mmap.rst; Linux 4.6 for how it is used here).
 //!
-//! What it is: the fastest way to hand many frames to a packet socket. Each is written to a slot, and
-//! one system call hands over all that were written. Every slot has a header of virtio
-//! (`PACKET_VNET_HDR`) that says that all of the frame is header. The kernel therefore copies the frame
-//! into a buffer of its own instead of lending the ring's pages to the driver, which costs more than it
-//! saves up to the usual MTU: pages are to be counted, and whoever receives them within the host copies
-//! them again. What it is not: a check of lengths. The kernel makes none on this way, so the caller
-//! does.
+//! This is the fastest way to pass many frames to a packet socket. Each frame is written to a slot,
+//! and one system call sends all that were written. Every slot has a virtio header
+//! (`PACKET_VNET_HDR`) that declares the whole frame as header. The kernel then copies the frame
+//! into its own buffer instead of lending the ring's pages to the driver. Up to the usual MTU,
+//! lending costs more than it saves: pages have to be counted, and a receiver on the same host
+//! copies them again. The kernel does not check lengths on this path, so the caller must.
 //!
-//! # Who may touch what
+//! # Access rules
 //!
-//! Each slot has a status word, accessed as an atomic only. While it is `AVAILABLE` this process alone
-//! touches the slot, from `SEND_REQUEST` on the kernel alone. The kernel looks at slots during the
-//! system call only, and in the order in which they were filled; it stores `SENDING` in what it takes
-//! and, when that has left, on whatever processor, `AVAILABLE`. So after the call what still has
-//! `SEND_REQUEST` was not taken, and belongs to this process again.
+//! Each slot has a status word, accessed only as an atomic. While it is `AVAILABLE`, only this
+//! process accesses the slot; from `SEND_REQUEST` on, only the kernel does. The kernel looks at
+//! slots only during the system call, in the order in which they were filled. It stores `SENDING`
+//! in those that it takes. When a frame has left, it stores `AVAILABLE`, possibly on another
+//! processor. So after the call, a slot that still has `SEND_REQUEST` was not taken, and belongs to
+//! this process again.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
@@ -38,11 +38,11 @@ const WRONG_FORMAT: u32 = 4;
 struct Header {
     status: AtomicU32,
     len: u32,
-    /// What matters for received packets only.
+    /// Fields for received packets only.
     received: [u32; 6],
 }
 
-/// `struct virtio_net_hdr`, in the machine's order, of a frame that needs nothing done to it.
+/// `struct virtio_net_hdr`, in the machine's byte order, of a frame that needs no processing.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Virtio {
@@ -52,27 +52,27 @@ struct Virtio {
 }
 
 const VIRTIO: usize = size_of::<Virtio>();
-/// Where data begins: `TPACKET2_HDRLEN` less the address of the link layer in it.
+/// Offset of the data: `TPACKET2_HDRLEN` without the link-layer address in it.
 const DATA: usize = size_of::<Header>();
 
 const _: () = assert!(VIRTIO == 10 && DATA == 32 && offset_of!(Virtio, header_len) == 2);
 
-/// Slots begin where a cache line does.
+/// Slots are aligned to cache lines.
 const ALIGNMENT: usize = 64;
-/// Bytes of the ring's blocks, of slots, and slots at most.
+/// The size of the ring's blocks and of the ring, in bytes, and the most slots.
 const BLOCK: usize = 1 << 16;
 const MEMORY: usize = 1 << 20;
 const MOST_SLOTS: usize = 512;
-/// The longest frame that a ring takes; an MTU of 9,000 with all headers, and more.
+/// The longest frame that a ring takes, in bytes: an MTU of 9,000 with all headers, and more.
 const LONGEST: usize = 9_216;
 
 /// A socket that sends by one interface from a ring.
 #[derive(Debug)]
 pub struct RingSender {
-    // The mapping is declared first, so that it goes before the socket.
+    // The mapping is declared first, so that it is dropped before the socket.
     slots: Option<Slots>,
     socket: Socket,
-    /// Why the frame behind those that were taken last was not: the next call tells.
+    /// The reason why the frame after the last ones taken was rejected: the next call reports it.
     owed: Option<Refused>,
 }
 
@@ -83,7 +83,7 @@ struct Slots {
     shape: Shape,
     /// The slot that the kernel looks at next.
     next: usize,
-    /// Slots from there on that were filled and not handed over.
+    /// Number of slots from there on that are filled but not sent.
     filled: usize,
 }
 
@@ -96,10 +96,10 @@ struct Shape {
 }
 
 impl RingSender {
-    /// Needs `CAP_NET_RAW`. Takes no memory yet.
+    /// Opens a socket. Needs `CAP_NET_RAW`. Allocates no ring yet.
     ///
     /// # Errors
-    /// As [`Sender::open`](super::Sender::open); the kernel does not know such rings.
+    /// As [`Sender::open`](super::Sender::open); or the kernel does not support such rings.
     pub fn open(options: &SenderOptions<'_>) -> Result<Self> {
         let socket = Socket::open(false, options.device)?;
         socket.set_version(TPACKET_V2)?;
@@ -118,11 +118,11 @@ impl RingSender {
         })
     }
 
-    /// Takes the ring's memory, 1 MiB at most, for frames up to so many bytes, or up to
-    /// [`RingSender::longest`] where those are fewer. Once is enough. Needs no privilege.
+    /// Allocates the ring, at most 1 MiB, for frames of up to `longest` bytes, at most 9,216. The
+    /// result is [`RingSender::longest`]. Further calls do nothing. Needs no privilege.
     ///
     /// # Errors
-    /// The kernel has no memory for it (ENOMEM).
+    /// The kernel has no memory for it (`ENOMEM`).
     pub fn reserve(&mut self, longest: usize) -> Result<()> {
         if self.slots.is_some() {
             return Ok(());
@@ -143,15 +143,15 @@ impl RingSender {
         Ok(())
     }
 
-    /// The longest frame that a slot takes, in bytes; 0 without a ring.
+    /// Returns the longest frame that a slot takes, in bytes; 0 without a ring.
     #[must_use]
     pub fn longest(&self) -> usize {
         let slots = self.slots.as_ref();
         slots.map_or(0, |slots| slots.shape.longest())
     }
 
-    /// Has a frame written into a slot; `write` returns its length. False where no slot is free, or as
-    /// many were filled as one call takes: [`RingSender::submit`] hands them over.
+    /// Lets `write` write a frame into a slot and return its length. Returns false if no slot is
+    /// free, or if as many are filled as one call sends: [`RingSender::submit`] sends them.
     #[inline]
     pub fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
         let Some(slots) = &mut self.slots else {
@@ -170,12 +170,12 @@ impl RingSender {
         true
     }
 
-    /// Hands over what was pushed, without waiting. Returns how many of these the kernel has taken, from
-    /// the first on, at least 1 unless there are none; the others are gone from the ring.
+    /// Sends the pushed frames, without waiting. Returns how many of them the kernel has taken,
+    /// from the first on, at least 1 unless there are none. The others are removed from the ring.
     ///
     /// # Errors
-    /// The first frame was not sent, and why. Where that is the one behind those that the last call
-    /// handed over, it is not tried again: the device has counted it, if it does.
+    /// The reason why the first frame was not sent. If the last call sent frames before a rejected
+    /// one, this call reports that rejection and does not send the frame again.
     pub fn submit(&mut self) -> std::result::Result<usize, Refused> {
         if let Some(refused) = self.owed.take() {
             return Err(refused);
@@ -184,11 +184,12 @@ impl RingSender {
             return Ok(0);
         };
         let fd = self.socket.as_fd().as_raw_fd();
-        // SAFETY: no buffer is passed; what the kernel reads and writes of the ring stays mapped.
+        // SAFETY: no buffer is passed; the parts of the ring that the kernel reads and writes stay
+        // mapped.
         let sent = unsafe { libc::send(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT) };
         let refused = (sent < 0).then(|| self.socket.refusal("send(PACKET_TX_RING)"));
         match slots.settle() {
-            // A slot may not be looked at although nothing failed, where memory is short.
+            // If memory is short, the kernel may skip a slot although the call did not fail.
             0 => Err(refused.unwrap_or(Refused::NoRoom)),
             taken => {
                 self.owed = refused.filter(|refused| !matches!(refused, Refused::NoRoom));
@@ -199,7 +200,7 @@ impl RingSender {
 }
 
 impl Slots {
-    /// The slot of this number, which may be beyond the last by one round.
+    /// Returns the address of the slot with this number, which may be up to one round too high.
     fn place(&self, number: usize) -> NonNull<u8> {
         let offset = self.shape.offset(number % self.shape.slots());
         // SAFETY: the shape's slots lie within its bytes, which is the length of the mapping.
@@ -207,17 +208,17 @@ impl Slots {
     }
 
     fn status(&self, number: usize) -> &AtomicU32 {
-        // SAFETY: the slot begins with a header, aligned to 64 bytes, in memory that is mapped for as
-        // long as `self` lives; the status is accessed as an atomic by all.
+        // SAFETY: the slot begins with a header, aligned to 64 bytes, in memory that is mapped for
+        // as long as `self` lives; both sides access the status as an atomic.
         unsafe { &(*self.place(number).cast::<Header>().as_ptr()).status }
     }
 
-    /// Has the frame written, behind the two headers.
+    /// Lets `write` write the frame, after the two headers.
     #[inline]
     fn fill(&mut self, number: usize, write: impl FnOnce(&mut [u8]) -> usize) {
         let place = self.place(number);
         let room = self.shape.slot - DATA;
-        // SAFETY: the slot is `AVAILABLE`, so that the kernel does not touch it, and `self` is borrowed
+        // SAFETY: the slot is `AVAILABLE`, so the kernel does not access it, and `self` is borrowed
         // mutably: there is no other reference to these bytes, all within the slot.
         let data = unsafe { std::slice::from_raw_parts_mut(place.as_ptr().add(DATA), room) };
         let (virtio, frame) = data.split_at_mut(VIRTIO);
@@ -227,11 +228,12 @@ impl Slots {
         let header_len = u16::try_from(len).unwrap_or(u16::MAX);
         virtio[2..4].copy_from_slice(&header_len.to_ne_bytes());
         let len = u32::try_from(len + VIRTIO).unwrap_or(u32::MAX);
-        // SAFETY: as above; the place is the header's length, which nobody else accesses now.
+        // SAFETY: as above; the place is the header's length field, which nothing else accesses
+        // now.
         unsafe { (&raw mut (*place.cast::<Header>().as_ptr()).len).write(len) };
     }
 
-    /// Counts what was taken of what was filled, and takes the rest back.
+    /// Returns how many of the filled slots the kernel took, and takes the others back.
     fn settle(&mut self) -> usize {
         let filled = std::mem::take(&mut self.filled);
         let is_taken = |at: &usize| {
@@ -249,9 +251,10 @@ impl Slots {
 }
 
 impl Shape {
-    /// For frames up to so many bytes, which are fewer than a block has.
+    /// Divides a ring for frames of up to `longest` bytes, less than a block.
     fn new(longest: usize) -> Self {
-        // Smaller slots would be more in a block than the ring may have; the kernel wants whole blocks.
+        // With smaller slots, a block would have more than the ring may; the kernel requires whole
+        // blocks.
         let slot = (DATA + VIRTIO + longest)
             .next_multiple_of(ALIGNMENT)
             .max(BLOCK / MOST_SLOTS);
@@ -281,7 +284,7 @@ impl Shape {
     }
 
     fn request(&self) -> RingRequest {
-        // All are at most the megabyte of the whole.
+        // All numbers are at most 1 MiB.
         let number = |value: usize| u32::try_from(value).unwrap_or(0);
         RingRequest {
             block_size: number(BLOCK),
