@@ -1,5 +1,5 @@
-//! `bpf(2)` on the running kernel: programs, maps, mappings, links, features, and other kernels by
-//! a gate.
+//! `bpf(2)` on the running kernel: programs, maps, mappings, links, features; and other kernels,
+//! simulated by a gate.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -68,7 +68,7 @@ fn code(write: impl FnOnce(&mut Assembler)) -> Vec<u64> {
     asm.finish().expect("labels are placed")
 }
 
-/// A program that ends with a constant.
+/// Returns a program that returns a constant.
 fn returning(value: i32) -> Vec<u64> {
     code(|asm| {
         asm.mov32(Reg::R0, value);
@@ -97,20 +97,20 @@ fn native_parts() {
     let native = program.info().expect("told").native_bytes;
     let total = parts[1].addresses.end - parts[0].addresses.start;
     assert!(total >= u64::from(native) && native > 0, "{parts:x?}");
-    // Without marks it is one piece.
+    // Without marks there is one part.
     let plain = load("plain", XDP, &code).native_parts().expect("told");
     assert_eq!((plain.len(), plain[0].name), (1, ""));
 }
 
-/// The kernel loses track of a program for one device that moves, and stops when the device goes; so this
-/// is tried with programs for any.
+/// If a program for one device moves, the kernel loses track of it, and stops when the device is
+/// deleted. So this test uses programs for any device.
 fn programs_that_stay() {
     const PAGE: usize = 4096;
     let hides = std::fs::read_to_string("/proc/sys/net/core/bpf_jit_harden");
     let hides = hides.is_ok_and(|level| level.trim() == "2");
     let stay = programs_stay(&Kernel::running()).expect("a probe");
     assert_eq!(stay, !hides);
-    // The verifier makes three instructions of each look at the interface's number.
+    // The verifier makes three instructions of each read of the interface's number.
     for (looks, at_first) in [(470, 1), (980, 2), (2_000, 4)] {
         let mut asm = Assembler::new();
         asm.mark("looks");
@@ -219,7 +219,7 @@ fn make(name: &str, kind: MapKind, value_size: u32, max_entries: u32) -> Map {
     Map::create(&Kernel::running(), &spec).expect("a map")
 }
 
-/// The verifier's rejection that an error is.
+/// Returns the verifier's rejection from an error.
 fn rejection(error: &Error) -> &Rejection {
     match error {
         Error::Rejected(rejection) => rejection,
@@ -262,7 +262,7 @@ fn long_rejections() {
     assert!(rejection.last_lines.len() <= 12);
 }
 
-/// The helpers that ringtap calls, under a licence that the kernel does not take for the GPL's.
+/// Loads the helpers that ringtap calls under a licence that is not compatible with the GPL.
 fn no_gpl() {
     let helpers = [
         (Helper::KtimeGetNs, ProgramKind::SchedCls),
@@ -455,15 +455,15 @@ fn values_mapped_alone() {
     assert!(Mapping::of_value(&parts, 1, 0..0).is_err(), "half a page");
 }
 
-/// Whether the page takes writes: asked of the kernel by a read(2) of one byte to it, which fails
-/// with EFAULT instead of ending the process.
+/// Returns whether a page is writable: a read(2) of one byte to it fails with EFAULT instead of
+/// ending the process.
 fn kernel_can_write(mapping: &Mapping, at: usize) -> bool {
     assert!(at < mapping.len());
     let zero = std::fs::File::open("/dev/zero").expect("/dev/zero");
     let fd = std::os::fd::AsRawFd::as_raw_fd(&zero);
     let address = mapping.as_ptr().wrapping_add(at).cast_mut();
     // SAFETY: the address is inside a shared mapping that lives through the call; the kernel writes
-    // one byte to it or refuses. Nothing holds a reference to that byte.
+    // one byte to it or fails. No reference to that byte exists.
     let read = unsafe { libc::read(fd, address.cast(), 1) };
     let error = std::io::Error::last_os_error();
     assert!(
@@ -485,7 +485,7 @@ fn frozen() {
     assert_eq!(error.errno(), Some(libc::EPERM));
 }
 
-/// An exchange in the kernel, seen through the mapping: what a ring's head is published by.
+/// An exchange in the kernel, seen through the mapping; a ring's head is published in this way.
 fn mapped_by_program() {
     let page = u32::try_from(page_size()).expect("small");
     let map = array("shared", page, 1, true);
@@ -703,7 +703,7 @@ fn features_here() {
     }
 }
 
-/// A kernel of the year of Linux 5.10, as far as the requests tell.
+/// Returns a kernel that rejects the requests that Linux 5.10 does not know.
 fn old_kernel() -> Kernel {
     const ARRAY: u32 = 2;
     Kernel::behind(|request: &Request<'_>| {

@@ -1,4 +1,4 @@
-//! What is listed of interfaces, against what was made and what ip and ethtool say.
+//! The list of interfaces, compared with the created ones and with the output of ip and ethtool.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -316,7 +316,7 @@ fn many_links() {
     assert!(links.is_sorted_by_key(|link| link.index));
 }
 
-/// What ethtool prints for a flag, as its lines `name: value`.
+/// Returns ethtool's output for a flag, as pairs of name and value.
 fn ethtool_lines(namespace: &Namespace, flag: &str, device: &str) -> Vec<(String, String)> {
     let output = namespace.output("ethtool", &[flag, device]).stdout;
     let text = String::from_utf8(output).expect("ASCII");
@@ -377,7 +377,7 @@ fn features_equal_ethtool() {
         .features(&Name::new(b"veth0"))
         .expect("features");
     let mut compared = 0;
-    // Groups have a name of ethtool's own; the others are the kernel's.
+    // For groups ethtool has its own names; the others are the kernel's.
     for (name, value) in ethtool_lines(namespace, "-k", "veth0") {
         if let Some(feature) = features.iter().find(|f| f.name.to_string() == name) {
             assert_eq!(feature.active, value.starts_with("on"), "{name}");

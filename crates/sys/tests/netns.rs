@@ -1,4 +1,4 @@
-//! Namespaces and interfaces, made and removed for real.
+//! Creates and removes real namespaces and interfaces.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -13,9 +13,9 @@ use ringtap_sys::netns::{self, UserNamespaceError, enter_user_namespace};
 use ringtap_testkit::netns::{Namespace, VethOptions, VethPair};
 use ringtap_testkit::{Need, suite, test};
 
-/// Set for the run of this program that enters a user namespace.
+/// Set when this program runs itself to enter a user namespace.
 const INNER: &str = "RINGTAP_NETNS_INNER";
-/// Set for the run of this program that is killed: where the other end of its veth pair goes.
+/// Set when this program runs itself to be killed: the namespace of the other end of its veth pair.
 const VICTIM: &str = "RINGTAP_NETNS_VICTIM";
 
 fn main() -> ExitCode {
@@ -113,8 +113,8 @@ fn traffic_crosses_by_ipv6() {
     exchange(&pair, pair.left.ipv6.into(), pair.right.ipv6.into());
 }
 
-/// True when the namespace that a pair's other end lives in is gone: the kernel then takes this
-/// end too, by a worker that all namespaces of the machine share.
+/// Returns true when the namespace of a pair's other end is gone. The kernel then removes this end
+/// too, by a worker that all namespaces of the machine share.
 fn vanishes(namespace: &Namespace, device: &str) -> bool {
     let mut netlink = namespace.netlink();
     for _ in 0..60_000 {
@@ -172,8 +172,8 @@ fn nothing_outlives_a_killed_process() {
     );
 }
 
-/// Makes a namespace with a veth pair whose other end is in the namespace behind `path`, says that
-/// it is ready, and does nothing more.
+/// Creates a namespace with a veth pair whose other end is in the namespace behind `path`, reports
+/// that it is ready, and waits for ever.
 fn hold_until_killed(path: &Path) -> ! {
     let own = netns::Namespace::new().expect("a namespace");
     let other = netns::Namespace::open(path).expect("the namespace of the test");
@@ -301,7 +301,7 @@ fn libc_eopnotsupp() -> i32 {
 }
 
 fn needs_a_single_thread() {
-    // On a thread of its own, for a suite may run its tests on the main one.
+    // On a new thread, because a suite may run its tests on the main one.
     let result = std::thread::spawn(enter_user_namespace)
         .join()
         .expect("no panic");
@@ -324,7 +324,7 @@ fn user_namespace() {
     );
 }
 
-/// Makes a pair and sends over it where the process is root in its user namespace only.
+/// Creates a pair and sends over it, with root only in the user namespace.
 fn inside_user_namespace() -> ExitCode {
     enter_user_namespace().expect("the suite asked for it only where it is possible");
     traffic_crosses();

@@ -1,4 +1,4 @@
-//! The receive ring on a veth pair of the test's own.
+//! The receive ring on a veth pair made by the test.
 #![expect(
     clippy::unwrap_used,
     reason = "a test fails where something is missing"
@@ -97,7 +97,7 @@ fn injector(side: &Side) -> Injector {
     side.run(|| Injector::open(ifindex).unwrap())
 }
 
-/// An Ethernet frame of an experimental ethertype with a number in it.
+/// Returns an Ethernet frame of an experimental ethertype with a number in it.
 fn frame(number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
@@ -106,7 +106,7 @@ fn frame(number: u32, len: usize) -> Vec<u8> {
     frame
 }
 
-/// Gives each block to `each` until `packets` have come or nothing more does.
+/// Passes each packet to `each` until `packets` have arrived or no more arrive.
 fn read(ring: &mut Ring, packets: u64, mut each: impl FnMut(&ringtap_sys::packet::Frame<'_>)) {
     let mut seen = 0;
     while seen < packets {
@@ -127,7 +127,7 @@ fn read(ring: &mut Ring, packets: u64, mut each: impl FnMut(&ringtap_sys::packet
     }
 }
 
-/// A ring of which each packet has a slot, and whose time-out is no help.
+/// Returns a ring with a slot for each packet, whose time-out is too long to deliver any.
 fn slots(side: &Side, buffer: u64, snaplen: u32) -> Ring {
     let ifindex = side.namespace.netlink().index(&side.device).unwrap();
     let request = GeometryRequest {
@@ -158,7 +158,7 @@ fn hands_over_each_packet_at_once() {
         let sent = frame(number, 60 + number as usize);
         injector.send(&sent).unwrap();
         let mut seen = Vec::new();
-        // A block that is forgotten is found again as it was.
+        // A block that is forgotten is found again unchanged.
         if number % 7 == 0 {
             while !ring.is_ready() {
                 let limit = Some(Duration::from_secs(2));
@@ -199,7 +199,7 @@ fn wraps_around_in_slots() {
         });
         assert_eq!(seen, frames, "turn {turn}");
     }
-    // Slots that are not given back are lost to the kernel, which says so.
+    // Slots that are not given back are lost to the kernel, which counts dropped packets.
     for number in 0..100 {
         injector.send(&frame(number, 1500)).unwrap();
     }

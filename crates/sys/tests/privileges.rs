@@ -1,7 +1,7 @@
-//! Privileges given up for real, each time by a process of its own.
+//! Drops real privileges, in a new process for each test.
 //!
-//! The program runs itself again with the scenario's name in the environment; there, before any
-//! thread starts, it gives privileges up and tries what it must not be able to do any more.
+//! The program runs itself again with the scenario's name in the environment. There it drops
+//! privileges before any thread starts, and then tries the forbidden calls.
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     suite(scenarios.chain([ordinary, fifo]).collect())
 }
 
-/// The kernel lists a thread for a moment more after whoever joins it goes on.
+/// The kernel still lists a thread for a moment after it was joined.
 fn joined_threads() {
     for _ in 0..JOINS {
         std::thread::spawn(|| ()).join().expect("it ends");
@@ -95,11 +95,11 @@ fn run_scenario(name: &str) {
 }
 
 fn run_unprivileged() {
-    // Giving up twice is giving up without having anything.
+    // Dropping privileges twice is the same as having none to drop.
     run_scenario("nothing_is_left");
 }
 
-/// The error number of opening a packet socket, if it fails.
+/// Returns the error number of opening a packet socket, if it fails.
 fn packet_socket() -> Option<i32> {
     // SAFETY: no pointers are passed; the fd is closed at once.
     unsafe {
@@ -190,7 +190,7 @@ fn nobody_keeps_one_capability() {
 }
 
 fn started_programs_gain_nothing() {
-    // Root that starts a program gets its capabilities back, were it not for the two locks.
+    // Without the two locks, a root process would regain its capabilities by starting a program.
     relinquish(None, &[]).expect("there is one thread");
     let output = Command::new("cat")
         .arg("/proc/self/status")
@@ -218,7 +218,7 @@ fn unknown_users_are_refused() {
     );
 }
 
-/// A process of root, so that its helper can read what the program cannot any more.
+/// A process of root: its helper can read a file that the program can no longer read.
 fn helper_keeps_rights() {
     let serve = |channel: &Channel| {
         let mut request = [0; 64];
@@ -249,14 +249,14 @@ fn helper_keeps_rights() {
     );
 }
 
-/// Who holds nothing may have threads, as emulators start some.
+/// A process without privileges may have threads; emulators start some.
 fn threads_of_others() {
     let park = || std::thread::spawn(std::thread::park);
     let _first = park();
     let error = relinquish(None, &[]).expect_err("the other thread would keep its rights");
     assert!(matches!(error, PrivilegeError::Threads(2)), "{error}");
-    // Started without any right, as by an ordinary user.
-    // The program itself may lie where only root can go.
+    // Started without any privilege, as by an ordinary user. The program may be in a folder that
+    // only root can enter.
     let folder = tempfile::tempdir().expect("a folder");
     let everyone = fs::Permissions::from_mode(0o755);
     fs::set_permissions(&folder, everyone).expect("its owner may");

@@ -1,4 +1,4 @@
-//! AF_XDP on a veth pair: what is redirected to the socket is what was sent, in its order.
+//! AF_XDP on a veth pair: a socket receives the packets that were sent, in order.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use ringtap_testkit::netns::{Side, VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
 use ringtap_testkit::{Need, suite, test};
 
-/// How long a test waits for packets that ought to come.
+/// The longest wait for expected packets.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
@@ -40,7 +40,7 @@ fn options(side: &Side, frames: u32) -> QueueOptions {
     }
 }
 
-/// A receiver of all that an end receives.
+/// A receiver for all packets that one end receives.
 struct Receiving {
     receiver: Receiver,
     _link: Link,
@@ -62,7 +62,7 @@ impl Receiving {
         }
     }
 
-    /// Copies of the next packets, as many as are there within a moment.
+    /// Returns copies of the next packets that arrive within a moment.
     fn next(&mut self) -> Vec<Vec<u8>> {
         let limit = Some(Duration::from_millis(500));
         wait([Interest::read(self.receiver.as_fd())], limit).expect("polled");
@@ -81,7 +81,7 @@ impl Receiving {
     }
 }
 
-/// The sockets of the first queues.
+/// Returns a map with the sockets of the first queues.
 fn socket_map(kernel: &Kernel, receivers: &[Receiver]) -> Map {
     let map = Map::create(
         kernel,
@@ -100,7 +100,7 @@ fn socket_map(kernel: &Kernel, receivers: &[Receiver]) -> Map {
     map
 }
 
-/// Redirects each packet to the socket of its queue.
+/// Returns a program that redirects each packet to the socket of its queue.
 fn redirecting(kernel: &Kernel, map: &Map) -> Program {
     const RX_QUEUE: i16 = 16;
     const XDP_PASS: i32 = 2;
@@ -148,7 +148,7 @@ fn whole_and_in_order() {
     assert_eq!(statistics, Statistics::default());
 }
 
-/// Many times as many packets as there are frames: each is used again.
+/// Sends many times as many packets as there are frames: each frame is used again.
 fn frames_go_round() {
     let pair = VethPair::new();
     let mut receiving = Receiving::on(&pair.right, 64);
@@ -174,8 +174,8 @@ fn full_ring() {
         no_frame,
         invalid,
     } = receiving.receiver.statistics().expect("counters");
-    // The kernel counts a missing frame once an attempt; what it dropped for that is in `dropped`
-    // or in `no_frame`, by version.
+    // The kernel counts a missing frame once per attempt. Packets dropped for that are counted in
+    // `dropped` or `no_frame`, depending on the version.
     assert_eq!((ring_full, invalid), (0, 0));
     assert!(dropped.max(no_frame) >= 1_000 - 64, "{dropped} {no_frame}");
 }
@@ -208,7 +208,7 @@ fn shared() {
         ..VethOptions::default()
     });
     let first = options(&pair.right, FRAMES);
-    // A third is not there.
+    // The third queue does not exist.
     let queues = [0, 1, 2].map(|queue| QueueOptions { queue, ..first });
     let opened = pair.right.run(|| Receiver::open_all(&queues));
     let mut receivers = opened.expect("AF_XDP");
@@ -240,7 +240,7 @@ fn shared() {
         found.sort();
         assert_eq!(found, frames, "round {round}");
     }
-    // Flows are spread by a hash: each queue has had more packets than it has frames.
+    // A hash distributes the flows: each queue has received more packets than it has frames.
     assert!(
         counts.iter().all(|&count| count > FRAMES as usize),
         "{counts:?}"
@@ -249,7 +249,7 @@ fn shared() {
         let statistics = receiver.statistics().expect("counters");
         assert_eq!(statistics, Statistics::default());
     }
-    // Each loses for itself, and the memory outlives the socket that it was registered for.
+    // Each socket counts its own losses, and the memory outlives the socket that registered it.
     let sender = LiveFrames::new(&frames[0], Target::OutOf(&pair.left)).expect("loaded");
     sender.send(1_000).expect("sent");
     let lost = |receiver: &Receiver| {
@@ -272,7 +272,7 @@ fn one_owner() {
     let second = pair.right.run(|| Receiver::open(&options));
     assert_eq!(second.expect_err("taken").errno(), Some(libc::EBUSY));
     drop(receiving);
-    // The kernel gives the queue free a little later, which the next owner waits for.
+    // The kernel frees the queue a little later; the next owner waits for it.
     for _ in 0..5 {
         let next = pair.right.run(|| Receiver::open(&options));
         assert_eq!(next.err().map(|error| error.to_string()), None);

@@ -1,8 +1,8 @@
-//! The kernel's interface of `bpf(2)` as far as it is used here (include/uapi/linux/bpf.h): numbers
+//! The part of `bpf(2)`'s kernel interface that is used here (include/uapi/linux/bpf.h): constants,
 //! and the attribute of each command.
 //!
-//! The kernel takes attributes of any size, as long as all bytes behind those that it knows are
-//! zero: each structure ends with the last field used, and holds no padding that Rust would leave
+//! The kernel takes attributes of any size, as long as all bytes that it does not know are zero. So
+//! each structure ends with the last field used. It holds no padding, which Rust would leave
 //! uninitialised. `size_of` is asserted where a mistake would be silent.
 
 pub(super) const MAP_CREATE: u32 = 0;
@@ -31,13 +31,13 @@ pub(super) const ATTACH_XDP: u32 = 37;
 pub(super) const ATTACH_TCX_INGRESS: u32 = 46;
 pub(super) const ATTACH_TCX_EGRESS: u32 = 47;
 
-/// `BPF_F_XDP_HAS_FRAGS`: the program copes with packets of several buffers.
+/// `BPF_F_XDP_HAS_FRAGS`: the program supports packets of several buffers.
 pub(super) const PROG_XDP_HAS_FRAGS: u32 = 1 << 5;
-/// `BPF_F_XDP_DEV_BOUND_ONLY`: for the device named alone.
+/// `BPF_F_XDP_DEV_BOUND_ONLY`: the program runs on the given device only.
 pub(super) const PROG_XDP_DEV_BOUND: u32 = 1 << 6;
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`: the verdict is carried out.
 pub(super) const RUN_LIVE_FRAMES: u32 = 1 << 1;
-/// `BPF_F_REPLACE`: only if the program named is the one that runs.
+/// `BPF_F_REPLACE`: only if the given program is the attached one.
 pub(super) const REPLACE: u32 = 1 << 2;
 /// `BPF_F_BEFORE`, `BPF_F_AFTER`: the place in a chain.
 pub(super) const BEFORE: u32 = 1 << 3;
@@ -52,7 +52,7 @@ pub(super) const MAP_NUMA_NODE: u32 = 1 << 2;
 pub(super) const MAP_MMAPABLE: u32 = 1 << 10;
 pub(super) const MAP_INNER: u32 = 1 << 12;
 
-/// `BPF_OBJ_NAME_LEN`: bytes of a name with its closing zero.
+/// `BPF_OBJ_NAME_LEN`: bytes of a name with its terminating zero.
 pub(super) const NAME_SIZE: usize = 16;
 
 /// A structure that `bpf(2)` may read and write as plain bytes.
@@ -65,7 +65,7 @@ macro_rules! attributes {
     ($($name:ident = $size:literal),+ $(,)?) => {$(
         const _: () = assert!(size_of::<$name>() == $size);
         // SAFETY: `repr(C)`, integers and arrays of integers only; the asserted size is the sum of
-        // the fields' sizes, so that there is no padding.
+        // the fields' sizes, so there is no padding.
         unsafe impl Attribute for $name {}
     )+};
 }
@@ -276,7 +276,7 @@ pub(super) const LINK_INFO_ID: usize = 4;
 pub(super) const LINK_INFO_PROGRAM: usize = 8;
 pub(super) const LINK_INFO_IFINDEX: usize = 16;
 
-/// A name as the kernel takes it: letters, digits, `_` and `.`, cut to 15 bytes.
+/// Converts a name to the kernel's form: letters, digits, `_` and `.`, cut to 15 bytes.
 pub(super) fn name(text: &str) -> [u8; NAME_SIZE] {
     let mut out = [0; NAME_SIZE];
     for (to, from) in out[..NAME_SIZE - 1].iter_mut().zip(text.bytes()) {

@@ -1,16 +1,16 @@
-//! Programs for one device, which must stay where they are.
+//! Programs for one device, which the kernel must not move in memory.
 //!
-//! The kernel remembers such a program by its address before the verifier looks at it, and does not note
-//! where it has gone when it moves (Linux 6.3, which brought them, to 6.18 at least). When the device is
-//! deleted while the program is loaded, the kernel then looks at memory that is gone, with the lock of all
-//! network configuration held: nothing can be configured until the machine is started again. A program
-//! moves
+//! The kernel records the address of such a program before the verifier runs, and does not update
+//! it when the program moves (Linux 6.3, which introduced them, to 6.18 at least). If the device is
+//! then deleted while the program is loaded, the kernel accesses freed memory while it holds the
+//! lock of all network configuration. After that nothing can be configured until a reboot. A
+//! program moves in two cases:
 //!
-//! - when the verifier's rewriting makes it longer than the pages it was given. So it comes with room:
-//!   instructions in front of it that no path reaches. The verifier takes them out before it rewrites
-//!   anything, and the pages stay.
-//! - when constants are hidden (`net.core.bpf_jit_harden` of 2): that is done in a copy. No program for
-//!   one device is loaded then.
+//! - The verifier's rewriting makes it longer than its pages. So it is loaded with extra room:
+//!   instructions in front of it that are never reached. The verifier removes them before it
+//!   rewrites anything, and the pages stay.
+//! - Constants are hidden (`net.core.bpf_jit_harden` = 2), which makes a copy. Programs for one
+//!   device are then not loaded.
 //!
 //! Source: `kernel/bpf/offload.c`, `bpf_prog_realloc` and `bpf_jit_blind_constants` of `kernel/bpf/core.c`.
 
@@ -23,16 +23,16 @@ use super::mapping::page_size;
 use super::program::{Program, ProgramKind};
 
 const INSTRUCTION: usize = 8;
-/// Instructions that the verifier may make of one, and of a program besides.
+/// The most instructions that the verifier makes of one, and additionally of a program.
 const GROWTH: usize = 5;
 const GROWTH_BESIDES: usize = 512;
-/// Bytes of a page that are left for `struct bpf_prog` before its instructions, some 80 bytes: whatever
-/// it is, what is asked for ends within the page.
+/// Bytes of a page reserved for `struct bpf_prog`, some 80 bytes, before its instructions: whatever
+/// its size, the instructions end within the page.
 const HEAD: usize = 512;
-/// The farthest that a jump of 16 bits goes.
+/// The longest jump with a 16-bit offset, in instructions.
 const JUMP: usize = i16::MAX as usize;
 
-/// A program with room for what the verifier makes of it.
+/// A program with room for the verifier's rewriting.
 #[derive(Debug)]
 pub(super) struct Roomy {
     pub(super) instructions: Vec<u64>,
@@ -46,13 +46,13 @@ impl Roomy {
         let room = bytes / INSTRUCTION - instructions.len();
         let mut roomy = vec![set_r0()];
         while roomy.len() < room {
-            // Where one only is left, it is one that is reached.
+            // If only one is left, it is reached.
             let skipped = (room - roomy.len() - 1).min(JUMP);
             roomy.push(skip(skipped));
             roomy.extend(std::iter::repeat_n(set_r0(), skipped));
         }
         roomy.extend_from_slice(instructions);
-        // The first stretch begins where the program does.
+        // The first part begins at the program's first instruction.
         let shifted = marks.iter().map(|&(word, name)| match word {
             0 => (0, name),
             word => (word + room, name),
@@ -63,17 +63,18 @@ impl Roomy {
         }
     }
 
-    /// Bytes of whole pages that the kernel takes for it, and that it has for as long as it stays.
+    /// Returns the bytes of whole pages that the kernel allocates for the program, as long as it
+    /// does not move.
     fn memory(&self) -> usize {
         (self.instructions.len() * INSTRUCTION + HEAD).next_multiple_of(page_size())
     }
 
-    /// Holds what the kernel says against what the program was given.
+    /// Compares the kernel's memory for the program with the size at load.
     ///
     /// # Errors
-    /// A program that has moved; the caller is to let go of it at once.
+    /// The program has moved; the caller must drop it at once.
     pub(super) fn has_stayed(&self, program: &Program) -> Result<()> {
-        // Where it does not say, the room is what there is.
+        // If the kernel does not report the memory, trust the room.
         let moved = memory_of(program.as_fd()).is_some_and(|memory| memory > self.memory());
         if moved {
             return Err(moves(program.name()));
@@ -82,7 +83,7 @@ impl Roomy {
     }
 }
 
-/// Bytes of whole pages that the kernel has a program's instructions in.
+/// Returns the bytes of whole pages in which the kernel holds a program's instructions.
 pub(super) fn memory_of(program: BorrowedFd<'_>) -> Option<usize> {
     let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
     let text = std::fs::read_to_string(path).ok()?;
@@ -92,12 +93,12 @@ pub(super) fn memory_of(program: BorrowedFd<'_>) -> Option<usize> {
     value.trim().parse().ok()
 }
 
-/// Whether programs for one device can be loaded without danger to the kernel: constants are not hidden,
-/// as a program of two instructions shows.
+/// Returns whether programs for one device can be loaded safely: whether constants are not hidden.
+/// A program of two instructions shows this.
 ///
 /// # Errors
-/// That program cannot be loaded: nothing is known, and most often no program can be, for want of
-/// privileges.
+/// That program cannot be loaded, so the result is unknown. Most often the privileges for all
+/// programs are missing.
 pub fn programs_stay(kernel: &Kernel) -> Result<bool> {
     let kind = ProgramKind::Xdp { frags: false };
     let ends = instruction(0x95, 0, 0);
@@ -106,7 +107,7 @@ pub fn programs_stay(kernel: &Kernel) -> Result<bool> {
     Ok(info.translated_bytes as usize == code.len() * INSTRUCTION)
 }
 
-/// The error of a program that would not stay.
+/// Returns the error for a program that would move.
 pub(super) fn moves(name: &str) -> Error {
     let source = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
     Error::Call {
@@ -125,7 +126,7 @@ fn skip(count: usize) -> u64 {
     instruction(0x15, i16::try_from(count).unwrap_or(i16::MAX), 0)
 }
 
-/// A `struct bpf_insn` with R0 for its registers.
+/// Encodes a `struct bpf_insn` with R0 as its registers.
 fn instruction(code: u8, offset: i16, constant: i32) -> u64 {
     let [low, high] = offset.to_ne_bytes();
     let [a, b, c, d] = constant.to_ne_bytes();
@@ -146,7 +147,8 @@ mod tests {
             assert!(room > 4 * code.len() + 500, "{length}: {room}");
             assert_eq!(roomy.instructions[room..], code);
             assert_eq!(roomy.marks, [(0, "first"), (room + 1, "second")]);
-            // From the first instruction on, each jump leads to the next one, the last to the program.
+            // From the first instruction on, each jump leads to the next one, and the last to the
+            // program.
             let mut at = 1;
             let mut reached = 1;
             while at < room {

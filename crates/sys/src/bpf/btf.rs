@@ -1,4 +1,4 @@
-//! The kernel's own types (BTF), as far as its functions are called by their number there.
+//! The kernel's own types (BTF), needed to call kernel functions by their type ID.
 //!
 //! Source: Documentation/bpf/btf.rst.
 
@@ -14,21 +14,22 @@ const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// `SYSFS_MAGIC` of `linux/magic.h`.
 const SYSFS: u64 = 0x6265_6572;
 const MAGIC: u16 = 0xeb9f;
-/// Bytes of the header up to the lengths of both sections, and of a type without what its kind adds.
+/// Bytes of the header up to the lengths of both sections, and of a type without the data of its
+/// kind.
 const HEADER: usize = 24;
 const TYPE: usize = 12;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_ENUM: u32 = 6;
 const KIND_FUNC: u32 = 12;
-/// How deep structures without a name are looked into.
+/// The depth to which unnamed structures are searched.
 const NESTED: u32 = 4;
 
-/// The types of the running kernel, to look things up by name.
+/// The types of the running kernel, for lookups by name.
 #[derive(Debug)]
 pub struct KernelTypes(Bytes);
 
-/// Some megabytes. The kernel hands them out page by page to read(2), which takes as long as all the rest of
+/// Several megabytes. read(2) gets them page by page, which takes as long as all the rest of
 /// opening a tap; since Linux 6.16 they can be mapped.
 #[derive(Debug)]
 enum Bytes {
@@ -37,7 +38,7 @@ enum Bytes {
 }
 
 impl KernelTypes {
-    /// Maps or reads them; `None` where the kernel tells nothing of its types.
+    /// Maps or reads the types; returns `None` if the kernel does not provide them.
     ///
     /// # Errors
     /// They cannot be read.
@@ -49,7 +50,8 @@ impl KernelTypes {
         }
     }
 
-    /// The number of a kernel function that programs may call. Functions of modules are not found.
+    /// Returns the ID of a kernel function that programs may call. Functions of modules are not
+    /// found.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<u32> {
         let sections = Sections::of(self.0.as_slice())?;
@@ -61,7 +63,7 @@ impl KernelTypes {
         })
     }
 
-    /// The number of a structure, by which programs name it.
+    /// Returns the ID of a structure, by which programs refer to it.
     #[must_use]
     pub fn structure(&self, name: &str) -> Option<u32> {
         let sections = Sections::of(self.0.as_slice())?;
@@ -70,8 +72,8 @@ impl KernelTypes {
         found.map(|structure| structure.id)
     }
 
-    /// The offset in bytes of a structure's member, those of structures and unions without a name in it
-    /// included.
+    /// Returns the offset of a structure's member, in bytes, also if it is in an unnamed structure
+    /// or union inside.
     #[must_use]
     pub fn member(&self, structure: &str, member: &str) -> Option<u32> {
         let sections = Sections::of(self.0.as_slice())?;
@@ -81,7 +83,7 @@ impl KernelTypes {
         (bits % 8 == 0).then_some(bits / 8)
     }
 
-    /// The value of an enumeration's constant.
+    /// Returns the value of an enumeration's constant.
     #[must_use]
     pub fn constant(&self, name: &str) -> Option<u32> {
         let sections = Sections::of(self.0.as_slice())?;
@@ -94,8 +96,8 @@ impl KernelTypes {
     }
 }
 
-/// The number of a kernel function that programs may call, by its name; `None` where the kernel has
-/// no such function, or tells nothing of its types. Functions of modules are not found.
+/// Returns the ID of a kernel function that programs may call. Returns `None` if the kernel has no
+/// such function or does not provide its types. Functions of modules are not found.
 ///
 /// # Errors
 /// The types cannot be read.
@@ -131,13 +133,14 @@ struct Pages {
 }
 
 impl Pages {
-    /// Nothing where they cannot be mapped, or where something else was put in the place of the kernel's file.
+    /// Returns `None` if they cannot be mapped, or if another file was mounted in place of the
+    /// kernel's.
     fn of_kernel(file: &File, len: usize) -> Option<Self> {
         // SAFETY: all zero is a value of the structure, which holds numbers only.
         let mut found: libc::statfs = unsafe { std::mem::zeroed() };
         // SAFETY: the call writes the structure, which outlives it.
         let told = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) };
-        // The type has other widths and signs on other machines; the number has 32 bits.
+        // The type's width and sign differ between architectures; the number has 32 bits.
         if told != 0 || u64::try_from(found.f_type) != Ok(SYSFS) {
             return None;
         }
@@ -157,20 +160,21 @@ impl Pages {
     }
 
     fn as_slice(&self) -> &[u8] {
-        // SAFETY: the mapping is so long and lives as long as `self`. It shows a part of the kernel's image
-        // that nobody writes to or takes away while it runs: sysfs has no other files that can be mapped so.
+        // SAFETY: the mapping has this length and lives as long as `self`. It shows a part of the
+        // kernel's image that is never written to or removed while the kernel runs: sysfs has no
+        // other files that can be mapped like this.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nobody can look at it any more.
+        // SAFETY: this value owns the mapping, and no borrow of it is left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
-/// Both sections.
+/// The two sections of the types.
 #[derive(Clone, Copy)]
 struct Sections<'a> {
     types: &'a [u8],
@@ -181,10 +185,10 @@ struct Sections<'a> {
 #[derive(Clone, Copy)]
 struct Type<'a> {
     id: u32,
-    /// Where its name is.
+    /// Offset of its name in the strings.
     name: u32,
     info: u32,
-    /// What its kind adds.
+    /// The data of its kind.
     added: &'a [u8],
 }
 
@@ -195,7 +199,7 @@ impl Type<'_> {
 }
 
 impl<'a> Sections<'a> {
-    /// Nothing where they are not in the form that is described.
+    /// Returns `None` if the format is not the documented one.
     fn of(btf: &'a [u8]) -> Option<Self> {
         if btf.get(..2)? != MAGIC.to_ne_bytes() || btf.len() < HEADER {
             return None;
@@ -212,7 +216,7 @@ impl<'a> Sections<'a> {
         })
     }
 
-    /// The types, up to the first of an unknown kind. Numbers begin with 1; 0 is void.
+    /// Returns the types, up to the first of an unknown kind. IDs begin with 1; 0 is void.
     fn types(self) -> impl Iterator<Item = Type<'a>> {
         let (mut at, mut id) = (0_usize, 0_u32);
         std::iter::from_fn(move || {
@@ -235,9 +239,9 @@ impl<'a> Sections<'a> {
         text.get(name.len()) == Some(&0) && text.starts_with(name.as_bytes())
     }
 
-    /// The offset of a member in bits.
+    /// Returns the offset of a member in bits.
     fn member(&self, of: &Type<'_>, name: &str, depth: u32) -> Option<u32> {
-        // Where a structure has members of bits, their number stands above the offset.
+        // If a structure has bit fields, their width is stored above the offset.
         let mask = if of.info >> 31 == 1 {
             0xff_ffff
         } else {
@@ -262,7 +266,8 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// Bytes that follow a type, by its kind and its number of members; nothing for unknown kinds.
+/// Returns the bytes that follow a type, by its kind and its number of members; `None` for unknown
+/// kinds.
 fn added(kind: u32, members: usize) -> Option<usize> {
     Some(match kind {
         // Integers, variables, declaration tags: one word.
@@ -288,7 +293,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// An integer, a structure of one member, and two functions.
+    /// Returns an integer, a structure of one member, and two functions.
     fn types() -> Vec<u8> {
         let strings = b"\0int\0one_of_it\0one\0";
         let words: [u32; 19] = [
@@ -416,7 +421,7 @@ mod tests {
         let types = Bytes::of_kernel().expect("readable");
         let read = std::fs::read(KERNEL_TYPES).expect("readable");
         assert!(types.as_slice() == read);
-        // What is no file of the kernel's is not mapped.
+        // A file outside sysfs is not mapped.
         let file = tempfile::tempfile().expect("temporary file");
         file.set_len(read.len() as u64).expect("long enough");
         assert!(Pages::of_kernel(&file, read.len()).is_none());

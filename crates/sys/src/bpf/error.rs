@@ -1,4 +1,4 @@
-//! What can go wrong with `bpf(2)`, with the reason that an errno alone does not give.
+//! Errors of `bpf(2)`, with reasons that an errno alone does not give.
 
 use std::fmt;
 use std::io;
@@ -10,18 +10,18 @@ use crate::privileges::{Capability, CapabilitySet, capabilities};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel refused the call.
+    /// The kernel rejected the call.
     #[error("{error}{}", Explained(.hint.as_ref()))]
     Call {
-        /// The call, what it was called on, and the errno.
+        /// The call, its object, and the errno.
         error: crate::Error,
-        /// What the errno means here, where that is known.
+        /// The meaning of the errno here, if known.
         hint: Option<Hint>,
     },
-    /// The verifier refused the program.
+    /// The verifier rejected the program.
     #[error(transparent)]
     Rejected(Box<Rejection>),
-    /// A buffer handed in has not the size that the map's geometry asks for.
+    /// A buffer does not have the size that the map requires.
     #[error("{map}: {what} of {found} bytes, {expected} expected")]
     Size {
         /// The map's name.
@@ -30,16 +30,16 @@ pub enum Error {
         what: &'static str,
         /// Bytes that the map holds.
         expected: usize,
-        /// Bytes handed in.
+        /// Bytes of the buffer.
         found: usize,
     },
 }
 
-/// What `bpf` functions return.
+/// The result of `bpf` functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The error number, where the kernel gave one.
+    /// Returns the error number, if the kernel gave one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {
         match self {
@@ -49,7 +49,7 @@ impl Error {
         }
     }
 
-    /// The error of a call, with the hint for its errno.
+    /// Returns the error of a call, with the hint for its errno.
     pub(super) fn call(
         call: &'static str,
         context: impl Into<String>,
@@ -64,23 +64,24 @@ impl Error {
     }
 }
 
-/// The first kernel that has something.
+/// The first kernel version that supports a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// What it is, such as `tcx`.
+    /// The feature, such as `tcx`.
     pub what: &'static str,
     /// The kernel version, major and minor.
     pub since: (u32, u32),
 }
 
-/// What an errno of `bpf(2)` means.
+/// The meaning of an errno of `bpf(2)`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Hint {
     /// Capabilities are missing.
     #[error("needs {}, not held", .0.join(", "))]
     Capabilities(Vec<String>),
-    /// All capabilities are held, yet not where it counts.
+    /// All capabilities are held, but not in the initial user namespace, or the kernel is locked
+    /// down.
     #[error(
         "the capabilities must be held in the initial user namespace, and neither a kernel \
          lockdown nor a security module may forbid bpf"
@@ -89,7 +90,8 @@ pub enum Hint {
     /// The kernel is probably older than the request.
     #[error("{} needs Linux {}.{} or later", .0.what, .0.since.0, .0.since.1)]
     TooOld(Needs),
-    /// A program for one device would not stay where the kernel looks for it when the device goes.
+    /// The kernel would lose track of a program for one device, and stop when the device is
+    /// deleted.
     #[error(
         "with constants hidden (net.core.bpf_jit_harden of 2), or longer than it was given room for, a \
          program for one device is lost track of: deleting the device would then stop this kernel"
@@ -98,16 +100,16 @@ pub enum Hint {
     /// `CONFIG_BPF_SYSCALL` is not set.
     #[error("the kernel is built without bpf(2)")]
     NoBpf,
-    /// The hook has room for one program, and it is taken.
+    /// The hook takes one program, and another is attached.
     #[error("another XDP program is attached to the device; tcx takes many")]
     XdpTaken,
     /// The chain changed between its query and the request.
     #[error("the tcx chain has changed since it was queried")]
     ChainChanged,
-    /// The driver refuses XDP with these settings, or native XDP at all.
+    /// The driver rejects XDP with these settings, or does not support native XDP.
     #[error("the driver does not take XDP in this mode with the device's MTU and offloads")]
     DriverRefuses,
-    /// Memory: the control group's limit, before 5.11 `RLIMIT_MEMLOCK`.
+    /// The memory limit of the control group is reached; before 5.11, `RLIMIT_MEMLOCK`.
     #[error("the memory limit of the control group (before Linux 5.11: RLIMIT_MEMLOCK) is reached")]
     Memory,
 }
@@ -136,9 +138,9 @@ fn hint(errno: Option<i32>, call: &str, needs: Option<Needs>) -> Option<Hint> {
     }
 }
 
-/// What loading and attaching network programs needs: `CAP_BPF` for maps and programs,
+/// The capabilities for loading and attaching network programs. `CAP_BPF` is for maps and programs,
 /// `CAP_NET_ADMIN` for network program types and attaching, `CAP_PERFMON` for arithmetic on packet
-/// pointers. `CAP_SYS_ADMIN` stands for the first and the last, and was the only one before 5.8.
+/// pointers. `CAP_SYS_ADMIN` replaces the first and the last, and was the only one before 5.8.
 const NEEDED: [Capability; 3] = [Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON];
 
 fn missing_capabilities(effective: CapabilitySet) -> Hint {

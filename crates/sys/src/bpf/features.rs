@@ -1,5 +1,5 @@
-//! What the running kernel can do, found out by asking it rather than by its version: each feature
-//! is a tiny program loaded, a small map made, or a request that an old kernel does not know.
+//! The features of the running kernel, found by tests rather than by its version. Each test loads a
+//! tiny program, creates a small map, or makes a request that an old kernel does not know.
 
 use super::error::{Error, Result};
 use super::kernel::Kernel;
@@ -7,11 +7,11 @@ use super::link::{Link, TcxPlace, TcxSide};
 use super::map::{Map, MapKind, MapSpec};
 use super::program::{Program, ProgramKind};
 
-/// Something that kernels may lack.
+/// A feature that kernels may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Feature {
-    /// `bpf(2)` with the rights to load network programs.
+    /// `bpf(2)`, with the privileges to load network programs.
     Bpf,
     /// XDP programs.
     Xdp,
@@ -27,7 +27,7 @@ pub enum Feature {
     TaiClock,
     /// `bpf_ktime_get_coarse_ns` (5.11).
     CoarseClock,
-    /// Atomic operations that give the old value (5.12).
+    /// Atomic operations that return the old value (5.12).
     FetchAtomics,
     /// The BPF ring buffer (5.8).
     RingBuffer,
@@ -60,7 +60,7 @@ pub const ALL_FEATURES: [Feature; 14] = [
 ];
 
 impl Feature {
-    /// What it is, in words.
+    /// Returns the feature's name in words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -81,15 +81,15 @@ impl Feature {
         }
     }
 
-    /// Asks the kernel for it.
+    /// Tests whether the kernel has the feature.
     ///
     /// # Errors
-    /// What the kernel answers where it lacks the feature, or does not let the caller use it.
+    /// The kernel's error, if it lacks the feature or forbids the caller to use it.
     pub fn check(self, kernel: &Kernel) -> Result<()> {
         probe(kernel, self)
     }
 
-    /// The first kernel version that has it, major and minor.
+    /// Returns the first kernel version that has the feature, major and minor.
     #[must_use]
     pub fn since(self) -> (u32, u32) {
         match self {
@@ -108,7 +108,7 @@ impl Feature {
     }
 }
 
-/// What [`Features::probe`] found.
+/// The results of [`Features::probe`].
 #[derive(Debug)]
 pub struct Features {
     kernel_release: String,
@@ -116,7 +116,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Asks the kernel for every feature. Nothing stays behind.
+    /// Tests every feature. Nothing stays loaded.
     #[must_use]
     pub fn probe(kernel: &Kernel) -> Self {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -127,19 +127,19 @@ impl Features {
         }
     }
 
-    /// The kernel's release, as `uname -r` prints it.
+    /// Returns the kernel's release, as `uname -r` prints it.
     #[must_use]
     pub fn kernel_release(&self) -> &str {
         &self.kernel_release
     }
 
-    /// Whether the kernel has it, and lets the caller use it.
+    /// Returns whether the kernel has the feature and allows the caller to use it.
     #[must_use]
     pub fn has(&self, feature: Feature) -> bool {
         self.why_not(feature).is_none()
     }
 
-    /// Why a feature cannot be used; `None` where it can.
+    /// Returns the reason why a feature cannot be used; `None` if it can.
     #[must_use]
     pub fn why_not(&self, feature: Feature) -> Option<&Error> {
         self.found
@@ -192,8 +192,8 @@ fn probe(kernel: &Kernel, feature: Feature) -> Result<()> {
     }
 }
 
-/// Attaching to a device that cannot exist: a kernel that knows tcx looks for the device (ENODEV),
-/// others do not know the attach type (EINVAL).
+/// Attaches to a device that cannot exist: a kernel with tcx reports that there is no such device
+/// (ENODEV), others reject the attach type (EINVAL).
 fn probe_tcx(kernel: &Kernel) -> Result<()> {
     let kind = ProgramKind::SchedCls;
     let program = Program::load(kernel, "ringtap_probe", kind, &[set(0, u32::MAX), EXIT])?;
@@ -230,7 +230,7 @@ fn page() -> u32 {
 
 const EXIT: u64 = insn(0x95, 0, 0, 0, 0);
 
-/// One instruction in the kernel's encoding.
+/// Encodes one instruction.
 const fn insn(code: u8, dst: u8, src: u8, offset: i16, imm: u32) -> u64 {
     let registers = if cfg!(target_endian = "little") {
         src << 4 | dst
@@ -245,12 +245,12 @@ const fn insn(code: u8, dst: u8, src: u8, offset: i16, imm: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// `dst = imm` (32 bits, the upper half becomes zero).
+/// `dst = imm` (32 bits; the upper half becomes zero).
 const fn set(dst: u8, imm: u32) -> u64 {
     insn(0xb4, dst, 0, 0, imm)
 }
 
-/// Calls a helper that takes the context or nothing.
+/// Returns a program that calls a helper with the context or no argument.
 fn calling(helper: u32) -> [u64; 3] {
     [insn(0x85, 0, 0, 0, helper), set(0, 2), EXIT]
 }

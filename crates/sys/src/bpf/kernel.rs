@@ -1,8 +1,8 @@
-//! The seam of `bpf(2)`: every call of this module goes through a [`Kernel`].
+//! The interface to `bpf(2)`: every call of this module goes through a [`Kernel`].
 //!
-//! A [`Gate`] may stand in front of the kernel and refuse requests before they are made, with the
-//! errno that an older kernel or a caller without rights would get. So "a kernel without tcx" is a
-//! value in a test; a gate can refuse, it can never forge an answer.
+//! A test can put a [`Gate`] before the kernel. It rejects requests before they are made, with the
+//! errno of an older kernel or of missing privileges. So "a kernel without tcx" is a value in a
+//! test. A gate can reject requests, but never forge results.
 
 use std::fmt;
 use std::io;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use super::abi::{self, Attribute};
 use super::memlock;
 
-/// What a request asks for, as far as a gate may want to know.
+/// A request, with the details that a gate may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Request<'a> {
-    /// `BPF_MAP_CREATE` of the map type and with the flags given.
+    /// `BPF_MAP_CREATE` with this map type and these flags.
     MapCreate {
         /// `BPF_MAP_TYPE_*`.
         kind: u32,
@@ -57,7 +57,7 @@ pub enum Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether the request loads a program that calls the helper of this number.
+    /// Returns whether the request loads a program that calls the helper with this number.
     #[must_use]
     pub fn calls_helper(&self, helper: i32) -> bool {
         let Self::ProgramLoad { instructions, .. } = self else {
@@ -69,7 +69,7 @@ impl Request<'_> {
         })
     }
 
-    /// Whether the request attaches to, or asks for, a tcx chain.
+    /// Returns whether the request attaches to a tcx chain or queries one.
     #[must_use]
     pub fn is_tcx(&self) -> bool {
         matches!(
@@ -81,12 +81,12 @@ impl Request<'_> {
     }
 }
 
-/// Stands in front of the kernel and may refuse a request.
+/// A filter before the kernel that may reject requests.
 pub trait Gate: Send + Sync {
-    /// Lets the request through, or refuses it.
+    /// Lets the request through, or rejects it.
     ///
     /// # Errors
-    /// The errno that the caller shall see.
+    /// The errno for the caller.
     fn admit(&self, request: &Request<'_>) -> Result<(), i32>;
 }
 
@@ -106,13 +106,13 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The running kernel.
+    /// Returns the running kernel.
     #[must_use]
     pub fn running() -> Self {
         Self::default()
     }
 
-    /// The running kernel behind a gate: for tests of what happens on other kernels.
+    /// Returns the running kernel behind a gate, for tests of other kernels.
     #[must_use]
     pub fn behind(gate: impl Gate + 'static) -> Self {
         Self {
@@ -120,7 +120,7 @@ impl Kernel {
         }
     }
 
-    /// Makes the system call; the answer is an fd or 0, by command.
+    /// Makes the system call and returns its result: an fd or 0, depending on the command.
     ///
     /// # Safety
     /// Every pointer in `attribute` is valid for what `command` reads and writes through it, for
@@ -135,8 +135,8 @@ impl Kernel {
             gate.admit(request).map_err(io::Error::from_raw_os_error)?;
         }
         let mut call = || {
-            // SAFETY: `attribute` is a live, exclusive reference of the size passed, plain bytes by the
-            // contract of `Attribute`; the pointers in it are the caller's promise.
+            // SAFETY: `attribute` is a live, exclusive reference of the size passed, plain bytes by
+            // the contract of `Attribute`; the caller promises that the pointers in it are valid.
             let answer = unsafe {
                 libc::syscall(
                     libc::SYS_bpf,
@@ -151,8 +151,8 @@ impl Kernel {
             }
         };
         match call() {
-            // Before Linux 5.11 that is also what a map or a program gets for which RLIMIT_MEMLOCK leaves
-            // no room.
+            // Before Linux 5.11, a map or a program also gets EPERM if RLIMIT_MEMLOCK leaves no
+            // room.
             Err(error)
                 if error.raw_os_error() == Some(libc::EPERM)
                     && matches!(command, abi::MAP_CREATE | abi::PROG_LOAD) =>

@@ -1,5 +1,5 @@
-//! Links: what holds a program at a hook. Dropping the link detaches the program; so does the end
-//! of the process, whichever way it ends.
+//! Links attach a program to a hook. The program is detached when the link is dropped or the
+//! process ends.
 
 use std::fmt;
 use std::io;
@@ -19,10 +19,10 @@ const XDP_LINK: Needs = Needs {
     since: (5, 9),
 };
 
-/// Where on the way of a packet XDP runs (`XDP_FLAGS_*`).
+/// The place where XDP runs (`XDP_FLAGS_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum XdpMode {
-    /// Native where the driver has it, else generic.
+    /// Native if the driver supports it, otherwise generic.
     #[default]
     Auto,
     /// In the driver.
@@ -54,7 +54,7 @@ impl XdpMode {
 pub enum TcxSide {
     /// Packets that the device received.
     Ingress,
-    /// Packets that go out by the device.
+    /// Packets that leave by the device.
     Egress,
 }
 
@@ -108,16 +108,16 @@ pub enum TcxPlace<'a> {
 /// A member of a tcx chain.
 #[derive(Clone, Copy, Debug)]
 pub enum TcxAnchor<'a> {
-    /// By our own link.
+    /// A link of this process.
     Link(&'a Link),
-    /// By anybody's link id.
+    /// Any link, by its ID.
     LinkId(u32),
-    /// By anybody's program id.
+    /// Any program, by its ID.
     ProgramId(u32),
 }
 
 impl TcxPlace<'_> {
-    /// Flags and the anchor's fd or id.
+    /// Returns the flags and the anchor's fd or ID.
     fn encode(self) -> (u32, u32) {
         let (flag, anchor) = match self {
             Self::First => return (abi::BEFORE, 0),
@@ -133,29 +133,28 @@ impl TcxPlace<'_> {
     }
 }
 
-/// A program at a hook of a device.
+/// A program attached to a hook of a device.
 #[derive(Debug)]
 pub struct Link {
     kernel: Kernel,
     fd: OwnedFd,
 }
 
-/// What the kernel says of a link.
+/// The kernel's information on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// The link's id, as `bpftool link` lists it.
+    /// The link's ID, as `bpftool link` lists it.
     pub id: u32,
-    /// The id of the program that it holds now.
+    /// The ID of its present program.
     pub program_id: u32,
-    /// The device's index; `None` once the device is gone or was moved away.
+    /// The device's index; `None` if the device was deleted or moved away.
     pub ifindex: Option<u32>,
 }
 
 impl Link {
     /// Attaches an XDP program to a device (link: 5.9).
     ///
-    /// # Errors
-    /// EBUSY where another program is attached, EOPNOTSUPP where the driver has no native XDP, each
+    /// `EBUSY` if another program is attached, `EOPNOTSUPP` if the driver has no native XDP, each
     /// with its hint.
     pub fn xdp(program: &Program, kernel: &Kernel, ifindex: u32, mode: XdpMode) -> Result<Self> {
         let attribute = abi::LinkCreate {
@@ -168,11 +167,11 @@ impl Link {
         Self::create(kernel, attribute, mode.call(), XDP_LINK)
     }
 
-    /// Puts a sched_cls program into a tcx chain of a device (6.6). With `expected_revision` (from
-    /// [`query_tcx`]), only if the chain has not changed since.
+    /// Attaches a sched_cls program to a tcx chain of a device (6.6). With `expected_revision`
+    /// (from [`query_tcx`]), fails if the chain has changed since.
     ///
     /// # Errors
-    /// EINVAL on kernels without tcx, ESTALE where the chain has changed, each with its hint.
+    /// `EINVAL` on kernels without tcx, `ESTALE` if the chain has changed, each with its hint.
     pub fn tcx(
         program: &Program,
         kernel: &Kernel,
@@ -209,7 +208,7 @@ impl Link {
             let device = format!("on interface {}", attribute.target_ifindex);
             Error::call(call, device, source, Some(needs))
         })?;
-        // SAFETY: the kernel answers with a new fd that is ours alone.
+        // SAFETY: the kernel returns a new fd, so nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self {
             kernel: kernel.clone(),
@@ -217,11 +216,11 @@ impl Link {
         })
     }
 
-    /// Replaces the program in one step, without a packet in between that meets none; with
-    /// `expected`, only if that is the one replaced.
+    /// Replaces the program in one step; no packet in between misses both. With `expected`, fails
+    /// if another program is attached.
     ///
     /// # Errors
-    /// EPERM where another program than `expected` is held, ENOLINK once the device is gone.
+    /// `EPERM` if another program than `expected` is attached, `ENOLINK` if the device is gone.
     pub fn update(&self, program: &Program, expected: Option<&Program>) -> Result<()> {
         let mut attribute = abi::LinkUpdate {
             link_fd: fd_number(&self.fd),
@@ -239,10 +238,10 @@ impl Link {
         Ok(())
     }
 
-    /// Takes the program away from its hook, for good, whoever else holds the link (5.9).
+    /// Detaches the program from its hook for good, even if other processes hold the link (5.9).
     ///
     /// # Errors
-    /// EOPNOTSUPP where links of the kind cannot be detached.
+    /// `EOPNOTSUPP` if links of the kind cannot be detached.
     pub fn detach(&self) -> Result<()> {
         let mut attribute = abi::LinkFd {
             link_fd: fd_number(&self.fd),
@@ -256,16 +255,18 @@ impl Link {
         Ok(())
     }
 
-    /// The link that holds a program, whoever made it: what `bpftool link` finds. It stays where the
-    /// returned one is dropped and its maker holds it. Needs `CAP_SYS_ADMIN`.
+    /// Returns the link of a program, whichever process made it, as `bpftool link` finds it.
+    /// Dropping the returned link does not detach the program if its maker still holds it. Needs
+    /// `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// EPERM without the privilege.
+    /// `EPERM` without the privilege.
     pub fn holding(kernel: &Kernel, program_id: u32) -> Result<Option<Self>> {
         let mut id = 0;
         while let Some(next) = link_after(kernel, id)? {
             id = next;
-            // One that has gone meanwhile has no fd, and some kinds tell nothing.
+            // A link that was removed meanwhile has no fd, and some kinds have no program or
+            // device.
             let link = Self::by_id(kernel, id)?;
             let info = link.as_ref().map(Self::info).transpose()?;
             if info.is_some_and(|info| info.program_id == program_id) {
@@ -284,7 +285,7 @@ impl Link {
         let answer = unsafe { kernel.call(abi::LINK_GET_FD_BY_ID, &Request::Info, &mut attribute) };
         match answer {
             Ok(fd) => {
-                // SAFETY: the kernel answers with a new fd that is ours alone.
+                // SAFETY: the kernel returns a new fd, so nothing else owns it.
                 let fd = unsafe { OwnedFd::from_raw_fd(fd) };
                 let kernel = kernel.clone();
                 Ok(Some(Self { kernel, fd }))
@@ -302,10 +303,10 @@ impl Link {
         }
     }
 
-    /// Ids of link and program, and the device.
+    /// Returns the IDs of link and program, and the device.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// The kernel does not report them.
     pub fn info(&self) -> Result<LinkInfo> {
         let info: [u8; abi::LINK_INFO_SIZE] = get_info(&self.kernel, self.fd.as_fd(), "link")?;
         let ifindex = u32_at(&info, abi::LINK_INFO_IFINDEX);
@@ -317,7 +318,7 @@ impl Link {
     }
 }
 
-/// The next link's id.
+/// Returns the next link's ID.
 fn link_after(kernel: &Kernel, id: u32) -> Result<Option<u32>> {
     let mut attribute = abi::Id {
         id,
@@ -344,7 +345,7 @@ impl AsFd for Link {
 /// A tcx chain at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcxChain {
-    /// Grows with every change of the chain.
+    /// Increases with every change of the chain.
     pub revision: u64,
     /// Members in the order in which they see a packet.
     pub members: Vec<TcxMember>,
@@ -353,19 +354,19 @@ pub struct TcxChain {
 /// A member of a tcx chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcxMember {
-    /// The program's id.
+    /// The program's ID.
     pub program_id: u32,
-    /// The link's id; `None` for a program attached without a link.
+    /// The link's ID; `None` for a program attached without a link.
     pub link_id: Option<u32>,
 }
 
-/// The kernel's bound on a chain's length (`BPF_MPROG_MAX`).
+/// The kernel's limit of a chain's length (`BPF_MPROG_MAX`).
 const CHAIN_BOUND: usize = 64;
 
-/// The programs in a device's tcx chain (6.6).
+/// Returns the programs in a device's tcx chain (6.6).
 ///
 /// # Errors
-/// EINVAL on kernels without tcx, ENODEV without the device.
+/// `EINVAL` on kernels without tcx, `ENODEV` if there is no such device.
 pub fn query_tcx(kernel: &Kernel, ifindex: u32, side: TcxSide) -> Result<TcxChain> {
     let (mut programs, mut links) = ([0_u32; CHAIN_BOUND], [0_u32; CHAIN_BOUND]);
     let mut attribute = abi::Query {
@@ -379,8 +380,8 @@ pub fn query_tcx(kernel: &Kernel, ifindex: u32, side: TcxSide) -> Result<TcxChai
     let request = Request::Attach {
         attach_type: attribute.attach_type,
     };
-    // SAFETY: both arrays have room for `count` ids and are borrowed exclusively until the call
-    // returns; the other pointers are null, which the kernel leaves alone.
+    // SAFETY: both arrays have room for `count` IDs and are borrowed exclusively until the call
+    // returns; the other pointers are null, which the kernel ignores.
     let answer = unsafe { kernel.call(abi::PROG_QUERY, &request, &mut attribute) };
     match answer {
         Ok(_) => {}

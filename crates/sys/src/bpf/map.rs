@@ -1,4 +1,4 @@
-//! Maps: memory that programs and the application share, by elements.
+//! Maps: memory that programs and the application share, divided into elements.
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -7,22 +7,22 @@ use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
 use super::program::{address, address_mut, fd_number};
 
-/// The kinds of map that ringtap makes.
+/// The kinds of map that ringtap creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MapKind {
-    /// `BPF_MAP_TYPE_ARRAY`; `mmapable` (5.5) lets [`super::Mapping`] show it to the application.
+    /// `BPF_MAP_TYPE_ARRAY`; with `mmapable` (5.5), [`super::Mapping`] can map it.
     Array {
         /// Whether it can be mapped.
         mmapable: bool,
-        /// Whether it may stand in a map of maps beside arrays of other lengths (5.10).
+        /// Whether a map of maps may hold it together with arrays of other lengths (5.10).
         inner: bool,
     },
-    /// `BPF_MAP_TYPE_HASH`: elements by any number of 4 bytes.
+    /// `BPF_MAP_TYPE_HASH`: elements under any 4-byte number.
     Hash,
-    /// `BPF_MAP_TYPE_PERCPU_ARRAY`: one value a CPU.
+    /// `BPF_MAP_TYPE_PERCPU_ARRAY`: one value per CPU.
     PerCpuArray,
-    /// `BPF_MAP_TYPE_ARRAY_OF_MAPS`: elements are maps like the one given at creation.
+    /// `BPF_MAP_TYPE_ARRAY_OF_MAPS`: the elements are maps like the one given at creation.
     ArrayOfMaps,
     /// `BPF_MAP_TYPE_DEVMAP`: interface indexes, for redirects.
     DevMap,
@@ -72,10 +72,10 @@ impl MapKind {
     }
 }
 
-/// What a map is to be.
+/// The properties of a map to create.
 #[derive(Clone, Copy, Debug)]
 pub struct MapSpec<'a> {
-    /// Shown by `bpftool map`; cut to 15 bytes.
+    /// The name in `bpftool map`; cut to 15 bytes.
     pub name: &'a str,
     /// The kind of map.
     pub kind: MapKind,
@@ -83,14 +83,14 @@ pub struct MapSpec<'a> {
     pub value_size: u32,
     /// Number of elements; bytes of a ring buffer.
     pub max_entries: u32,
-    /// The NUMA node to take the memory from.
+    /// The NUMA node of the memory.
     pub numa_node: Option<u32>,
-    /// For [`MapKind::ArrayOfMaps`]: what its elements are like.
+    /// For [`MapKind::ArrayOfMaps`]: a map like its elements.
     pub inner: Option<&'a Map>,
 }
 
 impl<'a> MapSpec<'a> {
-    /// A map on any NUMA node whose elements are no maps.
+    /// Returns the properties of a map on any NUMA node, whose elements are not maps.
     #[must_use]
     pub const fn new(name: &'a str, kind: MapKind, value_size: u32, max_entries: u32) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl<'a> MapSpec<'a> {
     }
 }
 
-/// A map; freed when the last of fds, mappings and programs that use it is gone.
+/// A map. It is freed when the last fd, mapping and program that uses it is gone.
 #[derive(Debug)]
 pub struct Map {
     kernel: Kernel,
@@ -117,10 +117,10 @@ pub struct Map {
 }
 
 impl Map {
-    /// Creates a map; keys are numbers of 4 bytes, or none for a ring buffer.
+    /// Creates a map; keys are 4-byte numbers. A ring buffer has no keys.
     ///
     /// # Errors
-    /// With a hint where a capability or a newer kernel is needed, or memory is short.
+    /// The error holds a hint if a capability or a newer kernel is needed, or if memory is short.
     pub fn create(kernel: &Kernel, spec: &MapSpec<'_>) -> Result<Self> {
         let numa = if spec.numa_node.is_some() {
             abi::MAP_NUMA_NODE
@@ -154,7 +154,7 @@ impl Map {
         })?;
         Ok(Self {
             kernel: kernel.clone(),
-            // SAFETY: the kernel answers with a new fd that is ours alone.
+            // SAFETY: the kernel returns a new fd, so nothing else owns it.
             fd: unsafe { OwnedFd::from_raw_fd(fd) },
             name: spec.name.to_owned(),
             kind: spec.kind,
@@ -168,32 +168,32 @@ impl Map {
         })
     }
 
-    /// The name given at creation.
+    /// Returns the name given at creation.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The kind of map.
+    /// Returns the kind of map.
     #[must_use]
     pub fn kind(&self) -> MapKind {
         self.kind
     }
 
-    /// Bytes of one value of one CPU.
+    /// Returns the bytes of one value of one CPU.
     #[must_use]
     pub fn value_size(&self) -> usize {
         self.value_size as usize
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn max_entries(&self) -> u32 {
         self.max_entries
     }
 
-    /// Bytes that [`Map::lookup`] fills: of a per-CPU map, the value of each possible CPU, each
-    /// padded to 8 bytes.
+    /// Returns the bytes that [`Map::lookup`] fills. For a per-CPU map these are the values of all
+    /// possible CPUs, each padded to 8 bytes.
     #[must_use]
     pub fn element_size(&self) -> usize {
         if self.kind == MapKind::PerCpuArray {
@@ -203,14 +203,13 @@ impl Map {
         }
     }
 
-    /// Bytes from one CPU's value to the next.
+    /// Returns the distance between two CPUs' values, in bytes.
     #[must_use]
     pub fn cpu_stride(&self) -> usize {
         self.value_size().next_multiple_of(8)
     }
 
-    /// The values of one element of a per-CPU map, or of a batch of elements, CPU by CPU, without
-    /// the padding.
+    /// Returns the values of elements of a per-CPU map, CPU by CPU, without the padding.
     pub fn cpu_values<'a>(&self, elements: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let value_size = self.value_size();
         elements
@@ -221,7 +220,8 @@ impl Map {
     /// Reads an element.
     ///
     /// # Errors
-    /// [`Error::Size`] unless `value` holds [`Map::element_size`] bytes; ENOENT without the element.
+    /// [`Error::Size`] unless `value` has [`Map::element_size`] bytes; `ENOENT` if there is no such
+    /// element.
     pub fn lookup(&self, key: u32, value: &mut [u8]) -> Result<()> {
         self.check("value", self.element_size(), value.len())?;
         let value = address_mut(value);
@@ -232,7 +232,8 @@ impl Map {
     /// Writes an element.
     ///
     /// # Errors
-    /// [`Error::Size`] unless `value` holds [`Map::element_size`] bytes; E2BIG beyond the last.
+    /// [`Error::Size`] unless `value` has [`Map::element_size`] bytes; `E2BIG` after the last
+    /// element.
     pub fn update(&self, key: u32, value: &[u8]) -> Result<()> {
         self.check("value", self.element_size(), value.len())?;
         let value = address(value);
@@ -244,17 +245,17 @@ impl Map {
     /// [`MapKind::XskMap`]); the kernel keeps its own reference.
     ///
     /// # Errors
-    /// EINVAL where the inner map is not like the one given at creation.
+    /// `EINVAL` if the inner map is not like the one given at creation.
     pub fn update_fd(&self, key: u32, fd: impl AsFd) -> Result<()> {
         self.update(key, &fd_number(&fd.as_fd()).to_ne_bytes())
     }
 
-    /// Writes the fds of maps as elements ([`MapKind::ArrayOfMaps`]) by one call (5.15), after which the kernel
-    /// waits for programs once: some milliseconds. Older kernels are asked element by element, and wait for
-    /// each.
+    /// Writes the fds of maps as elements ([`MapKind::ArrayOfMaps`]) by one call (5.15), after
+    /// which the kernel waits once for programs: some milliseconds. On older kernels each element
+    /// takes its own call, and the kernel waits each time.
     ///
     /// # Errors
-    /// As [`Map::update_fd`]; elements before the one that is refused may have been written.
+    /// As [`Map::update_fd`]; elements before the rejected one may have been written.
     pub fn update_fds<F: AsFd>(&self, elements: &[(u32, F)]) -> Result<()> {
         let keys: Vec<u32> = elements.iter().map(|(key, _)| *key).collect();
         let fds = elements.iter().map(|(_, fd)| fd_number(&fd.as_fd()));
@@ -283,20 +284,20 @@ impl Map {
         }
     }
 
-    /// Removes an element, where the kind allows it.
+    /// Removes an element, if the kind allows it.
     ///
     /// # Errors
-    /// ENOENT without the element, EINVAL for arrays.
+    /// `ENOENT` if there is no such element, `EINVAL` for arrays.
     pub fn delete(&self, key: u32) -> Result<()> {
         // SAFETY: the kernel reads no value for a deletion.
         unsafe { self.element(abi::MAP_DELETE_ELEM, "bpf(BPF_MAP_DELETE_ELEM)", key, 0) }
     }
 
-    /// Reads all elements by one call (arrays 5.6, per-CPU arrays 5.13); older kernels are asked
-    /// element by element. `values` gets [`Map::element_size`] bytes for each of `max_entries`.
+    /// Reads all elements by one call (arrays 5.6, per-CPU arrays 5.13); on older kernels, element
+    /// by element. `values` gets [`Map::element_size`] bytes for each of `max_entries`.
     ///
     /// # Errors
-    /// [`Error::Size`] for a buffer of another size.
+    /// [`Error::Size`] if the buffer has another size.
     pub fn lookup_all(&self, values: &mut [u8]) -> Result<()> {
         let element = self.element_size();
         self.check("value", element * self.max_entries as usize, values.len())?;
@@ -308,13 +309,13 @@ impl Map {
         }
     }
 
-    /// Whether all elements can be read by one call.
+    /// Tests whether all elements can be read by one call.
     pub(super) fn probe_batch(&self) -> Result<()> {
         let mut values = vec![0; self.element_size() * self.max_entries as usize];
         self.lookup_batch(&mut values)
     }
 
-    /// One `BPF_MAP_LOOKUP_BATCH` into a buffer for all elements.
+    /// Calls `BPF_MAP_LOOKUP_BATCH` once, for all elements.
     fn lookup_batch(&self, values: &mut [u8]) -> Result<()> {
         let mut keys = vec![0_u32; self.max_entries as usize];
         let mut cursor = [0_u32; 1];
@@ -335,7 +336,7 @@ impl Map {
         };
         match answer {
             Ok(_) => Ok(()),
-            // Told together with the last elements: there are no more.
+            // Reported together with the last elements: there are no more.
             Err(error)
                 if error.raw_os_error() == Some(libc::ENOENT)
                     && attribute.count == self.max_entries =>
@@ -351,10 +352,10 @@ impl Map {
         }
     }
 
-    /// Forbids writing from the application for good (5.2); programs still write.
+    /// Forbids writes by the application for good (5.2); programs can still write.
     ///
     /// # Errors
-    /// EBUSY while the map is mapped writable.
+    /// `EBUSY` while the map is mapped writable.
     pub fn freeze(&self) -> Result<()> {
         let mut attribute = abi::MapFd {
             map_fd: fd_number(&self.fd),
@@ -370,10 +371,10 @@ impl Map {
         Ok(())
     }
 
-    /// A command on one element.
+    /// Runs a command on one element.
     ///
     /// # Safety
-    /// `value` is the address of what the command reads or writes: [`Map::element_size`] bytes.
+    /// `value` is the address of the [`Map::element_size`] bytes that the command reads or writes.
     unsafe fn element(&self, command: u32, call: &'static str, key: u32, value: u64) -> Result<()> {
         let mut attribute = abi::MapElement {
             map_fd: fd_number(&self.fd),
@@ -381,8 +382,8 @@ impl Map {
             value,
             ..Default::default()
         };
-        // SAFETY: `key` lives until the call returns and is read only; the value is our caller's
-        // promise. Maps without keys (ring buffers) refuse the command.
+        // SAFETY: `key` lives until the call returns and is only read; the caller promises that the
+        // value is valid. Maps without keys (ring buffers) reject the command.
         let answer = unsafe { self.kernel.call(command, &Request::Map, &mut attribute) };
         answer
             .map_err(|source| Error::call(call, format!("{}[{key}]", self.name), source, None))?;
@@ -409,13 +410,13 @@ impl AsFd for Map {
 }
 
 fn is_unsupported(errno: i32) -> bool {
-    // The kernel answers 524 (its inner ENOTSUPP) for a kind without batches.
+    // The kernel returns 524 (its internal ENOTSUPP) for a kind without batches.
     const ENOTSUPP: i32 = 524;
     matches!(errno, libc::EINVAL | libc::EOPNOTSUPP | ENOTSUPP)
 }
 
-/// The number of CPUs that the kernel lays out per-CPU values for: of all that may ever come
-/// online, not of those that are.
+/// Returns the number of CPUs for which the kernel keeps per-CPU values: all that may ever come
+/// online.
 #[must_use]
 pub fn possible_cpus() -> usize {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();

@@ -1,8 +1,8 @@
-//! An array map's memory in the application: read-only but for the ranges it may write.
+//! An array map's memory in the application, read-only except for given ranges.
 //!
-//! Programs in the kernel write the same memory at any time, on any CPU. Therefore nothing here
-//! hands out a slice in safe code: single words go through atomics, and [`Mapping::bytes`] is
-//! `unsafe`, to be used by the module that owns the layout and knows which bytes are at rest.
+//! Programs in the kernel write to the same memory at any time, on any CPU. Therefore no safe
+//! function here returns a slice. Single words are accessed as atomics. [`Mapping::bytes`] is
+//! `unsafe`: only the module that owns the layout knows which bytes do not change.
 
 use std::io;
 use std::ops::Range;
@@ -28,22 +28,25 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps all elements of an array map made with `mmapable`: read-only, but for the byte range
-    /// `writable` (whole pages, may be empty). Values follow one another, each padded to 8 bytes.
+    /// Maps all elements of an array map created with `mmapable`: read-only, except for the byte
+    /// range `writable` (whole pages, may be empty). Values follow one another, each padded to 8
+    /// bytes.
     ///
     /// # Errors
-    /// [`Error::Size`] for a range that is not of whole pages inside the map; else what `mmap` says:
-    /// EPERM for a map that was frozen and shall be writable, ENOMEM, EINVAL for other kinds of map.
+    /// [`Error::Size`] if the range does not consist of whole pages inside the map. Otherwise the
+    /// errors of mmap(2): `EPERM` for a writable range in a frozen map, `ENOMEM`, and `EINVAL` for
+    /// other kinds of map.
     pub fn new(map: &Map, writable: Range<usize>) -> Result<Self> {
         let elements = map.max_entries() as usize;
         let len = map.value_size().next_multiple_of(8) * elements;
         Self::part(map, 0, len.next_multiple_of(page_size()), writable)
     }
 
-    /// [`Mapping::new`] of one value, which begins and ends with a page; `writable` is a range of it.
+    /// Maps one value, which begins and ends with a page, as [`Mapping::new`]; `writable` is a
+    /// range of it.
     ///
     /// # Errors
-    /// As [`Mapping::new`]; [`Error::Size`] for values that are not whole pages.
+    /// As [`Mapping::new`]; [`Error::Size`] for values that do not consist of whole pages.
     pub fn of_value(map: &Map, index: u32, writable: Range<usize>) -> Result<Self> {
         let (len, page) = (map.value_size(), page_size());
         if !len.is_multiple_of(page) || index >= map.max_entries() {
@@ -94,35 +97,35 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Bytes mapped.
+    /// Returns the bytes mapped.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is mapped, which does not happen.
+    /// Returns whether nothing is mapped, which does not happen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes that may be written.
+    /// Returns the byte range that may be written.
     #[must_use]
     pub fn writable(&self) -> Range<usize> {
         self.writable.clone()
     }
 
-    /// The address of the first byte; for calls that take memory by address.
+    /// Returns the address of the first byte, for calls that take memory by address.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
         self.start.as_ptr()
     }
 
-    /// The 64-bit word at an offset, to be loaded only where it lies on read-only pages.
+    /// Returns the 64-bit word at an offset in the writable range.
     ///
     /// # Panics
-    /// When the word is not aligned, or not in the writable range (words that are only read:
-    /// [`Mapping::load_u64`]).
+    /// If the word is not aligned or not in the writable range. For words that are only read, call
+    /// [`Mapping::load_u64`].
     #[must_use]
     pub fn word_u64(&self, offset: usize) -> &AtomicU64 {
         self.check(offset, 8);
@@ -130,12 +133,12 @@ impl Mapping {
             self.is_writable(offset, 8),
             "offset {offset} is on a read-only page"
         );
-        // SAFETY: in bounds and aligned as just checked, mapped for as long as `self` lives;
-        // everyone, programs in the kernel included, accesses the word whole.
+        // SAFETY: in bounds and aligned as just checked, mapped for as long as `self` lives; all
+        // sides, including programs in the kernel, access the word whole.
         unsafe { AtomicU64::from_ptr(self.at(offset).as_ptr().cast()) }
     }
 
-    /// The 32-bit word at an offset.
+    /// Returns the 32-bit word at an offset.
     ///
     /// # Panics
     /// As [`Mapping::word_u64`].
@@ -150,28 +153,28 @@ impl Mapping {
         unsafe { AtomicU32::from_ptr(self.at(offset).as_ptr().cast()) }
     }
 
-    /// Loads the 64-bit word at an offset, on any page; what was written before the word was
-    /// published is visible afterwards (acquire).
+    /// Loads the 64-bit word at an offset, on any page, with acquire ordering: writes made before
+    /// the word was published are visible afterwards.
     ///
     /// # Panics
-    /// When the word is not aligned or not inside the mapping.
+    /// If the word is not aligned or not inside the mapping.
     #[must_use]
     #[inline]
     pub fn load_u64(&self, offset: usize) -> u64 {
         self.check(offset, 8);
-        // SAFETY: as for `word_u64`; a load writes nothing, so that a read-only page will do (64-bit
+        // SAFETY: as for `word_u64`; a load writes nothing, so a read-only page is enough (64-bit
         // targets load it by one plain instruction).
         let word = unsafe { AtomicU64::from_ptr(self.at(offset).as_ptr().cast()) };
         word.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Bytes at rest.
+    /// Returns bytes that do not change.
     ///
     /// # Safety
-    /// No program and no other thread writes any of them while the slice lives.
+    /// No program and no other thread writes to any of them while the slice lives.
     ///
     /// # Panics
-    /// When the range is not inside the mapping.
+    /// If the range is not inside the mapping.
     #[must_use]
     pub unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(
@@ -179,7 +182,7 @@ impl Mapping {
             "outside the mapping"
         );
         // SAFETY: in bounds as just checked, mapped and initialised (by the kernel, with zeros) for
-        // as long as `self` lives; that nobody writes is the caller's promise.
+        // as long as `self` lives; the caller promises that nothing writes to them.
         unsafe { std::slice::from_raw_parts(self.at(range.start).as_ptr(), range.len()) }
     }
 
@@ -196,7 +199,7 @@ impl Mapping {
         );
     }
 
-    /// The address of an offset inside the mapping.
+    /// Returns the address of an offset inside the mapping.
     fn at(&self, offset: usize) -> NonNull<u8> {
         debug_assert!(offset <= self.len);
         // SAFETY: every caller has checked that the offset is inside the mapping.
@@ -206,13 +209,13 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: start and length are of the mapping made in `part`, which nothing can use any
-        // more: every borrow of it ended with `self`.
+        // SAFETY: start and length are those of the mapping made in `part`, which nothing can use
+        // any more: every borrow of it ended with `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 
-/// Maps `len` bytes of the map from `offset` on; in place of the pages at `over`, where given.
+/// Maps `len` bytes of the map from `offset` on; with `over`, in place of the pages there.
 fn map_pages(
     map: &Map,
     over: Option<NonNull<u8>>,
@@ -223,8 +226,8 @@ fn map_pages(
     let fixed = if over.is_some() { libc::MAP_FIXED } else { 0 };
     let hint = over.map_or(std::ptr::null_mut(), |at| at.as_ptr().cast());
     let offset = libc::off_t::try_from(offset).unwrap_or(libc::off_t::MAX);
-    // SAFETY: without `over`, the kernel picks addresses that are free; with it, only pages of the
-    // mapping that `Mapping::part` has just made and not yet handed out are replaced.
+    // SAFETY: without `over`, the kernel picks free addresses; with it, only pages of the mapping
+    // are replaced that `Mapping::part` has just made and not yet returned.
     let address = unsafe {
         libc::mmap(
             hint,
@@ -245,7 +248,7 @@ fn failed(map: &Map, source: io::Error) -> Error {
     Error::call("mmap(bpf map)", map.name(), source, None)
 }
 
-/// Bytes of a page.
+/// Returns the bytes of a page.
 #[must_use]
 pub fn page_size() -> usize {
     // SAFETY: `sysconf` takes any name and touches no memory of ours.

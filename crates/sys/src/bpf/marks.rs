@@ -1,8 +1,8 @@
-//! Names for stretches of a program, which the kernel keeps through verifier and JIT, so that an address
-//! in native code can be told by the stretch that it belongs to.
+//! Names for parts of a program, which the kernel keeps through verifier and JIT. With them, an
+//! address in native code can be assigned to the part that it belongs to.
 //!
-//! The kernel's means for that are lines of source code (`line_info` of `BPF_PROG_LOAD`,
-//! Documentation/bpf/btf.rst): each stretch is given to it as one line whose text is the name.
+//! The kernel supports lines of source code for this (`line_info` of `BPF_PROG_LOAD`,
+//! Documentation/bpf/btf.rst): each part is passed as one line whose text is the name.
 
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
@@ -15,33 +15,33 @@ use super::program::{address, address_mut, fd_number, size, u32_at, u64_at};
 const MAGIC: u16 = 0xeb9f;
 const VERSION: u8 = 1;
 const HEADER: u32 = 24;
-/// Kinds of type, shifted to where they stand.
+/// Kinds of type, shifted to their place in a type's word.
 const KIND_INT: u32 = 1 << 24;
 const KIND_FUNC: u32 = 12 << 24;
 const KIND_FUNC_PROTO: u32 = 13 << 24;
 /// A signed integer of 32 bits.
 const INT_ENCODING: u32 = 1 << 24 | 32;
 const INT_BYTES: u32 = 4;
-/// Numbers of the types: they count from 1.
+/// IDs of the types: they count from 1.
 const INT: u32 = 1;
 const PROTO: u32 = 2;
 const FUNCTION: u32 = 3;
 /// `struct bpf_func_info` and `struct bpf_line_info`.
 const FUNCTION_BYTES: u32 = 8;
 const LINE_BYTES: u32 = 16;
-/// More lines than this no program of ours has.
+/// More lines than any program of ringtap has.
 const LINES_MAX: u32 = 4096;
 
-/// A stretch of native code.
+/// A part of a program's native code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativePart {
-    /// Addresses in the kernel.
+    /// Its addresses in the kernel.
     pub addresses: Range<u64>,
-    /// The name that it was given.
+    /// Its name.
     pub name: &'static str,
 }
 
-/// Names that the kernel knows.
+/// Names that were loaded into the kernel.
 #[derive(Debug)]
 pub(super) struct Marks {
     types: OwnedFd,
@@ -51,7 +51,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Hands names and their places to the kernel.
+    /// Loads names and their places into the kernel.
     pub(super) fn load(kernel: &Kernel, marks: &[(usize, &'static str)]) -> Result<Self> {
         let mut strings = Strings::default();
         let file = strings.add("ringtap");
@@ -60,7 +60,7 @@ impl Marks {
         for (number, &(word, name)) in marks.iter().enumerate() {
             let text = strings.add(name);
             names.push((text, name));
-            // Numbers of lines are in the upper 22 bits; two in a row must differ.
+            // The line number is in the upper 22 bits; two lines in a row must differ.
             lines.push([
                 size_of_index(word),
                 file,
@@ -78,7 +78,7 @@ impl Marks {
         let answer = unsafe { kernel.call(abi::BTF_LOAD, &Request::Types, &mut attribute) };
         let fd = answer.map_err(|source| Error::call("bpf(BPF_BTF_LOAD)", "", source, None))?;
         Ok(Self {
-            // SAFETY: the kernel answers a load with a new fd that is ours alone.
+            // SAFETY: the kernel returns a new fd for a load, so nothing else owns it.
             types: unsafe { OwnedFd::from_raw_fd(fd) },
             functions: [[0, FUNCTION]],
             lines,
@@ -86,7 +86,7 @@ impl Marks {
         })
     }
 
-    /// Adds the names to a program's load.
+    /// Adds the names to the attribute of a program's load.
     pub(super) fn describe(&self, attribute: &mut abi::ProgramLoad) {
         attribute.types_fd = fd_number(&self.types);
         attribute.function_size = FUNCTION_BYTES;
@@ -106,7 +106,7 @@ fn size_of_index(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-/// A table of texts, each with a closing zero; the first is empty.
+/// A table of strings, each with a terminating zero; the first is empty.
 struct Strings(Vec<u8>);
 
 impl Default for Strings {
@@ -124,7 +124,7 @@ impl Strings {
     }
 }
 
-/// A function `int ringtap(void)`, and its texts.
+/// Returns the types of a function `int ringtap(void)`, with their strings.
 fn types(strings: &mut Strings) -> Vec<u8> {
     let int = strings.add("int");
     let function = strings.add("ringtap");
@@ -148,7 +148,7 @@ fn types(strings: &mut Strings) -> Vec<u8> {
     blob
 }
 
-/// Where a program's stretches are; the whole of it where it has none.
+/// Returns the addresses of a program's parts; one part for the whole program if it has no names.
 pub(super) fn native_parts(
     kernel: &Kernel,
     fd: BorrowedFd<'_>,
@@ -188,15 +188,15 @@ pub(super) fn native_parts(
         info_size: size(info.len()),
         info: address_mut(&mut info),
     };
-    // SAFETY: the kernel writes within `info_size` bytes of the buffer; the four tables that it points
-    // to have room for the counts stated beside them, and live until the call returns.
+    // SAFETY: the kernel writes within `info_size` bytes of the buffer; the four tables that it
+    // points to have room for the counts stated beside them, and live until the call returns.
     let answer = unsafe { kernel.call(abi::OBJ_GET_INFO_BY_FD, &Request::Info, &mut attribute) };
     answer.map_err(|source| Error::call("bpf(BPF_OBJ_GET_INFO_BY_FD)", context, source, None))?;
     let length = u64::from(length[0]).max(u32_at(&info, abi::PROGRAM_INFO_NATIVE_SIZE).into());
     if start[0] == 0 || length == 0 {
         return Ok(Vec::new());
     }
-    // Lines of code that the verifier took out are gone from both tables.
+    // Both tables lack lines whose code the verifier removed.
     let known = u32_at(&info, abi::PROGRAM_INFO_LINE_COUNT)
         .min(u32_at(&info, abi::PROGRAM_INFO_NATIVE_LINE_COUNT))
         .min(count);
@@ -209,12 +209,12 @@ pub(super) fn native_parts(
     Ok(stretches(start[0]..start[0] + length, starts.collect()))
 }
 
-/// Cuts a program's addresses where stretches begin; what precedes the first has no name.
+/// Divides a program's addresses at the beginnings of parts.
 fn stretches(whole: Range<u64>, mut starts: Vec<(u64, &'static str)>) -> Vec<NativePart> {
     starts.retain(|(at, _)| whole.contains(at));
     starts.sort_by_key(|&(at, _)| at);
     if starts.first().is_none_or(|&(at, _)| at != whole.start) {
-        // What the JIT puts before the first instruction is part of the first stretch.
+        // The code that the JIT puts before the first instruction belongs to the first part.
         let first = starts.first().map_or("", |&(_, name)| name);
         starts.insert(0, (whole.start, first));
     }

@@ -1,21 +1,21 @@
-//! The limit on locked memory, to which kernels before 5.11 count maps and programs.
+//! The limit on locked memory, against which kernels before 5.11 count maps and programs.
 //!
-//! Newer ones count them to the control group, and a request that is refused there is refused for another
-//! reason; so the limit is raised where something was refused, and stays raised where that has helped.
+//! Newer kernels count them against the control group, and their EPERM has another reason. So the
+//! limit is raised only after a rejection, and stays raised only if that helped.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Several threads must not undo each other's limit.
+/// Several threads must not undo each other's change of the limit.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Tries once more without a limit on locked memory. Returns `None` where the limit cannot be raised
+/// Retries a request without a limit on locked memory. Returns `None` if the limit cannot be raised
 /// (`CAP_SYS_RESOURCE`).
 pub(super) fn with_all<T>(mut request: impl FnMut() -> io::Result<T>) -> Option<io::Result<T>> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let before = limit()?;
     if before.rlim_cur == libc::RLIM_INFINITY {
-        // Another thread may have raised it since the request was refused.
+        // Another thread may have raised it since the request was rejected.
         return Some(request());
     }
     set(libc::rlimit {
@@ -24,7 +24,7 @@ pub(super) fn with_all<T>(mut request: impl FnMut() -> io::Result<T>) -> Option<
     })?;
     let answer = request();
     if answer.is_err() {
-        // Lowering a limit needs no right.
+        // Lowering a limit needs no privilege.
         set(before)?;
     }
     Some(answer)

@@ -1,15 +1,14 @@
-//! `bpf(2)`: programs, maps, links, and what the running kernel can do.
+//! `bpf(2)`: programs, maps, links, and the features of the running kernel.
 //!
-//! What it is: a typed door to the kernel's BPF. Programs go in as instructions in the kernel's
-//! encoding, results and errors come out; a refused program brings the verifier's words along.
-//! Everything is held by fds: what a process attached is gone when it ends. What it is not: it
-//! writes no program (that is `ringtap_filter::ebpf`), and reads no object files.
+//! This module is a typed interface to the kernel's BPF. It takes programs as instructions in the
+//! kernel's encoding, and returns results and errors; the error for a rejected program holds the
+//! verifier's log. All objects are held by fds: a process's programs are detached when it ends. It
+//! neither generates programs (`ringtap_filter::ebpf` does) nor reads object files.
 //!
-//! Every call goes through a [`Kernel`]; tests put a [`Gate`] in front of it to meet the kernels
-//! that they don't run on.
+//! Every call goes through a [`Kernel`]; tests put a [`Gate`] before it to simulate other kernels.
 //!
-//! Rights: `CAP_BPF` for programs and maps, `CAP_NET_ADMIN` for network programs and for attaching,
-//! `CAP_PERFMON` where a program does arithmetic on packet pointers (all that ringtap writes).
+//! Privileges: `CAP_BPF` for programs and maps, `CAP_NET_ADMIN` for network programs and for
+//! attaching, `CAP_PERFMON` for arithmetic on packet pointers (in all of ringtap's programs).
 //! Before 5.8, `CAP_SYS_ADMIN`.
 
 mod abi;

@@ -1,4 +1,4 @@
-//! Programs: loaded through the verifier, run on test data.
+//! Loads programs through the verifier and runs them on test data.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -12,18 +12,18 @@ use super::marks::{Marks, NativePart};
 use super::verifier::Rejection;
 use crate::netns::Namespace;
 
-/// The licence that programs declare. The kernel knows it as compatible with the GPL; none of the
-/// helpers that ringtap calls asks for that since 5.8 (before, `bpf_ktime_get_ns` did), kernel
-/// functions (kfuncs, such as the one for a NIC's receive time) always do.
+/// The licence that programs declare; the kernel treats it as compatible with the GPL. Since 5.8 no
+/// helper that ringtap calls requires that (before, `bpf_ktime_get_ns` did). Kernel functions
+/// (kfuncs, such as the one for a NIC's receive time) always do.
 pub const LICENCE: &std::ffi::CStr = c"Dual MIT/GPL";
 
-/// Bounds of the verifier's log: the first try and the largest.
+/// The first and the largest size of the buffer for the verifier's log, in bytes.
 const LOG_FIRST: usize = 1 << 16;
 const LOG_LARGEST: usize = 1 << 24;
-/// Log levels of the kernel: with every instruction; objections and statistics alone.
+/// The kernel's log levels: with every instruction; errors and statistics only.
 const LOG_INSTRUCTIONS: u32 = 1;
 const LOG_STATISTICS: u32 = 4;
-/// Loads that a signal interrupts are tried again this many times.
+/// The number of attempts at a load that signals interrupt.
 const LOAD_ATTEMPTS: usize = 5;
 
 /// The kinds of program that ringtap loads.
@@ -36,7 +36,7 @@ pub enum ProgramKind {
     SchedCls,
     /// `BPF_PROG_TYPE_XDP`.
     Xdp {
-        /// Whether the program copes with packets of several buffers (5.18).
+        /// Whether the program supports packets of several buffers (5.18).
         frags: bool,
     },
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`: the context is the event's arguments, 8 bytes each.
@@ -87,57 +87,57 @@ impl ProgramKind {
     }
 }
 
-/// A loaded program; unloaded when the last of fd and links is gone.
+/// A loaded program; it is unloaded when its last fd and link is gone.
 #[derive(Debug)]
 pub struct Program {
     kernel: Kernel,
     fd: OwnedFd,
     name: String,
     kind: ProgramKind,
-    /// The names of stretches as the kernel has them, by their number there.
+    /// The names of its parts, by the offsets of their strings in the kernel.
     marks: Vec<(u32, &'static str)>,
 }
 
-/// What the kernel made of a program.
+/// The kernel's information on a loaded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramInfo {
-    /// The program's id, as `bpftool prog` lists it.
+    /// The program's ID, as `bpftool prog` lists it.
     pub id: u32,
-    /// Bytes of native code; 0 where the JIT is off.
+    /// Bytes of native code; 0 if the JIT is off.
     pub native_bytes: u32,
     /// Bytes of eBPF after the verifier's rewriting.
     pub translated_bytes: u32,
-    /// Instructions that the verifier walked (5.16), else 0.
+    /// Instructions that the verifier processed (5.16), otherwise 0.
     pub verified_instructions: u32,
     /// Nanoseconds that the program ran, while [`super::Statistics`] was enabled.
     pub run_time_ns: u64,
-    /// How often it ran in that time.
+    /// Number of runs in that time.
     pub run_count: u64,
-    /// Bytes of the whole pages that hold the instructions, where the kernel tells them.
+    /// Bytes of the whole pages that hold the instructions, if the kernel reports them.
     pub memory: Option<usize>,
 }
 
-/// How a program is loaded, where that is not as [`Program::load`] does it.
+/// Options for loading, where [`Program::load`]'s defaults do not fit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions<'a> {
-    /// The device that the program is for, as [`Program::load_for_device`] has it.
+    /// The device that the program is for, as in [`Program::load_for_device`].
     pub device: Option<u32>,
-    /// The network namespace that the device is in, if not that of the calling thread; to load from
-    /// another one takes `CAP_SYS_ADMIN`.
+    /// The network namespace of the device, if not that of the calling thread; loading from another
+    /// one needs `CAP_SYS_ADMIN`.
     pub namespace: Option<&'a Namespace>,
-    /// Whether the program is to stay where the kernel puts it at first, in pages that hold whatever the
-    /// verifier makes of it. One for a device has to, and does without this being asked for.
+    /// Whether the kernel must not move the program: it is loaded with room for the verifier's
+    /// rewriting. Programs for a device always are.
     pub stays: bool,
-    /// Names for stretches of the code, each with the index of its first word, ascending from 0 on;
-    /// [`Program::native_parts`] then tells where they are. Empty for none.
+    /// Names for parts of the code, each with the index of its first word, ascending from 0 on;
+    /// [`Program::native_parts`] then returns their addresses. Empty for none.
     pub marks: &'a [(usize, &'static str)],
 }
 
 impl Program {
-    /// The same program by another fd, to be attached in several places.
+    /// Returns another handle to the same program, for attaching it in several places.
     ///
     /// # Errors
-    /// No fd is left.
+    /// The process has no fd left.
     pub fn try_clone(&self) -> Result<Self> {
         let fd = self.fd.try_clone();
         let fd = fd.map_err(|source| Error::call("dup", self.name.as_str(), source, None))?;
@@ -154,8 +154,8 @@ impl Program {
     /// each, in host order). Names are cut to 15 bytes.
     ///
     /// # Errors
-    /// [`Error::Rejected`] with the verifier's words; [`Error::Call`] where the load failed before
-    /// the verifier looked at it.
+    /// [`Error::Rejected`] with the verifier's log; [`Error::Call`] if the load failed before the
+    /// verifier ran.
     pub fn load(
         kernel: &Kernel,
         name: &str,
@@ -165,13 +165,13 @@ impl Program {
         Self::load_licensed(kernel, name, kind, instructions, LICENCE)
     }
 
-    /// [`Program::load`] of an XDP program for one device, whose driver then answers its calls for
-    /// what it knows of a packet beside the bytes (6.3). It runs in that driver only. The device is
-    /// one of the calling thread's network namespace.
+    /// Loads an XDP program for one device, as [`Program::load`]. It can read metadata of packets
+    /// from that device's driver (6.3), and runs only there. The device is in the calling thread's
+    /// network namespace.
     ///
     /// # Errors
-    /// As [`Program::load`]; EOPNOTSUPP where the driver knows nothing, and where the kernel would lose
-    /// track of the program ([`super::programs_stay`]).
+    /// As [`Program::load`]; `EOPNOTSUPP` if the driver offers no metadata, or if the kernel would
+    /// lose track of the program ([`super::programs_stay`]).
     pub fn load_for_device(
         kernel: &Kernel,
         name: &str,
@@ -187,10 +187,11 @@ impl Program {
         Self::load_with(kernel, name, kind, instructions, &options)
     }
 
-    /// [`Program::load`] with options.
+    /// Loads a program with options.
     ///
     /// # Errors
-    /// As [`Program::load_for_device`]. A kernel that keeps no names of stretches is no error.
+    /// As [`Program::load_for_device`]. It is no error if the kernel does not support names of
+    /// parts.
     pub fn load_with(
         kernel: &Kernel,
         name: &str,
@@ -236,7 +237,7 @@ impl Program {
             marks: marks.as_ref(),
         };
         match options.namespace.filter(|_| options.device.is_some()) {
-            // The kernel looks the device up in the namespace of the thread that asks.
+            // The kernel looks up the device in the namespace of the calling thread.
             Some(namespace) => {
                 let loaded = namespace.within(|| load.load());
                 loaded.map_err(|error| Error::Call { error, hint: None })?
@@ -245,7 +246,7 @@ impl Program {
         }
     }
 
-    /// [`Program::load`] with another licence than [`LICENCE`].
+    /// Loads a program as [`Program::load`], but with another licence than [`LICENCE`].
     ///
     /// # Errors
     /// As [`Program::load`].
@@ -268,22 +269,22 @@ impl Program {
         .load()
     }
 
-    /// The name given at load.
+    /// Returns the name given at load.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The kind of program.
+    /// Returns the kind of program.
     #[must_use]
     pub fn kind(&self) -> ProgramKind {
         self.kind
     }
 
-    /// What the kernel made of the program.
+    /// Returns the kernel's information on the program.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// The kernel does not report it.
     pub fn info(&self) -> Result<ProgramInfo> {
         let buffer: [u8; abi::PROGRAM_INFO_SIZE] =
             get_info(&self.kernel, self.fd.as_fd(), &self.name)?;
@@ -299,27 +300,29 @@ impl Program {
         })
     }
 
-    /// Where the program's native code lies in the kernel, by the stretches that
-    /// [`LoadOptions::marks`] named; with an empty name where there were none. Nothing where the
-    /// kernel does not show addresses, for which `CAP_SYSLOG` or `CAP_PERFMON` may be needed, or the
-    /// JIT is off.
+    /// Returns the addresses of the program's native code in the kernel, for each part named in
+    /// [`LoadOptions::marks`]. Without marks, returns one part with an empty name. Returns nothing
+    /// if the JIT is off, or if the kernel does not show addresses, for which `CAP_SYSLOG` or
+    /// `CAP_PERFMON` may be needed.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// The kernel does not report them.
     pub fn native_parts(&self) -> Result<Vec<NativePart>> {
         super::marks::native_parts(&self.kernel, self.fd.as_fd(), &self.name, &self.marks)
     }
 
     /// Runs the program on data, without a device (`BPF_PROG_TEST_RUN`).
     ///
-    /// What the kernel makes of the data depends on the kind. XDP takes it as the packet, of 14
-    /// bytes at least; with frags, what is beyond a page less head- and tailroom (3,520 bytes of
-    /// 4,096) lies in further buffers. sched_cls takes it as an Ethernet frame with at least one
-    /// byte of payload, and with whole headers where it says IPv4 or IPv6. A socket filter sees it
-    /// without its first 14 bytes.
+    /// The meaning of the data depends on the kind:
+    ///
+    /// - XDP: the packet, at least 14 bytes. With frags, the bytes beyond a page without head- and
+    ///   tailroom (3,520 bytes of 4,096) are put into further buffers.
+    /// - sched_cls: an Ethernet frame with at least one byte of payload, and with complete headers
+    ///   if its type is IPv4 or IPv6.
+    /// - Socket filter: the program does not see the first 14 bytes.
     ///
     /// # Errors
-    /// EINVAL for data that is too short or too long for the kind; EINTR when a signal came.
+    /// `EINVAL` if the data is too short or too long for the kind; `EINTR` if a signal arrived.
     pub fn run(&self, run: &ProgramRun<'_>) -> Result<Outcome> {
         let mut data = vec![0_u8; run.data_out];
         let mut context = vec![0_u8; run.context.len()];
@@ -343,7 +346,7 @@ impl Program {
             ..Default::default()
         };
         if run.live_frames {
-            // The kernel refuses room for results that it will not give.
+            // The kernel rejects buffers for results that it does not return.
             (attribute.data_size_out, attribute.data_out) = (0, 0);
             (attribute.context_size_out, attribute.context_out) = (0, 0);
         }
@@ -384,37 +387,37 @@ pub struct ProgramRun<'a> {
     pub data: &'a [u8],
     /// `struct xdp_md` or `struct __sk_buff`; empty for the kernel's default.
     pub context: &'a [u8],
-    /// How often to run; 0 and 1 are the same.
+    /// Number of runs; 0 and 1 mean once.
     pub repeat: u32,
-    /// Bytes of the packet to be handed back.
+    /// The most bytes of the packet to return.
     pub data_out: usize,
     /// XDP: carry out the verdict on real frames, `repeat` of them (5.18).
     pub live_frames: bool,
-    /// Live frames: how many at once, 0 for the kernel's default (64).
+    /// Live frames: the size of a batch, 0 for the kernel's default (64).
     pub batch_size: u32,
 }
 
-/// What came of [`Program::run`].
+/// The result of [`Program::run`].
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// R0 at the program's end; 0 for live frames.
     pub return_value: u32,
     /// The packet afterwards, up to [`ProgramRun::data_out`] bytes.
     pub data: Vec<u8>,
-    /// The context afterwards; empty where none was given.
+    /// The context afterwards; empty if none was given.
     pub context: Vec<u8>,
     /// Average time of one run.
     pub duration: Duration,
 }
 
-/// One program on its way into the kernel.
+/// The load of one program.
 struct Load<'a> {
     kernel: &'a Kernel,
     name: &'a str,
     kind: ProgramKind,
     instructions: &'a [u64],
     licence: &'a std::ffi::CStr,
-    /// The device that it is for, where it is for one alone.
+    /// The device, if the program is for one only.
     device: Option<u32>,
     marks: Option<&'a Marks>,
 }
@@ -471,7 +474,7 @@ impl Load<'_> {
             // read only; the log is written within its stated size and exclusively borrowed.
             let answer = unsafe { self.kernel.call(abi::PROG_LOAD, &request, &mut attribute) };
             outcome = match answer {
-                // SAFETY: the kernel answers a load with a new fd that is ours alone.
+                // SAFETY: the kernel returns a new fd for a load, so nothing else owns it.
                 Ok(fd) => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
                 Err(error) => Err(error),
             };
@@ -483,7 +486,7 @@ impl Load<'_> {
         outcome
     }
 
-    /// Loads again with a log, growing it until it holds everything or the bound is reached.
+    /// Loads again with a log, and enlarges the log until it is complete or the bound is reached.
     fn explain(&self, source: io::Error) -> Error {
         let log = match source.raw_os_error() {
             Some(libc::EPERM | libc::ENOSYS) => String::new(),
@@ -507,7 +510,7 @@ impl Load<'_> {
         self.log_of(LOG_STATISTICS, LOG_FIRST).unwrap_or_default()
     }
 
-    /// The log of one load, if `room` was enough.
+    /// Returns the log of one load, if `room` was enough.
     fn log_of(&self, level: u32, room: usize) -> Option<String> {
         let mut log = vec![0_u8; room];
         let outcome = self.attempt(level, &mut log);
@@ -517,7 +520,7 @@ impl Load<'_> {
     }
 }
 
-/// The object's information, as much of it as the kernel knows; the rest is zero.
+/// Returns the object's information; fields that the kernel does not know are zero.
 pub(super) fn get_info<const SIZE: usize>(
     kernel: &Kernel,
     fd: BorrowedFd<'_>,
@@ -529,24 +532,24 @@ pub(super) fn get_info<const SIZE: usize>(
         info_size: size(SIZE),
         info: address_mut(&mut buffer),
     };
-    // SAFETY: the kernel writes at most `info_size` bytes to the buffer, and takes pointers out of
-    // it only where the length that goes with them is not 0; all of it is 0.
+    // SAFETY: the kernel writes at most `info_size` bytes to the buffer. It follows pointers in the
+    // buffer only if their length is not 0; the buffer is all zeros.
     let answer = unsafe { kernel.call(abi::OBJ_GET_INFO_BY_FD, &Request::Info, &mut attribute) };
     answer.map_err(|source| Error::call("bpf(BPF_OBJ_GET_INFO_BY_FD)", context, source, None))?;
     Ok(buffer)
 }
 
-/// An fd as the attributes hold it; fds are never negative.
+/// Converts an fd for attributes; fds are never negative.
 pub(super) fn fd_number(fd: &impl AsRawFd) -> u32 {
     fd.as_raw_fd().unsigned_abs()
 }
 
-/// A slice's size as the attributes hold it; the kernel refuses what does not fit.
+/// Converts a slice's length for attributes; the kernel rejects one that does not fit.
 pub(super) fn size(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// A slice's address as the attributes hold it; 0 for an empty one.
+/// Returns a slice's address for attributes; 0 for an empty one.
 pub(super) fn address<T>(slice: &[T]) -> u64 {
     if slice.is_empty() {
         0
@@ -555,7 +558,7 @@ pub(super) fn address<T>(slice: &[T]) -> u64 {
     }
 }
 
-/// As [`address`], for what the kernel writes to.
+/// As [`address`], for memory that the kernel writes to.
 pub(super) fn address_mut<T>(slice: &mut [T]) -> u64 {
     if slice.is_empty() {
         0
@@ -564,14 +567,14 @@ pub(super) fn address_mut<T>(slice: &mut [T]) -> u64 {
     }
 }
 
-/// The host-order number at an offset of a buffer that is known to hold it.
+/// Reads the 32-bit number at an offset of a buffer that is long enough, in host order.
 pub(super) fn u32_at(buffer: &[u8], at: usize) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&buffer[at..at + 4]);
     u32::from_ne_bytes(bytes)
 }
 
-/// As [`u32_at`], of eight bytes.
+/// Reads the 64-bit number at an offset, as [`u32_at`].
 pub(super) fn u64_at(buffer: &[u8], at: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&buffer[at..at + 8]);

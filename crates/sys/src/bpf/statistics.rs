@@ -1,4 +1,4 @@
-//! The kernel's own statistics of programs, and programs at tracepoints.
+//! The kernel's statistics on programs, and programs at tracepoints.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -8,9 +8,10 @@ use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
 use super::program::{Program, fd_number};
 
-/// While one of these lives, the kernel measures how often and how long every program of the system
-/// runs ([`super::ProgramInfo::run_time_ns`]), which costs each run two readings of the clock. It is
-/// held by an fd: it ends with the process, whichever way that ends. Linux 5.8, `CAP_SYS_ADMIN`.
+/// While a value of this type lives, the kernel measures the number of runs and the run time of
+/// every program of the system ([`super::ProgramInfo::run_time_ns`]). This costs each run two
+/// readings of the clock. It is held by an fd, so it ends with the process. Linux 5.8,
+/// `CAP_SYS_ADMIN`.
 #[derive(Debug)]
 #[must_use = "dropping it ends the statistics"]
 pub struct Statistics {
@@ -18,10 +19,10 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Begins to measure.
+    /// Starts measuring.
     ///
     /// # Errors
-    /// EPERM without the right, EINVAL on older kernels.
+    /// `EPERM` without the privilege, `EINVAL` on older kernels.
     pub fn enable(kernel: &Kernel) -> Result<Self> {
         let mut attribute = abi::Statistics {
             kind: abi::STATS_RUN_TIME,
@@ -35,13 +36,13 @@ impl Statistics {
         };
         let fd = answer
             .map_err(|source| Error::call("bpf(BPF_ENABLE_STATS)", "", source, Some(needs)))?;
-        // SAFETY: the kernel answers with a new fd that is ours alone.
+        // SAFETY: the kernel returns a new fd, so nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { _fd: fd })
     }
 }
 
-/// A program at a raw tracepoint; dropping it takes the program away.
+/// A program at a raw tracepoint; dropping it detaches the program.
 #[derive(Debug)]
 #[must_use = "dropping it takes the program away"]
 pub struct Tracepoint {
@@ -49,11 +50,11 @@ pub struct Tracepoint {
 }
 
 impl Tracepoint {
-    /// Runs a program at each passing of a tracepoint of the kernel, by its name (`napi_poll`). Needs
-    /// `CAP_BPF` and `CAP_PERFMON`.
+    /// Runs a program each time that the kernel passes a tracepoint, by its name (`napi_poll`).
+    /// Needs `CAP_BPF` and `CAP_PERFMON`.
     ///
     /// # Errors
-    /// ENOENT where the kernel has no such tracepoint; EPERM without the rights.
+    /// `ENOENT` if the kernel has no such tracepoint; `EPERM` without the privileges.
     pub fn attach(kernel: &Kernel, name: &CStr, program: &Program) -> Result<Self> {
         let mut attribute = abi::RawTracepoint {
             name: name.as_ptr() as u64,
@@ -72,7 +73,7 @@ impl Tracepoint {
             let context = name.to_string_lossy();
             Error::call("bpf(BPF_RAW_TRACEPOINT_OPEN)", context, source, None)
         })?;
-        // SAFETY: the kernel answers with a new fd that is ours alone.
+        // SAFETY: the kernel returns a new fd, so nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { _fd: fd })
     }

@@ -1,28 +1,28 @@
-//! The verifier's log, turned into an error that shows what it objects to, and where.
+//! Turns the verifier's log into an error with the reason and the instruction.
 
 use std::fmt;
 use std::io;
 
-/// How many of the log's last lines an error shows.
+/// Number of the log's last lines that an error shows.
 const SHOWN_LINES: usize = 12;
 
-/// A program that the verifier refused.
+/// A program that the verifier rejected.
 #[derive(Debug, thiserror::Error)]
 pub struct Rejection {
     /// The program's name.
     pub program: String,
-    /// The kernel's answer to the load: EINVAL, EACCES, E2BIG (too complex), …
+    /// The kernel's error for the load: EINVAL, EACCES, E2BIG (too complex), …
     #[source]
     pub source: io::Error,
-    /// What the verifier objects to: the lines behind the last instruction it looked at.
+    /// The verifier's reason: the lines after the last instruction in the log.
     pub reason: String,
-    /// Index of the instruction that it objects to (in instructions of 8 bytes).
+    /// Index of the rejected instruction (in instructions of 8 bytes).
     pub instruction: Option<usize>,
     /// The same instruction as the verifier prints it.
     pub statement: Option<String>,
     /// The last lines of the log, oldest first.
     pub last_lines: Vec<String>,
-    /// Instructions that the verifier walked before it gave up, where it says so.
+    /// Number of instructions that the verifier processed, if reported.
     pub processed: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Rejection {
 }
 
 impl Rejection {
-    /// Returns where the verifier gave up, and its log's last lines, a line each.
+    /// Returns the rejected instruction and the log's last lines, one line each.
     #[must_use]
     pub fn log(&self) -> String {
         let mut log = format!("the verifier on program {}:\n", self.program);
@@ -52,7 +52,7 @@ impl Rejection {
         log
     }
 
-    /// Reads a log of level 1 (with instructions) or of level 4 (the objection alone).
+    /// Parses a log of level 1 (with instructions) or of level 4 (the reason only).
     pub(super) fn from_log(program: &str, source: io::Error, log: &str) -> Self {
         let lines: Vec<&str> = log
             .lines()
@@ -68,7 +68,7 @@ impl Rejection {
             .split_once("insn ")
             .and_then(|(_, rest)| leading_number(rest));
         let shown = last.and_then(|at| statement(body[at]));
-        // A reason that names an instruction (`unreachable insn 5`) is the better witness.
+        // A reason that names an instruction (`unreachable insn 5`) is more reliable.
         let (instruction, statement) = match (named, shown) {
             (Some(index), Some((at, text))) if index == at => (Some(index), Some(text)),
             (Some(index), _) => (Some(index), None),
@@ -105,14 +105,14 @@ fn reason(lines: &[&str], source: &io::Error) -> String {
     }
 }
 
-/// Statistics at the log's end.
+/// Returns whether a line holds statistics, at the log's end.
 fn is_summary(line: &str) -> bool {
     ["processed ", "verification time ", "stack depth "]
         .iter()
         .any(|start| line.starts_with(start))
 }
 
-/// Lines that tell how the verifier came there, not what it found.
+/// Returns whether a line is about the verifier's path, not its result.
 fn is_trace(line: &str) -> bool {
     let starts = [
         "func#",
@@ -130,7 +130,8 @@ fn is_trace(line: &str) -> bool {
         || line.starts_with(';')
 }
 
-/// `12: (61) r2 = *(u32 *)(r1 +4)  ; R1=ctx()` gives 12 and what stands between number and state.
+/// Parses `12: (61) r2 = *(u32 *)(r1 +4)  ; R1=ctx()` into 12 and the text between number and
+/// state.
 fn statement(line: &str) -> Option<(usize, &str)> {
     let (index, rest) = line.split_once(": (")?;
     let index = index.parse().ok()?;

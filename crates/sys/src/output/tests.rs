@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 
-/// A folder with the mode, and a path in it.
+/// Returns a folder with the mode, and keeps its parent alive.
 fn folder(mode: u32) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let inner = folder.path().join("inner");
@@ -70,7 +70,7 @@ fn links_are_followed_where_only_the_owner_puts_them() {
     let (file, link, chain) = (folder.join("f"), folder.join("link"), folder.join("chain"));
     symlink("f", &link).expect("a link");
     symlink(&link, &chain).expect("a link");
-    // A link to nowhere makes the file there.
+    // A link to a missing file creates that file.
     assert!(take(&chain).expect("made").made.is_some());
     assert!(file.exists());
     assert!(take(&link).expect("opened").made.is_none());
@@ -94,7 +94,7 @@ fn links_in_sticky_directories_are_not_followed() {
     let link = folder.join("link");
     symlink(&target, &link).expect("a link");
     assert_eq!(refusal(take(&link)), Refusal::Link);
-    // Nor by way of a link that may be followed.
+    // Nor through a link that may be followed.
     let safe = outside.path().join("safe");
     symlink(&link, &safe).expect("a link");
     assert_eq!(refusal(take(&safe)), Refusal::Link);
