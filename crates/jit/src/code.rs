@@ -1,4 +1,4 @@
-//! Code: programs in, callable functions out, in executable memory of their own ([`Executable`]).
+//! Translates programs into callable functions, in executable memory ([`Executable`]).
 
 use std::sync::OnceLock;
 
@@ -31,13 +31,13 @@ pub(crate) type Batch =
 pub(crate) struct Code {
     pub(crate) single: Single,
     pub(crate) batch: Batch,
-    /// Bytes of machine code.
+    /// Size of the machine code in bytes.
     pub(crate) size: usize,
-    /// Where they are: they can be called through a borrow of this value only.
+    /// The memory of the functions: they can be called only through a borrow of this value.
     _memory: Executable,
 }
 
-/// A program with what has been found out about it.
+/// A program with the results of its analysis.
 pub(crate) struct Analysed {
     ops: Vec<Op>,
     facts: Vec<Facts>,
@@ -46,7 +46,7 @@ pub(crate) struct Analysed {
 
 impl Analysed {
     /// # Errors
-    /// The program is longer than code is made for.
+    /// The program is too long, or is not classic BPF.
     pub(crate) fn new(program: &Program) -> Result<Self, NativeError> {
         let ops = decode(program.insns())?;
         let facts = analyse(&ops);
@@ -67,17 +67,17 @@ pub(crate) fn compile(program: &Analysed) -> Result<Code, NativeError> {
         reason: error.to_string(),
     })?;
     Ok(Code {
-        // SAFETY: the address is that of a whole function, which `machine_code` built with the
+        // SAFETY: the address is that of a complete function, which `machine_code` built with the
         // platform's C calling convention and the signature of `Single`.
         single: unsafe { std::mem::transmute::<*const u8, Single>(at_single) },
-        // SAFETY: likewise, `batch_signature` and `Batch`.
+        // SAFETY: as above, with `batch_signature` and `Batch`.
         batch: unsafe { std::mem::transmute::<*const u8, Batch>(at_batch) },
         size: single.len() + batch.len(),
         _memory: memory,
     })
 }
 
-/// The host as a compilation target, looked at once.
+/// Returns the host as a compilation target, which is determined once.
 fn host() -> Result<&'static OwnedTargetIsa, NativeError> {
     static HOST: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
     HOST.get_or_init(target)
@@ -88,7 +88,7 @@ fn host() -> Result<&'static OwnedTargetIsa, NativeError> {
 }
 
 fn target() -> Result<OwnedTargetIsa, String> {
-    // Loads and packet descriptions are written for little-endian 64-bit registers.
+    // Generated loads and packet descriptions assume little-endian 64-bit registers.
     if !cfg!(all(target_endian = "little", target_pointer_width = "64")) {
         return Err("not a little-endian 64-bit processor".to_owned());
     }
@@ -115,7 +115,7 @@ fn target() -> Result<OwnedTargetIsa, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The machine code of the function for one packet, in memory that cannot be run.
+/// Returns the machine code of the function for one packet, in memory that is not executable.
 pub(crate) fn machine_code(program: &Analysed) -> Result<Vec<u8>, NativeError> {
     let isa = host()?;
     translate(isa, single_signature(isa.default_call_conv()), |builder| {
@@ -123,7 +123,7 @@ pub(crate) fn machine_code(program: &Analysed) -> Result<Vec<u8>, NativeError> {
     })
 }
 
-/// One function's machine code, which runs wherever it stands.
+/// Returns one function's machine code, which is independent of its address.
 fn translate(
     isa: &OwnedTargetIsa,
     signature: Signature,
@@ -139,8 +139,8 @@ fn translate(
     let compiled = compiled.map_err(|error| NativeError::Codegen {
         reason: error.inner.to_string(),
     })?;
-    // What is emitted calls nothing and has no data outside of it; code that asks for the address of
-    // something else would be wrong as it stands.
+    // Generated code calls nothing and has no data outside itself; code with relocations would be
+    // wrong.
     if !compiled.buffer.relocs().is_empty() {
         return Err(NativeError::Codegen {
             reason: "the code refers to addresses outside of it".to_owned(),
@@ -149,7 +149,7 @@ fn translate(
     Ok(compiled.code_buffer().to_vec())
 }
 
-/// The types of [`Single`].
+/// Returns the parameter and result types of [`Single`].
 fn single_signature(convention: CallConv) -> Signature {
     let mut signature = Signature::new(convention);
     signature
@@ -159,7 +159,7 @@ fn single_signature(convention: CallConv) -> Signature {
     signature
 }
 
-/// The types of [`Batch`].
+/// Returns the parameter and result types of [`Batch`].
 fn batch_signature(convention: CallConv) -> Signature {
     let mut signature = Signature::new(convention);
     signature
@@ -191,7 +191,7 @@ fn write_single(builder: &mut FunctionBuilder<'_>, program: &Analysed) {
     builder.ins().return_(&[verdict]);
 }
 
-/// The program's code for one packet, which leaves by `exit`.
+/// Writes the program's code for one packet; it leaves by `exit`.
 fn emit(builder: &mut FunctionBuilder<'_>, program: &Analysed, packet: Packet, exit: Block) {
     let parts = (&program.ops[..], &program.facts[..], &program.plan);
     Emitter::new(builder, parts, packet, exit).program();
@@ -201,9 +201,9 @@ fn emit(builder: &mut FunctionBuilder<'_>, program: &Analysed, packet: Packet, e
 struct Cursors {
     /// Address of the next packet.
     packet: Value,
-    /// Of its verdict.
+    /// Address of its verdict.
     verdict: Value,
-    /// Of its metadata and how far it is to the next, where the program asks for metadata.
+    /// Address of its metadata and distance to the next, if the program reads metadata.
     metadata: Option<(Value, Value)>,
 }
 
@@ -217,7 +217,7 @@ fn write_batch(builder: &mut FunctionBuilder<'_>, program: &Analysed) {
     };
     let bytes = builder.ins().imul_imm(count, PacketRef::SIZE);
     let end = builder.ins().iadd(packets, bytes);
-    // Without metadata its address stays null.
+    // Without metadata, its address stays null.
     let [zero, size] = [0, Metadata::SIZE].map(|bytes| builder.ins().iconst(I64, bytes));
     let step = builder.ins().select(metadata, size, zero);
     let asks = |op: &Op| matches!(op, Op::Ancillary { .. } | Op::AncillaryXor);

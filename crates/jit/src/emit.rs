@@ -1,7 +1,7 @@
-//! Classic BPF to the code generator's intermediate form: one packet's verdict.
+//! Translates classic BPF into the code generator's intermediate form, for one packet's verdict.
 //!
-//! `A`, `X` and `M[]` are variables that become SSA values; targets become blocks. Every packet
-//! load is either proven in bounds by [`Facts`] or preceded by its comparison.
+//! `A`, `X` and `M[]` are variables that become SSA values; jump targets become blocks. Every
+//! packet load is either proven to be in bounds by [`Facts`] or preceded by a comparison.
 
 mod set;
 
@@ -17,7 +17,7 @@ use crate::facts::{Bounds, Facts, end};
 use crate::op::{Alu, Op, Operand, SCRATCH_WORDS, Test, Width};
 use crate::plan::{GUARD_BYTES, How, Join, Plan, Question, resolve};
 
-/// The packet as values of the generated code.
+/// The packet, as values of the generated code.
 #[derive(Clone, Copy)]
 pub(crate) struct Packet {
     /// Address of the first byte.
@@ -30,12 +30,12 @@ pub(crate) struct Packet {
     pub(crate) metadata: Value,
 }
 
-/// A packet load before its bytes are put in order: what equality can be tested on directly.
+/// A packet load before its bytes are swapped: equality can be tested on it directly.
 #[derive(Clone, Copy)]
 struct Raw {
     value: Value,
     width: Width,
-    /// Where they are in the packet, unless only the running code knows.
+    /// Its place in the packet, unless only the running code knows it.
     place: Option<PacketOffset>,
 }
 
@@ -48,7 +48,7 @@ struct PacketOffset {
 }
 
 impl Raw {
-    /// The number that the bytes would hold unswapped, if they can equal `k` at all.
+    /// Returns the number in the unswapped bytes if they equal `k`; `None` if they cannot.
     fn constant(self, k: u32) -> Option<u32> {
         match self.width {
             Width::Byte => u8::try_from(k).ok().map(u32::from),
@@ -59,7 +59,7 @@ impl Raw {
         }
     }
 
-    /// The bits of `k` as they lie in the unswapped bytes.
+    /// Returns the bits of `k` as they lie in the unswapped bytes.
     fn mask(self, k: u32) -> u32 {
         let bytes = k.swap_bytes();
         match self.width {
@@ -70,16 +70,16 @@ impl Raw {
     }
 }
 
-/// A load that is made although the program might not have come to it.
+/// A load that is made even if the program would not have reached it.
 #[derive(Clone, Copy)]
 struct Load {
     /// Address that the offset counts from.
     base: Value,
-    /// `X`, if that is in the address.
+    /// `X`, if it is part of the address.
     index: Option<Value>,
     offset: u32,
     width: Width,
-    /// The captured length that it needs, unless it is known to be inside.
+    /// The captured length that it needs, unless it is known to be in bounds.
     least: Option<Value>,
 }
 
@@ -92,27 +92,27 @@ impl Load {
     }
 }
 
-/// What is known of a question's answer. Equalities that must all hold are one number that is zero,
-/// which takes fewer instructions than as many truth values.
+/// The answer to a question. Equalities that must all hold are combined into one number that is
+/// zero, which takes fewer instructions than several truth values.
 #[derive(Clone, Copy)]
 enum Answer {
     Truth(Value),
-    /// Yes if the two are equal.
+    /// Yes if the two values are equal.
     Equal(Value, Value),
-    /// Yes if it is zero.
+    /// Yes if the value is zero.
     Difference(Value),
-    /// Yes if it is not zero.
+    /// Yes if the value is not zero.
     Bits(Value),
 }
 
-/// Where a jump ends up.
+/// The final target of a jump.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
     Verdict(u32),
     Code(usize),
 }
 
-/// Writes the code of one program for one packet; verdicts go to a block that takes them.
+/// Writes the code of one program for one packet; an exit block takes the verdict.
 pub(crate) struct Emitter<'p, 'f, 'c> {
     builder: &'p mut FunctionBuilder<'f>,
     ops: &'c [Op],
@@ -122,12 +122,12 @@ pub(crate) struct Emitter<'p, 'f, 'c> {
     a: Variable,
     x: Variable,
     scratch: Vec<Variable>,
-    /// How often the program has jumped backwards, where it does.
+    /// Number of backward jumps so far, if the program has any.
     rounds: Option<Variable>,
     raw: HashMap<Value, Raw>,
     blocks: Vec<Option<Block>>,
     exit: Block,
-    /// Where all that rejects goes, so that these many ways cost one value.
+    /// The common block for all rejections, so that they cost one value.
     reject: Block,
 }
 
@@ -171,7 +171,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         }
     }
 
-    /// Writes the whole program.
+    /// Writes the complete program.
     pub(crate) fn program(mut self) {
         let mut open = true;
         let mut is_loop = vec![false; self.ops.len()];
@@ -186,7 +186,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
                     self.builder.ins().jump(block, &[]);
                 }
                 self.builder.switch_to_block(block);
-                // All jumps that lead here have been written, but for those that go backwards.
+                // All forward jumps to here have been written.
                 if !is_loop {
                     self.builder.seal_block(block);
                 }
@@ -207,7 +207,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         self.builder.ins().jump(self.exit, &[zero]);
     }
 
-    /// Writes one instruction; false when the code does not continue after it.
+    /// Writes one instruction; returns false if the code does not continue after it.
     fn instruction(&mut self, at: usize) -> bool {
         if self.facts[at].rejects() {
             self.verdict(0);
@@ -249,7 +249,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         true
     }
 
-    /// Another round of a loop, unless there were too many.
+    /// Starts another round of a loop, or rejects after too many.
     fn back(&mut self, target: usize) {
         let Some(rounds) = self.rounds else {
             return self.verdict(0);
@@ -297,7 +297,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         self.builder.ins().jump(block, &args);
     }
 
-    /// Rejects unless `accept`, and continues in a new block.
+    /// Rejects unless `accept` is true, and continues in a new block.
     fn require(&mut self, accept: Value) {
         let next = self.builder.create_block();
         self.builder.ins().brif(accept, next, &[], self.reject, &[]);
@@ -308,7 +308,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     fn require_start(&mut self, at: usize, end: u64) {
         let Facts { required, proven } = self.facts[at];
         if proven.start < end {
-            // Captured lengths are 32 bits; a requirement beyond them rejects outright.
+            // Captured lengths have 32 bits; a longer requirement always rejects.
             let least = i64::try_from(required.start).unwrap_or(i64::MAX);
             let accept = self.builder.ins().icmp_imm(
                 IntCC::UnsignedGreaterThanOrEqual,
@@ -319,7 +319,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         }
     }
 
-    /// `address + offset` as an address and what fits a load instruction's displacement.
+    /// Splits `address + offset` into an address and a displacement that fits a load instruction.
     fn address(&mut self, base: Value, offset: u32) -> (Value, i32) {
         match i32::try_from(offset) {
             Ok(offset) => (base, offset),
@@ -327,10 +327,10 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         }
     }
 
-    /// Loads from a place that has been shown to be inside the packet.
+    /// Loads from a place that is known to be inside the packet.
     fn load(&mut self, base: Value, offset: u32, width: Width) -> Value {
         let (address, offset) = self.address(base, offset);
-        // The load must stay behind its comparison: not `can_move`.
+        // The load must stay after its comparison: not `can_move`.
         let flags = MemFlags::new().with_notrap();
         match width {
             Width::Byte => self.builder.ins().uload8(I32, flags, address, offset),
@@ -339,7 +339,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         }
     }
 
-    /// Loads into `A` and remembers the bytes as they were.
+    /// Loads into `A` and remembers the unswapped bytes.
     fn load_a(&mut self, base: Value, offset: u32, width: Width, place: Option<PacketOffset>) {
         let value = self.load(base, offset, width);
         let ordered = match width {
@@ -390,7 +390,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         self.load_a(base, offset, width, Some(place));
     }
 
-    /// `X`, by the name that it has wherever it is the same.
+    /// Returns `X`, always by the same name while its value is the same.
     fn index(&mut self) -> Value {
         let x = self.builder.use_var(self.x);
         self.builder.func.dfg.resolve_aliases(x)
@@ -477,7 +477,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         self.builder.def_var(self.a, value);
     }
 
-    /// Processors take a shift's distance modulo 32; in BPF nothing is left beyond 31.
+    /// Processors take a shift's distance modulo 32; in BPF the result is 0 from 32 on.
     fn shift(&mut self, shifted: Value, distance: Value) -> Value {
         let fits = self
             .builder
@@ -512,7 +512,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
             .brif(answer, then, &then_args, otherwise, &else_args);
     }
 
-    /// Answers a question, given what was proven before its decision.
+    /// Answers a question, given the lengths proven before its decision.
     ///
     /// Nesting is bounded: the plan limits what a decision may cost.
     fn answer(&mut self, question: &Question, proven: Bounds) -> Answer {
@@ -523,7 +523,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         }
     }
 
-    /// The answer as a truth value.
+    /// Returns the answer as a truth value.
     fn truth(&mut self, answer: Answer) -> Value {
         match answer {
             Answer::Truth(value) => value,
@@ -584,7 +584,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         }
     }
 
-    /// A number that is zero exactly if the answer is yes, where that takes one instruction.
+    /// Returns a number that is zero exactly if the answer is yes, if that takes one instruction.
     fn difference(&mut self, answer: Answer) -> Option<Value> {
         match answer {
             Answer::Difference(value) => Some(value),
@@ -593,8 +593,9 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         }
     }
 
-    /// Loads into `A` although the program might not have come here; what is proven is what was
-    /// before the decision. Gives whether the load was inside, unless that is known.
+    /// Loads into `A` even if the program would not have reached this instruction. `proven` holds
+    /// the lengths proven before the decision. Returns whether the load was in bounds, unless that
+    /// is known.
     fn load_ahead(&mut self, at: usize, proven: Bounds, rejecting: bool) -> Option<Value> {
         let load = self.load_of(at, proven);
         let Load {
@@ -619,7 +620,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         Some(inside)
     }
 
-    /// What a load between joined questions reads.
+    /// Returns the place that a load between joined questions reads.
     fn load_of(&mut self, at: usize, proven: Bounds) -> Load {
         let required = self.facts[at].required;
         match self.ops[at] {
@@ -658,7 +659,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         self.builder.ins().iconst(I64, bytes)
     }
 
-    /// `A`, and its bytes as loaded if that is where it comes from.
+    /// Returns `A`, and its unswapped bytes if it was loaded from the packet.
     fn accumulator(&mut self) -> (Value, Option<Raw>) {
         let a = self.builder.use_var(self.a);
         let a = self.builder.func.dfg.resolve_aliases(a);

@@ -1,14 +1,14 @@
-//! Why a program could not be made native.
+//! Errors of the translation into native code.
 
 use crate::op::MAX_INSNS;
 
-/// Why a program stays with the interpreter.
+/// The reason why a program has no native code; the interpreter still runs it.
 #[derive(Debug, thiserror::Error)]
 pub enum NativeError {
     /// The processor is neither a little-endian x86-64 nor AArch64.
     #[error("no native code for this processor: {reason}")]
     Host {
-        /// What the code generator says of the host.
+        /// The code generator's reason.
         reason: String,
     },
     /// More instructions than [`MAX_INSNS`](crate::MAX_INSNS).
@@ -25,16 +25,16 @@ pub enum NativeError {
     /// The last instruction is not a return, or there is none.
     #[error("the program does not end with a return")]
     NoReturn,
-    /// The code generator gave up.
+    /// The code generator failed.
     #[error("code generation failed: {reason}")]
     Codegen {
-        /// The code generator's own words.
+        /// The code generator's reason.
         reason: String,
     },
-    /// Memory for the code was refused, or could not be made executable.
+    /// Memory for the code could not be allocated or made executable.
     #[error("no executable memory: {reason}")]
     Memory {
-        /// What the system refused, with its reason.
+        /// The failed call, with the system's reason.
         reason: String,
     },
 }

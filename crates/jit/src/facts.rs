@@ -1,14 +1,17 @@
-//! What is known at each instruction before any code is generated, so that a packet's length is
-//! compared as rarely as possible.
+//! Packet lengths known at each instruction, computed before code generation, so that a packet's
+//! length is compared as rarely as possible.
 //!
-//! Two facts meet. **Backward**: a captured length below which the verdict is zero whatever path
-//! is taken ([`Bounds`] as *required*), because every path either loads beyond it or rejects
-//! anyway. **Forward**: a captured length that every path to here has already established
-//! (*proven*). A load whose end is proven needs no check; any other compares with all that is
-//! required from there on, not only with its own end. Rejecting earlier than the interpreter does
-//! is not visible: nothing precedes a verdict that anyone could see.
+//! Two facts are combined:
 //!
-//! Both exist in two measures: from the packet's start, and beyond `X`.
+//! - **Backward** ([`Bounds`] as *required*): a captured length below which the verdict is zero on
+//!   every path, because each path either loads beyond it or rejects anyway.
+//! - **Forward** (*proven*): a captured length that every path to here has already established.
+//!
+//! A load whose end is proven needs no check. Any other load compares with all that is required
+//! from there on, not only with its own end. This rejects earlier than the interpreter does, but
+//! the verdict is the same, and a program has no other effect.
+//!
+//! Both facts have two measures: from the packet's start, and from `X`.
 
 use crate::op::{Alu, Op, Operand};
 
@@ -24,9 +27,9 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Nothing.
+    /// No length.
     pub(crate) const NONE: Self = Self { start: 0, index: 0 };
-    /// More than any packet has: as *required*, the verdict is zero for sure.
+    /// More than the length of any packet: as *required*, the verdict is certainly zero.
     const NEVER: Self = Self {
         start: u64::MAX,
         index: u64::MAX,
@@ -39,7 +42,7 @@ impl Bounds {
         }
     }
 
-    /// The larger of each.
+    /// Returns the larger of each measure.
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
             start: self.start.max(other.start),
@@ -47,12 +50,12 @@ impl Bounds {
         }
     }
 
-    /// Whether these lengths, proven, include the others.
+    /// Returns whether these lengths, if proven, include the others.
     pub(crate) fn covers(self, other: Self) -> bool {
         self.start >= other.start && self.index >= other.index
     }
 
-    /// `X` got a new value: what was relative to the old one is void.
+    /// Drops the length relative to `X`, after `X` got a new value.
     fn without_index(self) -> Self {
         Self { index: 0, ..self }
     }
@@ -61,14 +64,14 @@ impl Bounds {
 /// The facts at one instruction, before it executes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
-    /// With less captured than this, the verdict is zero.
+    /// With fewer captured bytes than this, the verdict is zero.
     pub(crate) required: Bounds,
-    /// At least this much is captured.
+    /// At least this many bytes are captured.
     pub(crate) proven: Bounds,
 }
 
 impl Facts {
-    /// Whether the verdict is zero from here on every path.
+    /// Returns whether the verdict is zero on every path from here.
     pub(crate) fn rejects(&self) -> bool {
         self.required == Bounds::NEVER
     }
@@ -77,7 +80,7 @@ impl Facts {
 /// Largest value of `X` after a header-length load.
 const MAX_HEADER_LENGTH: u64 = 60;
 
-/// Computes the facts of every instruction, in two passes over the program.
+/// Computes the facts of every instruction, in one backward and one forward pass.
 pub(crate) fn analyse(ops: &[Op]) -> Vec<Facts> {
     let required = required(ops);
     let proven = proven(ops, &required);
@@ -91,7 +94,7 @@ pub(crate) fn analyse(ops: &[Op]) -> Vec<Facts> {
         .collect()
 }
 
-/// One past the last byte of a load.
+/// Returns the offset after the last byte of a load.
 pub(crate) fn end(offset: u32, bytes: u64) -> u64 {
     u64::from(offset) + bytes
 }
@@ -122,7 +125,7 @@ fn required_before(op: Op, after: Bounds) -> Bounds {
         },
         Op::PacketAtX { offset, width } => {
             let end = end(offset, width.bytes());
-            // X is not negative, so what is required beyond it is required from the start too.
+            // X is not negative, so a length required from X is also required from the start.
             Bounds {
                 start: after.start.max(end),
                 index: after.index.max(end),
@@ -147,7 +150,7 @@ fn required_before(op: Op, after: Bounds) -> Bounds {
         Op::Alu(Alu::Div | Alu::Mod, Operand::K(0)) => Bounds::NEVER,
         _ => after,
     };
-    // Captured lengths are 32 bits wide.
+    // Captured lengths have 32 bits.
     if before.start > u64::from(u32::MAX) {
         Bounds::NEVER
     } else {
@@ -160,7 +163,7 @@ fn proven(ops: &[Op], required: &[Bounds]) -> Vec<Option<Bounds>> {
     if let Some(first) = all.first_mut() {
         *first = Some(Bounds::NONE);
     }
-    // What a round of a loop has shown does not hold where the next begins.
+    // Facts from one round of a loop do not hold at the beginning of the next.
     for op in ops {
         if let Op::Back(target) = *op {
             all[target] = Some(Bounds::NONE);
@@ -228,7 +231,7 @@ mod tests {
     use crate::op::Width;
     use crate::op::made::{equal, load};
 
-    /// How often code for the program compares the packet's length.
+    /// Returns how often the program's code compares the packet's length.
     fn comparisons(ops: &[Op]) -> usize {
         let unproven = |(op, facts): (&Op, Facts)| match *op {
             Op::Packet { offset, width } => facts.proven.start < end(offset, width.bytes()),

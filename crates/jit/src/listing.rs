@@ -1,13 +1,13 @@
-//! Machine code to be looked at: program in, bytes and instructions out. Nothing here runs.
+//! Machine code for inspection: program in, bytes and instructions out. Nothing here is executed.
 
 use ringtap_filter::Program;
 
 use crate::code::{Analysed, machine_code};
 use crate::error::NativeError;
 
-/// The machine code of a filter's function for one packet, for this processor. Its arguments are,
-/// in the platform's C convention, the address of the packet, the captured length, the length on
-/// the wire, and the address of the metadata or 0; it returns the bytes accepted.
+/// The machine code of a filter's function for one packet, for this processor. Its arguments, in
+/// the platform's C convention, are the address of the packet, the captured length, the length on
+/// the wire, and the address of the metadata or 0. It returns the number of bytes accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineCode {
     bytes: Vec<u8>,
@@ -16,12 +16,12 @@ pub struct MachineCode {
 /// One machine instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineInsn<'a> {
-    /// Offset from the beginning of the function in bytes, which jumps refer to.
+    /// Offset from the beginning of the function in bytes; jumps refer to it.
     pub at: usize,
     /// Its bytes.
     pub bytes: &'a [u8],
-    /// Its text, with the targets of jumps as offsets; none without the feature `disassembler`,
-    /// and for bytes that are no instruction.
+    /// Its text, with the targets of jumps as offsets. `None` without the feature `disassembler`,
+    /// and for bytes that are not an instruction.
     pub text: Option<String>,
 }
 
@@ -30,20 +30,21 @@ impl MachineCode {
     /// is not executable.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Native::compile`](crate::Native::compile).
     pub fn of(program: &Program) -> Result<Self, NativeError> {
         let bytes = machine_code(&Analysed::new(program)?)?;
         Ok(Self { bytes })
     }
 
-    /// The code.
+    /// Returns the code.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The code instruction by instruction. Without the feature `disassembler`, and from bytes on
-    /// that are no instructions (constants behind the code), pieces of at most eight bytes.
+    /// Returns the code instruction by instruction. Without the feature `disassembler`, and from
+    /// the first byte that is not an instruction (constants follow the code), returns pieces of at
+    /// most eight bytes.
     #[must_use]
     pub fn insns(&self) -> Vec<MachineInsn<'_>> {
         let mut insns = decoded(&self.bytes);
@@ -84,16 +85,17 @@ mod with_decoder {
 
     use super::MachineInsn;
 
-    /// Whether a relative jump counts from the end of its instruction, or from its beginning.
+    /// Whether a relative jump counts from the end of its instruction; otherwise from its
+    /// beginning.
     const FROM_END: bool = cfg!(target_arch = "x86_64");
 
-    /// The instructions up to the first byte that begins none.
+    /// Returns the instructions before the first byte that is not one.
     pub(super) fn decoded(code: &[u8]) -> Vec<MachineInsn<'_>> {
         let decoder = InstDecoder::default();
         let mut reader = U8Reader::new(code);
         let mut insns = Vec::new();
         let mut at = 0;
-        // Constants follow the last return, which no jump leads beyond.
+        // Constants follow the last return, after the target of every jump.
         let mut farthest = 0;
         while at < code.len() {
             let Ok(insn) = decoder.decode(&mut reader) else {
@@ -118,8 +120,8 @@ mod with_decoder {
         insns
     }
 
-    /// The text with a relative target (`$+0x1c`) as an offset from the function's beginning, and
-    /// the target.
+    /// Returns the text with a relative target (`$+0x1c`) as an offset from the function's
+    /// beginning, and the target.
     fn with_target(text: String, base: usize) -> (String, Option<usize>) {
         let Some((before, relative)) = text.split_once('$') else {
             return (text, None);
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(at, code.bytes().len());
     }
 
-    /// A wrong base of relative jumps would lead into the middle of instructions.
+    /// A wrong base of relative jumps would give targets in the middle of instructions.
     #[cfg(all(feature = "disassembler", target_arch = "x86_64"))]
     #[test]
     fn jumps_lead_to_instructions() {

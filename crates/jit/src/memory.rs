@@ -1,35 +1,37 @@
-//! Executable memory: pieces of machine code in, a mapping that can be run out, unmapped on drop.
+//! Executable memory: copies pieces of machine code into a mapping, which is unmapped on drop.
 //!
-//! The mapping is anonymous, which systems allow that forbid to execute the heap (SELinux's `execheap`).
-//! It is written while readable and writable, then becomes readable and executable for good: no page is
-//! ever writable and executable at once. It owns its pages and knows nothing of what is in them.
+//! The mapping is anonymous, which is allowed even on systems that forbid executing the heap
+//! (SELinux's `execheap`). It is written while readable and writable, and then becomes readable and
+//! executable for good. No page is ever writable and executable at once.
 
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
 
-/// Where each piece begins: a multiple of this. It is a cache line, and no less than any constant beside
-/// the code asks for.
+/// The alignment of each piece. It is a cache line, and at least the alignment of the constants
+/// beside the code.
 const ALIGNMENT: usize = 64;
 
 /// Pages of machine code.
 #[derive(Debug)]
 pub(crate) struct Executable {
     start: NonNull<u8>,
-    /// Bytes that are mapped; above zero.
+    /// Number of mapped bytes; above zero.
     length: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone, has no ties to a thread, and is only read and run.
+// SAFETY: the mapping belongs to this value alone, is not bound to a thread, and is only read and
+// executed.
 unsafe impl Send for Executable {}
 // SAFETY: as above; nothing changes it through a shared borrow.
 unsafe impl Sync for Executable {}
 
 impl Executable {
-    /// Maps the pieces, and returns the address of each. The addresses are good until the value is dropped.
+    /// Maps the pieces and returns the address of each. The addresses are valid until the value is
+    /// dropped.
     ///
     /// # Errors
-    /// The system refuses memory, or to make it executable.
+    /// The system has no memory, or forbids executable memory.
     pub(crate) fn new<const N: usize>(pieces: [&[u8]; N]) -> io::Result<(Self, [*const u8; N])> {
         let mut length = 0;
         let offsets = pieces.map(|piece| {
@@ -39,8 +41,8 @@ impl Executable {
         });
         let memory = Self::map(length.max(ALIGNMENT))?;
         for (piece, offset) in pieces.iter().zip(offsets) {
-            // SAFETY: `offset + piece.len()` is at most the length of the mapping, which is writable and
-            // which nobody else knows of.
+            // SAFETY: `offset + piece.len()` is at most the length of the mapping, which is
+            // writable and to which no other reference exists.
             unsafe {
                 let to = memory.start.as_ptr().add(offset);
                 std::ptr::copy_nonoverlapping(piece.as_ptr(), to, piece.len());
@@ -56,7 +58,8 @@ impl Executable {
     fn map(length: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new anonymous mapping, at an address of the kernel's choice, touches no memory in use.
+        // SAFETY: a new anonymous mapping, at an address of the kernel's choice, touches no memory
+        // in use.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -67,7 +70,7 @@ impl Executable {
         }
     }
 
-    /// Makes it executable, and no longer writable.
+    /// Makes the memory executable and no longer writable.
     fn protect(&self) -> io::Result<()> {
         let protection = libc::PROT_READ | libc::PROT_EXEC;
         // SAFETY: the whole of a mapping that this value owns; no reference into it exists.
@@ -85,15 +88,15 @@ impl Executable {
 
 impl Drop for Executable {
     fn drop(&mut self) {
-        // SAFETY: the mapping is owned, and the value is gone, on which all uses of its addresses depend.
-        // Unmapping what is mapped fails only where the kernel has no memory to split a mapping; the pages
-        // are then lost, and harmless.
+        // SAFETY: this value owns the mapping and is being dropped, so its addresses are no longer
+        // used. Unmapping fails only if the kernel has no memory to split a mapping; the pages are
+        // then lost, which is harmless.
         unsafe { libc::munmap(self.address(), self.length) };
     }
 }
 
-/// Instructions are fetched anew by all threads of this process. The caches themselves are the kernel's
-/// affair, which cleans them when it makes a page executable.
+/// Makes all threads of this process fetch instructions anew. The kernel cleans the caches when it
+/// makes a page executable.
 #[cfg(target_arch = "aarch64")]
 fn synchronise() -> io::Result<()> {
     /// Commands of membarrier(2).
@@ -106,11 +109,11 @@ fn synchronise() -> io::Result<()> {
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // A process registers once; to do it again has no effect.
+    // A process registers once; registering again has no effect.
     call(REGISTER_SYNC_CORE).and_then(|()| call(SYNC_CORE))
 }
 
-/// x86-64 keeps what it fetches coherent by itself.
+/// x86-64 keeps fetched instructions coherent by itself.
 #[cfg(not(target_arch = "aarch64"))]
 #[expect(clippy::unnecessary_wraps, reason = "another processor's may fail")]
 fn synchronise() -> io::Result<()> {
@@ -121,7 +124,7 @@ fn synchronise() -> io::Result<()> {
 mod tests {
     use super::{ALIGNMENT, Executable};
 
-    /// Sizes around those of a unit and of a page.
+    /// Sizes around the alignment and around a page.
     #[test]
     fn pieces_are_where_they_are_said_to_be() {
         for length in [0, 1, 63, 64, 65, 4095, 4096, 4097, 100_000] {
@@ -130,7 +133,7 @@ mod tests {
                 Executable::new([&pieces[0], &pieces[1]]).expect("executable memory");
             for (piece, address) in pieces.iter().zip(addresses) {
                 assert_eq!(address as usize % ALIGNMENT, 0);
-                // SAFETY: as long as the piece was, and the mapping lives.
+                // SAFETY: as long as the piece, and the mapping is alive.
                 let held = unsafe { std::slice::from_raw_parts(address, piece.len()) };
                 assert_eq!(held, piece);
             }

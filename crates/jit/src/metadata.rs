@@ -1,4 +1,4 @@
-//! What the Linux ancillary loads read, as generated code reads it.
+//! The values of the Linux ancillary loads, in the layout that generated code reads.
 
 use ringtap_filter::Ancillary;
 use ringtap_filter::program::opcode as op;
@@ -6,8 +6,8 @@ use ringtap_filter::program::opcode as op;
 /// Words of metadata: one for each load from `SKF_AD_PROTOCOL` (0) to `SKF_AD_VLAN_TPID` (60).
 pub(crate) const WORDS: usize = 16;
 
-/// A packet's [`Ancillary`] values in the layout of the loads: the word at byte offset `n` is what
-/// a load at `SKF_AD_OFF + n` gives (`linux/filter.h`). 64 bytes.
+/// A packet's [`Ancillary`] values in the layout of the loads (`linux/filter.h`): the word at byte
+/// offset `n` is the result of a load at `SKF_AD_OFF + n`. 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Metadata([u32; WORDS]);
@@ -17,14 +17,14 @@ impl Metadata {
     pub(crate) const SIZE: i64 = 64;
 }
 
-// Generated code steps by this.
+// Generated code advances by this size.
 const _: () = assert!(size_of::<Metadata>() == 64);
 
 impl From<&Ancillary> for Metadata {
     fn from(ancillary: &Ancillary) -> Self {
         let mut words = [0; WORDS];
-        // Loads that search netlink attributes stay 0, as in the interpreter; the one that
-        // combines A and X is computed by the code.
+        // Loads that search netlink attributes stay 0, as in the interpreter. Generated code
+        // computes the one that combines A and X.
         for (offset, value) in [
             (op::SKF_AD_PROTOCOL, u32::from(ancillary.protocol)),
             (op::SKF_AD_PKTTYPE, u32::from(ancillary.pkttype)),

@@ -1,4 +1,4 @@
-//! A filter as native code: the crate's interface.
+//! A filter as native code: the interface of this crate.
 
 use std::{fmt, ptr};
 
@@ -11,8 +11,8 @@ use crate::packet::PacketRef;
 
 /// A filter program in native code, compiled once.
 ///
-/// It can be shared between threads and called by all of them at once: the code has no state.
-/// Its executable memory is freed on drop.
+/// Threads can share it and call it at the same time: the code has no state. Dropping it frees its
+/// executable memory.
 pub struct Native {
     code: Code,
 }
@@ -23,25 +23,25 @@ impl Native {
     /// # Errors
     ///
     /// If this processor is not supported, if the program is longer than
-    /// [`MAX_INSNS`](crate::MAX_INSNS), or if the system refuses executable memory, as a hardened
-    /// one may. The interpreter is there then.
+    /// [`MAX_INSNS`](crate::MAX_INSNS), or if the system forbids executable memory, as a hardened
+    /// one may. Use the interpreter then.
     pub fn compile(program: &Program) -> Result<Self, NativeError> {
         let code = compile(&Analysed::new(program)?)?;
         Ok(Self { code })
     }
 
-    /// The verdict on one packet, as [`Program::run`] gives it: how many of its bytes are
-    /// accepted, 0 to reject it.
+    /// Returns the verdict on one packet, as [`Program::run`] does: the number of bytes to accept,
+    /// or 0 to reject the packet.
     ///
-    /// `len` is the packet's length on the wire in bytes, of which `data` was captured.
+    /// `len` is the packet's length on the wire in bytes; `data` holds its captured bytes.
     #[inline]
     #[must_use]
     pub fn run(&self, data: &[u8], len: u32) -> u32 {
         self.call(PacketRef::new(data, len), None)
     }
 
-    /// Like [`run`](Self::run), with the packet's metadata for the Linux ancillary loads, as
-    /// [`Program::run_with`].
+    /// Returns the verdict like [`run`](Self::run), with the packet's metadata for the Linux
+    /// ancillary loads, as [`Program::run_with`].
     #[must_use]
     pub fn run_with(&self, data: &[u8], len: u32, ancillary: &Ancillary) -> u32 {
         self.call(PacketRef::new(data, len), Some(&Metadata::from(ancillary)))
@@ -50,14 +50,14 @@ impl Native {
     #[inline]
     fn call(&self, packet: PacketRef<'_>, metadata: Option<&Metadata>) -> u32 {
         let metadata = metadata.map_or(ptr::null(), ptr::from_ref);
-        // SAFETY: a `PacketRef` borrows `caplen` readable bytes, and the code reads below `caplen`
-        // only. `metadata` is null, which the code tests, or borrowed. The code is kept alive by
-        // `self`.
+        // SAFETY: a `PacketRef` borrows `caplen` readable bytes, and the code reads only below
+        // `caplen`. `metadata` is null, which the code tests, or borrowed. `self` keeps the code
+        // alive.
         unsafe { (self.code.single)(packet.as_ptr(), packet.caplen(), packet.len(), metadata) }
     }
 
-    /// The verdicts on a batch of packets, in one call: the loop over the packets is part of the
-    /// generated code.
+    /// Writes the verdicts on a batch of packets, in one call: the loop over the packets is part of
+    /// the generated code.
     ///
     /// # Panics
     ///
@@ -66,8 +66,8 @@ impl Native {
         self.call_batch(packets, None, verdicts);
     }
 
-    /// Like [`run_batch`](Self::run_batch), with each packet's metadata for the Linux ancillary
-    /// loads.
+    /// Writes the verdicts like [`run_batch`](Self::run_batch), with each packet's metadata for the
+    /// Linux ancillary loads.
     ///
     /// # Panics
     ///
@@ -99,13 +99,13 @@ impl Native {
         let metadata = metadata.map_or(ptr::null(), <[Metadata]>::as_ptr);
         // SAFETY: `packets` holds `count` elements, at least one, in the layout that the code
         // expects (asserted where `PacketRef` is defined), each borrowing `caplen` readable bytes;
-        // the code reads below `caplen` only. `metadata` is null, which the code tests, or has
-        // `count` elements too. `verdicts` has room for `count` words and overlaps nothing, being
-        // borrowed mutably. The code is kept alive by `self`.
+        // the code reads only below `caplen`. `metadata` is null, which the code tests, or has
+        // `count` elements too. `verdicts` has room for `count` words and overlaps nothing, because
+        // it is borrowed mutably. `self` keeps the code alive.
         unsafe { (self.code.batch)(packets.as_ptr(), metadata, verdicts.as_mut_ptr(), count) }
     }
 
-    /// Size of the machine code in bytes.
+    /// Returns the size of the machine code in bytes.
     #[must_use]
     pub fn code_size(&self) -> usize {
         self.code.size

@@ -1,15 +1,14 @@
-//! Instructions decoded into what they do: `sock_filter` words in, typed [`Op`]s with absolute
-//! targets out.
+//! Decodes instructions: `sock_filter` words in, typed [`Op`]s with absolute targets out.
 //!
-//! The program has been validated by `ringtap-filter`; whatever would still not decode is an
-//! error here and never undefined behaviour there.
+//! `ringtap-filter` has validated the program. An instruction that still cannot be decoded is an
+//! error here, and never undefined behaviour later.
 
 use ringtap_filter::Insn;
 use ringtap_filter::program::opcode as bpf;
 
 use crate::error::NativeError;
 
-/// Where an operand comes from.
+/// The second operand of an operation or a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// The instruction's constant.
@@ -18,7 +17,7 @@ pub(crate) enum Operand {
     X,
 }
 
-/// How many bytes a packet load takes.
+/// The number of bytes that a packet load reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     Byte,
@@ -27,7 +26,7 @@ pub(crate) enum Width {
 }
 
 impl Width {
-    /// Bytes read.
+    /// Returns the number of bytes.
     pub(crate) fn bytes(self) -> u64 {
         match self {
             Self::Byte => 1,
@@ -52,7 +51,7 @@ pub(crate) enum Alu {
     Shr,
 }
 
-/// Test of a conditional jump, unsigned.
+/// The test of a conditional jump, unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
     Equal,
@@ -76,7 +75,7 @@ pub(crate) enum Op {
     PacketAtX { offset: u32, width: Width },
     /// `A =` the metadata word at this byte offset
     Ancillary { offset: u32 },
-    /// `A ^= X`, which exists as an ancillary load
+    /// `A ^= X`, which is an ancillary load
     AncillaryXor,
     /// `X = K`
     IndexConst(u32),
@@ -100,8 +99,8 @@ pub(crate) enum Op {
     FromIndex,
     /// Continue at the target.
     Jump(usize),
-    /// On to an earlier instruction, or to this one, so many times
-    /// ([`MAX_ROUNDS`](ringtap_filter::program::MAX_ROUNDS)) as the interpreter does.
+    /// Continue at an earlier instruction, or at this one, up to
+    /// [`MAX_ROUNDS`](ringtap_filter::program::MAX_ROUNDS) times, as in the interpreter.
     Back(usize),
     /// Continue at one of two targets.
     Branch {
@@ -110,25 +109,25 @@ pub(crate) enum Op {
         yes: usize,
         no: usize,
     },
-    /// Verdict is the constant.
+    /// The verdict is the constant.
     Return(u32),
-    /// Verdict is `A`.
+    /// The verdict is `A`.
     ReturnA,
 }
 
-/// The longest program that is made native, in instructions: the kernel's limit, too. It bounds
-/// the time that compiling a hostile program takes.
+/// The longest program that is translated, in instructions: the same as the kernel's limit. It
+/// bounds the compile time of hostile programs.
 pub const MAX_INSNS: usize = bpf::KERNEL_MAX_INSNS;
 
 /// Words of scratch memory.
 pub(crate) const SCRATCH_WORDS: usize = 16;
 
-/// Decodes a whole program.
+/// Decodes a complete program.
 ///
 /// # Errors
 ///
-/// [`NativeError::Instruction`] at the first one that classic BPF doesn't define, that jumps out
-/// of the program, or that names scratch memory that there isn't; [`NativeError::TooLong`] and
+/// [`NativeError::Instruction`] at the first instruction that classic BPF does not define, that
+/// jumps out of the program, or that uses scratch memory out of range; [`NativeError::TooLong`] and
 /// [`NativeError::NoReturn`] for the program as a whole.
 pub(crate) fn decode(program: &[Insn]) -> Result<Vec<Op>, NativeError> {
     if program.len() > MAX_INSNS {

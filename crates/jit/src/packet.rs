@@ -1,9 +1,9 @@
-//! The packet as generated code reads it.
+//! The packet in the layout that generated code reads.
 
 use std::marker::PhantomData;
 use std::mem::offset_of;
 
-/// A borrowed packet in the layout that generated code walks: 16 bytes, address first.
+/// A borrowed packet in the layout that generated code reads: 16 bytes, address first.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct PacketRef<'a> {
@@ -13,8 +13,8 @@ pub struct PacketRef<'a> {
     bytes: PhantomData<&'a [u8]>,
 }
 
-// SAFETY: a `PacketRef` is a `&[u8]` taken apart, and can be used as one only; `&[u8]` is `Send`
-// and `Sync`.
+// SAFETY: a `PacketRef` is a `&[u8]` in parts, and gives the same access; `&[u8]` is `Send` and
+// `Sync`.
 unsafe impl Send for PacketRef<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for PacketRef<'_> {}
@@ -26,9 +26,9 @@ impl<'a> PacketRef<'a> {
     pub(crate) const CAPLEN: i32 = 8;
     pub(crate) const LEN: i32 = 12;
 
-    /// A packet of `len` bytes on the wire of which `data` was captured.
+    /// Creates a packet of `len` bytes on the wire; `data` holds its captured bytes.
     ///
-    /// Lengths of packets are 32 bits wide everywhere; what a longer slice has beyond is not seen.
+    /// Packet lengths have 32 bits; the bytes of a longer slice beyond that are ignored.
     #[inline]
     #[must_use]
     pub fn new(data: &'a [u8], len: u32) -> Self {
@@ -41,13 +41,13 @@ impl<'a> PacketRef<'a> {
         }
     }
 
-    /// Captured length in bytes.
+    /// Returns the captured length in bytes.
     #[must_use]
     pub fn caplen(&self) -> u32 {
         self.caplen
     }
 
-    /// Length on the wire in bytes.
+    /// Returns the length on the wire in bytes.
     #[must_use]
     #[expect(
         clippy::len_without_is_empty,
@@ -57,13 +57,13 @@ impl<'a> PacketRef<'a> {
         self.len
     }
 
-    /// Address of the first captured byte.
+    /// Returns the address of the first captured byte.
     pub(crate) fn as_ptr(&self) -> *const u8 {
         self.data
     }
 }
 
-// Generated code reads the fields at these places.
+// Generated code reads the fields at these offsets.
 const _: () = {
     assert!(size_of::<PacketRef<'_>>() == 16);
     assert!(offset_of!(PacketRef<'_>, data) == 0);

@@ -1,33 +1,31 @@
-//! Which tests become one: conditional jumps are gathered into decisions before code is
-//! generated.
+//! Combines tests: conditional jumps are gathered into decisions before code is generated.
 //!
-//! - **Sets.** A list of addresses or ports compiles to one `jeq` after another on the same value
-//!   with one common target. As a single question, "is `A` one of these", it takes a few vector
-//!   comparisons and one jump.
-//! - **Joins.** Where one test decides whether another is made at all, and both end at a common
-//!   target, both are made and their answers combined. A jump that the processor predicts wrongly
-//!   costs more than a dozen instructions, and what a test finds in real traffic is hard to
-//!   predict.
+//! - **Sets.** A list of addresses or ports compiles to one `jeq` after another on the same value,
+//!   with a common target. The single question "is `A` one of these" takes a few vector comparisons
+//!   and one jump.
+//! - **Joins.** If one test decides whether another is made, and both have a common target, both
+//!   are made and their answers combined. A mispredicted jump costs more than a dozen instructions,
+//!   and the results of tests on real traffic are hard to predict.
 //!
-//! A join executes loads that the program might have skipped. One that is not known to be inside
-//! the packet then reads the packet's first bytes instead, and its test fails: see
+//! A join executes loads that the program might have skipped. If such a load is not known to be
+//! inside the packet, it reads the packet's first bytes instead, and its test fails: see
 //! [`Join::rejecting`].
 
 use crate::facts::{Bounds, Facts, end};
 use crate::op::{Alu, Op, Operand, Test};
 
-/// What a decision asks.
+/// The question of a decision.
 #[derive(Debug)]
 pub(crate) enum Question {
-    /// A conditional jump as it stands.
+    /// A single conditional jump.
     One { test: Test, operand: Operand },
-    /// `A` equals one of these, at least two, not necessarily distinct.
+    /// Whether `A` equals one of these constants: at least two, not necessarily distinct.
     OneOf(Vec<u32>),
-    /// Two questions with loads between them.
+    /// Two questions, with loads between them.
     Joined(Box<Join>),
 }
 
-/// How two answers make one.
+/// The way in which two answers are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Both,
@@ -39,42 +37,42 @@ pub(crate) enum How {
 pub(crate) struct Join {
     pub(crate) how: How,
     pub(crate) first: Question,
-    /// Instructions between the questions: loads and computations of `A`.
+    /// Instructions between the questions: loads, and computations of `A`.
     pub(crate) between: std::ops::Range<usize>,
     pub(crate) second: Question,
-    /// The second answer counts inverted.
+    /// Whether the second answer is inverted.
     pub(crate) inverted: bool,
-    /// A negative answer to the join rejects, so that a load between the questions that is out of
-    /// bounds can be answered by no.
+    /// Whether the program rejects if the join's answer is no. Then a load between the questions
+    /// that is out of bounds can be answered with no.
     pub(crate) rejecting: bool,
 }
 
-/// A question with its two continuations.
+/// A question with a target for each answer.
 #[derive(Debug)]
 pub(crate) struct Decision {
     pub(crate) question: Question,
     pub(crate) yes: usize,
     pub(crate) no: usize,
     cost: usize,
-    /// What must be proven before the decision, because a load in it cannot be guarded.
+    /// Lengths that must be proven before the decision, because a load in it cannot be guarded.
     needs: Bounds,
 }
 
-/// Comparisons and loads that a decision may be made of. Beyond, skipping what comes later is
-/// worth a jump.
+/// The most comparisons and loads in a decision. With more, a jump that skips the later ones is
+/// cheaper.
 const MAX_COST: usize = 24;
-/// Bytes that a guarded load may read at the packet's start when it would be out of bounds.
+/// The most bytes at the packet's start that a guarded load reads instead if it is out of bounds.
 pub(crate) const GUARD_BYTES: u64 = 4;
 
-/// The order of the code: what starts a block, and the decision at each conditional jump that is
-/// still one.
+/// The structure of the code: the starts of blocks, and the decision at each conditional jump that
+/// remains.
 pub(crate) struct Plan {
     decisions: Vec<Option<Decision>>,
     starts: Vec<bool>,
 }
 
 impl Plan {
-    /// Gathers decisions, then walks the program along what remains.
+    /// Gathers decisions, then follows the remaining ones through the program.
     pub(crate) fn new(ops: &[Op], facts: &[Facts]) -> Self {
         let gathering = Gathering {
             ops,
@@ -88,18 +86,18 @@ impl Plan {
         Self { decisions, starts }
     }
 
-    /// Whether anything jumps to this instruction.
+    /// Returns whether any instruction jumps to this one.
     pub(crate) fn is_start(&self, at: usize) -> bool {
         self.starts[at]
     }
 
-    /// The decision at a conditional jump that is reached.
+    /// Returns the decision at a conditional jump that is reached.
     pub(crate) fn decision(&self, at: usize) -> Option<&Decision> {
         self.decisions[at].as_ref()
     }
 }
 
-/// Follows jumps to the instruction that does something.
+/// Follows unconditional jumps to their final target.
 pub(crate) fn resolve(ops: &[Op], mut at: usize) -> usize {
     while let Op::Jump(target) = ops[at] {
         at = target;
@@ -140,7 +138,7 @@ fn starts(ops: &[Op], facts: &[Facts], decisions: &[Option<Decision>]) -> Vec<bo
     starts
 }
 
-/// How many ways lead to each instruction.
+/// Returns the number of ways that lead to each instruction.
 fn sources(ops: &[Op]) -> Vec<u32> {
     let mut sources = vec![0; ops.len()];
     sources[0] = 1;
@@ -158,7 +156,7 @@ fn sources(ops: &[Op]) -> Vec<u32> {
     sources
 }
 
-/// Whether the value of `A` before each instruction can still be read.
+/// Returns whether the value of `A` before each instruction may still be read.
 fn a_read(ops: &[Op]) -> Vec<bool> {
     let mut read = vec![false; ops.len()];
     for at in (0..ops.len()).rev() {
@@ -198,7 +196,7 @@ struct Gathering<'a> {
 }
 
 impl Gathering<'_> {
-    /// Whether two targets give the same verdict without looking further.
+    /// Returns whether two targets are the same instruction or certainly give the same verdict.
     fn same(&self, one: usize, other: usize) -> bool {
         let (one, other) = (resolve(self.ops, one), resolve(self.ops, other));
         one == other
@@ -211,10 +209,10 @@ impl Gathering<'_> {
         self.facts[resolve(self.ops, at)].rejects()
     }
 
-    /// One decision for each conditional jump; runs of equality tests become one.
+    /// Makes one decision for each conditional jump; runs of equality tests become one.
     ///
-    /// Going backwards, each test takes over what follows it. What others jump to as well stays by
-    /// itself, so that no test is ever written twice.
+    /// Going backwards, each test includes the ones that follow it. A test that is also reached by
+    /// other jumps stays separate, so that no test is written twice.
     fn sets(&self) -> Vec<Option<Decision>> {
         let mut decisions: Vec<Option<Decision>> = Vec::new();
         decisions.resize_with(self.ops.len(), || None);
@@ -258,7 +256,7 @@ impl Gathering<'_> {
         decisions
     }
 
-    /// Joins decisions with those that follow them, as long as that is possible.
+    /// Joins decisions with those that follow them, as long as possible.
     fn joins(&self, decisions: &mut [Option<Decision>]) {
         for at in (0..self.ops.len()).rev() {
             if self.facts[at].rejects() {
@@ -274,8 +272,8 @@ impl Gathering<'_> {
         }
     }
 
-    /// The loads and computations from `start` to the next conditional jump, if nothing else is
-    /// there and nobody jumps in.
+    /// Returns the index of the next conditional jump from `start` on, if there are only loads and
+    /// computations before it and no jump leads into them.
     fn following(&self, start: usize) -> Option<usize> {
         let mut at = start;
         loop {
@@ -356,7 +354,7 @@ impl Gathering<'_> {
         (decision, false)
     }
 
-    /// What a join needs proven beforehand, and what it costs.
+    /// Returns the lengths that a join needs proven beforehand, and its cost.
     fn needs(
         &self,
         between: std::ops::Range<usize>,
@@ -389,7 +387,7 @@ impl Gathering<'_> {
     }
 }
 
-/// The constants of a question that is about equality only.
+/// Returns the constants of a question that only tests equality.
 fn constants(question: &Question) -> Option<Vec<u32>> {
     match question {
         Question::One {
@@ -457,7 +455,7 @@ mod tests {
 
     #[test]
     fn a_load_that_cannot_be_guarded_is_not_made_ahead() {
-        // Out of bounds at 100 rejects, while a negative answer accepts.
+        // An out-of-bounds load at 100 rejects, while a negative answer accepts.
         let ops = [
             load(12),
             equal(1, 4, 2),

@@ -1,5 +1,5 @@
-//! Executable memory: never writable, and given back. In a process of its own, because it counts
-//! the process's mappings.
+//! Executable memory is never writable, and is unmapped on drop. A separate process, because the
+//! test counts the process's mappings.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn maps() -> Vec<String> {
     maps.lines().map(str::to_owned).collect()
 }
 
-/// Executable mappings without a file.
+/// Returns the number of executable mappings without a file.
 fn code_mappings() -> usize {
     maps()
         .iter()

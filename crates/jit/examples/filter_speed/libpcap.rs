@@ -1,4 +1,4 @@
-//! Debian's libpcap in this process, found at run time.
+//! Debian's libpcap, loaded into this process at run time.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ impl Libpcap {
         }
     }
 
-    /// Compiles for Ethernet, optimised.
+    /// Compiles an expression for Ethernet, optimised.
     pub(crate) fn compile(&self, expression: &str) -> Option<Vec<Insn>> {
         let text = CString::new(expression).ok()?;
         let mut program = BpfProgram {
@@ -89,15 +89,15 @@ impl Libpcap {
         }
     }
 
-    /// How long one compilation takes, for Ethernet, optimised, on a handle opened before.
-    /// `None` if the expression is refused.
+    /// Measures one compilation for Ethernet, optimised, on a handle opened before. Returns `None`
+    /// if the expression is rejected.
     pub(crate) fn compile_time(&self, expression: &CStr) -> Option<Duration> {
         let mut program = BpfProgram {
             len: 0,
             insns: std::ptr::null_mut(),
         };
-        // SAFETY: the handle is used between open and close; the text is terminated; the program
-        // is freed where it was made.
+        // SAFETY: the handle is used between open and close; the text is terminated; the program is
+        // freed only if it was compiled.
         unsafe {
             let handle = (self.open_dead)(ETHERNET, 262_144);
             let begin = Instant::now();
@@ -112,7 +112,7 @@ impl Libpcap {
         }
     }
 
-    /// libpcap's interpreter.
+    /// Runs libpcap's interpreter.
     #[inline]
     pub(crate) fn filter(&self, program: &[Insn], packet: &[u8], len: u32) -> u32 {
         let caplen = u32::try_from(packet.len()).unwrap_or(u32::MAX);

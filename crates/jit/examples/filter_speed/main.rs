@@ -1,9 +1,9 @@
-//! How fast native filters are against libpcap's interpreter: the same programs on the same
-//! packets in cache, one run, ratios of medians.
+//! Compares the speed of native filters and libpcap's interpreter: the same programs on the same
+//! packets in cache, in one run, as ratios of medians.
 //!
-//! Two kinds of traffic: `mixed` has several protocols, addresses and ports, half of them those
-//! that the filters ask for; in `last` every packet fails at the filter's last test, which is the
-//! case that the documents measured.
+//! There are two kinds of traffic. `mixed` has several protocols, addresses and ports, half of them
+//! those of the filters. In `last` every packet fails the filter's last test, as in the
+//! measurements of the documents.
 //!
 //! Needs `libpcap.so.0.8` at run time, for its `pcap_compile` and `bpf_filter`.
 
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The two interpreters on one program each: what filters of all kinds consist of.
+/// Compares the two interpreters on the same programs, for filters of all kinds.
 fn interpreters(pcap: &Libpcap) {
     const EXPRESSIONS: [&str; 24] = [
         "tcp or udp",
@@ -159,7 +159,8 @@ fn interpreters(pcap: &Libpcap) {
     }
 }
 
-/// Compilation of the expressions to optimised classic BPF, ours and libpcap's in turn.
+/// Compares the time to compile expressions to optimised classic BPF, with this crate's compiler
+/// and libpcap's in turn.
 fn compile_times(pcap: &Libpcap) {
     const COMPILATIONS: usize = 1001;
     println!(
@@ -190,7 +191,7 @@ fn compile_times(pcap: &Libpcap) {
     }
 }
 
-/// Times of one engine, a round each.
+/// Times of one engine, one per round.
 type Times = Vec<Duration>;
 
 fn measure(pcap: &Libpcap, filter: &Filter, program: &Program, traffic: &str, packets: &[Vec<u8>]) {
@@ -256,7 +257,7 @@ fn measure(pcap: &Libpcap, filter: &Filter, program: &Program, traffic: &str, pa
     );
 }
 
-/// The time of one packet after another.
+/// Measures one packet after another.
 fn each(packets: &[(&[u8], u32)], run: impl Fn(&[u8], u32) -> u32) -> Duration {
     time(PASSES, || {
         for (data, len) in packets {

@@ -1,6 +1,6 @@
 //! Generated Ethernet packets, the same in every run.
 
-/// The addresses that the largest filter asks for.
+/// The addresses in the largest filter.
 pub(crate) const ADDRESSES: [[u8; 4]; 10] = [
     [10, 0, 1, 7],
     [10, 0, 2, 14],
@@ -13,7 +13,7 @@ pub(crate) const ADDRESSES: [[u8; 4]; 10] = [
     [10, 0, 9, 63],
     [10, 0, 10, 70],
 ];
-/// The ports that the filters ask for.
+/// The ports in the filters.
 pub(crate) const PORTS: [u16; 10] = [80, 443, 8080, 22, 25, 53, 110, 143, 993, 995];
 
 const PACKETS: usize = 2048;
@@ -96,7 +96,7 @@ fn mixed(random: &mut Random) -> Vec<u8> {
     )
 }
 
-/// Everything fits the filter but what it tests last.
+/// Returns a packet that passes every test of the filter but the last.
 fn last(expression: &str, random: &mut Random) -> Vec<u8> {
     let udp_filter = expression.contains("udp");
     let fields = Fields {
@@ -113,7 +113,7 @@ fn last(expression: &str, random: &mut Random) -> Vec<u8> {
     packet(&fields, random)
 }
 
-/// The kinds of traffic for a filter, by name.
+/// Returns the kinds of traffic for a filter, by name.
 pub(crate) fn kinds(expression: &str) -> [(&'static str, Vec<Vec<u8>>); 2] {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     [

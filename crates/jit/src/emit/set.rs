@@ -1,9 +1,9 @@
-//! Whether a number is in a set, without a jump for each number of the set: a few one after
-//! another, more of them as the lanes of vectors.
+//! Tests whether a number is in a set, without a jump for each number. A few numbers are compared
+//! one after another, more of them as the lanes of vectors.
 //!
-//! Filters ask most often whether one of two fields that lie side by side, source and destination,
-//! is in a set. Both are loaded at once then, and each lane of fields is compared with its own lane
-//! of constants.
+//! Filters most often test whether one of two neighbouring fields, source and destination, is in a
+//! set. Then both are loaded at once, and each field's lanes are compared with their own lanes of
+//! constants.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I16X8, I32, I32X4, I64, I64X2};
@@ -16,24 +16,24 @@ use crate::facts::Bounds;
 use crate::op::{Op, Operand, Test, Width};
 use crate::plan::{How, Join, Question};
 
-/// Below this many constants, one comparison after another is shorter than vectors.
+/// With fewer constants, single comparisons are shorter than vectors.
 const VECTOR_SET: usize = 4;
-/// Constants of 32 bits in a vector.
+/// Number of 32-bit constants in a vector.
 const LANES: usize = 4;
-/// From two constants on, two fields are compared together.
+/// From this many constants on, two fields are compared together.
 const PAIRED_SET: usize = 2;
-/// Above this many, a set of words is compared with one field after the other: a vector of
-/// constants then serves both.
+/// With more constants, a set of words is compared with one field after the other, because a vector
+/// of constants then serves both.
 const PAIRED_WORDS: usize = 16;
 
-/// Two fields side by side, each with its set.
+/// Two neighbouring fields, each with its set.
 pub(super) struct Pair {
     width: Width,
-    /// The earlier question's load, which has been made.
+    /// The load of the earlier question, which has been made.
     first: PacketOffset,
-    /// The later one's.
+    /// The load of the later question.
     second: Load,
-    /// The numbers as they lie in the packet.
+    /// The numbers as they lie in the packet, for each field.
     sets: [Vec<u32>; 2],
 }
 
@@ -42,7 +42,8 @@ impl Pair {
         self.first.offset < self.second.offset
     }
 
-    /// Both fields' lanes as one number, the vector that repeats it, and that of the lanes.
+    /// Returns the types of both fields as one number, of a vector of these, and of the same vector
+    /// as lanes.
     fn types(&self) -> (Type, Type, Type) {
         match self.width {
             Width::Word => (I64, I64X2, I32X4),
@@ -57,7 +58,7 @@ impl Pair {
         }
     }
 
-    /// The constants in the order of their lanes, vector by vector.
+    /// Returns the constants in the order of their lanes, vector by vector.
     fn vectors(&self) -> Vec<Vec<u8>> {
         let [low, high] = if self.low_is_first() {
             [&self.sets[0], &self.sets[1]]
@@ -70,7 +71,7 @@ impl Pair {
         };
         let pairs = 16 / (2 * bytes);
         let count = low.len().max(high.len()).next_multiple_of(pairs);
-        // What a set lacks in a vector is its last constant again.
+        // The shorter set is filled up with its last constant.
         let at = |set: &[u32], i: usize| {
             set.get(i)
                 .or(set.last())
@@ -83,7 +84,7 @@ impl Pair {
         lanes.chunks(16).map(<[u8]>::to_vec).collect()
     }
 
-    /// A number that is not in the later question's set.
+    /// Returns a number that is not in the later question's set.
     fn stranger(&self) -> u32 {
         let set = &self.sets[1];
         (0..=u32::MAX).find(|n| !set.contains(n)).unwrap_or(0)
@@ -106,7 +107,7 @@ impl Emitter<'_, '_, '_> {
         }
         let lanes = self.builder.ins().splat(I32X4, value);
         let vectors = set.chunks(LANES).map(|group| {
-            // A short group repeats its last constant.
+            // A short group is filled up with its last constant.
             (0..LANES)
                 .filter_map(|lane| group.get(lane).or(group.last()))
                 .flat_map(|k| k.to_le_bytes())
@@ -125,7 +126,7 @@ impl Emitter<'_, '_, '_> {
         found
     }
 
-    /// Whether a lane equals that of one of the vectors.
+    /// Returns whether any lane equals the same lane of one of the vectors.
     fn any_lane(
         &mut self,
         lanes: Value,
@@ -149,8 +150,8 @@ impl Emitter<'_, '_, '_> {
         }
     }
 
-    /// The two fields of a join whose questions are whether either is in its set, if they lie side
-    /// by side and the first is in `A`.
+    /// Returns the two fields of a join, if its questions are whether either is in its set, the
+    /// fields are neighbours, and the first is in `A`.
     pub(super) fn pair(&mut self, join: &Join, proven: Bounds) -> Option<Pair> {
         if join.how != How::Either || join.inverted || join.between.len() != 1 {
             return None;
@@ -192,8 +193,8 @@ impl Emitter<'_, '_, '_> {
         })
     }
 
-    /// Whether either field is in its set. The second is in `A` afterwards if it is inside the
-    /// packet; if not, what it is compared with is answered by no.
+    /// Returns whether either field is in its set. If the second field is inside the packet, it is
+    /// in `A` afterwards; if not, the answer for it is no.
     pub(super) fn one_of_pair(&mut self, pair: &Pair) -> Value {
         let (_, _, lane_type) = pair.types();
         let Load { least, .. } = pair.second;
@@ -204,7 +205,8 @@ impl Emitter<'_, '_, '_> {
         self.any_lane(lanes, lane_type, pair.vectors().into_iter())
     }
 
-    /// Both fields if the second is inside, else the first beside a number that is in no set.
+    /// Returns both fields if the second is inside the packet; otherwise the first, beside a number
+    /// that is not in the second's set.
     fn fields_inside(&mut self, pair: &Pair, least: Value) -> Value {
         let (_, _, lane_type) = pair.types();
         let [inside, cut, lanes] = [(); 3].map(|()| self.builder.create_block());
@@ -238,7 +240,7 @@ impl Emitter<'_, '_, '_> {
         self.load_a(base, offset, width, Some(pair.second.place()));
         let (both, ..) = pair.types();
         let (address, offset) = self.address(base, offset.min(pair.first.offset));
-        // As other loads, it must stay behind the comparison that shows it to be inside.
+        // Like other loads, it must stay after the comparison that proves it in bounds.
         let flags = MemFlags::new().with_notrap();
         let fields = self.builder.ins().load(both, flags, address, offset);
         self.repeated(pair, fields)
@@ -265,7 +267,7 @@ impl Emitter<'_, '_, '_> {
         self.repeated(pair, fields)
     }
 
-    /// The two fields in each pair of a vector's lanes.
+    /// Returns a vector that repeats the two fields in each pair of lanes.
     fn repeated(&mut self, pair: &Pair, fields: Value) -> Value {
         let (_, vector, lane_type) = pair.types();
         let vector = self.builder.ins().splat(vector, fields);
@@ -274,7 +276,7 @@ impl Emitter<'_, '_, '_> {
     }
 }
 
-/// The constants of a question that is about equality only.
+/// Returns the constants of a question that only tests equality.
 fn equals(question: &Question) -> Option<&[u32]> {
     match question {
         Question::One {

@@ -1,17 +1,17 @@
-//! Packets that end where readable memory ends, so that a read beyond is a crash.
+//! Packets at the end of readable memory, so that a read beyond the end crashes.
 
 use std::ptr;
 
 const PAGE: usize = 4096;
 
-/// Pages with an unreadable one after each.
+/// Pages, each followed by an unreadable one.
 pub(crate) struct Guarded {
     base: *mut u8,
     pages: usize,
 }
 
 impl Guarded {
-    /// Maps room for so many packets of up to a page.
+    /// Maps room for `pages` packets of up to a page each.
     pub(crate) fn new(pages: usize) -> Self {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -31,7 +31,7 @@ impl Guarded {
         Self { base, pages }
     }
 
-    /// Copies the bytes to the end of each page.
+    /// Copies each packet to the end of a page.
     pub(crate) fn place<'a>(&'a mut self, packets: &[&[u8]]) -> Vec<&'a [u8]> {
         assert!(packets.len() <= self.pages, "one page for each packet");
         let mut placed = Vec::new();

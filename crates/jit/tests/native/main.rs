@@ -1,4 +1,4 @@
-//! Native code against the plain interpreter.
+//! Compares native code with the plain interpreter.
 
 mod guarded;
 mod programs;
@@ -16,8 +16,8 @@ thread_local! {
     static MEMORY: RefCell<Guarded> = RefCell::new(Guarded::new(64));
 }
 
-/// Compares all entry points with the plain interpreter, on the packets and on each cut short. Every
-/// packet ends at the end of readable memory.
+/// Compares all entry points with the plain interpreter, on the packets and on shortened ones.
+/// Every packet ends at the end of readable memory.
 fn agree(program: &Program, packets: &[(Vec<u8>, u32)]) {
     let native = Native::compile(program).expect("a valid program");
     let (mut slices, mut lens) = (Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ fn agree_on(program: &Program, native: &Native, packets: &[(&[u8], u32)]) {
         .map(|(data, len)| PacketRef::new(data, *len))
         .collect();
     let metadata = vec![Metadata::from(&ancillary); batch.len()];
-    // One more verdict than packets: it must stay.
+    // One more verdict than packets: it must not change.
     let mut verdicts = vec![77; batch.len() + 1];
     native.run_batch(&batch, &mut verdicts);
     assert_eq!(
@@ -111,7 +111,7 @@ proptest! {
 }
 
 proptest! {
-    // Many of these go round as often as they may.
+    // Many of these loop as often as allowed.
     #![proptest_config(ProptestConfig { cases: 100, ..config() })]
 
     #[test]
@@ -120,7 +120,7 @@ proptest! {
     }
 }
 
-/// Walks over extension headers, that end and that do not.
+/// Programs that walk over extension headers, in chains that end and chains that do not.
 #[test]
 fn chains_of_headers_agree() {
     let mut packets = Vec::new();
@@ -222,8 +222,8 @@ fn a_load_at_a_new_x_asks_nothing_of_the_old_one() {
     }
 }
 
-/// Two fields that are compared at once: each with its own set, and where a packet ends between
-/// them, behind them or before.
+/// Two fields that are compared together, each with its own set; packets end before, between and
+/// after them.
 #[test]
 fn a_packet_may_end_between_two_fields_that_are_compared_together() {
     let programs = [
@@ -259,7 +259,7 @@ fn a_packet_may_end_between_two_fields_that_are_compared_together() {
     for expression in programs {
         let options = CompileOptions::new(LinkType::ETHERNET);
         let program = compile(expression, &options, &Tables::new()).expect(expression);
-        // As many lengths in a call as the memory holds.
+        // As many packets in a call as the memory holds.
         for some in packets.chunks(16) {
             agree(&program, some);
         }
@@ -331,7 +331,7 @@ fn a_program_beyond_the_limit_is_refused() {
     assert!(matches!(refused, Err(NativeError::TooLong(count)) if count == MAX_INSNS + 1));
 }
 
-/// Code grows in proportion to the program, whatever its shape, so that compiling is bounded.
+/// Code size is proportional to the program's length for every shape, so compiling is bounded.
 #[test]
 fn code_size_is_proportional_to_the_program() {
     let test = |k: usize| Insn::jump(op::JMP | op::JEQ, u32::try_from(k).unwrap_or(0), 1, 0);

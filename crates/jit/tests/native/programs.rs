@@ -1,4 +1,4 @@
-//! Random valid programs, and packets that they are likely to find something in.
+//! Random valid programs, and packets that match them with some probability.
 
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -12,7 +12,7 @@ const PLAIN: [u16; 36] = [
     0x0c, 0x14, 0x1c, 0x24, 0x2c, 0x34, 0x3c, 0x44, 0x4c, 0x54, 0x5c, 0x64, 0x6c, 0x74, 0x7c, 0x84,
     0x94, 0x9c, 0xa4, 0xac,
 ];
-/// Packet loads, which filters mostly consist of.
+/// Packet loads, the most frequent instructions of filters.
 const LOADS: [u16; 7] = [0x20, 0x28, 0x30, 0x40, 0x48, 0x50, 0xb1];
 const MOVES: [u16; 2] = [0x07, 0x87];
 const JUMPS: [u16; 8] = [0x15, 0x1d, 0x25, 0x2d, 0x35, 0x3d, 0x45, 0x4d];
@@ -32,7 +32,7 @@ fn number() -> impl Strategy<Value = u32> {
     ]
 }
 
-/// One instruction before its operands are bent to be valid.
+/// Returns one instruction whose operands may still be invalid.
 fn insn() -> impl Strategy<Value = Insn> {
     let code = prop_oneof![
         6 => select(LOADS.as_slice()),
@@ -42,7 +42,7 @@ fn insn() -> impl Strategy<Value = Insn> {
         6 => Just(0x15),
         1 => select([0x05_u16, 0x06, 0x16].as_slice()),
     ];
-    // Distances that repeat, so that runs of tests share their targets.
+    // Distances are repeated, so that runs of tests share their targets.
     let distance = prop_oneof![3 => Just(0_u8), 2 => Just(1), 2 => 0_u8..12, 2 => Just(u8::MAX)];
     (code, number(), distance.clone(), distance).prop_map(|(code, k, jt, jf)| Insn {
         code,
@@ -52,7 +52,7 @@ fn insn() -> impl Strategy<Value = Insn> {
     })
 }
 
-/// Bends operands and distances to what the validator takes.
+/// Changes operands and distances so that the validator accepts them.
 fn fit(insns: &mut [Insn]) {
     let count = insns.len();
     for (at, insn) in insns.iter_mut().enumerate() {
@@ -81,7 +81,7 @@ fn valid(insns: Vec<Insn>) -> Program {
     Program::new(insns).expect("bent to be valid")
 }
 
-/// A program of any instructions in any order.
+/// Returns a program of any instructions in any order.
 pub(crate) fn program() -> impl Strategy<Value = Program> {
     (vec(insn(), 0..50), number(), any::<bool>()).prop_map(|(body, k, by_value)| {
         let mut insns: Vec<Insn> = (0..WORDS).map(|word| Insn::new(op::ST, word)).collect();
@@ -93,7 +93,8 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
     })
 }
 
-/// The same with some instructions replaced by jumps backwards, to anywhere behind the stores.
+/// Returns such a program with some instructions replaced by backward jumps, to anywhere after the
+/// stores.
 pub(crate) fn looping() -> impl Strategy<Value = Program> {
     let jumps = vec((any::<usize>(), any::<usize>()), 1..4);
     (program(), jumps).prop_map(|(program, jumps)| {
@@ -110,7 +111,8 @@ pub(crate) fn looping() -> impl Strategy<Value = Program> {
     })
 }
 
-/// A load with the constants that its value is compared with, and whether one must be equal.
+/// A load, its offset, the constants that its value is compared with, and whether it must equal
+/// one.
 type Test = (u16, u32, Vec<u32>, bool);
 
 fn test() -> impl Strategy<Value = Test> {
@@ -128,12 +130,12 @@ fn test() -> impl Strategy<Value = Test> {
     )
 }
 
-/// A program of the form that filters have: alternatives of tests, all of which must hold, with
+/// Returns a program like those of filters: alternatives of tests that must all be true, with
 /// common targets for success and failure.
 pub(crate) fn filter() -> impl Strategy<Value = Program> {
     let groups = vec((vec((test(), mask()), 1..3), any::<bool>()), 1..5);
     (groups, end(), end()).prop_map(|(groups, failure, success)| {
-        // Written from the end: the first alternative of a group is the last one written.
+        // Written from the end, so the first alternative of a group is written last.
         let mut insns = vec![failure, success];
         for (tests, header) in groups.into_iter().rev() {
             let success = insns.len() - 1;
@@ -156,12 +158,12 @@ pub(crate) fn filter() -> impl Strategy<Value = Program> {
     })
 }
 
-/// Bits of a value that count, as in a test for a network.
+/// Returns the bits of a value that are tested, as for a network.
 fn mask() -> impl Strategy<Value = Option<u32>> {
     prop_oneof![4 => Just(None), 1 => Just(Some(0x00ff)), 1 => Just(Some(0x0101_0000))]
 }
 
-/// A constant verdict, or the last value that was tested.
+/// Returns a constant verdict, or the last tested value as the verdict.
 fn end() -> impl Strategy<Value = Insn> {
     prop_oneof![
         3 => Just(Insn::new(op::RET | op::K, 0)),
@@ -170,7 +172,7 @@ fn end() -> impl Strategy<Value = Insn> {
     ]
 }
 
-/// Comparisons one after another, in an array that is going to be reversed.
+/// Writes comparisons into a list that is reversed later.
 fn write_test(insns: &mut Vec<Insn>, constants: &[u32], [yes, no]: [usize; 2]) {
     for (nth, k) in constants.iter().enumerate() {
         let distance = |target: usize| u8::try_from(insns.len() - 1 - target).unwrap_or(0);
@@ -179,8 +181,8 @@ fn write_test(insns: &mut Vec<Insn>, constants: &[u32], [yes, no]: [usize; 2]) {
     }
 }
 
-/// Whether one of two fields that lie side by side is in a set of its own, as source and destination
-/// mostly do; then perhaps a test of what was loaded last.
+/// Returns a program that tests whether one of two neighbouring fields is in its own set, as
+/// filters for source and destination do; sometimes followed by a test of the last loaded value.
 pub(crate) fn side_by_side() -> impl Strategy<Value = Program> {
     let field = || {
         let constant = prop_oneof![
@@ -196,7 +198,7 @@ pub(crate) fn side_by_side() -> impl Strategy<Value = Program> {
     };
     let load = select([(op::W, 4_u32), (op::H, 2), (op::B, 1)].as_slice());
     let mode = select([op::ABS, op::IND].as_slice());
-    // Mostly side by side.
+    // Mostly neighbours.
     let gap = prop_oneof![8 => Just(0_u32), 1 => 1_u32..4];
     let place = (0_u32..40, gap, any::<bool>(), any::<bool>());
     let rest = (any::<bool>(), vec(end(), 4), proptest::bool::weighted(0.7));
@@ -212,7 +214,8 @@ pub(crate) fn side_by_side() -> impl Strategy<Value = Program> {
             if reversed {
                 places.reverse();
             }
-            // From the end: found, not found, and a last test of `A` that leads to one of two more.
+            // From the end: found, not found, and a last test of `A` that leads to one of two more
+            // verdicts.
             let mut insns = vec![ends[0], ends[1], ends[2]];
             insns.push(if rejects {
                 Insn::new(op::RET | op::K, 0)
@@ -242,7 +245,7 @@ pub(crate) fn side_by_side() -> impl Strategy<Value = Program> {
     )
 }
 
-/// Packets of few distinct bytes, of every length around the offsets that programs use.
+/// Returns packets of few distinct bytes, of every length around the offsets that programs use.
 pub(crate) fn packets() -> impl Strategy<Value = Vec<(Vec<u8>, u32)>> {
     let byte = prop_oneof![6 => 0_u8..2, 1 => 0_u8..70, 1 => any::<u8>()];
     let len = prop_oneof![0_u32..200, any::<u32>()];
@@ -252,7 +255,7 @@ pub(crate) fn packets() -> impl Strategy<Value = Vec<(Vec<u8>, u32)>> {
     ]
 }
 
-/// Metadata with a distinct value for each load.
+/// Returns metadata with a distinct value for each load.
 pub(crate) fn ancillary() -> Ancillary {
     Ancillary {
         protocol: 1,
