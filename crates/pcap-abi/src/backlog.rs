@@ -1,15 +1,15 @@
-//! Packets that were copied out of a block that had to be given back before they were asked for.
+//! Copies of packets whose block had to be returned before the program asked for them.
 
 use std::ops::Range;
 
 use ringtap_capture::{Packet, PacketFlags, Timestamp};
 
-/// Copied packets, in their order.
+/// Copied packets, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     bytes: Vec<u8>,
     packets: Vec<Copied>,
-    /// Those before were handed out.
+    /// Index of the first packet that was not delivered yet.
     next: usize,
 }
 
@@ -23,7 +23,7 @@ struct Copied {
 }
 
 impl Backlog {
-    /// Whether all packets were handed out.
+    /// Returns whether all packets were delivered.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.next >= self.packets.len()
@@ -47,7 +47,7 @@ impl Backlog {
         });
     }
 
-    /// The next packet that is wanted. It stays until another is added.
+    /// Returns the next packet that `wanted` accepts. Its bytes stay until another packet is added.
     pub(crate) fn find(
         &mut self,
         mut wanted: impl FnMut(&Packet<'_>) -> bool,
@@ -62,12 +62,12 @@ impl Backlog {
         None
     }
 
-    /// Leaves out all packets.
+    /// Drops all packets.
     pub(crate) fn clear(&mut self) {
         self.next = self.packets.len();
     }
 
-    /// Leaves out those packets, not yet handed out, that are not wanted.
+    /// Drops the undelivered packets that `wanted` rejects.
     pub(crate) fn retain(&mut self, mut wanted: impl FnMut(&Packet<'_>) -> bool) {
         let kept: Vec<bool> = (self.next..self.packets.len())
             .map(|at| wanted(&self.at(at)))

@@ -1,36 +1,37 @@
-//! A source together with the block that is borrowed from it, so that packets can be handed out one by one,
-//! call by call.
+//! A source together with the block borrowed from it, so that each call can deliver one packet.
 //!
 //! A [`Block`] borrows its source, and the iterator over it borrows the block. Here all three are
-//! kept in one value. What makes that sound: source and block have places of their own on the heap,
-//! that do not move with the value; the source is reached by others only through
-//! [`BorrowedBlock::source`], which gives block and iterator back before; and no packet outlives the
-//! borrow of the [`BorrowedBlock`] that it came from, but by copy.
+//! kept in one value. This is sound for three reasons:
+//!
+//! - Source and block have their own places on the heap, which do not move with the value.
+//! - The source can be reached only through [`BorrowedBlock::source`], which first drops block and
+//!   iterator.
+//! - No packet outlives the borrow of the [`BorrowedBlock`] that it came from, except as a copy.
 
 use std::ptr::NonNull;
 
 use ringtap_capture::{Block, Next, Packet, Packets, Result, Source};
 
-/// A source, and what is borrowed from it.
+/// A source and the block and iterator that borrow it.
 pub(crate) struct BorrowedBlock {
     /// The iterator borrows `block`, and is dropped before it.
     packets: Option<Packets<'static>>,
-    /// Holds a block while `packets` is there, which borrows `source`.
+    /// Holds a block while `packets` is set; the block borrows `source`.
     block: NonNull<Option<Block<'static>>>,
-    /// Made of a box, and nobody else's.
+    /// Made from a box; nothing else has its address.
     source: NonNull<dyn Source>,
 }
 
-// SAFETY: the source is `Send`, and a block is of the source's memory; all move together, and are
-// used by the thread that has the value.
+// SAFETY: the source is `Send`, and a block belongs to the source's memory; all move together, and
+// only the thread that has the value uses them.
 unsafe impl Send for BorrowedBlock {}
 
-/// What comes next, apart from packets.
+/// The result of asking the source for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     /// There are packets.
     Packets,
-    /// Something that is no packet was passed over.
+    /// An item that is not a packet was skipped.
     Other,
     /// No packet came in time.
     TimedOut,
@@ -58,13 +59,13 @@ impl BorrowedBlock {
         }
     }
 
-    /// The next packet of the borrowed block, if there is one.
+    /// Returns the next packet of the borrowed block, if any.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Packet<'_>> {
         self.packets.as_mut()?.next()
     }
 
-    /// The next packet that is wanted of the borrowed block, if there is one.
+    /// Returns the next packet of the borrowed block that `wanted` accepts, if any.
     #[inline]
     pub(crate) fn find(
         &mut self,
@@ -73,12 +74,12 @@ impl BorrowedBlock {
         self.packets.as_mut()?.find(|packet| wanted(packet))
     }
 
-    /// Gives the block back and asks the source for the next one; with or without a wait.
+    /// Returns the block and asks the source for the next one, with or without waiting.
     pub(crate) fn advance(&mut self, wait: bool) -> Result<Pause> {
         self.release();
-        // SAFETY: the source is this value's own, and nothing borrows it, since all was given back.
-        // What borrows it for `'static` here is kept in this value, and given back before the source
-        // is reached again or dropped.
+        // SAFETY: this value owns the source, and nothing borrows it since `release`. The borrows
+        // for `'static` that begin here are kept in this value, and end before the source is used
+        // again or dropped.
         let source: &'static mut dyn Source = unsafe { &mut *self.source.as_ptr() };
         let next = if wait {
             source.next()?
@@ -98,21 +99,21 @@ impl BorrowedBlock {
     }
 
     fn keep(&mut self, block: Block<'static>) {
-        // SAFETY: the place is this value's own, and no iterator borrows it: `advance` gave it back.
+        // SAFETY: this value owns the place, and no iterator borrows it: `advance` released it.
         let place = unsafe { self.block.as_mut() };
         let block: *const Block<'static> = place.insert(block);
-        // SAFETY: the block stays where it is until `release`, which drops the iterator before.
+        // SAFETY: the block does not move until `release`, which drops the iterator first.
         self.packets = Some(unsafe { &*block }.packets());
     }
 
-    /// Whether no packet of a borrowed block is left to be looked at.
+    /// Returns whether every packet of the borrowed block was read, or no block is borrowed.
     #[inline]
     pub(crate) fn is_spent(&self) -> bool {
         self.packets.as_ref().is_none_or(Packets::is_spent)
     }
 
-    /// Leaves the packets that were not asked for with the source, which hands them out again; false,
-    /// and nothing changes, where it cannot.
+    /// Leaves the unread packets to the source, which delivers them again. Returns false and
+    /// changes nothing if the source cannot do that.
     pub(crate) fn leave(&mut self) -> bool {
         let Some(packets) = &self.packets else {
             return true;
@@ -126,7 +127,7 @@ impl BorrowedBlock {
             return false;
         }
         self.packets = None;
-        // SAFETY: the place is this value's own, and the iterator that borrowed it is gone.
+        // SAFETY: this value owns the place, and the iterator that borrowed it is gone.
         if let Some(block) = unsafe { self.block.as_mut() }.take() {
             // A block whose iterator has a position can be kept.
             let _ = block.keep(position);
@@ -134,17 +135,17 @@ impl BorrowedBlock {
         true
     }
 
-    /// Gives the block back: packets of it that were not asked for are lost.
+    /// Returns the block to the source: its unread packets are lost.
     pub(crate) fn release(&mut self) {
         self.packets = None;
-        // SAFETY: the place is this value's own, and the iterator that borrowed it is gone.
+        // SAFETY: this value owns the place, and the iterator that borrowed it is gone.
         unsafe { self.block.as_mut() }.take();
     }
 
-    /// The source, after what is borrowed from it was given back.
+    /// Returns the source, after the block was returned to it.
     pub(crate) fn source(&mut self) -> &mut dyn Source {
         self.release();
-        // SAFETY: the source is this value's own, and nothing borrows it any more.
+        // SAFETY: this value owns the source, and nothing borrows it any more.
         unsafe { self.source.as_mut() }
     }
 }
@@ -152,7 +153,7 @@ impl BorrowedBlock {
 impl Drop for BorrowedBlock {
     fn drop(&mut self) {
         self.release();
-        // SAFETY: both were made of boxes in `new`; nothing borrows them any more.
+        // SAFETY: both were made from boxes in `new`; nothing borrows them any more.
         unsafe {
             drop(Box::from_raw(self.block.as_ptr()));
             drop(Box::from_raw(self.source.as_ptr()));

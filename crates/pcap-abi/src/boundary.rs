@@ -1,17 +1,17 @@
-//! The boundary that no panic crosses.
+//! The boundary between C and Rust, which no panic crosses.
 //!
-//! Nor does a cancellation (pthread_cancel(3)), which unwinds the thread's stack: behind the boundary
-//! threads are not cancelled. Functions that wait for packets do that in front of it, where no value has
-//! a destructor ([`export_waiting`]).
+//! A cancellation (pthread_cancel(3)), which unwinds the thread's stack, must not cross it either:
+//! threads are not cancelled behind the boundary. Functions that wait for packets do so before it,
+//! where no value has a destructor ([`export_waiting`]).
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Exports functions under the names that C knows. Each body runs behind the boundary: a panic
-/// becomes the value after `else`.
+/// Exports functions under their C names. Each body runs behind the boundary: if it panics, the
+/// function returns the value after `else`.
 ///
-/// Arguments that are pointers have types that say what C must keep to: `Option<&T>` and
-/// `Option<&mut T>` are null or valid, [`crate::text::CText`] is null or a string.
+/// The types of pointer arguments state the contract with C: `Option<&T>` and `Option<&mut T>` are
+/// null or valid, [`crate::text::CText`] is null or a string.
 macro_rules! export {
     ($(
         $(#[$meta:meta])*
@@ -27,9 +27,10 @@ macro_rules! export {
 }
 pub(crate) use export;
 
-/// Exports functions that may wait, as [`export`]. The body is given what is known of the call so far, and
-/// tells its result or what to wait for; then it is run again, unless the handle was closed meanwhile: then
-/// the value after `closed` is returned, and the handle not touched.
+/// Exports functions that may wait, as [`export`]. The body gets the call's progress so far, and
+/// returns its result or what to wait for. After the wait it runs again, unless the handle was
+/// closed meanwhile. Then the function returns the value after `closed`, and does not touch the
+/// handle.
 macro_rules! export_waiting {
     ($(
         $(#[$meta:meta])*
@@ -62,10 +63,12 @@ macro_rules! export_waiting {
 }
 pub(crate) use export_waiting;
 
-/// Exports functions most of whose calls are done before the boundary, which costs as much as they do:
-/// where the first expression gives `None`, the body is run behind the boundary, as by [`export`].
+/// Exports functions whose calls mostly finish before the boundary, because the boundary costs as
+/// much as their work. If the first expression returns `None`, the body runs behind the boundary,
+/// as in [`export`].
 ///
-/// The first expression calls nothing that panics or allocates, and keeps no value with a destructor.
+/// The first expression calls nothing that panics or allocates, and keeps no value with a
+/// destructor.
 macro_rules! export_quick {
     ($(
         $(#[$meta:meta])*
@@ -85,7 +88,7 @@ macro_rules! export_quick {
 }
 pub(crate) use export_quick;
 
-/// Runs `body`, and gives `fallback`'s value where it panics.
+/// Runs `body`, and returns the value of `fallback` if it panics.
 #[inline]
 pub(crate) fn guard<T>(body: impl FnOnce() -> T, fallback: impl FnOnce() -> T) -> T {
     let before = set_cancelling(NOT_CANCELLED);
@@ -101,11 +104,11 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Whether the thread can be cancelled; returns what was before.
+/// Allows or forbids cancelling the thread; returns the previous state.
 #[inline]
 fn set_cancelling(state: c_int) -> c_int {
     let mut before = 0;
-    // SAFETY: the place for the state before is writable. The call is no cancellation point.
+    // SAFETY: the place for the previous state is writable. The call is no cancellation point.
     unsafe { pthread_setcancelstate(state, &raw mut before) };
     before
 }

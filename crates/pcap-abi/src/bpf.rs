@@ -1,4 +1,4 @@
-//! Filter programs as C has them: validated, run, printed, freed.
+//! Filter programs in C's format: validated, run, printed, freed.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_uchar, c_uint};
@@ -12,15 +12,15 @@ use crate::stdio;
 use crate::text::print;
 use crate::types::{BpfInsn, BpfProgram, PacketHeader};
 
-/// What a filter returns for a packet where there is no filter.
+/// The result of a missing filter: accept the packet.
 const ACCEPT: c_uint = c_uint::MAX;
-/// Programs that are kept ready, for callers that hand one in with every packet.
+/// Number of programs that are kept compiled, for callers that pass one with every packet.
 const KEPT: usize = 4;
-/// Instructions that come first where a program uses scratch memory that it has not set: libpcap
-/// takes such programs.
+/// Number of instructions that are put before a program that reads unset scratch memory: libpcap
+/// accepts such programs.
 const SCRATCH: usize = op::MEMWORDS as usize;
 
-/// The program, where libpcap would take it too.
+/// Returns the program if libpcap would accept it too.
 pub(crate) fn program(insns: &[BpfInsn]) -> Option<Program> {
     let owned = insns.to_vec();
     match Program::with_loops(owned) {
@@ -36,21 +36,22 @@ pub(crate) fn program(insns: &[BpfInsn]) -> Option<Program> {
     }
 }
 
-/// Whether a program accepts every packet.
+/// Returns whether a program accepts every packet.
 pub(crate) fn accepts_all(program: &Program) -> bool {
     matches!(program.insns(), [Insn { code, k, .. }] if *code == op::RET | op::K && *k != 0)
 }
 
-/// Instructions that begin at an address, up to the return that no jump passes: C tells no length.
+/// Returns the instructions that begin at an address, up to the first return that no jump passes: C
+/// does not pass the length.
 ///
 /// # Safety
 ///
-/// A program is there that can be run: each of its ways ends with a return.
+/// `first` points to a valid program: each of its paths ends with a return.
 unsafe fn until_last_return<'a>(first: *const BpfInsn) -> Option<&'a [BpfInsn]> {
     let mut furthest = 0_usize;
     for at in 0..MAX_INSNS {
-        // SAFETY: execution can come to `at`, or there is an instruction behind it that a jump
-        // leads to; so it belongs to the program.
+        // SAFETY: execution can reach `at`, or a jump leads to a later instruction; so `at` belongs
+        // to the program.
         let insn = unsafe { *first.add(at) };
         let reach = match insn.code & 7 {
             op::JMP if insn.code & 0xf0 == op::JA => {
@@ -70,7 +71,7 @@ unsafe fn until_last_return<'a>(first: *const BpfInsn) -> Option<&'a [BpfInsn]> 
     None
 }
 
-/// Programs that were run lately.
+/// Programs that were run recently.
 struct Kept(Vec<(Vec<BpfInsn>, Option<Program>)>);
 
 thread_local! {
@@ -93,7 +94,7 @@ impl Kept {
     }
 }
 
-/// One instruction as libpcap prints it.
+/// Prints one instruction like libpcap.
 fn line(insn: &Insn, at: c_int) -> String {
     if !is_known(insn.code) {
         let Insn { code, jt, jf, .. } = *insn;
@@ -118,7 +119,7 @@ fn line(insn: &Insn, at: c_int) -> String {
     disasm::line(insn, usize::try_from(at).unwrap_or(0))
 }
 
-/// Whether libpcap has a word for an operation.
+/// Returns whether libpcap has a name for an operation.
 fn is_known(code: u16) -> bool {
     let sized = |mode: u16| {
         [op::W, op::H, op::B]
@@ -145,12 +146,12 @@ fn is_known(code: u16) -> bool {
     }
 }
 
-/// What a program says of a packet.
+/// Returns the verdict of a program on a packet.
 fn run(insns: &[BpfInsn], data: &[u8], len: u32) -> u32 {
     READY.with_borrow_mut(|kept| kept.run(insns, data, len))
 }
 
-/// The bytes of a packet.
+/// Returns the bytes of a packet.
 ///
 /// # Safety
 ///
@@ -164,7 +165,7 @@ unsafe fn bytes<'a>(data: *const c_uchar, len: u32) -> &'a [u8] {
 }
 
 export! {
-    /// What a program returns for a packet: bytes to keep, 0 to reject it.
+    /// Returns the verdict of a program on a packet: the number of bytes to keep, 0 to reject it.
     fn bpf_filter(
         first: *const BpfInsn, data: *const c_uchar, len: c_uint, caplen: c_uint,
     ) -> c_uint {
@@ -176,7 +177,7 @@ export! {
         insns.map_or(0, |insns| run(insns, data, len))
     } else 0;
 
-    /// What a program returns for a packet of a capture.
+    /// Returns the verdict of a program on a captured packet.
     fn pcap_offline_filter(
         program: Option<&BpfProgram>, header: Option<&PacketHeader>, data: *const c_uchar,
     ) -> c_int {
@@ -186,19 +187,19 @@ export! {
         if program.bf_insns.is_null() {
             return 0;
         }
-        // SAFETY: C's contract: the header tells how many bytes there are.
+        // SAFETY: C's contract: the header holds the number of bytes.
         let data = unsafe { bytes(data, header.caplen) };
         run(program.insns(), data, header.len).cast_signed()
     } else 0;
 
-    /// Whether instructions are a program: 1 if so, else 0.
+    /// Returns 1 if the instructions are a valid program, otherwise 0.
     fn bpf_validate(first: *const BpfInsn, len: c_int) -> c_int {
         let Ok(len) = u32::try_from(len) else { return 0 };
         let given = BpfProgram { bf_len: len, bf_insns: first.cast_mut() };
         c_int::from(program(given.insns()).is_some())
     } else 0;
 
-    /// One instruction as text, in memory that the next call of the thread uses again.
+    /// Returns one instruction as text, in memory that the thread's next call overwrites.
     fn bpf_image(insn: Option<&BpfInsn>, number: c_int) -> *mut c_char {
         let Some(insn) = insn else { return std::ptr::null_mut() };
         let line = line(insn, number);
@@ -208,7 +209,7 @@ export! {
         })
     } else std::ptr::null_mut();
 
-    /// Prints a program to the standard output: as text, as a C array (2), as numbers (3).
+    /// Prints a program to the standard output: as text (1), as a C array (2), as numbers (3).
     fn bpf_dump(program: Option<&BpfProgram>, option: c_int) {
         let Some(program) = program else { return };
         let mut text = String::new();
@@ -230,8 +231,8 @@ export! {
     /// Frees a program's instructions.
     fn pcap_freecode(program: Option<&mut BpfProgram>) {
         if let Some(program) = program {
-            // SAFETY: C's contract: the instructions were allocated by `pcap_compile`, with `malloc`,
-            // or there are none.
+            // SAFETY: C's contract: the instructions are null, or were allocated by `pcap_compile`
+            // with `malloc`.
             unsafe { libc::free(program.bf_insns.cast()) };
             *program = BpfProgram::none();
         }

@@ -1,4 +1,4 @@
-//! Expressions to programs: `pcap_compile`.
+//! Compiles expressions to programs: `pcap_compile`.
 
 use std::ffi::{c_int, c_uint};
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use crate::text::CText;
 use crate::types::{BpfProgram, NETMASK_UNKNOWN, code};
 use crate::{memory, messages};
 
-/// What packets begin with, and where they come from.
+/// The link type and the origin of the packets to filter.
 struct Target<'a> {
     link_type: c_int,
     snaplen: c_int,
@@ -45,7 +45,7 @@ fn compile(
     })
 }
 
-/// Gives C a copy.
+/// Gives C a copy of a program.
 fn hand_over(program: &Program, to: &mut BpfProgram) -> Result<(), String> {
     let insns = program.insns();
     let copy = memory::array(insns).ok_or("malloc: Cannot allocate memory")?;
@@ -56,7 +56,7 @@ fn hand_over(program: &Program, to: &mut BpfProgram) -> Result<(), String> {
     Ok(())
 }
 
-/// The expression; what is not UTF-8 in it is no part of the language.
+/// Returns the expression; invalid UTF-8 in it is a syntax error later.
 fn expression(text: CText<'_>) -> String {
     String::from_utf8_lossy(text.bytes()).into_owned()
 }

@@ -1,4 +1,4 @@
-//! What was received and lost: `pcap_stats`.
+//! Counters of received and lost packets: `pcap_stats`.
 
 use std::ffi::{c_int, c_uint};
 
@@ -9,8 +9,8 @@ use crate::handle::{Kind, Pcap, lock};
 use crate::live::Live;
 use crate::types::{PcapStat, code};
 
-/// The counters of a live capture. From an engine that tells them only between blocks, a callback gets
-/// those of the last time.
+/// Returns the counters of a live capture. If the engine reports them only between blocks, a
+/// callback gets those of the last call.
 pub(crate) fn of(handle: &Pcap, live: &Live) -> Result<Stats, String> {
     let stats = match &live.companion {
         Some(companion) => companion.stats(),
@@ -30,7 +30,8 @@ pub(crate) fn of(handle: &Pcap, live: &Live) -> Result<Stats, String> {
     Ok(stats)
 }
 
-/// The lower 32 bits, as the structure has room for; 0 for what is not known.
+/// Returns the lower 32 bits, because the structure has no room for more; 0 if the count is
+/// unknown.
 pub(crate) fn narrow(count: Option<u64>) -> c_uint {
     let [a, b, c, d, ..] = count.unwrap_or(0).to_le_bytes();
     c_uint::from_le_bytes([a, b, c, d])
@@ -48,7 +49,7 @@ impl From<Stats> for PcapStat {
     }
 }
 
-/// The handle's counters, or a message.
+/// Returns the handle's counters, or sets a message and returns a code.
 pub(crate) fn ask(handle: &Pcap) -> Result<Stats, c_int> {
     let opened = handle.activated()?;
     match &opened.kind {
@@ -59,7 +60,7 @@ pub(crate) fn ask(handle: &Pcap) -> Result<Stats, c_int> {
 }
 
 export! {
-    /// Packets received and lost since the capture was opened.
+    /// Returns the packets received and lost since the capture was opened.
     fn pcap_stats(handle: Option<&Pcap>, stats: Option<&mut PcapStat>) -> c_int {
         let (Some(handle), Some(stats)) = (handle, stats) else {
             return code::ERROR;

@@ -37,7 +37,7 @@ const SCOPE_LINK: u8 = 253;
 const ANY: &str = "any";
 const ANY_DESCRIPTION: &str = "Pseudo-device that captures on all interfaces";
 
-/// A device as it is told to C.
+/// A device in the list for C.
 pub(crate) struct Device {
     pub(crate) name: Vec<u8>,
     pub(crate) description: Option<Vec<u8>>,
@@ -45,7 +45,7 @@ pub(crate) struct Device {
     addresses: Vec<Addresses>,
 }
 
-/// An address with what belongs to it.
+/// An address with its netmask, broadcast address and peer.
 struct Addresses {
     address: Socket,
     netmask: Option<Socket>,
@@ -61,7 +61,7 @@ enum Socket {
 }
 
 impl Device {
-    /// What has a name and a description only.
+    /// Creates a device that has only a name and a description.
     pub(crate) fn plain(name: Vec<u8>, description: Vec<u8>) -> Self {
         Self {
             name,
@@ -72,7 +72,7 @@ impl Device {
     }
 }
 
-/// All devices, in the order in which they are told.
+/// Returns all devices, in the order of the list.
 pub(crate) fn all() -> Result<Vec<Device>, Error> {
     let mut netlink = Netlink::open()?;
     let links = netlink.links()?;
@@ -92,8 +92,8 @@ pub(crate) fn all() -> Result<Vec<Device>, Error> {
     Ok(devices)
 }
 
-/// What is most likely to be captured on comes first: devices that run, then `any`, loopback, what
-/// has no link, what is down.
+/// Returns the place of a device in the list. The most useful ones come first: running devices,
+/// then `any`, loopback, devices without a link, devices that are down.
 fn rank(device: &Device) -> u32 {
     let mut rank = 0;
     let mut add = |applies: bool, weight: u32| rank |= if applies { weight } else { 0 };
@@ -173,7 +173,8 @@ fn ip(link: &Link, address: &Address) -> Addresses {
     } else {
         0
     };
-    // An interface's flags decide which of both is told, whichever the address has.
+    // The interface's flags decide whether broadcast or peer is reported, whichever the address
+    // has.
     let other = address.peer.or(address.broadcast);
     let is_v4 = address.address.is_ipv4();
     let broadcast = address.broadcast.or(address.peer).or(Some(address.address));
@@ -194,7 +195,7 @@ fn family(family: c_int) -> libc::sa_family_t {
 }
 
 impl Socket {
-    /// A copy in memory of `malloc`, null where there is none.
+    /// Returns a copy in memory of `malloc`; null if there is none.
     fn allocate(self) -> *mut libc::sockaddr {
         let address = match self {
             Self::Ip(IpAddr::V4(address), _) => memory::array(&[libc::sockaddr_in {
@@ -228,7 +229,7 @@ fn allocate(socket: Option<Socket>) -> *mut libc::sockaddr {
     socket.map_or(ptr::null_mut(), Socket::allocate)
 }
 
-/// The devices as a list of C's; those for which there is no memory are left out.
+/// Converts the devices to a C list; devices for which there is no memory are left out.
 pub(crate) fn list(devices: Vec<Device>) -> *mut PcapIf {
     let mut next = ptr::null_mut();
     for device in devices.into_iter().rev() {
@@ -257,11 +258,11 @@ pub(crate) fn list(devices: Vec<Device>) -> *mut PcapIf {
     next
 }
 
-/// Frees a list of C's.
+/// Frees a C list.
 ///
 /// # Safety
 ///
-/// It was made by [`list`], and is not used any more.
+/// The list was made by [`list`] and is not used any more.
 unsafe fn free_list(mut device: *mut PcapIf) {
     while !device.is_null() {
         // SAFETY: by the caller's promise; each part was allocated by `malloc`, or is null.
@@ -289,7 +290,7 @@ unsafe fn free_list(mut device: *mut PcapIf) {
     }
 }
 
-/// Why devices can't be told.
+/// Returns the message for a failed listing of devices.
 pub(crate) fn message(error: &Error) -> String {
     match error.errno() {
         Some(errno) => format!("netlink: {}", status::os_text(errno)),
@@ -301,11 +302,11 @@ thread_local! {
     static NAME: RefCell<[u8; 64]> = const { RefCell::new([0; 64]) };
 }
 
-/// The first device of the list, but loopback and what is no interface.
+/// Returns the name of the list's first device, unless that is loopback.
 fn first() -> Result<Vec<u8>, String> {
     let devices = all().map_err(|error| message(&error))?;
     let usable = |device: &Device| device.flags & IF_LOOPBACK == 0 && device.name != ANY.as_bytes();
-    // As in libpcap: the first of the list, whatever it is, unless that is loopback.
+    // As in libpcap, the first of the list, of any kind, unless it is loopback.
     let first = devices
         .into_iter()
         .next()
@@ -315,9 +316,9 @@ fn first() -> Result<Vec<u8>, String> {
         .ok_or_else(|| "no suitable device found".to_owned())
 }
 
-/// Network and mask of a device's first IPv4 address, in network byte order.
+/// Returns network and mask of a device's first IPv4 address, in network byte order.
 fn network(device: &[u8]) -> Result<(u32, u32), String> {
-    // These stand for no network.
+    // `any` has no network.
     if device == ANY.as_bytes() {
         return Ok((0, 0));
     }
@@ -352,7 +353,7 @@ fn network(device: &[u8]) -> Result<(u32, u32), String> {
 }
 
 export! {
-    /// All devices, as a list that `pcap_freealldevs` frees.
+    /// Lists all devices; `pcap_freealldevs` frees the list.
     fn pcap_findalldevs(devices: Option<&mut *mut PcapIf>, errbuf: ErrBuf<'_>) -> c_int {
         let Some(devices) = devices else { return code::ERROR };
         *devices = ptr::null_mut();
@@ -368,13 +369,14 @@ export! {
         }
     } else code::ERROR;
 
-    /// Frees what `pcap_findalldevs` gave.
+    /// Frees a list of `pcap_findalldevs`.
     fn pcap_freealldevs(devices: *mut PcapIf) {
-        // SAFETY: C's contract: the list is given up.
+        // SAFETY: C's contract: the list is not used any more.
         unsafe { free_list(devices) };
     } else ();
 
-    /// The name of a device to capture on, in memory that the next call of the thread uses again.
+    /// Returns the name of a device to capture on, in memory that the thread's next call
+    /// overwrites.
     fn pcap_lookupdev(errbuf: ErrBuf<'_>) -> *mut c_char {
         if status::is_initialised() {
             say(errbuf, "pcap_lookupdev() is deprecated and is not supported in programs calling pcap_init()");
@@ -392,7 +394,7 @@ export! {
         }
     } else ptr::null_mut();
 
-    /// A device's network and mask.
+    /// Returns a device's network and mask.
     fn pcap_lookupnet(
         device: CText<'_>, net: Option<&mut u32>, mask: Option<&mut u32>, errbuf: ErrBuf<'_>,
     ) -> c_int {

@@ -1,4 +1,5 @@
-//! Writing capture files: `pcap_dump_open` and its family. A dumper is the stream itself, as in libpcap.
+//! Writes capture files: `pcap_dump_open` and its family. As in libpcap, a dumper is the stream
+//! itself.
 
 use std::ffi::{CStr, c_int, c_long, c_uchar, c_void};
 use std::os::unix::fs::FileTypeExt;
@@ -14,27 +15,27 @@ use crate::text::CText;
 use crate::types::{PacketHeader, code};
 use crate::{link_types, messages};
 
-/// Bytes of a file's header, of a record's header.
+/// Bytes of a file's header, and of a record's header.
 pub(crate) const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
-/// Numbers of link types that mean the same in files, named or not (`DLT_MATCHING_MIN`,
+/// Link types whose numbers are the same in files, named or not (`DLT_MATCHING_MIN`,
 /// `DLT_MATCHING_MAX`).
 const MATCHING: std::ops::RangeInclusive<c_int> = 104..=304;
-/// Bytes of a stream's buffer where nobody reads along.
+/// Bytes of a stream's buffer if no other process reads the file while it is written.
 const BUFFER: usize = 64 * 1024;
 
 /// A buffer of `malloc`.
 struct Memory(*mut c_void);
 
-// SAFETY: memory of `malloc` may be freed by every thread.
+// SAFETY: every thread may free memory of `malloc`.
 unsafe impl Send for Memory {}
 
-/// The buffers of open dumpers, by their streams' addresses.
+/// The buffers of open dumpers, by the addresses of their streams.
 static BUFFERS: Mutex<Vec<(usize, Memory)>> = Mutex::new(Vec::new());
 
-/// What a file's header says of a handle's packets.
+/// The file header for a handle's packets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileHeader {
     magic: u32,
@@ -73,7 +74,7 @@ impl FileHeader {
         bytes
     }
 
-    /// Whether packets may be appended behind the header that a file has.
+    /// Checks whether packets may be appended to a file with this header.
     fn check(self, found: &[u8; FILE_HEADER], path: &str) -> Result<(), String> {
         let word = |at: usize| {
             let bytes = found.get(at..).and_then(<[u8]>::first_chunk::<4>);
@@ -108,7 +109,8 @@ impl FileHeader {
     }
 }
 
-/// Gives the stream a large buffer, unless somebody may read along.
+/// Gives the stream a large buffer, unless it is a pipe, a socket or a terminal, whose other end
+/// reads along.
 fn enlarge_buffer(stream: Stream) {
     let metadata = stream.duplicate().and_then(|file| file.metadata());
     let alone = metadata.is_ok_and(|metadata| {
@@ -131,7 +133,7 @@ impl Drop for Memory {
     }
 }
 
-/// The stream's buffer, if it has one of ours.
+/// Takes the stream's buffer from the list, if it has one there.
 fn take_buffer(stream: Stream) -> Option<Memory> {
     let mut buffers = lock(&BUFFERS);
     let at = buffers
@@ -139,7 +141,7 @@ fn take_buffer(stream: Stream) -> Option<Memory> {
         .position(|(owner, _)| *owner == stream.as_ptr() as usize)?;
     let (_, buffer) = buffers.swap_remove(at);
     if buffers.is_empty() {
-        // Whoever looks for memory that was not freed finds none.
+        // So that leak checkers find no memory that was not freed.
         buffers.shrink_to_fit();
     }
     Some(buffer)
@@ -152,12 +154,12 @@ pub(crate) fn close(stream: Stream) {
         return;
     }
     let buffer = take_buffer(stream);
-    // SAFETY: the dumper is C's, which gives it up with this call.
+    // SAFETY: the dumper belongs to C, which gives it up with this call.
     unsafe { stream.close() };
     drop(buffer);
 }
 
-/// The header of the files that a handle's packets go to.
+/// Returns the header of files with a handle's packets.
 fn header(handle: &Pcap, path: &str) -> Result<FileHeader, String> {
     match handle.opened.get() {
         Some(opened) => FileHeader::of(handle, opened, path),
@@ -167,7 +169,7 @@ fn header(handle: &Pcap, path: &str) -> Result<FileHeader, String> {
     }
 }
 
-/// Creates a file for the handle's packets, with its header.
+/// Creates a file for the handle's packets and writes its header.
 pub(crate) fn create(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
     if path == c"-" {
         let header = header(handle, "standard output")?;
@@ -200,7 +202,7 @@ fn append(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
         return create(handle, path);
     }
     let name = path.to_string_lossy();
-    // As in libpcap, the file is looked at first.
+    // As in libpcap, the file is checked first.
     let header = match handle.opened.get() {
         Some(opened) => FileHeader::of(handle, opened, &name)?,
         None => FileHeader {
@@ -244,7 +246,7 @@ fn opened(
     }
 }
 
-/// The header of a record as files have it.
+/// Returns the header of a record in the file's format.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
@@ -264,7 +266,8 @@ pub(crate) fn record(header: &PacketHeader) -> [u8; RECORD_HEADER] {
     bytes
 }
 
-/// Writes a packet, or only tries to: false where the stream's buffer has no room for it.
+/// Writes a packet. With `tries`, writes only if the stream's buffer has room, and otherwise
+/// returns false.
 #[inline]
 fn dump(
     dumper: *mut c_uchar,
@@ -278,7 +281,7 @@ fn dump(
     let data = if data.is_null() || header.caplen == 0 {
         &[]
     } else {
-        // SAFETY: C's contract: the header tells how many bytes there are.
+        // SAFETY: C's contract: the header holds the number of bytes.
         unsafe { std::slice::from_raw_parts(data, header.caplen as usize) }
     };
     if tries {
@@ -306,7 +309,7 @@ export! {
         })
     } else std::ptr::null_mut();
 
-    /// Opens a capture file to which packets are appended.
+    /// Opens a capture file for appending packets.
     fn pcap_dump_open_append(handle: Option<&Pcap>, path: CText<'_>) -> *mut FILE {
         opened(handle, |handle| match path.get() {
             Some(path) => append(handle, path),
@@ -323,24 +326,24 @@ export! {
         })
     } else std::ptr::null_mut();
 
-    /// The dumper's stream.
+    /// Returns the dumper's stream.
     fn pcap_dump_file(dumper: *mut FILE) -> *mut FILE {
         dumper
     } else std::ptr::null_mut();
 
-    /// Bytes written so far, or -1.
+    /// Returns the bytes written so far, or -1.
     fn pcap_dump_ftell(dumper: *mut FILE) -> c_long {
         let position = Stream::of(dumper).and_then(Stream::position);
         position.and_then(|position| c_long::try_from(position).ok()).unwrap_or(-1)
     } else -1;
 
-    /// Bytes written so far, or -1.
+    /// Returns the bytes written so far, or -1.
     fn pcap_dump_ftell64(dumper: *mut FILE) -> i64 {
         let position = Stream::of(dumper).and_then(Stream::position);
         position.and_then(|position| i64::try_from(position).ok()).unwrap_or(-1)
     } else -1;
 
-    /// Writes out what is pending.
+    /// Writes buffered packets to the file.
     fn pcap_dump_flush(dumper: *mut FILE) -> c_int {
         match Stream::of(dumper) {
             Some(stream) if stream.flush() => 0,

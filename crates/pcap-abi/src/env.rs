@@ -1,5 +1,5 @@
-//! Defaults from the environment: `RINGTAP_*`. None of them can enable stealing, and a program with
-//! more rights than its user does not see them (secure_getenv(3)).
+//! Defaults from the environment: `RINGTAP_*`. None of them can enable the mode steal. A program
+//! that has more rights than its user ignores them (secure_getenv(3)).
 
 use std::ffi::{CStr, c_char};
 
@@ -7,23 +7,23 @@ unsafe extern "C" {
     fn secure_getenv(name: *const c_char) -> *const c_char;
 }
 
-/// What the environment says.
+/// The values of the environment variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Defaults {
     /// `RINGTAP_ENGINE`: `packet`, `tcx`, `xdp`, or `auto` for ringtap's own choice.
     pub(crate) engine: Option<String>,
-    /// `RINGTAP_BUFFER`: bytes, or with `K`, `M`, `G`.
+    /// `RINGTAP_BUFFER`: bytes, or a number with `K`, `M` or `G`.
     pub(crate) buffer: Option<u64>,
     /// `RINGTAP_TIMEOUT`: milliseconds.
     pub(crate) timeout: Option<u32>,
-    /// `RINGTAP_MIN_TO_COPY`: bytes, or with `K`, `M`.
+    /// `RINGTAP_MIN_TO_COPY`: bytes, or a number with `K` or `M`.
     pub(crate) min_to_copy: Option<u32>,
     /// `RINGTAP_IMMEDIATE`: 1 or 0.
     pub(crate) immediate: Option<bool>,
 }
 
 impl Defaults {
-    /// Reads the environment, and passes over what can't be a value.
+    /// Reads the environment, and ignores invalid values.
     pub(crate) fn read() -> Self {
         Self {
             engine: text(c"RINGTAP_ENGINE"),
@@ -35,9 +35,9 @@ impl Defaults {
         }
     }
 
-    /// The device as [`ringtap_capture::open`] takes it. A plain name is captured by the packet
-    /// socket, which does all that programs made for libpcap expect, unless the environment names
-    /// another engine.
+    /// Returns the device in the form that [`ringtap_capture::open`] takes. A plain name is
+    /// captured by a packet socket, which supports all that programs for libpcap expect, unless the
+    /// environment names another engine.
     pub(crate) fn device(&self, given: &str) -> String {
         let engines = ringtap_capture::ENGINES.iter().map(|engine| engine.name);
         let is_engine = |prefix: &str| engines.clone().any(|name| name == prefix);
@@ -49,7 +49,7 @@ impl Defaults {
         }
         match self.engine.as_deref() {
             Some("auto") => given.to_owned(),
-            // The others capture on one interface.
+            // The other engines capture on one interface only.
             Some(engine) if is_engine(engine) && given != "any" => format!("{engine}:{given}"),
             _ => format!("packet:{given}"),
         }
@@ -57,8 +57,8 @@ impl Defaults {
 }
 
 fn text(name: &CStr) -> Option<String> {
-    // SAFETY: the name is a string; the answer is null or a string, copied before anybody can change
-    // the environment.
+    // SAFETY: the name is a string; the result is null or a string, which is copied before the
+    // environment can change.
     let value = unsafe {
         let value = secure_getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value))
@@ -68,7 +68,7 @@ fn text(name: &CStr) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// A number of bytes, with a suffix for powers of 1024.
+/// Parses a number of bytes, with a suffix for powers of 1024.
 fn size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
         b'K' => (&text[..text.len() - 1], 10),

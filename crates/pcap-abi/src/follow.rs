@@ -1,7 +1,8 @@
-//! A file's stream and its reader kept at one place, for programs that ask for the stream
-//! (`pcap_file`): they tell by it how far they are, and go back in the file.
+//! Keeps a file's stream and its reader at the same position, for programs that ask for the stream
+//! (`pcap_file`): they read the position from it, and seek back in the file.
 //!
-//! For pcap files that are read by a descriptor of their own. Nobody pays who does not ask.
+//! Only for pcap files that are read through a separate descriptor. Programs that do not ask pay
+//! nothing.
 
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,28 +17,28 @@ use crate::stdio::Stream;
 /// Bytes of a record's header.
 const RECORD_HEADER: u64 = 16;
 
-/// The stream of a file, and where its records begin.
+/// The stream of a file and the offset of its records.
 #[derive(Debug)]
 pub(crate) struct Follow {
     stream: Stream,
-    /// Where the file's header begins.
+    /// Offset of the file's header.
     begin: u64,
-    /// Where the records begin.
+    /// Offset of the records.
     records: u64,
     asked: AtomicBool,
 }
 
-/// How far the records were read.
+/// The position up to which records were read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadPosition {
-    /// Bytes of all records that were looked at.
+    /// Bytes of all records that were read.
     bytes: u64,
-    /// Where the stream was left.
+    /// The stream's position after the last read.
     left_at: Option<u64>,
 }
 
 impl ReadPosition {
-    /// A record was looked at.
+    /// Counts a record as read.
     #[inline]
     pub(crate) fn pass(&mut self, packet: &Packet<'_>) {
         self.bytes += RECORD_HEADER + packet.data.len() as u64;
@@ -54,15 +55,16 @@ impl Follow {
         }
     }
 
-    /// The program has asked for the stream. Where it was asked for before, it is where the last read has
-    /// left it, or where the program has put it since.
+    /// Notes that the program has asked for the stream. The first time, moves the stream after the
+    /// last record read. Later the stream stays where the last read or the program has put it.
     pub(crate) fn begin(&self, reading: &mut Reading) {
         if !self.asked.swap(true, Ordering::AcqRel) {
             self.leave(reading);
         }
     }
 
-    /// Before records are read: goes where the program has put the stream.
+    /// Called before records are read: moves the reader to the stream's position if the program has
+    /// changed it.
     pub(crate) fn enter(&self, reading: &mut Reading) {
         if !self.asked.load(Ordering::Acquire) {
             return;
@@ -79,7 +81,7 @@ impl Follow {
         }
     }
 
-    /// After records were read: puts the stream behind the last.
+    /// Called after records were read: moves the stream after the last one.
     pub(crate) fn leave(&self, reading: &mut Reading) {
         if self.asked.load(Ordering::Acquire) {
             let place = self.records + reading.place.bytes;
@@ -88,7 +90,7 @@ impl Follow {
         }
     }
 
-    /// The file as if its records began at that place.
+    /// Opens the file as if its records began at `place`.
     fn from(&self, place: u64) -> Option<Box<dyn Source>> {
         let mut file = reopened(self.stream)?;
         let mut header = vec![0; usize::try_from(self.records - self.begin).ok()?];

@@ -25,23 +25,23 @@ use crate::types::{PRECISION_NANO, Times, code};
 
 /// `pcap_t`.
 pub(crate) struct Pcap {
-    /// No other handle has it.
+    /// A number that no other handle has.
     pub(crate) number: u64,
     errors: UnsafeCell<[u8; ERRBUF_SIZE + 1]>,
-    /// What `pcap_breakloop` sets.
+    /// Set by `pcap_breakloop`.
     pub(crate) broken: AtomicBool,
     pub(crate) nonblocking: AtomicBool,
     /// The number of the link type (`DLT_*`).
     pub(crate) link_type: AtomicI32,
-    /// Until it is activated.
+    /// The settings until the handle is activated.
     pub(crate) settings: Mutex<Settings>,
-    /// From then on.
+    /// The state of an activated handle.
     pub(crate) opened: OnceLock<Opened>,
     /// Ends a wait for packets.
     pub(crate) waker: OnceLock<Waker>,
     pub(crate) reading: Mutex<Option<Reading>>,
     pub(crate) wishes: Wishes,
-    /// Packets that the program was given, and that it sent.
+    /// Packets delivered to the program, and packets sent by it.
     pub(crate) delivered: AtomicU64,
     pub(crate) sent: AtomicU64,
     pub(crate) sampling: Wanted,
@@ -49,9 +49,9 @@ pub(crate) struct Pcap {
     pub(crate) live_dump: LiveDump,
 }
 
-// SAFETY: all fields but the message are atomics and locks. The message is plain bytes that end with a
-// zero, whose last byte is never written; as in libpcap, who writes and reads it at once from two
-// threads reads a mixture.
+// SAFETY: all fields but the message are atomics and locks. The message is plain bytes that end
+// with a zero, whose last byte is never written. As in libpcap, if two threads write and read it at
+// once, the reader gets a mixture.
 unsafe impl Sync for Pcap {}
 
 /// An activated handle.
@@ -64,9 +64,9 @@ pub(crate) struct Opened {
     pub(crate) link_type_bits: c_int,
 }
 
-/// What packets come from.
+/// The origin of the packets.
 pub(crate) enum Kind {
-    /// Nowhere.
+    /// None.
     Dead,
     /// A file.
     Offline(Offline),
@@ -95,12 +95,12 @@ impl Pcap {
         })
     }
 
-    /// A handle that is yet to be activated.
+    /// Creates a handle that is not activated yet.
     pub(crate) fn inactive(settings: Settings) -> Box<Self> {
         Self::new(settings)
     }
 
-    /// A handle that is ready for use.
+    /// Creates a handle that is ready for use.
     pub(crate) fn ready(opened: Opened, link_type: c_int, reading: Option<Reading>) -> Box<Self> {
         let handle = Self::new(Settings::default());
         handle.open(opened, link_type, reading);
@@ -117,11 +117,11 @@ impl Pcap {
         let _ = self.opened.set(opened);
     }
 
-    /// Notes a message for `pcap_geterr`.
+    /// Sets the message for `pcap_geterr`.
     pub(crate) fn say(&self, message: impl fmt::Display) {
         let mut text = [0; ERRBUF_SIZE];
         print(&mut text, message);
-        // SAFETY: the bytes are this handle's, and nobody holds a reference to them: they are
+        // SAFETY: the bytes belong to this handle, and no reference to them exists: they are only
         // written here, and read by C.
         unsafe {
             let buffer = self.errors.get().cast::<u8>();
@@ -129,18 +129,18 @@ impl Pcap {
         }
     }
 
-    /// Notes a message, and gives the code of an error.
+    /// Sets a message and returns the code for an error.
     pub(crate) fn fail(&self, message: impl fmt::Display) -> c_int {
         self.say(message);
         code::ERROR
     }
 
-    /// The message's address.
+    /// Returns the message's address.
     pub(crate) fn message(&self) -> *mut c_char {
         self.errors.get().cast()
     }
 
-    /// The message.
+    /// Returns the message.
     pub(crate) fn text(&self) -> String {
         // SAFETY: as in `say`; the copy is made at once.
         let bytes = unsafe { *self.errors.get() };
@@ -148,7 +148,8 @@ impl Pcap {
         text.to_string_lossy().into_owned()
     }
 
-    /// What the handle is, once it is activated; else the code, and the message of most functions.
+    /// Returns the state of an activated handle; otherwise sets the usual message and returns the
+    /// code.
     pub(crate) fn activated(&self) -> Result<&Opened, c_int> {
         self.opened.get().ok_or_else(|| {
             self.say("This handle hasn't been activated yet");
@@ -156,12 +157,12 @@ impl Pcap {
         })
     }
 
-    /// The same without a message.
+    /// As [`Self::activated`], without a message.
     pub(crate) fn activated_quietly(&self) -> Result<&Opened, c_int> {
         self.opened.get().ok_or(code::NOT_ACTIVATED)
     }
 
-    /// The reading side, where no call is using it.
+    /// Returns the reading side, if no call is using it.
     pub(crate) fn try_reading(&self) -> Option<MutexGuard<'_, Option<Reading>>> {
         match self.reading.try_lock() {
             Ok(guard) => Some(guard),
@@ -170,12 +171,12 @@ impl Pcap {
         }
     }
 
-    /// The number of the link type.
+    /// Returns the number of the link type.
     pub(crate) fn dlt(&self) -> c_int {
         self.link_type.load(Ordering::Acquire)
     }
 
-    /// The live capture, if it is one.
+    /// Returns the live capture, if it is one.
     pub(crate) fn live(&self) -> Option<&Live> {
         match self.opened.get() {
             Some(Opened {
@@ -188,7 +189,7 @@ impl Pcap {
 }
 
 impl Opened {
-    /// How packets' times are handed out.
+    /// Returns the form of packets' times.
     pub(crate) fn times(&self) -> Times {
         Times {
             nano: self.precision == PRECISION_NANO,
@@ -200,7 +201,7 @@ impl Opened {
     }
 }
 
-/// Takes a lock, also after a panic of its former holder.
+/// Takes a lock, even if its former holder panicked.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

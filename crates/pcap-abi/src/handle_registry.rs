@@ -1,8 +1,8 @@
-//! Which handles are open.
+//! The registry of open handles.
 //!
-//! C may close a handle while a thread waits for its packets, and may close one twice. So whoever comes
-//! back from a wait, or closes, asks here before it touches the handle. What it is not: a check of every
-//! handle that C hands in.
+//! C may close a handle while a thread waits for its packets, and may close one twice. So after a
+//! wait, and before closing, the registry is asked before the handle is touched. Not every handle
+//! that C passes is checked.
 
 use std::ptr;
 use std::sync::Mutex;
@@ -10,43 +10,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::handle::{Pcap, lock};
 
-/// The handles that C was given and has not closed.
+/// The handles that C has received and not closed.
 static OPEN: Mutex<Vec<HandleId>> = Mutex::new(Vec::new());
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// A handle by its address, and by a number that no other has, which may later be at that address.
+/// A handle, identified by its address and a unique number, because a later handle may have the
+/// same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HandleId {
     address: usize,
     number: u64,
 }
 
-/// A number that no other handle has.
+/// Returns a number that no other handle has.
 pub(crate) fn number() -> u64 {
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Gives a handle to C.
+/// Registers a handle and passes it to C.
 pub(crate) fn hand_out(handle: Box<Pcap>) -> *mut Pcap {
     lock(&OPEN).push(HandleId::of(&handle));
     Box::into_raw(handle)
 }
 
-/// The handle that C wants closed: nothing for null, and for one that it has closed already.
+/// Returns a handle that C wants to close; `None` for null, and for one that was closed already.
 pub(crate) fn find<'a>(handle: *mut Pcap) -> Option<&'a Pcap> {
     let is_open = lock(&OPEN).iter().any(|one| one.address == handle.addr());
-    // SAFETY: it was made of a box by `hand_out`, and C, which closes it now, has not done so before. C's
-    // contract: no other thread closes it meanwhile.
+    // SAFETY: `hand_out` made it from a box, and C, which closes it now, has not done so before.
+    // C's contract: no other thread closes it meanwhile.
     is_open.then(|| unsafe { &*handle })
 }
 
-/// The handle is going to be freed.
+/// Removes a handle that is about to be freed.
 pub(crate) fn forget(handle: &Pcap) {
     let known = HandleId::of(handle);
     let mut open = lock(&OPEN);
     open.retain(|one| *one != known);
     if open.is_empty() {
-        // Whoever looks for memory that was not freed finds none.
+        // So that leak checkers find no memory that was not freed.
         open.shrink_to_fit();
     }
 }
@@ -59,7 +60,7 @@ impl HandleId {
         }
     }
 
-    /// Whether C has not closed it.
+    /// Returns whether C has not closed the handle.
     pub(crate) fn is_open(self) -> bool {
         lock(&OPEN).contains(&self)
     }
@@ -78,7 +79,7 @@ mod tests {
         assert!(known.is_open());
         forget(shared);
         assert!(!known.is_open() && find(handle).is_none());
-        // SAFETY: it was made of a box, and nobody has it.
+        // SAFETY: it was made from a box, and nothing else owns it.
         drop(unsafe { Box::from_raw(handle) });
         assert!(find(ptr::null_mut()).is_none());
     }

@@ -1,4 +1,4 @@
-//! What a handle tells of itself.
+//! Functions that report a handle's properties.
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering;
@@ -19,13 +19,13 @@ impl Opened {
     pub(crate) fn can_set_monitor(&self, handle: &Pcap) -> c_int {
         match self.kind {
             Kind::Dead => handle.fail("Rfmon mode doesn't apply on a pcap_open_dead pcap_t"),
-            // As libpcap tells of files, and of captures that run.
+            // The same results as libpcap's for files and for running captures.
             Kind::Offline(_) => 0,
             Kind::Live(_) => code::ACTIVATED,
         }
     }
 
-    /// Why there is no non-blocking mode to be set.
+    /// Returns the message if non-blocking mode cannot be set.
     pub(crate) fn never_nonblocking(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Dead => Some(NO_DEAD_NONBLOCKING),
@@ -34,12 +34,12 @@ impl Opened {
         }
     }
 
-    /// Why there is none to be told.
+    /// Returns the message if the handle has no non-blocking mode to report.
     pub(crate) fn dead_nonblocking(&self) -> Option<&'static str> {
         matches!(self.kind, Kind::Dead).then_some(NO_DEAD_NONBLOCKING)
     }
 
-    /// The link types to choose from, none where there is no choice.
+    /// Returns the supported link types; empty if there is no choice.
     fn link_types(&self) -> &[c_int] {
         match &self.kind {
             Kind::Live(live) => &live.link_types,
@@ -48,7 +48,7 @@ impl Opened {
     }
 }
 
-/// What a handle tells without a message where it is not activated.
+/// Returns a property of the handle; if it is not activated, an error code without a message.
 fn quietly(handle: Option<&Pcap>, tell: impl FnOnce(&Pcap, &Opened) -> c_int) -> c_int {
     let Some(handle) = handle else {
         return code::ERROR;
@@ -97,38 +97,38 @@ fn set_link_type(handle: &Pcap, wanted: c_int) -> c_int {
 }
 
 export! {
-    /// The number of the link type.
+    /// Returns the number of the link type.
     fn pcap_datalink(handle: Option<&Pcap>) -> c_int {
         quietly(handle, |handle, _| handle.dlt())
     } else code::ERROR;
 
-    /// The upper bits of a file's link type.
+    /// Returns the upper bits of a file's link type.
     fn pcap_datalink_ext(handle: Option<&Pcap>) -> c_int {
         quietly(handle, |_, opened| opened.link_type_bits)
     } else code::ERROR;
 
-    /// The link types to choose from, in memory that `pcap_free_datalinks` frees.
+    /// Lists the supported link types; `pcap_free_datalinks` frees the list.
     fn pcap_list_datalinks(handle: Option<&Pcap>, list: Option<&mut *mut c_int>) -> c_int {
         let Some(list) = list else { return code::ERROR };
         quietly(handle, |handle, opened| list_link_types(handle, opened, list))
     } else code::ERROR;
 
-    /// Frees what `pcap_list_datalinks` gave.
+    /// Frees a list of `pcap_list_datalinks`.
     fn pcap_free_datalinks(list: *mut c_int) {
         memory::free(list);
     } else ();
 
-    /// Chooses a link type.
+    /// Sets the link type.
     fn pcap_set_datalink(handle: Option<&Pcap>, wanted: c_int) -> c_int {
         handle.map_or(code::ERROR, |handle| set_link_type(handle, wanted))
     } else code::ERROR;
 
-    /// The most bytes of a packet.
+    /// Returns the snapshot length.
     fn pcap_snapshot(handle: Option<&Pcap>) -> c_int {
         quietly(handle, |_, opened| opened.snapshot)
     } else code::ERROR;
 
-    /// Whether a file's numbers are in the other byte order.
+    /// Returns whether a file has the other byte order.
     fn pcap_is_swapped(handle: Option<&Pcap>) -> c_int {
         quietly(handle, |_, opened| match &opened.kind {
             Kind::Offline(file) => c_int::from(file.byte_order != ByteOrder::NATIVE),
@@ -136,7 +136,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// The major number of a file's format.
+    /// Returns the major version of a file's format.
     fn pcap_major_version(handle: Option<&Pcap>) -> c_int {
         quietly(handle, |_, opened| match &opened.kind {
             Kind::Offline(file) => file.version.0,
@@ -144,7 +144,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// The minor number of a file's format.
+    /// Returns the minor version of a file's format.
     fn pcap_minor_version(handle: Option<&Pcap>) -> c_int {
         quietly(handle, |_, opened| match &opened.kind {
             Kind::Offline(file) => file.version.1,
@@ -152,7 +152,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// Bytes of the buffer that packets are delivered from.
+    /// Returns the bytes of the buffer that packets are delivered from.
     fn pcap_bufsize(handle: Option<&Pcap>) -> c_int {
         quietly(handle, |_, opened| match &opened.kind {
             Kind::Dead => 0,
@@ -161,7 +161,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// A file's stream, null for a live capture.
+    /// Returns a file's stream; null for a live capture.
     fn pcap_file(handle: Option<&Pcap>) -> *mut FILE {
         match handle.and_then(|handle| handle.opened.get()) {
             Some(Opened { kind: Kind::Offline(file), .. }) => {
@@ -175,7 +175,7 @@ export! {
         }
     } else std::ptr::null_mut();
 
-    /// A live capture's descriptor, else -1.
+    /// Returns a live capture's descriptor, otherwise -1.
     fn pcap_fileno(handle: Option<&Pcap>) -> c_int {
         match handle.and_then(|handle| handle.opened.get()) {
             Some(Opened { kind: Kind::Live(live), .. }) => live.descriptor,
@@ -184,7 +184,7 @@ export! {
         }
     } else -1;
 
-    /// A descriptor that is readable when there are packets, else -1.
+    /// Returns a descriptor that is readable when there are packets, otherwise -1.
     fn pcap_get_selectable_fd(handle: Option<&Pcap>) -> c_int {
         match handle.and_then(|handle| handle.opened.get()) {
             Some(Opened { kind: Kind::Live(live), .. }) => match handle {
@@ -197,8 +197,8 @@ export! {
         }
     } else -1;
 
-    /// The time after which packets are to be looked for though the descriptor is not readable; null
-    /// where that need not be.
+    /// Returns the time-out for select(2) after which the program must read even if the descriptor
+    /// is not readable; null if none is required.
     fn pcap_get_required_select_timeout(handle: Option<&Pcap>) -> *const libc::timeval {
         match handle.and_then(Pcap::live) {
             Some(live) if live.selectable() < 0 => live.select_timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
@@ -206,7 +206,7 @@ export! {
         }
     } else std::ptr::null();
 
-    /// The last message.
+    /// Returns the last message.
     fn pcap_geterr(handle: Option<&Pcap>) -> *mut c_char {
         handle.map_or(std::ptr::null_mut(), Pcap::message)
     } else std::ptr::null_mut();

@@ -1,4 +1,4 @@
-//! Sending: `pcap_inject`, `pcap_sendpacket`.
+//! Sends packets: `pcap_inject`, `pcap_sendpacket`.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
@@ -36,7 +36,7 @@ fn send(handle: &Pcap, live: &Live, frame: &[u8]) -> Result<usize, String> {
     Ok(frame.len())
 }
 
-/// The interface's name, without that of an engine.
+/// Returns the interface's name without the prefix of an engine.
 pub(crate) fn plain_name(device: &str) -> &str {
     let mut engines = ringtap_capture::ENGINES.iter();
     match device.split_once(':') {
@@ -45,7 +45,7 @@ pub(crate) fn plain_name(device: &str) -> &str {
     }
 }
 
-/// A sender on the interface of the capture.
+/// Opens a sender on the interface of the capture.
 pub(crate) fn open(live: &Live) -> Result<Sender, String> {
     let name = plain_name(&live.device);
     let options = SendOptions {
@@ -88,12 +88,12 @@ fn inject(handle: &Pcap, data: *const c_void, len: usize) -> c_int {
 }
 
 export! {
-    /// Sends a packet. The bytes sent, or -1.
+    /// Sends a packet. Returns the bytes sent, or -1.
     fn pcap_inject(handle: Option<&Pcap>, data: *const c_void, len: usize) -> c_int {
         handle.map_or(code::ERROR, |handle| inject(handle, data, len))
     } else code::ERROR;
 
-    /// Sends a packet. 0, or -1.
+    /// Sends a packet. Returns 0 or -1.
     fn pcap_sendpacket(handle: Option<&Pcap>, data: *const c_void, len: c_int) -> c_int {
         let Some(handle) = handle else { return code::ERROR };
         match usize::try_from(len) {

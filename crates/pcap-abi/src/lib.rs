@@ -1,21 +1,22 @@
-//! `libpcap.so.1`: the functions of libpcap 1.10 and those that 1.11 adds, for programs that were made
-//! for it.
+//! `libpcap.so.1`: the functions of libpcap 1.10 and those added in 1.11, for programs that were
+//! built for libpcap.
 //!
-//! What it is: the symbols of libpcap with their C types over [`ringtap_capture`], behind a boundary
-//! that no panic crosses. What it is not: it has no filter compiler, ring or file format of its own.
+//! This crate exports libpcap's symbols, with their C types, on top of [`ringtap_capture`], behind
+//! a boundary that no panic crosses. Filter compiler, rings and file formats are in other crates.
 //!
-//! Data in: handles, strings and structures of C. Data out: the same, return codes, messages.
+//! Data in: handles, strings and structures of C. Data out: the same, with return codes and
+//! messages.
 //!
 //! # Pointers
 //!
-//! C hands in what the manual pages say. The argument types tell what is relied on: `Option<&T>` is
-//! null or points to a `T`, [`text::CText`] is null or a string. Null gives an error where libpcap
-//! crashes. A handle that was closed is not known again, as in libpcap.
+//! C must pass what libpcap's manual pages require. The argument types state the requirements:
+//! `Option<&T>` is null or points to a `T`, [`text::CText`] is null or a string. A null pointer
+//! returns an error where libpcap would crash. As in libpcap, a closed handle must not be used.
 //!
 //! # Threads
 //!
-//! A handle belongs to one thread at a time. `pcap_breakloop` may be called by any thread and by
-//! signal handlers while another reads.
+//! Only one thread may use a handle at a time. But any thread and any signal handler may call
+//! `pcap_breakloop` while another thread reads.
 
 mod backlog;
 mod borrowed_block;

@@ -1,4 +1,5 @@
-//! Link types by libpcap's numbers (`DLT_*`), names and descriptions, which programs print and take.
+//! Link types with libpcap's numbers (`DLT_*`), names and descriptions, which programs print and
+//! parse.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -8,25 +9,25 @@ use crate::boundary::export;
 use crate::text::{self, CText};
 use crate::types::code;
 
-/// Names that types had in earlier versions.
+/// Names of types in earlier versions.
 static FORMER: &[(c_int, &CStr)] = &[(209, c"IPMB_LINUX")];
 
-/// Name and description of a type.
+/// Returns the name and description of a type.
 fn row(value: c_int) -> Option<(&'static CStr, &'static CStr)> {
     let value = u32::try_from(value).ok()?;
     let link_type = LinkType::from_dlt(value)?;
-    // Numbers of files that differ from libpcap's mean nothing to programs.
+    // Programs do not know numbers of files that differ from libpcap's.
     link_type
         .of_libpcap()
         .filter(|_| link_type.to_dlt() == value)
 }
 
-/// The type's name, such as `EN10MB`.
+/// Returns the type's name, such as `EN10MB`.
 pub(crate) fn name(value: c_int) -> Option<&'static CStr> {
     row(value).map(|row| row.0)
 }
 
-/// Room for `DLT ` and a number.
+/// Space for `DLT ` and a number.
 type Number = [u8; 16];
 
 thread_local! {
@@ -34,7 +35,8 @@ thread_local! {
 }
 
 export! {
-    /// The number of the link type with that name, in any case, else -1.
+    /// Returns the number of the link type with this name, in upper or lower case; -1 if there is
+    /// none.
     fn pcap_datalink_name_to_val(name: CText<'_>) -> c_int {
         let name = name.bytes();
         let rows = LinkType::known().filter_map(|known| {
@@ -46,17 +48,17 @@ export! {
         found.map_or(code::ERROR, |(value, _)| value)
     } else code::ERROR;
 
-    /// The name of a link type, else null.
+    /// Returns the name of a link type, or null.
     fn pcap_datalink_val_to_name(value: c_int) -> *const c_char {
         text::address(name(value))
     } else std::ptr::null();
 
-    /// What a link type is, else null.
+    /// Returns the description of a link type, or null.
     fn pcap_datalink_val_to_description(value: c_int) -> *const c_char {
         text::address(row(value).map(|row| row.1))
     } else std::ptr::null();
 
-    /// What a link type is, `DLT n` where that is not known.
+    /// Returns the description of a link type, or `DLT n` if it is unknown.
     fn pcap_datalink_val_to_description_or_dlt(value: c_int) -> *const c_char {
         match row(value) {
             Some(row) => row.1.as_ptr(),
@@ -72,7 +74,7 @@ export! {
 mod tests {
     use super::*;
 
-    /// The number of a name, through the function that programs call.
+    /// Returns the number of a name, through the exported function.
     fn number(name: &CStr) -> c_int {
         pcap_datalink_name_to_val(CText::of(name))
     }
@@ -117,7 +119,7 @@ mod tests {
     fn numbers_and_names() {
         assert_eq!(name(1), Some(c"EN10MB"));
         assert_eq!(name(-1), None);
-        // SAFETY: the function returns strings only.
+        // SAFETY: the function returns only strings.
         let text =
             |value| unsafe { CStr::from_ptr(pcap_datalink_val_to_description_or_dlt(value)) };
         assert_eq!(text(12), c"Raw IP");

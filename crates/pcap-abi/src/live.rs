@@ -1,4 +1,5 @@
-//! Live captures as handles: `pcap_activate`, `pcap_open_live`, and what concerns them alone.
+//! Live captures as handles: `pcap_activate`, `pcap_open_live`, and functions for live captures
+//! only.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -25,30 +26,30 @@ use crate::status::text_of;
 use crate::text::{CText, ErrBuf, say};
 use crate::types::{MAXIMUM_SNAPLEN, code};
 
-/// What is known of a live capture.
+/// The state of a live capture.
 pub(crate) struct Live {
-    /// The link types to choose from.
+    /// The supported link types.
     pub(crate) link_types: Vec<c_int>,
-    /// Bytes of the buffer.
+    /// Size of the buffer, in bytes.
     pub(crate) buffer: c_int,
     pub(crate) descriptor: c_int,
     /// The descriptor for select(2), or -1.
     selectable: AtomicI32,
-    /// Whether it is readable for others than packets, too.
+    /// Whether the descriptor may be readable for other reasons than packets.
     pub(crate) is_readable_for_others: bool,
-    /// How long to wait for that one at most.
+    /// The longest time to wait for that descriptor.
     pub(crate) select_timeout: Option<libc::timeval>,
-    /// Whether reading ends with the time-out, as in WinPcap; else it waits until packets come, as
-    /// libpcap does on Linux.
+    /// Whether reading ends with the time-out, as in WinPcap; otherwise it waits for packets, as in
+    /// libpcap on Linux.
     pub(crate) returns_on_timeout: bool,
     /// Whether there is no time-out: reading never ends without a packet.
     pub(crate) has_no_timeout: bool,
-    /// The name as given, and as the engine takes it.
+    /// The name as given, which may have the prefix of an engine.
     pub(crate) device: String,
     pub(crate) companion: Option<Arc<dyn Companion>>,
-    /// Sends where the engine does not.
+    /// Sends packets if the engine cannot.
     pub(crate) sender: Mutex<Option<Sender>>,
-    /// The counters as they were when last asked for.
+    /// The counters at the last request.
     pub(crate) last: Mutex<Stats>,
     pub(crate) options: Mutex<CaptureOptions>,
     /// The engine's name.
@@ -56,12 +57,12 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// The descriptor for select(2), or -1 where there is none, or where it was not asked for.
+    /// Returns the descriptor for select(2), or -1 if there is none or it was not requested.
     pub(crate) fn selectable(&self) -> c_int {
         self.selectable.load(Ordering::Acquire)
     }
 
-    /// The same, asked for.
+    /// Requests the descriptor for select(2) and returns it, or -1.
     pub(crate) fn make_selectable(&self, handle: &Pcap) -> c_int {
         if self.selectable() < 0
             && let Some(mut guard) = handle.try_reading()
@@ -89,19 +90,21 @@ const DOCSIS: c_int = 143;
 pub(crate) const COOKED_V1: c_int = 113;
 pub(crate) const COOKED_V2: c_int = 276;
 
-/// Memory for packets where nobody says how much, in bytes: twice what libpcap takes, so that blocks can
-/// be twice as large, and wake-ups half as many. More would cost its
-/// time at every start: the kernel clears it, and maps it page by page.
+/// The default size of the packet buffer, in bytes. It is twice libpcap's, so that blocks can be
+/// twice as large, with half the wake-ups. A larger one would make every start slower: the kernel
+/// clears it, and maps it page by page.
 const BUFFER: u64 = 4 << 20;
-/// When a block that is not full is handed over where the time-out is 0: the program wants as few
-/// wake-ups as can be. libpcap has it wait until the block is full, for days where packets are few.
+/// The time after which a block that is not full is delivered, if the time-out is 0. Such a program
+/// wants as few wake-ups as possible. libpcap waits until the block is full, which can take days if
+/// there are few packets.
 const HAND_OVER: Duration = Duration::from_secs(1);
-/// The same where the time-out is negative, which leaves it to the library.
+/// The same if the time-out is negative, which leaves it to the library.
 const HAND_OVER_SOON: Duration = Duration::from_millis(10);
-/// How long one wait of a capture without a time-out takes.
+/// The length of one wait in a capture without a time-out.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Why a handle can't be activated: the code, and a message beside the code's own.
+/// The reason why a handle cannot be activated: the code, and a message in addition to the code's
+/// text.
 type Refusal = (c_int, String);
 
 fn options(settings: &Settings, defaults: &Defaults) -> CaptureOptions {
@@ -142,7 +145,7 @@ fn options(settings: &Settings, defaults: &Defaults) -> CaptureOptions {
     options
 }
 
-/// What is out of range means the largest.
+/// Returns the snapshot length; a value out of range means the largest.
 fn snaplen(asked: c_int) -> c_int {
     if (1..=MAXIMUM_SNAPLEN).contains(&asked) {
         asked
@@ -188,7 +191,8 @@ fn start(
     if dlt == COOKED_V2 && source.set_link_type(LinkType::LINUX_SLL).is_ok() {
         dlt = COOKED_V1;
     }
-    // A tap that is polled rings for every packet; it is only asked for what a program asks for.
+    // The doorbell of a tap rings for every packet when it is polled; so only programs that request
+    // the descriptor get it.
     let poll_fd = match description.engine {
         "packet" => source.poll_fd().map_err(|error| refusal(&error))?,
         _ => None,
@@ -235,7 +239,7 @@ fn timeval(duration: Duration) -> libc::timeval {
     }
 }
 
-/// libpcap's code for what went wrong, and its words where those are known.
+/// Returns libpcap's code for an error, and its message if libpcap has one.
 fn refusal(error: &Error) -> Refusal {
     let plain = |code| (code, String::new());
     match error {
@@ -257,7 +261,7 @@ fn refusal(error: &Error) -> Refusal {
     }
 }
 
-/// The types of timestamps that a device has.
+/// Returns the types of time stamps that a device supports.
 pub(crate) fn timestamp_types(settings: &Settings) -> Vec<c_int> {
     const RX_HARDWARE: u32 = 1 << 2;
     const RAW_HARDWARE: u32 = 1 << 6;
@@ -271,8 +275,8 @@ pub(crate) fn timestamp_types(settings: &Settings) -> Vec<c_int> {
     }
 }
 
-/// Has the capture deliver packets of another link type of its list. Packets that wait with the header
-/// before are lost.
+/// Makes the capture deliver packets of another supported link type. Waiting packets with the
+/// former header are lost.
 pub(crate) fn change_link_type(handle: &Pcap, dlt: c_int) -> Result<(), String> {
     let wanted = match dlt {
         COOKED_V1 => LinkType::LINUX_SLL,
@@ -293,7 +297,7 @@ pub(crate) fn change_link_type(handle: &Pcap, dlt: c_int) -> Result<(), String> 
     };
     let changed = reading.borrowed.source().set_link_type(wanted);
     changed.map_err(|error| error.to_string())?;
-    // Those that were copied have the header before, too.
+    // The copied packets have the former header, too.
     reading.backlog.clear();
     Ok(())
 }
@@ -305,7 +309,7 @@ fn set_direction(handle: &Pcap, direction: Direction) -> c_int {
     let Some(reading) = &mut *guard else {
         return code::ERROR;
     };
-    // Packets that wait went any way.
+    // Waiting packets may have any direction.
     reading.set_aside();
     match reading.borrowed.source().set_direction(direction) {
         Ok(()) => reading.direction = None,
@@ -315,7 +319,7 @@ fn set_direction(handle: &Pcap, direction: Direction) -> c_int {
     0
 }
 
-/// Activates a handle; the code and the message are left for C.
+/// Activates a handle; leaves code and message for C.
 fn activate_and_tell(handle: &Pcap) -> c_int {
     if handle.opened.get().is_some() {
         handle.say("can't perform  operation on activated capture");
@@ -336,7 +340,7 @@ fn activate_and_tell(handle: &Pcap) -> c_int {
     }
 }
 
-/// The message of [`pcap_open_live`], which names the device.
+/// Returns the message of [`pcap_open_live`], which names the device.
 fn message_of(handle: &Pcap, device: &str, status: c_int) -> String {
     let text = text_of(status).unwrap_or_default().to_string_lossy();
     match status {
@@ -348,7 +352,7 @@ fn message_of(handle: &Pcap, device: &str, status: c_int) -> String {
     }
 }
 
-/// A handle that captures, or null with a message.
+/// Returns a handle that captures, or null with a message.
 pub(crate) fn open_live(settings: Settings, errbuf: ErrBuf<'_>) -> *mut Pcap {
     let name = settings.device.to_string_lossy().into_owned();
     let handle = Pcap::inactive(settings);
@@ -362,12 +366,12 @@ pub(crate) fn open_live(settings: Settings, errbuf: ErrBuf<'_>) -> *mut Pcap {
 }
 
 export! {
-    /// Begins to capture. 0, a warning above 0, or an error's code.
+    /// Starts capturing. Returns 0, a warning above 0, or an error code.
     fn pcap_activate(handle: Option<&Pcap>) -> c_int {
         handle.map_or(code::ERROR, activate_and_tell)
     } else code::ERROR;
 
-    /// Opens a device and begins to capture.
+    /// Opens a device and starts capturing.
     fn pcap_open_live(
         device: CText<'_>,
         snaplen: c_int,
@@ -386,7 +390,7 @@ export! {
         open_live(settings, errbuf)
     } else std::ptr::null_mut();
 
-    /// Chooses which way packets must go: 0 any, 1 in, 2 out.
+    /// Sets the direction of the packets: 0 both, 1 in, 2 out.
     fn pcap_setdirection(handle: Option<&Pcap>, direction: c_uint) -> c_int {
         let Some(handle) = handle else { return code::ERROR };
         let opened = match handle.activated() {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-/// A copy in memory of `malloc`; nothing where there is none.
+/// Returns a copy in memory of `malloc`; `None` if there is no memory.
 pub(crate) fn array<T: Copy>(items: &[T]) -> Option<*mut T> {
     let bytes = size_of_val(items).max(1);
     // SAFETY: takes no pointer.
@@ -10,13 +10,14 @@ pub(crate) fn array<T: Copy>(items: &[T]) -> Option<*mut T> {
     if memory.is_null() {
         return None;
     }
-    // SAFETY: the memory has room for all items, is aligned for every type, and is nobody else's.
+    // SAFETY: the memory has room for all items, is aligned for every type, and nothing else uses
+    // it.
     unsafe { std::ptr::copy_nonoverlapping(items.as_ptr(), memory, items.len()) };
     Some(memory)
 }
 
-/// Frees an array that C hands back; null is none.
+/// Frees an array of [`array`]; does nothing for null.
 pub(crate) fn free(array: *mut c_int) {
-    // SAFETY: C's contract: it was made by `array`, and is handed back once.
+    // SAFETY: C's contract: `array` made it, and it is freed once.
     unsafe { libc::free(array.cast()) };
 }

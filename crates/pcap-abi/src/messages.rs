@@ -1,4 +1,4 @@
-//! Errors in libpcap's words, where programs and people know those.
+//! Errors in libpcap's words, where programs and users know these.
 
 use std::ffi::c_int;
 
@@ -7,12 +7,12 @@ use ringtap_savefile::{ReadError, ReadErrorKind, Structure};
 
 use crate::status::os_text;
 
-/// Bytes of the magic number, which libpcap reads apart.
+/// Bytes of the magic number, which libpcap reads separately.
 const MAGIC: u64 = 4;
 
-/// Why a file cannot be read (any further).
+/// Returns the message for a file that cannot be read (any further).
 ///
-/// `snapshot` is what the handle tells of a file that is open.
+/// `snapshot` is the handle's snapshot length if the file is open.
 pub(crate) fn of_file(error: &ReadError, snapshot: Option<c_int>) -> String {
     match error.kind() {
         ReadErrorKind::Open(source) => format!("{}: {}", error.name(), of_os(source)),
@@ -46,7 +46,7 @@ pub(crate) fn of_file(error: &ReadError, snapshot: Option<c_int>) -> String {
     }
 }
 
-/// A pcapng file without an interface.
+/// The message for a pcapng file without an interface.
 pub(crate) const NO_INTERFACE: &str = "the capture file has no Interface Description Blocks";
 
 fn truncated(structure: Structure, expected: u64, found: u64) -> String {
@@ -64,14 +64,14 @@ fn truncated(structure: Structure, expected: u64, found: u64) -> String {
     format!("truncated dump file; tried to read {expected} {what} bytes, only got {found}")
 }
 
-/// The system's text, without the number that Rust adds.
+/// Returns the system's text, without the number that Rust adds.
 pub(crate) fn of_os(error: &std::io::Error) -> String {
     error
         .raw_os_error()
         .map_or_else(|| error.to_string(), os_text)
 }
 
-/// Why an expression cannot be compiled.
+/// Returns the message for an expression that cannot be compiled.
 pub(crate) fn of_filter(error: &CompileError) -> String {
     match &error.kind {
         ErrorKind::RejectsAll => "expression rejects all packets".to_owned(),

@@ -1,5 +1,5 @@
-//! Names to numbers: the `pcap_nameto*` family, hardware addresses, and the table of protocols that
-//! libpcap exports.
+//! Resolves names to numbers: the `pcap_nameto*` family, hardware addresses, and the table of
+//! protocols that libpcap exports.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_uchar, c_ushort};
@@ -27,7 +27,7 @@ pub(crate) struct EtherProtocol {
     number: c_ushort,
 }
 
-// SAFETY: the names are static and not written to.
+// SAFETY: the names are static and are never written to.
 unsafe impl Sync for EtherProtocol {}
 
 const fn row(name: &'static std::ffi::CStr, number: c_ushort) -> EtherProtocol {
@@ -35,7 +35,7 @@ const fn row(name: &'static std::ffi::CStr, number: c_ushort) -> EtherProtocol {
     EtherProtocol { name, number }
 }
 
-/// The protocols over Ethernet that expressions know by name, up to an entry without a name.
+/// The protocols over Ethernet that have names in expressions, up to an entry without a name.
 #[unsafe(no_mangle)]
 pub(crate) static eproto_db: [EtherProtocol; 13] = [
     row(c"aarp", ether_type::APPLETALK_ARP),
@@ -56,7 +56,7 @@ pub(crate) static eproto_db: [EtherProtocol; 13] = [
     },
 ];
 
-/// Service access points of LLC that have names.
+/// The LLC service access points that have names.
 const LLC: [(&[u8], c_int); 4] = [
     (b"iso", 0xfe),
     (b"stp", 0x42),
@@ -82,7 +82,7 @@ thread_local! {
     };
 }
 
-/// A port by number or name, with the protocol that has it: undefined where more than one has.
+/// Returns a port by number or name, with its protocol: undefined if several protocols have it.
 fn port(name: &str) -> Option<(c_int, c_int)> {
     if name.is_empty() {
         return Some((0, UNDEFINED));
@@ -101,9 +101,9 @@ fn port(name: &str) -> Option<(c_int, c_int)> {
     }
 }
 
-/// Two ports with a dash between them.
+/// Parses two ports with a dash between them.
 fn ports(text: &str) -> Option<(c_int, c_int, c_int)> {
-    // A service's name may have dashes of its own: each is tried.
+    // A service's name may contain dashes: try each.
     text.match_indices('-').find_map(|(at, dash)| {
         let (first, last) = (port(&text[..at])?, port(&text[at + dash.len()..])?);
         let protocol = if first.1 == last.1 {
@@ -115,7 +115,7 @@ fn ports(text: &str) -> Option<(c_int, c_int, c_int)> {
     })
 }
 
-/// Bytes of a hardware address: pairs of hexadecimal digits, or single ones before separators.
+/// Parses a hardware address: pairs of hexadecimal digits, or single digits before separators.
 fn hardware_address(text: &[u8]) -> [u8; 6] {
     let mut address = [0; 6];
     let mut rest = text;
@@ -142,7 +142,7 @@ fn allocated(address: [u8; 6]) -> *mut c_uchar {
     memory::array(&address).unwrap_or(ptr::null_mut())
 }
 
-/// The next line of a file in the format of ethers(5) that has an address and a name.
+/// Returns the next entry with address and name from a file in the format of ethers(5).
 fn next_entry(stream: Stream) -> Option<EtherEntry> {
     while let Some(line) = stream.line() {
         let text = String::from_utf8_lossy(&line);
@@ -186,11 +186,11 @@ fn number_of(name: CText<'_>) -> Option<c_int> {
 }
 
 export! {
-    /// The IPv4 addresses of a host, in the machine's byte order, up to a null.
+    /// Returns the IPv4 addresses of a host, in the machine's byte order, up to a null.
     fn pcap_nametoaddr(name: CText<'_>) -> *mut *mut u32 {
         let Some(name) = name.get() else { return ptr::null_mut() };
-        // SAFETY: the argument is a string. The answer is null or a host, whose list of addresses
-        // ends with a null; it is this thread's until the next such call.
+        // SAFETY: the argument is a string. The result is null or a host, whose list of addresses
+        // ends with a null; it belongs to this thread until the next such call.
         unsafe {
             let host = gethostbyname(name.as_ptr());
             if host.is_null() || (*host).h_addrtype != libc::AF_INET {
@@ -207,7 +207,7 @@ export! {
         }
     } else ptr::null_mut();
 
-    /// The addresses of a host, to be freed by `freeaddrinfo`.
+    /// Returns the addresses of a host; `freeaddrinfo` frees them.
     fn pcap_nametoaddrinfo(name: CText<'_>) -> *mut libc::addrinfo {
         let Some(name) = name.get() else { return ptr::null_mut() };
         // SAFETY: all-zero bytes are a valid `addrinfo`.
@@ -215,20 +215,20 @@ export! {
         hints.ai_socktype = libc::SOCK_STREAM;
         hints.ai_protocol = libc::IPPROTO_TCP;
         let mut found = ptr::null_mut();
-        // SAFETY: a string, hints and a place for the answer, all of which outlive the call.
+        // SAFETY: a string, hints and a place for the result, all of which outlive the call.
         let failed = unsafe {
             libc::getaddrinfo(name.as_ptr(), ptr::null(), &raw const hints, &raw mut found)
         };
         if failed == 0 { found } else { ptr::null_mut() }
     } else ptr::null_mut();
 
-    /// The number of a network, 0 for none.
+    /// Returns the number of a network; 0 if it is unknown.
     fn pcap_nametonetaddr(name: CText<'_>) -> u32 {
         let name = name.str().unwrap_or_default();
         SystemNames::new().network(name).ok().flatten().unwrap_or(0)
     } else 0;
 
-    /// The port and the protocol of a service: 1, or 0 where there is none.
+    /// Finds the port and the protocol of a service. Returns 1, or 0 if there is none.
     fn pcap_nametoport(
         name: CText<'_>, number: Option<&mut c_int>, protocol: Option<&mut c_int>,
     ) -> c_int {
@@ -242,7 +242,7 @@ export! {
         }
     } else 0;
 
-    /// The ports of a range and the protocol of both: 1, or 0 where it is none.
+    /// Finds the ports of a range and their protocol. Returns 1, or 0 if the range is invalid.
     fn pcap_nametoportrange(
         name: CText<'_>,
         first: Option<&mut c_int>,
@@ -259,26 +259,26 @@ export! {
         }
     } else 0;
 
-    /// The number of a protocol over IP, or -1.
+    /// Returns the number of a protocol over IP, or -1.
     fn pcap_nametoproto(name: CText<'_>) -> c_int {
         let name = name.str().unwrap_or_default();
         let found = SystemNames::new().protocol(name).ok().flatten();
         found.map_or(UNDEFINED, c_int::from)
     } else UNDEFINED;
 
-    /// The number of a protocol over Ethernet, or -1.
+    /// Returns the number of a protocol over Ethernet, or -1.
     fn pcap_nametoeproto(name: CText<'_>) -> c_int {
         number_of(name).unwrap_or(UNDEFINED)
     } else UNDEFINED;
 
-    /// The service access point of LLC with that name, or -1.
+    /// Returns the LLC service access point with that name, or -1.
     fn pcap_nametollc(name: CText<'_>) -> c_int {
         let name = name.bytes();
         LLC.iter().find(|row| row.0 == name).map_or(UNDEFINED, |row| row.1)
     } else UNDEFINED;
 
-    /// The next entry of a file in the format of ethers(5), in memory that the next call of the
-    /// thread uses again; null at its end.
+    /// Returns the next entry of a file in the format of ethers(5), in memory that the thread's
+    /// next call overwrites; null at the end of the file.
     fn pcap_next_etherent(file: *mut FILE) -> *mut EtherEntry {
         let Some(entry) = Stream::of(file).and_then(next_entry) else {
             return ptr::null_mut();
@@ -289,13 +289,14 @@ export! {
         })
     } else ptr::null_mut();
 
-    /// The hardware address of a host, of 6 bytes that `free` frees; null where it is not known.
+    /// Returns the hardware address of a host, 6 bytes to be freed by `free`; null if it is
+    /// unknown.
     fn pcap_ether_hostton(name: CText<'_>) -> *mut c_uchar {
         let name = name.str().unwrap_or_default();
         SystemNames::new().ether(name).ok().flatten().map_or(ptr::null_mut(), allocated)
     } else ptr::null_mut();
 
-    /// A hardware address of 6 bytes that `free` frees.
+    /// Parses a hardware address; returns 6 bytes to be freed by `free`.
     fn pcap_ether_aton(text: CText<'_>) -> *mut c_uchar {
         text.get().map_or(ptr::null_mut(), |text| allocated(hardware_address(text.to_bytes())))
     } else ptr::null_mut();

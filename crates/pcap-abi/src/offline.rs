@@ -20,23 +20,23 @@ use crate::stdio::{Stream, StreamReader};
 use crate::text::{CText, ErrBuf, say};
 use crate::types::{PRECISION_MICRO, PRECISION_NANO};
 
-/// What is known of an open capture file.
+/// The state of an open capture file.
 pub(crate) struct Offline {
-    /// Closed with the handle, but for the standard input.
+    /// Closed with the handle, except for the standard input.
     pub(crate) stream: Stream,
     pub(crate) byte_order: ByteOrder,
-    /// Major and minor number of the format.
+    /// Major and minor version of the format.
     pub(crate) version: (c_int, c_int),
     /// [`crate::types::Times::signed`].
     pub(crate) signed_fractions: Option<u32>,
-    /// Keeps stream and reader together.
+    /// Keeps stream and reader at the same position.
     pub(crate) follow: Option<Follow>,
 }
 
 /// First bytes of a pcapng file.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Opens a capture file on a stream, which stays open where that fails.
+/// Opens a capture file on a stream; if that fails, the stream stays open.
 fn open(stream: Stream, name: &str, precision: c_int) -> Result<Box<Pcap>, String> {
     let (mut source, offline) = start(stream, name)?;
     let interface = first_interface(&mut source).map_err(|error| message(&error))?;
@@ -62,8 +62,8 @@ fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
         Some((file, at)) => {
             let mut magic = [0; 4];
             begin = Some(at);
-            // The thread that reads ahead is started by the first read beyond the header; a pcapng
-            // file's interface needs one at once, and the program may yet fork.
+            // The thread that reads ahead is started by the first read beyond the header. A pcapng
+            // file's interface would need it now, and the program may still fork.
             options.read_ahead = file.read_exact_at(&mut magic, at).is_ok() && magic != PCAPNG;
             FileSource::from_file(file, name, &options, None)
         }
@@ -72,7 +72,7 @@ fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
     let source = opened.map_err(|error| message(&error))?;
     let reader = source.reader();
     let (major, minor) = reader.version();
-    // Of other files the reader's places are not the stream's.
+    // In other files, the reader's offsets are not those of the stream.
     let is_plain = reader.format() == Format::Pcap && reader.compression().is_none();
     let begin = begin.filter(|_| is_plain);
     if let Some(begin) = begin {
@@ -93,7 +93,8 @@ fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
     Ok((source, offline))
 }
 
-/// A regular file opened anew, for a place of its own in it, which is that of the stream.
+/// Opens a regular file again, at the stream's position but with a separate one. Returns the
+/// position too.
 fn seekable(stream: Stream) -> Option<(std::fs::File, u64)> {
     let is_file = stream.duplicate().ok()?.metadata().ok()?.is_file();
     let position = stream.position().filter(|_| is_file)?;
@@ -102,12 +103,12 @@ fn seekable(stream: Stream) -> Option<(std::fs::File, u64)> {
     Some((file, position))
 }
 
-/// The stream's file, opened anew.
+/// Opens the stream's file again.
 pub(crate) fn reopened(stream: Stream) -> Option<std::fs::File> {
     std::fs::File::open(format!("/proc/self/fd/{}", stream.number())).ok()
 }
 
-/// The interface that all packets must agree with; nothing where the file has none.
+/// Returns the first interface, with which all packets must agree; `None` if the file has none.
 fn first_interface(source: &mut FileSource) -> Result<Option<Interface>, Error> {
     while source.interfaces().is_empty() {
         match source.next()? {
@@ -130,7 +131,7 @@ fn precision_of(value: c_uint) -> Option<c_int> {
     matches!(value, PRECISION_MICRO | PRECISION_NANO).then_some(value)
 }
 
-/// Opens a stream that C has handed in.
+/// Opens a stream of C.
 fn open_given(stream: *mut FILE, precision: c_uint, errbuf: ErrBuf<'_>) -> *mut Pcap {
     let Some(stream) = Stream::of(stream) else {
         say(
@@ -160,7 +161,7 @@ fn open_path(path: &CStr, precision: c_uint) -> Result<Box<Pcap>, String> {
     let open = Stream::open(path, c"rb");
     let stream = open.map_err(|error| format!("{name}: {}", messages::of_os(&error)))?;
     open_checked(stream, &name, precision).inspect_err(|_| {
-        // SAFETY: the stream was opened here, and nobody has it.
+        // SAFETY: the stream was opened here, and nothing else uses it.
         unsafe { stream.close() };
     })
 }
@@ -187,7 +188,7 @@ fn dead(link_type: c_int, snaplen: c_int, precision: c_uint) -> *mut Pcap {
     let opened = Opened {
         kind: Kind::Dead,
         snapshot: snaplen,
-        // What libpcap does with one that it does not know.
+        // libpcap does the same with an unknown precision.
         precision: precision_of(precision).unwrap_or(PRECISION_MICRO),
         link_type_bits: 0,
     };
@@ -219,21 +220,21 @@ export! {
         open_given(stream, precision, errbuf)
     } else std::ptr::null_mut();
 
-    /// A handle without packets, for compiling filters and writing files.
+    /// Returns a handle without packets, for compiling filters and writing files.
     fn pcap_open_dead(link_type: c_int, snaplen: c_int) -> *mut Pcap {
         dead(link_type, snaplen, 0)
     } else std::ptr::null_mut();
 
-    /// The same with a precision of timestamps.
+    /// Returns such a handle with a precision of time stamps.
     fn pcap_open_dead_with_tstamp_precision(
         link_type: c_int, snaplen: c_int, precision: c_uint,
     ) -> *mut Pcap {
         dead(link_type, snaplen, precision)
     } else std::ptr::null_mut();
 
-    /// Closes a handle, and frees it; a thread that waits for its packets returns. A handle that a
-    /// callback closes while it is being read is kept for the rest of that call, and never freed. One that
-    /// is closed already is left alone.
+    /// Closes and frees a handle; a thread that waits for its packets returns. If a callback closes
+    /// a handle that is being read, the handle is kept for the rest of that call, and never freed.
+    /// A handle that is already closed is ignored.
     fn pcap_close(handle: *mut Pcap) {
         close(handle);
     } else ();
@@ -259,7 +260,7 @@ fn close(handle: *mut Pcap) {
     // A thread that waits for packets finds that the handle is gone.
     handle_registry::forget(shared);
     wake();
-    // What reads goes before the stream that it reads from.
+    // The reader must be dropped before its stream is closed.
     *reading = None;
     drop(reading);
     if let Some(Opened {
@@ -268,10 +269,10 @@ fn close(handle: *mut Pcap) {
     }) = shared.opened.get()
         && Stream::input() != Some(offline.stream)
     {
-        // SAFETY: the handle owns the stream, and is gone with this call.
+        // SAFETY: the handle owns the stream, and is closed by this call.
         unsafe { offline.stream.close() };
     }
-    // SAFETY: the handle was made of a box, and nobody uses it: the reading side was free, and who waits
-    // asks first whether it is open.
+    // SAFETY: the handle was made from a box and is not in use: the reading side was free, and a
+    // thread that waits first checks whether the handle is open.
     drop(unsafe { Box::from_raw(handle) });
 }

@@ -1,7 +1,7 @@
-//! Sets of options (`pcap_alloc_option` and its family), which libpcap 1.11 brought.
+//! Sets of options (`pcap_alloc_option` and its family), added in libpcap 1.11.
 //!
-//! No function of libpcap 1.11 takes such a set yet; the programs that make one get out what they put
-//! in.
+//! No function of libpcap 1.11 takes such a set yet; programs that create one can only read back
+//! its options.
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
@@ -19,7 +19,7 @@ mod name {
     pub(super) const IO_WRITE_PLUGIN: c_uint = 3;
 }
 
-/// What a function returns for an option of another type.
+/// The result for an option of another type.
 const OTHER_TYPE: c_int = -2;
 
 /// `pcap_options`.
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     write_plugin: Option<CString>,
 }
 
-/// The place of an option.
+/// A reference to an option's value.
 enum OptionSlot<'a> {
     Number(&'a mut c_int),
     Text(&'a mut Option<CString>),
@@ -47,27 +47,27 @@ impl Options {
     }
 }
 
-/// The place of an option of a set that C hands in.
+/// Returns an option's value in a set of C.
 fn place(options: Option<&mut Options>, option: u32) -> Option<OptionSlot<'_>> {
     options.and_then(|options| options.place(option))
 }
 
 export! {
-    /// An empty set of options, which `pcap_free_option` frees.
+    /// Creates an empty set of options; `pcap_free_option` frees it.
     fn pcap_alloc_option() -> *mut Options {
         Box::into_raw(Box::default())
     } else ptr::null_mut();
 
-    /// Frees a set of options; null is none.
+    /// Frees a set of options; does nothing for null.
     fn pcap_free_option(options: *mut Options) {
         if !options.is_null() {
-            // SAFETY: C's contract: `pcap_alloc_option` made it, and it is handed back once.
+            // SAFETY: C's contract: `pcap_alloc_option` made it, and it is freed once.
             drop(unsafe { Box::from_raw(options) });
         }
     } else ();
 
-    /// Sets an option that is a text, of which a copy is kept: 0, -1 for one that does not exist, -2 for
-    /// one that is a number.
+    /// Sets a text option to a copy of `value`. Returns 0, -1 if the option does not exist, or -2
+    /// if it is a number.
     fn pcap_set_option_string(
         options: Option<&mut Options>, option: u32, value: CText<'_>,
     ) -> c_int {
@@ -81,7 +81,7 @@ export! {
         }
     } else code::ERROR;
 
-    /// Sets an option that is a number: 0, -1 for one that does not exist, -2 for one that is a text.
+    /// Sets a number option. Returns 0, -1 if the option does not exist, or -2 if it is a text.
     fn pcap_set_option_int(options: Option<&mut Options>, option: u32, value: c_int) -> c_int {
         match place(options, option) {
             Some(OptionSlot::Number(number)) => {
@@ -93,7 +93,7 @@ export! {
         }
     } else code::ERROR;
 
-    /// An option that is a text, as long as it stays set; else null.
+    /// Returns a text option, valid until it is set again; otherwise null.
     fn pcap_get_option_string(options: Option<&mut Options>, option: u32) -> *const c_char {
         match place(options, option) {
             Some(OptionSlot::Text(Some(text))) => text.as_ptr(),
@@ -101,7 +101,7 @@ export! {
         }
     } else ptr::null();
 
-    /// An option that is a number; 0 for every other.
+    /// Returns a number option; 0 for any other.
     fn pcap_get_option_int(options: Option<&mut Options>, option: u32) -> c_int {
         match place(options, option) {
             Some(OptionSlot::Number(number)) => *number,

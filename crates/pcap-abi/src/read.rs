@@ -1,4 +1,4 @@
-//! Reading packets: `pcap_dispatch`, `pcap_loop`, `pcap_next`, `pcap_next_ex`, `pcap_breakloop`.
+//! Reads packets: `pcap_dispatch`, `pcap_loop`, `pcap_next`, `pcap_next_ex`, `pcap_breakloop`.
 
 use std::ffi::{c_int, c_uchar};
 use std::ops::ControlFlow;
@@ -23,35 +23,35 @@ use crate::messages;
 use crate::types::{Handler, PacketHeader, code};
 use crate::wait::{Progress, Step, Wait};
 
-/// What packets are read with.
+/// The reading side of a handle.
 pub(crate) struct Reading {
     pub(crate) borrowed: BorrowedBlock,
     pub(crate) waker: Waker,
-    /// Packets that were taken from a block, to be handed out first.
+    /// Packets copied from a block, to be delivered first.
     pub(crate) backlog: Backlog,
-    /// A filter that is applied here: to all packets of a file; of a live capture to those that
-    /// were captured with the filter before, or to all where the kernel did not take the filter.
+    /// A filter that is applied here. For a file, to all packets. For a live capture, to packets
+    /// captured with the former filter, or to all if the kernel did not take the filter.
     pub(crate) matcher: Option<Arc<Matcher>>,
-    /// Whether the source of a live capture hands out all packets.
+    /// Whether the source of a live capture delivers all packets.
     pub(crate) takes_all: bool,
-    /// The last of the wishes for a filter that `matcher` is made of.
+    /// The number of the last filter request that `matcher` was made from.
     pub(crate) granted: u64,
-    /// Which way packets must go, where the engine does not tell them apart.
+    /// The direction of the packets to deliver, if the engine does not select it.
     pub(crate) direction: Option<ringtap_capture::Direction>,
-    /// Whether an error came after packets that were counted; it is told by the next call.
+    /// Whether an error followed packets that were counted; the next call reports it.
     pub(crate) failed: bool,
     /// The filter of a live capture.
     pub(crate) program: Option<Program>,
     /// Counters, in statistics mode.
     pub(crate) counting: Option<Counting>,
     sampler: Sampler,
-    /// How far a file was read.
+    /// The position in a file.
     pub(crate) place: ReadPosition,
-    /// Whether packets came.
+    /// Whether any packets have been read.
     started: bool,
     /// The header that `pcap_next_ex` points to.
     header: Box<PacketHeader>,
-    /// The last packet that it handed out, where its block was given back.
+    /// The last packet that it returned, if its block was given back.
     last: Vec<u8>,
 }
 
@@ -76,8 +76,8 @@ impl Reading {
         }
     }
 
-    /// Gives back a block whose packets have all been read, so that the descriptor is readable for
-    /// others only. To be called when no packet is in use.
+    /// Gives back a block whose packets have all been read, so that the descriptor is readable only
+    /// for new packets. Call it only when no packet is in use.
     fn settle(&mut self) {
         if self.borrowed.is_spent() {
             let has_more = !self.backlog.is_empty();
@@ -85,18 +85,18 @@ impl Reading {
         }
     }
 
-    /// The same while a packet is in use, whose bytes it returns: they stay until the next packet is
-    /// read.
+    /// Does the same while a packet is in use, and returns its bytes: they stay valid until the
+    /// next packet is read.
     ///
     /// # Safety
     ///
-    /// The bytes are those of the packet that was handed out last.
+    /// The bytes are those of the packet that was delivered last.
     unsafe fn settle_behind(&mut self, (data, len): (*const c_uchar, usize)) -> *const c_uchar {
         if !self.borrowed.is_spent() {
             return data;
         }
-        // SAFETY: by the caller's promise the packet is in the borrowed block, or in the backlog, and
-        // neither was given back or written since.
+        // SAFETY: by the caller's promise the packet is in the borrowed block, or in the backlog,
+        // and neither was given back or written to since.
         let bytes = unsafe { std::slice::from_raw_parts(data, len) };
         self.last.clear();
         self.last.extend_from_slice(bytes);
@@ -104,7 +104,8 @@ impl Reading {
         self.last.as_ptr()
     }
 
-    /// Whether every packet of the borrowed block is handed out, and nothing of it is noted.
+    /// Returns whether every packet of the borrowed block is delivered, without a filter, copies or
+    /// sampling.
     fn is_plain(&self) -> bool {
         self.backlog.is_empty()
             && self.matcher.is_none()
@@ -112,7 +113,7 @@ impl Reading {
             && self.sampler.takes_all()
     }
 
-    /// The next packet that is there, of those that are wanted.
+    /// Returns the next available packet that passes filter, direction and sampling.
     pub(crate) fn packet(&mut self) -> Option<Packet<'_>> {
         let Self {
             borrowed,
@@ -141,7 +142,7 @@ impl Reading {
     }
 }
 
-/// Whether a packet goes that way. One of which it is not known does.
+/// Returns whether a packet has a direction. A packet of unknown direction matches both.
 fn goes(packet: &Packet<'_>, direction: ringtap_capture::Direction) -> bool {
     use ringtap_capture::Direction;
     !matches!(
@@ -150,35 +151,35 @@ fn goes(packet: &Packet<'_>, direction: ringtap_capture::Direction) -> bool {
     )
 }
 
-/// How a reading call counts and waits.
+/// The way in which a reading call counts and waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// What is there, after a wait for something to be there.
+    /// Deliver the available packets, after waiting for some.
     Dispatch,
-    /// The same, of which one packet is handed out, and in use after the return.
+    /// Deliver one available packet, which stays in use after the call returns.
     One,
-    /// Until a count, the end or a break.
+    /// Deliver packets until the count, the end or a break.
     Loop,
 }
 
-/// How a reading call has ended.
+/// The reason why a reading call ended.
 enum End {
-    /// The count was reached, or nothing more is there.
+    /// The count was reached, or no more packets are available.
     Enough,
     /// The file has ended.
     File,
     Broken,
     Failed,
-    /// There is nothing now.
+    /// No packet is available now.
     Waiting(Wait),
 }
 
-/// What packets are given to, one by one. A type parameter, not an object: it is called for each packet.
+/// The receiver of packets. A type parameter, not an object, because it is called for each packet.
 pub(crate) trait Deliver: FnMut(&PacketHeader, &[u8]) -> ControlFlow<()> {}
 
 impl<F: FnMut(&PacketHeader, &[u8]) -> ControlFlow<()>> Deliver for F {}
 
-/// Reads packets until the receiver has enough, as `pcap_loop`.
+/// Reads packets until `deliver` breaks, as `pcap_loop`.
 pub(crate) fn read_until(handle: &Pcap, deliver: &mut impl Deliver) -> c_int {
     let mut progress = Progress::new();
     loop {
@@ -189,8 +190,8 @@ pub(crate) fn read_until(handle: &Pcap, deliver: &mut impl Deliver) -> c_int {
     }
 }
 
-/// Runs what may start a thread, so that the thread takes no signals: the program's handlers run in the
-/// program's own threads.
+/// Runs code that may start a thread, so that this thread takes no signals: the program's handlers
+/// run in the program's own threads.
 pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     ringtap_sys::signals::blocked(start)
 }
@@ -256,14 +257,14 @@ fn read(
             reading.failed = false;
             code::ERROR
         }
-        // A loop has done all that it was asked for.
+        // A loop has done what it was asked for.
         End::Enough | End::File if mode == Mode::Loop => 0,
-        // The failure is told by the next call.
+        // The next call reports the error.
         _ => delivered,
     })
 }
 
-/// Hands out packets until there is a reason to end, and counts them.
+/// Delivers packets until there is a reason to end, and counts them.
 fn run(
     handle: &Pcap,
     opened: &Opened,
@@ -309,8 +310,8 @@ fn run(
         let has_some = progress.delivered > 0 && mode != Mode::Loop && !is_file;
         let may_wait =
             !has_some && (mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire));
-        // Packets of which none is wanted end a wait as the time-out does; so does what makes the
-        // descriptor readable without packets.
+        // If none of the packets passes the filter, the wait ends as with the time-out. It also
+        // ends if the descriptor is readable for another reason than packets.
         let is_answered = |has_looked: bool| {
             let live = handle.live();
             mode != Mode::Loop
@@ -334,20 +335,20 @@ fn run(
     }
 }
 
-/// What came of asking the source.
+/// The result of asking the source for more.
 enum Advance {
-    /// Something came; whether packets.
+    /// The source delivered something; true if packets.
     Go(bool),
-    /// There is nothing now.
+    /// No packet is available now.
     Nothing,
     End(End),
 }
 
 fn advance(handle: &Pcap, opened: &Opened, reading: &mut Reading, may_wait: bool) -> Advance {
     let is_file = matches!(opened.kind, Kind::Offline(_));
-    // Waiting is done elsewhere, where there is a descriptor for it.
+    // If there is a descriptor, the wait is made elsewhere.
     let wait = may_wait && handle.live().is_none_or(|live| live.selectable() < 0);
-    // Until packets came, an advance in a file may start the thread that reads ahead.
+    // Before the first packets, an advance in a file may start the thread that reads ahead.
     let advanced = if is_file && !reading.started {
         without_signals(|| reading.borrowed.advance(wait))
     } else {
@@ -366,7 +367,7 @@ fn advance(handle: &Pcap, opened: &Opened, reading: &mut Reading, may_wait: bool
         }
         Ok(Pause::End) => return Advance::End(End::File),
         Ok(Pause::TimedOut) => return Advance::Nothing,
-        // Either the loop is broken, or a filter is to be set.
+        // Either the loop was broken, or a filter is to be set.
         Ok(Pause::Woken) => {}
         Err(error) if error.is_transient() && !is_file => {}
         Err(error) => {
@@ -378,8 +379,8 @@ fn advance(handle: &Pcap, opened: &Opened, reading: &mut Reading, may_wait: bool
     Advance::Go(false)
 }
 
-/// Whether a descriptor is readable that is so for other reasons than packets, too, before these are
-/// asked for: a program that was told so must not wait then.
+/// Returns whether the descriptor is readable before packets are requested, if it may be readable
+/// for other reasons than packets. A program that has seen it readable must not wait then.
 fn is_readable(handle: &Pcap, reading: &Reading, progress: &Progress) -> bool {
     let Some(live) = handle.live().filter(|live| live.is_readable_for_others) else {
         return false;
@@ -392,7 +393,7 @@ fn is_readable(handle: &Pcap, reading: &Reading, progress: &Progress) -> bool {
         && crate::wait::is_readable(live.selectable())
 }
 
-/// What to do where there is nothing: nothing to return, to ask again at once.
+/// Returns how to go on without packets: `None` to ask again at once.
 fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mode) -> Option<End> {
     let live = handle.live()?;
     if mode != Mode::Loop && live.returns_on_timeout {
@@ -406,7 +407,7 @@ fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mod
     }
     let waker = reading.waker.as_fd().as_raw_fd();
     Some(End::Waiting(Wait {
-        // What has no descriptor has waited; but a cancelled thread is to end.
+        // A source without a descriptor has waited already; but a cancelled thread must end here.
         descriptors: [live.selectable(), waker],
         limit: match live.selectable() {
             0.. => reading.borrowed.source().poll_interval(),
@@ -417,7 +418,7 @@ fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mod
 
 const GONE: &str = "The interface disappeared";
 
-/// As [`run`], in statistics mode.
+/// Reads as [`run`], in statistics mode.
 fn count_on(
     handle: &Pcap,
     reading: &mut Reading,
@@ -443,7 +444,7 @@ fn count_on(
             let flow = deliver(&header, counting.record());
             progress.delivered += 1;
             if is_gone {
-                // What was counted before is told all the same.
+                // The counters up to now are delivered all the same.
                 handle.say(GONE);
                 reading.failed = true;
                 return End::Failed;
@@ -454,7 +455,7 @@ fn count_on(
         } else if mode != Mode::Loop && handle.nonblocking.load(Ordering::Acquire) {
             return End::Enough;
         } else {
-            // What has woken this wait is seen above.
+            // The reason for this wake-up was checked above.
             reading.waker.take();
             if handle.broken.load(Ordering::Acquire) || handle.wishes.any() {
                 continue;
@@ -468,8 +469,8 @@ fn count_on(
     }
 }
 
-/// What is wrong with an interface that a file describes: all must be as the first, as the handle has
-/// room for one only.
+/// Returns the reason why an interface of a file is rejected: all must be like the first, because
+/// the handle has room for one only.
 fn mixed(handle: &Pcap, opened: &Opened, reading: &mut Reading) -> Option<String> {
     let interface = reading.borrowed.source().interfaces().last()?;
     let link_type = interface.link_type.to_dlt().cast_signed();
@@ -512,8 +513,8 @@ fn with_callback(
         ControlFlow::Continue(())
     });
     match step {
-        // On a live capture libpcap tells of a break at once, also where packets were handed out before
-        // it; of a file it tells their number first.
+        // On a live capture libpcap reports a break at once, even if packets were delivered before
+        // it. For a file it returns their number first.
         Step::Done(0..) if is_live(handle) && handle.broken.swap(false, Ordering::AcqRel) => {
             Step::Done(code::BREAK)
         }
@@ -526,7 +527,7 @@ fn is_live(handle: &Pcap) -> bool {
     opened.is_some_and(|opened| matches!(opened.kind, Kind::Live(_)))
 }
 
-/// Reads one packet, and leaves it where it is.
+/// Reads one packet and leaves it in place.
 fn one(
     handle: &Pcap,
     progress: &mut Progress,
@@ -543,7 +544,7 @@ fn one(
     }
 }
 
-/// Keeps a packet that was handed out last where `pcap_next_ex` can point to it.
+/// Keeps the packet that was delivered last in a place to which `pcap_next_ex` can point.
 ///
 /// # Safety
 ///
@@ -569,21 +570,22 @@ unsafe fn keep(
 }
 
 export_waiting! {
-    /// Hands the packets that are there to the callback, after a wait for some. The number of packets.
+    /// Passes the available packets to the callback, after waiting for some. Returns their number.
     fn pcap_dispatch(
         handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,
     ) -> c_int |progress| {
         with_callback(*handle, (*count, Mode::Dispatch), *callback, *user, progress)
     } else code::ERROR, closed code::BREAK;
 
-    /// Hands packets to the callback until that many came, the file ends, or the loop is broken.
+    /// Passes packets to the callback until that many were read, the file ends, or the loop is
+    /// broken.
     fn pcap_loop(
         handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,
     ) -> c_int |progress| {
         with_callback(*handle, (*count, Mode::Loop), *callback, *user, progress)
     } else code::ERROR, closed code::BREAK;
 
-    /// The next packet's bytes, which stay until the next call, or null.
+    /// Returns the next packet's bytes, valid until the next call, or null.
     fn pcap_next(handle: Option<&Pcap>, header: *mut PacketHeader) -> *const c_uchar |progress| {
         let (Some(handle), false) = (*handle, header.is_null()) else {
             return Step::Done(ptr::null());
@@ -605,7 +607,8 @@ export_waiting! {
         }
     } else ptr::null(), closed ptr::null();
 
-    /// The next packet: 1 with one, 0 after a time-out, -1 for an error, -2 at a file's end.
+    /// Reads the next packet. Returns 1, 0 after a time-out, -1 for an error, or -2 at the end of a
+    /// file.
     fn pcap_next_ex(
         handle: Option<&Pcap>, header: *mut *const PacketHeader, data: *mut *const c_uchar,
     ) -> c_int |progress| {
@@ -633,7 +636,8 @@ export_waiting! {
 }
 
 export! {
-    /// Ends the loop that reads, or the next one. May be called by signal handlers and other threads.
+    /// Ends the present reading loop, or the next one. Signal handlers and other threads may call
+    /// it.
     fn pcap_breakloop(handle: Option<&Pcap>) {
         if let Some(handle) = handle {
             handle.broken.store(true, Ordering::Release);

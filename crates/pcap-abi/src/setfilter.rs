@@ -1,5 +1,4 @@
-//! Filters of running captures: `pcap_setfilter`, and wishes of callers that come while packets are
-//! being read.
+//! Filters of running captures: `pcap_setfilter`, also while packets are being read.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,17 +13,17 @@ use crate::handle::{Kind, Pcap, lock};
 use crate::read::Reading;
 use crate::types::{BpfProgram, code};
 
-/// What callers want of the reading side while it is in use: callbacks, and other threads.
+/// Requests for the reading side while it is in use, by callbacks and other threads.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     pending: AtomicBool,
-    /// How many there were so far.
+    /// Number of requests so far.
     made: AtomicU64,
     filter: Mutex<Option<Program>>,
 }
 
 impl Wishes {
-    /// Whether there is one; a load.
+    /// Returns whether a request is pending; a load.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.pending.load(Ordering::Relaxed)
@@ -43,8 +42,8 @@ impl Wishes {
 }
 
 impl Pcap {
-    /// Sets the filter that was asked for while packets were read. A borrowed block is given back:
-    /// to be called when no packet is in use.
+    /// Sets the filter that was requested while packets were read. A borrowed block is given back,
+    /// so call it only when no packet is in use.
     pub(crate) fn grant_wishes(&self, reading: &mut Reading) {
         if !self.wishes.any() {
             return;
@@ -52,15 +51,15 @@ impl Pcap {
         if let Some(program) = self.wishes.take()
             && let Err(error) = self.set_filter(reading, program)
         {
-            // The one who asked for it is gone; the filter before stays.
+            // The caller of the request has returned; the former filter stays.
             self.say(error);
         }
     }
 
-    /// Has the filter that was asked for choose from the packets that were captured already. It is set
-    /// for those to come when the block has been read.
+    /// Applies the requested filter to packets that were captured already. It is set for later
+    /// packets when the block has been read.
     pub(crate) fn grant_wishes_in_part(&self, reading: &mut Reading) {
-        // To be called for each packet of that block: the program is made ready once.
+        // Called for each packet of that block: the program is compiled once.
         let made = self.wishes.made.load(Ordering::Acquire);
         if std::mem::replace(&mut reading.granted, made) == made {
             return;
@@ -73,7 +72,7 @@ impl Pcap {
 
     fn set_filter(&self, reading: &mut Reading, program: Program) -> Result<(), String> {
         if self.live().is_none() {
-            // Packets may have been read ahead: each is looked at when it is handed out.
+            // Packets may have been read ahead: each is filtered when it is delivered.
             reading.matcher = matcher(&program);
             return Ok(());
         }
@@ -87,7 +86,7 @@ impl Pcap {
 }
 
 impl Reading {
-    /// Has the source of a live capture choose packets; none takes all of them.
+    /// Sets the filter of a live capture's source; `None` accepts all packets.
     pub(crate) fn filter_source(&mut self, program: Option<&Program>) -> Result<(), Error> {
         let filter = program.cloned().map(Filter::from_program);
         self.borrowed.source().set_filter(filter.as_ref())?;
@@ -96,20 +95,21 @@ impl Reading {
         Ok(())
     }
 
-    /// Has a live capture deliver what the program accepts, packets that wait included. Where that can't
-    /// be, everything stays as it was.
+    /// Makes a live capture deliver the packets that the program accepts, including waiting ones.
+    /// If that fails, the former filter stays.
     fn choose(&mut self, program: Program) -> Result<(), String> {
-        // The source wants its block back before it is known whether the filter can be had.
+        // The source needs its block back before it can reject or accept the filter.
         self.set_aside();
         match self.filter_source(Some(&program)) {
             Ok(()) => self.narrow(&program),
-            // Programs such as tcpdump give up their rights after they have opened a device, and then
-            // set the filter. Packets are chosen here instead, where all of them come.
+            // Programs such as tcpdump drop their privileges after they have opened a device, and
+            // then set the filter. Packets are then filtered here, if the source delivers all of
+            // them.
             Err(error) if error.is_permission_denied() && self.takes_all => {
                 self.matcher = matcher(&program);
             }
             Err(error) => {
-                // The filter before stays, wherever it is.
+                // The former filter stays, here or in the source.
                 let before = self.program.as_ref().filter(|_| self.takes_all);
                 self.matcher = before.and_then(matcher);
                 return Err(error.to_string());
@@ -119,8 +119,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Gives back the borrowed block, for its source to hand out again what is left of it, or else
-    /// copies that.
+    /// Gives back the borrowed block. Its unread packets stay with the source if that delivers them
+    /// again; otherwise they are copied.
     pub(crate) fn set_aside(&mut self) {
         if self.borrowed.leave() {
             return;
@@ -131,7 +131,7 @@ impl Reading {
         self.borrowed.source().settle(!self.backlog.is_empty());
     }
 
-    /// Leaves out those of the copied packets that the program rejects.
+    /// Drops the copied packets that the program rejects.
     fn narrow(&mut self, program: &Program) {
         if !self.backlog.is_empty()
             && let Some(program) = matcher(program)
@@ -141,7 +141,7 @@ impl Reading {
     }
 }
 
-/// A program made ready; nothing for one that accepts everything.
+/// Compiles a program; returns `None` for one that accepts everything.
 fn matcher(program: &Program) -> Option<Arc<Matcher>> {
     let accepts_all = bpf::accepts_all(program);
     (!accepts_all).then(|| Arc::new(Matcher::new(program.clone())))
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use crate::borrowed_block::{BorrowedBlock, Pause};
 
-    /// Packets of a file, behind a kernel that refuses every filter.
+    /// Packets of a file, with a kernel that rejects every filter.
     struct Refusing(FileSource);
 
     impl Source for Refusing {
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Packets of one byte each, with these bytes.
+    /// Returns packets of one byte each, with these bytes.
     fn reading(bytes: &[u8]) -> Reading {
         let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         file.extend([0xff, 0xff, 0, 0, 1, 0, 0, 0]);
@@ -256,7 +256,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Hands out what waits.
+    /// Returns the bytes of the packets that wait.
     fn rest(reading: &mut Reading) -> Vec<u8> {
         std::iter::from_fn(|| reading.packet().map(|packet| packet.data[0])).collect()
     }

@@ -1,4 +1,4 @@
-//! Handles before their activation: `pcap_create` and the setters.
+//! Handles before activation: `pcap_create` and the setters.
 
 use std::ffi::{CString, c_int};
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use crate::handle_registry;
 use crate::text::{CText, ErrBuf};
 use crate::types::{PRECISION_MICRO, PRECISION_NANO, code};
 
-/// What is set before activation.
+/// The settings of a handle before its activation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// The device as given.
@@ -17,17 +17,17 @@ pub(crate) struct Settings {
     pub(crate) snaplen: c_int,
     pub(crate) promiscuous: bool,
     pub(crate) monitor: bool,
-    /// Milliseconds.
+    /// The time-out, in milliseconds.
     pub(crate) timeout: c_int,
-    /// Bytes; 0 for the default.
+    /// The size of the buffer, in bytes; 0 for the default.
     pub(crate) buffer: c_int,
     pub(crate) immediate: bool,
-    /// `PCAP_TSTAMP_*`; nothing where it was not set.
+    /// `PCAP_TSTAMP_*`; `None` if it was not set.
     pub(crate) timestamp: Option<c_int>,
     pub(crate) precision: c_int,
-    /// `ETH_P_*`; 0 for all.
+    /// `ETH_P_*`; 0 for all protocols.
     pub(crate) protocol: c_int,
-    /// Bytes that are worth a delivery; nothing for the default (`pcap_setmintocopy`).
+    /// Bytes that must wait before a delivery; `None` for the default (`pcap_setmintocopy`).
     pub(crate) min_to_copy: Option<u32>,
     /// Whether reading ends with the time-out.
     pub(crate) returns_on_timeout: bool,
@@ -53,7 +53,7 @@ impl Default for Settings {
 }
 
 impl Pcap {
-    /// Changes a setting of a handle that is not yet activated.
+    /// Changes a setting of a handle that is not activated yet.
     fn set(handle: Option<&Self>, change: impl FnOnce(&mut Settings) -> c_int) -> c_int {
         let Some(handle) = handle else {
             return code::ERROR;
@@ -66,21 +66,20 @@ impl Pcap {
     }
 }
 
-/// The types of timestamps that a device has, by libpcap's numbers, and whether that is more than
-/// the host's clock.
+/// Returns the types of time stamps that a device supports, by libpcap's numbers.
 fn timestamp_types(handle: &Pcap) -> Vec<c_int> {
     crate::live::timestamp_types(&lock(&handle.settings))
 }
 
 export! {
-    /// A handle for capturing on a device, all devices for null.
+    /// Creates a handle for capturing on a device; null means all devices.
     fn pcap_create(device: CText<'_>, _errbuf: ErrBuf<'_>) -> *mut Pcap {
         let device = device.get().unwrap_or(c"any").to_owned();
         let settings = Settings { device, ..Settings::default() };
         handle_registry::hand_out(Pcap::inactive(settings))
     } else std::ptr::null_mut();
 
-    /// The most bytes of a packet.
+    /// Sets the snapshot length, in bytes.
     fn pcap_set_snaplen(handle: Option<&Pcap>, snaplen: c_int) -> c_int {
         Pcap::set(handle, |settings| {
             settings.snaplen = snaplen;
@@ -88,7 +87,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// Whether packets for others are captured.
+    /// Sets whether packets for other hosts are captured.
     fn pcap_set_promisc(handle: Option<&Pcap>, promiscuous: c_int) -> c_int {
         Pcap::set(handle, |settings| {
             settings.promiscuous = promiscuous != 0;
@@ -96,7 +95,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// Whether a wireless interface is put into monitor mode.
+    /// Sets whether a wireless interface is put into monitor mode.
     fn pcap_set_rfmon(handle: Option<&Pcap>, monitor: c_int) -> c_int {
         Pcap::set(handle, |settings| {
             settings.monitor = monitor != 0;
@@ -104,19 +103,19 @@ export! {
         })
     } else code::ERROR;
 
-    /// Whether the device has a monitor mode. Monitor mode is not supported: 0.
+    /// Returns whether the device supports monitor mode. This library does not: 0.
     fn pcap_can_set_rfmon(handle: Option<&Pcap>) -> c_int {
         let Some(handle) = handle else {
             return code::ERROR;
         };
         match handle.opened.get() {
             Some(opened) => opened.can_set_monitor(handle),
-            // libpcap does not look whether there is such a device, either.
+            // libpcap does not check whether the device exists, either.
             None => 0,
         }
     } else code::ERROR;
 
-    /// How long packets may wait, in milliseconds.
+    /// Sets the longest time that packets may wait, in milliseconds.
     fn pcap_set_timeout(handle: Option<&Pcap>, timeout: c_int) -> c_int {
         Pcap::set(handle, |settings| {
             settings.timeout = timeout;
@@ -124,7 +123,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// Whether packets are delivered at once.
+    /// Sets whether packets are delivered at once.
     fn pcap_set_immediate_mode(handle: Option<&Pcap>, immediate: c_int) -> c_int {
         Pcap::set(handle, |settings| {
             settings.immediate = immediate != 0;
@@ -132,10 +131,10 @@ export! {
         })
     } else code::ERROR;
 
-    /// The buffer for packets, in bytes.
+    /// Sets the size of the packet buffer, in bytes.
     fn pcap_set_buffer_size(handle: Option<&Pcap>, bytes: c_int) -> c_int {
         Pcap::set(handle, |settings| {
-            // As in libpcap, what can't be a size is passed over.
+            // As in libpcap, an invalid size is ignored.
             if bytes > 0 {
                 settings.buffer = bytes;
             }
@@ -143,7 +142,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// Whose clock stamps the packets.
+    /// Sets the clock that stamps packets.
     fn pcap_set_tstamp_type(handle: Option<&Pcap>, kind: c_int) -> c_int {
         let types = match handle {
             Some(handle) if handle.opened.get().is_none() && kind != 0 => timestamp_types(handle),
@@ -161,7 +160,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// Whether fractions of seconds are micro- or nanoseconds.
+    /// Sets whether fractions of seconds are micro- or nanoseconds.
     fn pcap_set_tstamp_precision(handle: Option<&Pcap>, precision: c_int) -> c_int {
         Pcap::set(handle, |settings| {
             if !matches!(precision, PRECISION_MICRO | PRECISION_NANO) {
@@ -172,7 +171,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// What fractions of seconds are.
+    /// Returns the unit of fractions of seconds.
     fn pcap_get_tstamp_precision(handle: Option<&Pcap>) -> c_int {
         let Some(handle) = handle else {
             return code::ERROR;
@@ -183,7 +182,7 @@ export! {
         }
     } else code::ERROR;
 
-    /// Which ethertype the socket is to receive.
+    /// Sets the ethertype that the socket receives.
     fn pcap_set_protocol_linux(handle: Option<&Pcap>, protocol: c_int) -> c_int {
         Pcap::set(handle, |settings| {
             settings.protocol = protocol;
@@ -191,7 +190,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// The types of timestamps to choose from, in memory that `pcap_free_tstamp_types` frees.
+    /// Lists the supported types of time stamps; `pcap_free_tstamp_types` frees the list.
     fn pcap_list_tstamp_types(handle: Option<&Pcap>, types: Option<&mut *mut c_int>) -> c_int {
         let (Some(handle), Some(types)) = (handle, types) else {
             return code::ERROR;
@@ -206,12 +205,12 @@ export! {
         }
     } else code::ERROR;
 
-    /// Frees what `pcap_list_tstamp_types` gave.
+    /// Frees a list of `pcap_list_tstamp_types`.
     fn pcap_free_tstamp_types(types: *mut c_int) {
         crate::memory::free(types);
     } else ();
 
-    /// Whether reading never waits.
+    /// Sets whether reading never waits.
     fn pcap_setnonblock(
         handle: Option<&Pcap>, nonblocking: c_int, errbuf: ErrBuf<'_>,
     ) -> c_int {
@@ -226,7 +225,7 @@ export! {
         0
     } else code::ERROR;
 
-    /// Whether reading never waits: 1 or 0.
+    /// Returns whether reading never waits: 1 or 0.
     fn pcap_getnonblock(handle: Option<&Pcap>, errbuf: ErrBuf<'_>) -> c_int {
         let Some(handle) = handle else {
             return code::ERROR;

@@ -1,4 +1,4 @@
-//! Codes as texts, the library's version, and what the process settles once.
+//! Status codes as texts, the library's version, and settings of the whole process.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_uint};
@@ -8,14 +8,14 @@ use crate::boundary::export;
 use crate::text::{ErrBuf, print, say};
 use crate::types::code;
 
-/// What [`pcap_lib_version`] tells: programs look for libpcap's number in it.
+/// The result of [`pcap_lib_version`]: programs look for libpcap's number in it.
 const VERSION: &CStr = c"libpcap version 1.10.3 (ringtap 0.1.0, with TPACKET_V3)";
 
 /// `pcap_version`: the number alone.
 #[unsafe(no_mangle)]
 pub(crate) static pcap_version: [u8; 7] = *b"1.10.3\0";
 
-/// What each code means.
+/// The text of each code.
 const TEXTS: [(c_int, &CStr); 15] = [
     (1, c"Generic warning"),
     (2, c"That device doesn't support promiscuous mode"),
@@ -52,7 +52,7 @@ const TEXTS: [(c_int, &CStr); 15] = [
     ),
 ];
 
-/// What a code means, where it is known.
+/// Returns the text of a code, if it is known.
 pub(crate) fn text_of(status: c_int) -> Option<&'static CStr> {
     TEXTS
         .iter()
@@ -71,7 +71,7 @@ fn in_buffer(message: impl std::fmt::Display) -> *const c_char {
     })
 }
 
-/// The system's text for an error number, as `strerror` gives it.
+/// Returns the system's text for an error number, as `strerror` does.
 pub(crate) fn os_text(errno: c_int) -> String {
     let mut buffer = [0_u8; 256];
     // SAFETY: the buffer is writable for its length; the POSIX form leaves a string in it.
@@ -80,13 +80,13 @@ pub(crate) fn os_text(errno: c_int) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// `PCAP_CHAR_ENC_LOCAL` or `PCAP_CHAR_ENC_UTF_8`, once it was chosen.
+/// `PCAP_CHAR_ENC_LOCAL` or `PCAP_CHAR_ENC_UTF_8`, if it was chosen.
 static ENCODING: AtomicU32 = AtomicU32::new(NOT_CHOSEN);
 const NOT_CHOSEN: u32 = u32::MAX;
 const UTF_8: u32 = 1;
 
 export! {
-    /// What a code of a function means.
+    /// Returns the text of a function's status code.
     fn pcap_statustostr(status: c_int) -> *const c_char {
         match text_of(status) {
             Some(text) => text.as_ptr(),
@@ -94,18 +94,18 @@ export! {
         }
     } else std::ptr::null();
 
-    /// The system's text for an error number.
+    /// Returns the system's text for an error number.
     fn pcap_strerror(errno: c_int) -> *const c_char {
         in_buffer(os_text(errno))
     } else std::ptr::null();
 
-    /// The library's name and version.
+    /// Returns the library's name and version.
     fn pcap_lib_version() -> *const c_char {
         VERSION.as_ptr()
     } else std::ptr::null();
 
-    /// Chooses the encoding of texts. On Linux both are the same bytes, so that only a second,
-    /// different choice is an error.
+    /// Chooses the encoding of texts. On Linux both are the same bytes, so only a second, different
+    /// choice is an error.
     fn pcap_init(options: c_uint, errbuf: ErrBuf<'_>) -> c_int {
         if options > UTF_8 {
             say(errbuf, "Unknown options specified");
@@ -127,7 +127,7 @@ export! {
     } else code::ERROR;
 }
 
-/// Whether the process called [`pcap_init`], after which deprecated functions refuse to work.
+/// Returns whether the process called [`pcap_init`]; deprecated functions fail after that.
 pub(crate) fn is_initialised() -> bool {
     ENCODING.load(Ordering::Acquire) != NOT_CHOSEN
 }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     fn text(address: *const c_char) -> String {
-        // SAFETY: the functions return strings only.
+        // SAFETY: the functions return only strings.
         unsafe { CStr::from_ptr(address) }
             .to_string_lossy()
             .into_owned()

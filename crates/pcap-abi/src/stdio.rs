@@ -1,4 +1,4 @@
-//! C's streams, which libpcap's interface is made of.
+//! C's streams, which libpcap's interface uses.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -17,22 +17,22 @@ unsafe extern "C" {
     fn fwrite_unlocked(data: *const c_void, size: usize, count: usize, stream: *mut FILE) -> usize;
 }
 
-/// Bytes of a line that are kept.
+/// The most bytes of a line that are kept.
 const LINE_MAX: usize = 4096;
 
-/// A stream that is open for as long as this value is in use.
+/// A stream that stays open as long as this value is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Stream(NonNull<FILE>);
 
-// SAFETY: C's streams may be used by all threads; each call locks them.
+// SAFETY: all threads may use C's streams; each call locks them.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
 
-/// The beginning of glibc's `struct _IO_FILE`, which programs are compiled against
-/// (bits/types/struct_FILE.h; bits/stdio.h puts characters so): what was read and not yet taken, and
-/// the room for what is written.
+/// The beginning of glibc's `struct _IO_FILE`, which is compiled into programs
+/// (bits/types/struct_FILE.h; the inline functions of bits/stdio.h use it): bytes read but not yet
+/// taken, and the room for bytes to write.
 #[repr(C)]
 struct Buffered {
     flags: c_int,
@@ -44,10 +44,10 @@ struct Buffered {
     write_end: *mut u8,
 }
 
-/// The flag of [`Buffered::flags`] that an error sets (`_IO_ERR_SEEN`, in the same header).
+/// The flag of [`Buffered::flags`] for an error (`_IO_ERR_SEEN`, in the same header).
 const FAILED: c_int = 0x20;
 
-/// Prints to the standard output, after what the program has printed.
+/// Prints to the standard output, after the program's own output.
 pub(crate) fn print(text: &str) {
     // SAFETY: the stream exists for the life of the process, the text for its length.
     unsafe { libc::fwrite(text.as_ptr().cast(), 1, text.len(), stdout) };
@@ -60,18 +60,18 @@ pub(crate) fn print_error(text: &str) {
 }
 
 impl Stream {
-    /// What C hands in: null, or an open stream.
+    /// Wraps a stream of C: null, or open.
     pub(crate) fn of(stream: *mut FILE) -> Option<Self> {
         NonNull::new(stream).map(Self)
     }
 
-    /// The standard input.
+    /// Returns the standard input.
     pub(crate) fn input() -> Option<Self> {
-        // SAFETY: the variable is set before `main`, and not changed.
+        // SAFETY: the variable is set before `main`, and never changes.
         Self::of(unsafe { stdin })
     }
 
-    /// The standard output.
+    /// Returns the standard output.
     pub(crate) fn output() -> Option<Self> {
         // SAFETY: as above.
         Self::of(unsafe { stdout })
@@ -88,13 +88,13 @@ impl Stream {
         self.0.as_ptr()
     }
 
-    /// The descriptor's number.
+    /// Returns the descriptor's number.
     pub(crate) fn number(self) -> RawFd {
         // SAFETY: the stream is open.
         unsafe { libc::fileno(self.as_ptr()) }
     }
 
-    /// A descriptor of the same open file.
+    /// Returns another descriptor of the same open file.
     pub(crate) fn duplicate(self) -> io::Result<File> {
         let number = self.number();
         if number < 0 {
@@ -105,7 +105,7 @@ impl Stream {
         fd.try_clone_to_owned().map(File::from)
     }
 
-    /// Where the stream stands; nothing where it can't tell, as of a pipe.
+    /// Returns the stream's position; `None` if it has none, as with a pipe.
     pub(crate) fn position(self) -> Option<u64> {
         // SAFETY: the stream is open.
         let position = unsafe { libc::ftello(self.as_ptr()) };
@@ -118,7 +118,7 @@ impl Stream {
         unsafe { libc::rewind(self.as_ptr()) };
     }
 
-    /// Goes to a place in the file; a stream that cannot stays where it is.
+    /// Moves to an offset in the file; a stream that cannot seek stays where it is.
     pub(crate) fn seek(self, position: u64) {
         if let Ok(position) = libc::off_t::try_from(position) {
             // SAFETY: the stream is open.
@@ -126,7 +126,7 @@ impl Stream {
         }
     }
 
-    /// Goes to the end of the file.
+    /// Moves to the end of the file.
     pub(crate) fn seek_end(self) -> io::Result<()> {
         // SAFETY: the stream is open.
         match unsafe { libc::fseeko(self.as_ptr(), 0, libc::SEEK_END) } {
@@ -135,7 +135,7 @@ impl Stream {
         }
     }
 
-    /// Reads as fread(3) does: waits until all is there, or the file ends.
+    /// Reads as fread(3): waits until the buffer is full, or the file ends.
     pub(crate) fn read(self, buffer: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the buffer is writable for its length, the stream is open.
         let count =
@@ -147,7 +147,7 @@ impl Stream {
         Ok(count)
     }
 
-    /// Reads a line, with its end; nothing at the file's end.
+    /// Reads a line, with its end; returns `None` at the end of the file.
     pub(crate) fn line(self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
         loop {
@@ -156,7 +156,7 @@ impl Stream {
             let Ok(byte) = u8::try_from(byte) else {
                 return (!line.is_empty()).then_some(line);
             };
-            // What is longer is no line of text.
+            // The rest of a longer line is dropped.
             if line.len() < LINE_MAX {
                 line.push(byte);
             }
@@ -166,11 +166,11 @@ impl Stream {
         }
     }
 
-    /// Writes two pieces, nothing between them; nothing after an error.
+    /// Writes two pieces without anything between them; writes nothing after an error.
     pub(crate) fn write(self, first: &[u8], second: &[u8]) -> bool {
         let stream = self.as_ptr();
-        // SAFETY: the stream is open, both pieces are readable for their lengths; the lock is given
-        // back.
+        // SAFETY: the stream is open, both pieces are readable for their lengths; the lock is
+        // released.
         unsafe {
             flockfile(stream);
             let whole = !self.has_failed()
@@ -184,8 +184,8 @@ impl Stream {
         }
     }
 
-    /// Writes two pieces, as [`Stream::write`], where the stream's buffer has room for them; else false,
-    /// and nothing is written.
+    /// Writes two pieces, as [`Stream::write`], if the stream's buffer has room for them. Otherwise
+    /// writes nothing and returns false.
     #[inline]
     pub(crate) fn try_write(self, first: &[u8], second: &[u8]) -> bool {
         // SAFETY: as in `write`.
@@ -197,7 +197,7 @@ impl Stream {
         }
     }
 
-    /// Whether an error came, as ferror(3) tells.
+    /// Returns whether an error occurred, as ferror(3) does.
     ///
     /// # Safety
     ///
@@ -205,11 +205,11 @@ impl Stream {
     #[inline]
     unsafe fn has_failed(self) -> bool {
         let buffered: *const Buffered = self.as_ptr().cast();
-        // SAFETY: glibc's streams begin so.
+        // SAFETY: glibc's streams begin like this.
         unsafe { (*buffered).flags & FAILED != 0 }
     }
 
-    /// Puts both into the stream's buffer, where there is room for them.
+    /// Puts both pieces into the stream's buffer, if there is room.
     ///
     /// # Safety
     ///
@@ -217,9 +217,9 @@ impl Stream {
     #[inline]
     unsafe fn put(self, first: &[u8], second: &[u8]) -> bool {
         let buffered: *mut Buffered = self.as_ptr().cast();
-        // SAFETY: glibc's streams begin so, and nobody else uses this one. Between both pointers is
-        // the buffer's free part; there is none before the first write, of a stream without a
-        // buffer, and of one that is flushed at the end of each line.
+        // SAFETY: glibc's streams begin like this, and the lock keeps other threads away. The
+        // buffer's free part is between both pointers. There is none before the first write, and in
+        // a stream that has no buffer or is flushed at the end of each line.
         unsafe {
             let room =
                 ((*buffered).write_end as usize).saturating_sub((*buffered).write_next as usize);
@@ -234,13 +234,13 @@ impl Stream {
         true
     }
 
-    /// Writes out what is pending.
+    /// Writes buffered bytes to the file.
     pub(crate) fn flush(self) -> bool {
         // SAFETY: the stream is open.
         unsafe { libc::fflush(self.as_ptr()) == 0 }
     }
 
-    /// Gives the stream a buffer of that size, which [`Stream::close`] is to be told of.
+    /// Gives the stream a buffer of this size; the caller frees it after [`Stream::close`].
     pub(crate) fn set_buffer(self, bytes: usize) -> *mut c_void {
         // SAFETY: takes no pointer.
         let buffer = unsafe { libc::malloc(bytes) };
@@ -255,22 +255,22 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// Nobody uses it, or a copy of this value, afterwards.
+    /// Neither this value nor a copy of it is used afterwards.
     pub(crate) unsafe fn close(self) -> bool {
         // SAFETY: the stream is open, and by the caller's promise not used any more.
         unsafe { libc::fclose(self.as_ptr()) == 0 }
     }
 
-    /// Bytes that were read of the file and not yet taken.
+    /// Returns the number of bytes that were read from the file and not yet taken.
     fn buffered(self) -> usize {
         let buffered: *const Buffered = self.as_ptr().cast();
-        // SAFETY: glibc's streams begin so; both pointers are of one buffer, or null.
+        // SAFETY: glibc's streams begin like this; both pointers belong to one buffer, or are null.
         let (next, end) = unsafe { ((*buffered).read_next, (*buffered).read_end) };
         (end as usize).saturating_sub(next as usize)
     }
 }
 
-/// Reads a stream without waiting for more than there is.
+/// Reads a stream; returns as soon as any bytes are available.
 pub(crate) struct StreamReader(pub(crate) Stream);
 
 impl Read for StreamReader {
@@ -280,8 +280,8 @@ impl Read for StreamReader {
         if buffered > 0 {
             return stream.read(&mut buffer[..buffered]);
         }
-        // What has no descriptor (fmemopen(3), fopencookie(3)) is read through the stream alone: a byte
-        // has it fill its buffer.
+        // A stream without a descriptor (fmemopen(3), fopencookie(3)) is read only by stdio:
+        // reading one byte fills its buffer.
         if stream.number() < 0 {
             let one = buffer.len().min(1);
             return stream.read(&mut buffer[..one]);

@@ -1,4 +1,4 @@
-//! Texts across the boundary: strings from C, messages into its buffers, static names.
+//! Texts across the boundary: strings of C, messages in its buffers, static names.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
@@ -10,38 +10,39 @@ use std::ptr::{self, NonNull};
 /// `PCAP_ERRBUF_SIZE`.
 pub(crate) const ERRBUF_SIZE: usize = 256;
 
-/// A string that C hands in: null, or bytes up to a zero that stay as they are during the call.
+/// A string of C: null, or bytes up to a zero that do not change during the call.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct CText<'a>(Option<NonNull<c_char>>, PhantomData<&'a CStr>);
 
 impl<'a> CText<'a> {
-    /// A string of our own.
+    /// Wraps a Rust string.
     pub(crate) fn of(text: &'a CStr) -> Self {
         Self(NonNull::new(text.as_ptr().cast_mut()), PhantomData)
     }
 
-    /// The string, or nothing for null.
+    /// Returns the string; `None` for null.
     pub(crate) fn get(self) -> Option<&'a CStr> {
-        // SAFETY: the type's contract with C: what is not null is a string that outlives the call.
+        // SAFETY: the type's contract with C: a pointer that is not null points to a string that
+        // outlives the call.
         self.0.map(|text| unsafe { CStr::from_ptr(text.as_ptr()) })
     }
 
-    /// Its bytes, none for null.
+    /// Returns its bytes; empty for null.
     pub(crate) fn bytes(self) -> &'a [u8] {
         self.get().map_or(&[], CStr::to_bytes)
     }
 
-    /// The string where it is UTF-8.
+    /// Returns the string if it is UTF-8.
     pub(crate) fn str(self) -> Option<&'a str> {
         self.get().and_then(|text| text.to_str().ok())
     }
 }
 
-/// A buffer of `PCAP_ERRBUF_SIZE` bytes that C hands in for a message, or null.
+/// C's buffer of `PCAP_ERRBUF_SIZE` bytes for a message, or null.
 pub(crate) type ErrBuf<'a> = Option<&'a mut [MaybeUninit<u8>; ERRBUF_SIZE]>;
 
-/// Puts a message into the buffer, cut to its size.
+/// Writes a message into the buffer, cut to its size.
 pub(crate) fn say(errbuf: ErrBuf<'_>, message: impl fmt::Display) {
     if let Some(errbuf) = errbuf {
         let mut text = [0; ERRBUF_SIZE];
@@ -56,11 +57,11 @@ pub(crate) fn print(buffer: &mut [u8], message: impl fmt::Display) {
     let Some((_, mut room)) = buffer.split_last_mut() else {
         return;
     };
-    // What does not fit is left out.
+    // The rest of a longer message is dropped.
     let _ = write!(room, "{message}");
 }
 
-/// A string for C that it frees by `free`; null where there is no memory.
+/// Returns a copy for C, to be freed by `free`; null if there is no memory.
 pub(crate) fn duplicate(text: &[u8]) -> *mut c_char {
     let text = CString::new(text.split(|byte| *byte == 0).next().unwrap_or_default());
     let Ok(text) = text else {
@@ -70,7 +71,7 @@ pub(crate) fn duplicate(text: &[u8]) -> *mut c_char {
     unsafe { libc::strdup(text.as_ptr()) }
 }
 
-/// The address of a name, null for none.
+/// Returns the address of a name; null for `None`.
 pub(crate) fn address(name: Option<&'static CStr>) -> *const c_char {
     name.map_or(ptr::null(), CStr::as_ptr)
 }

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uchar, c_uint};
 use std::ptr;
 
-/// Codes that functions return.
+/// Return codes of functions.
 pub(crate) mod code {
     use std::ffi::c_int;
 
@@ -30,12 +30,12 @@ pub(crate) const PRECISION_NANO: c_int = 1;
 /// The largest snapshot length.
 pub(crate) const MAXIMUM_SNAPLEN: c_int = 262_144;
 
-/// `struct pcap_pkthdr`: what is told of each packet.
+/// `struct pcap_pkthdr`: the header of a delivered packet.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct PacketHeader {
-    /// When it was captured; the fraction in microseconds, or nanoseconds where those were asked
-    /// for.
+    /// The time of the capture; the fraction in microseconds, or in nanoseconds if those were
+    /// requested.
     pub(crate) ts: libc::timeval,
     /// Captured bytes.
     pub(crate) caplen: u32,
@@ -56,12 +56,12 @@ pub(crate) type BpfInsn = ringtap_filter::Insn;
 pub(crate) struct BpfProgram {
     /// Number of instructions.
     pub(crate) bf_len: c_uint,
-    /// The instructions, allocated by `malloc` where this library made them.
+    /// The instructions, allocated by `malloc` if this library made them.
     pub(crate) bf_insns: *mut BpfInsn,
 }
 
 impl BpfProgram {
-    /// The instructions, none for null.
+    /// Returns the instructions; empty for null.
     pub(crate) fn insns(&self) -> &[BpfInsn] {
         if self.bf_insns.is_null() {
             return &[];
@@ -70,7 +70,7 @@ impl BpfProgram {
         unsafe { std::slice::from_raw_parts(self.bf_insns, self.bf_len as usize) }
     }
 
-    /// A program without instructions.
+    /// Returns a program without instructions.
     pub(crate) const fn none() -> Self {
         Self {
             bf_len: 0,
@@ -85,7 +85,7 @@ impl BpfProgram {
 pub(crate) struct PcapStat {
     /// Packets received.
     pub(crate) ps_recv: c_uint,
-    /// Packets dropped for want of room.
+    /// Packets dropped because the buffer was full.
     pub(crate) ps_drop: c_uint,
     /// Packets dropped by the interface.
     pub(crate) ps_ifdrop: c_uint,
@@ -95,11 +95,11 @@ pub(crate) struct PcapStat {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct PcapIf {
-    /// The next one.
+    /// The next device.
     pub(crate) next: *mut PcapIf,
     /// Its name.
     pub(crate) name: *mut c_char,
-    /// What it is, or null.
+    /// Its description, or null.
     pub(crate) description: *mut c_char,
     /// Its addresses.
     pub(crate) addresses: *mut PcapAddr,
@@ -111,7 +111,7 @@ pub(crate) struct PcapIf {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct PcapAddr {
-    /// The next one.
+    /// The next address.
     pub(crate) next: *mut PcapAddr,
     /// The address.
     pub(crate) addr: *mut libc::sockaddr,
@@ -130,7 +130,7 @@ const _: () = {
 };
 
 impl PacketHeader {
-    /// A header of nothing.
+    /// Returns a header with all fields zero.
     pub(crate) const fn zero() -> Self {
         let ts = libc::timeval {
             tv_sec: 0,
@@ -143,7 +143,7 @@ impl PacketHeader {
         }
     }
 
-    /// The header of a packet.
+    /// Returns the header of a packet.
     #[inline]
     pub(crate) fn of(packet: &ringtap_capture::Packet<'_>, times: Times) -> Self {
         let nanos = packet.timestamp.subsec_nanos();
@@ -163,19 +163,20 @@ impl PacketHeader {
     }
 }
 
-/// How times are handed out.
+/// The form in which times are delivered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// The fraction is in nanoseconds, else in microseconds.
+    /// Whether the fraction is in nanoseconds; otherwise microseconds.
     pub(crate) nano: bool,
-    /// Nanoseconds of the unit of a pcap file's fractions, where the library takes them for signed
+    /// The unit of a pcap file's fractions in nanoseconds, if libpcap treats them as signed
     /// numbers.
     pub(crate) signed: Option<u32>,
 }
 
 impl Times {
-    /// An invalid time: the fields as they were stored, the fraction in the unit that is wanted. libpcap
-    /// takes the file's 32 bits for a signed number, but where it swaps their bytes for an unsigned one.
+    /// Converts an invalid time: the fields as stored, the fraction in the requested unit. libpcap
+    /// treats the file's 32 bits as a signed number, but as an unsigned one if it swaps their
+    /// bytes.
     #[cold]
     fn invalid(self, time: ringtap_capture::Timestamp) -> libc::timeval {
         let (secs, nanos) = time.stored();

@@ -1,4 +1,4 @@
-//! Waiting for packets, where the thread may be cancelled.
+//! Waits for packets, at a point where the thread may be cancelled.
 
 use std::ffi::c_int;
 use std::os::fd::RawFd;
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use crate::handle_registry::HandleId;
 
-/// What a function that waits has done so far. It has no destructor.
+/// The progress of a function that waits. It has no destructor.
 #[derive(Clone, Copy)]
 pub(crate) struct Progress {
-    /// Packets handed out.
+    /// Packets delivered.
     pub(crate) delivered: c_int,
-    /// When a time-out is over, once it was begun.
+    /// The end of the time-out, once it has begun.
     pub(crate) deadline: Option<Instant>,
-    /// Whether the last wait has come to that time.
+    /// Whether the last wait reached that time.
     pub(crate) is_over: bool,
-    /// Whose packets are waited for.
+    /// The handle whose packets are waited for.
     pub(crate) handle: Option<HandleId>,
 }
 
@@ -29,30 +29,31 @@ impl Progress {
         }
     }
 
-    /// Whether the handle was closed during a wait.
+    /// Returns whether the handle was closed during a wait.
     pub(crate) fn is_gone(&self) -> bool {
         self.handle.is_some_and(|handle| !handle.is_open())
     }
 }
 
-/// What a function wants that may wait.
+/// The next step of a function that may wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Step<T> {
-    /// It has ended.
+    /// The function has ended.
     Done(T),
     Wait(Wait),
 }
 
-/// What is waited for.
+/// The conditions that end a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
-    /// Packets and the waker; both were closed by nobody, or C has closed a handle that it waits on.
+    /// The descriptors for packets and for the waker; still open, unless C has closed the handle
+    /// meanwhile.
     pub(crate) descriptors: [RawFd; 2],
-    /// The longest; nothing for as long as it takes.
+    /// The longest wait; `None` for no limit.
     pub(crate) limit: Option<Duration>,
 }
 
-// Unlike the declaration of the crate `libc`, this one tells that the stack may be unwound.
+// Unlike the declaration in the crate `libc`, this one allows the stack to be unwound.
 unsafe extern "C-unwind" {
     fn ppoll(
         fds: *mut libc::pollfd,
@@ -62,7 +63,7 @@ unsafe extern "C-unwind" {
     ) -> c_int;
 }
 
-/// Whether there is something to read now.
+/// Returns whether a descriptor is readable now.
 pub(crate) fn is_readable(descriptor: RawFd) -> bool {
     let mut fd = libc::pollfd {
         fd: descriptor,
@@ -92,8 +93,8 @@ pub(crate) fn sleep(wait: Wait, progress: &mut Progress) {
         tv_nsec: limit.subsec_nanos().into(),
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the array has two initialised entries, the limit is null or a time; all outlive the call.
-    // Whatever ends it, packets are looked for next.
+    // SAFETY: the array has two initialised entries, the limit is null or a time; all outlive the
+    // call. The result is not needed: packets are looked for next.
     unsafe { ppoll(fds.as_mut_ptr(), 2, limit, std::ptr::null()) };
     progress.is_over = progress
         .deadline
